@@ -1,0 +1,33 @@
+# Everything runs in a project-local virtual environment; PYTHON may name any Python 3.11 to 3.13.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help install demo test test-all check clean
+help:            ## what can be made
+	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+install: $(VENV)/installed  ## build the environment, versions held by constraints.txt
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: install    ## run the whole pipeline on the sample campaign
+	$(BIN)/crowdassay demo
+
+test: install    ## the tests that guard every change, minutes
+	$(BIN)/python -m pytest -m 'not slow'
+
+test-all: install  ## those and the slow ones
+	$(BIN)/python -m pytest
+
+check: install   ## formatting, lints, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:           ## remove the environment and the demo's folder
+	rm -rf $(VENV) demo

@@ -1,0 +1,1 @@
+"""Side-by-side runs, each a command that prints what it measured."""

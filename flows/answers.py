@@ -1,0 +1,53 @@
+"""Answers from a label table alone, for the commands that need no settings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flows.settings import ConsensusSettings
+from flows.stages.quality import PENALTIES, consensus_of
+from quality import CrowdLabels, filter_workers, worker_report
+
+__all__ = ["consensus_rows", "worker_rows"]
+
+
+def worker_rows(
+    labels: CrowdLabels, *, penalty: str, fraction: float
+) -> tuple[list[str], list[list[str]]]:
+    """Workers with the evidence for and against them, removed first, then by reputation."""
+    filtered = filter_workers(labels, penalty=PENALTIES[penalty], fraction=fraction)
+    consensus = consensus_of(labels.keep_workers(filtered.keep), ConsensusSettings())
+    found = worker_report(labels, filtered, consensus.posterior)
+    order = np.lexsort((np.arange(labels.n_workers), found.reputation, ~found.flagged))
+    header = ["worker", "labels", "agreement", "soft", "hard", "reputation", "remove", "reason"]
+    rows = [
+        [
+            str(labels.workers[w]),
+            str(found.n_labels[w]),
+            f"{found.agreement[w]:.2f}",
+            f"{found.soft_penalty[w]:.3f}",
+            str(found.hard_penalty[w]),
+            f"{found.reputation[w]:.2f}",
+            "yes" if found.flagged[w] else "",
+            found.reason[w],
+        ]
+        for w in order
+    ]
+    return header, rows
+
+
+def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], list[list[str]]]:
+    """One row per task: label, confidence, whether it is a tie, number of labels."""
+    consensus = consensus_of(labels, ConsensusSettings.model_validate({"aggregator": aggregator}))
+    n_labels = np.diff(labels.task_start)
+    rows = [
+        [
+            str(labels.tasks[t]),
+            str(labels.classes[consensus.label[t]]),
+            f"{consensus.posterior[t].max():.4f}",
+            "tie" if consensus.tied[t] else "",
+            str(n_labels[t]),
+        ]
+        for t in range(labels.n_tasks)
+    ]
+    return ["task", "label", "confidence", "tied", "labels"], rows

@@ -1,0 +1,104 @@
+"""What the first stage read, as the later stages find it: labels, tasks and gold in one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from flows.run_store import write_whole
+from flows.tables import Gold, TaskTable
+from quality import CrowdLabels, encode
+
+__all__ = ["Crowd", "load_crowd", "save_crowd"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crowd:
+    """A campaign: crowd labels, and the task table and gold answers where there are any."""
+
+    labels: CrowdLabels
+    tasks: TaskTable | None
+    gold: Gold | None
+
+    @property
+    def group_names(self) -> np.ndarray:
+        """Names of all groups, labelled or not; one group of all tasks where no table gives groups."""
+        return np.array(["all tasks"]) if self.tasks is None else self.tasks.group_names
+
+    @property
+    def table(self) -> TaskTable:
+        """The task table, for stages that have made sure there is one."""
+        if self.tasks is None:
+            raise ValueError("the campaign has no task table")
+        return self.tasks
+
+    def label_features(self) -> Float[np.ndarray, "tasks features"]:
+        """Features of every labelled task, in the order of `labels.tasks`."""
+        features: np.ndarray = self.table.features[self.table.rows(self.labels.tasks)]
+        return features
+
+    def label_group(self) -> Int[np.ndarray, " tasks"]:
+        """Group code of every labelled task, in the order of `labels.tasks`."""
+        if self.tasks is None:
+            return np.zeros(self.labels.n_tasks, dtype=np.int32)
+        group: np.ndarray = self.tasks.group[self.tasks.rows(self.labels.tasks)]
+        return group
+
+    def gold_code(self) -> Int[np.ndarray, " tasks"]:
+        """True class code of every labelled task, -1 where it is unknown."""
+        code = np.full(self.labels.n_tasks, -1, dtype=np.int16)
+        if self.gold is not None:
+            at = np.searchsorted(self.labels.tasks, self.gold.task)
+            at = np.minimum(at, self.labels.n_tasks - 1)
+            known = self.labels.tasks[at] == self.gold.task
+            book = {name: k for k, name in enumerate(self.labels.classes.tolist())}
+            code[at[known]] = [book.get(name, -1) for name in self.gold.label[known].tolist()]
+        return code
+
+
+def save_crowd(path: Path, crowd: Crowd) -> None:
+    """Write a campaign as arrays of numbers and text (no pickle), whole or not at all."""
+    labels = crowd.labels
+    arrays = {
+        "worker": labels.workers[labels.worker],
+        "task": labels.tasks[labels.task],
+        "label": labels.classes[labels.label],
+        "classes": labels.classes,
+    }
+    if crowd.tasks is not None:
+        table = crowd.tasks
+        arrays |= {
+            "tasks": table.names,
+            "group": table.group,
+            "group_names": table.group_names,
+            "features": table.features,
+            "feature_names": np.array(table.feature_names, dtype=np.str_),
+        }
+    if crowd.gold is not None:
+        arrays |= {"gold_task": crowd.gold.task, "gold_label": crowd.gold.label}
+
+    def write(aside: Path) -> None:
+        with aside.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+
+    write_whole(path, write)
+
+
+def load_crowd(path: Path) -> Crowd:
+    """Read back what `save_crowd` wrote."""
+    with np.load(path, allow_pickle=False) as stored:
+        labels = encode(
+            stored["worker"], stored["task"], stored["label"], classes=stored["classes"]
+        )
+        tasks = gold = None
+        if "tasks" in stored:
+            names = tuple(stored["feature_names"].tolist())
+            tasks = TaskTable(
+                stored["tasks"], stored["group"], stored["group_names"], stored["features"], names
+            )
+        if "gold_task" in stored:
+            gold = Gold(stored["gold_task"], stored["gold_label"])
+    return Crowd(labels, tasks, gold)

@@ -1,0 +1,256 @@
+"""Prefect's server, started for one run and ended with it; and the question whether one is configured.
+
+Prefect has no server-less mode, and the temporary server it starts by itself lives on when its parent is
+killed. This one is a child that watches a pipe whose other end only its parent holds: however the parent
+ends, SIGKILL included, the pipe closes and the child goes. The file is its own child program, so it
+imports nothing of this project, and Prefect in the child alone.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+__all__ = ["QUIET", "ServerUnavailable", "api_reachable", "embedded_server"]
+
+# Offline and silent: no telemetry of the client or the server, no tracebacks when a server ends, and
+# none of Prefect's log on the terminal, where the run tells its own lines and errors.
+QUIET = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_LEVEL": "WARNING",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",  # states say how a stage ended; logs quote errors
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
+}
+SERVER = QUIET | {
+    "PREFECT_UI_ENABLED": "false",  # nobody looks before the run has ended; it starts sooner without
+    "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",  # no block is used
+    "PREFECT__SERVER_EPHEMERAL": "1",  # no schedulers
+    "PREFECT__SERVER_FINAL": "1",
+}
+CONFIGURED_IN = (  # file, and the word it holds where it may configure an API
+    ("prefect.toml", "url"),
+    (".env", "prefect_api_url"),
+    ("pyproject.toml", "[tool.prefect"),
+)
+GRACE_SECONDS = 10.0
+
+
+class ServerUnavailable(RuntimeError):
+    """Prefect's server could not be started; the message says why, in one sentence."""
+
+
+def api_reachable(*, timeout: float = 2.0) -> str | None:
+    """Say which Prefect API is configured, by environment or profile, if it answers.
+
+    Returns
+    -------
+    str | None
+        The API's URL; None where none is configured or it does not answer within `timeout` seconds.
+
+    Notes
+    -----
+    **Guarantees.** Prefect is not imported where nothing configures it.
+
+    Examples
+    --------
+    >>> os.environ["PREFECT_API_URL"] = "http://127.0.0.1:1/api"  # nobody listens there
+    >>> api_reachable() is None
+    True
+    >>> del os.environ["PREFECT_API_URL"]
+    """
+    url = _configured_api()
+    if url is None:
+        return None
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=timeout):
+            return url
+    except urllib.error.HTTPError as answer:
+        return url if answer.code in (401, 403) else None  # it is there: a wrong key is told later
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+
+
+@contextmanager
+def embedded_server(home: Path, *, startup_timeout: float = 300.0) -> Iterator[str]:
+    """Run Prefect's server on a free port of this machine's loopback until the block ends.
+
+    Parameters
+    ----------
+    home
+        Folder of the server's database and log, kept: the run can be looked at later with
+        `PREFECT_HOME=<home> prefect server start`.
+    startup_timeout
+        Seconds until the server must answer.
+
+    Yields
+    ------
+    str
+        The API's URL.
+
+    Raises
+    ------
+    ServerUnavailable
+        If the server exits or does not answer in time.
+
+    Notes
+    -----
+    **Guarantees.** The server ends with the block: on its normal end, on an exception, on Ctrl-C, on SIGTERM
+    (which becomes SystemExit with status 143, the former handler restored afterwards), and when this
+    process is killed. Its output goes to `home/server.log`, not to the terminal.
+
+    Examples
+    --------
+    >>> with embedded_server(Path("state/prefect")) as api_url:  # doctest: +SKIP
+    ...     print(api_url)
+    http://127.0.0.1:38563/api
+    """
+    home = home.resolve()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _sigterm_exits(), _child(home) as (server, port):
+        _await_health(server, port, home, startup_timeout)
+        yield f"http://127.0.0.1:{port}/api"
+
+
+@contextmanager
+def _child(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The server's process and port; the port is taken here, so that nobody can take it in between."""
+    environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
+    environment |= SERVER | {
+        "PREFECT_HOME": str(home),
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home / 'prefect.db'}",
+    }
+    with socket.socket() as listener, (home / "server.log").open("wb") as log:
+        listener.bind(("127.0.0.1", 0))
+        server = subprocess.Popen(
+            # -P: this file's folder, flows/, is no place to import from
+            [sys.executable, "-P", str(Path(__file__).resolve()), str(listener.fileno())],
+            stdin=subprocess.PIPE,  # the pipe it watches
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=home,  # and no prefect.toml or .env of the user's
+            env=environment,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,  # Ctrl-C is for the run, which ends the server itself
+        )
+        port: int = listener.getsockname()[1]
+    try:
+        yield server, port
+    finally:
+        _end(server)
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """Ask the server to end, and see to it."""
+    server.terminate()
+    try:
+        server.wait(timeout=GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+    if server.stdin is not None:
+        server.stdin.close()
+
+
+def _await_health(
+    server: subprocess.Popen[bytes], port: int, home: Path, startup_timeout: float
+) -> None:
+    """Return when the server answers; raise when it cannot or does not in time."""
+    deadline = time.monotonic() + startup_timeout
+    while not _healthy(port):
+        if server.poll() is not None:
+            raise ServerUnavailable(
+                f"Prefect's server ended while starting (exit status {server.returncode}; see {home / 'server.log'})"
+            )
+        if time.monotonic() > deadline:
+            raise ServerUnavailable(
+                f"Prefect's server did not answer within {startup_timeout:g} s (see {home / 'server.log'})"
+            )
+        time.sleep(0.1)
+
+
+def _healthy(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/api/health")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _sigterm_exits() -> Iterator[None]:
+    """SIGTERM unwinds the stack like Ctrl-C does; where signals cannot be handled, it stays as it is."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _configured_api() -> str | None:
+    """The API's URL by Prefect's own order: environment, files here, profile."""
+    if url := os.environ.get("PREFECT_API_URL"):
+        return url.rstrip("/")
+    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect"))
+    profiles = Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml")).expanduser()
+    files = [(profiles, "api_url"), *((Path(name), word) for name, word in CONFIGURED_IN)]
+    if not any(path.is_file() and word in path.read_text().lower() for path, word in files):
+        return None
+    from prefect.settings import get_current_settings
+
+    url = get_current_settings().api.url
+    return None if url is None else url.rstrip("/")
+
+
+def _serve(descriptor: int) -> NoReturn:
+    """The child: serve on the listener that the parent bound, until it asks or is no more."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import uvicorn
+
+    config = uvicorn.Config(
+        "prefect.server.api.server:create_app",
+        factory=True,
+        lifespan="on",
+        log_level="error",
+        timeout_graceful_shutdown=3,
+    )
+    server = uvicorn.Server(config)
+    server.run(sockets=[socket.socket(fileno=descriptor)])
+    raise SystemExit(not server.started)
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the pipe that only the parent holds; then end, by force if need be."""
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE_SECONDS)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]))

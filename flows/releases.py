@@ -1,0 +1,198 @@
+"""What a run asks of the ledger: here alone a quality statistic is joined to a privacy query.
+
+All of a run's releases are planned before the first of them is paid, so that a budget that does not
+suffice is refused while nothing has been spent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from flows.crowd import Crowd
+from flows.run_store import Run
+from flows.settings import ModelSettings, PrivacySettings, Settings
+from learners import ScoredTraining, StabilityValidation, Thresholdout
+from privacy import LatticeLaplace, Part, Query, Unit, class_counts, partition_of
+
+__all__ = ["Learning", "Plan", "Rows", "consensus_label", "deal", "plan_releases"]
+
+DEVELOP, HOLDOUT = 0, 1
+CELLS = ("develop", "holdout")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Labelled tasks as rows for learning, dealt to training, validation and holdout."""
+
+    x: Float[np.ndarray, "tasks features"]
+    y: Int[np.ndarray, " tasks"]
+    holdout: Bool[np.ndarray, " tasks"]
+    validation: Bool[np.ndarray, " tasks"]
+
+    @property
+    def training(self) -> Bool[np.ndarray, " tasks"]:
+        """Rows that are neither for validation nor for the holdout."""
+        used: np.ndarray = self.holdout | self.validation
+        return ~used
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learning:
+    """The model's two releases: training on one cell of the split, the gate on the other."""
+
+    rows: Rows
+    mechanism: ScoredTraining
+    training: Query
+    judge: Thresholdout
+    holdout: Query
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Every release of a run; `learning` is None where no model is trained."""
+
+    mechanism: LatticeLaplace
+    counts: tuple[Query, ...]
+    learning: Learning | None
+
+    def releases(self) -> list[tuple[LatticeLaplace | ScoredTraining | Thresholdout, Query]]:
+        """What the run will ask for, in order."""
+        asked: list[tuple[LatticeLaplace | ScoredTraining | Thresholdout, Query]] = [
+            (self.mechanism, query) for query in self.counts
+        ]
+        if self.learning is not None:
+            asked.append((self.learning.mechanism, self.learning.training))
+            asked.append((self.learning.judge, self.learning.holdout))
+        return asked
+
+
+def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
+    """The run's releases, from its consensus labels."""
+    settings, label = run.settings, consensus_label(run, crowd)
+    names, group = np.unique(crowd.group_names[crowd.label_group()], return_inverse=True)
+    counts = class_counts(
+        label,
+        group,
+        dataset=settings.name,
+        n_classes=crowd.labels.n_classes,
+        n_groups=names.size,
+        group_names=tuple(names.tolist()),
+        unit=privacy.unit,
+        local=_is_local(settings),
+        tasks=crowd.labels.tasks,
+    )
+    learning = None
+    if settings.model is not None and crowd.tasks is not None and crowd.tasks.feature_names:
+        rows = _rows(crowd, label, settings, settings.model)
+        learning = _learning(rows, crowd, settings, settings.model, privacy)
+    return Plan(LatticeLaplace(epsilon=privacy.proportions_epsilon), counts, learning)
+
+
+def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
+    """Consensus class codes in the order of the labelled tasks."""
+    book = {name: code for code, name in enumerate(crowd.labels.classes.tolist())}
+    names = run.read_table("consensus.parquet").column("label").to_pylist()
+    return np.array([book[name] for name in names], dtype=np.int64)
+
+
+def deal(
+    tasks: np.ndarray, *, seed: int, holdout: float, validation: float
+) -> tuple[Bool[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
+    """Deal tasks to holdout and validation by a hash of their names.
+
+    A task's part depends on its name and the seed alone: it stays the same in next month's run, when
+    other tasks have joined.
+
+    Parameters
+    ----------
+    tasks
+        Names of the tasks.
+    seed
+        Another seed, another deal.
+    holdout
+        Expected share of all tasks, in (0, 1).
+    validation
+        Expected share of the tasks that are not in the holdout, in (0, 1).
+
+    Returns
+    -------
+    holdout, validation
+        Masks that do not overlap; what is in neither is for training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> names = np.array([f"t{j}" for j in range(1000)])
+    >>> held, validated = deal(names, seed=1, holdout=0.2, validation=0.25)
+    >>> int(held.sum()), int(validated.sum()), int((held & validated).sum())
+    (217, 195, 0)
+    """
+    salt = str(seed).encode()
+    digests = (hashlib.blake2b(str(n).encode(), key=salt, digest_size=8).digest() for n in tasks)
+    drawn = np.array([int.from_bytes(digest) for digest in digests]) / 2.0**64
+    held = drawn < holdout
+    return held, ~held & (drawn < holdout + (1 - holdout) * validation)
+
+
+def _protected(settings: Settings, privacy: PrivacySettings) -> Unit:
+    """What training protects: the whole row, unless scaling has read the features in the clear."""
+    if privacy.unit is Unit.TASK:
+        return Unit.TASK
+    return Unit.CONSENSUS_LABEL if settings.input.standardize else Unit.ROW
+
+
+def _is_local(settings: Settings) -> bool:
+    """Whether one task's consensus depends on that task's labels alone: majority vote, and no filter."""
+    unfiltered = settings.filter.fraction == 0 or settings.filter.n_workers == 0
+    return settings.consensus.aggregator == "majority_vote" and unfiltered
+
+
+def _rows(crowd: Crowd, label: np.ndarray, settings: Settings, model: ModelSettings) -> Rows:
+    held, validated = deal(
+        crowd.labels.tasks,
+        seed=settings.seed,
+        holdout=settings.gate.holdout,
+        validation=model.validation,
+    )
+    return Rows(crowd.label_features(), label, held, validated)
+
+
+def _learning(
+    rows: Rows, crowd: Crowd, settings: Settings, model: ModelSettings, privacy: PrivacySettings
+) -> Learning:
+    """Training on the development rows and the gate on the holdout rows: two cells of one partition."""
+    cell = np.where(rows.holdout, HOLDOUT, DEVELOP)
+    partition = partition_of("split", cell, tasks=crowd.labels.tasks)
+    training = StabilityValidation(
+        candidates=model.regularization,
+        epsilon_train=model.epsilon_train,
+        epsilon_select=model.epsilon_select,
+        norm_bound=model.norm_bound,
+        n_classes=crowd.labels.n_classes,
+    )
+
+    def query(which: int, name: str, **value: np.ndarray) -> Query:
+        mask = rows.holdout == (which == HOLDOUT)
+        return Query(
+            dataset=settings.name,
+            name=name,
+            value={key: array[mask] for key, array in value.items()},
+            unit=_protected(settings, privacy),
+            n=int(mask.sum()),
+            l1=math.inf,
+            part=Part(partition, CELLS[which]),
+        )
+
+    gate = settings.gate
+    return Learning(
+        rows,
+        ScoredTraining(training, epsilon_score=model.epsilon_score),
+        query(DEVELOP, "rows to train on", x=rows.x, y=rows.y, validation=rows.validation),
+        Thresholdout(threshold=gate.threshold, sigma=gate.sigma, budget=gate.budget),
+        query(HOLDOUT, "holdout rows", x=rows.x, y=rows.y),
+    )

@@ -1,0 +1,230 @@
+"""The charts of the report: SVG text to stand inside a page, the same bytes for the same numbers.
+
+Text is drawn as text without a colour of its own, so it takes the page's; lines are a mid-grey,
+and marks have Okabe and Ito's colours [1]_, of which the darkest is left to the style sheet.
+Whatever colour tells, shape tells too.
+
+References
+----------
+.. [1] Okabe, Ito, "Color Universal Design", 2002 (revised 2008).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+import matplotlib
+import matplotlib.style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+__all__ = ["budget_bar", "confidence_histogram", "interval_rows", "worker_scatter"]
+
+BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
+PURPLE, ORANGE, SKY = "#CC79A7", "#E69F00", "#56B4E9"
+NEUTRAL = "#808080"
+MARKS = (
+    (BLUE, "o"),
+    (VERMILLION, "^"),
+    (GREEN, "s"),
+    (PURPLE, "D"),
+    (ORANGE, "v"),
+    (SKY, "P"),
+    (NEUTRAL, "X"),
+    (BLUE, "*"),
+)
+WIDTH = 5.2  # inches at 72 points: wide enough for a column, and still read at 390 pixels
+LONGEST_NAME = 22
+
+STYLE: Mapping[str, Any] = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a group may be called "$x$"
+    "font.sans-serif": ["DejaVu Sans"],  # measures the text; the style sheet names the font
+    "font.size": 10.5,
+    "axes.edgecolor": NEUTRAL,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.color": NEUTRAL,
+    "ytick.color": NEUTRAL,
+    "xtick.labelcolor": "black",
+    "ytick.labelcolor": "black",
+    "grid.color": NEUTRAL,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.handletextpad": 0.4,
+    "legend.columnspacing": 1.4,
+}
+
+
+def worker_scatter(
+    kept: Sequence[tuple[float, float]], flagged: Sequence[tuple[float, float]], *, label: str
+) -> str:
+    """Draw each worker's agreement (across) and soft penalty (up); flagged ones are triangles."""
+    with _styled("workers"):
+        figure, axes = _axes(3.5)
+        axes.plot(
+            *_columns(kept), "o", mfc="none", mec=BLUE, ms=5, mew=1.0, alpha=0.85, label="kept"
+        )
+        axes.plot(*_columns(flagged), "^", color=VERMILLION, ms=6.5, mew=0, label="flagged")
+        axes.set_xlabel("agreement with the consensus")
+        axes.set_ylabel("soft penalty")
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.grid()
+        _legend(figure, axes)
+        return _svg(figure, "workers", label)
+
+
+def confidence_histogram(edges: Sequence[float], counts: Sequence[int], *, label: str) -> str:
+    """Draw the number of tasks in each bin of confidence, the count above its bar; no empty start."""
+    first = next((code for code, count in enumerate(counts) if count), 0)
+    edges, counts = list(edges[first:]), list(counts[first:])
+    with _styled("confidence"):
+        figure, axes = _axes(2.7)
+        _, _, bars = axes.hist(edges[:-1], bins=edges, weights=counts, rwidth=0.9, color=BLUE)
+        if len(counts) <= 16:
+            names = [f"{count:,}" if count else "" for count in counts]
+            axes.bar_label(bars, names, padding=2, fontsize=8)  # type: ignore[arg-type]
+            axes.set_yticks([])
+            axes.spines["left"].set_visible(False)
+        axes.set_xlabel("confidence of the consensus label")
+        axes.set_ylabel("tasks")
+        return _svg(figure, "confidence", label)
+
+
+def interval_rows(
+    groups: Sequence[Mapping[str, Any]],
+    classes: Sequence[str],
+    *,
+    share: str,
+    name: str,
+    label: str,
+) -> str:
+    """Draw one row per group and, in it, each class's share with its interval.
+
+    Parameters
+    ----------
+    groups
+        `{"group", "cells": [{share, "low", "high"}, ...]}`, one cell per class; drawn downwards.
+    classes
+        Class names in the cells' order; as many as there are marks to tell them apart.
+    share
+        The cells' key of the estimate.
+    name, label
+        Prefix of the chart's ids within the page; what a screen reader says.
+    """
+    if not len(classes) <= len(MARKS):
+        raise ValueError(f"classes must be at most {len(MARKS)}, got {len(classes)}")
+    with _styled(name):
+        pitch = 0.75 / len(classes)
+        figure, axes = _axes(0.8 + len(groups) * max(0.24, 0.1 + 0.085 * len(classes)))
+        for code, (text, (colour, marker)) in enumerate(zip(classes, MARKS, strict=False)):
+            cells = [row["cells"][code] for row in groups]
+            at = [row + pitch * (code - (len(classes) - 1) / 2) for row in range(len(groups))]
+            low, high = [cell["low"] for cell in cells], [cell["high"] for cell in cells]
+            axes.hlines(at, low, high, color=colour, linewidth=1.4)
+            axes.plot(
+                [cell[share] for cell in cells],
+                at,
+                marker,
+                color=colour,
+                ms=5.5,
+                mew=0,
+                label=_short(text),
+            )
+        axes.set_yticks(range(len(groups)), [_short(row["group"]) for row in groups])
+        axes.tick_params(axis="y", length=0)
+        axes.hlines(
+            [row + 0.5 for row in range(len(groups) - 1)], 0, 1, NEUTRAL, "-", lw=0.4, alpha=0.3
+        )
+        axes.set_ylim(len(groups) - 0.45, -0.55)
+        axes.set_xlim(-0.01, 1.01)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.spines["left"].set_visible(False)
+        axes.grid(axis="x")
+        _legend(figure, axes)
+        return _svg(figure, name, label)
+
+
+def budget_bar(spent: float, left: float, *, label: str) -> str:
+    """Draw what of a budget is spent (solid) and left (outlined), in epsilon."""
+    with _styled("budget"):
+        figure, axes = _axes(1.15)
+        axes.barh(0, spent, color=BLUE, height=0.6, label=f"spent {spent:g}")
+        axes.barh(
+            0,
+            left,
+            left=spent,
+            height=0.6,
+            fill=False,
+            edgecolor=BLUE,
+            lw=1,
+            label=f"left {left:g}",
+        )
+        axes.set_yticks([])
+        axes.set_xlabel("epsilon")
+        axes.spines["left"].set_visible(False)
+        _legend(figure, axes)
+        return _svg(figure, "budget", label)
+
+
+def _axes(height: float) -> tuple[Figure, Axes]:
+    """One figure of the common width with one pair of axes."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _legend(figure: Figure, axes: Axes) -> None:
+    """A legend in one line or more above the axes, where it covers no mark."""
+    handles, _ = axes.get_legend_handles_labels()
+    figure.legend(handles=handles, loc="outside upper left", ncols=min(4, len(handles)))
+
+
+def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Pairs as two columns, also when there are none."""
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def _short(name: str) -> str:
+    """A name that fits beside a chart, on one line."""
+    line = " ".join("".join(mark if mark.isprintable() else " " for mark in name).split())
+    return line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 1] + "…"
+
+
+@contextmanager
+def _styled(name: str) -> Iterator[None]:
+    """Matplotlib as it ships, not as a user's file has it; ids hashed from the chart's name."""
+    style = matplotlib.style.context(["default", {**STYLE, "svg.hashsalt": name}])
+    with style, warnings.catch_warnings():
+        # The browser has the glyphs; matplotlib's own font only measures the text.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def _svg(figure: Figure, name: str, label: str) -> str:
+    """A figure as one `<svg>` element: no prolog, no foreign ids, named for screen readers."""
+    text = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(text, format="svg", transparent=True, metadata=nothing)
+    svg = text.getvalue()
+    box = re.search(r'viewBox="[^"]*"', svg)
+    if box is None:
+        raise ValueError("matplotlib must write a viewBox")
+    body = svg[svg.index(">", box.end()) + 1 :]
+    # matplotlib's `*` rule would style the whole page; the style sheet says it for charts alone
+    body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, count=1, flags=re.DOTALL)
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
+    body = body.replace(BLUE.lower(), "var(--blue)")  # the one colour too dark for dark ground
+    body = re.sub(r"\n\s+", "\n", body)
+    spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    return f'<svg {spaces} {box[0]} role="img" aria-label="{escape(label)}">{body.strip()}'

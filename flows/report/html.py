@@ -1,0 +1,236 @@
+"""Pages from a run folder: Jinja2 templates, charts and a style sheet in one file each.
+
+A page asks for nothing from anywhere: it has a content policy that forbids it, and is complete
+without its few lines of script.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from flows.report import charts
+from flows.report.pages import internal_page, public_page
+from flows.run_store import write_whole
+
+__all__ = ["render_public", "render_report", "write_reports"]
+
+NOTHING = "—"
+
+
+def render_report(folder: Path, *, show_worker_ids: bool = False) -> str:
+    """Render the team's report of a finished run: exact values, people, releases and their price.
+
+    Parameters
+    ----------
+    folder
+        A run folder with all its stages written; `manifest.json` is not read.
+    show_worker_ids
+        Print worker ids as they came. Otherwise a worker is called by `pages.pseudonyms`.
+
+    Returns
+    -------
+    str
+        One HTML page.
+
+    Raises
+    ------
+    ValueError
+        If `folder` lacks a file that every run has.
+
+    Notes
+    -----
+    **Guarantees.** The same folder gives the same bytes; the page refers to nothing outside itself;
+    names from the data are text, never markup; a skipped stage shows its one sentence.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> render_report(Path("runs/none"))
+    Traceback (most recent call last):
+    ValueError: folder must be a finished run folder, got no inputs.json in runs/none
+    """
+    _check(folder)
+    return _render("report.html.j2", internal_page(folder, show_worker_ids=show_worker_ids))
+
+
+def render_public(folder: Path) -> str:
+    """Render the page that may be shown: releases and what they cost, nothing exact, nobody's name.
+
+    Parameters
+    ----------
+    folder
+        A run folder with all its stages written.
+
+    Returns
+    -------
+    str
+        One HTML page.
+
+    Raises
+    ------
+    ValueError
+        If `folder` lacks a file that every run has.
+
+    Notes
+    -----
+    **Guarantees.** The page depends on released values alone: it is the same, byte for byte,
+    whatever the internal files and fields hold. Class ratios appear only where
+    `class_ratios.json` says `"features_private": false`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> render_public(Path("runs/none"))
+    Traceback (most recent call last):
+    ValueError: folder must be a finished run folder, got no inputs.json in runs/none
+    """
+    _check(folder)
+    return _render("public.html.j2", public_page(folder))
+
+
+def write_reports(folder: Path, *, show_worker_ids: bool = False) -> None:
+    """Write `report.html` and `public.html` into a run folder, each whole or not at all.
+
+    Parameters
+    ----------
+    folder
+        A run folder with all its stages written.
+    show_worker_ids
+        Print worker ids as they came in `report.html`.
+
+    Raises
+    ------
+    ValueError
+        If `folder` lacks a file that every run has.
+
+    Notes
+    -----
+    **Guarantees.** Both pages are rendered before either is written; a page that is there is whole.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> write_reports(Path("runs/none"))
+    Traceback (most recent call last):
+    ValueError: folder must be a finished run folder, got no inputs.json in runs/none
+    """
+    pages = {
+        "report.html": render_report(folder, show_worker_ids=show_worker_ids),
+        "public.html": render_public(folder),
+    }
+    for name, text in pages.items():
+        write_whole(folder / name, partial(Path.write_text, data=text, encoding="utf-8"))
+
+
+def _check(folder: Path) -> None:
+    """Refuse a folder that is no run's."""
+    if not (folder / "inputs.json").is_file():
+        raise ValueError(f"folder must be a finished run folder, got no inputs.json in {folder}")
+
+
+def _render(template: str, page: dict[str, Any]) -> str:
+    """One page from one template; the script's digest lets the content policy name it."""
+    jinja = _environment()
+    if jinja.loader is None:
+        raise ValueError("environment must have a loader")
+    script = jinja.loader.get_source(jinja, "sort.js")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return jinja.get_template(template).render(
+        page, script=Markup(script), script_digest=f"sha256-{digest}"
+    )
+
+
+def _environment() -> Environment:
+    """Templates of this package, everything escaped, nothing silently undefined."""
+    jinja = Environment(
+        loader=PackageLoader("flows.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    jinja.filters |= FILTERS
+    jinja.globals.update(chart=_chart)
+    return jinja
+
+
+def _chart(kind: str, /, *arguments: Any, **options: Any) -> Markup:
+    """A chart by name; its SVG is made here from escaped text, so it is markup."""
+    return Markup(getattr(charts, kind)(*arguments, **options))
+
+
+def _absent(value: float | None) -> bool:
+    """Whether a number is missing, and so is shown as a dash."""
+    return value is None or not math.isfinite(value)
+
+
+def _count(value: int | None) -> str:
+    """20431 -> 20,431."""
+    return NOTHING if value is None else f"{value:,}"
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    """A number to so many digits behind the point."""
+    return NOTHING if value is None or _absent(value) else f"{value:,.{digits}f}".replace("-", "−")
+
+
+def _percent(value: float | None, digits: int = 1) -> str:
+    """A share as a percentage."""
+    return NOTHING if value is None or _absent(value) else f"{value:.{digits}%}"
+
+
+def _price(epsilon: float, delta: float = 0.0) -> str:
+    """A price on one line: ε = 1, or with a delta that is not 0: ε = 1, δ = 1e-06."""
+    words = f"ε\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{_plain(epsilon)}"
+    return f"{words}, δ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{_plain(delta)}" if delta else words
+
+
+def _sentence(text: str) -> str:
+    """Words of a stage as a sentence: a capital first, a full stop last."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def _span(bounds: tuple[float | None, float | None]) -> str:
+    """An interval of shares: 13.7–69.4%."""
+    low, high = bounds
+    if low is None or high is None or _absent(low) or _absent(high):
+        return NOTHING
+    return f"{low:.1%}".removesuffix("%") + f"–{high:.1%}"
+
+
+def _plain(value: float | None) -> str:
+    """A number as it was set: 1.0 -> 1, 1e-06 -> 1e-06."""
+    return NOTHING if value is None or _absent(value) else f"{value:g}"
+
+
+def _named(aggregator: str) -> str:
+    """The aggregator's name as its readers write it."""
+    names = {"dawid_skene": "Dawid–Skene", "majority_vote": "majority vote"}
+    return names.get(aggregator, aggregator)
+
+
+def _moment(value: str) -> str:
+    """An ISO moment to the minute."""
+    return value[:16].replace("T", " ")
+
+
+FILTERS: dict[str, Callable[..., str]] = {
+    "count": _count,
+    "moment": _moment,
+    "named": _named,
+    "number": _number,
+    "percent": _percent,
+    "plain": _plain,
+    "price": _price,
+    "sentence": _sentence,
+    "span": _span,
+}

@@ -1,0 +1,106 @@
+"""Write a simulated campaign, with its truth beside it, as the files a user would hand over."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from quality import Campaign, simulate_campaign
+
+__all__ = ["SETTINGS", "write_campaign"]
+
+START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
+SETTINGS = """\
+# A simulated campaign. Paths are relative to this file.
+name = "sample-campaign"
+classes = [{classes}]   # public: names found in private labels would leak
+seed = 1                # deals tasks to training, validation and holdout
+
+[input]
+labels = "labels.csv"
+tasks = ["tasks.csv"]
+gold = "gold.csv"
+
+[filter]                # remove the workers with the highest penalties
+penalty = "soft"
+fraction = 0.15
+
+[privacy]               # the whole budget of this data set, for ever
+unit = "consensus label"
+epsilon = 4.0
+proportions_epsilon = 1.0
+
+[model]                 # trained and tuned privately on consensus labels
+epsilon_train = 2.0
+epsilon_select = 0.4
+epsilon_score = 0.1
+norm_bound = 5.0        # longer feature vectors are shortened to this
+regularization = [0.003, 0.01, 0.03, 0.1]
+
+[gate]                  # the reusable holdout
+holdout = 0.2
+threshold = 0.06
+sigma = 0.004           # well below the threshold, or noise alone refutes
+budget = 3
+"""
+
+
+def write_campaign(folder: Path, *, seed: int) -> Campaign:
+    """Simulate a campaign from a seed and write labels, tasks, gold, settings and the truth."""
+    campaign = simulate_campaign(rng=np.random.default_rng(seed))
+    (folder / "truth").mkdir(parents=True, exist_ok=True)
+    classes = campaign.classes
+    times = (START + timedelta(seconds=int(second)) for second in campaign.label_time)
+    _write(
+        folder / "labels.csv",
+        ("worker", "task", "label", "time"),
+        zip(
+            campaign.label_worker,
+            campaign.label_task,
+            classes[campaign.label],
+            (f"{time:%Y-%m-%dT%H:%M:%S}" for time in times),
+            strict=True,
+        ),
+    )
+    features = ([f"{value:.2f}" for value in row] for row in campaign.features)
+    _write(
+        folder / "tasks.csv",
+        ("task", "group", *(f"x{j}" for j in range(campaign.features.shape[1]))),
+        (
+            (name, group, *row)
+            for name, group, row in zip(campaign.tasks, campaign.group, features, strict=True)
+        ),
+    )
+    truth = classes[campaign.truth]
+    _write(
+        folder / "gold.csv",
+        ("task", "label"),
+        zip(campaign.tasks[campaign.gold], truth[campaign.gold], strict=True),
+    )
+    _write(
+        folder / "truth" / "tasks.csv", ("task", "label"), zip(campaign.tasks, truth, strict=True)
+    )
+    _write(
+        folder / "truth" / "workers.csv",
+        ("worker", "kind", "accuracy"),
+        zip(campaign.workers, campaign.worker_kind, _shares(campaign.worker_accuracy), strict=True),
+    )
+    named = ", ".join(f'"{name}"' for name in classes)
+    (folder / "settings.toml").write_text(SETTINGS.format(classes=named), encoding="utf-8")
+    return campaign
+
+
+def _shares(values: np.ndarray) -> list[str]:
+    """Three decimals; nothing where there is no value."""
+    return ["" if np.isnan(value) else f"{value:.3f}" for value in values]
+
+
+def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)

@@ -1,0 +1,197 @@
+"""A model trained and tuned under differential privacy, and judged through the reusable holdout."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from flows.accounts import open_account
+from flows.crowd import Crowd, load_crowd
+from flows.releases import Learning, plan_releases
+from flows.run_store import Run
+from flows.settings import GateSettings, ModelSettings, PrivacySettings
+from flows.stages.quality import CROWD
+from flows.stages.skipping import skip, why_no_features, why_nothing_leaves
+from learners import (
+    Bound,
+    GateAnswer,
+    LinearModel,
+    agreeing_holdout_bound,
+    cdp_bound,
+    clopper_pearson_bound,
+    fit_linear,
+    least,
+)
+from privacy import Question
+
+__all__ = ["ask_holdout", "train_privately"]
+
+N_BOUNDS = 3
+
+
+def train_privately(run: Run) -> str:
+    """Train and tune a model under differential privacy; release it with its training score."""
+    crowd = load_crowd(run.folder / CROWD)
+    why_not = _why_no_model(run, crowd)
+    if why_not is not None:
+        return skip(run, "model.json", why_not)
+    learning, privacy, model = _prepared(run, crowd)
+    with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
+        release = ledger.release(learning.mechanism, learning.training)
+    drawn, rows = release.value, learning.rows
+    seen = _on_validation(drawn, learning, model, crowd.labels.n_classes)
+    run.write_json(
+        "model.json",
+        {
+            "classes": [str(name) for name in crowd.labels.classes],
+            "features": [] if crowd.tasks is None else list(crowd.tasks.feature_names),
+            "coef": drawn["coef"],
+            "norm_bound": model.norm_bound,
+            "regularization": drawn["regularization"],
+            "candidates": list(model.regularization),
+            "chosen": drawn["chosen"],
+            "epsilon_train": model.epsilon_train,
+            "epsilon_select": model.epsilon_select,
+            "epsilon_score": model.epsilon_score,
+            "n_train": int(rows.training.sum()),
+            "n_validation": int(rows.validation.sum()),
+            "n_holdout": int(rows.holdout.sum()),
+            "train_score": drawn["score"],
+            "entry": release.entry,
+            "validation": seen,
+        },
+    )
+    return (
+        f"epsilon {learning.mechanism.epsilon:g}; right on {seen['private']:.1%} of the validation tasks "
+        f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest class)"
+    )
+
+
+def ask_holdout(run: Run) -> str:
+    """Ask the reusable holdout whether the training score holds, and bound the model's true error."""
+    crowd = load_crowd(run.folder / CROWD)
+    why_not = _why_no_model(run, crowd)
+    if why_not is not None:
+        skip(run, "bounds.json", why_not)
+        return skip(run, "gate.json", why_not)
+    learning, privacy, model = _prepared(run, crowd)
+    trained, gate, rows = run.read_json("model.json"), run.settings.gate, learning.rows
+    linear = LinearModel(np.asarray(trained["coef"]), model.norm_bound)
+    right = linear.predict(rows.x[rows.holdout]) == rows.y[rows.holdout]
+    question = Question(
+        name=f"accuracy of the model of entry {trained['entry']}",
+        value={"train": trained["train_score"], "holdout": right.astype(np.float64)},
+    )
+    with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
+        answer = GateAnswer.from_json(
+            ledger.interact(learning.judge, learning.holdout, question).value
+        )
+    run.write_json("gate.json", _gate_json(answer, learning, gate, question.name, trained))
+    bounds = _bounds(answer, trained, learning, gate, model)
+    best = least(bounds)
+    run.write_json(
+        "bounds.json",
+        {
+            "level": gate.confidence,
+            "bounds": [asdict(bound) for bound in bounds],
+            "least": best.name,
+        },
+    )
+    return (
+        f"{answer.status}; {answer.budget_left} of {gate.budget} refutations left; true error at most "
+        f"{best.value:.3f} ({best.name})"
+    )
+
+
+def _why_no_model(run: Run, crowd: Crowd) -> str | None:
+    if run.settings.model is None:
+        return "the settings have no [model] section"
+    return why_nothing_leaves(run.settings) or why_no_features(crowd)
+
+
+def _prepared(run: Run, crowd: Crowd) -> tuple[Learning, PrivacySettings, ModelSettings]:
+    """The planned releases of a run that `_why_no_model` lets pass."""
+    privacy, model = run.settings.privacy, run.settings.model
+    if privacy is None or model is None:
+        raise ValueError("a model needs the sections [privacy] and [model]")
+    learning = plan_releases(run, crowd, privacy).learning
+    if learning is None:
+        raise ValueError("a model needs task features")
+    return learning, privacy, model
+
+
+def _on_validation(
+    drawn: dict[str, Any], learning: Learning, model: ModelSettings, n_classes: int
+) -> dict[str, Any]:
+    """Exact accuracies on the validation rows, for the internal report alone."""
+    rows = learning.rows
+    x, y = rows.x[rows.validation], rows.y[rows.validation]
+    clear = fit_linear(
+        rows.x[rows.training],
+        rows.y[rows.training],
+        regularization=min(model.regularization),
+        norm_bound=model.norm_bound,
+        n_classes=n_classes,
+    )
+    private = LinearModel(np.asarray(drawn["coef"]), model.norm_bound)
+    commonest = np.bincount(rows.y[rows.training], minlength=n_classes).argmax()
+    return {
+        "n": int(y.size),
+        "private": float((private.predict(x) == y).mean()),
+        "non_private": float((clear.predict(x) == y).mean()),
+        "majority_class": float((y == commonest).mean()),
+    }
+
+
+def _gate_json(
+    answer: GateAnswer,
+    learning: Learning,
+    gate: GateSettings,
+    question: str,
+    trained: dict[str, Any],
+) -> dict[str, Any]:
+    return {
+        "threshold": gate.threshold,
+        "sigma": gate.sigma,
+        "budget": gate.budget,
+        "budget_left": answer.budget_left,
+        "epsilon": float(learning.judge.event(learning.holdout).cost().epsilon),
+        "n": learning.holdout.n,
+        "question": question,
+        "asked": answer.asked,
+        "status": answer.status,
+        "value": answer.value,
+        "train_score": trained["train_score"],
+    }
+
+
+def _bounds(
+    answer: GateAnswer,
+    trained: dict[str, Any],
+    learning: Learning,
+    gate: GateSettings,
+    model: ModelSettings,
+) -> tuple[Bound, ...]:
+    """Every bound on the model's true error that these data allow, each with what it assumes."""
+    rows, linear = learning.rows, LinearModel(np.asarray(trained["coef"]), model.norm_bound)
+    wrong = linear.predict(rows.x) != rows.y
+    level = (
+        1 - (1 - gate.confidence) / N_BOUNDS
+    )  # so that the least of them has the asked confidence
+    return (
+        clopper_pearson_bound(
+            int(wrong[rows.validation].sum()),
+            int(rows.validation.sum()),
+            level=level,
+            n_candidates=len(model.regularization),
+        ),
+        agreeing_holdout_bound(answer, learning.judge, n=learning.holdout.n, level=level),
+        cdp_bound(
+            int(wrong[rows.training].sum()),
+            int(rows.training.sum()),
+            epsilon=model.epsilon_train + model.epsilon_select,
+            level=level,
+        ),
+    )

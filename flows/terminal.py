@@ -1,0 +1,147 @@
+"""What a person sees while a run goes on and when it ends; no arithmetic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flows.pipeline import RunResult, Stage, Step, run_stage
+from flows.run_store import Run
+
+__all__ = ["console_step", "print_rows", "print_summary"]
+
+NAME_WIDTH = 20
+Json = dict[str, Any]
+
+
+def console_step(console: Console) -> Step:
+    """Run each stage here under a spinner, and print its one line when it is whole."""
+
+    def step(stage: Stage, run: Run) -> str:
+        name = stage.__name__.replace("_", " ")
+        begin = time.perf_counter()
+        with console.status(f"{name} …"):
+            line = run_stage(stage, run)
+        seconds = f"{time.perf_counter() - begin:6.1f} s"
+        shown = Text.assemble((f"{name:<{NAME_WIDTH}}", "bold"), (seconds, "dim"), "  ", line)
+        console.print(shown, soft_wrap=True)
+        return line
+
+    return step
+
+
+def print_summary(console: Console, result: RunResult) -> None:
+    """The closing table: what was found, what it cost, how far to believe it; and where the report lies."""
+    run = Run(result.folder, None)  # type: ignore[arg-type]  # read only: settings are not needed
+    table = Table(title="What the run found", title_justify="left", show_header=False, box=None)
+    table.add_column(style="bold")
+    table.add_column()
+    for name, sentence in _verdicts(run):
+        table.add_row(name, sentence)
+    console.print()
+    console.print(table)
+    console.print(Text.assemble(("report  ", "bold"), str(_short(result.report))), soft_wrap=True)
+
+
+def print_rows(
+    console: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """A plain table of text; numbers are right-aligned by their look."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for j, name in enumerate(header):
+        numeric = all(row[j][:1].isdigit() or row[j] in ("", "-") for row in rows)
+        table.add_column(name, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
+def _verdicts(run: Run) -> list[tuple[str, str]]:
+    """One sentence for each question a data lead asks."""
+    crowd, consensus = run.read_json("quality.json"), run.read_json("consensus.json")
+    answers = [
+        (
+            "crowd",
+            f"agreement alpha {_alpha(crowd['alpha'])}, {_alpha(crowd['alpha_kept'])} without the "
+            f"{crowd['n_removed']} removed",
+        ),
+        ("consensus", _consensus(consensus)),
+    ]
+    for name, file, say in (
+        ("proportions", "proportions.json", _proportions),
+        ("class ratios", "class_ratios.json", _ratios),
+        ("model", "model.json", _model),
+        ("holdout", "gate.json", _gate),
+        ("error bound", "bounds.json", _bound),
+        ("privacy", "spend.json", _spend),
+    ):
+        found = run.read_json(file)
+        answers.append((name, f"skipped: {found['skipped']}" if "skipped" in found else say(found)))
+    return answers
+
+
+def _alpha(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2f}"
+
+
+def _consensus(found: Json) -> str:
+    gold = found["gold"]
+    checked = (
+        "no gold tasks to check against"
+        if gold is None
+        else (
+            f"{gold['accuracy']:.1%} right on {gold['n']:,} gold tasks "
+            f"({gold['low']:.1%} to {gold['high']:.1%}; majority vote {gold['majority_vote']:.1%})"
+        )
+    )
+    return f"mean confidence {found['mean_confidence']:.3f}, {checked}"
+
+
+def _proportions(found: Json) -> str:
+    return (
+        f"{found['mechanism']} at epsilon {found['epsilon']:g} per {found['unit']}, each count within "
+        f"±{found['half_width_labels']:g} labels at {found['level']:.0%}"
+    )
+
+
+def _ratios(found: Json) -> str:
+    return f"cross-validated L1 error {found['cross_validated_l1']:.3f}, intervals at {found['level']:.0%}"
+
+
+def _model(found: Json) -> str:
+    seen = found["validation"]
+    return (
+        f"{seen['private']:.1%} on {seen['n']:,} validation tasks; {seen['non_private']:.1%} without "
+        f"privacy, {seen['majority_class']:.1%} for the commonest class"
+    )
+
+
+def _gate(found: Json) -> str:
+    value = "no answer" if found["value"] is None else f"answer {found['value']:.1%}"
+    return (
+        f"{found['status']}, {value}; {found['budget_left']} of {found['budget']} refutations left"
+    )
+
+
+def _bound(found: Json) -> str:
+    best = next(bound for bound in found["bounds"] if bound["name"] == found["least"])
+    return f"true error at most {best['value']:.3f} with {found['level']:.0%} confidence ({best['name']})"
+
+
+def _spend(found: Json) -> str:
+    return (
+        f"epsilon {found['spent']['epsilon']:g} of {found['budget']['epsilon']:g} spent, "
+        f"{found['left']['epsilon']:g} left (unit: {found['unit']})"
+    )
+
+
+def _short(path: Path) -> Path:
+    """The path as seen from here, where that is shorter."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

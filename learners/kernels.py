@@ -1,0 +1,186 @@
+"""Gaussian kernel means between bags of points, for a whole ladder of bandwidths in one pass.
+
+k(x, x') = exp(-||x - x'||^2 / (2 s^2)). Halving s raises k to its fourth power, so one exponential and
+two squarings a step give every bandwidth of a ladder s, s/2, s/4, ...: about the price of two
+bandwidths instead of eleven. Everything is exact (no random features) and in float64, because ten
+fourth powers lose six digits.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from scipy.spatial.distance import pdist
+
+__all__ = ["bandwidth_ladder", "mean_kernel", "median_distance", "set_gram"]
+
+HALVINGS = 10  # median * 2^-5 ... median * 2^5
+MEDIAN_POINTS = 1000
+BLOCK_CELLS = 2**18  # kernel values held at once: 2 MiB, which stays in a core's cache
+
+Bags = Sequence[Float[np.ndarray, "points features"]]
+
+
+def median_distance(bags: Bags) -> float:
+    """Median Euclidean distance between pairs of pooled points.
+
+    Parameters
+    ----------
+    bags
+        Points; of many, about 1000 enter: every so-manieth of each bag.
+
+    Returns
+    -------
+    float
+        The median, > 0.
+
+    Raises
+    ------
+    ValueError
+        If at least half of the pairs coincide.
+
+    Notes
+    -----
+    **Guarantees.** The order of the bags does not matter.
+
+    Examples
+    --------
+    >>> median_distance([np.array([[0.0], [3.0]]), np.array([[4.0]])])
+    3.0
+    """
+    stride = math.ceil(sum(map(len, bags)) / MEDIAN_POINTS)
+    median = float(np.median(pdist(np.concatenate([bag[::stride] for bag in bags]))))
+    if not median > 0:
+        raise ValueError("bags must hold points that differ, got a median pairwise distance of 0")
+    return median
+
+
+def bandwidth_ladder(median: float) -> Float[np.ndarray, " bandwidths"]:
+    """Eleven bandwidths, median * 2^-5 to median * 2^5, ascending.
+
+    Examples
+    --------
+    >>> bandwidth_ladder(1.0)[[0, 5, 10]]
+    array([ 0.03125,  1.     , 32.     ])
+    """
+    half = HALVINGS // 2
+    return median * 2.0 ** np.arange(-half, half + 1)
+
+
+def set_gram(
+    bags: Bags, bandwidth: Float[np.ndarray, " bandwidths"]
+) -> Float[np.ndarray, "bandwidths bags bags"]:
+    """Mean kernel value over all pairs of points of every two bags, at every bandwidth.
+
+    G[s, i, j] = mean of k(x, x') over x in bag i, x' in bag j; pairs of a point with itself count.
+
+    Parameters
+    ----------
+    bags
+        Points by features, one array per bag.
+    bandwidth
+        Ascending, each twice the one before.
+
+    Returns
+    -------
+    Float[np.ndarray, "bandwidths bags bags"]
+        Symmetric positive semi-definite for each bandwidth.
+
+    Raises
+    ------
+    ValueError
+        If the bandwidths are not positive, each twice the one before.
+
+    Notes
+    -----
+    **Guarantees.** Equals the double loop over pairs to ten digits.
+    **Cost.** n^2 / 2 exponentials for n points; memory for n floats and a block of 2 MiB.
+
+    Examples
+    --------
+    >>> set_gram([np.array([[0.0]]), np.array([[1.0]])], np.array([0.5, 1.0]))[:, 0, 1].round(4)
+    array([0.1353, 0.6065])
+    """
+    if not (bandwidth[0] > 0 and np.allclose(bandwidth[1:], 2 * bandwidth[:-1], rtol=1e-9, atol=0)):
+        raise ValueError("bandwidth must be > 0 and double at every step")
+    size = np.array([len(bag) for bag in bags])
+    start = np.concatenate([[0], size.cumsum()])
+    point = _centred(bags, bags) / bandwidth[-1]
+    total = np.zeros((len(bandwidth), len(bags), len(bags)))
+    for i in range(len(bags)):  # bag i against itself and the later ones: the rest is symmetric
+        other, offset = point[start[i] :], start[i:-1] - start[i]
+        for block in _blocks(point[start[i] : start[i + 1]], len(other)):
+            kernel = _gaussian(block, other)
+            for step in range(len(bandwidth) - 1, -1, -1):
+                total[step, i, i:] += np.add.reduceat(kernel.sum(axis=0), offset)
+                if step:
+                    np.square(np.square(kernel, out=kernel), out=kernel)
+    mean = total / np.outer(size, size)
+    return mean + np.triu(mean, 1).swapaxes(1, 2)
+
+
+def mean_kernel(
+    x: Float[np.ndarray, "points features"], bags: Bags, bandwidth: float
+) -> Float[np.ndarray, "points bags"]:
+    """Mean kernel value of each point against the points of each bag.
+
+    Parameters
+    ----------
+    x
+        Points.
+    bags
+        Points by features, one array per bag.
+    bandwidth
+        s, > 0.
+
+    Returns
+    -------
+    Float[np.ndarray, "points bags"]
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the bandwidth is not positive.
+
+    Notes
+    -----
+    **Guarantees.** Averaged over the points of a bag, it is that bag's row of `set_gram`.
+
+    Examples
+    --------
+    >>> mean_kernel(np.array([[0.0]]), [np.array([[0.0], [1.0]])], 1.0).round(4)
+    array([[0.8033]])
+    """
+    if not 0 < bandwidth < math.inf:
+        raise ValueError(f"bandwidth must be > 0 and finite, got bandwidth={bandwidth}")
+    size = np.array([len(bag) for bag in bags])
+    other = _centred(bags, bags) / bandwidth
+    offset = np.concatenate([[0], size.cumsum()[:-1]])
+    point = _centred([x], bags) / bandwidth
+    sums = [np.add.reduceat(_gaussian(block, other), offset, axis=1) for block in _blocks(point, len(other))]
+    return np.concatenate(sums) / size
+
+
+def _centred(bags: Bags, reference: Bags) -> Float[np.ndarray, "points features"]:
+    """Pooled points about the reference's mean, so that squared distances cancel less."""
+    centre = sum(bag.sum(axis=0) for bag in reference) / sum(map(len, reference))
+    return np.concatenate(bags) - centre
+
+
+def _blocks(
+    x: Float[np.ndarray, "points features"], n_columns: int
+) -> list[Float[np.ndarray, "block features"]]:
+    rows = max(1, BLOCK_CELLS // n_columns)
+    return [x[first : first + rows] for first in range(0, len(x), rows)]
+
+
+def _gaussian(
+    x: Float[np.ndarray, "block features"], other: Float[np.ndarray, "points features"]
+) -> Float[np.ndarray, "block points"]:
+    """exp(-||x - x'||^2 / 2): the bandwidth is the unit."""
+    exponent = x @ other.T
+    exponent -= 0.5 * np.einsum("if,if->i", x, x)[:, None]
+    exponent -= 0.5 * np.einsum("if,if->i", other, other)
+    return np.exp(np.minimum(exponent, 0.0, out=exponent), out=exponent)

@@ -1,0 +1,240 @@
+"""The algebra of mean matching: classes' mean kernels out of bags' mean kernels.
+
+Bags with embeddings Phi_i and proportions P (bags by classes) give the classes' embeddings as
+mu = Phi B; everything below works on inner products of embeddings alone, the Gram matrix G of the bags.
+An estimator that matches other means than kernels' (of a classifier's outputs, say) brings its own G.
+"""
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.stats import qmc
+
+from learners.simplex_qp import simplex_qp
+from privacy.projection import project_to_simplex
+
+__all__ = [
+    "DRAWS",
+    "LARGEST_MIXING_CONDITION",
+    "class_gram",
+    "class_weights",
+    "effective_points",
+    "errors_left_out",
+    "normal_nodes",
+    "redrawn_ratios",
+    "redrawn_weights",
+    "within_class_covariance",
+]
+
+LARGEST_MIXING_CONDITION = 1e6
+LEAST_RELIABILITY = 0.5
+RIDGE = 1e-14  # of the trace: rounding, not regularisation
+FOLDS = 10
+DRAWS = 512
+SOBOL_DIMENSIONS = 20_000  # SciPy's direction numbers end at 21201
+
+
+def class_weights(
+    mixture: Float[np.ndarray, "*draws bags classes"], size: Int[np.ndarray, " bags"]
+) -> Float[np.ndarray, "*draws bags classes"]:
+    """B = W P (P'W P)^-1, W the bag sizes: the weights that make class means out of bag means.
+
+    Least squares of the bag means on their proportions, bags weighted by their points.
+
+    Examples
+    --------
+    >>> class_weights(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([10, 10]))
+    array([[ 2., -0.],
+           [-1.,  1.]])
+    """
+    weighted = mixture * size[:, None]
+    normal = weighted.swapaxes(-1, -2) @ mixture
+    return weighted @ np.linalg.pinv(normal, hermitian=True)
+
+
+def effective_points(
+    mixture: Float[np.ndarray, "bags classes"], size: Int[np.ndarray, " bags"]
+) -> Float[np.ndarray, " classes"]:
+    """1 / diag (P'W P)^-1: so many points of one class would estimate its mean as well.
+
+    Bag i's mean has variance proportional to 1 / n_i, so a class's has sum_i B_iy^2 / n_i, which is
+    that diagonal.
+
+    Examples
+    --------
+    >>> effective_points(np.eye(2), np.array([40, 60]))
+    array([40., 60.])
+    """
+    return 1.0 / np.linalg.inv((mixture.T * size) @ mixture).diagonal()
+
+
+def class_gram(
+    gram: Float[np.ndarray, "*stack bags bags"],
+    weights: Float[np.ndarray, "*stack bags classes"],
+    size: Int[np.ndarray, " bags"],
+) -> tuple[Float[np.ndarray, "*stack classes classes"], Float[np.ndarray, " *stack"]]:
+    """H = B'G B, the inner products of the classes' means, less what a point owes to itself.
+
+    In a bag's own entry of G every point also meets itself, which adds (1 - G_ii) / (n_i - 1) to its
+    expectation and pulls ratios towards equal shares. As much of that is taken off as leaves every
+    contrast of classes at least half of its size.
+
+    Returns
+    -------
+    hessian
+        H, symmetric to the last bit, positive definite on contrasts of classes.
+    reliability
+        Share of the squared distance between classes that is no sampling error, for the contrast
+        where it is least; at most 1.
+
+    Examples
+    --------
+    >>> hessian, reliability = class_gram(np.eye(2), np.eye(2), np.array([9, 9]))
+    >>> hessian, float(reliability)
+    (array([[1., 0.],
+           [0., 1.]]), 1.0)
+    """
+    contrast = np.linalg.svd(np.ones((1, weights.shape[-1])))[2][1:].T
+    across = weights.swapaxes(-1, -2)
+    own = (1.0 - np.diagonal(gram, axis1=-2, axis2=-1)) / (size - 1)
+    plain, owed = across @ gram @ weights, across @ (own[..., None] * weights)
+    floor = RIDGE * np.trace(plain, axis1=-2, axis2=-1)[..., None, None] * np.eye(contrast.shape[1])
+    root = np.linalg.cholesky(contrast.T @ plain @ contrast + floor)
+    half = np.linalg.solve(root, contrast.T @ owed @ contrast)
+    relative = np.linalg.solve(root, half.swapaxes(-1, -2))
+    largest = np.maximum(np.linalg.eigvalsh(relative)[..., -1], 0.0)
+    part = np.minimum(1.0, (1.0 - LEAST_RELIABILITY) / np.maximum(largest, 1e-300))
+    hessian = plain - part[..., None, None] * owed
+    return (hessian + hessian.swapaxes(-1, -2)) / 2, 1.0 - largest
+
+
+def errors_left_out(
+    gram: Float[np.ndarray, "bandwidths bags bags"],
+    mixture: Float[np.ndarray, "bags classes"],
+    size: Int[np.ndarray, " bags"],
+) -> tuple[int, Float[np.ndarray, " bandwidths"]]:
+    """Mean L1 error of the proportions of bags left out, for each bandwidth.
+
+    Bags are left out one at a time; of more than ten, in ten parts with like proportions. A part
+    without which the proportions are singular stays. Parts go by proportions, so that the order of
+    the bags does not matter. No kernel is computed again: a left-out bag is predicted from its row of
+    G.
+
+    Returns
+    -------
+    int
+        Bags that were left out, 0 if none could be.
+    Float[np.ndarray, " bandwidths"]
+        Mean over them; NaN if there are none.
+
+    Examples
+    --------
+    >>> gram = np.array([[[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.5, 0.5, 0.5]]])
+    >>> errors_left_out(gram, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), np.array([9, 9, 9]))
+    (3, array([0.]))
+    """
+    order = np.lexsort(mixture.T)
+    n_folds = min(FOLDS, len(order))
+    error, left_out = np.zeros(len(gram)), 0
+    for fold in (order[first::n_folds] for first in range(n_folds)):
+        rest = np.setdiff1d(order, fold)
+        if not np.linalg.cond(mixture[rest]) <= LARGEST_MIXING_CONDITION:
+            continue
+        weights = class_weights(mixture[rest], size[rest])
+        hessian, _ = class_gram(gram[:, rest[:, None], rest], weights, size[rest])
+        linear = gram[:, fold[:, None], rest] @ weights
+        for step, H in enumerate(hessian):
+            ratio = np.array([simplex_qp(H, f).point for f in linear[step]])
+            error[step] += np.abs(ratio - mixture[fold]).sum()
+        left_out += len(fold)
+    return left_out, error / left_out if left_out else np.full(len(gram), np.nan)
+
+
+def within_class_covariance(
+    feature: Float[np.ndarray, "points classes"],
+    share: Float[np.ndarray, " classes"],
+    hessian: Float[np.ndarray, "classes classes"],
+) -> Float[np.ndarray, "classes classes"]:
+    """Covariance within classes of the features B'k(x) of a bag whose class shares are known.
+
+    Class y's mean feature is column y of H, so the shares alone give the covariance between classes,
+    and what is left is within. It may miss being positive semi-definite by sampling error.
+
+    Examples
+    --------
+    >>> feature = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> within_class_covariance(feature, np.array([0.5, 0.5]), np.eye(2))
+    array([[0., 0.],
+           [0., 0.]])
+    """
+    between = hessian @ (np.diag(share) - np.outer(share, share)) @ hessian
+    return np.cov(feature, rowvar=False, bias=True) - between
+
+
+def normal_nodes(n_dimensions: int) -> Float[np.ndarray, "draws dimensions"]:
+    """512 scrambled Sobol points, mapped to standard normals: nodes of an integral, always the same.
+
+    Examples
+    --------
+    >>> nodes = normal_nodes(3)
+    >>> nodes.shape, bool(np.abs(nodes.mean(axis=0)).max() < 0.01)
+    ((512, 3), True)
+    """
+    widths = [
+        min(SOBOL_DIMENSIONS, n_dimensions - first)
+        for first in range(0, n_dimensions, SOBOL_DIMENSIONS)
+    ]
+    return np.hstack(
+        [
+            qmc.MultivariateNormalQMC(np.zeros(width), rng=scramble).random(DRAWS)
+            for scramble, width in enumerate(widths)
+        ]
+    )
+
+
+def redrawn_weights(
+    mixture: Float[np.ndarray, "bags classes"],
+    size: Int[np.ndarray, " bags"],
+    noise: Float[np.ndarray, "bags classes classes"],
+    nodes: Float[np.ndarray, "draws coordinates"],
+) -> Float[np.ndarray, "draws bags classes"]:
+    """B for proportions drawn anew from their noise and projected on the simplex.
+
+    Examples
+    --------
+    >>> mixture, noise = np.array([[0.9, 0.1], [0.1, 0.9]]), np.zeros((2, 2, 2))
+    >>> redrawn_weights(mixture, np.array([5, 5]), noise, np.zeros((1, 4))).round(3)
+    array([[[ 1.125, -0.125],
+            [-0.125,  1.125]]])
+    """
+    node = nodes.reshape(-1, *mixture.shape)
+    drawn = mixture + np.einsum("dbi,bij->dbj", node, _roots(noise))
+    flat = [project_to_simplex(share) for share in drawn.reshape(-1, mixture.shape[1])]
+    return class_weights(np.reshape(flat, drawn.shape), size)
+
+
+def redrawn_ratios(
+    hessian: Float[np.ndarray, "*draws classes classes"],
+    linear: Float[np.ndarray, "*draws classes"],
+    error: Float[np.ndarray, "classes classes"],
+    nodes: Float[np.ndarray, "draws classes"],
+) -> Float[np.ndarray, "draws classes"]:
+    """Minima of the quadratic program with `linear` perturbed by its sampling error.
+
+    Examples
+    --------
+    >>> ratios = redrawn_ratios(np.eye(2), np.array([0.6, 0.4]), np.zeros((2, 2)), np.zeros((1, 2)))
+    >>> ratios.round(6)
+    array([[0.6, 0.4]])
+    """
+    shifted = linear + nodes @ _roots(error)
+    stacked = np.broadcast_to(hessian, (len(nodes), *error.shape))
+    return np.array([simplex_qp(H, f).point for H, f in zip(stacked, shifted, strict=True)])
+
+
+def _roots(
+    covariance: Float[np.ndarray, "*stack classes classes"],
+) -> Float[np.ndarray, "*stack classes classes"]:
+    """Symmetric square roots; what sampling error made negative counts as zero."""
+    value, vector = np.linalg.eigh(covariance)
+    scaled = vector * np.sqrt(np.maximum(value, 0.0))[..., None, :]
+    return scaled @ vector.swapaxes(-1, -2)

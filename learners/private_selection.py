@@ -1,0 +1,239 @@
+"""Choosing the regularization privately: candidates judged on validation rows by a stable score.
+
+One mechanism for the ledger, which pays for the whole procedure: never only for the winning run.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float
+
+from learners.linear_model import check_knobs, lift, signs, to_coef
+from learners.private_linear import (
+    gradient_tolerance,
+    perturbed_weight,
+    split_epsilon,
+    training_rows,
+)
+from privacy.events import PureEvent, exact
+from privacy.mechanisms import Json, Noise
+from privacy.queries import Query
+
+__all__ = ["StabilityValidation", "ramp_score", "score_sensitivity"]
+
+
+@dataclass(frozen=True, slots=True)
+class StabilityValidation:
+    """Train at each candidate regularization, choose one by a noisy score, train the chosen again.
+
+    With T the training rows, V the validation rows, F the training of `ObjectivePerturbation`:
+
+        t_i = q(F(T, lam_i, R_i), V) + 2 beta Z_i,   i* = argmax t_i,   release i*, F(T, lam_i*, R)
+
+    where every R is fresh, q is `ramp_score`, beta its `score_sensitivity` and Z_i is exponential
+    of mean 1 / epsilon_select. Nothing else leaves: neither the scores nor the candidates' models.
+
+    Parameters
+    ----------
+    candidates
+        Regularizations to choose among, distinct, > 0, public. The smallest one sets beta.
+    epsilon_train
+        For one training, > 0.
+    epsilon_select
+        For the choice, > 0.
+    norm_bound
+        As in `ObjectivePerturbation`.
+    n_classes
+        As in `ObjectivePerturbation`.
+
+    Raises
+    ------
+    ValueError
+        If a knob breaks the conditions above.
+
+    Notes
+    -----
+    The query holds `{"x", "y", "validation"}`, the last one boolean: a public split, drawn without
+    looking at the data. A release is `{"coef", "chosen", "regularization"}`.
+
+    **Guarantees.** Without noise in the choice the best score wins, ties to the earlier candidate;
+    the cost is `epsilon_train + epsilon_select` for any number of candidates; a query without
+    training and validation rows is refused before it is paid.
+    **Privacy.** Unit: the query's, one row at most, as in `ObjectivePerturbation`. Fix the noise
+    R_i, which does not depend on the data. Replacing one row moves each score by at most beta (see
+    `score_sensitivity`), so i* is report-noisy-max with exponential noise of mean 2 beta /
+    epsilon_select: epsilon_select. The score is bounded, so this holds for every R_i and no delta
+    is spent [1]_, and averaging over R_i keeps it. Given i*, the second training is fresh:
+    epsilon_train. A replaced validation row costs epsilon_select alone.
+
+    References
+    ----------
+    .. [1] Chaudhuri, Vinterbo, "A stability-based validation procedure for differentially private
+       machine learning", NIPS (2013), Algorithms 1 and 2, Theorem 4.
+
+    Examples
+    --------
+    >>> from learners.private_linear import training_query
+    >>> mechanism = StabilityValidation(
+    ...     candidates=(0.01, 0.1),
+    ...     epsilon_train=0.5,
+    ...     epsilon_select=0.5,
+    ...     norm_bound=1.0,
+    ...     n_classes=2,
+    ... )
+    >>> x, y = np.array([[-1.0], [1.0], [1.0]]), np.array([0, 1, 1])
+    >>> query = training_query(x, y, dataset="toy", validation=np.array([False, False, True]))
+    >>> mechanism.event(query).cost().epsilon
+    Fraction(1, 1)
+    """
+
+    candidates: tuple[float, ...]
+    epsilon_train: float
+    epsilon_select: float
+    norm_bound: float
+    n_classes: int
+
+    def __post_init__(self) -> None:
+        if not len(set(self.candidates)) == len(self.candidates) > 0:
+            raise ValueError(f"candidates must be distinct, one at least, got {self.candidates}")
+        if not 0 < self.epsilon_train < math.inf:
+            raise ValueError(f"epsilon_train must be > 0, got epsilon_train={self.epsilon_train}")
+        if not 0 < self.epsilon_select < math.inf:
+            raise ValueError(
+                f"epsilon_select must be > 0, got epsilon_select={self.epsilon_select}"
+            )
+        for regularization in self.candidates:
+            check_knobs(regularization, self.norm_bound, self.n_classes)
+
+    def event(self, query: Query) -> PureEvent:
+        """Describe a release on this query; refuses one without training and validation rows."""
+        rows = self._split_rows(query)
+        n_validation = int(rows["validation"].sum())
+        return PureEvent(
+            name="stability-based validation",
+            epsilon=str(exact(self.epsilon_train) + exact(self.epsilon_select)),
+            parameters={
+                "candidates": list(self.candidates),
+                "epsilon_train": self.epsilon_train,
+                "epsilon_select": self.epsilon_select,
+                "norm_bound": self.norm_bound,
+                "n_classes": self.n_classes,
+                "n_train": query.n - n_validation,
+                "n_validation": n_validation,
+            },
+        )
+
+    def draw(self, query: Query, noise: Noise) -> Json:
+        """Choose and train on the query's rows; only the ledger calls this."""
+        rows = self._split_rows(query)
+        row, sign = lift(rows["x"], self.norm_bound), signs(rows["y"], self.n_classes)
+        held_out = rows["validation"]
+        n_validation = int(held_out.sum())
+        train = partial(
+            perturbed_weight,
+            row[~held_out],
+            sign[:, ~held_out],
+            epsilon=self.epsilon_train,
+            noise=noise,
+        )
+        beta = score_sensitivity(
+            self.candidates,
+            epsilon_train=self.epsilon_train,
+            n_train=query.n - n_validation,
+            n_validation=n_validation,
+            columns=row.shape[1],
+            n_problems=len(sign),
+        )
+        noisy_score = [
+            ramp_score(train(regularization=candidate), row[held_out], sign[:, held_out])
+            + 2 * beta * noise.exponential(1 / self.epsilon_select)
+            for candidate in self.candidates
+        ]
+        chosen = int(np.argmax(noisy_score))
+        regularization = self.candidates[chosen]
+        coef = to_coef(train(regularization=regularization), self.norm_bound)
+        return {"coef": coef.tolist(), "chosen": chosen, "regularization": regularization}
+
+    def _split_rows(self, query: Query) -> Mapping[str, np.ndarray]:
+        """Read the query's rows, with both sides of the split present."""
+        rows = training_rows(query, self.n_classes)
+        held_out = rows.get("validation")
+        if held_out is None or not (held_out.dtype == np.bool_ and held_out.shape == (query.n,)):
+            raise ValueError("query must hold one boolean per row, validation")
+        if not 0 < held_out.sum() < query.n:
+            raise ValueError("validation must leave rows on both sides of the split")
+        return rows
+
+
+def ramp_score(
+    weight: Float[np.ndarray, "problems columns"],
+    row: Float[np.ndarray, "rows columns"],
+    sign: Float[np.ndarray, "problems rows"],
+) -> float:
+    """Minus the ramp loss min(1, max(0, 1 - s w.z)), averaged over rows and problems: in [-1, 0].
+
+    Examples
+    --------
+    >>> ramp_score(np.array([[0.5]]), np.array([[1.0], [1.0]]), np.array([[1.0, -1.0]]))
+    -0.75
+    """
+    return -float(np.clip(1 - sign * (weight @ row.T), 0, 1).mean())
+
+
+def score_sensitivity(
+    candidates: tuple[float, ...],
+    *,
+    epsilon_train: float,
+    n_train: int,
+    n_validation: int,
+    columns: int,
+    n_problems: int,
+) -> float:
+    """How far replacing one row can move any candidate's `ramp_score`, its noise held fixed.
+
+    Parameters
+    ----------
+    candidates
+        Regularizations.
+    epsilon_train
+        Of each candidate's training, all problems together.
+    n_train, n_validation
+        Rows on either side of the split.
+    columns
+        Length of a lifted row.
+    n_problems
+        Problems trained at each candidate.
+
+    Returns
+    -------
+    float
+        beta = min(1, max(beta1 / n_train, beta2 / n_validation)).
+
+    Notes
+    -----
+    A validation row enters one term of a mean whose terms lie in [0, 1]: beta2 = 1. A training row
+    moves the gradient of an objective that is lam-strongly convex by at most 2 / n_train, hence its
+    minimum by 2 / (lam n_train), and each computed minimum is off by at most tau / lam: with the
+    ramp 1-Lipschitz and ||z|| <= 1, beta1 = 2 (1 + n_train tau) / lam. Here lam includes the extra
+    regularization of `EpsilonSplit`, and the smallest one counts. Each problem's score keeps to
+    these bounds, and so does their mean: several classes change nothing.
+    **Guarantees.** No replacement of a row moves a score by more.
+
+    Examples
+    --------
+    >>> knobs = {"epsilon_train": 1.0, "columns": 3, "n_problems": 1}
+    >>> round(score_sensitivity((0.1, 1.0), n_train=800, n_validation=200, **knobs), 6)
+    0.025
+    >>> round(score_sensitivity((1.0,), n_train=800, n_validation=200, **knobs), 6)
+    0.005
+    """
+    movement = []
+    for regularization in candidates:
+        split = split_epsilon(epsilon_train / n_problems, regularization, n_train)
+        slack = gradient_tolerance(split, n_train, columns)
+        strength = regularization + split.extra_regularization
+        movement.append(2 * (1 / n_train + slack) / strength)
+    return min(1.0, max(max(movement), 1 / n_validation))

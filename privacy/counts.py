@@ -1,0 +1,135 @@
+"""Class counts of consensus labels: the statistic behind published class proportions."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
+
+from privacy.queries import Part, Query, Unit, UnitError, assignment_digest, task_names
+
+__all__ = ["CountsError", "check_counts", "class_counts"]
+
+MOVED = 2.0  # a replaced label leaves one class's count and joins another's
+
+
+class CountsError(ValueError):
+    """A value is not a vector of class counts; the counts themselves are never told."""
+
+
+def class_counts(
+    label: Int[np.ndarray, " tasks"],
+    group: Int[np.ndarray, " tasks"],
+    *,
+    dataset: str,
+    n_classes: int,
+    n_groups: int,
+    group_names: Sequence[str],
+    unit: Unit,
+    local: bool,
+    tasks: Sequence[str] | np.ndarray | None = None,
+) -> tuple[Query, ...]:
+    """Count the classes of each group of tasks: one query per group, parts of one partition.
+
+    Parameters
+    ----------
+    label
+        Consensus class codes, private.
+    group
+        Group codes, **public** and fixed without looking at the labels.
+    dataset
+        The ledger's name of the data set.
+    n_classes
+        Number of classes declared, >= 2.
+    n_groups
+        Number of groups, each with at least one task.
+    group_names
+        One name per group.
+    unit
+        What one neighbour may change.
+    local
+        Whether a task's consensus label depends on that task's crowd labels alone, as in a majority
+        vote; it does not where an aggregator or a filter weighs workers by their other tasks.
+    tasks
+        The tasks' names, in the order of `label`; they bind the partition to the tasks. Without
+        them the caller vouches that a position means the same task whenever this data set is
+        counted.
+
+    Returns
+    -------
+    tuple of Query
+        In the order of the group codes, each with the group's counts and an l1 sensitivity of 2.
+
+    Raises
+    ------
+    UnitError
+        If the unit is `TASK` and the consensus is not local.
+    CountsError
+        If labels are not codes of the declared classes; the message does not tell them.
+    ValueError
+        If groups are not codes of the named groups, or a group has no task.
+
+    Notes
+    -----
+    **Guarantees.** Counts of a group add up to its number of tasks; queries of one call are parts
+    of one partition, and another assignment of tasks to groups is another partition.
+    **Privacy.** Every neighbour replaces at most one consensus label, which moves one task from
+    one count of its group to another: 2 in l1 norm. For the unit `TASK` that is so only where
+    consensus is local: with Dawid–Skene and its kind one task's labels move others' consensus.
+
+    Examples
+    --------
+    >>> north, south = class_counts(
+    ...     np.array([0, 1, 1]), np.array([0, 0, 1]), dataset="toy", n_classes=2, n_groups=2,
+    ...     group_names=("north", "south"), unit=Unit.CONSENSUS_LABEL, local=False,
+    ... )
+    >>> north.value, south.value, north.part.name
+    (array([1, 1]), array([0, 1]), 'north')
+    """
+    if unit is Unit.TASK and not local:
+        raise UnitError(
+            "unit 'task' needs a consensus that depends on each task's own labels alone (majority "
+            "vote without worker filter); use unit 'consensus label', or aggregate locally"
+        )
+    _check_codes(label, group, n_classes, n_groups, group_names)
+    cell = group.astype(np.int64) * n_classes + label
+    counts = np.bincount(cell, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
+    n = np.bincount(group, minlength=n_groups)
+    names = tuple(str(name) for name in group_names)
+    if not (n >= 1).all():
+        raise ValueError(f"every group must have a task, got none in {names[int(n.argmin())]!r}")
+    partition = f"group:{assignment_digest(group, names, task_names(tasks, group.size))}"
+    counts.setflags(write=False)
+    return tuple(
+        Query(dataset, "class counts", row, unit, int(size), MOVED, Part(partition, name))
+        for row, size, name in zip(counts, n, names, strict=True)
+    )
+
+
+def check_counts(query: Query) -> Int[np.ndarray, " classes"]:
+    """Counts of a query that asks for class counts, or a refusal that does not tell them."""
+    counts = query.value
+    if not (isinstance(counts, np.ndarray) and counts.ndim == 1 and counts.dtype.kind in "iu"):
+        raise CountsError("counts must be a one-dimensional integer array")
+    if not counts.size >= 2:
+        raise CountsError(f"counts must be of 2 classes or more, got {counts.size}")
+    if not (counts >= 0).all() or int(counts.sum()) != query.n:
+        raise CountsError("counts must be >= 0 and add up to the query's public n")
+    if not math.isfinite(query.l1):
+        raise CountsError("counts must have a finite l1 sensitivity")
+    return counts.astype(np.int64)
+
+
+def _check_codes(
+    label: np.ndarray, group: np.ndarray, n_classes: int, n_groups: int, names: Sequence[str]
+) -> None:
+    if not n_classes >= 2:
+        raise CountsError(f"n_classes must be >= 2, got n_classes={n_classes}")
+    if not n_groups >= 1 or len(set(map(str, names))) != n_groups or len(names) != n_groups:
+        raise ValueError(f"group_names must be {n_groups} different names, got {len(names)} names")
+    if not (label.ndim == group.ndim == 1 and label.size == group.size >= 1):
+        raise CountsError("label and group must be of equal length, with a task or more")
+    if not (label.dtype.kind in "iu" and ((label >= 0) & (label < n_classes)).all()):
+        raise CountsError(f"labels must be integer codes of the {n_classes} declared classes")
+    if not (group.dtype.kind in "iu" and ((group >= 0) & (group < n_groups)).all()):
+        raise ValueError(f"group must be integer codes of the {n_groups} named groups")

@@ -1,0 +1,91 @@
+"""The noise source of the ledger: nothing else may import this module.
+
+Integers come from OpenDP's exact discrete Laplace sampler, which reads the operating system's
+entropy and computes in exact rationals. The continuous draws read the same entropy through
+`random.SystemRandom` and are computed in double precision. Their laws are those stated up to
+rounding, and a proof about real numbers does not cover the rounding: which doubles can come out
+depends on the parameters, and attacks on naive floating-point noise exist [1]_. Mechanisms that
+add such a draw to a private number and release the sum are exposed most; integers are not.
+
+References
+----------
+.. [1] Mironov, "On significance of the least significant bits for differential privacy", CCS
+   (2012).
+"""
+
+import math
+import random
+import re
+from importlib.metadata import version
+
+import numpy as np
+import opendp.prelude as dp
+from jaxtyping import Float
+
+__all__ = ["SystemNoise"]
+
+OLDEST = (0, 14, 2)
+
+
+def check_opendp(installed: str) -> None:
+    """Refuse an OpenDP whose additive noise was biased (opendp#2638, mended in 0.14.2).
+
+    Raises
+    ------
+    ImportError
+        If the version is older, or cannot be read.
+    """
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", installed)
+    if found is None or not tuple(map(int, found.groups())) >= OLDEST:
+        raise ImportError(f"opendp must be >= 0.14.2, whose noise is unbiased, got {installed}")
+
+
+check_opendp(version("opendp"))
+dp.enable_features("contrib")  # then_laplace is not vetted upstream as of 0.16; tested here
+INTEGERS = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+
+
+class SystemNoise:
+    """Fresh draws from the operating system's entropy; it takes no seed and keeps no state.
+
+    Examples
+    --------
+    >>> len(SystemNoise().discrete_laplace(2.0, 3))
+    3
+    """
+
+    def discrete_laplace(self, scale: float, size: int) -> list[int]:
+        """Independent integers, P(z) ~ exp(-|z| / scale), exactly; they saturate at 64 bits."""
+        _check_positive(scale)
+        drawn: list[int] = (INTEGERS >> dp.m.then_laplace(scale=float(scale)))([0] * size)
+        return drawn
+
+    def laplace(self, scale: float) -> float:
+        """One real number with density ~ exp(-|z| / scale), in floating point."""
+        _check_positive(scale)
+        system = random.SystemRandom()
+        return system.choice((-scale, scale)) * system.expovariate(1.0)
+
+    def exponential(self, mean: float) -> float:
+        """One number >= 0 with density ~ exp(-z / mean), in floating point."""
+        _check_positive(mean)
+        return mean * random.SystemRandom().expovariate(1.0)
+
+    def gamma(self, shape: float, scale: float) -> float:
+        """One number >= 0 with density ~ z^(shape - 1) exp(-z / scale), in floating point."""
+        _check_positive(shape)
+        _check_positive(scale)
+        return random.SystemRandom().gammavariate(shape, scale)
+
+    def direction(self, dimension: int) -> Float[np.ndarray, " dimension"]:
+        """One point, uniform on the unit sphere, in floating point."""
+        if not dimension >= 1:
+            raise ValueError(f"dimension must be >= 1, got dimension={dimension}")
+        system = random.SystemRandom()
+        normal = np.array([system.normalvariate(0.0, 1.0) for _ in range(dimension)])
+        return np.asarray(normal / np.linalg.norm(normal))
+
+
+def _check_positive(parameter: float) -> None:
+    if not 0 < parameter < math.inf:
+        raise ValueError(f"a noise parameter must be > 0 and finite, got {parameter}")

@@ -1,0 +1,176 @@
+"""What there is to say about each worker, in numbers and in words. Internal: it is about people."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
+
+from quality.agreement import worker_agreement
+from quality.codes import freeze_arrays
+from quality.filtering import Filtered
+from quality.labels import CrowdLabels
+from quality.majority import decide
+from quality.reputation import conflict_tasks, hard_penalty, soft_penalty
+
+__all__ = ["WorkerReport", "worker_report"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WorkerReport:
+    """Result of :func:`worker_report`; one entry per worker code.
+
+    Parameters
+    ----------
+    n_labels, n_conflict
+        Her labels, and those of them on conflict tasks.
+    agreement
+        Share of her labels that equal the consensus; NaN without labels.
+    soft_penalty, hard_penalty
+        On all labels, before anybody was removed.
+    reputation
+        1 minus the soft penalty, in [0, 1): the lower, the more alone her labels stood where
+        workers disagreed. NaN without conflict tasks: nothing is known, which is not good news.
+    gold_n, gold_correct
+        Her labels on tasks with gold, and the right ones among them.
+    flagged
+        True for each worker the filter removed.
+    reason
+        Why she was removed or kept, in words.
+    """
+
+    n_labels: Int64[np.ndarray, " workers"]
+    n_conflict: Int64[np.ndarray, " workers"]
+    agreement: Float64[np.ndarray, " workers"]
+    soft_penalty: Float64[np.ndarray, " workers"]
+    hard_penalty: Int32[np.ndarray, " workers"]
+    reputation: Float64[np.ndarray, " workers"]
+    gold_n: Int64[np.ndarray, " workers"]
+    gold_correct: Int64[np.ndarray, " workers"]
+    flagged: Bool[np.ndarray, " workers"]
+    reason: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"WorkerReport({len(self.reason)} workers, {np.count_nonzero(self.flagged)} flagged, "
+            f"{np.count_nonzero(self.n_conflict == 0)} without conflict tasks)"
+        )
+
+
+def worker_report(
+    labels: CrowdLabels,
+    filtered: Filtered,
+    posterior: Float[np.ndarray, "tasks classes"],
+    *,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+) -> WorkerReport:
+    """Put together what the labels, the filter, the consensus and gold say about each worker.
+
+    Parameters
+    ----------
+    labels
+        All labels, those of removed workers included.
+    filtered
+        What :func:`filter_workers` made of them.
+    posterior
+        P(truth | labels) of each task, from any aggregator; its likeliest class is the consensus.
+    gold
+        The true class code of each task, -1 where it is unknown; see :func:`encode_gold`.
+
+    Returns
+    -------
+    WorkerReport
+        One entry per worker. Penalties are evidence, to be read beside agreement and gold.
+
+    Raises
+    ------
+    ValueError
+        If an argument does not fit the labels in shape.
+
+    Examples
+    --------
+    >>> from quality import encode, filter_workers, majority_vote
+    >>> labels = encode(["ann", "bob", "cy"] * 3, list("111222333"), list("xxyyyxxxy"))
+    >>> filtered = filter_workers(labels, n_workers=1)
+    >>> report = worker_report(labels, filtered, majority_vote(labels).posterior)
+    >>> report
+    WorkerReport(3 workers, 1 flagged, 0 without conflict tasks)
+    >>> report.reason[2]
+    'removed 1st: soft penalty 1, agrees with the consensus on 0% of 3 labels'
+    """
+    _check_shapes(labels, filtered, posterior, gold)
+    if gold is None:
+        gold = np.full(labels.n_tasks, -1)
+    on_conflict = conflict_tasks(labels)[labels.task]
+    on_gold = gold[labels.task] >= 0
+    right = labels.label == gold[labels.task]  # never where gold is -1
+    n_conflict = np.bincount(labels.worker[on_conflict], minlength=labels.n_workers)
+    penalty = soft_penalty(labels)
+    numbers = {
+        "n_labels": np.diff(labels.worker_start),
+        "n_conflict": n_conflict,
+        "agreement": worker_agreement(labels, decide(posterior)[0]),
+        "soft_penalty": penalty,
+        "hard_penalty": hard_penalty(labels),
+        "reputation": np.where(n_conflict > 0, 1 - penalty, np.nan),
+        "gold_n": np.bincount(labels.worker[on_gold], minlength=labels.n_workers),
+        "gold_correct": np.bincount(labels.worker[right], minlength=labels.n_workers),
+    }
+    return WorkerReport(**numbers, flagged=~filtered.keep, reason=_reasons(filtered, numbers))
+
+
+def _check_shapes(
+    labels: CrowdLabels, filtered: Filtered, posterior: np.ndarray, gold: np.ndarray | None
+) -> None:
+    if filtered.keep.shape != (labels.n_workers,):
+        given = len(filtered.keep)
+        raise ValueError(f"filtered must be about {labels.n_workers} workers, got {given}")
+    shape = (labels.n_tasks, labels.n_classes)
+    if posterior.shape != shape:
+        raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
+    if not (gold is None or gold.shape == (labels.n_tasks,)):
+        raise ValueError(f"gold must have shape {(labels.n_tasks,)}, got {np.shape(gold)}")
+
+
+def _reasons(filtered: Filtered, numbers: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """One sentence per worker."""
+    verdict = {
+        int(worker): f"removed {_ordinal(place)}: {filtered.criterion} {penalty:.3g}"
+        for place, (worker, penalty) in enumerate(
+            zip(filtered.removed, filtered.removed_penalty, strict=True), start=1
+        )
+    }
+    for worker, penalty, reason in zip(
+        filtered.refused, filtered.refused_penalty, filtered.refused_reason, strict=True
+    ):
+        verdict[int(worker)] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
+    return tuple(
+        _sentence(
+            verdict.get(worker, ""), {name: column[worker] for name, column in numbers.items()}
+        )
+        for worker in range(len(filtered.keep))
+    )
+
+
+def _sentence(verdict: str, number: dict[str, float]) -> str:
+    """The verdict if there is one, and the evidence."""
+    if not number["n_labels"]:
+        return "no labels: nothing can be said"
+    gold = f", {number['gold_correct']} of {number['gold_n']} right on gold"
+    gold = gold if number["gold_n"] else ""
+    if not number["n_conflict"]:
+        return f"no conflict task: nothing can be said{gold}"
+    verdict = verdict or f"kept: soft penalty {number['soft_penalty']:.3g}"
+    plural = "s" if number["n_labels"] != 1 else ""
+    return (
+        f"{verdict}, agrees with the consensus on {100 * number['agreement']:.0f}% "
+        f"of {number['n_labels']} label{plural}{gold}"
+    )
+
+
+def _ordinal(place: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st ..."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}th" if place % 100 in (11, 12, 13) else f"{place}{ending}"

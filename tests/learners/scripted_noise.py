@@ -1,0 +1,61 @@
+"""Noise sources for tests: one that is silent, one that reads its draws from a script."""
+
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+
+
+class SilentNoise:
+    """Every draw is zero, so that a mechanism shows what it computes."""
+
+    def discrete_laplace(self, scale, size):
+        return [0] * size
+
+    def laplace(self, scale):
+        return 0.0
+
+    def exponential(self, mean):
+        return 0.0
+
+    def gamma(self, shape, scale):
+        return 0.0
+
+    def direction(self, dimension):
+        return np.eye(dimension)[0]
+
+
+class ScriptedNoise(SilentNoise):
+    """Laplace and exponential draws come from a script, in order; the scales asked are recorded."""
+
+    def __init__(self, script: Iterable[float]):
+        self.script = deque(script)
+        self.scales = []
+
+    def laplace(self, scale):
+        self.scales.append(scale)
+        return self.script.popleft()
+
+    def exponential(self, mean):
+        self.scales.append(mean)
+        return self.script.popleft()
+
+
+class SeededNoise:
+    """The real laws from a seeded generator, for statistical tests."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def laplace(self, scale):
+        return float(self.rng.laplace(0.0, scale))
+
+    def exponential(self, mean):
+        return float(self.rng.exponential(mean))
+
+    def gamma(self, shape, scale):
+        return float(self.rng.gamma(shape, scale))
+
+    def direction(self, dimension):
+        normal = self.rng.standard_normal(dimension)
+        return normal / np.linalg.norm(normal)

@@ -1,0 +1,189 @@
+"""Dawid–Skene against a slow EM, its own guarantees, and the published accuracies."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from quality import (
+    CrowdLabels,
+    DawidSkene,
+    dawid_skene,
+    encode,
+    majority_vote,
+    regular_assignment,
+    simulate_crowd,
+)
+from tests.quality.real_data import read_crowd
+from tests.quality.strategies import crowds
+
+QUICK = settings(max_examples=40, deadline=None, derandomize=True)
+
+
+def slow_em(
+    labels: CrowdLabels, n_iter: int, smoothing: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """EM by its definition: loops over rows, products of probabilities."""
+    n_classes = labels.n_classes
+    posterior = np.array([row / row.sum() for row in labels.counts()])
+    for _ in range(n_iter):
+        prior = posterior.mean(axis=0)
+        confusion = np.full((labels.n_workers, n_classes, n_classes), smoothing)
+        for worker, task, label in zip(labels.worker, labels.task, labels.label, strict=True):
+            confusion[worker, :, label] += posterior[task]
+        confusion /= confusion.sum(axis=2, keepdims=True)
+        posterior, evidence = bayes(labels, prior, confusion)
+    return posterior, prior, confusion, float(np.log(evidence).sum())
+
+
+def bayes(
+    labels: CrowdLabels, prior: np.ndarray, confusion: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """P(truth | labels) and P(labels) of each task."""
+    joint = np.tile(prior, (labels.n_tasks, 1))
+    for worker, task, label in zip(labels.worker, labels.task, labels.label, strict=True):
+        joint[task] *= confusion[worker, :, label]
+    evidence = joint.sum(axis=1, keepdims=True)
+    return joint / evidence, evidence
+
+
+def crowd_of(rng: np.random.Generator) -> CrowdLabels:
+    """Three classes, 30 workers of whom 4 are malicious, 200 tasks, 5 labels each."""
+    assignment = regular_assignment(n_tasks=200, n_workers=30, labels_per_task=5, rng=rng)
+    truth = rng.choice(3, p=[0.5, 0.3, 0.2], size=200)
+    crowd = simulate_crowd(
+        assignment, truth, n_classes=3, adversaries={"malicious": 4, "random": 3}, rng=rng
+    )
+    return encode(crowd.worker, crowd.task, crowd.label)
+
+
+@QUICK
+@given(crowds())
+def test_it_is_the_slow_em(labels: CrowdLabels) -> None:
+    result = dawid_skene(labels, max_iter=7, tol=0, smoothing=0.1)
+    expected = slow_em(labels, result.n_iter, 0.1)
+    assert result.posterior == pytest.approx(expected[0], abs=1e-9)
+    assert result.prior == pytest.approx(expected[1], abs=1e-9)
+    assert result.confusion == pytest.approx(expected[2], abs=1e-9)
+    assert result.log_likelihood == pytest.approx(expected[3], abs=1e-7)
+
+
+def test_posterior_is_bayes_rule_on_prior_and_confusion(rng: np.random.Generator) -> None:
+    labels = crowd_of(rng)
+    result = dawid_skene(labels)
+    assert result.posterior == pytest.approx(
+        bayes(labels, result.prior, result.confusion)[0], abs=1e-9
+    )
+    assert result.confusion.sum(axis=2) == pytest.approx(np.ones((30, 3)))
+    assert result.prior.sum() == pytest.approx(1)
+
+
+def test_smoothed_log_likelihood_never_falls(rng: np.random.Generator) -> None:
+    labels, smoothing = crowd_of(rng), 0.3
+
+    def objective(n_iter: int) -> float:
+        result = dawid_skene(labels, max_iter=n_iter, tol=0, smoothing=smoothing)
+        return result.log_likelihood + smoothing * float(np.log(result.confusion).sum())
+
+    values = [objective(n_iter) for n_iter in range(1, 40)]
+    assert (np.diff(values) >= -1e-9 * abs(values[0])).all()
+    assert values[-1] > values[0] + 1
+
+
+def test_tasks_without_labels_get_the_prior_and_change_nothing(rng: np.random.Generator) -> None:
+    labels = crowd_of(rng)
+    newcomer = encode(
+        np.append(labels.workers[labels.worker], 99),
+        np.append(labels.tasks[labels.task], 999),
+        np.append(labels.label, 0),
+    ).keep_workers(np.arange(31) < 30)
+    plain, result = dawid_skene(labels), dawid_skene(newcomer)
+    assert np.array_equal(plain.posterior, result.posterior[:-1])
+    assert result.posterior[-1] == pytest.approx(result.prior)
+    assert result.confusion[-1] == pytest.approx(np.full((3, 3), 1 / 3))
+    assert plain.log_likelihood == result.log_likelihood
+
+
+def test_a_table_without_any_label_is_all_ties() -> None:
+    labels = encode(["a", "b"], [1, 2], ["x", "y"]).keep_workers(np.zeros(2, dtype=bool))
+    result = dawid_skene(labels)
+    assert result.tied.all()
+    assert result.converged
+    assert np.array_equal(result.posterior, np.full((2, 2), 0.5))
+
+
+def test_a_symmetric_conflict_is_a_tie_and_says_so() -> None:
+    result = dawid_skene(encode(["a", "b"], [1, 1], ["x", "y"]))
+    assert result.tied.tolist() == [True]
+    assert result.label.tolist() == [0]
+
+
+def test_a_class_nobody_gives_gets_no_belief() -> None:
+    labels = encode(["a", "b"] * 2, [1, 1, 2, 2], list("xxyy"), classes=["x", "never", "y"])
+    result = dawid_skene(labels)
+    assert result.prior[1] == 0
+    assert np.isfinite(result.posterior).all()
+    assert labels.classes[result.label].tolist() == ["x", "y"]
+
+
+def test_same_bytes_on_every_run(rng: np.random.Generator) -> None:
+    labels = crowd_of(rng)
+    one, other = dawid_skene(labels), dawid_skene(labels)
+    for name in ("posterior", "label", "tied", "prior", "confusion"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+    assert one.log_likelihood == other.log_likelihood
+
+
+def test_names_of_workers_and_classes_play_no_part(rng: np.random.Generator) -> None:
+    labels = crowd_of(rng)
+    workers, classes = rng.permutation(30), np.array([2, 0, 1])
+    renamed = encode(workers[labels.worker], labels.task, classes[labels.label])
+    one, other = dawid_skene(labels, tol=0), dawid_skene(renamed, tol=0)
+    assert one.posterior == pytest.approx(other.posterior[:, classes], abs=1e-7)
+    moved = other.confusion[workers][:, classes][:, :, classes]
+    assert one.confusion == pytest.approx(moved, abs=1e-6)
+
+
+def test_malicious_labels_are_turned_round(rng: np.random.Generator) -> None:
+    """Two classes, 12 workers who are nearly always right, 8 who never are: EM uses them all."""
+    assignment = regular_assignment(n_tasks=400, n_workers=20, labels_per_task=7, rng=rng)
+    truth = rng.integers(2, size=400)
+    crowd = simulate_crowd(
+        assignment, truth, n_classes=2, adversaries={"malicious": 8}, reliability=(60.0, 3.0),
+        rng=rng,
+    )  # fmt: skip
+    labels = encode(crowd.worker, crowd.task, crowd.label)
+    wrong = [
+        np.mean(result.label != truth) for result in (majority_vote(labels), dawid_skene(labels))
+    ]
+    assert wrong[1] < wrong[0] / 5
+
+
+def test_not_converging_is_a_result() -> None:
+    labels = encode(["a", "b", "c"] * 2, [1, 1, 1, 2, 2, 2], list("xxyyyx"))
+    result = dawid_skene(labels, max_iter=1)
+    assert isinstance(result, DawidSkene)
+    assert (result.converged, result.n_iter) == (False, 1)
+    assert "not converged after 1 iterations" in repr(result)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [("max_iter", 0), ("tol", -1.0), ("tol", np.nan), ("smoothing", 0.0), ("smoothing", np.nan),
+     ("smoothing", np.inf)],
+)  # fmt: skip
+def test_parameters_out_of_range_are_refused(parameter: str, value: float) -> None:
+    labels = encode(["a", "b"], [1, 1], ["x", "y"])
+    with pytest.raises(ValueError, match=f"{parameter} must be .*got {parameter}="):
+        dawid_skene(labels, **{parameter: value})
+
+
+@pytest.mark.parametrize(("name", "published"), [("rte", 92.75), ("web", 82.17)])
+def test_accuracy_is_the_data_readmes(shared_data: Path, name: str, published: float) -> None:
+    """Golden: the table of the shared data's README.md (100 iterations, smoothing 0.01)."""
+    labels, gold = read_crowd(shared_data / name)
+    known = gold >= 0
+    for result in (dawid_skene(labels, tol=0), dawid_skene(labels)):
+        right = 100 * np.mean(result.label[known] == gold[known])
+        assert right == pytest.approx(published, abs=0.1)

@@ -1,0 +1,125 @@
+"""Every line in its room: names, docstrings, commands, and what an import costs."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("flows", "quality", "learners", "privacy")
+MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+BANNED = {"utils", "util", "common", "helpers", "base", "constants", "misc"}
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_has_a_docstring_and_a_sorted_all(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree)
+    declared = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+    ]
+    names = [str(element.value) for element in getattr(declared[0], "elts", [])]
+    assert names == sorted(names)
+    module = importlib.import_module(name_of(path))
+    assert [name for name in names if not hasattr(module, name)] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_module_has_a_name_for_everything(path: Path) -> None:
+    assert not BANNED & set(path.relative_to(ROOT).with_suffix("").parts)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_file_fits_in_the_head(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 350
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_pure_rooms_neither_assert_nor_print_nor_warn(path: Path) -> None:
+    if path.relative_to(ROOT).parts[0] == "flows":
+        pytest.skip("flows speaks to people")
+    calls = {
+        getattr(node.func, "id", getattr(node.func, "attr", ""))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+    }
+    asserts = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Assert)]
+    assert not asserts
+    assert not calls & {"print", "warn"}
+
+
+def public_functions() -> list[tuple[str, str]]:
+    """Every public function and class of the pure rooms' packages."""
+    return [
+        (room, name)
+        for room in ("quality", "privacy", "learners")
+        for name in importlib.import_module(room).__all__
+    ]
+
+
+@pytest.mark.parametrize(("room", "name"), public_functions())
+def test_a_public_name_has_a_docstring(room: str, name: str) -> None:
+    named = getattr(importlib.import_module(room), name)
+    if isinstance(named, type) or callable(named):
+        assert (named.__doc__ or "").strip()
+
+
+def test_the_readmes_commands_exist() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"`make ([a-z-]+)`", readme):
+        assert re.search(rf"(?m)^{target}:", makefile), target
+    help_text = subprocess.run(
+        [sys.executable, "-m", "flows.cli", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    for command in set(re.findall(r"(?m)^\| `crowdassay ([a-z]+)", readme)):
+        assert re.search(rf"(?m)^\W*{command}\b", help_text), command
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = ("prefect", "duckdb", "numba", "scipy", "sklearn", "matplotlib", "pyarrow", "opendp")
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom flows.cli import app\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
+
+
+def test_a_plain_run_does_not_import_prefect() -> None:
+    code = "import sys, flows.pipeline, flows.terminal; print('prefect' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"
+
+
+def test_nothing_but_the_ledger_reaches_a_sampler() -> None:
+    """Beside the import contract: no other file names the noise source, in any way of importing it."""
+    reaching = {
+        name_of(path)
+        for path in MODULES
+        if re.search(
+            r"privacy\.noise|from privacy import noise|NoiseSource|import opendp", path.read_text()
+        )
+        and path.name != "noise.py"
+    }
+    assert reaching <= {"privacy.ledger", "privacy.mechanisms"}
+    assert "privacy.ledger" in reaching
+
+
+def test_constraints_hold_names_and_versions_only() -> None:
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    assert "://" not in text
+    assert all(re.match(r"[A-Za-z0-9_.-]+(\[.*\])?==", line) for line in text.splitlines() if line)
