@@ -19,7 +19,7 @@ def worker_rows(
     consensus = consensus_of(labels.keep_workers(filtered.keep), ConsensusSettings())
     found = worker_report(labels, filtered, consensus.posterior)
     order = np.lexsort((np.arange(labels.n_workers), found.reputation, ~found.flagged))
-    header = ["worker", "labels", "agreement", "soft", "hard", "reputation", "remove", "reason"]
+    header = ["worker", "labels", "agreement", "soft", "hard", "reputation", "verdict"]
     rows = [
         [
             str(labels.workers[w]),
@@ -28,7 +28,6 @@ def worker_rows(
             f"{found.soft_penalty[w]:.3f}",
             str(found.hard_penalty[w]),
             f"{found.reputation[w]:.2f}",
-            "yes" if found.flagged[w] else "",
             found.reason[w],
         ]
         for w in order

@@ -97,7 +97,7 @@ def workers(
 
     with _mistakes():
         header, rows = worker_rows(_read(labels), penalty=penalty.value, fraction=fraction)
-        _show("Workers, least reputation first", header, rows, output)
+        _show("Workers: whom to remove, then by reputation, least first", header, rows, output)
 
 
 @app.command(epilog="Example: `crowdassay aggregate labels.csv --output consensus.csv`")
@@ -247,7 +247,8 @@ def _show(title: str, header: list[str], rows: list[list[str]], output: Path | N
 
     from flows.terminal import print_rows
 
-    print_rows(_console(), title, header, rows[:SHOWN])
+    shown = [[*row[:-1], row[-1].partition(":")[0]] for row in rows[:SHOWN]]
+    print_rows(_console(), title, header, shown)
     if len(rows) > SHOWN and output is None:
         _console().print(
             f"… and {len(rows) - SHOWN:,} more; --output FILE writes them all", style="dim"
@@ -283,12 +284,12 @@ def _console(*, quiet: bool = False) -> Console:
 @contextmanager
 def _mistakes() -> Iterator[None]:
     """Turn a user's mistake into one sentence on stderr and exit code 2; nothing else is caught."""
-    from flows.mistakes import MISTAKES
+    from flows.mistakes import MISTAKES, way_on
 
     try:
         yield
     except MISTAKES as error:
-        print(f"crowdassay: {error}", file=sys.stderr)
+        print(f"crowdassay: {error}{way_on(error)}", file=sys.stderr)
         raise typer.Exit(MISTAKE) from None
 
 

@@ -7,7 +7,7 @@ from flows.tables import TableError
 from privacy import BudgetError, LedgerError, UnitError
 from quality import LabelError
 
-__all__ = ["MISTAKES"]
+__all__ = ["MISTAKES", "way_on"]
 
 MISTAKES = (
     BudgetError,
@@ -19,3 +19,10 @@ MISTAKES = (
     TableError,
     UnitError,
 )
+
+
+def way_on(error: Exception) -> str:
+    """The command that mends a budget, for messages of a room that knows no commands."""
+    if isinstance(error, BudgetError) or "change_budget" in str(error):
+        return " (crowdassay budget STATE --dataset NAME --raise-to EPSILON)"
+    return ""

@@ -119,7 +119,7 @@ class ModelSettings(Section):
     epsilon_select: Positive = 0.5
     epsilon_score: Positive = 0.1
     norm_bound: Positive
-    regularization: tuple[Positive, ...] = (0.001, 0.01, 0.1)
+    regularization: tuple[Positive, ...] = (0.001, 0.003, 0.01)
     validation: Share = 0.2
 
 

@@ -38,8 +38,8 @@ proportions_epsilon = 1.0
 epsilon_train = 2.0
 epsilon_select = 0.4
 epsilon_score = 0.1
-norm_bound = 5.0        # longer feature vectors are shortened to this
-regularization = [0.003, 0.01, 0.03, 0.1]
+norm_bound = 4.0        # longer feature vectors are shortened to this
+regularization = [0.001, 0.003, 0.01]
 
 [gate]                  # the reusable holdout
 holdout = 0.2

@@ -52,10 +52,11 @@ def print_summary(console: Console, result: RunResult) -> None:
 def print_rows(
     console: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """A plain table of text; numbers are right-aligned by their look."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    """A plain table of text under a title; a column of numbers is set flush right."""
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
     for j, name in enumerate(header):
-        numeric = all(row[j][:1].isdigit() or row[j] in ("", "-") for row in rows)
+        numeric = all(row[j].replace(".", "", 1).isdigit() for row in rows)
         table.add_column(name, justify="right" if numeric else "left")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))

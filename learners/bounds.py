@@ -202,7 +202,7 @@ def cdp_bound(errors: int, n: int, *, epsilon: float, level: float) -> Bound:
     privacy is with probability at most 3 sqrt(beta). Here beta = delta^2 / 9, and the fixed models'
     event is that their Clopper-Pearson bound fails [2]_.
 
-    **Guarantees.** Falls as epsilon's limit allows more records; never below the Clopper-Pearson bound
+    **Guarantees.** Applies at the limit and not beyond; never below the Clopper-Pearson bound
     of the same count; with no errors it is 1 - (delta^2 / 9)^(1 / n).
 
     References
@@ -215,7 +215,7 @@ def cdp_bound(errors: int, n: int, *, epsilon: float, level: float) -> Bound:
     Examples
     --------
     >>> round(cdp_bound(10, 100, epsilon=0.1, level=0.95).value, 4)
-    0.2426
+    0.2413
     >>> cdp_bound(10, 100, epsilon=1.0, level=0.95).assumption
     'does not apply: epsilon=1 must be <= 0.202 for 100 records at this level'
     """
@@ -266,7 +266,7 @@ def least(bounds: Sequence[Bound]) -> Bound:
     >>> training = cdp_bound(30, 400, epsilon=0.05, level=0.975)
     >>> best = least([holdout, training])
     >>> best.name, round(best.value, 4), round(best.level, 4)
-    ('CDP', 0.1382, 0.95)
+    ('CDP', 0.1373, 0.95)
     """
     applicable = [bound for bound in bounds if bound.applies]
     if not applicable:

@@ -16,50 +16,13 @@ from sklearn.base import BaseEstimator
 
 from learners import mean_matching as matching
 from learners.kernels import bandwidth_ladder, mean_kernel, median_distance, set_gram
+from learners.labelled_bags import LabelledBags, checked_bag
+from learners.ratio_diagnostics import RatioDiagnostics, diagnose
 from learners.simplex_qp import simplex_qp
 
 __all__ = ["ClassRatio", "ClassRatioEstimator", "RatioDiagnostics"]
 
 Bags = Sequence[Float[np.ndarray, "points features"]]
-
-SIMPLEX_TOLERANCE = 1e-6
-LARGEST_KERNEL_CONDITION = 1e8
-POOR_MIXING = 50.0
-FEW_POINTS = 30
-FEW_LEFT_OUT = 3
-WIDE = 0.5
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RatioDiagnostics:
-    """How far a class ratio can be trusted; `warnings` says it in sentences.
-
-    Parameters
-    ----------
-    mixing_condition
-        Condition number of the labelled bags' proportions: large where all bags are mixed alike.
-    kernel_condition
-        Condition number of H, the inner products of the classes' mean kernels: large where the
-        features do not tell classes apart.
-    identifiable
-        Whether it is at most 1e8.
-    effective_points
-        As many labelled points of the class would estimate its mean kernel as well.
-    bags_left_out
-        Bags on which bandwidths were compared; 0 for a given bandwidth.
-    error_left_out
-        Mean L1 error on those bags at the chosen bandwidth; NaN for a given one.
-    warnings
-        What to know before acting on the ratio; empty if nothing.
-    """
-
-    mixing_condition: float
-    kernel_condition: float
-    identifiable: bool
-    effective_points: Float[np.ndarray, " classes"]
-    bags_left_out: int
-    error_left_out: float
-    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +41,14 @@ class ClassRatio:
         Of the kernel, after the features were divided by their standard deviations.
     diagnostics
         How far to trust it.
+
+    Examples
+    --------
+    >>> line = np.linspace(-1, 1, 40)[:, None]
+    >>> bags = [np.vstack([line[:30], 9 + line[:10]]), np.vstack([line[:10], 9 + line[:30]])]
+    >>> estimator = ClassRatioEstimator(bandwidth=1.0).fit(bags, np.array([[0.75, 0.25], [0.25, 0.75]]))
+    >>> estimator.predict(np.vstack([line[:20], 9 + line[:20]])).diagnostics.identifiable
+    True
     """
 
     ratio: Float[np.ndarray, " classes"]
@@ -123,8 +94,7 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     **Guarantees.** The ratio lies on the simplex and in its interval; the interval lies in [0, 1];
     relabelling the classes relabels the ratio; neither the order of the bags nor the units of the
-    features matter to it; with as many bags as classes, a labelled bag that is handed in as unlabelled
-    gets its own proportions back; nothing is random.
+    features matter to it; the same arguments give the same bytes; what is given is left as it was.
     **Privacy.** The proportions may be releases: what is computed from them costs nothing more. The
     features of all bags are used as they are, and the result is as private as they are.
 
@@ -178,32 +148,23 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
             or no bag can be left out to choose the bandwidth.
         """
         self._check_parameters()
-        mixture = _checked_proportions(proportions)
-        points = _checked_bags(bags, len(mixture))
-        covariance = _checked_noise(noise, mixture)
-        size = np.array([len(point) for point in points])
-        spread = np.concatenate(points).std(axis=0)
+        labelled = LabelledBags.of(bags, proportions, noise)
+        spread = np.concatenate(labelled.points).std(axis=0)
         self.scale_ = np.where(spread > 0, spread, 1.0)
         self.n_features_in_ = len(spread)
-        self.bags_ = [point / self.scale_ for point in points]
-        self.mixture_, self.size_ = mixture, size
+        self.bags_ = [point / self.scale_ for point in labelled.points]
+        self.mixture_, self.size_ = labelled.mixture, labelled.size
         self.bandwidth_, gram = self._choose_bandwidth()
-        self.weights_ = matching.class_weights(mixture, size)
-        self.hessian_, reliability = matching.class_gram(gram, self.weights_, size)
+        self.weights_ = matching.class_weights(self.mixture_, self.size_)
+        self.hessian_, reliability = matching.corrected_class_gram(gram, self.weights_, self.size_)
         self.reliability_ = float(reliability)
         self.within_ = np.array(
             [
                 matching.within_class_covariance(self._features(bag)[1], share, self.hessian_)
-                for bag, share in zip(self.bags_, mixture, strict=True)
+                for bag, share in zip(self.bags_, self.mixture_, strict=True)
             ]
         )
-        n_classes = mixture.shape[1]
-        self.redrawn_weights_, self.redrawn_hessian_ = self.weights_, self.hessian_
-        self.nodes_ = matching.normal_nodes(n_classes * (1 if covariance is None else 1 + len(size)))
-        if covariance is not None:
-            nodes = self.nodes_[:, n_classes:]
-            self.redrawn_weights_ = matching.redrawn_weights(mixture, size, covariance, nodes)
-            self.redrawn_hessian_, _ = matching.class_gram(gram, self.redrawn_weights_, size)
+        self._redraw_proportions(gram, labelled.noise)
         return self
 
     def predict(self, bag: Float[np.ndarray, "points features"]) -> ClassRatio:
@@ -224,7 +185,7 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         ValueError
             If the bag does not fit those the estimator was trained on.
         """
-        (point,) = _checked_bags([bag], 1)
+        point = checked_bag(bag, "bag")
         if not point.shape[1] == self.n_features_in_:
             raise ValueError(f"bag must have {self.n_features_in_} features, got {point.shape[1]}")
         kernel, feature = self._features(point / self.scale_)
@@ -232,11 +193,10 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         error = np.cov(feature, rowvar=False) / len(point)
         error += np.einsum("b,bcd->cd", (self.weights_ @ ratio) ** 2 / self.size_, self.within_)
         linear = kernel.mean(axis=0) @ self.redrawn_weights_
-        nodes = self.nodes_[:, : len(ratio)]
-        drawn = matching.redrawn_ratios(self.redrawn_hessian_, linear, error, nodes)
+        drawn = matching.redrawn_ratios(self.redrawn_hessian_, linear, error, self.nodes_)
         low, high = np.quantile(drawn, [(1 - self.level) / 2, (1 + self.level) / 2], axis=0)
         interval = np.stack([np.minimum(low, ratio), np.maximum(high, ratio)], axis=1)
-        diagnostics = self._diagnose(interval)
+        diagnostics = self._diagnose(float((interval[:, 1] - interval[:, 0]).max()))
         for array in (ratio, interval):
             array.setflags(write=False)
         return ClassRatio(ratio, interval, self.level, self.bandwidth_, diagnostics)
@@ -268,6 +228,26 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         chosen = int(np.flatnonzero(self.error_left_out_ == self.error_left_out_.min())[-1])
         return float(ladder[chosen]), gram[chosen]
 
+    def _redraw_proportions(
+        self,
+        gram: Float[np.ndarray, "bags bags"],
+        noise: Float[np.ndarray, "bags classes classes"] | None,
+    ) -> None:
+        """B and H once for every draw of the proportions, or as they are where these are exact."""
+        n_classes = self.mixture_.shape[1]
+        if noise is None:
+            self.nodes_ = matching.normal_nodes(n_classes)
+            self.redrawn_weights_, self.redrawn_hessian_ = self.weights_, self.hessian_
+            return
+        nodes = matching.normal_nodes(n_classes + self.mixture_.size)
+        self.nodes_ = nodes[:, :n_classes]
+        self.redrawn_weights_ = matching.redrawn_weights(
+            self.mixture_, self.size_, noise, nodes[:, n_classes:]
+        )
+        self.redrawn_hessian_, _ = matching.corrected_class_gram(
+            gram, self.redrawn_weights_, self.size_
+        )
+
     def _features(
         self, scaled: Float[np.ndarray, "points features"]
     ) -> tuple[Float[np.ndarray, "points bags"], Float[np.ndarray, "points classes"]]:
@@ -275,119 +255,14 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         kernel = mean_kernel(scaled, self.bags_, self.bandwidth_)
         return kernel, kernel @ self.weights_
 
-    def _diagnose(self, interval: Float[np.ndarray, "classes ends"]) -> RatioDiagnostics:
-        mixing = float(np.linalg.cond(self.mixture_))
-        kernel = float(np.linalg.cond(self.hessian_))
-        points = matching.effective_points(self.mixture_, self.size_)
-        points.setflags(write=False)
-        width = float((interval[:, 1] - interval[:, 0]).max())
-        few = ", ".join(map(str, np.flatnonzero(points < FEW_POINTS)))
-        doubts = (
-            (
-                mixing > POOR_MIXING,
-                "The labelled groups have nearly the same class proportions, so what a class looks "
-                "like is known only roughly; label groups that are mixed differently.",
-            ),
-            (
-                not kernel <= LARGEST_KERNEL_CONDITION,
-                "The features do not tell the classes apart; the ratio is not determined by them.",
-            ),
-            (
-                few != "",
-                f"Fewer than {FEW_POINTS} points' worth of evidence for class code {few}; "
-                "label more groups where it occurs.",
-            ),
-            (
-                0 < self.n_left_out_ < FEW_LEFT_OUT,
-                f"The bandwidth was chosen on {self.n_left_out_} left-out group(s) only; "
-                "label more groups.",
-            ),
-            (
-                width > WIDE,
-                f"An interval is {width:.2f} wide: the data hardly say what the ratio is.",
-            ),
+    def _diagnose(self, width: float) -> RatioDiagnostics:
+        left_out = self.error_left_out_
+        return diagnose(
+            self.mixture_,
+            self.hessian_,
+            self.reliability_,
+            matching.effective_points(self.mixture_, self.size_),
+            self.n_left_out_,
+            float(left_out.min()) if left_out.size else math.nan,
+            width=width,
         )
-        return RatioDiagnostics(
-            mixing_condition=mixing,
-            kernel_condition=kernel,
-            identifiable=kernel <= LARGEST_KERNEL_CONDITION,
-            effective_points=points,
-            bags_left_out=self.n_left_out_,
-            error_left_out=float(self.error_left_out_.min(initial=np.inf))
-            if self.n_left_out_
-            else math.nan,
-            warnings=tuple(sentence for doubtful, sentence in doubts if doubtful),
-        )
-
-
-def _checked_proportions(
-    proportions: Float[np.ndarray, "bags classes"],
-) -> Float[np.ndarray, "bags classes"]:
-    """A copy with rows exactly on the simplex, or a refusal."""
-    mixture = np.array(proportions, dtype=np.float64)
-    if not (mixture.ndim == 2 and mixture.shape[1] >= 2):
-        raise ValueError(f"proportions must be bags by classes, got shape={mixture.shape}")
-    if not len(mixture) >= mixture.shape[1]:
-        raise ValueError(
-            f"bags must be at least as many as classes, got {len(mixture)} bags of "
-            f"{mixture.shape[1]} classes"
-        )
-    outside = ~(
-        (np.abs(mixture.sum(axis=1) - 1) <= SIMPLEX_TOLERANCE)
-        & (mixture >= -SIMPLEX_TOLERANCE).all(axis=1)
-    )
-    if outside.any():
-        raise ValueError(
-            f"proportions must be >= 0 and sum to 1 in every bag, bag {np.argmax(outside)} does not; "
-            "project released proportions on the simplex first"
-        )
-    mixture = np.maximum(mixture, 0.0)
-    mixture /= mixture.sum(axis=1, keepdims=True)
-    condition = float(np.linalg.cond(mixture))
-    if not condition <= matching.LARGEST_MIXING_CONDITION:
-        raise ValueError(
-            "proportions must differ enough between bags to tell the classes apart, got condition "
-            f"number {condition:.1e} > {matching.LARGEST_MIXING_CONDITION:.0e}"
-        )
-    return mixture
-
-
-def _checked_bags(bags: Bags, n_bags: int) -> list[Float[np.ndarray, "points features"]]:
-    """Copies as float64, or a refusal."""
-    if not len(bags) == n_bags:
-        raise ValueError(f"bags must be one for each row of proportions, got {len(bags)} and {n_bags}")
-    points = [np.array(bag, dtype=np.float64) for bag in bags]
-    for position, point in enumerate(points):
-        if not (point.ndim == 2 and len(point) >= 2 and point.shape[1] >= 1):
-            raise ValueError(
-                "bags must hold at least 2 points by 1 feature each, "
-                f"got shape={point.shape} for bag {position}"
-            )
-        if not point.shape[1] == points[0].shape[1]:
-            raise ValueError(
-                f"bags must have the same features, got {points[0].shape[1]} in bag 0 and "
-                f"{point.shape[1]} in bag {position}"
-            )
-        if not np.isfinite(point).all():
-            raise ValueError(f"bags must be finite in every cell, bag {position} is not")
-    return points
-
-
-def _checked_noise(
-    noise: Float[np.ndarray, "bags classes classes"] | None, mixture: Float[np.ndarray, "bags classes"]
-) -> Float[np.ndarray, "bags classes classes"] | None:
-    """Covariances, or a refusal."""
-    if noise is None:
-        return None
-    covariance = np.array(noise, dtype=np.float64)
-    if not covariance.shape == (*mixture.shape, mixture.shape[1]):
-        raise ValueError(
-            "noise must be one covariance of the classes per bag, "
-            f"got shape={covariance.shape} for proportions of shape {mixture.shape}"
-        )
-    if not np.isfinite(covariance).all():
-        raise ValueError("noise must be finite")
-    symmetric = np.allclose(covariance, covariance.swapaxes(1, 2), rtol=1e-9, atol=1e-15)
-    if not (symmetric and (np.linalg.eigvalsh(covariance) >= -1e-9 * np.abs(covariance).max()).all()):
-        raise ValueError("noise must be symmetric and positive semi-definite in every bag")
-    return covariance

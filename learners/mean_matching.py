@@ -9,14 +9,16 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import qmc
 
+from learners.labelled_bags import LARGEST_MIXING_CONDITION
+from learners.ratio_diagnostics import LEAST_RELIABILITY
 from learners.simplex_qp import simplex_qp
 from privacy.projection import project_to_simplex
 
 __all__ = [
     "DRAWS",
-    "LARGEST_MIXING_CONDITION",
     "class_gram",
     "class_weights",
+    "corrected_class_gram",
     "effective_points",
     "errors_left_out",
     "normal_nodes",
@@ -25,9 +27,7 @@ __all__ = [
     "within_class_covariance",
 ]
 
-LARGEST_MIXING_CONDITION = 1e6
-LEAST_RELIABILITY = 0.5
-RIDGE = 1e-14  # of the trace: rounding, not regularisation
+RIDGE = 1e-12  # of the largest entry: above rounding, below anything that matters
 FOLDS = 10
 DRAWS = 512
 SOBOL_DIMENSIONS = 20_000  # SciPy's direction numbers end at 21201
@@ -42,13 +42,13 @@ def class_weights(
 
     Examples
     --------
-    >>> class_weights(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([10, 10]))
-    array([[ 2., -0.],
-           [-1.,  1.]])
+    >>> class_weights(np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([10, 10])).round(6)
+    array([[ 1.5, -0.5],
+           [-0.5,  1.5]])
     """
     weighted = mixture * size[:, None]
     normal = weighted.swapaxes(-1, -2) @ mixture
-    return weighted @ np.linalg.pinv(normal, hermitian=True)
+    return np.asarray(weighted @ np.linalg.pinv(normal, hermitian=True))
 
 
 def effective_points(
@@ -68,43 +68,58 @@ def effective_points(
 
 
 def class_gram(
-    gram: Float[np.ndarray, "*stack bags bags"],
-    weights: Float[np.ndarray, "*stack bags classes"],
-    size: Int[np.ndarray, " bags"],
-) -> tuple[Float[np.ndarray, "*stack classes classes"], Float[np.ndarray, " *stack"]]:
-    """H = B'G B, the inner products of the classes' means, less what a point owes to itself.
+    gram: Float[np.ndarray, "*stack bags bags"], weights: Float[np.ndarray, "*stack bags classes"]
+) -> Float[np.ndarray, "*stack classes classes"]:
+    """H = B'G B, the inner products of the classes' means; symmetric to the last bit.
 
-    In a bag's own entry of G every point also meets itself, which adds (1 - G_ii) / (n_i - 1) to its
-    expectation and pulls ratios towards equal shares. As much of that is taken off as leaves every
-    contrast of classes at least half of its size.
+    Examples
+    --------
+    >>> class_gram(np.eye(2), np.array([[2.0, 0.0], [0.0, 1.0]]))
+    array([[4., 0.],
+           [0., 1.]])
+    """
+    product = weights.swapaxes(-1, -2) @ gram @ weights
+    return np.asarray((product + product.swapaxes(-1, -2)) / 2)
+
+
+def corrected_class_gram(
+    gram: Float[np.ndarray, "bags bags"],
+    weights: Float[np.ndarray, "*draws bags classes"],
+    size: Int[np.ndarray, " bags"],
+) -> tuple[Float[np.ndarray, "*draws classes classes"], Float[np.ndarray, " *draws"]]:
+    """`class_gram`, less what the points owe to meeting themselves.
+
+    A bag's own entry of G counts each point with itself, which adds (1 - G_ii) / (n_i - 1) to its
+    expectation. That adds to the distance between classes but not to f, and so pulls ratios towards
+    equal shares. As much of it is taken off as leaves each contrast of classes half of its size.
 
     Returns
     -------
     hessian
-        H, symmetric to the last bit, positive definite on contrasts of classes.
+        H, positive definite on contrasts of classes.
     reliability
         Share of the squared distance between classes that is no sampling error, for the contrast
         where it is least; at most 1.
 
     Examples
     --------
-    >>> hessian, reliability = class_gram(np.eye(2), np.eye(2), np.array([9, 9]))
-    >>> hessian, float(reliability)
-    (array([[1., 0.],
-           [0., 1.]]), 1.0)
+    >>> gram = np.array([[1.0, 0.0], [0.0, 0.5]])
+    >>> hessian, reliability = corrected_class_gram(gram, np.eye(2), np.array([11, 11]))
+    >>> hessian, float(reliability.round(3))
+    (array([[1.  , 0.  ],
+           [0.  , 0.45]]), 0.967)
     """
+    hessian = class_gram(gram, weights)
+    own = (1.0 - gram.diagonal()) / (size - 1)
+    owed = class_gram(np.diag(own), weights)
     contrast = np.linalg.svd(np.ones((1, weights.shape[-1])))[2][1:].T
-    across = weights.swapaxes(-1, -2)
-    own = (1.0 - np.diagonal(gram, axis1=-2, axis2=-1)) / (size - 1)
-    plain, owed = across @ gram @ weights, across @ (own[..., None] * weights)
-    floor = RIDGE * np.trace(plain, axis1=-2, axis2=-1)[..., None, None] * np.eye(contrast.shape[1])
-    root = np.linalg.cholesky(contrast.T @ plain @ contrast + floor)
+    rounding = RIDGE * np.abs(hessian).max() * np.eye(contrast.shape[1])
+    root = np.linalg.cholesky(contrast.T @ hessian @ contrast + rounding)
     half = np.linalg.solve(root, contrast.T @ owed @ contrast)
     relative = np.linalg.solve(root, half.swapaxes(-1, -2))
-    largest = np.maximum(np.linalg.eigvalsh(relative)[..., -1], 0.0)
-    part = np.minimum(1.0, (1.0 - LEAST_RELIABILITY) / np.maximum(largest, 1e-300))
-    hessian = plain - part[..., None, None] * owed
-    return (hessian + hessian.swapaxes(-1, -2)) / 2, 1.0 - largest
+    largest = np.linalg.eigvalsh(relative)[..., -1]
+    part = (1.0 - LEAST_RELIABILITY) / np.maximum(largest, 1.0 - LEAST_RELIABILITY)
+    return hessian - part[..., None, None] * owed, 1.0 - largest
 
 
 def errors_left_out(
@@ -117,7 +132,8 @@ def errors_left_out(
     Bags are left out one at a time; of more than ten, in ten parts with like proportions. A part
     without which the proportions are singular stays. Parts go by proportions, so that the order of
     the bags does not matter. No kernel is computed again: a left-out bag is predicted from its row of
-    G.
+    G. Points that meet themselves are left in H: what they do to the ratio weighs against bandwidths
+    at which classes hardly differ by more than sampling error.
 
     Returns
     -------
@@ -140,7 +156,7 @@ def errors_left_out(
         if not np.linalg.cond(mixture[rest]) <= LARGEST_MIXING_CONDITION:
             continue
         weights = class_weights(mixture[rest], size[rest])
-        hessian, _ = class_gram(gram[:, rest[:, None], rest], weights, size[rest])
+        hessian = class_gram(gram[:, rest[:, None], rest], weights)
         linear = gram[:, fold[:, None], rest] @ weights
         for step, H in enumerate(hessian):
             ratio = np.array([simplex_qp(H, f).point for f in linear[step]])
@@ -167,7 +183,7 @@ def within_class_covariance(
            [0., 0.]])
     """
     between = hessian @ (np.diag(share) - np.outer(share, share)) @ hessian
-    return np.cov(feature, rowvar=False, bias=True) - between
+    return np.asarray(np.cov(feature, rowvar=False, bias=True) - between)
 
 
 def normal_nodes(n_dimensions: int) -> Float[np.ndarray, "draws dimensions"]:
@@ -237,4 +253,4 @@ def _roots(
     """Symmetric square roots; what sampling error made negative counts as zero."""
     value, vector = np.linalg.eigh(covariance)
     scaled = vector * np.sqrt(np.maximum(value, 0.0))[..., None, :]
-    return scaled @ vector.swapaxes(-1, -2)
+    return np.asarray(scaled @ vector.swapaxes(-1, -2))

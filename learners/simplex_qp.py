@@ -29,7 +29,7 @@ class SimplexMinimum:
         The objective at `point` exceeds its minimum over the simplex by at most this: the duality
         gap r.g - min g, where g is the gradient at r. For a convex objective it is a proof.
     n_iter
-        Linear systems solved.
+        Supports tried.
     """
 
     point: Float[np.ndarray, " variables"]
@@ -91,8 +91,8 @@ def simplex_qp(
         if not slope[entering] < point @ slope - TOLERANCE or point[entering] > 0:
             break
         support = np.flatnonzero(point)
-        point, solved = _descend(H, f, point, np.append(support, entering))
-        n_iter += solved
+        point = _descend(H, f, point, np.append(support, entering))
+        n_iter += 1
     gap = 2 * scale * max(0.0, float(point @ (H @ point - f) - (H @ point - f).min()))
     return SimplexMinimum(point, gap, n_iter)
 
@@ -102,14 +102,11 @@ def _descend(
     f: Float[np.ndarray, " variables"],
     point: Float[np.ndarray, " variables"],
     support: Int[np.ndarray, " support"],
-) -> tuple[Float[np.ndarray, " variables"], int]:
+) -> Float[np.ndarray, " variables"]:
     """Walk to the minimum on the support, dropping each variable that reaches zero on the way."""
     point = point.copy()
-    for solved in range(1, len(support) + 1):
-        target = _equality_minimum(H, f, support)
-        falling = target <= 0
-        if not falling.any():
-            break
+    target = _equality_minimum(H, f, support)
+    while (falling := target <= 0).any():  # ends: one variable alone has target 1
         here = point[support]
         reach = np.full(len(support), np.inf)
         reach[falling] = here[falling] / (here[falling] - target[falling])
@@ -117,8 +114,9 @@ def _descend(
         point[support] = np.maximum(here + reach[first] * (target - here), 0.0)
         point[support[first]] = 0.0
         support = np.delete(support, first)
+        target = _equality_minimum(H, f, support)
     point[support] = target
-    return point / point.sum(), solved
+    return np.asarray(point / point.sum())
 
 
 def _equality_minimum(
@@ -132,7 +130,7 @@ def _equality_minimum(
     system[:size, :size] = H[np.ix_(support, support)]
     system[size, size] = 0.0
     right = np.append(f[support], 1.0)
-    return np.linalg.solve(system, right)[:size]
+    return np.asarray(np.linalg.solve(system, right)[:size])
 
 
 def _check(quadratic: np.ndarray, linear: np.ndarray) -> None:

@@ -16,9 +16,13 @@ __all__ = [
     "BudgetError",
     "Request",
     "account_of",
+    "find_answer",
     "find_entry",
     "insert_answer",
     "insert_entries",
+    "keep_value",
+    "last_state",
+    "time_of",
     "unpaid",
 ]
 
@@ -121,6 +125,39 @@ def insert_entries(connection: sqlite3.Connection, requests: Sequence[Request]) 
             for one in requests
         ],
     )
+
+
+def keep_value(connection: sqlite3.Connection, entry: int, value: str) -> tuple[str, bool]:
+    """Store an entry's value where it has none; what is stored then, and whether it is this one."""
+    done = connection.execute(
+        "UPDATE entries SET value = ? WHERE entry = ? AND value IS NULL", (value, entry)
+    )
+    row = connection.execute("SELECT value FROM entries WHERE entry = ?", (entry,)).fetchone()
+    return row["value"], done.rowcount == 1
+
+
+def time_of(connection: sqlite3.Connection, entry: int) -> str:
+    """When an entry was paid."""
+    row = connection.execute("SELECT time FROM entries WHERE entry = ?", (entry,)).fetchone()
+    if row is None:
+        raise LedgerError(f"entry must be one of the ledger's, got entry={entry}")
+    return str(row["time"])
+
+
+def find_answer(connection: sqlite3.Connection, entry: int, fingerprint: bytes) -> str | None:
+    """The stored answer to the question with this fingerprint."""
+    row = connection.execute(
+        "SELECT value FROM answers WHERE entry = ? AND fingerprint = ?", (entry, fingerprint)
+    ).fetchone()
+    return None if row is None else row["value"]
+
+
+def last_state(connection: sqlite3.Connection, entry: int) -> str | None:
+    """The secret state after an interaction's last answer."""
+    row = connection.execute(
+        "SELECT state FROM answers WHERE entry = ? ORDER BY answer DESC LIMIT 1", (entry,)
+    ).fetchone()
+    return None if row is None else row["state"]
 
 
 def insert_answer(

@@ -12,6 +12,7 @@ from privacy.store import LedgerError
 __all__ = [
     "Budget",
     "budget_of",
+    "dataset_names",
     "find_budget",
     "insert_budget",
     "limit_of",
@@ -65,6 +66,12 @@ def required_budget(connection: sqlite3.Connection, dataset: str) -> Budget:
     if found is None:
         raise LedgerError(f"{dataset!r} must have a budget first: open_budget sets one")
     return found
+
+
+def dataset_names(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Data sets that have a budget, sorted."""
+    rows = connection.execute("SELECT DISTINCT dataset FROM budgets ORDER BY dataset")
+    return tuple(row["dataset"] for row in rows)
 
 
 def insert_budget(

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 __all__ = [
-    "KINDS",
     "Cost",
     "DiscreteLaplaceEvent",
     "Event",

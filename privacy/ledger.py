@@ -17,12 +17,23 @@ from privacy.booking import (
     BudgetError,
     Request,
     account_of,
+    find_answer,
     find_entry,
     insert_answer,
     insert_entries,
+    keep_value,
+    last_state,
+    time_of,
     unpaid,
 )
-from privacy.budgets import find_budget, insert_budget, limit_of, required_budget, told
+from privacy.budgets import (
+    dataset_names,
+    find_budget,
+    insert_budget,
+    limit_of,
+    required_budget,
+    told,
+)
 from privacy.events import Event
 from privacy.fingerprint import fingerprint, question_fingerprint
 from privacy.mechanisms import Batched, Interaction, Json, Mechanism, Noise, Question
@@ -146,7 +157,7 @@ class Ledger:
         LedgerError
             If the data set has a budget with another unit, epsilon or delta.
         """
-        limit = limit_of(epsilon, delta, n)
+        unit, limit = Unit(unit), limit_of(epsilon, delta, n)
         with transaction(self._path) as connection:
             found = find_budget(connection, dataset)
             if found is None:
@@ -182,10 +193,7 @@ class Ledger:
     def afford(self, requests: Iterable[tuple[Mechanism | Interaction, Query]]) -> None:
         """Check that all of these could be paid, in any order, without paying any.
 
-        Raises
-        ------
-        BudgetError
-            If the budget does not cover them together; what is paid already costs nothing.
+        Raises as `release` does; what is paid already costs nothing.
         """
         asked = [self._request(mechanism, query) for mechanism, query in requests]
         with transaction(self._path) as connection:
@@ -248,27 +256,17 @@ class Ledger:
         noise = _system_noise()
         entry, _ = self._pay([request])[request.fingerprint]
         with transaction(self._path) as connection:
-            known = connection.execute(
-                "SELECT value FROM answers WHERE entry = ? AND fingerprint = ?", (entry, asked)
-            ).fetchone()
+            known = find_answer(connection, entry, asked)
             if known is not None:
-                return Release(json.loads(known["value"]), entry, request.event, fresh=False)
-            last = connection.execute(
-                "SELECT state FROM answers WHERE entry = ? ORDER BY answer DESC LIMIT 1", (entry,)
-            ).fetchone()
-            state = mechanism.start(query, noise) if last is None else json.loads(last["state"])
+                return Release(json.loads(known), entry, request.event, fresh=False)
+            last = last_state(connection, entry)
+            state = mechanism.start(query, noise) if last is None else json.loads(last)
             following, value = map(_text, mechanism.answer(state, question, noise))
             insert_answer(connection, entry, question.name, asked, state=following, value=value)
         return Release(json.loads(value), entry, request.event, fresh=True)
 
     def statement(self, dataset: str) -> Statement:
-        """Budget, spend and entries of a data set, recomputed from the stored events.
-
-        Raises
-        ------
-        LedgerError
-            If the data set has no budget, or an entry is of a kind unknown to this version.
-        """
+        """Budget, spend and entries of a data set, recomputed from the stored events."""
         with transaction(self._path) as connection:
             required_budget(connection, dataset)
             budgets, entries = read_rows(connection, dataset)
@@ -277,18 +275,12 @@ class Ledger:
     def datasets(self) -> tuple[str, ...]:
         """Names of the data sets that have a budget, sorted."""
         with transaction(self._path) as connection:
-            rows = connection.execute("SELECT DISTINCT dataset FROM budgets ORDER BY dataset")
-            return tuple(row["dataset"] for row in rows)
+            return dataset_names(connection)
 
     def time_of(self, entry: int) -> str:
         """When an entry was paid, in ISO 8601 and UTC."""
         with transaction(self._path) as connection:
-            row = connection.execute(
-                "SELECT time FROM entries WHERE entry = ?", (entry,)
-            ).fetchone()
-        if row is None:
-            raise LedgerError(f"the ledger must hold the entry, got entry={entry}")
-        return str(row["time"])
+            return time_of(connection, entry)
 
     def _request(self, mechanism: Mechanism | Interaction, query: Query) -> Request:
         event = mechanism.event(query)
@@ -307,17 +299,8 @@ class Ledger:
         if not drawn:
             return {}
         texts = {entry: _text(value) for entry, value in drawn.items()}
-        found = {}
         with transaction(self._path) as connection:
-            for entry, text in texts.items():
-                done = connection.execute(
-                    "UPDATE entries SET value = ? WHERE entry = ? AND value IS NULL", (text, entry)
-                )
-                row = connection.execute(
-                    "SELECT value FROM entries WHERE entry = ?", (entry,)
-                ).fetchone()
-                found[entry] = str(row["value"]), done.rowcount == 1
-        return found
+            return {entry: keep_value(connection, entry, text) for entry, text in texts.items()}
 
 
 def _draw(mechanism: Mechanism, queries: Sequence[Query], noise: Noise) -> list[Json]:

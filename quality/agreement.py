@@ -126,7 +126,10 @@ def wilson_interval(
         successes * (trials - successes), trials, out=np.zeros_like(trials), where=trials > 0
     )
     half = np.sqrt(z2 * spread) / (trials + z2)
-    interval: np.ndarray = np.stack([centre - half, centre + half], axis=-1).clip(0.0, 1.0)
+    # exact ends where rounding would leave 1 - 1e-16
+    lower = np.where(n_correct > 0, np.maximum(centre - half, 0.0), 0.0)
+    upper = np.where(n_correct < n, np.minimum(centre + half, 1.0), 1.0)
+    interval: np.ndarray = np.stack([lower, upper], axis=-1)
     return interval
 
 

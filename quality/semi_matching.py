@@ -126,7 +126,7 @@ def semi_matching(graph: csr_array) -> SemiMatching:
     return SemiMatching(assigned, load, cost)
 
 
-def _adjacency(graph: Any) -> tuple[Int64[np.ndarray, " jobs+1"], Int32[np.ndarray, " entries"]]:
+def _adjacency(graph: Any) -> tuple[Int64[np.ndarray, " offsets"], Int32[np.ndarray, " entries"]]:
     """Where each job's machines start, and the machines in ascending order."""
     rows = csr_array(graph, copy=True)
     rows.sort_indices()

@@ -156,21 +156,13 @@ def interval_rows(
         return _svg(figure, name, label)
 
 
-def budget_bar(spent: float, left: float, *, label: str) -> str:
+def budget_bar(spent: float, left: float, *, names: tuple[str, str], label: str) -> str:
     """Draw what of a budget is spent (solid) and left (outlined), in epsilon."""
     with _styled("budget"):
         figure, axes = _axes(1.15)
-        axes.barh(0, spent, color=BLUE, height=0.6, label=f"spent {spent:g}")
-        axes.barh(
-            0,
-            left,
-            left=spent,
-            height=0.6,
-            fill=False,
-            edgecolor=BLUE,
-            lw=1,
-            label=f"left {left:g}",
-        )
+        outlined: dict[str, Any] = {"fill": False, "edgecolor": BLUE, "linewidth": 1}
+        axes.barh(0, spent, height=0.6, color=BLUE, label=names[0])
+        axes.barh(0, left, height=0.6, left=spent, label=names[1], **outlined)
         axes.set_yticks([])
         axes.set_xlabel("epsilon")
         axes.spines["left"].set_visible(False)

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -188,10 +189,21 @@ def _percent(value: float | None, digits: int = 1) -> str:
     return NOTHING if value is None or _absent(value) else f"{value:.{digits}%}"
 
 
-def _price(epsilon: float, delta: float = 0.0) -> str:
+def _cost(value: float) -> str:
+    """A cost to four digits, rounded up: a page never says that less was spent than was."""
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))):g}"
+
+
+def _rest(value: float) -> str:
+    """What is left of a budget to four digits, rounded down."""
+    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(value))):g}"
+
+
+def _price(epsilon: float, delta: float = 0.0, *, left: bool = False) -> str:
     """A price on one line: ε = 1, or with a delta that is not 0: ε = 1, δ = 1e-06."""
-    words = f"ε\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{_plain(epsilon)}"
-    return f"{words}, δ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{_plain(delta)}" if delta else words
+    number, space = _rest if left else _cost, "\N{NO-BREAK SPACE}"
+    words = f"ε{space}={space}{number(epsilon)}"
+    return f"{words}, δ{space}={space}{number(delta)}" if delta else words
 
 
 def _sentence(text: str) -> str:
@@ -224,6 +236,7 @@ def _moment(value: str) -> str:
 
 
 FILTERS: dict[str, Callable[..., str]] = {
+    "cost": _cost,
     "count": _count,
     "moment": _moment,
     "named": _named,
@@ -231,6 +244,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "percent": _percent,
     "plain": _plain,
     "price": _price,
+    "rest": _rest,
     "sentence": _sentence,
     "span": _span,
 }

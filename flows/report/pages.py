@@ -184,6 +184,6 @@ def _worker_rows(workers: pa.Table) -> Facts:
 def _points(workers: pa.Table) -> list[tuple[float, float]]:
     """Agreement and soft penalty of evenly spaced workers, at most `SHOWN_POINTS` of them."""
     step = max(1, -(-len(workers) // SHOWN_POINTS))
-    chosen = workers.take(list(range(0, len(workers), step)))
+    chosen = workers.take(pa.array(range(0, len(workers), step), pa.int64()))
     pairs = zip(chosen["agreement"].to_pylist(), chosen["soft_penalty"].to_pylist(), strict=True)
     return [(x, y) for x, y in pairs if x is not None and y is not None]

@@ -182,6 +182,7 @@ def _stop_rule(chosen: FilterSettings) -> tuple[dict[str, Any], str]:
 
 
 def consensus_of(labels: CrowdLabels, chosen: ConsensusSettings) -> DawidSkene | MajorityVote:
+    """Aggregate by the method the settings name."""
     if chosen.aggregator == "majority_vote":
         return majority_vote(labels)
     return dawid_skene(labels, max_iter=chosen.max_iter, tol=chosen.tol, smoothing=chosen.smoothing)

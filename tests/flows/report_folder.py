@@ -287,7 +287,7 @@ def _workers(names: list[str], flagged: int) -> list[dict[str, Any]]:
 
 
 def _reason(code: int, removed: bool, penalty: float, agreement: float) -> str:
-    verdict = f"removed {code + 1}th" if removed else "kept"
+    verdict = f"removed in place {code + 1}" if removed else "kept"
     return f"{verdict}: soft penalty {penalty:.3g}, agrees with the consensus on {agreement:.0%}"
 
 

@@ -7,13 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from flows.accounts import read_statements
-from flows.pipeline import RunResult, run_pipeline
+from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
+from flows.run_store import Run
 from flows.settings import Settings, load_settings
 from tests.flows.campaign import write_small_campaign
 
@@ -62,14 +62,21 @@ run_pipeline(load_settings(Path(sys.argv[1])), step=step)
 
 
 @pytest.fixture(scope="module")
-def campaign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Settings, RunResult]]:
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, RunResult]:
     settings = load_settings(write_small_campaign(tmp_path_factory.mktemp("campaign")))
-    yield settings, run_pipeline(settings)
+    return settings, run_pipeline(settings)
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
     """Every output but the manifest, which alone knows times."""
     return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "manifest.json"}
+
+
+def interrupted(stage: Stage, run: Run) -> str:
+    """A step that stops the run before the third stage, as Ctrl-C would."""
+    if stage.__name__ == "aggregate":
+        raise KeyboardInterrupt
+    return run_stage(stage, run)
 
 
 def spent(settings: Settings) -> tuple[float, int]:
@@ -136,13 +143,8 @@ def test_a_killed_run_is_resumed_and_never_pays_twice(
 def test_resume_does_not_run_a_finished_stage_again(tmp_path: Path) -> None:
     settings = load_settings(write_small_campaign(tmp_path))
 
-    def dies(stage, run):  # type: ignore[no-untyped-def]
-        if stage.__name__ == "aggregate":
-            raise KeyboardInterrupt
-        return _run_stage(stage, run)
-
     with pytest.raises(KeyboardInterrupt):
-        run_pipeline(settings, step=dies)
+        run_pipeline(settings, step=interrupted)
     (partial,) = settings.runs.iterdir()
     touched = (partial / "workers.parquet").stat().st_mtime_ns
     resumed = run_pipeline(settings, resume=True)
@@ -152,9 +154,9 @@ def test_resume_does_not_run_a_finished_stage_again(tmp_path: Path) -> None:
 def test_resume_starts_anew_where_an_input_has_changed(tmp_path: Path) -> None:
     settings = load_settings(write_small_campaign(tmp_path))
     with pytest.raises(KeyboardInterrupt):
-        run_pipeline(settings, step=_interrupt)
-    with settings.input.labels.open("a") as file:
-        file.write("w14,t000,a\n" if "w14,t000" not in settings.input.labels.read_text() else "")
+        run_pipeline(settings, step=interrupted)
+    rows = settings.input.labels.read_text().splitlines()
+    settings.input.labels.write_text("\n".join(rows[:-1]) + "\n")
     resumed = run_pipeline(settings, resume=True)
     left = {p.name for p in settings.runs.iterdir()}
     assert len(left) == 2
@@ -191,15 +193,3 @@ def test_without_groups_all_tasks_are_one_group(tmp_path: Path) -> None:
     said = {stage.stage: stage.line for stage in run_pipeline(load_settings(path)).stages}
     assert said["publish_proportions"].startswith("1 groups at epsilon 1 (all newly paid)")
     assert said["estimate_ratios"] == "skipped: there are no task features"
-
-
-def _interrupt(stage, run):  # type: ignore[no-untyped-def]
-    if stage.__name__ == "judge_workers":
-        raise KeyboardInterrupt
-    return _run_stage(stage, run)
-
-
-def _run_stage(stage, run):  # type: ignore[no-untyped-def]
-    from flows.pipeline import run_stage
-
-    return run_stage(stage, run)

@@ -136,7 +136,7 @@ def test_first_screen_answers_five_questions_with_evidence(report: str) -> None:
         "24 of 120 workers were removed by soft penalty (stop: 20% of workers)",
         "Removal was refused for 1:",
         "Right on 94.4% of the gold tasks.",
-        "2,593 of 2,880 tasks have confidence 0.9 or more; 5 are tied.",
+        "2,593 of 2,880 tasks have confidence 0.9 or more; tied: 5.",
         "class proportions of 12 groups (ε = 1)",
         "Yes. The holdout agrees with the training score.",
         "Its error is at most 19.6% with 95% confidence (Clopper–Pearson).",
@@ -150,7 +150,7 @@ def test_first_screen_answers_five_questions_with_evidence(report: str) -> None:
     [
         (0.91, "Yes. Workers agree well enough for firm conclusions."),
         (0.70, "Mostly. Workers agree well enough for tentative conclusions."),
-        (0.31, "Not by itself. Workers agree too little"),
+        (0.31, "Single labels are doubtful."),
         (None, "Agreement cannot be measured"),
     ],
 )
@@ -202,8 +202,9 @@ def test_sections_hold_their_numbers(report: str) -> None:
         "72.4% 70.3–74.5%",
         "Estimated class ratios by group",
         "0.01 of 0.001, 0.01, 0.1",
-        "Private model 83.5% no: exact",
-        "Same model without privacy 87.2% no: exact",
+        "internal: exact, not released",
+        "Private model 83.5%",
+        "Same model without privacy 87.2%",
         "“Agrees” means that",
         "Clopper–Pearson ◆ least 19.6% yes",
         "compose in parallel",
@@ -237,6 +238,29 @@ def test_public_page_of_a_run_without_releases_says_so(tmp_path: Path) -> None:
         "released no model",
         "No question was put to the holdout",
         "spent no privacy budget",
+    ):
+        assert words in text
+
+
+def test_a_quiet_run_is_told_plainly(tmp_path: Path) -> None:
+    """Nobody removed, plain majority vote, no gold, a budget with a delta."""
+    folder = write_folder(tmp_path, flagged=0)
+    _edit(folder / "quality.json", refused=[])
+    _edit(
+        folder / "consensus.json",
+        aggregator="majority_vote",
+        n_iter=1,
+        log_likelihood=None,
+        gold=None,
+    )
+    _edit(folder / "spend.json", left={"epsilon": 0.0, "delta": 1e-6})
+    text = Page(render_report(folder)).text
+    for words in (
+        "No worker was removed.",
+        "tied: 5. By majority vote.",
+        "Nothing. No further release of this data set is possible.",
+        "left ε = 0, δ = 1e-06",
+        "110 more workers",
     ):
         assert words in text
 
@@ -293,6 +317,21 @@ def test_public_page_depends_on_released_values_alone(tmp_path: Path, public: st
         table = table.append_column("exact", pa.array([CANARY] * len(table)))
         pq.write_table(table, folder / f"{name}.parquet")
     assert public == render_public(folder)
+
+
+def test_costs_are_rounded_up_and_what_is_left_down(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    entry = {"entry": 1, "time": "2026-03-02T10:15", "what": "x", "cell": None, "delta": 0.0}
+    _edit(
+        folder / "spend.json",
+        spent={"epsilon": 2.98507462, "delta": 0.0},
+        left={"epsilon": 1.01492538, "delta": 0.0},
+        entries=[entry | {"epsilon": 2.98507462}],
+    )
+    text = Page(render_public(folder)).text
+    assert "spent ε = 2.986; left ε = 1.014" in text
+    assert text.count("2.986") == 3  # the sentence, the chart and the table
+    assert "2.985" not in text
 
 
 def test_public_page_names_no_worker_and_no_exact_number(folder: Path, public: str) -> None:

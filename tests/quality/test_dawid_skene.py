@@ -61,7 +61,7 @@ def crowd_of(rng: np.random.Generator) -> CrowdLabels:
 @QUICK
 @given(crowds())
 def test_it_is_the_slow_em(labels: CrowdLabels) -> None:
-    result = dawid_skene(labels, max_iter=7, tol=0, smoothing=0.1)
+    result = dawid_skene(labels, max_iter=7, tol=0.0, smoothing=0.1)
     expected = slow_em(labels, result.n_iter, 0.1)
     assert result.posterior == pytest.approx(expected[0], abs=1e-9)
     assert result.prior == pytest.approx(expected[1], abs=1e-9)
@@ -83,7 +83,7 @@ def test_smoothed_log_likelihood_never_falls(rng: np.random.Generator) -> None:
     labels, smoothing = crowd_of(rng), 0.3
 
     def objective(n_iter: int) -> float:
-        result = dawid_skene(labels, max_iter=n_iter, tol=0, smoothing=smoothing)
+        result = dawid_skene(labels, max_iter=n_iter, tol=0.0, smoothing=smoothing)
         return result.log_likelihood + smoothing * float(np.log(result.confusion).sum())
 
     values = [objective(n_iter) for n_iter in range(1, 40)]
@@ -139,7 +139,7 @@ def test_names_of_workers_and_classes_play_no_part(rng: np.random.Generator) -> 
     labels = crowd_of(rng)
     workers, classes = rng.permutation(30), np.array([2, 0, 1])
     renamed = encode(workers[labels.worker], labels.task, classes[labels.label])
-    one, other = dawid_skene(labels, tol=0), dawid_skene(renamed, tol=0)
+    one, other = dawid_skene(labels, tol=0.0), dawid_skene(renamed, tol=0.0)
     assert one.posterior == pytest.approx(other.posterior[:, classes], abs=1e-7)
     moved = other.confusion[workers][:, classes][:, :, classes]
     assert one.confusion == pytest.approx(moved, abs=1e-6)
@@ -184,6 +184,6 @@ def test_accuracy_is_the_data_readmes(shared_data: Path, name: str, published: f
     """Golden: the table of the shared data's README.md (100 iterations, smoothing 0.01)."""
     labels, gold = read_crowd(shared_data / name)
     known = gold >= 0
-    for result in (dawid_skene(labels, tol=0), dawid_skene(labels)):
+    for result in (dawid_skene(labels, tol=0.0), dawid_skene(labels)):
         right = 100 * np.mean(result.label[known] == gold[known])
         assert right == pytest.approx(published, abs=0.1)

@@ -148,14 +148,14 @@ def test_a_missing_number_is_refused() -> None:
 
 
 def test_a_label_outside_the_classes_is_refused_without_being_shown() -> None:
-    with pytest.raises(LabelError, match="label at row 1 .*add it to classes") as caught:
+    with pytest.raises(LabelError, match=r"label at row 1 .*add it to classes") as caught:
         encode(["a", "b"], ["t", "t"], ["yes", "secret"], classes=["yes", "no"])
     assert (caught.value.column, caught.value.row) == ("label", 1)
     assert "secret" not in str(caught.value)
 
 
 def test_a_repeated_pair_is_refused_with_both_rows() -> None:
-    with pytest.raises(LabelError, match="rows 1 and 3 .*keep one of them") as caught:
+    with pytest.raises(LabelError, match=r"rows 1 and 3 .*keep one of them") as caught:
         encode(["a", "b", "a", "b"], ["t", "t", "u", "t"], ["x", "x", "y", "x"])
     assert (caught.value.column, caught.value.row) == ("worker", 3)
 
@@ -168,9 +168,9 @@ def test_empty_and_unequal_columns_are_refused() -> None:
 
 
 def test_mixed_types_are_refused() -> None:
-    with pytest.raises(LabelError, match="worker must be all text or all numbers.*got int, str"):
+    with pytest.raises(LabelError, match=r"worker must be all text or all numbers.*got int, str"):
         encode(["a", 1], ["t", "t"], ["x", "y"])
-    with pytest.raises(LabelError, match="label must be all text .*got tuple"):
+    with pytest.raises(LabelError, match=r"label must be all text .*got tuple"):
         encode(["a"], ["t"], [("x",)])
 
 
@@ -211,9 +211,9 @@ def test_gold_is_lined_up_with_the_tasks() -> None:
 
 def test_gold_is_refused_as_labels_are() -> None:
     labels = encode(["a", "a"], ["t1", "t2"], ["x", "y"])
-    with pytest.raises(LabelError, match="gold at row 2 .*keep one row per task"):
+    with pytest.raises(LabelError, match=r"gold at row 2 .*keep one row per task"):
         encode_gold(labels, ["t2", "t1", "t2"], ["x", "x", "x"])
-    with pytest.raises(LabelError, match="label at row 0 .*not one of the classes"):
+    with pytest.raises(LabelError, match=r"label at row 0 .*not one of the classes"):
         encode_gold(labels, ["t1"], ["z"])
     with pytest.raises(LabelError, match="task is missing at row 0"):
         encode_gold(labels, [None], ["x"])

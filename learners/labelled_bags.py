@@ -1,0 +1,141 @@
+"""Bags of points with published class proportions: what class-ratio estimation learns from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from jaxtyping import Float, Int
+
+__all__ = ["LARGEST_MIXING_CONDITION", "LabelledBags", "checked_bag"]
+
+SIMPLEX_TOLERANCE = 1e-6
+LARGEST_MIXING_CONDITION = 1e6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledBags:
+    """Bags that were checked; built by `of`.
+
+    Parameters
+    ----------
+    points
+        Finite points by features, one array per bag, two points at least in each.
+    mixture
+        Share of each class in each bag, rows on the simplex.
+    noise
+        Covariance of the noise in each row of `mixture`, None where there is none.
+
+    Notes
+    -----
+    **Guarantees.** Bags are at least as many as classes, at least two, and their proportions have a
+    condition number of at most 1e6; nothing is shared with what they were built from.
+
+    Examples
+    --------
+    >>> bags = LabelledBags.of([np.zeros((5, 1)), np.ones((7, 1))], np.array([[0.9, 0.1], [0.2, 0.8]]))
+    >>> bags.size
+    array([5, 7])
+    """
+
+    points: tuple[Float[np.ndarray, "points features"], ...]
+    mixture: Float[np.ndarray, "bags classes"]
+    noise: Float[np.ndarray, "bags classes classes"] | None
+
+    @classmethod
+    def of(
+        cls,
+        bags: Sequence[Float[np.ndarray, "points features"]],
+        proportions: Float[np.ndarray, "bags classes"],
+        noise: Float[np.ndarray, "bags classes classes"] | None = None,
+    ) -> Self:
+        """Check and copy; a ValueError says what is wrong with which bag."""
+        mixture = _checked_mixture(np.array(proportions, dtype=np.float64))
+        if not len(bags) == len(mixture):
+            raise ValueError(
+                f"bags must be one per row of proportions, got {len(bags)} and {len(mixture)}"
+            )
+        points = tuple(checked_bag(bag, f"bag {position}") for position, bag in enumerate(bags))
+        for position, point in enumerate(points):
+            if not point.shape[1] == points[0].shape[1]:
+                raise ValueError(
+                    f"bags must have the same features, got {points[0].shape[1]} in bag 0 and "
+                    f"{point.shape[1]} in bag {position}"
+                )
+        return cls(points, mixture, None if noise is None else _checked_noise(noise, mixture))
+
+    @property
+    def size(self) -> Int[np.ndarray, " bags"]:
+        """Points in each bag."""
+        return np.array([len(point) for point in self.points])
+
+
+def checked_bag(
+    bag: Float[np.ndarray, "points features"], name: str
+) -> Float[np.ndarray, "points features"]:
+    """A copy as float64, or a ValueError that calls the bag by this name.
+
+    Examples
+    --------
+    >>> checked_bag([[1], [2]], "the bag").shape
+    (2, 1)
+    """
+    point = np.array(bag, dtype=np.float64)
+    if not (point.ndim == 2 and len(point) >= 2 and point.shape[1] >= 1):
+        raise ValueError(
+            f"{name} must hold at least 2 points by 1 feature, got shape={point.shape}"
+        )
+    if not np.isfinite(point).all():
+        raise ValueError(f"{name} must be finite in every cell")
+    return point
+
+
+def _checked_mixture(
+    mixture: Float[np.ndarray, "bags classes"],
+) -> Float[np.ndarray, "bags classes"]:
+    """Proportions moved from within tolerance of the simplex onto it, or a refusal."""
+    if not (mixture.ndim == 2 and mixture.shape[1] >= 2):
+        raise ValueError(
+            f"proportions must be bags by classes, 2 classes at least, got shape={mixture.shape}"
+        )
+    n_bags, n_classes = mixture.shape
+    if not n_bags >= n_classes:
+        raise ValueError(
+            f"bags must be at least as many as classes, got {n_bags} bags of {n_classes} classes"
+        )
+    adds_up = np.abs(mixture.sum(axis=1) - 1) <= SIMPLEX_TOLERANCE
+    inside = adds_up & (mixture >= -SIMPLEX_TOLERANCE).all(axis=1)
+    if not inside.all():
+        raise ValueError(
+            "proportions must be >= 0 and add up to 1 in every bag, those of "
+            f"bag {int(np.argmin(inside))} do not; project noisy releases on the simplex first"
+        )
+    mixture = np.maximum(mixture, 0.0)
+    mixture /= mixture.sum(axis=1, keepdims=True)
+    condition = float(np.linalg.cond(mixture))
+    if not condition <= LARGEST_MIXING_CONDITION:
+        raise ValueError(
+            "proportions must differ between bags enough to tell the classes apart, got condition "
+            f"number {condition:.1e}, allowed {LARGEST_MIXING_CONDITION:.0e}"
+        )
+    return mixture
+
+
+def _checked_noise(
+    noise: Float[np.ndarray, "bags classes classes"], mixture: Float[np.ndarray, "bags classes"]
+) -> Float[np.ndarray, "bags classes classes"]:
+    """Covariances as float64, or a refusal."""
+    covariance = np.array(noise, dtype=np.float64)
+    if not covariance.shape == (*mixture.shape, mixture.shape[1]):
+        raise ValueError(
+            "noise must be one covariance of the classes per bag, "
+            f"got shape={covariance.shape} for proportions of shape {mixture.shape}"
+        )
+    if not np.isfinite(covariance).all():
+        raise ValueError("noise must be finite")
+    rounding = 1e-9 * np.abs(covariance).max()
+    if not (np.abs(covariance - covariance.swapaxes(1, 2)) <= rounding).all():
+        raise ValueError("noise must be symmetric in every bag")
+    if not (np.linalg.eigvalsh(covariance) >= -rounding).all():
+        raise ValueError("noise must be positive semi-definite in every bag")
+    return covariance

@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privacy import CountsError, DiscreteLaplace, LatticeLaplace, Unit, UnitError, class_counts
+from privacy.queries import Query
+
+CANARY = 987654321
+
+
+def count(label, group, **changed):
+    arguments = {
+        "dataset": "toy",
+        "n_classes": 3,
+        "n_groups": 2,
+        "group_names": ("north", "south"),
+        "unit": Unit.CONSENSUS_LABEL,
+        "local": False,
+    }
+    return class_counts(np.array(label), np.array(group), **(arguments | changed))
+
+
+campaigns = st.integers(2, 30).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(0, 2), min_size=n, max_size=n),
+        st.lists(st.integers(0, 1), min_size=n - 2, max_size=n - 2).map(lambda rest: [0, 1, *rest]),
+    )
+)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(campaigns)
+def test_counts_are_those_of_counting_one_by_one(campaign):
+    label, group = campaign
+    queries = count(label, group)
+    for code, query in enumerate(queries):
+        own = [one for one, g in zip(label, group, strict=True) if g == code]
+        assert [own.count(c) for c in range(3)] == query.value.tolist()
+        assert len(own) == query.n == query.value.sum()
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(campaigns, st.data())
+def test_a_replaced_label_moves_all_counts_together_by_at_most_the_sensitivity(campaign, data):
+    label, group = campaign
+    task = data.draw(st.integers(0, len(label) - 1))
+    neighbour = [*label[:task], data.draw(st.integers(0, 2)), *label[task + 1 :]]
+    before, after = count(label, group), count(neighbour, group)
+    moved = [abs(a.value - b.value).sum() for a, b in zip(before, after, strict=True)]
+    assert sum(moved) <= min(query.l1 for query in before)
+    assert [query.part for query in before] == [query.part for query in after]
+
+
+def test_queries_are_cells_of_one_partition_bound_to_assignment_and_names():
+    north, south = count([0, 1, 2], [0, 0, 1])
+    assert ("north", "south") == (north.part.name, south.part.name)
+    partitions = {
+        north.part.partition,
+        count([0, 1, 2], [0, 1, 1])[0].part.partition,
+        count([0, 1, 2], [0, 0, 1], group_names=("a", "b"))[0].part.partition,
+        count([0, 1, 2], [0, 0, 1], tasks=["x", "y", "z"])[0].part.partition,
+    }
+    assert north.part.partition == south.part.partition
+    assert len(partitions) == 4
+    assert north.part.partition.startswith("group:")
+
+
+def test_counts_are_read_only_and_the_arguments_unchanged():
+    label, group = np.array([0, 1]), np.array([0, 1])
+    query = count(label, group)[0]
+    assert not query.value.flags.writeable
+    assert label.flags.writeable
+    assert label.tolist() == group.tolist() == [0, 1]
+
+
+def test_the_task_unit_needs_a_local_consensus():
+    with pytest.raises(UnitError, match="majority"):
+        count([0, 1], [0, 1], unit=Unit.TASK)
+    assert count([0, 1], [0, 1], unit=Unit.TASK, local=True)[0].unit is Unit.TASK
+
+
+@pytest.mark.parametrize(
+    ("label", "group", "changed", "error"),
+    [
+        ([0, 3], [0, 1], {}, CountsError),
+        ([0, -1], [0, 1], {}, CountsError),
+        ([0, CANARY], [0, 1], {}, CountsError),
+        ([0.0, 1.0], [0, 1], {}, CountsError),
+        ([0, 0], [0, 1], {"n_classes": 1}, CountsError),
+        ([0], [0, 1], {}, CountsError),
+        ([], [], {}, CountsError),
+        ([0, 1], [0, 2], {}, ValueError),
+        ([0, 1], [0, 0], {}, ValueError),
+        ([0, 1], [0, 1], {"group_names": ("a", "a")}, ValueError),
+        ([0, 1], [0, 1], {"group_names": ("a",)}, ValueError),
+        ([0, 1], [0, 1], {"tasks": ["a"]}, ValueError),
+    ],
+)
+def test_what_cannot_be_counted_is_refused_without_telling_labels(label, group, changed, error):
+    with pytest.raises(error) as refused:
+        count(label, group, **changed)
+    assert str(CANARY) not in str(refused.value)
+
+
+@pytest.mark.parametrize("mechanism", [LatticeLaplace(1.0), DiscreteLaplace(1.0)])
+@pytest.mark.parametrize(
+    ("value", "n", "l1"),
+    [
+        (np.array([CANARY, 1]), 4, 2.0),
+        (np.array([CANARY, -CANARY]), 4, 2.0),
+        (np.array([4]), 4, 2.0),
+        (np.array([[3, 1]]), 4, 2.0),
+        (np.array([3.0, 1.0]), 4, 2.0),
+        ({"x": np.array([3, 1])}, 4, 2.0),
+        (np.array([3, 1]), 4, float("inf")),
+    ],
+)
+def test_mechanisms_refuse_what_are_not_counts_without_telling_them(mechanism, value, n, l1):
+    """Acceptance A18: c = 1, and counts that do not add up to n."""
+    query = Query("toy", "counts", value, Unit.ROW, n=n, l1=l1)
+    with pytest.raises(CountsError) as refused:
+        mechanism.event(query)
+    assert str(CANARY) not in str(refused.value)

@@ -1,0 +1,125 @@
+import json
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privacy import Cost, DiscreteLaplaceEvent, EventError, LatticeLaplaceEvent, PureEvent
+from privacy.events import KINDS, covering_scale, event_json, exact, parse_event
+
+EVENTS = [
+    DiscreteLaplaceEvent(scale=20.0, l1=2.0, epsilon=0.1),
+    LatticeLaplaceEvent(scale=2.0, l1=2.0, n_classes=5, epsilon=1.0),
+    PureEvent("objective perturbation", epsilon=0.3, parameters={"n": 100, "bound": 1.5}),
+    PureEvent("gate", epsilon="1/3"),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_an_event_survives_the_ledger(event):
+    assert event == parse_event(event_json(event))
+    assert event.cost() == parse_event(event_json(event)).cost()
+
+
+def test_every_kind_is_tested_here():
+    assert set(KINDS.values()) == {type(event) for event in EVENTS}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"kind": "gaussian", "scale": 1.0}',
+        '{"scale": 1.0}',
+        '{"kind": "pure", "name": "x"}',
+        '{"kind": "pure", "name": "x", "epsilon": 1.0, "parameters": {}, "more": 1}',
+        '{"kind": "pure", "name": "x", "epsilon": NaN, "parameters": {}}',
+        '{"kind": "pure", "name": "x", "epsilon": -1.0, "parameters": {}}',
+        '{"kind": "lattice laplace", "scale": "a", "l1": 2.0, "n_classes": 2, "epsilon": 1.0}',
+        '{"kind": ["pure"]}',
+        "[]",
+        "not json",
+    ],
+)
+def test_what_is_not_understood_is_refused(text):
+    with pytest.raises(EventError):
+        parse_event(text)
+
+
+def test_an_event_of_no_kind_cannot_be_written():
+    with pytest.raises(EventError, match="KINDS"):
+        event_json(Cost(Fraction(1), Fraction(0)))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, "nan", "-1/2", ""])
+def test_a_pure_claim_is_positive_and_finite(epsilon):
+    with pytest.raises(ValueError, match="epsilon|privacy parameter"):
+        PureEvent("toy", epsilon)
+
+
+def test_a_pure_event_has_a_name_and_parameters_that_can_be_stored():
+    with pytest.raises(ValueError, match="name"):
+        PureEvent("", 1.0)
+    with pytest.raises(ValueError, match="JSON"):
+        PureEvent("toy", 1.0, {"x": math.nan})
+
+
+@pytest.mark.parametrize(
+    ("scale", "l1", "epsilon"),
+    [
+        (0.0, 2.0, 1.0),
+        (math.nan, 2.0, 1.0),
+        (2.0**41, 2.0, 1.0),
+        (2.0, 0.0, 1.0),
+        (2.0, math.inf, 1.0),
+        (2.0, 2.0, 0.999999),
+        (2.0, 2.0, math.nan),
+    ],
+)
+def test_a_claim_below_what_the_scale_realises_is_refused(scale, l1, epsilon):
+    with pytest.raises(ValueError, match="must"):
+        DiscreteLaplaceEvent(scale, l1, epsilon)
+    with pytest.raises(ValueError, match="must"):
+        LatticeLaplaceEvent(scale, l1, 3, epsilon)
+
+
+def test_a_lattice_has_two_classes_or_more():
+    with pytest.raises(ValueError, match="n_classes"):
+        LatticeLaplaceEvent(2.0, 2.0, 1, 1.0)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.floats(1e-6, 1e3), st.integers(1, 10))
+def test_the_scale_realises_at_most_the_claim_and_is_the_smallest_that_does(epsilon, moved):
+    claim, l1 = Fraction(repr(epsilon)), 2 * moved
+    scale = covering_scale(float(l1), epsilon)
+    assert Fraction(l1) / Fraction(scale) <= claim
+    assert Fraction(l1) / Fraction(math.nextafter(scale, 0.0)) > claim
+    assert DiscreteLaplaceEvent(scale, float(l1), epsilon).cost().epsilon == claim
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -0.1, math.nan, math.inf, 1e-13])
+def test_no_scale_covers_a_claim_that_is_none(epsilon):
+    with pytest.raises(ValueError, match="epsilon|privacy parameter"):
+        covering_scale(2.0, epsilon)
+
+
+def test_decimals_are_exact():
+    assert exact(0.1) * 10 == exact(1.0)
+    assert sum((exact(0.1) for _ in range(3)), Fraction(0)) == exact(0.3)
+    assert json.loads(event_json(PureEvent("toy", 0.1)))["epsilon"] == 0.1
+
+
+def test_costs_add_up_and_the_largest_counts_apart_for_epsilon_and_delta():
+    one, other = Cost(Fraction(1), Fraction(1, 9)), Cost(Fraction(2), Fraction(0))
+    assert Cost(Fraction(3), Fraction(1, 9)) == one + other
+    assert Cost(Fraction(2), Fraction(1, 9)) == Cost.max((one, other))
+    assert Cost(Fraction(0), Fraction(0)) == Cost.max(())
+    assert not one.within(other)
+    assert one.within(Cost.max((one, other)))
+
+
+def test_a_cost_is_never_negative():
+    with pytest.raises(ValueError, match=">= 0"):
+        Cost(Fraction(1), Fraction(0)) - Cost(Fraction(2), Fraction(0))

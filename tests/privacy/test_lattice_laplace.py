@@ -1,0 +1,180 @@
+"""Noise comes from the operating system and cannot be seeded: each statistical test fails by chance
+with a probability of at most 1e-6."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privacy import LatticeLaplace
+from privacy.noise import SystemNoise
+from tests.privacy.toy import counts_query
+
+CHANCE = 1e-6
+
+
+def enumerated(n_classes, scale, reach):
+    """Oracle: every lattice point with entries up to reach, and its probability."""
+    free = itertools.product(range(-reach, reach + 1), repeat=n_classes - 1)
+    points = np.array([(*z, -sum(z)) for z in free])
+    weight = np.exp(-np.abs(points).sum(axis=1) / scale)
+    return points, weight / weight.sum()
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "epsilon", "expected"),
+    [
+        (2, 1.0, 1.7018363),
+        (3, 1.0, 3.6645286),
+        (5, 1.0, 7.5339146),
+        (10, 1.0, 17.141054),
+        (5, 0.05, 159.97619),
+    ],
+)
+def test_expected_l1_has_its_golden_value(n_classes, epsilon, expected):
+    """Table T1 of the privacy specification, eight digits; by marginal and by distance."""
+    law = LatticeLaplace(epsilon).law(n_classes)
+    d, p = law.distance()
+    assert law.expected_l1 == pytest.approx(expected, rel=5e-8)
+    assert 2 * (d * p).sum() == pytest.approx(expected, rel=5e-8)
+
+
+@pytest.mark.parametrize(("n_classes", "expected"), [(2, 0.46211716), (5, 0.012698693)])
+def test_no_noise_has_its_golden_probability(n_classes, expected):
+    """Table T1 of the privacy specification."""
+    assert LatticeLaplace(1.0).law(n_classes).distance()[1][0] == pytest.approx(expected, rel=5e-8)
+
+
+@pytest.mark.parametrize(("n_classes", "epsilon", "reach"), [(2, 0.5, 150), (3, 1.0, 60), (4, 2.0, 22)])
+def test_the_law_is_that_of_enumerating_the_lattice(n_classes, epsilon, reach):
+    points, p = enumerated(n_classes, 2 / epsilon, reach)
+    law = LatticeLaplace(epsilon).law(n_classes)
+    marginal = np.bincount(points[:, 0] + reach, weights=p, minlength=2 * reach + 1)
+    inside = np.abs(law.support) <= reach // 2
+    expected = marginal[law.support[inside] + reach]
+    np.testing.assert_allclose(law.probability[inside], expected, rtol=1e-6, atol=1e-12)
+    d, by_distance = law.distance()
+    expected = np.bincount(np.abs(points).sum(axis=1) // 2, weights=p)[: reach // 2]
+    np.testing.assert_allclose(by_distance[: reach // 2], expected, rtol=1e-6, atol=1e-12)
+    assert d[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "epsilon"), [(2, 1.0), (5, 1.0), (10, 0.1), (50, 0.05), (3, 30.0), (2, 1e-4)]
+)
+def test_the_marginal_is_a_symmetric_law_and_its_interval_is_the_shortest(n_classes, epsilon):
+    law = LatticeLaplace(epsilon).law(n_classes)
+    assert law.probability.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (law.probability == law.probability[::-1]).all()
+    assert (law.support == -law.support[::-1]).all()
+    for level in (0.5, 0.9, 0.99):
+        h = law.half_width(level)
+        assert law.probability[np.abs(law.support) <= h].sum() >= level - 1e-9
+        assert law.probability[np.abs(law.support) <= h - 1].sum() < level
+    assert law.variance == pytest.approx((law.support.astype(float) ** 2 * law.probability).sum())
+
+
+def test_two_classes_are_the_geometric_mechanism_on_one_count():
+    law = LatticeLaplace(1.0).law(2)
+    q = math.exp(-1.0)
+    expected = (1 - q) / (1 + q) * q ** np.abs(law.support)
+    np.testing.assert_allclose(law.probability, expected, rtol=1e-9, atol=1e-15)
+
+
+def test_one_moved_task_changes_no_probability_by_more_than_the_claim():
+    """Exact over the lattice for three classes: the largest log ratio is epsilon, and is reached."""
+    epsilon, scale = 0.7, 2 / 0.7
+    points, _ = enumerated(3, scale, 12)
+    loss = [
+        (np.abs(points - move).sum(axis=1) - np.abs(points).sum(axis=1)) / scale
+        for move in ([1, -1, 0], [0, 1, -1], [-1, 0, 1])
+    ]
+    assert np.abs(loss).max() == pytest.approx(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0, 1 / 3, 0.7, 2.9])
+def test_the_realised_epsilon_is_at_most_the_claim(epsilon):
+    event = LatticeLaplace(epsilon).event(counts_query((3, 1)))
+    assert Fraction(event.l1) / Fraction(event.scale) <= Fraction(repr(epsilon))
+    assert event.cost().epsilon == Fraction(repr(epsilon))
+
+
+def test_draws_keep_the_total_and_have_their_law():
+    """Acceptance A10, 20,000 draws at c = 5, epsilon = 1: sum zero, E L1 = 7.534 (5 standard errors,
+    5.7e-7 two-sided), chi-square of the distance and of each class's noise (p > 1e-6)."""
+    counts = np.array([10, 0, 3, 7, 200])
+    queries = [counts_query(counts)] * 20_000
+    noise = np.array(LatticeLaplace(1.0).draw_all(queries, SystemNoise())) - counts
+    law = LatticeLaplace(1.0).law(5)
+    assert (noise.sum(axis=1) == 0).all()
+    l1 = np.abs(noise).sum(axis=1)
+    assert abs(l1.mean() - 7.5339146) < 5 * l1.std() / math.sqrt(l1.size)
+    assert fits(l1 // 2, *law.distance()) > CHANCE
+    for column in noise.T:
+        assert fits(column, law.support, law.probability) > CHANCE / 5
+
+
+def test_the_fit_finds_out_a_scale_wrong_by_a_tenth():
+    """The same chi-square on noise of epsilon 1.1: misses with a probability below 1e-6."""
+    queries = [counts_query((10, 10, 10))] * 20_000
+    noise = np.array(LatticeLaplace(1.1).draw_all(queries, SystemNoise())) - 10
+    assert fits(np.abs(noise).sum(axis=1) // 2, *LatticeLaplace(1.0).law(3).distance()) < CHANCE
+
+
+def fits(draws, support, probability):
+    """p-value of a chi-square test, values with fewer than ten expected draws put together."""
+    common = probability * draws.size >= 10
+    observed = np.array([(draws == value).sum() for value in support[common]])
+    expected = probability[common] * draws.size
+    observed = np.append(observed, draws.size - observed.sum())
+    expected = np.append(expected, draws.size - expected.sum())
+    return stats.chisquare(observed, expected).pvalue
+
+
+def test_many_queries_share_a_few_calls_of_the_noise_source():
+    class Counting(SystemNoise):
+        calls = 0
+
+        def discrete_laplace(self, scale, size):
+            self.calls += 1
+            return super().discrete_laplace(scale, size)
+
+    noise = Counting()
+    LatticeLaplace(0.5).draw_all([counts_query((5, 5, 5))] * 1000, noise)
+    assert noise.calls < 30
+
+
+def test_queries_of_different_shape_are_drawn_together_in_their_order():
+    queries = [counts_query((5, 5)), counts_query((1, 2, 3)), counts_query((9, 9))]
+    drawn = LatticeLaplace(1.0).draw_all(queries, SystemNoise())
+    assert [2, 3, 2] == [len(one) for one in drawn]
+    assert [10, 6, 18] == [sum(one) for one in drawn]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint64])
+def test_counts_of_any_integer_type_are_drawn_without_overflow(dtype):
+    query = counts_query(np.array([100, 0], dtype=dtype))
+    assert sum(LatticeLaplace(0.001).draw(query, SystemNoise())) == 100
+
+
+def test_the_event_depends_on_public_things_only():
+    mechanism = LatticeLaplace(0.1)
+    assert mechanism.event(counts_query((3, 1))) == mechanism.event(counts_query((0, 4)))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
+def test_epsilon_is_positive_and_finite(epsilon):
+    with pytest.raises(ValueError, match="epsilon|privacy parameter"):
+        LatticeLaplace(epsilon)
+
+
+def test_what_has_no_law_is_refused():
+    with pytest.raises(ValueError, match="n_classes"):
+        LatticeLaplace(1.0).law(1)
+    with pytest.raises(ValueError, match="level"):
+        LatticeLaplace(1.0).law(2).half_width(1.0)
+    with pytest.raises(ValueError, match="exact law"):
+        LatticeLaplace(1e-9).law(2)

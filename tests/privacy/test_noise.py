@@ -1,0 +1,95 @@
+"""The operating system's entropy cannot be seeded: every statistical test here fails by chance with
+a probability of at most 1e-6 (its p-value must exceed 1e-6)."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privacy.noise import INTEGERS, SystemNoise, check_opendp, dp
+
+CHANCE = 1e-6
+NOISE = SystemNoise()
+
+
+def discrete_laplace_p_value(draws, scale):
+    q, reach = np.exp(-1 / scale), int(4 * scale)
+    law = (1 - q) / (1 + q) * q ** np.abs(np.arange(-reach, reach + 1))
+    law = np.concatenate([[(1 - law.sum()) / 2], law, [(1 - law.sum()) / 2]])
+    clipped = np.clip(draws, -reach - 1, reach + 1) + reach + 1
+    observed = np.bincount(clipped, minlength=law.size)
+    return stats.chisquare(observed, len(draws) * law).pvalue
+
+
+@pytest.mark.parametrize("scale", [2.0, 6.666666666666667])
+def test_discrete_laplace_draws_have_their_law(scale):
+    """Acceptance A11; a scale wrong by 3 % is found out by the same test."""
+    draws = NOISE.discrete_laplace(scale, 200_000)
+    assert all(type(draw) is int for draw in draws[:10])
+    assert discrete_laplace_p_value(draws, scale) > CHANCE
+    assert discrete_laplace_p_value(draws, 1.03 * scale) < CHANCE
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_opendp_agrees_that_the_scale_costs_the_claim(epsilon):
+    assert (INTEGERS >> dp.m.then_laplace(scale=2 / epsilon)).map(2) <= np.nextafter(epsilon, 9)
+
+
+@pytest.mark.parametrize(
+    ("draw", "law"),
+    [
+        (lambda: NOISE.laplace(3.0), stats.laplace(scale=3.0)),
+        (lambda: NOISE.exponential(3.0), stats.expon(scale=3.0)),
+        (lambda: NOISE.gamma(2.5, 3.0), stats.gamma(2.5, scale=3.0)),
+        (lambda: NOISE.gamma(0.5, 3.0), stats.gamma(0.5, scale=3.0)),
+    ],
+)
+def test_continuous_draws_have_their_law(draw, law):
+    draws = np.array([draw() for _ in range(20_000)])
+    assert stats.kstest(draws, law.cdf).pvalue > CHANCE
+    assert stats.kstest(1.1 * draws, law.cdf).pvalue < CHANCE
+
+
+def test_directions_are_uniform_on_the_sphere():
+    """A coordinate's square is Beta(1/2, (d-1)/2), and its sign is fair."""
+    points = np.array([NOISE.direction(4) for _ in range(20_000)])
+    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0)
+    for column in points.T:
+        assert stats.kstest(column**2, stats.beta(0.5, 1.5).cdf).pvalue > CHANCE / 4
+        assert stats.binomtest(int((column > 0).sum()), len(column)).pvalue > CHANCE / 4
+
+
+@pytest.mark.parametrize("parameter", [0.0, -1.0, float("nan"), float("inf")])
+def test_noise_needs_a_positive_finite_parameter(parameter):
+    calls = [
+        lambda: NOISE.discrete_laplace(parameter, 1),
+        lambda: NOISE.laplace(parameter),
+        lambda: NOISE.exponential(parameter),
+        lambda: NOISE.gamma(parameter, 1.0),
+        lambda: NOISE.gamma(1.0, parameter),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="> 0"):
+            call()
+    with pytest.raises(ValueError, match="dimension"):
+        NOISE.direction(0)
+
+
+@pytest.mark.parametrize("version", ["0.14.1", "0.13.9", "0.9.0", "unknown"])
+def test_an_opendp_with_biased_noise_is_refused(version):
+    """opendp issue 2638: additive noise was biased before 0.14.2."""
+    with pytest.raises(ImportError, match=r"0\.14\.2"):
+        check_opendp(version)
+
+
+@pytest.mark.parametrize("version", ["0.14.2", "0.16.0", "1.0.0", "0.15.1-dev"])
+def test_an_opendp_with_unbiased_noise_is_taken(version):
+    check_opendp(version)
+
+
+def test_importing_the_room_does_not_import_the_samplers():
+    code = "import sys, privacy; print([name for name in sys.modules if 'opendp' in name])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"

@@ -1,0 +1,90 @@
+import math
+
+import numpy as np
+import pytest
+
+from privacy import Part, Query, Unit, partition_of
+from privacy.mechanisms import Question
+from tests.privacy.toy import counts_query
+
+
+def test_a_row_covers_its_label_and_nothing_else_covers_another():
+    covered = {(one, other) for one in Unit for other in Unit if one.covers(other)}
+    expected = {(one, one) for one in Unit} | {(Unit.ROW, Unit.CONSENSUS_LABEL)}
+    assert expected == covered
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        ("dataset", "", ValueError),
+        ("name", "", ValueError),
+        ("n", 0, ValueError),
+        ("n", math.nan, ValueError),
+        ("n", 2.5, ValueError),
+        ("l1", 0.0, ValueError),
+        ("l1", -1.0, ValueError),
+        ("l1", math.nan, ValueError),
+        ("unit", "row", TypeError),
+        ("value", [1, 2], TypeError),
+        ("value", {}, TypeError),
+        ("value", {"x": [1.0]}, TypeError),
+        ("value", np.array(["a"]), TypeError),
+        ("value", np.array([None]), TypeError),
+    ],
+)
+def test_an_invalid_query_cannot_be_built(field, value, error):
+    fields = {
+        "dataset": "toy",
+        "name": "counts",
+        "value": np.array([3, 1]),
+        "unit": Unit.ROW,
+        "n": 4,
+        "l1": 2.0,
+    }
+    with pytest.raises(error, match="must"):
+        Query(**(fields | {field: value}))
+
+
+def test_neither_query_nor_question_shows_its_value():
+    assert "31337" not in repr(counts_query((31337, 1)))
+    assert "31337" not in repr(Question("score", {"train": 31337.0}))
+
+
+@pytest.mark.parametrize("value", [None, {"x": "text"}, {}, [1.0]])
+def test_a_question_holds_arrays_and_numbers(value):
+    with pytest.raises(TypeError):
+        Question("score", value)
+
+
+def test_a_question_and_a_part_have_names():
+    with pytest.raises(ValueError, match="name"):
+        Question("", {"x": 1.0})
+    with pytest.raises(ValueError, match="names"):
+        Part("site:1", "")
+
+
+def test_a_partition_is_named_by_its_assignment():
+    cell = np.array([0, 1, 1])
+    assert partition_of("site", cell) == partition_of("site", cell.astype(np.int8))
+    others = [
+        partition_of("site", np.array([0, 1, 0])),
+        partition_of("site", np.array([0, 1, 1, 1])),
+        partition_of("split", cell),
+        partition_of("site", cell, tasks=["a", "b", "c"]),
+        partition_of("site", cell, tasks=["a", "b", "d"]),
+    ]
+    assert len({partition_of("site", cell), *others}) == 6
+
+
+def test_tasks_of_a_partition_have_different_names():
+    with pytest.raises(ValueError, match="different names"):
+        partition_of("site", np.array([0, 1]), tasks=["a", "a"])
+    with pytest.raises(ValueError, match="different names"):
+        partition_of("site", np.array([0, 1]), tasks=["a"])
+
+
+@pytest.mark.parametrize("name", ["", "a:b"])
+def test_a_partitions_name_is_a_word(name):
+    with pytest.raises(ValueError, match="name"):
+        partition_of(name, np.array([0]))

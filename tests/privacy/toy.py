@@ -1,0 +1,104 @@
+"""Small data sets and mechanisms for the tests of the ledger, importable by other processes."""
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from privacy import BudgetError, LatticeLaplace, Ledger, PureEvent, Query, Question, Unit
+
+KEY = bytes(range(32))
+DATASET = "toy"
+
+
+def counts_query(counts=(3, 1), *, part=None, unit=Unit.CONSENSUS_LABEL, dataset=DATASET):
+    value = np.array(counts)
+    return Query(dataset, "class counts", value, unit, n=int(value.sum()), l1=2.0, part=part)
+
+
+def rows_query(rows, *, unit=Unit.ROW, dataset=DATASET):
+    value = {"x": np.asarray(rows, dtype=np.float64)}
+    return Query(dataset, "rows", value, unit, n=len(rows), l1=float("inf"))
+
+
+def open_toy(folder, *, epsilon=1.0, delta=0.0, unit=Unit.CONSENSUS_LABEL, n=4):
+    ledger = Ledger(Path(folder) / "ledger.sqlite", key=KEY)
+    ledger.open_budget(DATASET, unit=unit, epsilon=epsilon, delta=delta, n=n)
+    return ledger
+
+
+@dataclass(frozen=True)
+class Mortal:
+    """Releases one integer of noise; its process is killed in the draw while TOY_DIES is set."""
+
+    epsilon: float
+
+    def event(self, query):
+        return PureEvent("mortal", self.epsilon)
+
+    def draw(self, query, noise):
+        drawn = noise.discrete_laplace(1000.0, 1)
+        if "TOY_DIES" in os.environ:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return drawn[0]
+
+
+@dataclass(frozen=True)
+class Turnstile:
+    """An interaction that answers how many questions it has been asked; its start is secret."""
+
+    epsilon: float
+
+    def event(self, query):
+        return PureEvent("turnstile", self.epsilon)
+
+    def start(self, query, noise):
+        return {"secret": noise.discrete_laplace(1000.0, 1)[0], "asked": 0}
+
+    def answer(self, state, question, noise):
+        if question.value["x"] < 0:
+            raise ValueError("x must be >= 0")
+        following = {**state, "asked": state["asked"] + 1}
+        if "TOY_DIES" in os.environ:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return following, following["asked"]
+
+
+def question(x):
+    return Question("how many", {"x": float(x)})
+
+
+def race_for_own(folder, number, barrier, results):
+    """Ask for a release of this process's own data."""
+    ledger = Ledger(Path(folder) / "ledger.sqlite", key=KEY)
+    barrier.wait()
+    try:
+        ledger.release(LatticeLaplace(epsilon=0.2), counts_query((number + 1, 1)))
+    except BudgetError:
+        results.put("refused")
+    else:
+        results.put("released")
+
+
+def race_for_same(folder, number, barrier, results):
+    """Ask for the release that every process asks for."""
+    ledger = Ledger(Path(folder) / "ledger.sqlite", key=KEY)
+    barrier.wait()
+    release = ledger.release(Mortal(epsilon=1.0), counts_query())
+    results.put((release.value, release.fresh))
+
+
+def race_to_ask(folder, number, barrier, results):
+    """Ask one interaction a question of this process's own."""
+    ledger = Ledger(Path(folder) / "ledger.sqlite", key=KEY)
+    barrier.wait()
+    results.put(ledger.interact(Turnstile(epsilon=1.0), counts_query(), question(number)).value)
+
+
+def race_to_make(folder, number, barrier, results):
+    """Make the ledger and open its budget."""
+    barrier.wait()
+    open_toy(folder)
+    results.put("open")

@@ -1,0 +1,173 @@
+"""The iterative filter: its order, its stop rules, and what it refuses to do."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quality import (
+    CrowdLabels,
+    encode,
+    encode_gold,
+    filter_workers,
+    hard_penalty,
+    majority_vote,
+    simulate_campaign,
+    soft_penalty,
+)
+from tests.quality.strategies import crowds
+
+QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+def slow_filter(labels: CrowdLabels, n_workers: int, least: int) -> list[int]:
+    """The paper's loop as it is told: penalty, agreement, code; refuse; remove; again."""
+    keep, refused, removed = np.ones(labels.n_workers, dtype=bool), set(), []
+    while len(removed) < n_workers:
+        kept = labels.keep_workers(keep)
+        penalty, majority = soft_penalty(kept), majority_vote(kept).label
+
+        def rank(worker: int, kept=kept, penalty=penalty, majority=majority):  # type: ignore[no-untyped-def]
+            mine = kept.worker == worker
+            agreement = np.mean(kept.label[mine] == majority[kept.task[mine]])
+            return (-round(penalty[worker], 9), agreement, worker)
+
+        choice = [w for w in range(labels.n_workers) if keep[w] and w not in refused]
+        choice = sorted((w for w in choice if penalty[w] > 0), key=rank)
+        if not choice:
+            break
+        keep[choice[0]] = False
+        left = np.diff(labels.keep_workers(keep).task_start)
+        touched = np.unique(kept.task[kept.worker == choice[0]])
+        if (left[touched] < least).any():
+            keep[choice[0]] = True
+            refused.add(choice[0])
+        else:
+            removed.append(choice[0])
+    return removed
+
+
+@QUICK
+@given(crowds(), st.integers(0, 4), st.integers(0, 3))
+def test_it_is_the_slow_filter(labels: CrowdLabels, n_workers: int, least: int) -> None:
+    filtered = filter_workers(labels, n_workers=n_workers, min_labels_per_task=least)
+    assert slow_filter(labels, n_workers, least) == filtered.removed.tolist()
+    assert sorted(filtered.removed.tolist()) == np.flatnonzero(~filtered.keep).tolist()
+
+
+@QUICK
+@given(crowds(), st.integers(1, 3))
+def test_no_task_falls_below_the_least_number_of_labels(labels: CrowdLabels, least: int) -> None:
+    filtered = filter_workers(labels, n_workers=6, min_labels_per_task=least)
+    before = np.diff(labels.task_start)
+    after = np.diff(labels.keep_workers(filtered.keep).task_start)
+    assert ((after >= least) | (after == before)).all()
+
+
+def test_penalties_are_recomputed_after_every_removal() -> None:
+    """Cy is alone on tasks 1 to 3; once she is gone, only task 4 is in conflict."""
+    labels = encode(
+        ["ann", "bob", "cy"] * 3 + ["ann", "bob", "dan"],
+        [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+        list("xxyxxyxxy") + list("xxy"),
+    )
+    filtered = filter_workers(labels, n_workers=2)
+    assert labels.workers[filtered.removed].tolist() == ["cy", "dan"]
+    assert filtered.removed_penalty.tolist() == [1.0, 1.0]
+
+
+def test_equal_penalties_lower_agreement_goes_first_then_code_order() -> None:
+    """Two tasks of one label each way; a tied majority counts as x, so bob and dan disagree."""
+    rows = [("ann", 1, "x"), ("bob", 1, "y"), ("cy", 2, "x"), ("dan", 2, "y")]
+    labels = encode(*zip(*rows, strict=True))
+    assert soft_penalty(labels).tolist() == [1.0] * 4
+    filtered = filter_workers(labels, n_workers=2)
+    assert labels.workers[filtered.removed].tolist() == ["bob", "dan"]
+    filtered = filter_workers(labels, n_workers=1, penalty=lambda table: np.ones(table.n_workers))
+    assert labels.workers[filtered.removed].tolist() == ["bob"]
+    assert filtered.criterion == "<lambda>"
+
+
+def test_a_refusal_is_recorded_and_the_next_worker_is_tried() -> None:
+    """Cy has the highest penalty and is the only one on task 9; ann is next."""
+    labels = encode(
+        ["ann", "bob", "dan", "cy", "ann", "bob", "dan", "cy"],
+        [1, 1, 1, 1, 2, 2, 2, 9],
+        list("xxxyyxxx"),
+    )
+    filtered = filter_workers(labels, n_workers=1)
+    assert labels.workers[filtered.refused].tolist() == ["cy"]
+    assert filtered.refused_penalty.tolist() == [1.0]
+    assert filtered.refused_reason == (
+        "1 task would be left with fewer than 1 label, the first is 9",
+    )
+    assert labels.workers[filtered.removed].tolist() == ["ann"]
+    free = filter_workers(labels, n_workers=1, min_labels_per_task=0)
+    assert labels.workers[free.removed].tolist() == ["cy"]
+
+
+def test_it_stops_when_nobody_left_has_a_penalty() -> None:
+    labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxyyyx"))
+    filtered = filter_workers(labels, n_workers=3)
+    assert labels.workers[filtered.removed].tolist() == ["cy"]
+    assert filtered.stopped == "1 of 3 removals made: nobody else to remove"
+
+
+@pytest.mark.parametrize(("fraction", "removals"), [(0.0, 0), (0.29, 29), (0.15, 15), (0.999, 99)])
+def test_a_fraction_is_of_the_workers_with_labels_rounded_down(
+    fraction: float, removals: int
+) -> None:
+    worker = np.repeat(np.arange(101), 2)
+    labels = encode(worker, np.tile([0, 1], 101), np.arange(202) % 3)
+    labels = labels.keep_workers(np.arange(101) < 100)
+    filtered = filter_workers(labels, fraction=fraction, min_labels_per_task=0)
+    assert filtered.stopped.split(":")[0].endswith(f"of {removals} removals made")
+
+
+def test_the_hard_penalty_can_lead_the_filter(rng: np.random.Generator) -> None:
+    campaign = simulate_campaign(n_tasks=300, n_workers=60, n_gold=10, rng=rng)
+    labels = encode(campaign.label_worker, campaign.label_task, campaign.label)
+    filtered = filter_workers(labels, penalty=hard_penalty, n_workers=5)
+    assert filtered.criterion == "hard penalty"
+    first = filtered.removed[0] if not len(filtered.refused) else filtered.refused[0]
+    assert hard_penalty(labels)[first] == hard_penalty(labels).max()
+
+
+def test_it_finds_the_adversaries_of_the_campaign_and_helps_the_majority(
+    rng: np.random.Generator,
+) -> None:
+    """24 of 120 are adversaries, so 24 removals at random would find about 5 of them."""
+    campaign = simulate_campaign(rng=rng)
+    labels = encode(campaign.label_worker, campaign.label_task, campaign.label)
+    filtered = filter_workers(labels, n_workers=24)
+    assert np.count_nonzero(campaign.worker_kind[filtered.removed] != "honest") >= 18
+    truth = encode_gold(labels, campaign.tasks, campaign.truth)
+    kept = labels.keep_workers(filtered.keep)
+    right = [np.mean(majority_vote(table).label == truth) for table in (labels, kept)]
+    assert right[1] > right[0] + 0.01
+
+
+def test_the_result_is_the_same_on_every_run_and_read_only(rng: np.random.Generator) -> None:
+    campaign = simulate_campaign(n_tasks=300, n_workers=60, n_gold=10, rng=rng)
+    labels = encode(campaign.label_worker, campaign.label_task, campaign.label)
+    one, other = (filter_workers(labels, fraction=0.2) for _ in range(2))
+    for name in ("keep", "removed", "removed_penalty", "refused", "refused_penalty"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+        assert not getattr(one, name).flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("stop", "message"),
+    [
+        ({}, "exactly one of n_workers and fraction must be given"),
+        ({"n_workers": 1, "fraction": 0.1}, "exactly one of n_workers and fraction"),
+        ({"n_workers": -1}, "n_workers must be >= 0, got n_workers=-1"),
+        ({"fraction": 1.5}, r"fraction must be in \[0, 1\], got fraction=1.5"),
+        ({"fraction": float("nan")}, r"fraction must be in \[0, 1\], got fraction=nan"),
+        ({"n_workers": 1, "min_labels_per_task": -1}, "min_labels_per_task must be >= 0"),
+    ],
+)
+def test_stop_rules_out_of_range_are_refused(stop: dict[str, float], message: str) -> None:
+    labels = encode(["a", "b"], [1, 1], ["x", "y"])
+    with pytest.raises(ValueError, match=message):
+        filter_workers(labels, **stop)  # type: ignore[arg-type]
