@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from flows.run_store import write_whole
 from flows.tables import Gold, TaskTable
-from quality import CrowdLabels, encode
+from quality import CrowdLabels, encode, encode_gold
 
 __all__ = ["Crowd", "load_crowd", "save_crowd"]
 
@@ -49,14 +49,9 @@ class Crowd:
 
     def gold_code(self) -> Int[np.ndarray, " tasks"]:
         """True class code of every labelled task, -1 where it is unknown."""
-        code = np.full(self.labels.n_tasks, -1, dtype=np.int16)
-        if self.gold is not None:
-            at = np.searchsorted(self.labels.tasks, self.gold.task)
-            at = np.minimum(at, self.labels.n_tasks - 1)
-            known = self.labels.tasks[at] == self.gold.task
-            book = {name: k for k, name in enumerate(self.labels.classes.tolist())}
-            code[at[known]] = [book.get(name, -1) for name in self.gold.label[known].tolist()]
-        return code
+        if self.gold is None:
+            return np.full(self.labels.n_tasks, -1, dtype=np.int16)
+        return encode_gold(self.labels, self.gold.task, self.gold.label)
 
 
 def save_crowd(path: Path, crowd: Crowd) -> None:

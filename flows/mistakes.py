@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flows.settings import SettingsError
-from flows.tables import TableError
+from flows.text_table import TableError
 from privacy import BudgetError, LedgerError, UnitError
 from quality import LabelError
 

@@ -43,6 +43,8 @@ from prefect.states import Failed
 from prefect.utilities.urls import url_for
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from prefect.client.schemas.objects import TaskRun
 
 __all__ = ["crowd_quality_flow", "prefect_step", "run_as_flow"]
@@ -55,11 +57,11 @@ RECORD_SECONDS = 10.0
 
 
 class UntoldError(Exception):
-    """An error as Prefect may see it, which may write what it sees into a log: its type alone."""
+    """An error as Prefect may see it, which may log and does keep what it sees: its type alone."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(type(error).__name__)
-        self.error = error
+        self.kind = type(error)
 
 
 def prefect_step(inner: Step) -> Step:
@@ -87,15 +89,9 @@ def prefect_step(inner: Step) -> Step:
     """
 
     def step(stage: Stage, run: Run) -> str:
-        said: list[str] = []  # the line goes past Prefect, not through it
-
-        def work() -> State[None] | None:
-            return _untold(lambda: said.append(inner(stage, run)), hold=UntoldError)
-
-        failed = _as_task(stage.__name__, work)()
-        if failed is not None:
-            raise _held(failed)
-        return said[-1]
+        past = Past[str]()
+        _as_task(stage.__name__, lambda: past.go(lambda: inner(stage, run)))()
+        return past.outcome()
 
     return step
 
@@ -159,17 +155,12 @@ def run_as_flow(
         return run_pipeline(load_settings(settings_path), step=step, resume=resume)
 
 
-def _flow_over(inner: Step) -> Flow[[str, bool], RunResult]:
-    """The flow that runs its stages by `inner`, which is no parameter: parameters are stored."""
+def _flow_over(work: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
+    """The flow whose body is `work`, which is no parameter: parameters are stored."""
 
-    def crowd_quality_flow(settings_path: str, resume: bool = False) -> RunResult:
+    def crowd_quality_flow(settings_path: str, resume: bool = False) -> T:
         """Judge workers, aggregate labels, release proportions, train privately, test, report."""
-        settings = Path(settings_path)
-        done = _untold(
-            lambda: run_pipeline(load_settings(settings), step=prefect_step(inner), resume=resume),
-            hold=lambda error: error,  # the caller gets what Prefect finds in the state
-        )
-        return cast("RunResult", done)
+        return work(Path(settings_path), resume)
 
     return Flow(
         crowd_quality_flow,
@@ -181,7 +172,20 @@ def _flow_over(inner: Step) -> Flow[[str, bool], RunResult]:
     )
 
 
-crowd_quality_flow = _flow_over(run_stage)
+def _story(path: Path, resume: bool, *, inner: Step = run_stage) -> RunResult:
+    """The run, each stage a task."""
+    return run_pipeline(load_settings(path), step=prefect_step(inner), resume=resume)
+
+
+def _called(path: Path, resume: bool) -> RunResult:
+    """The run for a caller of the flow, who gets the error that Prefect finds in the state."""
+    try:
+        return _story(path, resume)
+    except Exception as error:
+        return cast("RunResult", _failed(error, data=error))
+
+
+crowd_quality_flow = _flow_over(_called)
 """The pipeline as a Prefect flow: call it with the path of a settings file, or `.serve(...)` it.
 
 It runs against the configured API. Without one Prefect starts a temporary server of its own, which
@@ -241,7 +245,7 @@ def _run(
         state = _flow_over(noted)(str(settings_path.resolve()), resume, return_state=True)
     finally:
         EventsWorker.drain_all(timeout=RECORD_SECONDS)
-    run_id = state.state_details.flow_run_id
+    run_id = cast("UUID", state.state_details.flow_run_id)
     _await_record(FlowRunFilter(id=FlowRunFilterId(any_=[run_id])), n_tasks=len(begun))
     tell_where(str(run_id))
     return state.result()

@@ -1,9 +1,9 @@
-"""Prefect's server, started for one run and ended with it; and the question whether one is configured.
+"""Prefect's server, started for one run and ended with it; and whether an API is configured.
 
-Prefect has no server-less mode, and the temporary server it starts by itself lives on when its parent is
-killed. This one is a child that watches a pipe whose other end only its parent holds: however the parent
-ends, SIGKILL included, the pipe closes and the child goes. The file is its own child program, so it
-imports nothing of this project, and Prefect in the child alone.
+The temporary server that Prefect starts by itself lives on when its parent is killed. This one is a
+child that watches a pipe whose other end its parent alone holds: however the parent ends, SIGKILL
+included, the pipe closes and the child goes. The file is the child's program too, and so imports
+nothing of this project, and Prefect in the child alone.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ QUIET = {
     "PREFECT_LOGGING_TO_API_ENABLED": "false",  # states say how a stage ended; logs quote errors
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
 }
-SERVER = QUIET | {
-    "PREFECT_UI_ENABLED": "false",  # nobody looks before the run has ended; it starts sooner without
+SERVER = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",  # to its log file
+    "PREFECT_UI_ENABLED": "false",  # it starts sooner; one looks when the run has ended
     "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",  # no block is used
     "PREFECT__SERVER_EPHEMERAL": "1",  # no schedulers
     "PREFECT__SERVER_FINAL": "1",
@@ -48,7 +51,8 @@ CONFIGURED_IN = (  # file, and the word it holds where it may configure an API
     (".env", "prefect_api_url"),
     ("pyproject.toml", "[tool.prefect"),
 )
-GRACE_SECONDS = 10.0
+LOG = "server.log"
+GRACE_SECONDS = 30.0  # enough to finish a migration that has begun
 
 
 class ServerUnavailable(RuntimeError):
@@ -61,11 +65,11 @@ def api_reachable(*, timeout: float = 2.0) -> str | None:
     Returns
     -------
     str | None
-        The API's URL; None where none is configured or it does not answer within `timeout` seconds.
+        Its URL; None where none is configured or it does not answer within `timeout` seconds.
 
     Notes
     -----
-    **Guarantees.** Prefect is not imported where nothing configures it.
+    **Guarantees.** Prefect is not imported where nothing configures an API.
 
     Examples
     --------
@@ -93,8 +97,8 @@ def embedded_server(home: Path, *, startup_timeout: float = 300.0) -> Iterator[s
     Parameters
     ----------
     home
-        Folder of the server's database and log, kept: the run can be looked at later with
-        `PREFECT_HOME=<home> prefect server start`.
+        Folder of the server's database and log, kept: `PREFECT_HOME=<home> prefect server start`
+        shows the run later.
     startup_timeout
         Seconds until the server must answer.
 
@@ -110,9 +114,9 @@ def embedded_server(home: Path, *, startup_timeout: float = 300.0) -> Iterator[s
 
     Notes
     -----
-    **Guarantees.** The server ends with the block: on its normal end, on an exception, on Ctrl-C, on SIGTERM
-    (which becomes SystemExit with status 143, the former handler restored afterwards), and when this
-    process is killed. Its output goes to `home/server.log`, not to the terminal.
+    **Guarantees.** The server ends with the block: on its normal end, on an exception, on Ctrl-C, on
+    SIGTERM (here SystemExit with status 143; the former handler is restored afterwards), and when
+    this process is killed. Its output goes to `home/server.log`, not to the terminal.
 
     Examples
     --------
@@ -123,19 +127,19 @@ def embedded_server(home: Path, *, startup_timeout: float = 300.0) -> Iterator[s
     home = home.resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _sigterm_exits(), _child(home) as (server, port):
-        _await_health(server, port, home, startup_timeout)
+        _await_health(server, port, home / LOG, startup_timeout)
         yield f"http://127.0.0.1:{port}/api"
 
 
 @contextmanager
 def _child(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The server's process and port; the port is taken here, so that nobody can take it in between."""
+    """The server's process and port, which is bound here: nobody can take it in between."""
     environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
     environment |= SERVER | {
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home / 'prefect.db'}",
     }
-    with socket.socket() as listener, (home / "server.log").open("wb") as log:
+    with socket.socket() as listener, (home / LOG).open("wb") as log:
         listener.bind(("127.0.0.1", 0))
         server = subprocess.Popen(
             # -P: this file's folder, flows/, is no place to import from
@@ -168,18 +172,18 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 
 def _await_health(
-    server: subprocess.Popen[bytes], port: int, home: Path, startup_timeout: float
+    server: subprocess.Popen[bytes], port: int, log: Path, startup_timeout: float
 ) -> None:
     """Return when the server answers; raise when it cannot or does not in time."""
     deadline = time.monotonic() + startup_timeout
     while not _healthy(port):
         if server.poll() is not None:
             raise ServerUnavailable(
-                f"Prefect's server ended while starting (exit status {server.returncode}; see {home / 'server.log'})"
+                f"Prefect's server ended while starting (status {server.returncode}; see {log})"
             )
         if time.monotonic() > deadline:
             raise ServerUnavailable(
-                f"Prefect's server did not answer within {startup_timeout:g} s (see {home / 'server.log'})"
+                f"Prefect's server did not answer within {startup_timeout:g} s (see {log})"
             )
         time.sleep(0.1)
 
@@ -197,7 +201,7 @@ def _healthy(port: int) -> bool:
 
 @contextmanager
 def _sigterm_exits() -> Iterator[None]:
-    """SIGTERM unwinds the stack like Ctrl-C does; where signals cannot be handled, it stays as it is."""
+    """SIGTERM unwinds the stack as Ctrl-C does; outside the main thread it stays as it is."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -6,6 +6,7 @@ Every path in the file is relative to the file itself, so that a campaign's fold
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -161,15 +162,19 @@ class Settings(Section):
 
     def under(self, folder: Path) -> Settings:
         """The same settings with every path made absolute under `folder`."""
+
+        def found(path: Path) -> Path:
+            return Path(os.path.normpath(folder / path))
+
         absolute = {
-            "labels": folder / self.input.labels,
-            "tasks": tuple(folder / path for path in self.input.tasks),
-            "gold": None if self.input.gold is None else folder / self.input.gold,
+            "labels": found(self.input.labels),
+            "tasks": tuple(found(path) for path in self.input.tasks),
+            "gold": None if self.input.gold is None else found(self.input.gold),
         }
         return self.model_copy(
             update={
-                "runs": folder / self.runs,
-                "state": folder / self.state,
+                "runs": found(self.runs),
+                "state": found(self.state),
                 "input": self.input.model_copy(update=absolute),
             }
         )

@@ -43,7 +43,7 @@ def print_summary(console: Console, result: RunResult) -> None:
     table.add_column(style="bold")
     table.add_column()
     for name, sentence in _verdicts(run):
-        table.add_row(name, sentence)
+        table.add_row(name, Text(sentence))
     console.print()
     console.print(table)
     console.print(Text.assemble(("report  ", "bold"), str(_short(result.report))), soft_wrap=True)
@@ -98,7 +98,8 @@ def _consensus(found: Json) -> str:
         if gold is None
         else (
             f"{gold['accuracy']:.1%} right on {gold['n']:,} gold tasks "
-            f"({gold['low']:.1%} to {gold['high']:.1%}; majority vote {gold['majority_vote']:.1%})"
+            f"({gold['low']:.1%} to {gold['high']:.1%}; with all workers {gold['unfiltered']:.1%}, "
+            f"majority vote of all {gold['majority_vote']:.1%})"
         )
     )
     return f"mean confidence {found['mean_confidence']:.3f}, {checked}"
@@ -132,7 +133,10 @@ def _gate(found: Json) -> str:
 
 def _bound(found: Json) -> str:
     best = next(bound for bound in found["bounds"] if bound["name"] == found["least"])
-    return f"true error at most {best['value']:.3f} with {found['level']:.0%} confidence ({best['name']})"
+    return (
+        f"at most {best['value']:.1%} of new tasks judged unlike the consensus, with "
+        f"{found['level']:.0%} confidence ({best['name']})"
+    )
 
 
 def _spend(found: Json) -> str:

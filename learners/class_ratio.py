@@ -74,6 +74,8 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
     bandwidth
         Of the Gaussian kernel, after the features are divided by their standard deviations. None:
         chosen among median distance * 2^-5 ... 2^5 by leaving labelled bags out.
+    classes
+        Names of the classes, for the warnings; None: their codes.
 
     Attributes
     ----------
@@ -84,7 +86,9 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Features are divided by their pooled standard deviation, so that units do not matter.
+    Features are divided by their pooled standard deviation, so that units do not matter. H is freed of
+    its sampling error (`mean_matching.corrected_class_gram`), which would pull every ratio towards
+    equal shares.
 
     The interval is for the ratio of the population that the bag was drawn from. It is a parametric
     bootstrap of the quadratic program: f is perturbed by the sampling error of every bag (within
@@ -112,9 +116,16 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
     array([0.7, 0.3])
     """
 
-    def __init__(self, *, level: float = 0.9, bandwidth: float | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        level: float = 0.9,
+        bandwidth: float | None = None,
+        classes: Sequence[str] | None = None,
+    ) -> None:
         self.level = level
         self.bandwidth = bandwidth
+        self.classes = classes
 
     def fit(
         self,
@@ -265,4 +276,5 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
             self.n_left_out_,
             float(left_out.min()) if left_out.size else math.nan,
             width=width,
+            classes=self.classes,
         )

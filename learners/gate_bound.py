@@ -58,7 +58,7 @@ def agreeing_holdout_bound(
     >>> gate = Thresholdout(threshold=0.02, sigma=0.001, budget=1)
     >>> answer = GateAnswer(value=0.9, status="agrees", budget_left=1, asked=1)
     >>> round(agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).value, 4)
-    0.1487
+    0.1507
     """
     if not n >= 1:
         raise ValueError(f"n must be >= 1, got n={n}")
@@ -66,7 +66,7 @@ def agreeing_holdout_bound(
         raise ValueError(f"level must be in (0, 1), got level={level}")
     assumption = "every question so far was agreed to; holdout records are independent draws"
     if answer.value is None or answer.status != "agrees" or answer.budget_left < gate.budget:
-        why = f"does not apply: it needs a gate that has agreed to every question; {assumption}"
+        why = "does not apply: the gate has not agreed to every question asked so far"
         return Bound(name=NAME, value=1.0, level=level, assumption=why, applies=False)
     beta = (1 - level) / (answer.asked * (answer.asked + 1))
     sampling = math.sqrt(math.log(2 / beta) / (2 * n))
@@ -82,7 +82,7 @@ def noise_tail(sigma: float, probability: float) -> float:
     Examples
     --------
     >>> round(noise_tail(1.0, 0.5), 9), round(noise_tail(1.0, 0.01), 3)
-    (0.0, 16.792)
+    (0.0, 16.784)
     """
     if not 0 < probability <= 0.5:
         raise ValueError(f"probability must be in (0, 0.5], got probability={probability}")

@@ -28,7 +28,7 @@ def median_distance(bags: Bags) -> float:
     Parameters
     ----------
     bags
-        Points; of many, about 1000 enter: every so-manieth of each bag.
+        Points. Of more than 1000, every k-th of each bag enters, about 1000 in all.
 
     Returns
     -------

@@ -153,7 +153,7 @@ def errors_left_out(
     error, left_out = np.zeros(len(gram)), 0
     for fold in (order[first::n_folds] for first in range(n_folds)):
         rest = np.setdiff1d(order, fold)
-        if not np.linalg.cond(mixture[rest]) <= LARGEST_MIXING_CONDITION:
+        if not _tells_apart(mixture[rest]):
             continue
         weights = class_weights(mixture[rest], size[rest])
         hessian = class_gram(gram[:, rest[:, None], rest], weights)
@@ -195,16 +195,13 @@ def normal_nodes(n_dimensions: int) -> Float[np.ndarray, "draws dimensions"]:
     >>> nodes.shape, bool(np.abs(nodes.mean(axis=0)).max() < 0.01)
     ((512, 3), True)
     """
-    widths = [
-        min(SOBOL_DIMENSIONS, n_dimensions - first)
-        for first in range(0, n_dimensions, SOBOL_DIMENSIONS)
-    ]
-    return np.hstack(
-        [
-            qmc.MultivariateNormalQMC(np.zeros(width), rng=scramble).random(DRAWS)
-            for scramble, width in enumerate(widths)
-        ]
-    )
+    chunks = []
+    for first in range(0, n_dimensions, SOBOL_DIMENSIONS):
+        fixed = np.random.default_rng(first)
+        width = min(SOBOL_DIMENSIONS, n_dimensions - first)
+        chunk = qmc.MultivariateNormalQMC(np.zeros(width), rng=fixed).random(DRAWS)
+        chunks.append(fixed.permutation(chunk))  # or a chunk would repeat the one before
+    return np.hstack(chunks)
 
 
 def redrawn_weights(
@@ -245,6 +242,11 @@ def redrawn_ratios(
     shifted = linear + nodes @ _roots(error)
     stacked = np.broadcast_to(hessian, (len(nodes), *error.shape))
     return np.array([simplex_qp(H, f).point for H, f in zip(stacked, shifted, strict=True)])
+
+
+def _tells_apart(mixture: Float[np.ndarray, "bags classes"]) -> bool:
+    enough = len(mixture) >= mixture.shape[1]
+    return enough and bool(np.linalg.cond(mixture) <= LARGEST_MIXING_CONDITION)
 
 
 def _roots(

@@ -1,5 +1,6 @@
 """How far a class ratio can be trusted, in numbers and in sentences."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,7 @@ class RatioDiagnostics:
     --------
     >>> found = diagnose(np.eye(2), np.eye(2), 0.9, np.array([100.0, 20.0]), 0, np.nan, width=0.1)
     >>> found.warnings
-    ("Class code 1: fewer than 30 points' worth of evidence; label more groups where it occurs.",)
+    ("Class 1: fewer than 30 points' worth of evidence; label more groups where it occurs.",)
     """
 
     mixing_condition: float
@@ -65,6 +66,7 @@ def diagnose(
     error_left_out: float,
     *,
     width: float,
+    classes: Sequence[str] | None = None,
 ) -> RatioDiagnostics:
     """Judge the evidence behind a ratio whose widest interval has this width.
 
@@ -95,7 +97,7 @@ def diagnose(
     doubts += [
         (
             points < FEW_POINTS,
-            f"Class code {code}: fewer than {FEW_POINTS} points' worth of evidence; "
+            f"Class {code if classes is None else classes[code]}: fewer than {FEW_POINTS} points' worth of evidence; "
             "label more groups where it occurs.",
         )
         for code, points in enumerate(effective_points)

@@ -60,7 +60,7 @@ def factorize(
     """Codes of a column and its sorted names; missing values and mixed types are refused."""
     if isinstance(values, np.ndarray):
         return _factorize_numbers(values, name)
-    # Python's own hash table is several times faster than sorting a million strings
+    # a hash table sees each row once and leaves only the distinct names to sort
     book = list(dict.fromkeys(values))
     missing = [entry for entry in book if _is_missing(entry)]
     if missing:

@@ -116,8 +116,8 @@ def semi_matching(graph: csr_array) -> SemiMatching:
     n_machines = graph.shape[1]
     by_degree, _ = sort_codes(degree, int(degree.max(initial=0)) + 1)
     assigned, load = _greedy(start, machine, by_degree, n_machines)
-    # jobs with a choice, side by side with those of the same machine: the search then scans
-    # memory in order, which is worth a factor of ten
+    # only jobs with a choice can move; side by side with those of the same machine, the search
+    # scans memory in order
     by_machine, _ = sort_codes(assigned, n_machines)
     movable = by_machine[degree[by_machine] > 1]
     near_start, near_machine = _gather(start, machine, movable)

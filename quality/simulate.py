@@ -115,13 +115,7 @@ def simulate_campaign(
     >>> simulate_campaign(rng=np.random.default_rng(0))
     Campaign(20000 labels by 120 workers, 4000 tasks with labels and 1500 without, in 18 groups)
     """
-    if not 1 <= n_groups <= n_tasks:
-        raise ValueError(f"n_groups must be in [1, n_tasks={n_tasks}], got n_groups={n_groups}")
-    if not (n_unlabelled_groups >= 0 and unlabelled_group_size >= 0):
-        sizes = (n_unlabelled_groups, unlabelled_group_size)
-        raise ValueError(f"the unlabelled groups must have sizes >= 0, got {sizes}")
-    if not 0 <= n_gold <= n_tasks:
-        raise ValueError(f"n_gold must be in [0, n_tasks={n_tasks}], got n_gold={n_gold}")
+    _check_sizes(n_tasks, n_groups, n_unlabelled_groups, unlabelled_group_size, n_gold)
     unlabelled = n_groups + np.repeat(np.arange(n_unlabelled_groups), unlabelled_group_size)
     group = np.concatenate([np.sort(np.arange(n_tasks) % n_groups), unlabelled])
     truth = _truth(group, n_groups, n_groups + n_unlabelled_groups, rng)
@@ -156,6 +150,18 @@ def simulate_campaign(
         worker_accuracy=crowd.accuracy.copy(),
         classes=np.array(CLASSES),
     )
+
+
+def _check_sizes(
+    n_tasks: int, n_groups: int, n_unlabelled_groups: int, unlabelled_group_size: int, n_gold: int
+) -> None:
+    if not 1 <= n_groups <= n_tasks:
+        raise ValueError(f"n_groups must be in [1, n_tasks={n_tasks}], got n_groups={n_groups}")
+    if not (n_unlabelled_groups >= 0 and unlabelled_group_size >= 0):
+        sizes = (n_unlabelled_groups, unlabelled_group_size)
+        raise ValueError(f"the unlabelled groups must have sizes >= 0, got {sizes}")
+    if not 0 <= n_gold <= n_tasks:
+        raise ValueError(f"n_gold must be in [0, n_tasks={n_tasks}], got n_gold={n_gold}")
 
 
 def _truth(

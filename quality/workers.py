@@ -1,6 +1,7 @@
 """What there is to say about each worker, in numbers and in words. Internal: it is about people."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
@@ -154,7 +155,7 @@ def _reasons(filtered: Filtered, numbers: dict[str, np.ndarray]) -> tuple[str, .
     )
 
 
-def _sentence(verdict: str, number: dict[str, float]) -> str:
+def _sentence(verdict: str, number: dict[str, Any]) -> str:
     """The verdict if there is one, and the evidence."""
     if not number["n_labels"]:
         return "no labels: nothing can be said"

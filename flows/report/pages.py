@@ -1,7 +1,8 @@
 """What each page may see: the run folder read into plain rows, for the team and for the public.
 
 `public_page` is the gate of the public report. It picks released fields by name and opens no other
-file, so a field that somebody adds to a JSON file stays internal until it is named here.
+file, so a field that somebody adds to a JSON file stays internal until it is named here. The ledger's
+statement is not among them: whether and when an entry was made can depend on private data.
 """
 
 from __future__ import annotations
@@ -40,15 +41,13 @@ PROPORTIONS = (
     "unit",
     "level",
     "expected_l1_labels",
-    "released_at",
 )
 CLASS_RATIOS = ("method", "level")
 MODEL = ("classes", "epsilon_train", "epsilon_select", "epsilon_score", "train_score")
-GATE = ("status", "value", "threshold")
-SPEND = ("dataset", "unit", "budget", "spent", "left", "entries", "n_entries")
+GATE = ("status", "value", "threshold", "epsilon")
 ENTRY = ("entry", "time", "what", "cell", "epsilon", "delta")
 COLUMNS = {
-    "proportions": ("group", "class", "n", "proportion", "low", "high", "entry"),
+    "proportions": ("group", "class", "n", "proportion", "low", "high"),
     "class_ratios": ("group", "class", "n", "ratio", "low", "high"),
 }
 
@@ -84,7 +83,6 @@ def public_page(folder: Path) -> Facts:
         "class_ratios": _released(ratios, CLASS_RATIOS + GROUPED) if ratios_public else None,
         "model": _released(_read_json(folder, "model.json"), MODEL),
         "gate": _released(_read_json(folder, "gate.json"), GATE),
-        "spend": _released(_spend(folder), SPEND),
     }
 
 

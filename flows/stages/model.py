@@ -100,8 +100,8 @@ def ask_holdout(run: Run) -> str:
         },
     )
     return (
-        f"{answer.status}; {answer.budget_left} of {gate.budget} refutations left; true error at most "
-        f"{best.value:.3f} ({best.name})"
+        f"{answer.status}; {answer.budget_left} of {gate.budget} refutations left; error on new tasks at "
+        f"most {best.value:.1%} ({best.name})"
     )
 
 

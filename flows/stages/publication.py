@@ -54,8 +54,8 @@ def publish_proportions(run: Run) -> str:
     again = sum(not release.fresh for release in releases)
     paid = f"{again} of them paid for before" if again else "all newly paid"
     return (
-        f"{len(queries)} groups at epsilon {privacy.proportions_epsilon:g} ({paid}), "
-        f"expected error {law.expected_l1:.1f} labels a group"
+        f"{len(queries)} group{'s' if len(queries) > 1 else ''} at epsilon "
+        f"{privacy.proportions_epsilon:g} ({paid}), expected error {law.expected_l1:.1f} labels a group"
     )
 
 
@@ -116,7 +116,9 @@ def _fit(run: Run, crowd: Crowd, privacy: PrivacySettings) -> ClassRatioEstimato
     features, group = crowd.label_features(), crowd.group_names[crowd.label_group()]
     bags = [features[group == name] for name in names]
     noise = law.covariance / np.square(size, dtype=np.float64)[:, None, None]
-    return ClassRatioEstimator(level=privacy.level).fit(bags, proportions, noise=noise)
+    classes = tuple(crowd.labels.classes.astype(str).tolist())
+    estimator = ClassRatioEstimator(level=privacy.level, classes=classes)
+    return estimator.fit(bags, proportions, noise=noise)
 
 
 def _proportion_table(

@@ -140,7 +140,7 @@ def aggregate(run: Run) -> str:
         "n_tied": int(consensus.tied.sum()),
         "mean_confidence": float(confidence.mean()),
         "confidence_histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
-        "gold": _gold_check(crowd, consensus),
+        "gold": _gold_check(crowd, consensus, run.settings.consensus),
     }
     run.write_json("consensus.json", found)
     gold = found["gold"]
@@ -188,19 +188,21 @@ def consensus_of(labels: CrowdLabels, chosen: ConsensusSettings) -> DawidSkene |
     return dawid_skene(labels, max_iter=chosen.max_iter, tol=chosen.tol, smoothing=chosen.smoothing)
 
 
-def _gold_check(crowd: Crowd, consensus: DawidSkene | MajorityVote) -> dict[str, Any] | None:
-    """Share of gold tasks the consensus got right, beside plain majority vote on all labels."""
+def _gold_check(
+    crowd: Crowd, consensus: DawidSkene | MajorityVote, chosen: ConsensusSettings
+) -> dict[str, Any] | None:
+    """Share of gold tasks the consensus got right, beside what the same and majority vote do unfiltered."""
     gold = crowd.gold_code()
     if not (gold >= 0).any():
         return None
     found = accuracy(consensus.label, gold)
-    plain = accuracy(majority_vote(crowd.labels).label, gold)
     return {
         "n": found.n,
         "accuracy": found.value,
         "low": found.lower,
         "high": found.upper,
-        "majority_vote": plain.value,
+        "unfiltered": accuracy(consensus_of(crowd.labels, chosen).label, gold).value,
+        "majority_vote": accuracy(majority_vote(crowd.labels).label, gold).value,
     }
 
 

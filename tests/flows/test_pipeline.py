@@ -191,5 +191,5 @@ def test_without_groups_all_tasks_are_one_group(tmp_path: Path) -> None:
         'name = "bare"\nclasses = ["a", "b", "c"]\n[input]\nlabels = "labels.csv"\n[privacy]\nepsilon = 1.0\n'
     )
     said = {stage.stage: stage.line for stage in run_pipeline(load_settings(path)).stages}
-    assert said["publish_proportions"].startswith("1 groups at epsilon 1 (all newly paid)")
+    assert said["publish_proportions"].startswith("1 group at epsilon 1 (all newly paid)")
     assert said["estimate_ratios"] == "skipped: there are no task features"

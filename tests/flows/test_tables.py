@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.settings import GroupSettings
-from flows.tables import TableError, read_gold, read_labels, read_tasks
+from flows.tables import read_gold, read_labels, read_tasks
+from flows.text_table import TableError
 
 GOOD = "worker,task,label\nw1,t1,a\nw2,t1,b\nw1,t2,b\n"
 

@@ -194,7 +194,8 @@ def test_no_candidates_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("value", "level", "applies"), [(1.2, 0.9, True), (math.nan, 0.9, True), (0.5, 1.0, True), (0.5, 0.9, False)]
+    ("value", "level", "applies"),
+    [(1.2, 0.9, True), (math.nan, 0.9, True), (0.5, 1.0, True), (0.5, 0.9, False)],
 )
 def test_a_bound_that_says_nothing_true_cannot_be_built(value, level, applies):
     with pytest.raises(ValueError, match="must be"):

@@ -54,7 +54,7 @@ def test_a_replaced_label_moves_all_counts_together_by_at_most_the_sensitivity(c
 
 def test_queries_are_cells_of_one_partition_bound_to_assignment_and_names():
     north, south = count([0, 1, 2], [0, 0, 1])
-    assert ("north", "south") == (north.part.name, south.part.name)
+    assert (north.part.name, south.part.name) == ("north", "south")
     partitions = {
         north.part.partition,
         count([0, 1, 2], [0, 1, 1])[0].part.partition,

@@ -43,7 +43,7 @@ def test_the_event_depends_on_public_things_only():
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
 def test_epsilon_is_positive_and_finite(epsilon):
-    with pytest.raises(ValueError, match="epsilon|privacy parameter"):
+    with pytest.raises(ValueError, match=r"epsilon|privacy parameter"):
         DiscreteLaplace(epsilon)
 
 

@@ -54,7 +54,7 @@ def test_an_event_of_no_kind_cannot_be_written():
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, "nan", "-1/2", ""])
 def test_a_pure_claim_is_positive_and_finite(epsilon):
-    with pytest.raises(ValueError, match="epsilon|privacy parameter"):
+    with pytest.raises(ValueError, match=r"epsilon|privacy parameter"):
         PureEvent("toy", epsilon)
 
 
@@ -101,7 +101,7 @@ def test_the_scale_realises_at_most_the_claim_and_is_the_smallest_that_does(epsi
 
 @pytest.mark.parametrize("epsilon", [0.0, -0.1, math.nan, math.inf, 1e-13])
 def test_no_scale_covers_a_claim_that_is_none(epsilon):
-    with pytest.raises(ValueError, match="epsilon|privacy parameter"):
+    with pytest.raises(ValueError, match=r"epsilon|privacy parameter"):
         covering_scale(2.0, epsilon)
 
 

@@ -48,7 +48,9 @@ def test_no_noise_has_its_golden_probability(n_classes, expected):
     assert LatticeLaplace(1.0).law(n_classes).distance()[1][0] == pytest.approx(expected, rel=5e-8)
 
 
-@pytest.mark.parametrize(("n_classes", "epsilon", "reach"), [(2, 0.5, 150), (3, 1.0, 60), (4, 2.0, 22)])
+@pytest.mark.parametrize(
+    ("n_classes", "epsilon", "reach"), [(2, 0.5, 150), (3, 1.0, 60), (4, 2.0, 22)]
+)
 def test_the_law_is_that_of_enumerating_the_lattice(n_classes, epsilon, reach):
     points, p = enumerated(n_classes, 2 / epsilon, reach)
     law = LatticeLaplace(epsilon).law(n_classes)
@@ -150,8 +152,8 @@ def test_many_queries_share_a_few_calls_of_the_noise_source():
 def test_queries_of_different_shape_are_drawn_together_in_their_order():
     queries = [counts_query((5, 5)), counts_query((1, 2, 3)), counts_query((9, 9))]
     drawn = LatticeLaplace(1.0).draw_all(queries, SystemNoise())
-    assert [2, 3, 2] == [len(one) for one in drawn]
-    assert [10, 6, 18] == [sum(one) for one in drawn]
+    assert [len(one) for one in drawn] == [2, 3, 2]
+    assert [sum(one) for one in drawn] == [10, 6, 18]
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint64])
@@ -167,7 +169,7 @@ def test_the_event_depends_on_public_things_only():
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
 def test_epsilon_is_positive_and_finite(epsilon):
-    with pytest.raises(ValueError, match="epsilon|privacy parameter"):
+    with pytest.raises(ValueError, match=r"epsilon|privacy parameter"):
         LatticeLaplace(epsilon)
 
 

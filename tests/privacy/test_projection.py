@@ -44,7 +44,7 @@ def test_no_point_of_the_simplex_is_nearer(rng):
 
 def test_large_values_keep_their_differences():
     found = project_to_simplex(np.array([1e300, 1e300]), 1.0)
-    assert [0.5, 0.5] == found.tolist()
+    assert found.tolist() == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_every_job_is_assigned_once_and_no_cost_reducing_path_remains(
 
 def test_the_certificate_finds_the_fault_of_a_bad_assignment() -> None:
     table = np.array([[1, 1], [1, 0]], dtype=bool)
-    bad = SemiMatching(np.array([0, 0]), np.array([2, 0]), 3)
+    bad = SemiMatching(np.zeros(2, dtype=np.int32), np.array([2, 0], dtype=np.int32), 3)
     assert cost_reducing_path(table, bad) == (0, 1)
 
 

@@ -1,0 +1,209 @@
+"""Files that are no ledger, ledgers that cannot be written, and private values that must not be told."""
+
+import sqlite3
+import sys
+
+import numpy as np
+import pytest
+
+import privacy.store
+from privacy import LatticeLaplace, Ledger, LedgerError, PureEvent, Query, Unit
+from tests.privacy.toy import (
+    DATASET,
+    KEY,
+    Mortal,
+    Turnstile,
+    counts_query,
+    question,
+    rows_query,
+)
+
+CANARY = 987654321
+
+
+@pytest.fixture
+def path(tmp_path, ledger):
+    """File of a ledger with a few entries."""
+    for size in range(1, 6):
+        ledger.release(LatticeLaplace(0.1), counts_query((size, 1)))
+    return tmp_path / "ledger.sqlite"
+
+
+def execute(path, *statements):
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+def test_another_key_is_refused(path):
+    with pytest.raises(LedgerError, match="another fingerprint key"):
+        Ledger(path, key=bytes(32))
+
+
+@pytest.mark.parametrize("key", [b"", bytes(15), bytes(65)])
+def test_a_key_is_long_enough(tmp_path, key):
+    with pytest.raises(ValueError, match="16 to 64"):
+        Ledger(tmp_path / "new.sqlite", key=key)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_version_is_refused(path):
+    execute(path, "PRAGMA user_version = 99")
+    with pytest.raises(LedgerError, match="version 99"):
+        Ledger(path, key=KEY)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DROP TRIGGER entries_no_delete", "CREATE TABLE more (x)", "DROP INDEX entries_by_cell"],
+)
+def test_an_altered_schema_is_refused(path, statement):
+    execute(path, statement)
+    with pytest.raises(LedgerError, match="tables and triggers"):
+        Ledger(path, key=KEY)
+
+
+@pytest.mark.parametrize("start", [0, 16, 4096])
+def test_a_damaged_file_is_refused(path, start):
+    content = bytearray(path.read_bytes())
+    content[start : start + 4000] = b"\xa5" * 4000
+    path.write_bytes(content)
+    with pytest.raises(LedgerError):
+        Ledger(path, key=KEY)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a ledger", b"\0" * 8192])
+def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_is(tmp_path, content):
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(LedgerError):
+        Ledger(path, key=KEY)
+    assert content == path.read_bytes()
+
+
+def test_a_folder_in_its_place_or_no_folder_around_it_is_refused(tmp_path):
+    with pytest.raises(LedgerError):
+        Ledger(tmp_path, key=KEY)
+    with pytest.raises(LedgerError, match="cannot make"):
+        Ledger(tmp_path / "missing" / "ledger.sqlite", key=KEY)
+
+
+def test_a_ledger_that_cannot_be_written_releases_nothing(path, monkeypatch):
+    ledger = Ledger(path, key=KEY)
+
+    def read_only(path):
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        return connection
+
+    with monkeypatch.context() as patched:
+        patched.setattr(privacy.store, "_connect", read_only)
+        with pytest.raises(LedgerError, match="readonly"):
+            ledger.release(LatticeLaplace(0.1), counts_query((9, 1)))
+    assert len(ledger.statement(DATASET).entries) == 5
+
+
+def test_a_locked_ledger_releases_nothing(path, monkeypatch):
+    ledger = Ledger(path, key=KEY)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr(privacy.store, "WAIT", 0.05)
+    with pytest.raises(LedgerError, match="locked"):
+        ledger.release(LatticeLaplace(0.1), counts_query((9, 1)))
+    other.execute("ROLLBACK")
+    other.close()
+    assert len(ledger.statement(DATASET).entries) == 5
+
+
+def test_an_event_of_a_later_version_stops_every_spend(path):
+    ledger = Ledger(path, key=KEY)
+    execute(
+        path,
+        "INSERT INTO entries (time, dataset, query, unit, n, mechanism, event, fingerprint) "
+        "VALUES ('', 'toy', 'x', 'row', 1, 'X', '{\"kind\": \"new\"}', x'00')",
+    )
+    for call in (
+        lambda: ledger.release(LatticeLaplace(0.1), counts_query((9, 1))),
+        lambda: ledger.statement(DATASET),
+    ):
+        with pytest.raises(LedgerError, match="not an event"):
+            call()
+
+
+def test_without_a_noise_source_nothing_is_paid(ledger, monkeypatch):
+    monkeypatch.setitem(sys.modules, "privacy.noise", None)
+    with pytest.raises(ImportError):
+        ledger.release(LatticeLaplace(0.1), counts_query())
+    with pytest.raises(ImportError):
+        ledger.interact(Turnstile(0.1), counts_query(), question(1))
+    assert ledger.statement(DATASET).entries == ()
+
+
+def refusals(ledger):
+    """Calls that fail, each with private values among its arguments."""
+    private = counts_query((CANARY, 1))
+    wrong = Query(DATASET, "counts", np.array([CANARY, 1]), Unit.ROW, n=4, l1=2.0)
+    return [
+        lambda: ledger.release(LatticeLaplace(5.0), private),
+        lambda: ledger.release_all(
+            LatticeLaplace(0.4), [private, counts_query((1, CANARY)), private]
+        ),
+        lambda: ledger.release(LatticeLaplace(0.9), counts_query((CANARY, 2))),
+        lambda: ledger.release(LatticeLaplace(0.1), wrong),
+        lambda: ledger.release(LatticeLaplace(0.1), counts_query((CANARY,))),
+        lambda: ledger.release(LatticeLaplace(0.1), counts_query((CANARY, -1))),
+        lambda: ledger.release(LatticeLaplace(0.1), counts_query((CANARY, 1), unit=Unit.TASK)),
+        lambda: ledger.release(LatticeLaplace(0.1), counts_query((CANARY, 1), dataset="unknown")),
+        lambda: ledger.release(None, private),
+        lambda: ledger.interact(Turnstile(5.0), private, question(CANARY)),
+        lambda: ledger.interact(Turnstile(0.1), private, question(-CANARY)),
+        lambda: ledger.afford([(LatticeLaplace(5.0), private)]),
+        lambda: Query(DATASET, "x", {"x": [CANARY]}, Unit.ROW, n=1, l1=1.0),
+        lambda: Query(DATASET, "x", np.array([str(CANARY)]), Unit.ROW, n=1, l1=1.0),
+    ]
+
+
+def test_no_refusal_tells_a_private_value(ledger):
+    ledger.release(Mortal(0.5), rows_query([[float(CANARY)]]))
+    calls = refusals(ledger)
+    for call in calls:
+        with pytest.raises((ValueError, TypeError, RuntimeError)) as refused:
+            call()
+        chain = refused.value
+        while chain is not None:
+            assert str(CANARY) not in str(chain) + repr(chain)
+            chain = chain.__context__
+
+
+def test_the_file_holds_no_private_value(tmp_path, ledger):
+    query = rows_query([[float(CANARY)]])
+    ledger.release(Mortal(0.5), query)
+    content = (tmp_path / "ledger.sqlite").read_bytes()
+    assert query.value["x"].tobytes() not in content
+    assert str(CANARY).encode() not in content
+
+
+def test_fingerprints_are_keyed(tmp_path):
+    """The same release under two keys leaves different fingerprints."""
+    found = set()
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ledger = Ledger(folder / "ledger.sqlite", key=bytes([number]) * 32)
+        ledger.open_budget(DATASET, unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
+        ledger.release(Mortal(0.5), rows_query([[1.0]]))
+        connection = sqlite3.connect(folder / "ledger.sqlite")
+        found.add(connection.execute("SELECT fingerprint FROM entries").fetchone())
+        connection.close()
+    assert len(found) == 2
+
+
+def test_an_event_that_cannot_be_stored_is_refused_before_it_is_paid(ledger):
+    class Odd(Mortal):
+        def event(self, query):
+            return PureEvent("odd", 0.1).cost()
+
+    with pytest.raises(ValueError, match="KINDS"):
+        ledger.release(Odd(0.1), counts_query())
+    assert ledger.statement(DATASET).entries == ()
