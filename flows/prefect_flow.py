@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from traceback import clear_frames
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
 from flows.prefect_server import QUIET, ServerUnavailable, api_reachable, embedded_server
@@ -64,6 +65,30 @@ class UntoldError(Exception):
         self.kind = type(error)
 
 
+class Past(Generic[T]):
+    """Carries what some work returns or raises past Prefect, which hears only how it ended."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._returned: list[T] = []
+        self._raised: list[Exception] = []
+
+    def attempt(self) -> State[None] | None:
+        """Do the work; tell None if it is done, or a failed state that names an error's type."""
+        try:
+            self._returned = [self._work()]
+        except Exception as error:  # of any type: its message may quote rows, its frames hold them
+            self._raised = [error]
+            return _failed(error, data=UntoldError(error))
+        return None
+
+    def outcome(self) -> T:
+        """What the last attempt returned, or what it raised."""
+        if self._returned:
+            return self._returned.pop()
+        raise self._raised.pop()
+
+
 def prefect_step(inner: Step) -> Step:
     """Run each stage as a Prefect task named after it, whose body is `inner`.
 
@@ -89,8 +114,8 @@ def prefect_step(inner: Step) -> Step:
     """
 
     def step(stage: Stage, run: Run) -> str:
-        past = Past[str]()
-        _as_task(stage.__name__, lambda: past.go(lambda: inner(stage, run)))()
+        past = Past(lambda: inner(stage, run))
+        _as_task(stage.__name__, past.attempt)()
         return past.outcome()
 
     return step
@@ -155,12 +180,12 @@ def run_as_flow(
         return run_pipeline(load_settings(settings_path), step=step, resume=resume)
 
 
-def _flow_over(work: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
-    """The flow whose body is `work`, which is no parameter: parameters are stored."""
+def _flow_over(body: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
+    """The flow that does `body`, which is no parameter of it: parameters are stored."""
 
     def crowd_quality_flow(settings_path: str, resume: bool = False) -> T:
         """Judge workers, aggregate labels, release proportions, train privately, test, report."""
-        return work(Path(settings_path), resume)
+        return body(Path(settings_path), resume)
 
     return Flow(
         crowd_quality_flow,
@@ -172,25 +197,26 @@ def _flow_over(work: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
     )
 
 
-def _story(path: Path, resume: bool, *, inner: Step = run_stage) -> RunResult:
-    """The run, each stage a task."""
-    return run_pipeline(load_settings(path), step=prefect_step(inner), resume=resume)
-
-
-def _called(path: Path, resume: bool) -> RunResult:
-    """The run for a caller of the flow, who gets the error that Prefect finds in the state."""
+def _called(settings_path: Path, resume: bool) -> RunResult | State[None]:
+    """The run for who calls the flow itself, and gets the error that the failed state holds."""
     try:
-        return _story(path, resume)
-    except Exception as error:
-        return cast("RunResult", _failed(error, data=error))
+        return _pipeline(settings_path, run_stage, resume)
+    except Exception as error:  # raised again by Prefect, which is told its type alone
+        clear_frames(error.__traceback__)  # and keeps it to the end: open tables are not kept
+        return _failed(error, data=error)
 
 
-crowd_quality_flow = _flow_over(_called)
+crowd_quality_flow = cast("Flow[[str, bool], RunResult]", _flow_over(_called))
 """The pipeline as a Prefect flow: call it with the path of a settings file, or `.serve(...)` it.
 
 It runs against the configured API. Without one Prefect starts a temporary server of its own, which
 is left behind when the process is killed; the one that `run_as_flow` starts is not.
 """
+
+
+def _pipeline(settings_path: Path, step: Step, resume: bool) -> RunResult:
+    """The whole story, each stage a task."""
+    return run_pipeline(load_settings(settings_path), step=prefect_step(step), resume=resume)
 
 
 def _as_task(name: str, work: Callable[[], T]) -> Task[[], T]:
@@ -210,25 +236,13 @@ def _as_task(name: str, work: Callable[[], T]) -> Task[[], T]:
 
 def _may_pass(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
     """Whether the operating system failed in a way that may pass; a user's mistake never does."""
-    error = _held(state)
-    return isinstance(error, OSError) and not isinstance(error, LASTING)
+    kind = cast("UntoldError", state.result(raise_on_failure=False)).kind
+    return issubclass(kind, OSError) and not issubclass(kind, LASTING)
 
 
-def _untold(work: Callable[[], T], *, hold: Callable[[Exception], Exception]) -> T | State[T]:
-    """What `work` returns; of an error, a failed state that tells its type and holds the rest."""
-    try:
-        return work()
-    except (
-        Exception
-    ) as error:  # raised again by the caller: no error's message is Prefect's to keep
-        told = f"{type(error).__name__}, told where the run was started"
-        return Failed(message=told, data=hold(error))
-
-
-def _held(state: State[Any]) -> Exception:
-    """The error that a failed task's state holds."""
-    untold = state.result(raise_on_failure=False)
-    return untold.error if isinstance(untold, UntoldError) else untold
+def _failed(error: Exception, *, data: Exception) -> State[None]:
+    """A failed state that names the error's type, and holds `data` for this process."""
+    return Failed(message=f"{type(error).__name__}, told where the run was started", data=data)
 
 
 def _run(
@@ -241,14 +255,16 @@ def _run(
         begun.add(stage.__name__)
         return step(stage, run)
 
+    past = Past(lambda: _pipeline(settings_path, noted, resume))
+    flow = _flow_over(lambda path, resume: past.attempt())
     try:
-        state = _flow_over(noted)(str(settings_path.resolve()), resume, return_state=True)
+        state = flow(str(settings_path.resolve()), resume, return_state=True)
     finally:
         EventsWorker.drain_all(timeout=RECORD_SECONDS)
     run_id = cast("UUID", state.state_details.flow_run_id)
     _await_record(FlowRunFilter(id=FlowRunFilterId(any_=[run_id])), n_tasks=len(begun))
     tell_where(str(run_id))
-    return state.result()
+    return past.outcome()
 
 
 def _await_record(this_run: FlowRunFilter, *, n_tasks: int) -> None:

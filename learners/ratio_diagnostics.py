@@ -97,10 +97,10 @@ def diagnose(
     doubts += [
         (
             points < FEW_POINTS,
-            f"Class {code if classes is None else classes[code]}: fewer than {FEW_POINTS} points' worth of evidence; "
+            f"Class {name}: fewer than {FEW_POINTS} points' worth of evidence; "
             "label more groups where it occurs.",
         )
-        for code, points in enumerate(effective_points)
+        for name, points in zip(classes or range(len(mixture.T)), effective_points, strict=True)
     ]
     owned = effective_points.copy()
     owned.setflags(write=False)

@@ -22,6 +22,7 @@ __all__ = ["LatticeLaplace", "LatticeLaplaceLaw"]
 
 TINY = 1e-17  # what a law's support may leave out
 LARGEST_GRID = 2**24
+LARGEST_BATCH = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +41,7 @@ class LatticeLaplaceLaw:
     Notes
     -----
     **Guarantees.** The probabilities are symmetric and add up to 1; c times the expected |z_k| is
-    the expected l1 norm that follows from `distance`.
+    the expected l1 norm that follows from `distance`; the half width is the smallest of its level.
 
     Examples
     --------
@@ -191,14 +192,16 @@ def _vectors(
     scale: float, n_classes: int, wanted: int, noise: Noise
 ) -> Iterator[Int[np.ndarray, " classes"]]:
     """At least `wanted` independent vectors of lattice Laplace noise, in batches of proposals."""
+    found = []
     while wanted > 0:
-        size = 8 + wanted * (1 + n_classes // 2)
+        size = 8 + min(wanted, LARGEST_BATCH) * (1 + n_classes // 2)
         draws = noise.discrete_laplace(scale, size * (n_classes - 1))
         proposal = np.array(draws, dtype=np.int64).reshape(size, n_classes - 1)
         last = -proposal.sum(axis=1)
         kept = _geometric(scale, size, noise) >= np.abs(last)
-        wanted -= int(kept.sum())
-        yield from np.column_stack([proposal, last])[kept]
+        found.append(np.column_stack([proposal, last])[kept])
+        wanted -= len(found[-1])
+    return iter(np.concatenate(found))
 
 
 def _geometric(scale: float, size: int, noise: Noise) -> Int[np.ndarray, " size"]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, NoReturn, Self, TypeVar
 
 from privacy.booking import (
     BudgetError,
@@ -95,7 +95,8 @@ class Ledger:
     **Privacy.** Requests may depend on what was released before (adaptive basic composition of
     the entries' events). That a request is stored or fresh, the time of an entry, and how long a
     draw took can depend on private data: show releases, and keep the ledger and its statements to
-    yourself. Who can write the file can undo all of this.
+    yourself. Data sets are accounted apart: what is in two of them is spent twice. Who can write
+    the file can undo all of this.
 
     Examples
     --------
@@ -117,11 +118,17 @@ class Ledger:
     def __init__(self, path: Path, *, key: bytes) -> None:
         if not 16 <= len(key) <= 64:
             raise ValueError(f"key must be of 16 to 64 bytes, got {len(key)}")
-        self._path, self._key = Path(path), bytes(key)
+        self._path, self._key = Path(path).absolute(), bytes(key)
         open_store(self._path, self._key)
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r})"
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a ledger must be opened where it is used: pickled, its key would travel")
 
     def __enter__(self) -> Self:
         return self

@@ -145,7 +145,6 @@ def _consensus(n_tasks: int) -> dict[str, Any]:
             "low": 0.8969,
             "high": 0.9700,
             "unfiltered": 0.935,
-            "unfiltered": 0.935,
             "majority_vote": 0.9125,
         },
         "n_tied": 5,

@@ -6,6 +6,8 @@ measured is the wrapping. Servers start in subprocesses: the module takes about 
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import shutil
 import signal
@@ -13,6 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import UUID
@@ -233,6 +236,29 @@ def test_an_error_leaves_as_it_is_and_untold(
     assert CANARY not in text
     assert capfd.readouterr().err == ""
     assert not (tmp_path / "unused").exists()
+
+
+def test_prefect_keeps_nothing_that_a_failed_stage_held(
+    configured: str, stages: Stages, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Prefect keeps states until the process ends: an error in one would keep its frames' tables."""
+    from flows.prefect_flow import run_as_flow
+
+    class Table:
+        pass
+
+    held: list[weakref.ref[Table]] = []
+
+    def aggregate(run: Run) -> str:
+        table = Table()
+        held.append(weakref.ref(table))
+        raise LabelError("missing", column="worker")
+
+    monkeypatch.setattr(pipeline, "aggregate", aggregate)
+    with contextlib.suppress(LabelError):
+        run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None)
+    gc.collect()
+    assert [table() for table in held] == [None]
 
 
 @pytest.mark.parametrize(

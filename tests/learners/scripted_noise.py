@@ -47,6 +47,10 @@ class SeededNoise:
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
 
+    def discrete_laplace(self, scale, size):
+        one, other = self.rng.geometric(-np.expm1(-1 / scale), size=(2, size))
+        return [int(z) for z in one - other]
+
     def laplace(self, scale):
         return float(self.rng.laplace(0.0, scale))
 

@@ -221,7 +221,7 @@ def test_magic_gamma_share_is_found_from_four_bags():
 
 def test_parameters_are_scikit_learns():
     estimator = ClassRatioEstimator(level=0.8, bandwidth=2.0)
-    assert estimator.get_params() == {"level": 0.8, "bandwidth": 2.0}
+    assert estimator.get_params() == {"level": 0.8, "bandwidth": 2.0, "classes": None}
     assert clone(estimator).get_params() == estimator.get_params()
     assert ClassRatioEstimator().set_params(level=0.5).level == 0.5
 

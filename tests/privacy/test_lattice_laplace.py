@@ -79,6 +79,12 @@ def test_the_marginal_is_a_symmetric_law_and_its_interval_is_the_shortest(n_clas
     assert law.variance == pytest.approx((law.support.astype(float) ** 2 * law.probability).sum())
 
 
+def test_the_covariance_is_that_of_enumerating_the_lattice():
+    points, p = enumerated(3, 2.0, 60)
+    expected = (points * p[:, None]).T @ points
+    np.testing.assert_allclose(LatticeLaplace(1.0).law(3).covariance, expected, rtol=1e-6)
+
+
 def test_two_classes_are_the_geometric_mechanism_on_one_count():
     law = LatticeLaplace(1.0).law(2)
     q = math.exp(-1.0)

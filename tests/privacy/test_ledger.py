@@ -1,3 +1,4 @@
+import copy
 import pickle
 import sqlite3
 import stat
@@ -17,7 +18,17 @@ from privacy import (
     PureEvent,
     Unit,
 )
-from tests.privacy.toy import DATASET, KEY, Mortal, counts_query, open_toy, rows_query
+from privacy.store import transaction
+from tests.privacy.toy import (
+    DATASET,
+    KEY,
+    Mortal,
+    Turnstile,
+    counts_query,
+    open_toy,
+    question,
+    rows_query,
+)
 
 NORTH, SOUTH = Part("site:1", "north"), Part("site:1", "south")
 
@@ -136,6 +147,16 @@ def test_what_can_be_afforded_together_is_told_without_paying(ledger):
         ledger.afford([*plan, (DiscreteLaplace(0.1), counts_query())])
     assert refused.value.asked.epsilon == Fraction("0.7")
     assert spent(ledger) == Fraction("0.4")
+
+
+def test_data_sets_are_accounted_apart(ledger):
+    ledger.open_budget("other", unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
+    rows = rows_query([[1.0]], dataset="other")
+    ledger.release(Mortal(0.9), rows)
+    ledger.afford([(Mortal(0.9), counts_query()), (Mortal(0.9), rows)])
+    with pytest.raises(BudgetError) as refused:
+        ledger.afford([(Mortal(0.9), counts_query()), (Mortal(0.2), rows)])
+    assert refused.value.dataset == "other"
 
 
 def test_the_spend_is_durable_before_the_draw(tmp_path, ledger):
@@ -310,9 +331,13 @@ def test_the_file_is_its_owners_alone_and_the_repr_has_no_key(tmp_path, ledger):
     assert repr(ledger) == f"Ledger({str(tmp_path / 'ledger.sqlite')!r})"
 
 
-def test_commits_reach_the_disk(tmp_path, ledger):
-    from privacy.store import transaction
+def test_a_ledger_is_shared_by_copies_and_never_pickled(ledger):
+    assert copy.deepcopy(ledger) is ledger
+    with pytest.raises(TypeError, match="key"):
+        pickle.dumps(ledger)
 
+
+def test_commits_reach_the_disk(tmp_path, ledger):
     with transaction(tmp_path / "ledger.sqlite") as connection:
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
@@ -338,8 +363,6 @@ def test_commits_reach_the_disk(tmp_path, ledger):
     ],
 )
 def test_nothing_in_the_file_is_deleted_or_overwritten(tmp_path, ledger, statement):
-    from tests.privacy.toy import Turnstile, question
-
     ledger.release(LatticeLaplace(0.1), counts_query())
     ledger.interact(Turnstile(0.1), counts_query(), question(1))
     connection = sqlite3.connect(tmp_path / "ledger.sqlite")

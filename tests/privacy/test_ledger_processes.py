@@ -53,7 +53,7 @@ def race(folder, run):
     ]
     for racer in racers:
         racer.start()
-    found = [results.get(timeout=120) for _ in racers]
+    found = [results.get(timeout=60) for _ in racers]
     for racer in racers:
         racer.join()
     results.close()

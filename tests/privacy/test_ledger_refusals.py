@@ -64,6 +64,21 @@ def test_an_altered_schema_is_refused(path, statement):
         Ledger(path, key=KEY)
 
 
+def test_a_ledger_with_two_keys_is_refused(path):
+    execute(path, "INSERT INTO key_check VALUES (x'00')")
+    with pytest.raises(LedgerError, match="damaged"):
+        Ledger(path, key=KEY)
+
+
+def test_a_transaction_that_sqlite_has_undone_is_told_as_its_cause(path):
+    with (
+        pytest.raises(LedgerError, match="no such table"),
+        privacy.store.transaction(path) as connection,
+    ):
+        connection.execute("ROLLBACK")
+        connection.execute("SELECT * FROM missing")
+
+
 @pytest.mark.parametrize("start", [0, 16, 4096])
 def test_a_damaged_file_is_refused(path, start):
     content = bytearray(path.read_bytes())
