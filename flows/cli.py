@@ -213,6 +213,9 @@ def _result(
             def tell(line: str) -> None:
                 console.print(line, soft_wrap=True)
 
+            if api_reachable() is None:
+                console.print("starting a Prefect server that ends with this run", style="dim")
+            settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             return run_as_flow(
                 path, home=settings.state / "prefect", tell=tell, step=step, resume=resume
             )

@@ -116,6 +116,22 @@ def test_a_second_run_has_the_same_bytes_and_pays_nothing(
     assert spent(settings) == before
 
 
+@pytest.mark.prefect
+def test_as_a_prefect_flow_a_run_has_the_same_bytes_and_pays_nothing(
+    campaign: tuple[Settings, RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect_flow import run_as_flow
+
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    settings, first = campaign
+    before, told = spent(settings), []
+    path = settings.input.labels.parent / "settings.toml"
+    flow = run_as_flow(path, home=settings.state / "prefect", tell=told.append)
+    assert "/runs/flow-run/" in told[0]
+    assert bytes_of(flow.folder) == bytes_of(first.folder)
+    assert spent(settings) == before
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_killed_run_is_resumed_and_never_pays_twice(
     campaign: tuple[Settings, RunResult], tmp_path: Path, stage: str
