@@ -130,7 +130,7 @@ def deal(
     >>> names = np.array([f"t{j}" for j in range(1000)])
     >>> held, validated = deal(names, seed=1, holdout=0.2, validation=0.25)
     >>> int(held.sum()), int(validated.sum()), int((held & validated).sum())
-    (217, 195, 0)
+    (178, 214, 0)
     """
     salt = str(seed).encode()
     digests = (hashlib.blake2b(str(n).encode(), key=salt, digest_size=8).digest() for n in tasks)

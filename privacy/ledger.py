@@ -127,8 +127,11 @@ class Ledger:
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a ledger must be opened where it is used: pickled, its key would travel")
+    def __getstate__(self) -> str:
+        return str(self._path)  # the key stays behind
+
+    def __setstate__(self, state: str) -> NoReturn:
+        raise TypeError(f"a ledger must be opened where it is used, got a pickled one of {state}")
 
     def __enter__(self) -> Self:
         return self

@@ -44,8 +44,8 @@ class Noise(Protocol):
 class Mechanism(Protocol):
     """A release of one value, paid before it is drawn.
 
-    An exception's text must not tell private values. What can be wrong with a query is refused by
-    `event`, which is called before anything is paid.
+    What can be wrong with a query is refused by `event`, which is called before anything is paid.
+    Whether `draw` raises must not depend on private values, and no exception's text may tell them.
     """
 
     def event(self, query: Query) -> Event:

@@ -111,18 +111,18 @@ def test_the_realised_epsilon_is_at_most_the_claim(epsilon):
 
 
 def test_draws_keep_the_total_and_have_their_law():
-    """Acceptance A10, 20,000 draws at c = 5, epsilon = 1: sum zero, E L1 = 7.534 (5 standard errors,
-    5.7e-7 two-sided), chi-square of the distance and of each class's noise (p > 1e-6)."""
+    """Acceptance A10, 20,000 draws at c = 5, epsilon = 1: sum zero, E L1 = 7.534 (5.5 standard
+    errors), chi-square of the distance and of each class's noise; 1e-6 for all of it together."""
     counts = np.array([10, 0, 3, 7, 200])
     queries = [counts_query(counts)] * 20_000
     noise = np.array(LatticeLaplace(1.0).draw_all(queries, SystemNoise())) - counts
     law = LatticeLaplace(1.0).law(5)
     assert (noise.sum(axis=1) == 0).all()
     l1 = np.abs(noise).sum(axis=1)
-    assert abs(l1.mean() - 7.5339146) < 5 * l1.std() / math.sqrt(l1.size)
-    assert fits(l1 // 2, *law.distance()) > CHANCE
+    assert abs(l1.mean() - 7.5339146) < 5.5 * l1.std() / math.sqrt(l1.size)
+    assert fits(l1 // 2, *law.distance()) > CHANCE / 4
     for column in noise.T:
-        assert fits(column, law.support, law.probability) > CHANCE / 5
+        assert fits(column, law.support, law.probability) > CHANCE / 20
 
 
 def test_the_fit_finds_out_a_scale_wrong_by_a_tenth():
@@ -133,13 +133,24 @@ def test_the_fit_finds_out_a_scale_wrong_by_a_tenth():
 
 
 def fits(draws, support, probability):
-    """p-value of a chi-square test, values with fewer than ten expected draws put together."""
-    common = probability * draws.size >= 10
+    """p-value of a chi-square test, values with fewer than a hundred expected draws put together."""
+    common = probability * draws.size >= 100
     observed = np.array([(draws == value).sum() for value in support[common]])
     expected = probability[common] * draws.size
     observed = np.append(observed, draws.size - observed.sum())
     expected = np.append(expected, draws.size - expected.sum())
     return stats.chisquare(observed, expected).pvalue
+
+
+@pytest.mark.parametrize(("n_classes", "expected"), [(2, 1.89), (5, 3.53), (10, 5.22)])
+def test_a_vector_takes_the_expected_number_of_proposals(n_classes, expected):
+    """Oracle: one over the mean of exp(-|S| / 2), S the sum of c - 1 discrete Laplace draws."""
+    weight = np.exp(-np.abs(np.arange(-200, 201)) / 2)
+    law = total = weight / weight.sum()
+    for _ in range(n_classes - 2):
+        total = np.convolve(total, law)
+    sums = np.arange(total.size) - total.size // 2
+    assert 1 / (total * np.exp(-np.abs(sums) / 2)).sum() == pytest.approx(expected, abs=0.005)
 
 
 def test_many_queries_share_a_few_calls_of_the_noise_source():

@@ -70,13 +70,14 @@ def test_a_ledger_with_two_keys_is_refused(path):
         Ledger(path, key=KEY)
 
 
-def test_a_transaction_that_sqlite_has_undone_is_told_as_its_cause(path):
-    with (
-        pytest.raises(LedgerError, match="no such table"),
-        privacy.store.transaction(path) as connection,
-    ):
-        connection.execute("ROLLBACK")
-        connection.execute("SELECT * FROM missing")
+def test_a_transaction_that_sqlite_has_undone_is_told_by_its_cause(path):
+    def fail():
+        with privacy.store.transaction(path) as connection:
+            connection.execute("ROLLBACK")
+            connection.execute("SELECT * FROM missing")
+
+    with pytest.raises(LedgerError, match="no such table"):
+        fail()
 
 
 @pytest.mark.parametrize("start", [0, 16, 4096])
