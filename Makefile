@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test test-all check clean
+.PHONY: help install demo test test-all shapes wheel check clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -23,6 +23,16 @@ test: install    ## the tests that guard every change, minutes
 test-all: install  ## those and the slow ones
 	$(BIN)/python -m pytest
 
+shapes: install  ## the pure rooms' tests with every array's shape and type checked
+	$(BIN)/python -m pytest tests/quality tests/privacy tests/learners -q \
+		-m 'not refusal and not slow' --jaxtyping-packages=quality,privacy,learners,beartype.beartype
+
+wheel: install   ## build the wheel and run the demo from it, in an environment of its own
+	rm -rf dist && $(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv dist/venv
+	dist/venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd dist && venv/bin/crowdassay demo
+
 check: install   ## formatting, lints, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -30,4 +40,4 @@ check: install   ## formatting, lints, types, import contracts
 	$(BIN)/lint-imports
 
 clean:           ## remove the environment and the demo's folder
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo dist

@@ -8,7 +8,6 @@ every bag, that only the mixture differs.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from jaxtyping import Float
@@ -133,7 +132,7 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         proportions: Float[np.ndarray, "bags classes"],
         *,
         noise: Float[np.ndarray, "bags classes classes"] | None = None,
-    ) -> Self:
+    ) -> "ClassRatioEstimator":
         """Learn what each class looks like.
 
         Parameters
@@ -148,7 +147,7 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        Self
+        ClassRatioEstimator
             The estimator.
 
         Raises

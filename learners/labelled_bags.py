@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -48,7 +47,7 @@ class LabelledBags:
         bags: Sequence[Float[np.ndarray, "points features"]],
         proportions: Float[np.ndarray, "bags classes"],
         noise: Float[np.ndarray, "bags classes classes"] | None = None,
-    ) -> Self:
+    ) -> "LabelledBags":
         """Check and copy; a ValueError says what is wrong with which bag."""
         mixture = _checked_mixture(np.array(proportions, dtype=np.float64))
         if not len(bags) == len(mixture):

@@ -1,7 +1,7 @@
 """The scikit-learn face of objective perturbation: every fit is booked in a ledger."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -87,7 +87,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.classes = classes
         self.infer_classes = infer_classes
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "PrivateLogisticRegression":
         """Train on private rows, at the price of `epsilon`."""
         if self.ledger is None:
             raise ValueError("ledger must be given: a private fit is paid for, got ledger=None")
@@ -122,7 +122,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         row = self._rows(X)
         return np.asarray(self.classes_[self.model_.predict(row)])
 
-    def __sklearn_clone__(self) -> Self:
+    def __sklearn_clone__(self) -> "PrivateLogisticRegression":
         # a copy of the ledger would be another door to the same money
         return type(self)(**self.get_params(deep=False))
 

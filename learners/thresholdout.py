@@ -8,7 +8,6 @@ this.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -64,7 +63,7 @@ class GateAnswer:
             raise ValueError(f"asked must be >= 1, got asked={self.asked}")
 
     @classmethod
-    def from_json(cls, released: Mapping[str, Json]) -> Self:
+    def from_json(cls, released: Mapping[str, Json]) -> "GateAnswer":
         """Read the value of a release."""
         return cls(
             released["value"], released["status"], released["budget_left"], released["asked"]

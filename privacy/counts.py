@@ -27,7 +27,7 @@ def class_counts(
     group_names: Sequence[str],
     unit: Unit,
     local: bool,
-    tasks: Sequence[str] | np.ndarray | None = None,
+    tasks: Sequence[str] | np.ndarray,
 ) -> tuple[Query, ...]:
     """Count the classes of each group of tasks: one query per group, parts of one partition.
 
@@ -51,9 +51,8 @@ def class_counts(
         Whether a task's consensus label depends on that task's crowd labels alone, as in a majority
         vote; it does not where an aggregator or a filter weighs workers by their other tasks.
     tasks
-        The tasks' names, in the order of `label`; they bind the partition to the tasks. Without
-        them the caller vouches that a position means the same task whenever this data set is
-        counted.
+        The tasks' names, in the order of `label`; they bind the partition to the tasks, so that the
+        cells of one partition are disjoint whenever they are counted.
 
     Returns
     -------
@@ -82,6 +81,7 @@ def class_counts(
     >>> north, south = class_counts(
     ...     np.array([0, 1, 1]), np.array([0, 0, 1]), dataset="toy", n_classes=2, n_groups=2,
     ...     group_names=("north", "south"), unit=Unit.CONSENSUS_LABEL, local=False,
+    ...     tasks=("t1", "t2", "t3"),
     ... )
     >>> north.value, south.value, north.part.name
     (array([1, 1]), array([0, 1]), 'north')

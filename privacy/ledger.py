@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, NoReturn, Self, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 from privacy.booking import (
     BudgetError,
@@ -124,7 +124,7 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r})"
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> "Ledger":
         return self
 
     def __getstate__(self) -> str:
@@ -133,7 +133,7 @@ class Ledger:
     def __setstate__(self, state: str) -> NoReturn:
         raise TypeError(f"a ledger must be opened where it is used, got a pickled one of {state}")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Ledger":
         return self
 
     def __exit__(

@@ -21,6 +21,7 @@ Json: TypeAlias = Any
 """What `json.dumps` takes without NaN: None, bool, int, float, str, lists and dicts of them."""
 
 
+@runtime_checkable
 class Noise(Protocol):
     """Fresh randomness for privacy, reached through the ledger alone; it takes no seed."""
 
@@ -40,6 +41,7 @@ class Noise(Protocol):
         """One point, uniform on the unit sphere, up to floating point."""
 
 
+@runtime_checkable
 @runtime_checkable
 class Mechanism(Protocol):
     """A release of one value, paid before it is drawn.

@@ -65,7 +65,7 @@ class Part:
 
     Examples
     --------
-    >>> Part(partition_of("site", np.array([0, 0, 1])), "north").name
+    >>> Part(partition_of("site", np.array([0, 1]), tasks=["t1", "t2"]), "north").name
     'north'
     """
 
@@ -135,7 +135,7 @@ class Query:
 
 
 def partition_of(
-    name: str, cell: Int[np.ndarray, " tasks"], *, tasks: Sequence[str] | np.ndarray | None = None
+    name: str, cell: Int[np.ndarray, " tasks"], *, tasks: Sequence[str] | np.ndarray
 ) -> str:
     """Name a partition by a digest of its public assignment of tasks to cells.
 
@@ -146,8 +146,8 @@ def partition_of(
     cell
         Each task's cell code, **public** and fixed without looking at private data.
     tasks
-        The tasks' names, in the order of `cell`. Without them the caller vouches that a position
-        means the same task whenever this partition is named.
+        The tasks' names, in the order of `cell`; they bind the partition to the tasks, so that its
+        cells are disjoint whenever they are named.
 
     Returns
     -------
@@ -156,9 +156,9 @@ def partition_of(
 
     Examples
     --------
-    >>> split = partition_of("split", np.array([0, 0, 1]))
-    >>> split == partition_of("split", np.array([0, 0, 1])), split.partition(":")[0]
-    (True, 'split')
+    >>> split = partition_of("split", np.array([0, 0, 1]), tasks=["t1", "t2", "t3"])
+    >>> split == partition_of("split", np.array([0, 0, 1]), tasks=["t1", "t2", "t4"])
+    False
     """
     if not name or ":" in name:
         raise ValueError(f"name must be a word without ':', got {name!r}")
@@ -174,17 +174,15 @@ def check_arrays(arrays: Mapping[str, np.ndarray]) -> None:
             raise TypeError(f"value of {name!r} must be a boolean, integer or floating array")
 
 
-def task_names(tasks: Sequence[str] | np.ndarray | None, n: int) -> tuple[str, ...] | None:
-    """Names that bind a partition to its tasks, checked to be different; None stays None."""
-    if tasks is None:
-        return None
+def task_names(tasks: Sequence[str] | np.ndarray, n: int) -> tuple[str, ...]:
+    """Names that bind a partition to its tasks, checked to be different."""
     names = tuple(map(str, tasks))
     if len(names) != n or len(set(names)) != n:
         raise ValueError(f"tasks must be {n} different names, got {len(names)}")
     return names
 
 
-def assignment_digest(cell: Int[np.ndarray, " tasks"], *names: tuple[str, ...] | None) -> str:
+def assignment_digest(cell: Int[np.ndarray, " tasks"], *names: tuple[str, ...]) -> str:
     """Digest of a public assignment: cell codes, and the names that give them a meaning."""
     digest = hashlib.blake2b(json.dumps(names).encode(), digest_size=16)
     digest.update(np.ascontiguousarray(cell, dtype="<i8").tobytes())

@@ -17,6 +17,7 @@ def count(label, group, **changed):
         "group_names": ("north", "south"),
         "unit": Unit.CONSENSUS_LABEL,
         "local": False,
+        "tasks": [f"t{place}" for place in range(len(label))],
     }
     return class_counts(np.array(label), np.array(group), **(arguments | changed))
 

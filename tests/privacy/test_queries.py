@@ -64,17 +64,17 @@ def test_a_question_and_a_part_have_names():
         Part("site:1", "")
 
 
-def test_a_partition_is_named_by_its_assignment():
-    cell = np.array([0, 1, 1])
-    assert partition_of("site", cell) == partition_of("site", cell.astype(np.int8))
+def test_a_partition_is_named_by_its_assignment_of_tasks():
+    cell, tasks = np.array([0, 1, 1]), ["a", "b", "c"]
+    same = partition_of("site", cell.astype(np.int8), tasks=np.array(tasks))
+    assert partition_of("site", cell, tasks=tasks) == same
     others = [
-        partition_of("site", np.array([0, 1, 0])),
-        partition_of("site", np.array([0, 1, 1, 1])),
-        partition_of("split", cell),
-        partition_of("site", cell, tasks=["a", "b", "c"]),
+        partition_of("site", np.array([0, 1, 0]), tasks=tasks),
+        partition_of("site", np.array([0, 1, 1, 1]), tasks=[*tasks, "d"]),
+        partition_of("split", cell, tasks=tasks),
         partition_of("site", cell, tasks=["a", "b", "d"]),
     ]
-    assert len({partition_of("site", cell), *others}) == 6
+    assert len({same, *others}) == 5
 
 
 def test_tasks_of_a_partition_have_different_names():
@@ -87,4 +87,4 @@ def test_tasks_of_a_partition_have_different_names():
 @pytest.mark.parametrize("name", ["", "a:b"])
 def test_a_partitions_name_is_a_word(name):
     with pytest.raises(ValueError, match="name"):
-        partition_of(name, np.array([0]))
+        partition_of(name, np.array([0]), tasks=["a"])
