@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from flows.settings import PrivacySettings, Settings
+from flows.settings import PrivacySettings, Settings, SettingsError
 from privacy import Cost, Ledger, LedgerError
 
 __all__ = ["open_account", "open_state", "statement"]
@@ -21,9 +21,12 @@ KEY_BYTES = 32
 def open_account(settings: Settings, privacy: PrivacySettings, *, n: int) -> Ledger:
     """The ledger with this campaign's budget open; `n` is the public number of labelled tasks."""
     ledger = open_state(settings.state)
-    ledger.open_budget(
-        settings.name, unit=privacy.unit, epsilon=privacy.epsilon, delta=privacy.delta, n=n
-    )
+    try:
+        ledger.open_budget(
+            settings.name, unit=privacy.unit, epsilon=privacy.epsilon, delta=privacy.delta, n=n
+        )
+    except ValueError as error:  # public numbers of the settings that do not fit the data's size
+        raise SettingsError(f"[privacy]: {error}") from None
     return ledger
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
+REPEATED = "what to do with a worker's repeated labels of a task"
 MISTAKE = 2  # exit code for what the user can mend
 SHOWN = 15
 
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 
 LabelsFile = Annotated[Path, typer.Argument(help="table with the columns worker, task, label")]
+Output = Annotated[Path | None, typer.Option(help="write all rows to this CSV")]
 
 
 class Penalty(StrEnum):
@@ -41,6 +43,14 @@ class Penalty(StrEnum):
 
     soft = "soft"
     hard = "hard"
+
+
+class Duplicates(StrEnum):
+    """Which of a worker's labels of one task stands."""
+
+    error = "error"
+    first = "first"
+    last = "last"
 
 
 class Aggregator(StrEnum):
@@ -90,13 +100,16 @@ def workers(
     fraction: Annotated[
         float, typer.Option(min=0, max=1, help="share of the workers to remove")
     ] = 0.15,
-    output: Annotated[Path | None, typer.Option(help="write all workers to this CSV")] = None,
+    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = Duplicates.error,
+    output: Output = None,
 ) -> None:
     """Rank workers by reputation and say whom to remove, and why."""
     from flows.answers import worker_rows
 
     with _mistakes():
-        header, rows = worker_rows(_read(labels), penalty=penalty.value, fraction=fraction)
+        header, rows = worker_rows(
+            _read(labels, duplicates), penalty=penalty.value, fraction=fraction
+        )
         _show("Workers: whom to remove, then by reputation, least first", header, rows, output)
 
 
@@ -106,13 +119,14 @@ def aggregate(
     aggregator: Annotated[
         Aggregator, typer.Option(help="aggregation method")
     ] = Aggregator.dawid_skene,
-    output: Annotated[Path | None, typer.Option(help="write all tasks to this CSV")] = None,
+    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = Duplicates.error,
+    output: Output = None,
 ) -> None:
     """Turn crowd labels into one consensus label per task."""
     from flows.answers import consensus_rows
 
     with _mistakes():
-        header, rows = consensus_rows(_read(labels), aggregator=aggregator.value)
+        header, rows = consensus_rows(_read(labels, duplicates), aggregator=aggregator.value)
         _show("Consensus labels", header, rows, output)
 
 
@@ -238,10 +252,10 @@ def _as_json(result: RunResult) -> dict[str, object]:
     return {"folder": str(result.folder), "report": str(result.report), "stages": stages}
 
 
-def _read(path: Path) -> CrowdLabels:
+def _read(path: Path, duplicates: Duplicates) -> CrowdLabels:
     from flows.tables import read_labels
 
-    return read_labels(path, classes=None, duplicates="error", known_tasks=None)
+    return read_labels(path, classes=None, duplicates=duplicates.value, known_tasks=None)
 
 
 def _show(title: str, header: list[str], rows: list[list[str]], output: Path | None) -> None:
@@ -287,12 +301,12 @@ def _console(*, quiet: bool = False) -> Console:
 @contextmanager
 def _mistakes() -> Iterator[None]:
     """Turn a user's mistake into one sentence on stderr and exit code 2; nothing else is caught."""
-    from flows.mistakes import MISTAKES, way_on
+    from flows.mistakes import MISTAKES, sentence
 
     try:
         yield
     except MISTAKES as error:
-        print(f"crowdassay: {error}{way_on(error)}", file=sys.stderr)
+        print(f"crowdassay: {sentence(error)}", file=sys.stderr)
         raise typer.Exit(MISTAKE) from None
 
 

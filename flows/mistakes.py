@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from flows.settings import SettingsError
 from flows.text_table import TableError
+from learners import ConvergenceError
 from privacy import BudgetError, LedgerError, UnitError
 from quality import LabelError
 
-__all__ = ["MISTAKES", "way_on"]
+__all__ = ["MISTAKES", "sentence"]
 
 MISTAKES = (
     BudgetError,
+    ConvergenceError,
     FileNotFoundError,
     LabelError,
     LedgerError,
@@ -21,8 +23,10 @@ MISTAKES = (
 )
 
 
-def way_on(error: Exception) -> str:
-    """The command that mends a budget, for messages of a room that knows no commands."""
+def sentence(error: Exception) -> str:
+    """What went wrong and how to go on, for the terminal."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}"
     if isinstance(error, BudgetError) or "change_budget" in str(error):
-        return " (crowdassay budget STATE --dataset NAME --raise-to EPSILON)"
-    return ""
+        return f"{error} (crowdassay budget STATE --dataset NAME --raise-to EPSILON)"
+    return str(error)

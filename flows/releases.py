@@ -54,7 +54,7 @@ class Learning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """Every release of a run; `learning` is None where no model is trained."""
+    """Every release of a run; `learning` is None where no model can be trained."""
 
     mechanism: LatticeLaplace
     counts: tuple[Query, ...]
@@ -89,7 +89,8 @@ def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     learning = None
     if settings.model is not None and crowd.tasks is not None and crowd.tasks.feature_names:
         rows = _rows(crowd, label, settings, settings.model)
-        learning = _learning(rows, crowd, settings, settings.model, privacy)
+        if all(cell.any() for cell in (rows.training, rows.validation, rows.holdout)):
+            learning = _learning(rows, crowd, settings, settings.model, privacy)
     return Plan(LatticeLaplace(epsilon=privacy.proportions_epsilon), counts, learning)
 
 

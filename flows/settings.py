@@ -123,6 +123,12 @@ class ModelSettings(Section):
     regularization: tuple[Positive, ...] = (0.001, 0.003, 0.01)
     validation: Share = 0.2
 
+    @model_validator(mode="after")
+    def _candidates_differ(self) -> ModelSettings:
+        if not len(set(self.regularization)) == len(self.regularization) > 0:
+            raise ValueError("regularization must list one number or more, each once")
+        return self
+
 
 class GateSettings(Section):
     """The reusable holdout: its share of the tasks, and Thresholdout's three numbers."""

@@ -64,7 +64,11 @@ def open_table(path: Path, needed: tuple[str, ...]) -> TextTable:
         connection.execute(f"CREATE TABLE t AS {_scan(names, parquet=parquet)}", [str(path)])
     except duckdb.Error as error:
         raise TableError(f"{path.name}: {_first_fault(error)}") from None
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"{path.name} must be UTF-8 text: {error.reason} at {error.start}"
+        ) from None
+    except (OSError, EOFError) as error:
         raise TableError(f"{path.name} cannot be read: {error}") from None
     table = TextTable(connection, path.name, names)
     if table.query("SELECT count(*) FROM t")[0][0] == 0:
@@ -103,7 +107,7 @@ def _refuse_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) 
     missing = [name for name in needed if name not in names]
     if missing:
         raise TableError(
-            f"{path.name} must have the columns {', '.join(needed)}; {', '.join(missing)} is missing "
+            f"{path.name} must have the columns {', '.join(needed)}; missing: {', '.join(missing)} "
             f"(it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}); rename or add it"
         )
     if len(set(names)) != len(names) or "row" in names:

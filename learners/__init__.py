@@ -4,6 +4,7 @@ from learners.bounds import Bound, cdp_bound, clopper_pearson_bound, least
 from learners.class_ratio import ClassRatio, ClassRatioEstimator, RatioDiagnostics
 from learners.gate_bound import agreeing_holdout_bound
 from learners.linear_model import LinearModel, fit_linear
+from learners.logistic_minimum import ConvergenceError
 from learners.private_linear import ObjectivePerturbation
 from learners.private_logistic import PrivateLogisticRegression
 from learners.private_selection import StabilityValidation
@@ -14,6 +15,7 @@ __all__ = [
     "Bound",
     "ClassRatio",
     "ClassRatioEstimator",
+    "ConvergenceError",
     "GateAnswer",
     "LinearModel",
     "ObjectivePerturbation",

@@ -64,7 +64,7 @@ class Bound:
             raise ValueError("value must be 1 for a bound that does not apply")
 
 
-def upper_limit(errors: float, n: int, tail: float) -> float:
+def upper_limit(errors: float | int | np.integer, n: int | np.integer, tail: float) -> float:
     """The error rate at which `errors` or fewer out of n have probability `tail`.
 
     The Beta quantile Q[1 - tail; errors + 1, n - errors], which also takes mean counts; computed from
@@ -78,7 +78,9 @@ def upper_limit(errors: float, n: int, tail: float) -> float:
     return 1.0 if errors >= n else float(beta.isf(tail, errors + 1, n - errors))
 
 
-def clopper_pearson_bound(errors: int, n: int, *, level: float, n_candidates: int = 1) -> Bound:
+def clopper_pearson_bound(
+    errors: int | np.integer, n: int | np.integer, *, level: float, n_candidates: int = 1
+) -> Bound:
     """Bound the true error by errors on records that training never saw.
 
     Parameters
@@ -130,7 +132,9 @@ def clopper_pearson_bound(errors: int, n: int, *, level: float, n_candidates: in
     )
 
 
-def clopper_pearson_interval(errors: int, n: int, *, level: float) -> tuple[float, float]:
+def clopper_pearson_interval(
+    errors: int | np.integer, n: int | np.integer, *, level: float
+) -> tuple[float, float]:
     """Two-sided exact interval for an error rate, half of 1 - level on each side.
 
     Parameters
@@ -167,7 +171,9 @@ def clopper_pearson_interval(errors: int, n: int, *, level: float) -> tuple[floa
     return 1.0 - upper_limit(n - errors, n, tail), upper_limit(errors, n, tail)
 
 
-def cdp_bound(errors: int, n: int, *, epsilon: float, level: float) -> Bound:
+def cdp_bound(
+    errors: int | np.integer, n: int | np.integer, *, epsilon: float, level: float
+) -> Bound:
     """Bound the true error by errors on the training data of a differentially private procedure.
 
     L(f) <= Q[1 - delta^2 / 9; errors + 1, n - errors] with delta = 1 - level, if
@@ -280,7 +286,7 @@ def least(bounds: Sequence[Bound]) -> Bound:
     return replace(best, level=level)
 
 
-def _check(errors: int, n: int, level: float) -> None:
+def _check(errors: int | np.integer, n: int | np.integer, level: float) -> None:
     """Refuse what is no count of errors; the message tells no count."""
     if not (isinstance(n, int | np.integer) and n >= 1):
         raise ValueError(f"n must be a whole number >= 1, got n={n}")

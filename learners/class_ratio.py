@@ -21,7 +21,7 @@ from learners.simplex_qp import simplex_qp
 
 __all__ = ["ClassRatio", "ClassRatioEstimator", "RatioDiagnostics"]
 
-Bags = Sequence[Float[np.ndarray, "points features"]]
+Bags = Sequence[Float[np.ndarray, "_ features"]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

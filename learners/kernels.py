@@ -19,7 +19,7 @@ HALVINGS = 10  # median * 2^-5 ... median * 2^5
 MEDIAN_POINTS = 1000
 BLOCK_CELLS = 2**18  # kernel values held at once: 2 MiB, which stays in a core's cache
 
-Bags = Sequence[Float[np.ndarray, "points features"]]
+Bags = Sequence[Float[np.ndarray, "_ features"]]
 
 
 def median_distance(bags: Bags) -> float:

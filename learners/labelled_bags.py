@@ -37,14 +37,14 @@ class LabelledBags:
     array([5, 7])
     """
 
-    points: tuple[Float[np.ndarray, "points features"], ...]
+    points: tuple[Float[np.ndarray, "_ features"], ...]
     mixture: Float[np.ndarray, "bags classes"]
     noise: Float[np.ndarray, "bags classes classes"] | None
 
     @classmethod
     def of(
         cls,
-        bags: Sequence[Float[np.ndarray, "points features"]],
+        bags: Sequence[Float[np.ndarray, "_ features"]],
         proportions: Float[np.ndarray, "bags classes"],
         noise: Float[np.ndarray, "bags classes classes"] | None = None,
     ) -> "LabelledBags":

@@ -68,7 +68,7 @@ def effective_points(
 
 
 def class_gram(
-    gram: Float[np.ndarray, "*stack bags bags"], weights: Float[np.ndarray, "*stack bags classes"]
+    gram: Float[np.ndarray, "*#stack bags bags"], weights: Float[np.ndarray, "*#stack bags classes"]
 ) -> Float[np.ndarray, "*stack classes classes"]:
     """H = B'G B, the inner products of the classes' means; symmetric to the last bit.
 
@@ -86,7 +86,7 @@ def corrected_class_gram(
     gram: Float[np.ndarray, "bags bags"],
     weights: Float[np.ndarray, "*draws bags classes"],
     size: Int[np.ndarray, " bags"],
-) -> tuple[Float[np.ndarray, "*draws classes classes"], Float[np.ndarray, " *draws"]]:
+) -> tuple[Float[np.ndarray, "*draws classes classes"], Float[np.ndarray, " *draws"] | np.float64]:
     """`class_gram`, less what the points owe to meeting themselves.
 
     A bag's own entry of G counts each point with itself, which adds (1 - G_ii) / (n_i - 1) to its

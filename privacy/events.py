@@ -237,7 +237,7 @@ def exact(number: float | str) -> Fraction:
         raise ValueError(f"a privacy parameter must be a finite number, got {number}") from None
 
 
-def covering_scale(l1: float, epsilon: float) -> float:
+def covering_scale(l1: float | int, epsilon: float) -> float:
     """Smallest double `scale` with l1 / scale <= epsilon, in exact arithmetic.
 
     Examples

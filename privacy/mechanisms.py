@@ -34,7 +34,7 @@ class Noise(Protocol):
     def exponential(self, mean: float) -> float:
         """One number > 0 with density ~ exp(-z / mean), up to floating point."""
 
-    def gamma(self, shape: float, scale: float) -> float:
+    def gamma(self, shape: float | int, scale: float) -> float:
         """One number > 0 with density ~ z^(shape - 1) exp(-z / scale), up to floating point."""
 
     def direction(self, dimension: int) -> Float[np.ndarray, " dimension"]:

@@ -71,7 +71,7 @@ class SystemNoise:
         _check_positive(mean)
         return mean * random.SystemRandom().expovariate(1.0)
 
-    def gamma(self, shape: float, scale: float) -> float:
+    def gamma(self, shape: float | int, scale: float) -> float:
         """One number >= 0 with density ~ z^(shape - 1) exp(-z / scale), in floating point."""
         _check_positive(shape)
         _check_positive(scale)
@@ -86,6 +86,6 @@ class SystemNoise:
         return np.asarray(normal / np.linalg.norm(normal))
 
 
-def _check_positive(parameter: float) -> None:
+def _check_positive(parameter: float | int) -> None:
     if not 0 < parameter < math.inf:
         raise ValueError(f"a noise parameter must be > 0 and finite, got {parameter}")

@@ -1,13 +1,13 @@
 """Euclidean projection onto the simplex: noisy counts back to counts that could be."""
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Real
 
 __all__ = ["project_to_simplex"]
 
 
 def project_to_simplex(
-    value: Float[np.ndarray, " classes"], total: float = 1.0
+    value: Real[np.ndarray, " classes"], total: float = 1.0
 ) -> Float[np.ndarray, " classes"]:
     """Find the nearest point with entries >= 0 that add up to `total`.
 

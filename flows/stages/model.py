@@ -34,10 +34,10 @@ N_BOUNDS = 3
 def train_privately(run: Run) -> str:
     """Train and tune a model under differential privacy; release it with its training score."""
     crowd = load_crowd(run.folder / CROWD)
-    why_not = _why_no_model(run, crowd)
-    if why_not is not None:
-        return skip(run, "model.json", why_not)
-    learning, privacy, model = _prepared(run, crowd)
+    prepared = _prepared(run, crowd)
+    if isinstance(prepared, str):
+        return skip(run, "model.json", prepared)
+    learning, privacy, model = prepared
     with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
         release = ledger.release(learning.mechanism, learning.training)
     drawn, rows = release.value, learning.rows
@@ -72,11 +72,11 @@ def train_privately(run: Run) -> str:
 def ask_holdout(run: Run) -> str:
     """Ask the reusable holdout whether the training score holds, and bound the model's true error."""
     crowd = load_crowd(run.folder / CROWD)
-    why_not = _why_no_model(run, crowd)
-    if why_not is not None:
-        skip(run, "bounds.json", why_not)
-        return skip(run, "gate.json", why_not)
-    learning, privacy, model = _prepared(run, crowd)
+    prepared = _prepared(run, crowd)
+    if isinstance(prepared, str):
+        skip(run, "bounds.json", prepared)
+        return skip(run, "gate.json", prepared)
+    learning, privacy, model = prepared
     trained, gate, rows = run.read_json("model.json"), run.settings.gate, learning.rows
     linear = LinearModel(np.asarray(trained["coef"]), model.norm_bound)
     right = linear.predict(rows.x[rows.holdout]) == rows.y[rows.holdout]
@@ -105,20 +105,17 @@ def ask_holdout(run: Run) -> str:
     )
 
 
-def _why_no_model(run: Run, crowd: Crowd) -> str | None:
-    if run.settings.model is None:
-        return "the settings have no [model] section"
-    return why_nothing_leaves(run.settings) or why_no_features(crowd)
-
-
-def _prepared(run: Run, crowd: Crowd) -> tuple[Learning, PrivacySettings, ModelSettings]:
-    """The planned releases of a run that `_why_no_model` lets pass."""
+def _prepared(run: Run, crowd: Crowd) -> tuple[Learning, PrivacySettings, ModelSettings] | str:
+    """The planned releases with their settings, or why there is no model."""
     privacy, model = run.settings.privacy, run.settings.model
-    if privacy is None or model is None:
-        raise ValueError("a model needs the sections [privacy] and [model]")
+    if model is None:
+        return "the settings have no [model] section"
+    why_not = why_nothing_leaves(run.settings) or why_no_features(crowd)
+    if privacy is None or why_not is not None:
+        return str(why_not)
     learning = plan_releases(run, crowd, privacy).learning
     if learning is None:
-        raise ValueError("a model needs task features")
+        return "there are too few labelled tasks to deal to training, validation and holdout"
     return learning, privacy, model
 
 

@@ -55,7 +55,7 @@ CASES: dict[str, tuple[Change, str]] = {
     "empty file": (edit("labels.csv", lambda _: ""), r"labels\.csv is empty; it needs the columns"),
     "missing column": (
         edit("labels.csv", lambda text: text.replace("worker,", "who,", 1)),
-        r"labels\.csv must have the columns worker, task, label; worker is missing",
+        r"labels\.csv must have the columns worker, task, label; missing: worker",
     ),
     "blank cell": (
         add("labels.csv", "w01,,a"),
@@ -96,6 +96,20 @@ CASES: dict[str, tuple[Change, str]] = {
     "budget exhausted": (
         edit("settings.toml", lambda text: text.replace("epsilon = 20.0", "epsilon = 3.0")),
         r"budget",
+    ),
+    "delta that allows whole records": (
+        edit(
+            "settings.toml",
+            lambda text: text.replace("epsilon = 20.0", "epsilon = 20.0\ndelta = 0.01"),
+        ),
+        r"\[privacy\]: delta must be >= 0 and < 1/n",
+    ),
+    "unit task with a joint aggregator": (
+        edit(
+            "settings.toml",
+            lambda text: text.replace("epsilon = 20.0", 'epsilon = 20.0\nunit = "task"'),
+        ),
+        r"unit 'task' needs a consensus that depends on each task's own labels alone",
     ),
     "settings file unknown key": (
         edit("settings.toml", lambda text: text.replace("sigma", "sigam")),

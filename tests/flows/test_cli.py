@@ -106,6 +106,22 @@ def test_aggregate_writes_one_row_per_task(finished: Path, tmp_path: Path) -> No
         assert {row["label"] for row in rows} == {"a", "b", "c"}
 
 
+def test_repeated_labels_are_refused_or_resolved(finished: Path, tmp_path: Path) -> None:
+    rows = (finished / "labels.csv").read_text()
+    twice = tmp_path / "labels.csv"
+    twice.write_text(rows + rows.splitlines()[1] + "\n")
+    assert "stands 2 times" in invoke("workers", str(twice)).stderr
+    assert invoke("workers", str(twice), "--duplicates", "first").exit_code == 0
+
+
+def test_an_output_that_cannot_be_written_is_a_mistake(finished: Path, tmp_path: Path) -> None:
+    told = invoke(
+        "aggregate", str(finished / "labels.csv"), "--output", str(tmp_path / "no" / "c.csv")
+    )
+    assert told.exit_code == 2
+    assert told.stderr.strip().endswith("c.csv: No such file or directory")
+
+
 def test_budget_tells_what_was_spent_on_what(finished: Path) -> None:
     told = invoke("budget", str(finished / "state"))
     assert told.exit_code == 0

@@ -200,6 +200,15 @@ def test_undeclared_classes_are_for_quality_work_only(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
+def test_too_few_tasks_for_a_model_are_a_plain_line(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    rows = (tmp_path / "labels.csv").read_text().splitlines()
+    (tmp_path / "labels.csv").write_text("\n".join(rows[:11]) + "\n")
+    said = {stage.stage: stage.line for stage in run_pipeline(load_settings(path)).stages}
+    few = "skipped: there are too few labelled tasks to deal to training, validation and holdout"
+    assert said["train_privately"] == said["ask_holdout"] == few
+
+
 def test_without_groups_all_tasks_are_one_group(tmp_path: Path) -> None:
     write_small_campaign(tmp_path)
     path = tmp_path / "settings.toml"

@@ -5,6 +5,7 @@ from learners.labelled_bags import LabelledBags
 
 BAGS = [np.zeros((4, 2)), np.ones((3, 2)), np.full((2, 2), 2.0)]
 SHARES = np.array([[0.8, 0.2], [0.1, 0.9], [0.5, 0.5]])
+refusal = pytest.mark.refusal
 
 
 def changed(array, index, value):
@@ -32,7 +33,7 @@ def test_proportions_within_tolerance_are_moved_onto_the_simplex():
     [
         (BAGS[:1], SHARES[:1], "at least as many as classes, got 1 bags of 2 classes"),
         (BAGS, SHARES[:, :1], "2 classes at least"),
-        (BAGS, SHARES[0], "bags by classes"),
+        pytest.param(BAGS, SHARES[0], "bags by classes", marks=refusal),
         (BAGS[:2], SHARES, "one per row of proportions, got 2 and 3"),
         (BAGS, changed(SHARES, (1, 0), 0.2), "bag 1 do not"),
         (BAGS, changed(SHARES, 2, [-0.1, 1.1]), "bag 2 do not"),
@@ -40,7 +41,7 @@ def test_proportions_within_tolerance_are_moved_onto_the_simplex():
         (BAGS, np.full((3, 2), 0.5), "tell the classes apart"),
         (BAGS, np.array([[0.5, 0.5], [0.5 + 1e-7, 0.5 - 1e-7], [0.5, 0.5]]), "condition number"),
         ([*BAGS[:2], np.zeros((1, 2))], SHARES, "bag 2 must hold at least 2 points"),
-        ([*BAGS[:2], np.zeros(2)], SHARES, "bag 2 must hold at least 2 points"),
+        pytest.param([*BAGS[:2], np.zeros(2)], SHARES, "bag 2 must hold at least", marks=refusal),
         ([*BAGS[:2], np.zeros((2, 0))], SHARES, "bag 2 must hold at least 2 points by 1 feature"),
         ([BAGS[0], np.zeros((4, 3)), BAGS[2]], SHARES, "2 in bag 0 and 3 in bag 1"),
         ([BAGS[0], np.full((4, 2), np.inf), BAGS[2]], SHARES, "bag 1 must be finite"),
@@ -54,7 +55,7 @@ def test_bags_that_cannot_be_learned_from_are_refused(bags, shares, message):
 @pytest.mark.parametrize(
     ("noise", "message"),
     [
-        (np.zeros((3, 2)), "one covariance of the classes per bag"),
+        pytest.param(np.zeros((3, 2)), "one covariance of the classes per bag", marks=refusal),
         (np.full((3, 2, 2), np.nan), "finite"),
         (np.tile([[1.0, 0.5], [0.0, 1.0]], (3, 1, 1)), "symmetric"),
         (np.tile([[1.0, 2.0], [2.0, 1.0]], (3, 1, 1)), "positive semi-definite"),

@@ -281,7 +281,14 @@ def test_the_event_depends_on_knobs_and_public_sizes_alone(rng):
 
 
 @pytest.mark.parametrize(
-    "validation", [None, np.zeros(80, bool), np.ones(80, bool), np.zeros(80), np.ones(79, bool)]
+    "validation",
+    [
+        None,
+        np.zeros(80, bool),
+        np.ones(80, bool),
+        pytest.param(np.zeros(80), marks=pytest.mark.refusal),
+        pytest.param(np.ones(79, bool), marks=pytest.mark.refusal),
+    ],
 )
 def test_a_query_without_both_sides_of_the_split_is_refused_before_it_is_paid(rng, validation):
     rows = some_query(rng).value

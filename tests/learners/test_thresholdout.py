@@ -210,7 +210,7 @@ def test_one_run_is_private_by_quadrature():
         {"sigma": 0.0},
         {"sigma": math.nan},
         {"budget": 0},
-        {"budget": 1.5},
+        pytest.param({"budget": 1.5}, marks=pytest.mark.refusal),
     ],
 )
 def test_knobs_out_of_range_are_refused(knobs):

@@ -47,6 +47,7 @@ def test_what_is_not_understood_is_refused(text):
         parse_event(text)
 
 
+@pytest.mark.refusal
 def test_an_event_of_no_kind_cannot_be_written():
     with pytest.raises(EventError, match="KINDS"):
         event_json(Cost(Fraction(1), Fraction(0)))

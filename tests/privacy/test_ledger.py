@@ -242,7 +242,7 @@ def test_a_changed_budget_is_recorded_and_covers_what_is_spent(ledger):
         {"delta": float("nan")},
         {"delta": float("inf")},
         {"n": 0},
-        {"unit": "worker"},
+        pytest.param({"unit": "worker"}, marks=pytest.mark.refusal),
     ],
 )
 def test_a_budget_that_protects_nothing_is_refused(ledger, changed):

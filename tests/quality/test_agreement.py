@@ -93,5 +93,9 @@ def test_values_out_of_range_are_refused() -> None:
         accuracy(np.array([1]), np.array([1]), level=float("nan"))
     with pytest.raises(ValueError, match="n_correct must be in"):
         wilson_interval(np.array(3), np.array(2))
+
+
+@pytest.mark.refusal
+def test_labels_and_gold_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="one entry per task"):
         accuracy(np.array([1, 1]), np.array([1]))

@@ -36,10 +36,18 @@ def test_equals_come_by_number_of_labels_then_by_code() -> None:
     assert ranked.entropy[1:].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_a_posterior_that_does_not_fit_is_refused() -> None:
+@pytest.mark.parametrize(
+    "posterior",
+    [np.full((2, 2), 0.5), pytest.param(np.full(2, 0.5), marks=pytest.mark.refusal)],
+)
+def test_a_posterior_of_another_shape_is_refused(posterior: np.ndarray) -> None:
     labels = encode([1, 2], [1, 1], [0, 1])
-    with pytest.raises(ValueError, match=r"posterior must have shape \(1, 2\), got \(2,\)"):
-        next_labels(labels, np.array([0.5, 0.5]))
+    with pytest.raises(ValueError, match=r"posterior must have shape \(1, 2\), got \(2,"):
+        next_labels(labels, posterior)
+
+
+def test_a_posterior_that_is_no_distribution_is_refused() -> None:
+    labels = encode([1, 2], [1, 1], [0, 1])
     for bad in ([[0.7, 0.7]], [[-0.5, 1.5]], [[np.nan, 0.5]]):
         with pytest.raises(ValueError, match="rows of probabilities"):
             next_labels(labels, np.array(bad))

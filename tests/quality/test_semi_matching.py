@@ -139,6 +139,10 @@ def test_no_jobs_and_idle_machines_are_fine() -> None:
 def test_a_job_without_machines_is_refused() -> None:
     with pytest.raises(ValueError, match="every job must have a machine, job 1 has none"):
         semi_matching(csr_array([[1, 1], [0, 0]]))
+
+
+@pytest.mark.refusal
+def test_a_dense_graph_is_refused() -> None:
     with pytest.raises(TypeError, match="SciPy sparse array, got ndarray"):
         semi_matching(np.ones((2, 2)))
 

@@ -105,6 +105,12 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         worker_report(labels, other, vote.posterior)
     with pytest.raises(ValueError, match=r"posterior must have shape \(4, 2\), got \(3, 2\)"):
         worker_report(labels, filtered, vote.posterior[1:])
+
+
+@pytest.mark.refusal
+def test_gold_that_does_not_fit_is_refused() -> None:
+    labels = crowd()
+    filtered, vote = filter_workers(labels, n_workers=1), majority_vote(labels)
     with pytest.raises(ValueError, match=r"gold must have shape \(4,\), got \(2,\)"):
         worker_report(labels, filtered, vote.posterior, gold=np.array([0, 1]))
 
