@@ -262,7 +262,7 @@ def _show(title: str, header: list[str], rows: list[list[str]], output: Path | N
     """Print the first rows, and write all of them where asked."""
     import csv
 
-    from flows.terminal import print_rows
+    from flows.listing import print_rows
 
     shown = [[*row[:-1], row[-1].partition(":")[0]] for row in rows[:SHOWN]]
     print_rows(_console(), title, header, shown)
@@ -276,7 +276,7 @@ def _show(title: str, header: list[str], rows: list[list[str]], output: Path | N
 
 
 def _print_statement(found: dict[str, Any]) -> None:
-    from flows.terminal import print_rows
+    from flows.listing import print_rows
 
     rows = [
         [str(e["entry"]), e["time"], e["what"], e["cell"] or "-", f"{e['epsilon']:g}"]
@@ -301,11 +301,13 @@ def _console(*, quiet: bool = False) -> Console:
 @contextmanager
 def _mistakes() -> Iterator[None]:
     """Turn a user's mistake into one sentence on stderr and exit code 2; nothing else is caught."""
-    from flows.mistakes import MISTAKES, sentence
-
     try:
         yield
-    except MISTAKES as error:
+    except (OSError, RuntimeError, ValueError) as error:
+        from flows.mistakes import MISTAKES, sentence  # the rooms are imported for a mistake only
+
+        if not isinstance(error, MISTAKES):
+            raise
         print(f"crowdassay: {sentence(error)}", file=sys.stderr)
         raise typer.Exit(MISTAKE) from None
 

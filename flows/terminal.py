@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from rich.text import Text
 from flows.pipeline import RunResult, Stage, Step, run_stage
 from flows.run_store import Run
 
-__all__ = ["console_step", "print_rows", "print_summary"]
+__all__ = ["console_step", "print_summary"]
 
 NAME_WIDTH = 20
 Json = dict[str, Any]
@@ -47,20 +46,6 @@ def print_summary(console: Console, result: RunResult) -> None:
     console.print()
     console.print(table)
     console.print(Text.assemble(("report  ", "bold"), str(_short(result.report))), soft_wrap=True)
-
-
-def print_rows(
-    console: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
-) -> None:
-    """A plain table of text under a title; a column of numbers is set flush right."""
-    console.print(Text(title, style="bold"), soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
-    for j, name in enumerate(header):
-        numeric = all(row[j].replace(".", "", 1).isdigit() for row in rows)
-        table.add_column(name, justify="right" if numeric else "left")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(table)
 
 
 def _verdicts(run: Run) -> list[tuple[str, str]]:
