@@ -42,7 +42,6 @@ class Noise(Protocol):
 
 
 @runtime_checkable
-@runtime_checkable
 class Mechanism(Protocol):
     """A release of one value, paid before it is drawn.
 

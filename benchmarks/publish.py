@@ -1,0 +1,36 @@
+"""A benchmark's table: printed for who runs it, and kept under docs/results/ for who reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["publish"]
+
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+
+
+def publish(
+    name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, note: str
+) -> None:
+    """Print a table and write it as Markdown; `note` says how it was measured."""
+    table = Table(*header, title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(width=150)
+    console.print(table)
+    console.print(note)
+    lines = [
+        f"# {title}",
+        "",
+        f"Printed by `python -m benchmarks.{name}`. {note}",
+        "",
+        f"| {' | '.join(header)} |",
+        f"|{'---|' * len(header)}",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
