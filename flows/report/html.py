@@ -85,7 +85,7 @@ def render_public(folder: Path) -> str:
     -----
     **Guarantees.** The page depends on released values alone: it is the same, byte for byte,
     whatever the internal files and fields hold. Class ratios appear only where
-    `class_ratios.json` says `"features_private": false`.
+    `class_ratios.json` says `"public": true`.
 
     Examples
     --------

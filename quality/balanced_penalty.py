@@ -1,0 +1,256 @@
+"""Balanced penalty: label nodes shared out in fractions, so that nobody's name can matter.
+
+Every job may be split among its machines. The shares that make the sum of the squared loads least
+give every machine one load and no other (the sum is strictly convex in the loads), so it depends on
+nothing but the graph. At the optimum a job gives only to its least loaded machines, and conversely.
+
+*Water-filling.* One job at a time is taken back and poured over its machines again, lowest first,
+like water; the sweeps start from the optimal semi-matching. They approach the optimum without
+reaching it, but they need not: machines that share a job form *pools*, and if a pool of ``m``
+machines holds ``n`` jobs, its machines carry ``n / m`` each. That is exact as soon as three things
+hold, which are checked: the shares stay inside the pools (by construction); no job has a machine
+in a lower pool; and the loads of a pool exceed ``n / m`` by less than ``1 / m`` in sum. For if equal
+loads were not possible, Hall's condition would fail for some of its machines: their own jobs would
+outnumber ``n / m`` per machine by a multiple of ``1 / m``, more than the shares at hand have room for.
+"""
+
+from dataclasses import dataclass
+from typing import no_type_check
+
+import numpy as np
+from jaxtyping import Float64, Int32, Int64
+from numba import njit
+from scipy.sparse import csr_array
+
+from quality.codes import freeze_arrays
+from quality.labels import CrowdLabels
+from quality.reputation import conflict_graph
+from quality.semi_matching import semi_matching
+
+__all__ = ["BalancedLoads", "balanced_loads", "balanced_penalty"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BalancedLoads:
+    """Result of :func:`balanced_loads`.
+
+    Parameters
+    ----------
+    load
+        The balanced load of each machine: jobs of its pool over machines of its pool.
+    pool
+        The pool of each machine, named by the lowest machine code in it.
+    share
+        What each job gives to each of its machines, jobs by machines; adds up to 1 for each job.
+    residual
+        Largest difference between a load and the sum of the shares given to that machine.
+    n_iter, converged
+        Sweeps made, and whether the loads were proved exact by then.
+    """
+
+    load: Float64[np.ndarray, " machines"]
+    pool: Int32[np.ndarray, " machines"]
+    share: csr_array
+    residual: float
+    n_iter: int
+    converged: bool
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+        for array in (self.share.data, self.share.indices, self.share.indptr):
+            array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        state = "exact" if self.converged else "not converged"
+        return (
+            f"BalancedLoads({len(self.load)} machines, {len(np.unique(self.pool))} pools, "
+            f"largest load {self.load.max(initial=0.0):.6g}, {state} after {self.n_iter} sweeps)"
+        )
+
+
+def balanced_loads(graph: csr_array, *, max_iter: int = 10_000) -> BalancedLoads:
+    """Split every job among its machines so that the loads are as even as fractions allow.
+
+    Minimises the sum over machines of load ** 2.
+
+    Parameters
+    ----------
+    graph
+        Jobs by machines, a SciPy sparse array; a stored entry is an admissible assignment.
+        Values are ignored.
+    max_iter
+        At most so many sweeps, at least 1.
+
+    Returns
+    -------
+    BalancedLoads
+        Exact loads where ``converged``; else those of the last sweep.
+
+    Raises
+    ------
+    TypeError
+        If `graph` is not a SciPy sparse array.
+    ValueError
+        If a job has no machine, or `max_iter` is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** Where converged: the loads are the unique optimum, up to the rounding of one
+    division, and independent of the order of jobs and machines. A job gives only to its least
+    loaded machines. The largest load of an optimal semi-matching is the largest balanced load
+    rounded up. Always: the shares of a job are not negative and add up to 1, and the result is
+    the same on every run.
+
+    **Cost.** One optimal semi-matching, then O(entries) per sweep. The number of sweeps grows with
+    the diameter of the pools: few in a random crowd, many where machines form a long chain.
+
+    References
+    ----------
+    .. [1] Harvey, Ladner, Lovász, Tamir, "Semi-matchings for bipartite graphs and load
+       balancing", J. Algorithms 59 (2006).
+    .. [2] Fujishige, "Lexicographically optimal base of a polymatroid with respect to a weight
+       vector", Mathematics of Operations Research 5 (1980): the optimum is unique.
+
+    Examples
+    --------
+    Three jobs for either of two machines: one and a half each.
+
+    >>> result = balanced_loads(csr_array([[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0]]))
+    >>> result
+    BalancedLoads(3 machines, 2 pools, largest load 1.5, exact after 1 sweeps)
+    >>> result.load
+    array([1.5, 1.5, 1. ])
+    """
+    if not max_iter >= 1:
+        raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
+    matching = semi_matching(graph)
+    rows = csr_array(graph, copy=True)
+    rows.sort_indices()
+    start, machine = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
+    owner = np.repeat(matching.assigned, np.diff(start))
+    share = (machine == owner).astype(np.float64)
+    flow = matching.load.astype(np.float64)
+    by_load = np.argsort(-matching.load[matching.assigned], kind="stable")
+    n_iter, converged, due = 0, False, 1
+    while n_iter < max_iter and not converged:
+        _sweep(start, machine, by_load, share, flow, n_iter % 2 == 1)
+        n_iter += 1
+        if n_iter == due or n_iter == max_iter:
+            due += 1 + due // 4  # the check costs about two sweeps
+            flow = np.bincount(machine, share, minlength=len(flow))  # rounding does not pile up
+            pool, load, converged = _pools(start, machine, share, flow)
+    load = load if converged else flow
+    residual = float(np.abs(flow - load).max(initial=0.0))
+    shares = csr_array((share, machine, start), shape=rows.shape)
+    return BalancedLoads(load, pool, shares, residual, n_iter, bool(converged))
+
+
+def balanced_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
+    """Share every label node out among its workers, as evenly in the end as fractions allow.
+
+    The penalty is the worker's balanced load in the conflict graph.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+
+    Returns
+    -------
+    float64 array, one per worker
+        At least 0; 0 without conflict tasks.
+
+    Notes
+    -----
+    **Guarantees.** The penalties add up to the number of label nodes, up to rounding. Renaming
+    workers, tasks or classes does not change anybody's penalty by more than rounding. Rounded up
+    it is the level (:func:`quality.hard_level`).
+
+    **Limits.** Those of the hard penalty: it grows with the number of labels, and where everybody
+    labels equally much it comes out nearly equal for all.
+
+    References
+    ----------
+    .. [1] Jagabathula, Subramanian, Venkataraman, "Reputation-based worker filtering in
+       crowdsourcing", NIPS 2014: the hard penalty, of which this is the fractional form.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> balanced_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
+    array([0.5, 1. , 0.5])
+    """
+    return balanced_loads(conflict_graph(labels)).load
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _sweep(start, machine, order, share, load, backwards) -> None:
+    """Take each job back and pour it over its machines, so that those which get some are level."""
+    base = np.empty(np.diff(start).max() if len(start) > 1 else 0)
+    for position in range(len(order)):
+        job = order[len(order) - 1 - position if backwards else position]
+        first, end = start[job], start[job + 1]
+        if end - first < 2:
+            continue
+        n_near = end - first
+        for place in range(n_near):
+            base[place] = load[machine[first + place]] - share[first + place]
+        lowest = np.sort(base[:n_near])
+        total = 0.0
+        for n_wet in range(1, n_near + 1):
+            total += lowest[n_wet - 1]
+            water = (1.0 + total) / n_wet
+            if n_wet == n_near or water <= lowest[n_wet]:
+                break
+        for place in range(n_near):
+            share[first + place] = max(0.0, water - base[place])
+            load[machine[first + place]] = max(water, base[place])
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _pools(
+    start: Int64[np.ndarray, " jobs+1"],
+    machine: Int32[np.ndarray, " entries"],
+    share: Float64[np.ndarray, " entries"],
+    flow: Float64[np.ndarray, " machines"],
+):
+    """Pools of machines, jobs per machine in each pool, and whether these are the exact loads."""
+    n_machines = len(flow)
+    pool = np.arange(n_machines).astype(np.int32)
+    home = np.empty(len(start) - 1, dtype=np.int32)  # a machine that the job gives to
+    for job in range(len(home)):
+        home[job] = -1
+        for entry in range(start[job], start[job + 1]):
+            if share[entry] > 0:
+                if home[job] < 0:
+                    home[job] = machine[entry]
+                one, other = _root(pool, home[job]), _root(pool, machine[entry])
+                pool[max(one, other)] = min(one, other)
+    n_jobs, n_near, excess = np.zeros(n_machines), np.zeros(n_machines), np.zeros(n_machines)
+    for near in range(n_machines):
+        pool[near] = _root(pool, near)
+        n_near[pool[near]] += 1
+    for job in range(len(home)):
+        n_jobs[pool[home[job]]] += 1
+    load = np.empty(n_machines)
+    for near in range(n_machines):
+        load[near] = n_jobs[pool[near]] / n_near[pool[near]]
+        excess[pool[near]] += max(0.0, flow[near] - load[near])
+    # half of what the proof allows: the other half is for rounding
+    exact = (excess * n_near).max() < 0.5 if n_machines else True
+    for job in range(len(home)):
+        for near in machine[start[job] : start[job + 1]]:
+            exact = exact and load[near] >= load[home[job]]
+    return pool, load, exact
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _root(pool, machine: int) -> int:
+    """The lowest code of a pool; the way there is halved for the next to come."""
+    while pool[machine] != machine:
+        pool[machine] = pool[pool[machine]]
+        machine = pool[machine]
+    return machine
