@@ -57,7 +57,9 @@ class Aggregator(StrEnum):
     """How labels become one per task."""
 
     dawid_skene = "dawid_skene"
+    hierarchical_dawid_skene = "hierarchical_dawid_skene"
     majority_vote = "majority_vote"
+    one_coin = "one_coin"
 
 
 @app.command(epilog="Example: `crowdassay demo --folder demo`")

@@ -29,6 +29,7 @@ __all__ = [
     "load_settings",
 ]
 
+Aggregator = Literal["dawid_skene", "hierarchical_dawid_skene", "majority_vote", "one_coin"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -97,10 +98,10 @@ class FilterSettings(Section):
 class ConsensusSettings(Section):
     """The aggregator that turns kept labels into one label per task."""
 
-    aggregator: Literal["dawid_skene", "majority_vote"] = "dawid_skene"
+    aggregator: Aggregator = "dawid_skene"
     max_iter: Annotated[int, Field(ge=1)] = 100
     tol: Annotated[float, Field(ge=0)] = 1e-7
-    smoothing: Annotated[float, Field(ge=0)] = 0.01
+    smoothing: Positive = 0.01
 
 
 class PrivacySettings(Section):

@@ -1,9 +1,16 @@
 """What leaves, and at what price: queries, mechanisms, and the ledger, the only door to noise."""
 
+from privacy.audit import AuditBound, DirichletLaw, Law, audit_pair
+from privacy.choice import Choice, choose_mechanism, crossover_delta
 from privacy.counts import CountsError, class_counts
+from privacy.dirichlet import InfeasibleFloor, dominating_delta, largest_scale, smallest_floor
+from privacy.dirichlet_pair import PairDelta, clamp_delta, expected_distortion, pair_delta
+from privacy.discrete_gaussian import DiscreteGaussian, DiscreteGaussianLaw
 from privacy.discrete_laplace import DiscreteLaplace, DiscreteLaplaceLaw
 from privacy.events import (
+    ClampedDirichletEvent,
     Cost,
+    DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     Event,
     EventError,
@@ -16,26 +23,38 @@ from privacy.mechanisms import Interaction, Json, Mechanism, Noise, Question
 from privacy.projection import project_to_simplex
 from privacy.queries import Part, Query, Unit, UnitError, partition_of
 from privacy.statement import Entry, Statement
+from privacy.urn import DirichletClamp
 
 __all__ = [
+    "AuditBound",
     "BudgetError",
+    "Choice",
+    "ClampedDirichletEvent",
     "Cost",
     "CountsError",
+    "DirichletClamp",
+    "DirichletLaw",
+    "DiscreteGaussian",
+    "DiscreteGaussianEvent",
+    "DiscreteGaussianLaw",
     "DiscreteLaplace",
     "DiscreteLaplaceEvent",
     "DiscreteLaplaceLaw",
     "Entry",
     "Event",
     "EventError",
+    "InfeasibleFloor",
     "Interaction",
     "Json",
     "LatticeLaplace",
     "LatticeLaplaceEvent",
     "LatticeLaplaceLaw",
+    "Law",
     "Ledger",
     "LedgerError",
     "Mechanism",
     "Noise",
+    "PairDelta",
     "Part",
     "PureEvent",
     "Query",
@@ -44,7 +63,16 @@ __all__ = [
     "Statement",
     "Unit",
     "UnitError",
+    "audit_pair",
+    "choose_mechanism",
+    "clamp_delta",
     "class_counts",
+    "crossover_delta",
+    "dominating_delta",
+    "expected_distortion",
+    "largest_scale",
+    "pair_delta",
     "partition_of",
     "project_to_simplex",
+    "smallest_floor",
 ]

@@ -7,14 +7,20 @@ The meaning of a kind and of its fields must therefore never change: a new meani
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from privacy.cost import Cost, exact
+from privacy.dirichlet_pair import clamp_delta
+from privacy.gaussian_delta import discrete_gaussian_delta
+
 __all__ = [
+    "ClampedDirichletEvent",
     "Cost",
+    "DiscreteGaussianEvent",
     "DiscreteLaplaceEvent",
     "Event",
     "EventError",
@@ -31,48 +37,6 @@ LARGEST_SCALE = 2.0**40  # beyond it the 64-bit samplers could saturate
 
 class EventError(ValueError):
     """A stored event is of no kind that this version knows, or its fields are not valid."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """An (epsilon, delta) guarantee in exact arithmetic.
-
-    Costs of releases on the same tasks add up (basic composition); of disjoint tasks the largest
-    counts, taken apart for epsilon and delta, which errs on the safe side.
-
-    Examples
-    --------
-    >>> tenth = Cost(exact(0.1), Fraction(0))
-    >>> tenth.times(10) == Cost(exact(1.0), Fraction(0))
-    True
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-
-    def __post_init__(self) -> None:
-        if not (self.epsilon >= 0 and self.delta >= 0):
-            raise ValueError(f"a cost must be >= 0, got {self.epsilon}, {self.delta}")
-
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.epsilon + other.epsilon, self.delta + other.delta)
-
-    def __sub__(self, other: "Cost") -> "Cost":
-        return Cost(self.epsilon - other.epsilon, self.delta - other.delta)
-
-    def times(self, count: int) -> "Cost":
-        """Cost of `count` releases on the same tasks."""
-        return Cost(self.epsilon * count, self.delta * count)
-
-    def within(self, budget: "Cost") -> bool:
-        """Whether a budget covers this cost."""
-        return self.epsilon <= budget.epsilon and self.delta <= budget.delta
-
-    @staticmethod
-    def max(costs: Iterable["Cost"]) -> "Cost":
-        """Cost of releases on disjoint tasks; nothing for none."""
-        listed = [Cost(Fraction(0), Fraction(0)), *costs]
-        return Cost(max(one.epsilon for one in listed), max(one.delta for one in listed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +138,85 @@ class PureEvent:
         return Cost(exact(self.epsilon), Fraction(0))
 
 
-Event: TypeAlias = DiscreteLaplaceEvent | LatticeLaplaceEvent | PureEvent
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussianEvent:
+    """Independent discrete Gaussian noise was added to class counts that one moved task changes.
+
+    P(z) ~ exp(-||z||_2^2 / (2 scale^2)). At `epsilon`, in (0, 100], it costs the delta that
+    `discrete_gaussian_delta` sums exactly, and `delta` is the claim, at least that.
+
+    Raises
+    ------
+    ValueError
+        If the claim is below what the scale realises.
+
+    Examples
+    --------
+    >>> DiscreteGaussianEvent(scale=8.0, epsilon=0.05, delta=0.05).cost().delta
+    Fraction(1, 20)
+    """
+
+    scale: float
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        _check_delta(self.delta, discrete_gaussian_delta(self.scale, self.epsilon))
+
+    def cost(self) -> Cost:
+        """Approximate differential privacy at the claim."""
+        return Cost(exact(self.epsilon), exact(self.delta))
+
+
+@dataclass(frozen=True, slots=True)
+class ClampedDirichletEvent:
+    """Draws from an urn whose limit is Dir(scale * max(counts, floor)) were released.
+
+    `scale` is a fraction as text. At `epsilon`, in (0, 100], any number of draws costs at most the
+    delta of `clamp_delta`, and `delta` is the claim, at least that.
+
+    Raises
+    ------
+    ValueError
+        If the claim is below what the scale realises.
+
+    Examples
+    --------
+    >>> ClampedDirichletEvent("97/125", floor=49, draws=100, epsilon=0.05, delta=0.05).cost().delta
+    Fraction(1, 20)
+    """
+
+    scale: str
+    floor: int
+    draws: int
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        scale = exact(self.scale)
+        if not 0 < scale <= LARGEST_SCALE:
+            raise ValueError(f"scale must be > 0 and at most 2**40, got scale={self.scale}")
+        _check_delta(self.delta, clamp_delta(self.floor, float(scale), self.epsilon))
+        if not self.draws >= 1:
+            raise ValueError(f"draws must be >= 1, got draws={self.draws}")
+
+    def cost(self) -> Cost:
+        """Approximate differential privacy at the claim."""
+        return Cost(exact(self.epsilon), exact(self.delta))
+
+
+Event: TypeAlias = (
+    ClampedDirichletEvent
+    | DiscreteGaussianEvent
+    | DiscreteLaplaceEvent
+    | LatticeLaplaceEvent
+    | PureEvent
+)
 
 KINDS: Mapping[str, type[Event]] = MappingProxyType(
     {
+        "clamped dirichlet": ClampedDirichletEvent,
+        "discrete gaussian": DiscreteGaussianEvent,
         "discrete laplace": DiscreteLaplaceEvent,
         "lattice laplace": LatticeLaplaceEvent,
         "pure": PureEvent,
@@ -223,20 +262,6 @@ def parse_event(text: str) -> Event:
         raise EventError(f"not an event this version understands: {type(error).__name__}") from None
 
 
-def exact(number: float | str) -> Fraction:
-    """Read a number as the decimal it is written as; NaN and infinity are refused.
-
-    Examples
-    --------
-    >>> exact(0.1), exact("1/3")
-    (Fraction(1, 10), Fraction(1, 3))
-    """
-    try:
-        return Fraction(str(number))
-    except ValueError:
-        raise ValueError(f"a privacy parameter must be a finite number, got {number}") from None
-
-
 def covering_scale(l1: float | int, epsilon: float) -> float:
     """Smallest double `scale` with l1 / scale <= epsilon, in exact arithmetic.
 
@@ -261,3 +286,8 @@ def _check_laplace(scale: float, l1: float, epsilon: float) -> None:
         raise ValueError(f"l1 must be > 0 and finite, got l1={l1}")
     if not Fraction(l1) <= exact(epsilon) * Fraction(scale):
         raise ValueError(f"epsilon must be at least l1 / scale, got epsilon={epsilon}")
+
+
+def _check_delta(claim: float, realised: float) -> None:
+    if not realised <= claim < 1:
+        raise ValueError(f"delta must be < 1 and at least what the scale realises, got {claim}")

@@ -28,6 +28,12 @@ class Noise(Protocol):
     def discrete_laplace(self, scale: float, size: int) -> list[int]:
         """Independent integers, P(z) ~ exp(-|z| / scale), exactly."""
 
+    def discrete_gaussian(self, scale: float, size: int) -> list[int]:
+        """Independent integers, P(z) ~ exp(-z^2 / (2 scale^2)), exactly."""
+
+    def uniform_integer(self, below: int) -> int:
+        """One integer, uniform on 0, ..., below - 1, exactly."""
+
     def laplace(self, scale: float) -> float:
         """One real number with density ~ exp(-|z| / scale), up to floating point."""
 

@@ -1,7 +1,8 @@
 """The noise source of the ledger: nothing else may import this module.
 
-Integers come from OpenDP's exact discrete Laplace sampler, which reads the operating system's
-entropy and computes in exact rationals. The continuous draws read the same entropy through
+Integers come from OpenDP's exact discrete Laplace and Gaussian samplers, which read the operating
+system's entropy and compute in exact rationals, or straight from that entropy where they are
+uniform. The continuous draws read the same entropy through
 `random.SystemRandom` and are computed in double precision. Their laws are those stated up to
 rounding, and a proof about real numbers does not cover the rounding: which doubles can come out
 depends on the parameters, and attacks on naive floating-point noise exist [1]_. Mechanisms that
@@ -16,6 +17,7 @@ References
 import math
 import random
 import re
+import secrets
 from importlib.metadata import version
 
 import numpy as np
@@ -41,8 +43,9 @@ def check_opendp(installed: str) -> None:
 
 
 check_opendp(version("opendp"))
-dp.enable_features("contrib")  # then_laplace is not vetted upstream as of 0.16; tested here
+dp.enable_features("contrib")  # the samplers are not vetted upstream as of 0.16; tested here
 INTEGERS = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+INTEGERS_L2 = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
 
 
 class SystemNoise:
@@ -59,6 +62,18 @@ class SystemNoise:
         _check_positive(scale)
         drawn: list[int] = (INTEGERS >> dp.m.then_laplace(scale=float(scale)))([0] * size)
         return drawn
+
+    def discrete_gaussian(self, scale: float, size: int) -> list[int]:
+        """Independent integers, P(z) ~ exp(-z^2 / (2 scale^2)), exactly; they saturate at 64 bits."""
+        _check_positive(scale)
+        drawn: list[int] = (INTEGERS_L2 >> dp.m.then_gaussian(scale=float(scale)))([0] * size)
+        return drawn
+
+    def uniform_integer(self, below: int) -> int:
+        """One integer, uniform on 0, ..., below - 1, exactly."""
+        if not below >= 1:
+            raise ValueError(f"below must be >= 1, got below={below}")
+        return secrets.randbelow(below)
 
     def laplace(self, scale: float) -> float:
         """One real number with density ~ exp(-|z| / scale), in floating point."""

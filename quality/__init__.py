@@ -8,47 +8,73 @@ from quality.agreement import (
     worker_agreement,
 )
 from quality.assignment import Assignment, power_law_assignment, regular_assignment
+from quality.auto import Auto, auto
+from quality.collusion import CollusionPairs, collusion_pairs
 from quality.dawid_skene import DawidSkene, dawid_skene
 from quality.filtering import Filtered, filter_workers
+from quality.glad import Glad, glad
+from quality.hierarchical_dawid_skene import HierarchicalDawidSkene, hierarchical_dawid_skene
+from quality.kos import MessagePassing, kos
+from quality.kos_plus import kos_plus
 from quality.labels import CrowdLabels, LabelError, encode, encode_gold
 from quality.majority import MajorityVote, majority_vote
 from quality.next_labels import NextLabels, next_labels
+from quality.one_coin import OneCoin, one_coin_dawid_skene
+from quality.penalty_vote import PenaltyVote, penalty_vote
 from quality.reputation import conflict_graph, conflict_tasks, hard_penalty, soft_penalty
 from quality.semi_matching import SemiMatching, semi_matching
 from quality.simulate import Campaign, simulate_campaign
 from quality.strategies import SimulatedCrowd, simulate_crowd
+from quality.weighted_majority import WeightedMajority, weighted_majority
 from quality.workers import WorkerReport, worker_report
 
 __all__ = [
     "Accuracy",
     "Assignment",
+    "Auto",
     "Campaign",
+    "CollusionPairs",
     "CrowdLabels",
     "DawidSkene",
     "Filtered",
+    "Glad",
+    "HierarchicalDawidSkene",
     "LabelError",
     "MajorityVote",
+    "MessagePassing",
     "NextLabels",
+    "OneCoin",
+    "PenaltyVote",
     "SemiMatching",
     "SimulatedCrowd",
+    "WeightedMajority",
     "WorkerReport",
     "accuracy",
+    "auto",
+    "collusion_pairs",
     "conflict_graph",
     "conflict_tasks",
     "dawid_skene",
     "encode",
     "encode_gold",
     "filter_workers",
+    "glad",
     "hard_penalty",
+    "hierarchical_dawid_skene",
+    "kos",
+    "kos_plus",
     "krippendorff_alpha",
     "majority_vote",
     "next_labels",
+    "one_coin_dawid_skene",
+    "penalty_vote",
     "power_law_assignment",
     "regular_assignment",
     "semi_matching",
     "simulate_campaign",
     "simulate_crowd",
     "soft_penalty",
+    "weighted_majority",
     "wilson_interval",
     "worker_agreement",
     "worker_report",

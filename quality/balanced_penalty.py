@@ -37,9 +37,7 @@ class BalancedLoads:
     Parameters
     ----------
     load
-        The balanced load of each machine: jobs of its pool over machines of its pool.
-    pool
-        The pool of each machine, named by the lowest machine code in it.
+        The balanced load of each machine.
     share
         What each job gives to each of its machines, jobs by machines; adds up to 1 for each job.
     residual
@@ -49,7 +47,6 @@ class BalancedLoads:
     """
 
     load: Float64[np.ndarray, " machines"]
-    pool: Int32[np.ndarray, " machines"]
     share: csr_array
     residual: float
     n_iter: int
@@ -63,8 +60,8 @@ class BalancedLoads:
     def __repr__(self) -> str:
         state = "exact" if self.converged else "not converged"
         return (
-            f"BalancedLoads({len(self.load)} machines, {len(np.unique(self.pool))} pools, "
-            f"largest load {self.load.max(initial=0.0):.6g}, {state} after {self.n_iter} sweeps)"
+            f"BalancedLoads({len(self.load)} machines, largest load "
+            f"{self.load.max(initial=0.0):.6g}, {state} after {self.n_iter} sweeps)"
         )
 
 
@@ -117,7 +114,7 @@ def balanced_loads(graph: csr_array, *, max_iter: int = 10_000) -> BalancedLoads
 
     >>> result = balanced_loads(csr_array([[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0]]))
     >>> result
-    BalancedLoads(3 machines, 2 pools, largest load 1.5, exact after 1 sweeps)
+    BalancedLoads(3 machines, largest load 1.5, exact after 1 sweeps)
     >>> result.load
     array([1.5, 1.5, 1. ])
     """
@@ -129,20 +126,20 @@ def balanced_loads(graph: csr_array, *, max_iter: int = 10_000) -> BalancedLoads
     start, machine = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
     owner = np.repeat(matching.assigned, np.diff(start))
     share = (machine == owner).astype(np.float64)
-    flow = matching.load.astype(np.float64)
+    flow: np.ndarray = matching.load.astype(np.float64)
     by_load = np.argsort(-matching.load[matching.assigned], kind="stable")
     n_iter, converged, due = 0, False, 1
     while n_iter < max_iter and not converged:
         _sweep(start, machine, by_load, share, flow, n_iter % 2 == 1)
         n_iter += 1
-        if n_iter == due or n_iter == max_iter:
+        if n_iter in (due, max_iter):
             due += 1 + due // 4  # the check costs about two sweeps
-            flow = np.bincount(machine, share, minlength=len(flow))  # rounding does not pile up
-            pool, load, converged = _pools(start, machine, share, flow)
+            flow = np.bincount(machine, share, minlength=len(flow))  # rounding must not pile up
+            load, converged = _pools(start, machine, share, flow)
     load = load if converged else flow
     residual = float(np.abs(flow - load).max(initial=0.0))
     shares = csr_array((share, machine, start), shape=rows.shape)
-    return BalancedLoads(load, pool, shares, residual, n_iter, bool(converged))
+    return BalancedLoads(load, shares, residual, n_iter, bool(converged))
 
 
 def balanced_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
@@ -188,6 +185,7 @@ def balanced_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
 def _sweep(start, machine, order, share, load, backwards) -> None:
     """Take each job back and pour it over its machines, so that those which get some are level."""
     base = np.empty(np.diff(start).max() if len(start) > 1 else 0)
+    lowest = np.empty_like(base)
     for position in range(len(order)):
         job = order[len(order) - 1 - position if backwards else position]
         first, end = start[job], start[job + 1]
@@ -196,7 +194,12 @@ def _sweep(start, machine, order, share, load, backwards) -> None:
         n_near = end - first
         for place in range(n_near):
             base[place] = load[machine[first + place]] - share[first + place]
-        lowest = np.sort(base[:n_near])
+            lowest[place] = base[place]
+            rank = place
+            while rank > 0 and lowest[rank - 1] > base[place]:  # few machines: insertion sort
+                lowest[rank] = lowest[rank - 1]
+                rank -= 1
+            lowest[rank] = base[place]
         total = 0.0
         for n_wet in range(1, n_near + 1):
             total += lowest[n_wet - 1]
@@ -216,7 +219,7 @@ def _pools(
     share: Float64[np.ndarray, " entries"],
     flow: Float64[np.ndarray, " machines"],
 ):
-    """Pools of machines, jobs per machine in each pool, and whether these are the exact loads."""
+    """Jobs per machine in the pool of each machine, and whether these are the exact loads."""
     n_machines = len(flow)
     pool = np.arange(n_machines).astype(np.int32)
     home = np.empty(len(start) - 1, dtype=np.int32)  # a machine that the job gives to
@@ -243,7 +246,7 @@ def _pools(
     for job in range(len(home)):
         for near in machine[start[job] : start[job + 1]]:
             exact = exact and load[near] >= load[home[job]]
-    return pool, load, exact
+    return load, exact
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it

@@ -1,15 +1,15 @@
 """Dawid–Skene: consensus and every worker's confusion matrix together, by EM."""
 
 from dataclasses import dataclass
-from typing import no_type_check
+from functools import partial
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int16, Int64
-from numba import njit
+from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.codes import freeze_arrays
+from quality.em_pass import check_em, check_gold, check_smoothing, fit_em, start_em
 from quality.labels import CrowdLabels
-from quality.majority import decide, majority_vote
+from quality.majority import decide
 
 __all__ = ["DawidSkene", "dawid_skene"]
 
@@ -21,7 +21,7 @@ class DawidSkene:
     Parameters
     ----------
     posterior
-        P(truth | labels); the prior where a task has no labels.
+        P(truth | labels); the prior where a task has no labels, certain where it has gold.
     label
         The likeliest class; the lowest code among equals.
     tied
@@ -32,7 +32,7 @@ class DawidSkene:
         P(answer | truth) of each worker, as ``confusion[worker, truth, answer]``; uniform rows
         for a worker without labels.
     log_likelihood
-        Of the labels under `prior` and `confusion`, in nats.
+        Of the labels, and of gold, under `prior` and `confusion`, in nats.
     n_iter, converged
         Iterations made, and whether the likelihood had settled by then.
     """
@@ -58,7 +58,13 @@ class DawidSkene:
 
 
 def dawid_skene(
-    labels: CrowdLabels, *, max_iter: int = 100, tol: float = 1e-7, smoothing: float = 0.01
+    labels: CrowdLabels,
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-7,
+    smoothing: float = 0.01,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+    threads: int | None = None,
 ) -> DawidSkene:
     """Estimate the truth of every task and the confusion matrix of every worker.
 
@@ -74,7 +80,12 @@ def dawid_skene(
     tol
         Stop when the log-likelihood per label changes by no more than this (nats), at least 0.
     smoothing
-        Added to every cell of the expected confusion counts, above 0.
+        Added to every cell of the expected confusion counts, at least 1e-100.
+    gold
+        Tasks whose truth is known, as :func:`~quality.encode_gold` gives them: the class code of
+        each task, -1 where unknown. Their posterior is certain from the start.
+    threads
+        At most so many; all cores if None.
 
     Returns
     -------
@@ -84,17 +95,18 @@ def dawid_skene(
     Raises
     ------
     ValueError
-        If a parameter is out of its range.
+        If a parameter is out of its range, or `gold` is not one class code per task.
 
     Notes
     -----
-    **Guarantees.** The posterior is Bayes' rule applied to the prior and the confusion returned.
+    **Guarantees.** The posterior is Bayes' rule applied to the prior and the confusion returned,
+    however many labels a task has; that of a task with gold is certain.
     The smoothed log-likelihood, which adds `smoothing` times the sum of the log confusion, never
     falls from one iteration to the next. Tasks without labels get the prior and change nothing
-    else. The result is the same bytes on every run, on any number of cores.
+    else. The result is the same bytes on every run, on any number of threads.
 
     **Cost.** One pass over the labels per iteration, O(labels * classes) time; memory
-    O(tasks * classes + workers * classes**2).
+    O(tasks * classes + workers * classes**2), the latter for at most eight chunks.
 
     References
     ----------
@@ -113,71 +125,25 @@ def dawid_skene(
     array([[0., 1.],
            [0., 1.]])
     """
-    if not max_iter >= 1:
-        raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
-    if not tol >= 0:
-        raise ValueError(f"tol must be >= 0, got tol={tol}")
-    if not 0 < smoothing < np.inf:
-        raise ValueError(f"smoothing must be > 0 and finite, got smoothing={smoothing}")
-    n_workers, n_classes = labels.n_workers, labels.n_classes
-    cell = labels.worker.astype(np.int64) * n_classes + labels.label  # (worker, answer)
-    posterior = majority_vote(labels).posterior.copy()
-    counts = np.column_stack(
-        [np.bincount(cell, share[labels.task], n_workers * n_classes) for share in posterior.T]
-    )
-    labelled = np.diff(labels.task_start) > 0
-    log_likelihood, converged, n_iter = -np.inf, False, 0
-    while n_iter < max_iter and not converged:
-        prior = _prior(posterior[labelled])
-        table = counts.reshape(n_workers, n_classes, n_classes) + smoothing
-        table /= table.sum(axis=1, keepdims=True)  # P(answer | truth) at [worker, answer, truth]
-        log_prior = np.log(prior, out=np.full_like(prior, -np.inf), where=prior > 0)
-        log_table = np.log(table).reshape(counts.shape)
-        before = log_likelihood
-        log_likelihood = _pass(labels.task_start, cell, log_prior, log_table, posterior, counts)
-        converged = bool(abs(log_likelihood - before) <= tol * max(labels.n_labels, 1))
-        n_iter += 1
-    label, tied = decide(posterior)
-    confusion = np.ascontiguousarray(table.transpose(0, 2, 1))
-    return DawidSkene(posterior, label, tied, prior, confusion, log_likelihood, n_iter, converged)
+    check_em(max_iter, tol, threads)
+    check_smoothing(smoothing)
+    known = check_gold(labels, gold)
+    fit = fit_em(
+        labels, known, start_em(labels, known), partial(_smooth, smoothing=smoothing),
+        max_iter=max_iter, tol=tol, threads=threads,
+    )  # fmt: skip
+    label, tied = decide(fit.posterior)
+    confusion = np.ascontiguousarray(fit.table.transpose(0, 2, 1))
+    return DawidSkene(
+        fit.posterior, label, tied, fit.prior, confusion,
+        fit.log_likelihood, fit.n_iter, fit.converged,
+    )  # fmt: skip
 
 
-def _prior(posterior: Float64[np.ndarray, "labelled classes"]) -> Float64[np.ndarray, " classes"]:
-    """Mean posterior of the tasks that have labels; uniform if none has."""
-    n_tasks, n_classes = posterior.shape
-    return posterior.mean(axis=0) if n_tasks else np.full(n_classes, 1.0 / n_classes)
-
-
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
-def _pass(
-    task_start: Int64[np.ndarray, " tasks+1"],
-    cell: Int64[np.ndarray, " labels"],
-    log_prior: Float64[np.ndarray, " classes"],
-    log_table: Float64[np.ndarray, "cells classes"],
-    posterior: Float64[np.ndarray, "tasks classes"],
-    counts: Float64[np.ndarray, "cells classes"],
-) -> float:
-    """E-step, and the expected counts of the next M-step; returns the log-likelihood."""
-    n_classes = len(log_prior)
-    belief = np.empty(n_classes)
-    log_likelihood = 0.0
-    counts[:] = 0.0
-    for task in range(len(task_start) - 1):
-        belief[:] = log_prior
-        for row in range(task_start[task], task_start[task + 1]):
-            for truth in range(n_classes):
-                belief[truth] += log_table[cell[row], truth]
-        largest = belief.max()
-        total = 0.0
-        for truth in range(n_classes):
-            belief[truth] = np.exp(belief[truth] - largest)
-            total += belief[truth]
-        for truth in range(n_classes):
-            belief[truth] /= total
-            posterior[task, truth] = belief[truth]
-        for row in range(task_start[task], task_start[task + 1]):
-            for truth in range(n_classes):
-                counts[cell[row], truth] += belief[truth]
-        log_likelihood += largest + np.log(total)
-    return log_likelihood
+def _smooth(
+    counts: Float64[np.ndarray, "workers answers truths"], smoothing: float
+) -> Float64[np.ndarray, "workers answers truths"]:
+    """P(answer | truth) of each worker from her own expected counts."""
+    table = counts + smoothing
+    table /= table.sum(axis=1, keepdims=True)
+    return table

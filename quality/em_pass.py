@@ -12,20 +12,20 @@ Rows are cut into chunks whose number depends on the data alone, each with count
 up in order: the same bytes on any number of threads.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import cpu_count
 from typing import no_type_check
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int16, Int64
+from jaxtyping import Float64, Int, Int16, Int64
 from numba import njit
 
 from quality.labels import CrowdLabels
 from quality.majority import majority_vote
 
-__all__ = ["EMFit", "check_em", "check_gold", "clamp", "fit_em", "start_em"]
+__all__ = ["EMFit", "check_em", "check_gold", "check_smoothing", "clamp", "fit_em", "start_em"]
 
 HUGE = 1e150
 TINY = 1 / HUGE
@@ -53,10 +53,10 @@ class EMFit:
 class _Rows:
     """What the pass reads: the labels as places in the flat table, and the chunks of tasks."""
 
+    gold: Int16[np.ndarray, " tasks"]
     task_start: Int64[np.ndarray, " tasks+1"]
     place: Int[np.ndarray, " labels"]  # of (worker, answer, truth 0)
-    gold: Int16[np.ndarray, " tasks"]
-    chunk_start: Int64[np.ndarray, " chunks+1"]
+    chunk_start: Int64[np.ndarray, " cuts"]
     shape: tuple[int, int, int]
 
 
@@ -102,14 +102,15 @@ def clamp(
     return np.where(known[:, None], np.eye(posterior.shape[1])[gold], posterior)
 
 
-def start_em(labels: CrowdLabels, gold: Int16[np.ndarray, " tasks"]) -> tuple[Counts, np.ndarray]:
+def start_em(
+    labels: CrowdLabels, gold: Int16[np.ndarray, " tasks"]
+) -> tuple[Counts, Float64[np.ndarray, " classes"]]:
     """Expected counts and class mass under the soft majority vote, gold clamped."""
     rows = _rows(labels, gold)
     posterior = clamp(majority_vote(labels).posterior, gold)
     counts = np.zeros(rows.shape)
     _scatter(rows.task_start, rows.place, posterior, counts.reshape(-1))
-    mass: np.ndarray = posterior[np.diff(labels.task_start) > 0].sum(axis=0)
-    return counts, mass
+    return counts, posterior[np.diff(labels.task_start) > 0].sum(axis=0)
 
 
 def fit_em(
@@ -131,15 +132,15 @@ def fit_em(
     log_likelihood, converged, n_iter = -np.inf, False, 0
     with ThreadPoolExecutor(threads) as pool:
         spread = pool.map if threads > 1 else map
+        nothing = np.empty((0, labels.n_classes))
         while n_iter < max_iter and not converged:
             prior, table, before = _prior(mass), m_step(counts), log_likelihood
-            keep = np.empty((0, len(prior)))
-            counts, mass, log_likelihood = _iterate(rows, prior, table, buffer, keep, spread)
+            counts, mass, log_likelihood = _iterate(rows, prior, table, buffer, nothing, spread)
             converged = bool(abs(log_likelihood - before) <= tol * max(labels.n_labels, 1))
             n_iter += 1
-        keep = np.tile(prior, (labels.n_tasks, 1))  # which tasks without labels keep
-        counts, mass, log_likelihood = _iterate(rows, prior, table, buffer, keep, spread)
-    posterior = clamp(keep, gold)
+        posterior = np.tile(prior, (labels.n_tasks, 1))  # tasks without labels keep the prior
+        counts, mass, log_likelihood = _iterate(rows, prior, table, buffer, posterior, spread)
+    posterior = clamp(posterior, gold)
     return EMFit(posterior, prior, table, counts, mass, log_likelihood, n_iter, converged)
 
 
@@ -153,7 +154,7 @@ def _rows(labels: CrowdLabels, gold: Int16[np.ndarray, " tasks"]) -> _Rows:
     inner = np.searchsorted(labels.task_start, cut)
     chunk_start = np.concatenate([[0], inner, [labels.n_tasks]]).astype(np.int64)
     small = np.int32 if size <= np.iinfo(np.int32).max else np.int64
-    return _Rows(labels.task_start, place.astype(small), gold, chunk_start, shape)
+    return _Rows(gold, labels.task_start, place.astype(small), chunk_start, shape)
 
 
 def _prior(mass: Float64[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
@@ -168,7 +169,7 @@ def _iterate(
     table: Counts,
     buffer: Float64[np.ndarray, "chunks cells"],
     keep: Float64[np.ndarray, "kept classes"],
-    spread: Callable[..., object],
+    spread: Callable[..., Iterable[tuple[Float64[np.ndarray, " classes"], float]]],
 ) -> tuple[Counts, Float64[np.ndarray, " classes"], float]:
     """One pass: chunks on whatever threads there are, their sums in order."""
     flat = np.ascontiguousarray(table).reshape(-1)
@@ -176,22 +177,32 @@ def _iterate(
     safe = int(np.log(TINY) / min(np.log(flat.min(initial=1.0)), -1e-3))
     head = tuple(prior.tolist()) if len(prior) <= UNROLLED else prior
 
-    def chunk(number: int) -> tuple[np.ndarray, float]:
+    def chunk(number: int) -> tuple[Float64[np.ndarray, " classes"], float]:
         first, last = rows.chunk_start[number : number + 2]
-        return _pass(
-            first, last, rows.task_start, rows.place, rows.gold, head, flat, safe,
-            buffer[number], keep,
-        )  # fmt: skip
+        part = (first, last, rows.task_start, rows.place, rows.gold)
+        mass, log_likelihood = _pass(*part, head, flat, safe, buffer[number], keep)
+        return mass, float(log_likelihood)
 
     done = list(spread(chunk, range(len(buffer))))
-    mass = np.sum([mass for mass, _ in done], axis=0)
     counts = buffer[0] if len(buffer) == 1 else buffer.sum(axis=0)
-    return counts.reshape(rows.shape), mass, float(sum(part for _, part in done))
+    mass = np.sum([mass for mass, _ in done], axis=0)
+    return counts.reshape(rows.shape), mass, sum(part for _, part in done)
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
 @njit(cache=True, nogil=True)
-def _pass(first, last, task_start, place, gold, prior, table, safe, counts, keep):
+def _pass(
+    first: int,
+    last: int,
+    task_start: Int64[np.ndarray, " tasks+1"],
+    place: Int[np.ndarray, " labels"],
+    gold: Int16[np.ndarray, " tasks"],
+    prior: tuple[float, ...] | Float64[np.ndarray, " classes"],
+    table: Float64[np.ndarray, " cells"],
+    safe: int,
+    counts: Float64[np.ndarray, " cells"],
+    keep: Float64[np.ndarray, "kept classes"],
+) -> tuple[Float64[np.ndarray, " classes"], float]:
     """E-step of some tasks, and their expected counts; returns class mass and log-likelihood.
 
     A prior that is a tuple makes the number of classes a constant, and the loops unroll.
@@ -241,7 +252,13 @@ def _pass(first, last, task_start, place, gold, prior, table, safe, counts, keep
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _multiply(place, gold, prior, table, belief):
+def _multiply(
+    place: Int[np.ndarray, " rows"],
+    gold: int,
+    prior: tuple[float, ...] | Float64[np.ndarray, " classes"],
+    table: Float64[np.ndarray, " cells"],
+    belief: Float64[np.ndarray, " classes"],
+) -> float:
     """Prior times many entries, as `belief` times the power of TINY that is returned."""
     n_classes = len(prior)
     power = np.zeros(n_classes)
@@ -263,7 +280,12 @@ def _multiply(place, gold, prior, table, belief):
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _scatter(task_start, place, posterior, counts):
+def _scatter(
+    task_start: Int64[np.ndarray, " tasks+1"],
+    place: Int[np.ndarray, " labels"],
+    posterior: Float64[np.ndarray, "tasks classes"],
+    counts: Float64[np.ndarray, " cells"],
+) -> None:
     """Add each task's posterior to the counts of its labels."""
     for task in range(len(task_start) - 1):
         for row in range(task_start[task], task_start[task + 1]):

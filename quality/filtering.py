@@ -5,10 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Num
+from scipy.stats import false_discovery_control
 
 from quality.agreement import worker_agreement
 from quality.codes import freeze_arrays
+from quality.dynamic_matching import DynamicMatching
+from quality.honest_null import honest_null
 from quality.labels import CrowdLabels
+from quality.levels import hard_level
 from quality.majority import majority_vote
 from quality.reputation import soft_penalty
 
@@ -62,7 +66,9 @@ def filter_workers(
     penalty: Penalty = soft_penalty,
     n_workers: int | None = None,
     fraction: float | None = None,
+    false_removal_rate: float | None = None,
     min_labels_per_task: int = 1,
+    rng: np.random.Generator | None = None,
 ) -> Filtered:
     """Remove the worker with the highest penalty, recompute on who is left, and go on.
 
@@ -72,12 +78,16 @@ def filter_workers(
         The crowd's labels.
     penalty
         From labels to one penalty per worker, at least 0; 0 speaks against nobody.
-    n_workers, fraction
-        Exactly one is given: stop after this many removals, at least 0, or after this share of
-        the workers who have labels, in [0, 1], rounded down.
+    n_workers, fraction, false_removal_rate
+        Exactly one is given. Stop after this many removals, at least 0; or after this share of
+        the workers who have labels, in [0, 1], rounded down; or when nobody left stands out from
+        an honest crowd at this rate, in (0, 1).
     min_labels_per_task
         A removal that would leave a task that has labels with fewer than this is refused, and the
         filter goes on with the next worker. At least 0; 0 refuses nothing.
+    rng
+        Source of randomness, for the honest crowds that `false_removal_rate` draws; given with it
+        and not without.
 
     Returns
     -------
@@ -87,25 +97,37 @@ def filter_workers(
     Raises
     ------
     ValueError
-        If not exactly one of `n_workers` and `fraction` is given, or a value is out of its range.
+        If not exactly one stop rule is given, a value is out of its range, `rng` is missing or
+        not wanted, or a false removal rate is asked for another penalty than the soft one.
 
     Notes
     -----
+    **The false removal rate** is the share of honest crowds that lose anybody. Each worker's soft
+    penalty is compared with her own null (:func:`quality.honest_null`), the p-values go through
+    Benjamini and Hochberg's rule at this rate, the worse half of those flagged is removed, and
+    everything is done again on who is left, until nobody is flagged.
+
     **Guarantees.** Equal penalties: lower agreement with the majority of the workers still kept
     goes first, then the lower code. No task falls below `min_labels_per_task` by a removal. The
     filter stops early when nobody left to judge has a penalty above 0. The result is the same on
-    every run.
+    every run (with the same `rng`). By a false removal rate, at most that share of simulated
+    honest crowds loses a worker, up to the error of measuring it.
 
-    **Limits.** A fixed number of removals removes honest workers where there are fewer
-    adversaries than that. Do not filter malicious workers before Dawid–Skene, which can turn their
-    inverted labels round and use them.
+    **Limits.** The false removal rate rests on the model of an honest crowd, see
+    :func:`quality.honest_null`. A fixed number of removals removes honest workers where there are
+    fewer adversaries than that. Do not filter malicious workers before Dawid–Skene, which can turn
+    their inverted labels round and use them.
 
-    **Cost.** One penalty per removal.
+    **Cost.** One penalty per removal. Led by :func:`quality.hard_level`, the semi-matching is
+    repaired and not solved again. By a false removal rate, one null per round, and rounds in
+    proportion to the logarithm of the number of removals.
 
     References
     ----------
     .. [1] Jagabathula, Subramanian, Venkataraman, "Reputation-based worker filtering in
        crowdsourcing", NIPS 2014, section 4.
+    .. [2] Benjamini, Hochberg, "Controlling the false discovery rate", Journal of the Royal
+       Statistical Society B 57 (1995).
 
     Examples
     --------
@@ -117,38 +139,109 @@ def filter_workers(
     >>> labels.workers[filtered.removed]
     array(['cy'], dtype='<U3')
     """
-    limit = _limit(labels, n_workers, fraction)
     if not min_labels_per_task >= 0:
         message = f"must be >= 0, got min_labels_per_task={min_labels_per_task}"
         raise ValueError(f"min_labels_per_task {message}")
-    keep = np.ones(labels.n_workers, dtype=np.bool_)
-    judged = np.diff(labels.worker_start) > 0  # still kept, and not refused
-    removed: list[tuple[int, float]] = []
-    refused: list[tuple[int, float, str]] = []
-    kept = labels
-    value = np.asarray(penalty(kept), dtype=np.float64)
-    while len(removed) < limit and judged.any() and value[judged].max() > 0:
-        worker = _worst(kept, value, judged)
-        judged[worker] = False
-        reason = _refusal(kept, worker, min_labels_per_task)
-        if reason:
-            refused.append((worker, float(value[worker]), reason))
-            continue
-        removed.append((worker, float(value[worker])))
-        keep[worker] = False
-        kept = labels.keep_workers(keep)
-        value = np.asarray(penalty(kept), dtype=np.float64)
-    stopped = f"{len(removed)} of {limit} removals made"
+    state = _State(labels, min_labels_per_task)
+    if false_removal_rate is None:
+        limit = _limit(labels, n_workers, fraction)
+        if rng is not None:
+            raise ValueError("rng must be given with false_removal_rate only")
+        _remove_highest(state, penalty, limit)
+        stopped = f"{len(state.removed)} of {limit} removals made"
+        if len(state.removed) < limit:
+            stopped += ": nobody else to remove"
+    else:
+        _check_rate(false_removal_rate, n_workers, fraction, penalty)
+        if rng is None:
+            raise ValueError("rng must be given with false_removal_rate, got rng=None")
+        _remove_flagged(state, false_removal_rate, rng)
+        stopped = f"nobody else stands out at a false removal rate of {false_removal_rate}"
     return Filtered(
-        keep=keep,
-        removed=np.array([entry[0] for entry in removed], dtype=np.int32),
-        removed_penalty=np.array([entry[1] for entry in removed], dtype=np.float64),
-        refused=np.array([entry[0] for entry in refused], dtype=np.int32),
-        refused_penalty=np.array([entry[1] for entry in refused], dtype=np.float64),
-        refused_reason=tuple(entry[2] for entry in refused),
+        keep=state.keep,
+        removed=np.array([entry[0] for entry in state.removed], dtype=np.int32),
+        removed_penalty=np.array([entry[1] for entry in state.removed], dtype=np.float64),
+        refused=np.array([entry[0] for entry in state.refused], dtype=np.int32),
+        refused_penalty=np.array([entry[1] for entry in state.refused], dtype=np.float64),
+        refused_reason=tuple(entry[2] for entry in state.refused),
         criterion=getattr(penalty, "__name__", "penalty").replace("_", " "),
-        stopped=stopped if len(removed) == limit else f"{stopped}: nobody else to remove",
+        stopped=stopped,
     )
+
+
+class _State:
+    """Who is kept, who is still to be judged, and what became of the others."""
+
+    def __init__(self, labels: CrowdLabels, min_labels_per_task: int) -> None:
+        self.labels = self.kept = labels
+        self.least = min_labels_per_task
+        self.keep = np.ones(labels.n_workers, dtype=np.bool_)
+        self.judged = np.diff(labels.worker_start) > 0  # still kept, and not refused
+        self.removed: list[tuple[int, float]] = []
+        self.refused: list[tuple[int, float, str]] = []
+
+    def remove(self, worker: int, penalty: float) -> bool:
+        """Remove the worker, or write down why not; she is not judged again."""
+        self.judged[worker] = False
+        reason = _refusal(self.kept, worker, self.least)
+        if reason:
+            self.refused.append((worker, penalty, reason))
+            return False
+        self.removed.append((worker, penalty))
+        self.keep[worker] = False
+        self.kept = self.labels.keep_workers(self.keep)
+        return True
+
+
+def _remove_highest(state: _State, penalty: Penalty, limit: int) -> None:
+    """Remove the worker with the highest penalty until so many are gone or nobody has one."""
+    matching = DynamicMatching(state.labels) if penalty is hard_level else None
+
+    def value() -> Float64[np.ndarray, " workers"]:
+        now = matching.top_level(state.judged) if matching else penalty(state.kept)
+        return np.asarray(now, dtype=np.float64)
+
+    now = value()
+    while len(state.removed) < limit and state.judged.any() and now[state.judged].max() > 0:
+        worker = _worst(state.kept, now, state.judged)
+        if state.remove(worker, float(now[worker])):
+            if matching:
+                matching.remove(worker)
+            now = value()
+        elif matching:
+            now = value()  # levels below those of judged workers were not looked at
+
+
+def _remove_flagged(state: _State, rate: float, rng: np.random.Generator) -> None:
+    """Remove the worse half of those who stand out from an honest crowd, until nobody does."""
+    while state.judged.any():
+        null = honest_null(state.kept, rng=rng)
+        asked = np.flatnonzero(np.diff(state.kept.worker_start))
+        flagged = asked[false_discovery_control(null.p_value[asked]) <= rate]
+        flagged = flagged[state.judged[flagged]]
+        if not len(flagged):
+            return
+        height = (null.penalty - null.mean)[flagged] / null.spread[flagged]
+        worst_first = flagged[np.argsort(-height, kind="stable")]
+        for worker in worst_first[: (len(flagged) + 1) // 2].tolist():
+            state.remove(worker, float(null.penalty[worker]))
+
+
+def _check_rate(
+    rate: float, n_workers: int | None, fraction: float | None, penalty: Penalty
+) -> None:
+    if not (n_workers is None and fraction is None):
+        raise ValueError(
+            "exactly one of n_workers, fraction and false_removal_rate must be given, "
+            f"got n_workers={n_workers}, fraction={fraction}, false_removal_rate={rate}"
+        )
+    if not 0 < rate < 1:
+        raise ValueError(f"false_removal_rate must be in (0, 1), got false_removal_rate={rate}")
+    if penalty is not soft_penalty:
+        raise ValueError(
+            "penalty must be soft_penalty with false_removal_rate, "
+            f"got {getattr(penalty, '__name__', penalty)}"
+        )
 
 
 def _limit(labels: CrowdLabels, n_workers: int | None, fraction: float | None) -> int:
@@ -163,7 +256,7 @@ def _limit(labels: CrowdLabels, n_workers: int | None, fraction: float | None) -
         n_with_labels = np.count_nonzero(np.diff(labels.worker_start))
         return int(fraction * n_with_labels + 1e-9)  # 0.29 * 100 is 28.999... in floating point
     raise ValueError(
-        "exactly one of n_workers and fraction must be given, "
+        "exactly one of n_workers, fraction and false_removal_rate must be given, "
         f"got n_workers={n_workers}, fraction={fraction}"
     )
 

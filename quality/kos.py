@@ -22,7 +22,7 @@ class MessagePassing:
     ----------
     posterior
         Share of the weight, over a task's labels, that speaks for each class. It orders the
-        classes; it is not calibrated as a probability. Uniform where nothing has weight.
+        classes; it is not calibrated as a probability. Uniform where a task has no labels.
     label
         The class with the largest share; the lowest code among equals.
     tied
@@ -83,15 +83,16 @@ def kos(
 
     Notes
     -----
-    **Guarantees.** Tasks without labels are tied between all classes and change nothing else. The
+    **Guarantees.** Tasks without labels are tied between all classes and change nothing else. Where
+    nobody confirms or denies what a task's workers say elsewhere, their labels count alike. The
     same generator gives the same bytes, on any number of cores. Renaming the classes renames the
     result, whatever their order.
 
     **Limits.** Made for random regular assignments: where a few workers label far more than the
     others they come to decide everything, and the result can be no better than guessing. Use
     :func:`quality.kos_plus.kos_plus` there. The first message is drawn for each row, so renaming
-    workers or tasks may change what has not converged. Where no task joins two workers of several
-    labels each, messages die out and every task is tied.
+    workers or tasks may change what has not converged; and a crowd of a few labels may come out
+    the other way round.
 
     **Cost.** One pass over the labels per iteration (and class, beyond two), memory O(labels).
 
@@ -102,13 +103,11 @@ def kos(
     Examples
     --------
     >>> from quality import encode
-    >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
-    >>> labels = encode(workers, tasks, list("aababbaababb"))
+    >>> workers, tasks = ["ann", "bob", "cy", "dan"] * 4, np.repeat([1, 2, 3, 4], 4)
+    >>> labels = encode(workers, tasks, list("aaabbbbbaaabbbbb"))
     >>> result = kos(labels, rng=np.random.default_rng(0))
     >>> labels.classes[result.label]
     array(['a', 'b', 'a', 'b'], dtype='<U1')
-    >>> result.converged
-    True
     """
     ones = np.ones(labels.n_tasks), np.ones(labels.n_workers)
     return pass_messages(labels, *ones, max_iter=max_iter, tol=tol, rng=rng)
@@ -142,7 +141,9 @@ def pass_messages(
         n_iter, converged = max(n_iter, done), converged and bool(settled)
     if n_classes == 2:
         support = np.hstack([1.0 - support, support])
-    posterior = support / support.sum(axis=1, keepdims=True)
+    total = support.sum(axis=1, keepdims=True)
+    uniform = np.full_like(support, 1.0 / n_classes)  # all weight speaks against every class
+    posterior = np.divide(support, total, out=uniform, where=total > 0)
     label, tied = decide(posterior)
     return MessagePassing(posterior, label, tied, n_iter, converged)
 
@@ -203,13 +204,17 @@ def _support(
     sign: Float64[np.ndarray, " labels"],
     message: Float64[np.ndarray, " labels"],
 ) -> Float64[np.ndarray, " tasks"]:
-    """Share of each task's weight that speaks for +1; one half without weight."""
+    """Share of each task's weight that speaks for +1; without weight labels count alike."""
     support = np.full(len(task_start) - 1, 0.5)
     for task in range(len(support)):
-        speaking, weight = 0.0, 0.0
-        for row in range(task_start[task], task_start[task + 1]):
+        speaking, weight, alike = 0.0, 0.0, 0.0
+        rows = range(task_start[task], task_start[task + 1])
+        for row in rows:
             weight += abs(message[row])
             speaking += max(sign[row] * message[row], 0.0)
+            alike += max(sign[row], 0.0)
         if weight > 0.0:
             support[task] = speaking / weight
+        elif len(rows):
+            support[task] = alike / len(rows)
     return support

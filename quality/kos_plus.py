@@ -41,7 +41,8 @@ def kos_plus(
     Notes
     -----
     **Guarantees.** Where all workers have equally many labels, and all tasks, it gives KOS's
-    labels. Tasks without labels are tied between all classes and change nothing else. The same
+    labels. Tasks without labels are tied between all classes and change nothing else. Where nobody
+    confirms or denies what a task's workers say elsewhere, their labels count alike. The same
     generator gives the same bytes, on any number of cores.
 
     **Limits.** As :func:`quality.kos.kos`, but for the busiest workers' weight. Errors that most
@@ -59,8 +60,8 @@ def kos_plus(
     Examples
     --------
     >>> from quality import encode
-    >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
-    >>> labels = encode(workers, tasks, list("aababbaababb"))
+    >>> workers, tasks = ["ann", "bob", "cy", "dan"] * 4, np.repeat([1, 2, 3, 4], 4)
+    >>> labels = encode(workers, tasks, list("aaabbbbbaaabbbbb"))
     >>> result = kos_plus(labels, rng=np.random.default_rng(0))
     >>> labels.classes[result.label]
     array(['a', 'b', 'a', 'b'], dtype='<U1')

@@ -147,9 +147,9 @@ def hard_level(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
 def both_ways(
     graph: csr_array,
 ) -> tuple[
-    Int64[np.ndarray, " jobs+1"],
+    Int64[np.ndarray, " job_offsets"],
     Int32[np.ndarray, " entries"],
-    Int64[np.ndarray, " machines+1"],
+    Int64[np.ndarray, " machine_offsets"],
     Int32[np.ndarray, " entries"],
 ]:
     """Return the machines of each job, and the jobs of each machine, as offsets and codes."""

@@ -226,7 +226,12 @@ def _plain(value: float | None) -> str:
 
 def _named(aggregator: str) -> str:
     """The aggregator's name as its readers write it."""
-    names = {"dawid_skene": "Dawid–Skene", "majority_vote": "majority vote"}
+    names = {
+        "dawid_skene": "Dawid–Skene",
+        "hierarchical_dawid_skene": "hierarchical Dawid–Skene",
+        "majority_vote": "majority vote",
+        "one_coin": "one-coin Dawid–Skene",
+    }
     return names.get(aggregator, aggregator)
 
 

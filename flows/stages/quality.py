@@ -18,16 +18,20 @@ from flows.tables import read_gold, read_labels, read_tasks, refuse_hollow
 from quality import (
     CrowdLabels,
     DawidSkene,
+    HierarchicalDawidSkene,
     MajorityVote,
     NextLabels,
+    OneCoin,
     WorkerReport,
     accuracy,
     dawid_skene,
     filter_workers,
     hard_penalty,
+    hierarchical_dawid_skene,
     krippendorff_alpha,
     majority_vote,
     next_labels,
+    one_coin_dawid_skene,
     soft_penalty,
     wilson_interval,
     worker_report,
@@ -44,6 +48,7 @@ __all__ = [
 ]
 
 CROWD = "crowd.npz"
+Consensus = DawidSkene | HierarchicalDawidSkene | MajorityVote | OneCoin
 PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
     "soft": soft_penalty,
     "hard": hard_penalty,
@@ -181,15 +186,22 @@ def _stop_rule(chosen: FilterSettings) -> tuple[dict[str, Any], str]:
     return {"fraction": fraction}, f"{fraction:.0%} of the workers"
 
 
-def consensus_of(labels: CrowdLabels, chosen: ConsensusSettings) -> DawidSkene | MajorityVote:
+def consensus_of(labels: CrowdLabels, chosen: ConsensusSettings) -> Consensus:
     """Aggregate by the method the settings name."""
-    if chosen.aggregator == "majority_vote":
-        return majority_vote(labels)
-    return dawid_skene(labels, max_iter=chosen.max_iter, tol=chosen.tol, smoothing=chosen.smoothing)
+    most, tol, smoothing = chosen.max_iter, chosen.tol, chosen.smoothing
+    match chosen.aggregator:
+        case "majority_vote":
+            return majority_vote(labels)
+        case "one_coin":
+            return one_coin_dawid_skene(labels, max_iter=most, tol=tol, smoothing=smoothing)
+        case "hierarchical_dawid_skene":
+            return hierarchical_dawid_skene(labels, max_iter=most, tol=tol)
+        case "dawid_skene":
+            return dawid_skene(labels, max_iter=most, tol=tol, smoothing=smoothing)
 
 
 def _gold_check(
-    crowd: Crowd, consensus: DawidSkene | MajorityVote, chosen: ConsensusSettings
+    crowd: Crowd, consensus: Consensus, chosen: ConsensusSettings
 ) -> dict[str, Any] | None:
     """Share of gold tasks the consensus got right, beside what the same and majority vote do unfiltered."""
     gold = crowd.gold_code()
@@ -240,9 +252,7 @@ def _worker_table(labels: CrowdLabels, report: WorkerReport) -> pa.Table:
     return pa.table(columns)
 
 
-def _consensus_table(
-    crowd: Crowd, consensus: DawidSkene | MajorityVote, ranked: NextLabels
-) -> pa.Table:
+def _consensus_table(crowd: Crowd, consensus: Consensus, ranked: NextLabels) -> pa.Table:
     """One row per labelled task, in the order of the labels' task codes."""
     entropy, n_labels = np.empty(ranked.task.size), np.empty(ranked.task.size, dtype=np.int64)
     entropy[ranked.task], n_labels[ranked.task] = ranked.entropy, ranked.n_labels

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.settings import Aggregator
 from tests.flows.campaign import write_small_campaign
 
 COMMANDS = ("aggregate", "budget", "demo", "report", "run", "simulate", "workers")
@@ -98,7 +100,7 @@ def test_workers_are_ranked_with_a_verdict(finished: Path, tmp_path: Path) -> No
 def test_aggregate_writes_one_row_per_task(finished: Path, tmp_path: Path) -> None:
     output = tmp_path / "consensus.csv"
     labels = str(finished / "labels.csv")
-    for aggregator in ("dawid_skene", "majority_vote"):
+    for aggregator in get_args(Aggregator):
         told = invoke("aggregate", labels, "--aggregator", aggregator, "--output", str(output))
         assert told.exit_code == 0
         rows = rows_of(output)

@@ -12,6 +12,12 @@ class SilentNoise:
     def discrete_laplace(self, scale, size):
         return [0] * size
 
+    def discrete_gaussian(self, scale, size):
+        return [0] * size
+
+    def uniform_integer(self, below):
+        return 0
+
     def laplace(self, scale):
         return 0.0
 
@@ -50,6 +56,14 @@ class SeededNoise:
     def discrete_laplace(self, scale, size):
         one, other = self.rng.geometric(-np.expm1(-1 / scale), size=(2, size))
         return [int(z) for z in one - other]
+
+    def discrete_gaussian(self, scale, size):
+        support = np.arange(-int(12 * scale) - 1, int(12 * scale) + 2)
+        weight = np.exp(-((support / scale) ** 2) / 2)
+        return [int(z) for z in self.rng.choice(support, p=weight / weight.sum(), size=size)]
+
+    def uniform_integer(self, below):
+        return int(self.rng.integers(below))
 
     def laplace(self, scale):
         return float(self.rng.laplace(0.0, scale))

@@ -7,13 +7,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privacy import Cost, DiscreteLaplaceEvent, EventError, LatticeLaplaceEvent, PureEvent
-from privacy.events import KINDS, covering_scale, event_json, exact, parse_event
+from privacy.events import (
+    KINDS,
+    ClampedDirichletEvent,
+    DiscreteGaussianEvent,
+    covering_scale,
+    event_json,
+    exact,
+    parse_event,
+)
 
 EVENTS = [
     DiscreteLaplaceEvent(scale=20.0, l1=2.0, epsilon=0.1),
     LatticeLaplaceEvent(scale=2.0, l1=2.0, n_classes=5, epsilon=1.0),
     PureEvent("objective perturbation", epsilon=0.3, parameters={"n": 100, "bound": 1.5}),
     PureEvent("gate", epsilon="1/3"),
+    DiscreteGaussianEvent(scale=8.0, epsilon=0.05, delta=0.05),
+    ClampedDirichletEvent("97/125", floor=49, draws=100, epsilon=0.05, delta=0.05),
 ]
 
 
@@ -37,6 +47,13 @@ def test_every_kind_is_tested_here():
         '{"kind": "pure", "name": "x", "epsilon": NaN, "parameters": {}}',
         '{"kind": "pure", "name": "x", "epsilon": -1.0, "parameters": {}}',
         '{"kind": "lattice laplace", "scale": "a", "l1": 2.0, "n_classes": 2, "epsilon": 1.0}',
+        '{"kind": "discrete gaussian", "scale": 7.9, "epsilon": 0.05, "delta": 0.05}',
+        '{"kind": "discrete gaussian", "scale": 8.0, "epsilon": 0.05, "delta": 1.0}',
+        '{"kind": "discrete gaussian", "scale": null, "epsilon": 0.05, "delta": 0.05}',
+        '{"kind": "clamped dirichlet", "scale": "1e400", "floor": 49, "draws": 9, "epsilon": 0.05, '
+        '"delta": 0.05}',
+        '{"kind": "clamped dirichlet", "scale": "1/0", "floor": 49, "draws": 9, "epsilon": 0.05, '
+        '"delta": 0.05}',
         '{"kind": ["pure"]}',
         "[]",
         "not json",

@@ -61,10 +61,17 @@ def test_directions_are_uniform_on_the_sphere():
         assert stats.binomtest(int((column > 0).sum()), len(column)).pvalue > CHANCE / 8
 
 
+def test_integers_are_uniform():
+    draws = [NOISE.uniform_integer(7) for _ in range(20_000)]
+    assert stats.chisquare(np.bincount(draws, minlength=7)).pvalue > CHANCE
+    assert NOISE.uniform_integer(1) == 0
+
+
 @pytest.mark.parametrize("parameter", [0.0, -1.0, float("nan"), float("inf")])
 def test_noise_needs_a_positive_finite_parameter(parameter):
     calls = [
         lambda: NOISE.discrete_laplace(parameter, 1),
+        lambda: NOISE.discrete_gaussian(parameter, 1),
         lambda: NOISE.laplace(parameter),
         lambda: NOISE.exponential(parameter),
         lambda: NOISE.gamma(parameter, 1.0),
@@ -75,6 +82,8 @@ def test_noise_needs_a_positive_finite_parameter(parameter):
             call()
     with pytest.raises(ValueError, match="dimension"):
         NOISE.direction(0)
+    with pytest.raises(ValueError, match="below"):
+        NOISE.uniform_integer(0)
 
 
 @pytest.mark.parametrize("version", ["0.14.1", "0.13.9", "0.9.0", "unknown"])

@@ -1,10 +1,11 @@
-"""Dawid–Skene against a slow EM, its own guarantees, and the published accuracies."""
+"""Dawid–Skene against the textbook's EM, its own guarantees, and the published accuracies."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from quality import (
     CrowdLabels,
@@ -15,37 +16,12 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
+from quality.em_pass import check_gold, fit_em, start_em
 from tests.quality.real_data import read_crowd
 from tests.quality.strategies import crowds
+from tests.quality.textbook_em import bayes, smoothed, textbook_em
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
-
-
-def slow_em(
-    labels: CrowdLabels, n_iter: int, smoothing: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """EM by its definition: loops over rows, products of probabilities."""
-    n_classes = labels.n_classes
-    posterior = np.array([row / row.sum() for row in labels.counts()])
-    for _ in range(n_iter):
-        prior = posterior.mean(axis=0)
-        confusion = np.full((labels.n_workers, n_classes, n_classes), smoothing)
-        for worker, task, label in zip(labels.worker, labels.task, labels.label, strict=True):
-            confusion[worker, :, label] += posterior[task]
-        confusion /= confusion.sum(axis=2, keepdims=True)
-        posterior, evidence = bayes(labels, prior, confusion)
-    return posterior, prior, confusion, float(np.log(evidence).sum())
-
-
-def bayes(
-    labels: CrowdLabels, prior: np.ndarray, confusion: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """P(truth | labels) and P(labels) of each task."""
-    joint = np.tile(prior, (labels.n_tasks, 1))
-    for worker, task, label in zip(labels.worker, labels.task, labels.label, strict=True):
-        joint[task] *= confusion[worker, :, label]
-    evidence = joint.sum(axis=1, keepdims=True)
-    return joint / evidence, evidence
 
 
 def crowd_of(rng: np.random.Generator) -> CrowdLabels:
@@ -60,13 +36,91 @@ def crowd_of(rng: np.random.Generator) -> CrowdLabels:
 
 @QUICK
 @given(crowds())
-def test_it_is_the_slow_em(labels: CrowdLabels) -> None:
+def test_it_is_the_textbooks_em(labels: CrowdLabels) -> None:
     result = dawid_skene(labels, max_iter=7, tol=0.0, smoothing=0.1)
-    expected = slow_em(labels, result.n_iter, 0.1)
-    assert result.posterior == pytest.approx(expected[0], abs=1e-9)
-    assert result.prior == pytest.approx(expected[1], abs=1e-9)
-    assert result.confusion == pytest.approx(expected[2], abs=1e-9)
-    assert result.log_likelihood == pytest.approx(expected[3], abs=1e-7)
+    expected = textbook_em(labels, result.n_iter, smoothed(0.1))
+    assert result.posterior == pytest.approx(expected.posterior, abs=1e-9)
+    assert result.prior == pytest.approx(expected.prior, abs=1e-9)
+    assert result.confusion == pytest.approx(expected.confusion, abs=1e-9)
+    assert result.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-7)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 9])
+def test_products_agree_with_logarithms(n_classes: int, rng: np.random.Generator) -> None:
+    """Few classes are compiled unrolled and many are not: both are the textbook's EM."""
+    assignment = regular_assignment(n_tasks=1000, n_workers=50, labels_per_task=8, rng=rng)
+    truth = rng.integers(n_classes, size=1000)
+    crowd = simulate_crowd(assignment, truth, n_classes=n_classes, adversaries={}, rng=rng)
+    labels = encode(crowd.worker, crowd.task, crowd.label)
+    result = dawid_skene(labels, max_iter=20, tol=0.0)
+    expected = textbook_em(labels, 20, smoothed(0.01))
+    assert result.posterior == pytest.approx(expected.posterior, abs=1e-9)
+    assert result.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-12)
+
+
+def test_a_task_may_have_any_number_of_labels(rng: np.random.Generator) -> None:
+    """3,000 workers on each task, one half of them against the other: products that underflow."""
+    worker, task = np.tile(np.arange(3000), 6), np.repeat(np.arange(6), 3000)
+    truth = task % 3
+    label = np.where(rng.random(18000) < 0.9, truth, rng.integers(3, size=18000))
+    first_half = worker < 1500
+    label[(task == 0) & first_half] = 1  # all evidence for a class comes before all against it
+    label[(task == 1) & first_half] = 2
+    labels = encode(worker, task, label)
+    for smoothing in (0.01, 1e-60):
+        result = dawid_skene(labels, max_iter=5, tol=0.0, smoothing=smoothing)
+        expected = textbook_em(labels, 5, smoothed(smoothing))
+        assert result.posterior == pytest.approx(expected.posterior, abs=1e-9)
+        assert result.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-12)
+
+
+def test_evidence_lost_in_products_is_kept(rng: np.random.Generator) -> None:
+    """Balanced long tasks: 400 labels for one class, then 400 for the other, none certain."""
+    reliability = rng.uniform(0.6, 0.999, size=400)
+    confusion = np.array([[[p, 1 - p], [1 - p, p]] for p in np.repeat(reliability, 2)])
+    worker = np.concatenate([np.arange(0, 800, 2), np.arange(1, 800, 2)])
+    order = np.argsort(worker % 2, kind="stable")
+    labels = encode(np.arange(800), np.zeros(800, dtype=int), np.repeat([0, 1], 400))
+    table = np.ascontiguousarray(confusion[worker[order]].transpose(0, 2, 1))
+    fit = fit_em(
+        labels, check_gold(labels, None), start_em(labels, check_gold(labels, None)),
+        lambda _: table, max_iter=1, tol=0.0, threads=1,
+    )  # fmt: skip
+    assert fit.posterior[0] == pytest.approx([0.5, 0.5], abs=1e-9)
+
+
+@QUICK
+@given(crowds(), st.integers(0, 2**32 - 1))
+def test_gold_is_clamped_as_in_the_textbook(labels: CrowdLabels, seed: int) -> None:
+    gold = np.random.default_rng(seed).integers(-1, 3, size=labels.n_tasks)
+    result = dawid_skene(labels, max_iter=4, tol=0.0, smoothing=0.1, gold=gold)
+    expected = textbook_em(labels, result.n_iter, smoothed(0.1), gold)
+    known = gold >= 0
+    assert np.array_equal(result.posterior[known], np.eye(3)[gold[known]])
+    assert result.posterior == pytest.approx(expected.posterior, abs=1e-9)
+    assert result.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-7)
+
+
+def test_gold_teaches_who_is_to_be_believed(rng: np.random.Generator) -> None:
+    """12 of 20 workers are malicious: the classes change places, but not with gold for a third."""
+    assignment = regular_assignment(n_tasks=300, n_workers=20, labels_per_task=7, rng=rng)
+    truth = rng.integers(2, size=300)
+    crowd = simulate_crowd(
+        assignment, truth, n_classes=2, adversaries={"malicious": 12}, reliability=(60.0, 3.0),
+        rng=rng,
+    )  # fmt: skip
+    labels = encode(crowd.worker, crowd.task, crowd.label)
+    gold = np.where(np.arange(300) < 100, truth, -1)
+    assert np.mean(dawid_skene(labels).label[100:] == truth[100:]) < 0.1
+    assert np.mean(dawid_skene(labels, gold=gold).label[100:] == truth[100:]) > 0.9
+
+
+@pytest.mark.refusal
+def test_gold_that_is_not_one_code_per_task_is_refused() -> None:
+    labels = encode(["a", "b"], [1, 1], ["x", "y"])
+    for gold in (np.array([0, 1]), np.array([0.0]), np.array([2]), np.array([-2])):
+        with pytest.raises(ValueError, match="gold must be"):
+            dawid_skene(labels, gold=gold)
 
 
 def test_posterior_is_bayes_rule_on_prior_and_confusion(rng: np.random.Generator) -> None:
@@ -127,12 +181,22 @@ def test_a_class_nobody_gives_gets_no_belief() -> None:
     assert labels.classes[result.label].tolist() == ["x", "y"]
 
 
-def test_same_bytes_on_every_run(rng: np.random.Generator) -> None:
-    labels = crowd_of(rng)
-    one, other = dawid_skene(labels), dawid_skene(labels)
-    for name in ("posterior", "label", "tied", "prior", "confusion"):
-        assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
-    assert one.log_likelihood == other.log_likelihood
+def test_same_bytes_on_every_run_and_any_number_of_threads(rng: np.random.Generator) -> None:
+    """140,000 labels are cut into several chunks."""
+    n_tasks = 20_000
+    assignment = regular_assignment(n_tasks=n_tasks, n_workers=100, labels_per_task=7, rng=rng)
+    truth = rng.integers(3, size=n_tasks)
+    crowd = simulate_crowd(assignment, truth, n_classes=3, adversaries={}, rng=rng)
+    labels = encode(crowd.worker, crowd.task, crowd.label)
+    one, *others = (
+        dawid_skene(labels, max_iter=5, tol=0.0, threads=threads) for threads in (1, 1, 2, 3, None)
+    )
+    for other in others:
+        for name in ("posterior", "label", "tied", "prior", "confusion"):
+            assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+        assert one.log_likelihood == other.log_likelihood
+    expected = textbook_em(labels, 5, smoothed(0.01))
+    assert one.posterior == pytest.approx(expected.posterior, abs=1e-9)
 
 
 def test_names_of_workers_and_classes_play_no_part(rng: np.random.Generator) -> None:
@@ -171,7 +235,7 @@ def test_not_converging_is_a_result() -> None:
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [("max_iter", 0), ("tol", -1.0), ("tol", np.nan), ("smoothing", 0.0), ("smoothing", np.nan),
-     ("smoothing", np.inf)],
+     ("smoothing", np.inf), ("threads", 0)],
 )  # fmt: skip
 def test_parameters_out_of_range_are_refused(parameter: str, value: float) -> None:
     labels = encode(["a", "b"], [1, 1], ["x", "y"])
