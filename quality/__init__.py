@@ -9,19 +9,23 @@ from quality.agreement import (
 )
 from quality.assignment import Assignment, power_law_assignment, regular_assignment
 from quality.auto import Auto, auto
+from quality.balanced_penalty import BalancedLoads, balanced_loads, balanced_penalty
 from quality.collusion import CollusionPairs, collusion_pairs
 from quality.dawid_skene import DawidSkene, dawid_skene
+from quality.dynamic_matching import DynamicMatching
 from quality.filtering import Filtered, filter_workers
 from quality.glad import Glad, glad
 from quality.hierarchical_dawid_skene import HierarchicalDawidSkene, hierarchical_dawid_skene
 from quality.kos import MessagePassing, kos
 from quality.kos_plus import kos_plus
 from quality.labels import CrowdLabels, LabelError, encode, encode_gold
+from quality.levels import LoadLevels, hard_level, load_levels
 from quality.majority import MajorityVote, majority_vote
 from quality.next_labels import NextLabels, next_labels
 from quality.one_coin import OneCoin, one_coin_dawid_skene
 from quality.penalty_vote import PenaltyVote, penalty_vote
 from quality.reputation import conflict_graph, conflict_tasks, hard_penalty, soft_penalty
+from quality.robustness import RobustnessBounds, robustness_bounds
 from quality.semi_matching import SemiMatching, semi_matching
 from quality.simulate import Campaign, simulate_campaign
 from quality.strategies import SimulatedCrowd, simulate_crowd
@@ -32,25 +36,31 @@ __all__ = [
     "Accuracy",
     "Assignment",
     "Auto",
+    "BalancedLoads",
     "Campaign",
     "CollusionPairs",
     "CrowdLabels",
     "DawidSkene",
+    "DynamicMatching",
     "Filtered",
     "Glad",
     "HierarchicalDawidSkene",
     "LabelError",
+    "LoadLevels",
     "MajorityVote",
     "MessagePassing",
     "NextLabels",
     "OneCoin",
     "PenaltyVote",
+    "RobustnessBounds",
     "SemiMatching",
     "SimulatedCrowd",
     "WeightedMajority",
     "WorkerReport",
     "accuracy",
     "auto",
+    "balanced_loads",
+    "balanced_penalty",
     "collusion_pairs",
     "conflict_graph",
     "conflict_tasks",
@@ -59,17 +69,20 @@ __all__ = [
     "encode_gold",
     "filter_workers",
     "glad",
+    "hard_level",
     "hard_penalty",
     "hierarchical_dawid_skene",
     "kos",
     "kos_plus",
     "krippendorff_alpha",
+    "load_levels",
     "majority_vote",
     "next_labels",
     "one_coin_dawid_skene",
     "penalty_vote",
     "power_law_assignment",
     "regular_assignment",
+    "robustness_bounds",
     "semi_matching",
     "simulate_campaign",
     "simulate_crowd",

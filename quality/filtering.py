@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Num
-from scipy.stats import false_discovery_control
 
 from quality.agreement import worker_agreement
 from quality.codes import freeze_arrays
 from quality.dynamic_matching import DynamicMatching
-from quality.honest_null import honest_null
 from quality.labels import CrowdLabels
 from quality.levels import hard_level
 from quality.majority import majority_vote
@@ -66,9 +64,7 @@ def filter_workers(
     penalty: Penalty = soft_penalty,
     n_workers: int | None = None,
     fraction: float | None = None,
-    false_removal_rate: float | None = None,
     min_labels_per_task: int = 1,
-    rng: np.random.Generator | None = None,
 ) -> Filtered:
     """Remove the worker with the highest penalty, recompute on who is left, and go on.
 
@@ -78,16 +74,12 @@ def filter_workers(
         The crowd's labels.
     penalty
         From labels to one penalty per worker, at least 0; 0 speaks against nobody.
-    n_workers, fraction, false_removal_rate
+    n_workers, fraction
         Exactly one is given. Stop after this many removals, at least 0; or after this share of
-        the workers who have labels, in [0, 1], rounded down; or when nobody left stands out from
-        an honest crowd at this rate, in (0, 1).
+        the workers who have labels, in [0, 1], rounded down.
     min_labels_per_task
         A removal that would leave a task that has labels with fewer than this is refused, and the
         filter goes on with the next worker. At least 0; 0 refuses nothing.
-    rng
-        Source of randomness, for the honest crowds that `false_removal_rate` draws; given with it
-        and not without.
 
     Returns
     -------
@@ -97,37 +89,26 @@ def filter_workers(
     Raises
     ------
     ValueError
-        If not exactly one stop rule is given, a value is out of its range, `rng` is missing or
-        not wanted, or a false removal rate is asked for another penalty than the soft one.
+        If not exactly one of `n_workers` and `fraction` is given, or a value is out of its range.
 
     Notes
     -----
-    **The false removal rate** is the share of honest crowds that lose anybody. Each worker's soft
-    penalty is compared with her own null (:func:`quality.honest_null`), the p-values go through
-    Benjamini and Hochberg's rule at this rate, the worse half of those flagged is removed, and
-    everything is done again on who is left, until nobody is flagged.
-
     **Guarantees.** Equal penalties: lower agreement with the majority of the workers still kept
     goes first, then the lower code. No task falls below `min_labels_per_task` by a removal. The
     filter stops early when nobody left to judge has a penalty above 0. The result is the same on
-    every run (with the same `rng`). By a false removal rate, at most that share of simulated
-    honest crowds loses a worker, up to the error of measuring it.
+    every run.
 
-    **Limits.** The false removal rate rests on the model of an honest crowd, see
-    :func:`quality.honest_null`. A fixed number of removals removes honest workers where there are
-    fewer adversaries than that. Do not filter malicious workers before Dawid–Skene, which can turn
+    **Limits.** A fixed number of removals removes honest workers where there are fewer
+    adversaries than that. Do not filter malicious workers before Dawid–Skene, which can turn
     their inverted labels round and use them.
 
     **Cost.** One penalty per removal. Led by :func:`quality.hard_level`, the semi-matching is
-    repaired and not solved again. By a false removal rate, one null per round, and rounds in
-    proportion to the logarithm of the number of removals.
+    repaired and not solved again.
 
     References
     ----------
     .. [1] Jagabathula, Subramanian, Venkataraman, "Reputation-based worker filtering in
        crowdsourcing", NIPS 2014, section 4.
-    .. [2] Benjamini, Hochberg, "Controlling the false discovery rate", Journal of the Royal
-       Statistical Society B 57 (1995).
 
     Examples
     --------
@@ -142,21 +123,12 @@ def filter_workers(
     if not min_labels_per_task >= 0:
         message = f"must be >= 0, got min_labels_per_task={min_labels_per_task}"
         raise ValueError(f"min_labels_per_task {message}")
+    limit = _limit(labels, n_workers, fraction)
     state = _State(labels, min_labels_per_task)
-    if false_removal_rate is None:
-        limit = _limit(labels, n_workers, fraction)
-        if rng is not None:
-            raise ValueError("rng must be given with false_removal_rate only")
-        _remove_highest(state, penalty, limit)
-        stopped = f"{len(state.removed)} of {limit} removals made"
-        if len(state.removed) < limit:
-            stopped += ": nobody else to remove"
-    else:
-        _check_rate(false_removal_rate, n_workers, fraction, penalty)
-        if rng is None:
-            raise ValueError("rng must be given with false_removal_rate, got rng=None")
-        _remove_flagged(state, false_removal_rate, rng)
-        stopped = f"nobody else stands out at a false removal rate of {false_removal_rate}"
+    _remove_highest(state, penalty, limit)
+    stopped = f"{len(state.removed)} of {limit} removals made"
+    if len(state.removed) < limit:
+        stopped += ": nobody else to remove"
     return Filtered(
         keep=state.keep,
         removed=np.array([entry[0] for entry in state.removed], dtype=np.int32),
@@ -212,38 +184,6 @@ def _remove_highest(state: _State, penalty: Penalty, limit: int) -> None:
             now = value()  # levels below those of judged workers were not looked at
 
 
-def _remove_flagged(state: _State, rate: float, rng: np.random.Generator) -> None:
-    """Remove the worse half of those who stand out from an honest crowd, until nobody does."""
-    while state.judged.any():
-        null = honest_null(state.kept, rng=rng)
-        asked = np.flatnonzero(np.diff(state.kept.worker_start))
-        flagged = asked[false_discovery_control(null.p_value[asked]) <= rate]
-        flagged = flagged[state.judged[flagged]]
-        if not len(flagged):
-            return
-        height = (null.penalty - null.mean)[flagged] / null.spread[flagged]
-        worst_first = flagged[np.argsort(-height, kind="stable")]
-        for worker in worst_first[: (len(flagged) + 1) // 2].tolist():
-            state.remove(worker, float(null.penalty[worker]))
-
-
-def _check_rate(
-    rate: float, n_workers: int | None, fraction: float | None, penalty: Penalty
-) -> None:
-    if not (n_workers is None and fraction is None):
-        raise ValueError(
-            "exactly one of n_workers, fraction and false_removal_rate must be given, "
-            f"got n_workers={n_workers}, fraction={fraction}, false_removal_rate={rate}"
-        )
-    if not 0 < rate < 1:
-        raise ValueError(f"false_removal_rate must be in (0, 1), got false_removal_rate={rate}")
-    if penalty is not soft_penalty:
-        raise ValueError(
-            "penalty must be soft_penalty with false_removal_rate, "
-            f"got {getattr(penalty, '__name__', penalty)}"
-        )
-
-
 def _limit(labels: CrowdLabels, n_workers: int | None, fraction: float | None) -> int:
     """How many removals the caller asks for."""
     if n_workers is not None and fraction is None:
@@ -256,7 +196,7 @@ def _limit(labels: CrowdLabels, n_workers: int | None, fraction: float | None) -
         n_with_labels = np.count_nonzero(np.diff(labels.worker_start))
         return int(fraction * n_with_labels + 1e-9)  # 0.29 * 100 is 28.999... in floating point
     raise ValueError(
-        "exactly one of n_workers, fraction and false_removal_rate must be given, "
+        "exactly one of n_workers and fraction must be given, "
         f"got n_workers={n_workers}, fraction={fraction}"
     )
 

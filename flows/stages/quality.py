@@ -26,7 +26,7 @@ from quality import (
     accuracy,
     dawid_skene,
     filter_workers,
-    hard_penalty,
+    hard_level,
     hierarchical_dawid_skene,
     krippendorff_alpha,
     majority_vote,
@@ -51,7 +51,7 @@ CROWD = "crowd.npz"
 Consensus = DawidSkene | HierarchicalDawidSkene | MajorityVote | OneCoin
 PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
     "soft": soft_penalty,
-    "hard": hard_penalty,
+    "hard": hard_level,  # whose ranking does not depend on names
 }
 PAPERS_FRACTION = 0.15  # of the workers, where the settings name no stop rule
 

@@ -159,8 +159,8 @@ def test_the_result_is_the_same_on_every_run_and_read_only(rng: np.random.Genera
 @pytest.mark.parametrize(
     ("stop", "message"),
     [
-        ({}, "exactly one of n_workers, fraction and false_removal_rate"),
-        ({"n_workers": 1, "fraction": 0.1}, "exactly one of n_workers, fraction"),
+        ({}, "exactly one of n_workers and fraction"),
+        ({"n_workers": 1, "fraction": 0.1}, "exactly one of n_workers and fraction"),
         ({"n_workers": -1}, "n_workers must be >= 0, got n_workers=-1"),
         ({"fraction": 1.5}, r"fraction must be in \[0, 1\], got fraction=1.5"),
         ({"fraction": float("nan")}, r"fraction must be in \[0, 1\], got fraction=nan"),
