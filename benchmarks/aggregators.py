@@ -68,7 +68,7 @@ NOTE = (
     "1.4.2 gives one label. cpu s: process seconds over all sets, from coded labels, compilation "
     "left out. crowd-kit: integer ids, 100 iterations where it takes a number; its KOS is binary "
     "and MMSR is left out above 300 workers; an error is shown by its name. The number of splits, "
-    "share held out and standard errors of `auto`, and its candidates (without "
+    "share held out, standard errors, smoothing and misreading rule of `auto`, and its candidates (without "
     "hierarchical_dawid_skene, which it would choose on fact_eval), were settled on these same "
     "sets: read its row as a fit, not as a forecast. fact_eval's gold is 1.4 % of its tasks and "
     "of another mix of classes than its labels."
