@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 from time import process_time
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.publish import publish
 from quality import (
     Assignment,
     CrowdLabels,
@@ -31,7 +29,6 @@ from quality import (
 from quality.dynamic_matching import DynamicMatching
 from quality.levels import hard_level
 
-RESULT = Path(__file__).resolve().parents[1] / "docs" / "results" / "decremental.md"
 HEADER = ("design", "labels", "workers", "removed", "repaired s", "anew s", "with tables s")
 RATIOS = ("anew / repaired", "with tables / repaired")
 
@@ -43,19 +40,13 @@ def main() -> None:
     designs = {"power law": power_law_assignment, "regular": regular_assignment}
     measure("warm-up", power_law_assignment, 2_000)
     rows = [measure(name, design, n_labels) for name, design in designs.items()]
-    table = Table(*HEADER, *RATIOS, title="15 % of the workers removed, highest level first")
-    for row in rows:
-        table.add_row(*row)
-    Console(width=140).print(table)
-    lines = [" | ".join(("", *cells, "")).strip() for cells in ((*HEADER, *RATIOS), *rows)]
-    lines.insert(1, "|" + "---|" * len(HEADER + RATIOS))
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    title = "# Repairing the semi-matching against solving it anew"
-    how = (
-        f"`python -m benchmarks.decremental --labels {n_labels}`; process CPU seconds, one thread."
+    publish(
+        "decremental",
+        "Repairing the semi-matching against solving it anew",
+        HEADER + RATIOS,
+        rows,
+        note=" ".join(" ".join(__doc__.splitlines()[4:]).split()),
     )
-    notes = (__doc__ or "").split("\n\n")[-1].strip()
-    RESULT.write_text("\n\n".join([title, how, "\n".join(lines), notes]) + "\n")
 
 
 def measure(name: str, design: Callable[..., Assignment], n_labels: int) -> tuple[str, ...]:
