@@ -139,7 +139,7 @@ def test_first_screen_answers_five_questions_with_evidence(report: str) -> None:
         "2,593 of 2,880 tasks have confidence 0.9 or more; tied: 5.",
         "class proportions of 12 groups (ε = 1)",
         "Yes. The holdout agrees with the training score.",
-        "Its error is at most 19.6% with 95% confidence (Clopper–Pearson).",
+        "Of new tasks it judges at most 19.6% unlike the consensus, with 95% confidence (Clopper–Pearson).",
         "ε = 0.9 of 4.",
     ):
         assert words in text
@@ -211,7 +211,7 @@ def test_sections_hold_their_numbers(report: str) -> None:
         "0.01 of 0.001, 0.01, 0.1",
         "internal: exact, not released",
         "Private model 83.5%",
-        "Same model without privacy 87.2%",
+        "Without privacy, at the smallest regularization 87.2%",
         "“Agrees” means that",
         "Clopper–Pearson ◆ least 19.6% yes",
         "compose in parallel",
