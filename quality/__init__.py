@@ -2,33 +2,41 @@
 
 from quality.agreement import (
     Accuracy,
+    PairwiseAgreement,
     accuracy,
     krippendorff_alpha,
+    pairwise_agreement,
     wilson_interval,
     worker_agreement,
 )
 from quality.assignment import Assignment, power_law_assignment, regular_assignment
-from quality.auto import Auto, auto
+from quality.auto import Auto, Consensus, auto
 from quality.balanced_penalty import BalancedLoads, balanced_loads, balanced_penalty
 from quality.collusion import CollusionPairs, collusion_pairs
 from quality.dawid_skene import DawidSkene, dawid_skene
 from quality.dynamic_matching import DynamicMatching
+from quality.false_removal import FilteredDishonest, filter_dishonest
 from quality.filtering import Filtered, filter_workers
 from quality.glad import Glad, glad
 from quality.hierarchical_dawid_skene import HierarchicalDawidSkene, hierarchical_dawid_skene
+from quality.honest_population import HonestPopulation
 from quality.kos import MessagePassing, kos
 from quality.kos_plus import kos_plus
-from quality.labels import CrowdLabels, LabelError, encode, encode_gold
+from quality.label_plan import LabelPlan, one_coin_confusion, plan_labels
+from quality.labels import CrowdLabels, LabelError, RepeatError, encode, encode_gold
 from quality.levels import LoadLevels, hard_level, load_levels
 from quality.majority import MajorityVote, majority_vote
 from quality.next_labels import NextLabels, next_labels
 from quality.one_coin import OneCoin, one_coin_dawid_skene
 from quality.penalty_vote import PenaltyVote, penalty_vote
+from quality.progress import Progress
 from quality.reputation import conflict_graph, conflict_tasks, hard_penalty, soft_penalty
+from quality.response_times import ResponseTimes, response_times
 from quality.robustness import RobustnessBounds, robustness_bounds
 from quality.semi_matching import SemiMatching, semi_matching
 from quality.simulate import Campaign, simulate_campaign
 from quality.strategies import SimulatedCrowd, simulate_crowd
+from quality.tasks import TaskReport, task_report
 from quality.weighted_majority import WeightedMajority, weighted_majority
 from quality.workers import WorkerReport, worker_report
 
@@ -39,22 +47,31 @@ __all__ = [
     "BalancedLoads",
     "Campaign",
     "CollusionPairs",
+    "Consensus",
     "CrowdLabels",
     "DawidSkene",
     "DynamicMatching",
     "Filtered",
+    "FilteredDishonest",
     "Glad",
     "HierarchicalDawidSkene",
+    "HonestPopulation",
     "LabelError",
+    "LabelPlan",
     "LoadLevels",
     "MajorityVote",
     "MessagePassing",
     "NextLabels",
     "OneCoin",
+    "PairwiseAgreement",
     "PenaltyVote",
+    "Progress",
+    "RepeatError",
+    "ResponseTimes",
     "RobustnessBounds",
     "SemiMatching",
     "SimulatedCrowd",
+    "TaskReport",
     "WeightedMajority",
     "WorkerReport",
     "accuracy",
@@ -67,6 +84,7 @@ __all__ = [
     "dawid_skene",
     "encode",
     "encode_gold",
+    "filter_dishonest",
     "filter_workers",
     "glad",
     "hard_level",
@@ -78,15 +96,20 @@ __all__ = [
     "load_levels",
     "majority_vote",
     "next_labels",
+    "one_coin_confusion",
     "one_coin_dawid_skene",
+    "pairwise_agreement",
     "penalty_vote",
+    "plan_labels",
     "power_law_assignment",
     "regular_assignment",
+    "response_times",
     "robustness_bounds",
     "semi_matching",
     "simulate_campaign",
     "simulate_crowd",
     "soft_penalty",
+    "task_report",
     "weighted_majority",
     "wilson_interval",
     "worker_agreement",

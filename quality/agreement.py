@@ -4,11 +4,15 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Float64, Int, Int64
 
+from quality.codes import freeze_arrays
 from quality.labels import CrowdLabels
 
-__all__ = ["Accuracy", "accuracy", "krippendorff_alpha", "wilson_interval", "worker_agreement"]
+__all__ = [
+    "Accuracy", "PairwiseAgreement", "accuracy", "krippendorff_alpha", "pairwise_agreement",
+    "wilson_interval", "worker_agreement",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,73 @@ def worker_agreement(
     share = np.full(labels.n_workers, np.nan)
     np.divide(n_same, n_labels, out=share, where=n_labels > 0)
     return share
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PairwiseAgreement:
+    """Result of :func:`pairwise_agreement`.
+
+    Parameters
+    ----------
+    value
+        Share of the pairs of labels of one task that are equal; NaN without pairs.
+    n_pairs
+        Those pairs.
+    worker
+        The same share of the pairs that a worker is part of; NaN without any.
+    worker_pairs
+        Those pairs, for each worker.
+    """
+
+    value: float
+    n_pairs: int
+    worker: Float64[np.ndarray, " workers"]
+    worker_pairs: Int64[np.ndarray, " workers"]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        lowest = np.nanmin(self.worker) if self.n_pairs else float("nan")
+        return (
+            f"PairwiseAgreement({100 * self.value:.1f} % of {self.n_pairs} pairs, "
+            f"lowest worker {100 * lowest:.1f} %)"
+        )
+
+
+def pairwise_agreement(labels: CrowdLabels) -> PairwiseAgreement:
+    """Count how often two workers give one task the same label, overall and for each worker.
+
+    Unlike :func:`worker_agreement` it needs no consensus, of which her own label would be a part.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+
+    Notes
+    -----
+    **Cost.** One pass over the labels; pairs are counted, not listed.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> found = pairwise_agreement(encode(["ann", "bob", "cy"], [1, 1, 1], list("xxy")))
+    >>> found
+    PairwiseAgreement(33.3 % of 3 pairs, lowest worker 0.0 %)
+    >>> found.worker
+    array([0.5, 0.5, 0. ])
+    """
+    counts = labels.counts().astype(np.int64)
+    same = counts[labels.task, labels.label] - 1
+    others = np.diff(labels.task_start)[labels.task] - 1
+    n_same = np.bincount(labels.worker, same, labels.n_workers)
+    n_pairs = np.bincount(labels.worker, others, labels.n_workers)
+    share = np.full(labels.n_workers, np.nan)
+    np.divide(n_same, n_pairs, out=share, where=n_pairs > 0)
+    # each pair is counted from both sides
+    value = float(same.sum() / others.sum()) if others.any() else float("nan")
+    return PairwiseAgreement(value, int(others.sum()) // 2, share, n_pairs.astype(np.int64))
 
 
 def krippendorff_alpha(labels: CrowdLabels) -> float:

@@ -4,10 +4,9 @@ Every job may be split among its machines. The shares that make the sum of the s
 give every machine one load and no other (the sum is strictly convex in the loads), so it depends on
 nothing but the graph. At the optimum a job gives only to its least loaded machines, and conversely.
 
-*Water-filling.* One job at a time is taken back and poured over its machines again, lowest first,
-like water; the sweeps start from the optimal semi-matching. They approach the optimum without
-reaching it, but they need not: machines that share a job form *pools*, and if a pool of ``m``
-machines holds ``n`` jobs, its machines carry ``n / m`` each. That is exact as soon as three things
+:mod:`quality.levelling` moves shares until all is level up to rounding. The loads are made exact
+from there: machines that share a job form *pools*, and if a pool of ``m`` machines holds ``n``
+jobs, its machines carry ``n / m`` each. That is exact as soon as three things
 hold, which are checked: the shares stay inside the pools (by construction); no job has a machine
 in a lower pool; and the loads of a pool exceed ``n / m`` by less than ``1 / m`` in sum. For if equal
 loads were not possible, Hall's condition would fail for some of its machines: their own jobs would
@@ -18,14 +17,15 @@ from dataclasses import dataclass
 from typing import no_type_check
 
 import numpy as np
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Float64, Int
 from numba import njit
 from scipy.sparse import csr_array
 
-from quality.codes import freeze_arrays
+from quality.codes import freeze_arrays, sort_codes
 from quality.labels import CrowdLabels
+from quality.levelling import find_root, level_out
 from quality.reputation import conflict_graph
-from quality.semi_matching import semi_matching
+from quality.semi_matching import ascending_rows, matching_and_level
 
 __all__ = ["BalancedLoads", "balanced_loads", "balanced_penalty"]
 
@@ -43,7 +43,7 @@ class BalancedLoads:
     residual
         Largest difference between a load and the sum of the shares given to that machine.
     n_iter, converged
-        Sweeps made, and whether the loads were proved exact by then.
+        Waves made, and whether the loads were proved exact by then.
     """
 
     load: Float64[np.ndarray, " machines"]
@@ -61,7 +61,7 @@ class BalancedLoads:
         state = "exact" if self.converged else "not converged"
         return (
             f"BalancedLoads({len(self.load)} machines, largest load "
-            f"{self.load.max(initial=0.0):.6g}, {state} after {self.n_iter} sweeps)"
+            f"{self.load.max(initial=0.0):.6g}, {state} after {self.n_iter} waves)"
         )
 
 
@@ -76,12 +76,12 @@ def balanced_loads(graph: csr_array, *, max_iter: int = 10_000) -> BalancedLoads
         Jobs by machines, a SciPy sparse array; a stored entry is an admissible assignment.
         Values are ignored.
     max_iter
-        At most so many sweeps, at least 1.
+        At most so many waves, at least 1.
 
     Returns
     -------
     BalancedLoads
-        Exact loads where ``converged``; else those of the last sweep.
+        Exact loads where ``converged``; else those of the last wave.
 
     Raises
     ------
@@ -98,8 +98,8 @@ def balanced_loads(graph: csr_array, *, max_iter: int = 10_000) -> BalancedLoads
     rounded up. Always: the shares of a job are not negative and add up to 1, and the result is
     the same on every run.
 
-    **Cost.** One optimal semi-matching, then O(entries) per sweep. The number of sweeps grows with
-    the diameter of the pools: few in a random crowd, many where machines form a long chain.
+    **Cost.** One optimal semi-matching, then O(entries) per wave. The number of waves grows with
+    the number of different loads inside a level, and not with the distance: a long chain takes one.
 
     References
     ----------
@@ -114,31 +114,23 @@ def balanced_loads(graph: csr_array, *, max_iter: int = 10_000) -> BalancedLoads
 
     >>> result = balanced_loads(csr_array([[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0]]))
     >>> result
-    BalancedLoads(3 machines, largest load 1.5, exact after 1 sweeps)
+    BalancedLoads(3 machines, largest load 1.5, exact after 1 waves)
     >>> result.load
     array([1.5, 1.5, 1. ])
     """
     if not max_iter >= 1:
         raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
-    matching = semi_matching(graph)
-    rows = csr_array(graph, copy=True)
-    rows.sort_indices()
-    start, machine = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
-    owner = np.repeat(matching.assigned, np.diff(start))
-    share = (machine == owner).astype(np.float64)
-    flow: np.ndarray = matching.load.astype(np.float64)
-    by_load = np.argsort(-matching.load[matching.assigned], kind="stable")
-    n_iter, converged, due = 0, False, 1
-    while n_iter < max_iter and not converged:
-        _sweep(start, machine, by_load, share, flow, n_iter % 2 == 1)
-        n_iter += 1
-        if n_iter in (due, max_iter):
-            due += 1 + due // 4  # the check costs about two sweeps
-            flow = np.bincount(machine, share, minlength=len(flow))  # rounding must not pile up
-            load, converged = _pools(start, machine, share, flow)
+    matching, level = matching_and_level(graph)
+    start, machine = ascending_rows(graph)
+    job = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
+    share = (machine == matching.assigned[job]).astype(np.float64)
+    by_machine, of_machine = sort_codes(machine, graph.shape[1])
+    n_iter = level_out((start, machine, of_machine, by_machine, job), level, share, max_iter)
+    flow = np.bincount(machine, share, minlength=graph.shape[1])
+    load, converged = _pools(start, machine, share, flow)
     load = load if converged else flow
     residual = float(np.abs(flow - load).max(initial=0.0))
-    shares = csr_array((share, machine, start), shape=rows.shape)
+    shares = csr_array((share, machine.copy(), start.copy()), shape=graph.shape)
     return BalancedLoads(load, shares, residual, n_iter, bool(converged))
 
 
@@ -182,40 +174,9 @@ def balanced_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
 @njit(cache=True, nogil=True)
-def _sweep(start, machine, order, share, load, backwards) -> None:
-    """Take each job back and pour it over its machines, so that those which get some are level."""
-    base = np.empty(np.diff(start).max() if len(start) > 1 else 0)
-    lowest = np.empty_like(base)
-    for position in range(len(order)):
-        job = order[len(order) - 1 - position if backwards else position]
-        first, end = start[job], start[job + 1]
-        if end - first < 2:
-            continue
-        n_near = end - first
-        for place in range(n_near):
-            base[place] = load[machine[first + place]] - share[first + place]
-            lowest[place] = base[place]
-            rank = place
-            while rank > 0 and lowest[rank - 1] > base[place]:  # few machines: insertion sort
-                lowest[rank] = lowest[rank - 1]
-                rank -= 1
-            lowest[rank] = base[place]
-        total = 0.0
-        for n_wet in range(1, n_near + 1):
-            total += lowest[n_wet - 1]
-            water = (1.0 + total) / n_wet
-            if n_wet == n_near or water <= lowest[n_wet]:
-                break
-        for place in range(n_near):
-            share[first + place] = max(0.0, water - base[place])
-            load[machine[first + place]] = max(water, base[place])
-
-
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
 def _pools(
-    start: Int64[np.ndarray, " jobs+1"],
-    machine: Int32[np.ndarray, " entries"],
+    start: Int[np.ndarray, " jobs+1"],
+    machine: Int[np.ndarray, " entries"],
     share: Float64[np.ndarray, " entries"],
     flow: Float64[np.ndarray, " machines"],
 ):
@@ -229,11 +190,11 @@ def _pools(
             if share[entry] > 0:
                 if home[job] < 0:
                     home[job] = machine[entry]
-                one, other = _root(pool, home[job]), _root(pool, machine[entry])
+                one, other = find_root(pool, home[job]), find_root(pool, machine[entry])
                 pool[max(one, other)] = min(one, other)
     n_jobs, n_near, excess = np.zeros(n_machines), np.zeros(n_machines), np.zeros(n_machines)
     for near in range(n_machines):
-        pool[near] = _root(pool, near)
+        pool[near] = find_root(pool, near)
         n_near[pool[near]] += 1
     for job in range(len(home)):
         n_jobs[pool[home[job]]] += 1
@@ -244,16 +205,6 @@ def _pools(
     # half of what the proof allows: the other half is for rounding
     exact = (excess * n_near).max() < 0.5 if n_machines else True
     for job in range(len(home)):
-        for near in machine[start[job] : start[job + 1]]:
-            exact = exact and load[near] >= load[home[job]]
+        for entry in range(start[job], start[job + 1]):
+            exact = exact and load[machine[entry]] >= load[home[job]]
     return load, exact
-
-
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
-def _root(pool, machine: int) -> int:
-    """The lowest code of a pool; the way there is halved for the next to come."""
-    while pool[machine] != machine:
-        pool[machine] = pool[pool[machine]]
-        machine = pool[machine]
-    return machine

@@ -138,7 +138,7 @@ def declared(
 @njit(cache=True, nogil=True)
 def sort_codes(
     code: Int[np.ndarray, " rows"], n_codes: int
-) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " codes+1"]]:
+) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " offsets"]]:
     """Stable counting sort: the order of the rows, and where the rows of each code start."""
     start = np.zeros(n_codes + 1, dtype=np.int64)
     for row in range(len(code)):

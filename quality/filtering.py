@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Num
 
-from quality.agreement import worker_agreement
 from quality.codes import freeze_arrays
 from quality.dynamic_matching import DynamicMatching
 from quality.labels import CrowdLabels
 from quality.levels import hard_level
-from quality.majority import majority_vote
+from quality.progress import Progress, counter
 from quality.reputation import soft_penalty
+from quality.shrinking_crowd import ShrinkingCrowd
 
 __all__ = ["Filtered", "filter_workers"]
 
@@ -65,6 +65,7 @@ def filter_workers(
     n_workers: int | None = None,
     fraction: float | None = None,
     min_labels_per_task: int = 1,
+    progress: Progress | None = None,
 ) -> Filtered:
     """Remove the worker with the highest penalty, recompute on who is left, and go on.
 
@@ -80,6 +81,8 @@ def filter_workers(
     min_labels_per_task
         A removal that would leave a task that has labels with fewer than this is refused, and the
         filter goes on with the next worker. At least 0; 0 refuses nothing.
+    progress
+        Told after every removal; see :data:`~quality.progress.Progress`.
 
     Returns
     -------
@@ -99,11 +102,12 @@ def filter_workers(
     every run.
 
     **Limits.** A fixed number of removals removes honest workers where there are fewer
-    adversaries than that. Do not filter malicious workers before Dawid–Skene, which can turn
-    their inverted labels round and use them.
+    adversaries than that; :func:`filter_dishonest` stops by what the labels show. Do not filter
+    malicious workers before Dawid–Skene, which can turn their inverted labels round and use them.
 
-    **Cost.** One penalty per removal. Led by :func:`quality.hard_level`, the semi-matching is
-    repaired and not solved again.
+    **Cost.** Led by :func:`quality.soft_penalty` or :func:`quality.hard_level`, a removal looks
+    again at the tasks of the worker who goes, and repairs the semi-matching; the result is the
+    same as with everything computed anew. Any other penalty is called on a new table per removal.
 
     References
     ----------
@@ -124,13 +128,17 @@ def filter_workers(
         message = f"must be >= 0, got min_labels_per_task={min_labels_per_task}"
         raise ValueError(f"min_labels_per_task {message}")
     limit = _limit(labels, n_workers, fraction)
-    state = _State(labels, min_labels_per_task)
-    _remove_highest(state, penalty, limit)
+    tell = counter(progress, "removals", limit)
+    state = _State(ShrinkingCrowd(labels), min_labels_per_task, tell)
+    if penalty is hard_level:
+        _remove_highest_level(state, limit)
+    else:
+        _remove_highest(state, penalty, limit)
     stopped = f"{len(state.removed)} of {limit} removals made"
     if len(state.removed) < limit:
         stopped += ": nobody else to remove"
     return Filtered(
-        keep=state.keep,
+        keep=state.crowd.keep,
         removed=np.array([entry[0] for entry in state.removed], dtype=np.int32),
         removed_penalty=np.array([entry[1] for entry in state.removed], dtype=np.float64),
         refused=np.array([entry[0] for entry in state.refused], dtype=np.int32),
@@ -142,46 +150,55 @@ def filter_workers(
 
 
 class _State:
-    """Who is kept, who is still to be judged, and what became of the others."""
+    """Who is left, who is still to be judged, and what became of the others."""
 
-    def __init__(self, labels: CrowdLabels, min_labels_per_task: int) -> None:
-        self.labels = self.kept = labels
-        self.least = min_labels_per_task
-        self.keep = np.ones(labels.n_workers, dtype=np.bool_)
-        self.judged = np.diff(labels.worker_start) > 0  # still kept, and not refused
+    def __init__(
+        self, crowd: ShrinkingCrowd, min_labels_per_task: int, tell: Callable[[int], object]
+    ) -> None:
+        self.crowd = crowd
+        self.least, self.tell = min_labels_per_task, tell
+        self.judged = np.diff(crowd.labels.worker_start) > 0  # still left, and not refused
         self.removed: list[tuple[int, float]] = []
         self.refused: list[tuple[int, float, str]] = []
 
     def remove(self, worker: int, penalty: float) -> bool:
         """Remove the worker, or write down why not; she is not judged again."""
         self.judged[worker] = False
-        reason = _refusal(self.kept, worker, self.least)
+        reason = self.crowd.refusal(worker, self.least)
         if reason:
             self.refused.append((worker, penalty, reason))
             return False
         self.removed.append((worker, penalty))
-        self.keep[worker] = False
-        self.kept = self.labels.keep_workers(self.keep)
+        self.crowd.remove(worker)
+        self.tell(len(self.removed))
         return True
 
 
 def _remove_highest(state: _State, penalty: Penalty, limit: int) -> None:
     """Remove the worker with the highest penalty until so many are gone or nobody has one."""
-    matching = DynamicMatching(state.labels) if penalty is hard_level else None
 
     def value() -> Float64[np.ndarray, " workers"]:
-        now = matching.top_level(state.judged) if matching else penalty(state.kept)
-        return np.asarray(now, dtype=np.float64)
+        if penalty is soft_penalty:
+            return state.crowd.soft_penalty()
+        return np.asarray(penalty(state.crowd.table()), dtype=np.float64)
 
     now = value()
     while len(state.removed) < limit and state.judged.any() and now[state.judged].max() > 0:
-        worker = _worst(state.kept, now, state.judged)
-        if state.remove(worker, float(now[worker])):
-            if matching:
-                matching.remove(worker)
+        worker = _worst(state.crowd, now, state.judged)
+        if state.remove(worker, float(now[worker])) and len(state.removed) < limit:
             now = value()
-        elif matching:
-            now = value()  # levels below those of judged workers were not looked at
+
+
+def _remove_highest_level(state: _State, limit: int) -> None:
+    """The same led by levels; the semi-matching that knows them is repaired as workers go."""
+    matching = DynamicMatching(state.crowd.labels)
+    while len(state.removed) < limit and state.judged.any():
+        worker = matching.highest(state.judged, state.crowd.agreement())
+        level = matching.level(worker)
+        if level == 0:
+            return
+        if state.remove(worker, float(level)):
+            matching.remove(worker)
 
 
 def _limit(labels: CrowdLabels, n_workers: int | None, fraction: float | None) -> int:
@@ -202,7 +219,7 @@ def _limit(labels: CrowdLabels, n_workers: int | None, fraction: float | None) -
 
 
 def _worst(
-    kept: CrowdLabels,
+    crowd: ShrinkingCrowd,
     value: Float64[np.ndarray, " workers"],
     judged: Bool[np.ndarray, " workers"],
 ) -> int:
@@ -210,21 +227,4 @@ def _worst(
     worst = np.flatnonzero(judged & (value >= value[judged].max() - TIE))
     if len(worst) == 1:
         return int(worst[0])
-    agreement = worker_agreement(kept, majority_vote(kept).label)[worst]
-    return int(worst[np.argmin(agreement)])
-
-
-def _refusal(kept: CrowdLabels, worker: int, min_labels_per_task: int) -> str:
-    """Why this worker cannot go; empty if she can."""
-    rows = kept.worker_order[kept.worker_start[worker] : kept.worker_start[worker + 1]]
-    tasks = kept.task[rows]
-    left = np.diff(kept.task_start)[tasks] - 1
-    if not len(tasks) or not left.min() < min_labels_per_task:
-        return ""
-    n_short = int(np.count_nonzero(left < min_labels_per_task))
-    first = kept.tasks[tasks[np.argmax(left < min_labels_per_task)]]
-    count = "1 task" if n_short == 1 else f"{n_short} tasks"
-    return (
-        f"{count} would be left with fewer than {min_labels_per_task} "
-        f"label{'s' if min_labels_per_task != 1 else ''}, the first is {first}"
-    )
+    return int(worst[np.argmin(crowd.agreement()[worst])])

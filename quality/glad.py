@@ -6,21 +6,24 @@ often than that. Errors are spread evenly over the other classes.
 """
 
 from dataclasses import dataclass
-from typing import no_type_check
+from typing import Any, no_type_check
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int64
 from numba import njit
 
+from quality.chunks import chunk_starts, shared_out
 from quality.codes import freeze_arrays
-from quality.em_pass import check_em
+from quality.em_fit import check_em
 from quality.labels import CrowdLabels
 from quality.majority import decide, majority_vote
+from quality.progress import Progress, counter
 
 __all__ = ["Glad", "glad"]
 
 SWEEPS = 3  # Newton steps of every ability and easiness in one M-step
 HALVINGS = 30  # of a step that does not rise; then it is as good as none
+HUGE = 1e300  # factors of at most 2 are multiplied up to here, for one logarithm
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -66,7 +69,14 @@ class Glad:
         )
 
 
-def glad(labels: CrowdLabels, *, max_iter: int = 100, tol: float = 1e-5) -> Glad:
+def glad(
+    labels: CrowdLabels,
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-5,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Glad:
     """Estimate the truth, every worker's ability and every task's easiness together.
 
     The classes are equally likely beforehand, ability and the logarithm of easiness normal with
@@ -81,6 +91,10 @@ def glad(labels: CrowdLabels, *, max_iter: int = 100, tol: float = 1e-5) -> Glad
         At most so many iterations, at least 1.
     tol
         Stop when the log-posterior per label changes by no more than this (nats), at least 0.
+    threads
+        At most so many; all cores if None.
+    progress
+        Told after every iteration: see :data:`quality.progress.Progress`.
 
     Returns
     -------
@@ -96,7 +110,7 @@ def glad(labels: CrowdLabels, *, max_iter: int = 100, tol: float = 1e-5) -> Glad
     -----
     **Guarantees.** The posterior is Bayes' rule applied to the ability and easiness returned. The
     log-posterior never falls from one iteration to the next. The result is the same bytes on
-    every run.
+    every run, on any number of threads.
 
     **Cost.** A dozen passes over the labels per iteration; memory O(labels + tasks * classes).
 
@@ -116,20 +130,21 @@ def glad(labels: CrowdLabels, *, max_iter: int = 100, tol: float = 1e-5) -> Glad
     >>> bool(result.ability[0] > result.ability[2])  # cy is the odd one out three times
     True
     """
-    check_em(max_iter, tol, None)
+    check_em(max_iter, tol, threads)
+    tell = counter(progress, "GLAD", max_iter)
     posterior = majority_vote(labels).posterior.copy()
     ability, log_easiness = np.ones(labels.n_workers), np.ones(labels.n_tasks)
     log_posterior, converged, n_iter = -np.inf, False, 0
     while n_iter < max_iter and not converged:
-        _m_step(labels, posterior[labels.task, labels.label], ability, log_easiness)
+        right = posterior[labels.task, labels.label]
+        _m_step(labels, right, ability, log_easiness, threads)
         before = log_posterior
-        log_likelihood = _e_step(
-            labels.task_start, labels.worker, labels.label, ability, np.exp(log_easiness), posterior
-        )
+        log_likelihood = _e_step(labels, ability, np.exp(log_easiness), posterior, threads)
         deviation = np.sum((ability - 1) ** 2) + np.sum((log_easiness - 1) ** 2)
         log_posterior = float(log_likelihood - deviation / 2)
         converged = bool(abs(log_posterior - before) <= tol * max(labels.n_labels, 1))
         n_iter += 1
+        tell(n_iter)
     label, tied = decide(posterior)
     easiness = np.exp(log_easiness)
     return Glad(posterior, label, tied, ability, easiness, log_posterior, n_iter, converged)
@@ -140,18 +155,44 @@ def _m_step(
     right: Float64[np.ndarray, " labels"],
     ability: Float64[np.ndarray, " workers"],
     log_easiness: Float64[np.ndarray, " tasks"],
+    threads: int | None,
 ) -> None:
     """Raise the expected log-posterior, in place, given each label's chance to be right."""
     rows = np.arange(labels.n_labels)
     for _ in range(SWEEPS):
         easiness = np.exp(log_easiness)[labels.task]
-        _climb(labels.worker_start, labels.worker_order, easiness, right, False, ability)
-        _climb(labels.task_start, rows, ability[labels.worker], right, True, log_easiness)
+        own = labels.worker_start, labels.worker_order, easiness, right, False, ability
+        _share_out(own, threads)
+        own = labels.task_start, rows, ability[labels.worker], right, True, log_easiness
+        _share_out(own, threads)
+
+
+def _share_out(arguments: tuple[Any, ...], threads: int | None) -> None:
+    """Climb with all units; each is changed by its own rows alone, so any cut will do."""
+    cut = chunk_starts(arguments[0])
+    with shared_out(threads, len(cut) - 1) as shared:
+        shared(lambda chunk: _climb(cut[chunk], cut[chunk + 1], *arguments))
+
+
+def _e_step(
+    labels: CrowdLabels,
+    ability: Float64[np.ndarray, " workers"],
+    easiness: Float64[np.ndarray, " tasks"],
+    posterior: Float64[np.ndarray, "tasks classes"],
+    threads: int | None,
+) -> float:
+    """Bayes' rule in every task, in place; returns the log-likelihood."""
+    cut = chunk_starts(labels.task_start)
+    rows = labels.task_start, labels.worker, labels.label, ability, easiness, posterior
+    with shared_out(threads, len(cut) - 1) as shared:
+        return sum(shared(lambda chunk: float(_believe(cut[chunk], cut[chunk + 1], *rows))))
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
 @njit(cache=True, nogil=True)
 def _climb(
+    first: int,
+    last: int,
     start: Int64[np.ndarray, " units+1"],
     order: Int64[np.ndarray, " labels"],
     other: Float64[np.ndarray, " labels"],
@@ -160,19 +201,13 @@ def _climb(
     value: Float64[np.ndarray, " units"],
 ) -> None:
     """One Newton step of each worker's ability, or of each task's log easiness."""
-    for unit in range(len(value)):
+    for unit in range(first, last):
         rows = order[start[unit] : start[unit + 1]]
         now = value[unit]
-        factor = np.exp(now) if logarithm else now
-        gradient, curvature = 1.0 - now, 1.0  # of the normal density, mean and variance 1
-        for row in rows:
-            chance = 1.0 / (1.0 + np.exp(-factor * other[row]))
-            slope = factor * other[row] if logarithm else other[row]
-            gradient += slope * (right[row] - chance)
-            curvature += slope * slope * chance * (1.0 - chance)
-        step, height = gradient / curvature, _height(rows, other, right, logarithm, now)
+        height, gradient, curvature = _slopes(rows, other, right, logarithm, now)
+        step = gradient / curvature
         for _ in range(HALVINGS):
-            if _height(rows, other, right, logarithm, now + step) >= height:
+            if _slopes(rows, other, right, logarithm, now + step)[0] >= height:
                 value[unit] = now + step
                 break
             step /= 2.0
@@ -180,25 +215,38 @@ def _climb(
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _height(
+def _slopes(
     rows: Int64[np.ndarray, " rows"],
     other: Float64[np.ndarray, " labels"],
     right: Float64[np.ndarray, " labels"],
     logarithm: bool,
     value: float,
-) -> float:
-    """Expected log-posterior of one ability or log easiness, up to a constant."""
+) -> tuple[float, float, float]:
+    """Expected log-posterior of one ability or log easiness, its slope, and its expected bend."""
     factor = np.exp(value) if logarithm else value
-    height = -((value - 1.0) ** 2) / 2.0
+    # of the normal density, mean and variance 1
+    height, gradient, curvature = -((value - 1.0) ** 2) / 2.0, 1.0 - value, 1.0
+    product = 1.0
     for row in rows:
         logit = factor * other[row]
-        height += right[row] * logit - max(logit, 0.0) - np.log1p(np.exp(-abs(logit)))
-    return height
+        odds = np.exp(-abs(logit))
+        chance = (1.0 if logit >= 0.0 else odds) / (1.0 + odds)
+        slope = logit if logarithm else other[row]
+        gradient += slope * (right[row] - chance)
+        curvature += slope * slope * chance * (1.0 - chance)
+        height += right[row] * logit - max(logit, 0.0)
+        product *= 1.0 + odds
+        if product > HUGE:
+            height -= np.log(product)
+            product = 1.0
+    return height - np.log(product), gradient, curvature
 
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _e_step(
+def _believe(
+    first: int,
+    last: int,
     task_start: Int64[np.ndarray, " tasks+1"],
     worker: Int[np.ndarray, " labels"],
     label: Int[np.ndarray, " labels"],
@@ -206,19 +254,24 @@ def _e_step(
     easiness: Float64[np.ndarray, " tasks"],
     posterior: Float64[np.ndarray, "tasks classes"],
 ) -> float:
-    """Bayes' rule in every task, in place; returns the log-likelihood."""
+    """Posterior of some tasks, in place; returns their log-likelihood."""
     n_classes = posterior.shape[1]
     log_others = np.log(max(n_classes - 1, 1))
     log_likelihood = 0.0
-    for task in range(len(task_start) - 1):
+    for task in range(first, last):
         belief = posterior[task]
         belief[:] = 0.0
-        all_wrong = -np.log(n_classes)
+        all_wrong, product = -np.log(n_classes), 1.0
         for row in range(task_start[task], task_start[task + 1]):
             logit = ability[worker[row]] * easiness[task]
             # log of one wrong answer's chance, and what a right one adds to it
-            all_wrong -= max(logit, 0.0) + np.log1p(np.exp(-abs(logit))) + log_others
+            all_wrong -= max(logit, 0.0) + log_others
             belief[label[row]] += logit + log_others
+            product *= 1.0 + np.exp(-abs(logit))
+            if product > HUGE:
+                all_wrong -= np.log(product)
+                product = 1.0
+        all_wrong -= np.log(product)
         largest = belief.max()
         total = 0.0
         for truth in range(n_classes):

@@ -18,13 +18,13 @@ from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
-from scipy.optimize import brentq
 from scipy.special import digamma
 
 from quality.codes import freeze_arrays
-from quality.em_pass import EMFit, check_em, check_gold, fit_em, start_em
+from quality.em_fit import believe, check_em, em_rows, fit_em, start_em
 from quality.labels import CrowdLabels
 from quality.majority import decide
+from quality.progress import Progress, counter
 
 __all__ = ["HierarchicalDawidSkene", "hierarchical_dawid_skene"]
 
@@ -93,6 +93,7 @@ def hierarchical_dawid_skene(
     most_strength: float = 2.0,
     gold: Int[np.ndarray, " tasks"] | None = None,
     threads: int | None = None,
+    progress: Progress | None = None,
 ) -> HierarchicalDawidSkene:
     """Estimate truth and confusion matrices that share a prior learned from the crowd.
 
@@ -117,6 +118,8 @@ def hierarchical_dawid_skene(
         :func:`~quality.encode_gold` gives them.
     threads
         At most so many; all cores if None.
+    progress
+        Told after every iteration: see :data:`quality.progress.Progress`.
 
     Returns
     -------
@@ -158,18 +161,25 @@ def hierarchical_dawid_skene(
         raise ValueError(
             f"most_strength must be >= {LEAST} and finite, got most_strength={most_strength}"
         )
-    known = check_gold(labels, gold)
-    start, before, n_iter, converged = start_em(labels, known), -np.inf, 0, False
+    rows = em_rows(labels, gold)
+    start, before, n_iter, converged = start_em(rows), -np.inf, 0, False
     while n_iter < max_iter and not converged:
         row = _crowd_row(start[0], anchor)
         strength = _fit_strength(start[0], row, most_strength)
         fit = fit_em(
-            labels, known, start, partial(_posterior_mean, pseudo=strength * row),
+            rows, start, partial(_posterior_mean, pseudo=strength * row),
             max_iter=min(STAGE, max_iter - n_iter), tol=0.0, threads=threads,
+            tell=counter(progress, "hierarchical Dawid–Skene", max_iter, before=n_iter),
         )  # fmt: skip
         converged = bool(abs(fit.log_likelihood - before) <= tol * max(labels.n_labels, 1))
         start, before, n_iter = (fit.counts, fit.mass), fit.log_likelihood, n_iter + fit.n_iter
-    return _result(fit, row, strength, n_iter, converged)
+    posterior = believe(rows, fit, threads)
+    label, tied = decide(posterior)
+    return HierarchicalDawidSkene(
+        posterior, label, tied, fit.prior,
+        np.ascontiguousarray(fit.table.transpose(0, 2, 1)), np.ascontiguousarray(row.T),
+        strength, fit.log_likelihood, n_iter, converged,
+    )  # fmt: skip
 
 
 def _crowd_row(
@@ -200,6 +210,9 @@ def _fit_strength(
         cells = row * (digamma(counts + pseudo) - digamma(pseudo))
         return float(cells.sum() - (digamma(n_labels + strength) - digamma(strength)).sum())
 
+    # imported here: it is half of what importing this room costs, for a root below `most` only
+    from scipy.optimize import brentq
+
     if slope(most) >= 0:
         return most
     return float(brentq(slope, LEAST, most)) if slope(LEAST) > 0 else LEAST
@@ -213,18 +226,3 @@ def _posterior_mean(
     table: np.ndarray = counts + pseudo
     table /= table.sum(axis=1, keepdims=True)
     return table
-
-
-def _result(
-    fit: EMFit,
-    row: Float64[np.ndarray, "answers truths"],
-    strength: float,
-    n_iter: int,
-    converged: bool,
-) -> HierarchicalDawidSkene:
-    label, tied = decide(fit.posterior)
-    return HierarchicalDawidSkene(
-        fit.posterior, label, tied, fit.prior,
-        np.ascontiguousarray(fit.table.transpose(0, 2, 1)), np.ascontiguousarray(row.T),
-        strength, fit.log_likelihood, n_iter, converged,
-    )  # fmt: skip

@@ -4,12 +4,19 @@ import numpy as np
 
 from quality.kos import MessagePassing, pass_messages
 from quality.labels import CrowdLabels
+from quality.progress import Progress
 
 __all__ = ["kos_plus"]
 
 
 def kos_plus(
-    labels: CrowdLabels, *, max_iter: int = 100, tol: float = 1e-6, rng: np.random.Generator
+    labels: CrowdLabels,
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-6,
+    rng: np.random.Generator,
+    threads: int | None = None,
+    progress: Progress | None = None,
 ) -> MessagePassing:
     """Weigh every label by what the worker's other labels say about her, label for label.
 
@@ -27,6 +34,10 @@ def kos_plus(
         length, at least 0.
     rng
         Source of the messages that workers begin with: normal, mean 1, standard deviation 1.
+    threads
+        At most so many; all cores if None.
+    progress
+        Told after every iteration: see :data:`quality.progress.Progress`.
 
     Returns
     -------
@@ -43,7 +54,7 @@ def kos_plus(
     **Guarantees.** Where all workers have equally many labels, and all tasks, it gives KOS's
     labels. Tasks without labels are tied between all classes and change nothing else. Where nobody
     confirms or denies what a task's workers say elsewhere, their labels count alike. The same
-    generator gives the same bytes, on any number of cores.
+    generator gives the same bytes, on any number of threads.
 
     **Limits.** As :func:`quality.kos.kos`, but for the busiest workers' weight. Errors that most
     of the crowd shares are believed, as by a majority vote.
@@ -68,4 +79,7 @@ def kos_plus(
     """
     task_scale = 1.0 / np.maximum(np.diff(labels.task_start) - 1, 1)
     worker_scale = 1.0 / np.maximum(np.diff(labels.worker_start) - 1, 1)
-    return pass_messages(labels, task_scale, worker_scale, max_iter=max_iter, tol=tol, rng=rng)
+    return pass_messages(
+        labels, "KOS+", task_scale, worker_scale, max_iter=max_iter, tol=tol, rng=rng,
+        threads=threads, progress=progress,
+    )  # fmt: skip

@@ -7,24 +7,17 @@ are refused with their position. Names come back at the edges, through the code 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64, Shaped
 
-from quality.codes import (
-    LabelError,
-    class_book,
-    column,
-    declared,
-    factorize,
-    freeze_arrays,
-    lookup,
-    sort_codes,
-)
+from quality.codes import LabelError, class_book, declared, freeze_arrays, lookup
+from quality.columns import check_codes, code_columns
+from quality.row_sort import RepeatError, keep_rows, sort_rows
 
-__all__ = ["CrowdLabels", "LabelError", "encode", "encode_gold"]
+__all__ = ["CrowdLabels", "LabelError", "RepeatError", "encode", "encode_gold"]
 
 MOST_CLASSES = int(np.iinfo(np.int16).max)
 
@@ -71,6 +64,58 @@ class CrowdLabels:
             f"CrowdLabels({self.n_labels} labels, {self.n_tasks} tasks, "
             f"{self.n_workers} workers, {self.n_classes} classes)"
         )
+
+    @classmethod
+    def from_codes(
+        cls,
+        worker: Int[np.ndarray, " labels"],
+        task: Int[np.ndarray, " labels"],
+        label: Int[np.ndarray, " labels"],
+        *,
+        workers: Shaped[np.ndarray, " workers"],
+        tasks: Shaped[np.ndarray, " tasks"],
+        classes: Shaped[np.ndarray, " classes"],
+    ) -> "CrowdLabels":
+        """Make the table from codes, for callers whose reader has coded the names already.
+
+        Parameters
+        ----------
+        worker, task, label
+            Row ``i`` says that ``workers[worker[i]]`` gave ``classes[label[i]]`` to
+            ``tasks[task[i]]``; the rows may come in any order.
+        workers, tasks
+            Code books, in increasing order and each name once; a name need not occur.
+        classes
+            Code book of the labels, in any order and each name once.
+
+        Raises
+        ------
+        ValueError
+            If the codes are not equally many integers inside their books, or a book is not as
+            said above.
+        LabelError
+            If a worker labels a task twice (a :class:`RepeatError`), or for over 32,767 classes.
+
+        Notes
+        -----
+        **Guarantees.** Equal to :func:`encode` of the names, where every name occurs.
+
+        **Cost.** Linear in the labels and the names.
+
+        Examples
+        --------
+        >>> one, two = np.array([0, 1]), np.array(["a", "b"])
+        >>> CrowdLabels.from_codes(one, one, one, workers=two, tasks=two, classes=two)
+        CrowdLabels(2 labels, 2 tasks, 2 workers, 2 classes)
+        """
+        check_codes("worker", worker, "workers", workers, in_order=True)
+        check_codes("task", task, "tasks", tasks, in_order=True)
+        check_codes("label", label, "classes", classes, in_order=False)
+        lengths = [len(worker), len(task), len(label)]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"worker, task, label must be equally long, got {lengths}")
+        # views, so that the caller's own arrays stay writable
+        return _table(worker, task, label, workers.view(), tasks.view(), classes.view())
 
     @property
     def n_labels(self) -> int:
@@ -129,9 +174,9 @@ class CrowdLabels:
                 f"keep must be {self.n_workers} truth values, one per worker, "
                 f"got {keep.dtype} of shape {keep.shape}"
             )
-        rows = keep[self.worker]
-        books = (self.workers, self.tasks, self.classes)
-        return _table(self.worker[rows], self.task[rows], self.label[rows], *books)
+        columns = (self.worker, self.task, self.label)
+        rows = keep_rows(*columns, keep[self.worker], self.n_workers, self.n_tasks)
+        return replace(self, **rows._asdict())
 
 
 def encode(
@@ -179,23 +224,16 @@ def encode(
     array([1, 0], dtype=int16)
     >>> encode(["ann", "ann"], ["t1", "t1"], ["no", "yes"])
     Traceback (most recent call last):
-    quality.codes.LabelError: rows 0 and 1 (counted from 0) hold labels of one worker for one \
+    quality.row_sort.RepeatError: rows 0 and 1 (counted from 0) hold labels of one worker for one \
 task: keep one of them
     """
-    columns = _equally_long(worker=column(worker), task=column(task), label=column(label))
-    worker_code, workers = factorize(columns["worker"], "worker")
-    task_code, tasks = factorize(columns["task"], "task")
-    label_code, names = factorize(columns["label"], "label")
+    coded = code_columns(worker=worker, task=task, label=label)
+    (worker_code, workers), (task_code, tasks) = coded["worker"], coded["task"]
+    label_code, names = coded["label"]
     if classes is not None:
         book = class_book(classes)
         label_code, names = declared(label_code, names, book), book
-    if len(names) > MOST_CLASSES:
-        message = f"there must be at most {MOST_CLASSES} classes, got {len(names)}"
-        raise LabelError(f"{message}: is label the right column?", column="label")
-    labels = _table(worker_code, task_code, label_code, workers, tasks, names)
-    if ((np.diff(labels.worker) == 0) & (np.diff(labels.task) == 0)).any():
-        _refuse_repeat(task_code * len(workers) + worker_code)
-    return labels
+    return _table(worker_code, task_code, label_code, workers, tasks, names)
 
 
 def encode_gold(
@@ -223,9 +261,8 @@ def encode_gold(
     >>> encode_gold(labels, ["t2", "t9"], ["no", "yes"])
     array([-1,  0], dtype=int16)
     """
-    columns = _equally_long(task=column(task), label=column(label))
-    task_code, tasks = factorize(columns["task"], "task")
-    label_code, names = factorize(columns["label"], "label")
+    coded = code_columns(task=task, label=label)
+    (task_code, tasks), (label_code, names) = coded["task"], coded["label"]
     true_class = declared(label_code, names, labels.classes)
     if len(tasks) < len(task_code):
         row = int(np.setdiff1d(np.arange(len(task_code)), np.unique(task_code, True)[1])[0])
@@ -237,30 +274,6 @@ def encode_gold(
     return gold
 
 
-def _equally_long(**columns: np.ndarray | list[Any]) -> dict[str, np.ndarray | list[Any]]:
-    """The columns, unless they are empty or differ in length."""
-    lengths = [len(values) for values in columns.values()]
-    if len(set(lengths)) > 1:
-        message = f"{', '.join(columns)} must be equally long, got {lengths}"
-        raise LabelError(f"{message}: one row per label", column=next(iter(columns)))
-    if not lengths[0]:
-        raise LabelError("there must be at least one row, got none", column=next(iter(columns)))
-    return columns
-
-
-def _refuse_repeat(pair: Int64[np.ndarray, " rows"]) -> NoReturn:
-    """Name the first row whose (worker, task) pair was there before, and the row it repeats."""
-    _, first = np.unique(pair, return_index=True)
-    row = int(np.setdiff1d(np.arange(len(pair)), first)[0])
-    before = int(np.flatnonzero(pair == pair[row])[0])
-    raise LabelError(
-        f"rows {before} and {row} (counted from 0) hold labels of one worker for one task: "
-        "keep one of them",
-        column="worker",
-        row=row,
-    )
-
-
 def _table(
     worker: Int[np.ndarray, " labels"],
     task: Int[np.ndarray, " labels"],
@@ -269,19 +282,9 @@ def _table(
     tasks: Shaped[np.ndarray, " tasks"],
     classes: Shaped[np.ndarray, " classes"],
 ) -> CrowdLabels:
-    """The table from codes in any order: two stable counting sorts, worker first, then task."""
-    by_worker, _ = sort_codes(worker, len(workers))
-    by_task, task_start = sort_codes(task[by_worker], len(tasks))
-    order = by_worker[by_task]
-    worker_order, worker_start = sort_codes(worker[order], len(workers))
-    return CrowdLabels(
-        worker=worker[order].astype(np.int32),
-        task=task[order].astype(np.int32),
-        label=label[order].astype(np.int16),
-        workers=workers,
-        tasks=tasks,
-        classes=classes,
-        task_start=task_start,
-        worker_order=worker_order,
-        worker_start=worker_start,
-    )
+    """The table from codes in any order; a repeated (worker, task) is refused."""
+    if len(classes) > MOST_CLASSES:
+        message = f"there must be at most {MOST_CLASSES} classes, got {len(classes)}"
+        raise LabelError(f"{message}: is label the right column?", column="label")
+    rows = sort_rows(worker, task, label, len(workers), len(tasks))
+    return CrowdLabels(workers=workers, tasks=tasks, classes=classes, **rows._asdict())

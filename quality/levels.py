@@ -15,18 +15,16 @@ from dataclasses import dataclass
 from typing import no_type_check
 
 import numpy as np
-from jaxtyping import Int32, Int64
+from jaxtyping import Int, Int32
 from numba import njit
 from scipy.sparse import csr_array
 
 from quality.codes import freeze_arrays
 from quality.labels import CrowdLabels
 from quality.reputation import conflict_graph
-from quality.semi_matching import semi_matching
+from quality.semi_matching import ascending_rows, matching_and_level
 
 __all__ = ["LoadLevels", "hard_level", "load_levels"]
-
-NONE = -1  # no level yet
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -85,7 +83,7 @@ def load_levels(graph: csr_array) -> LoadLevels:
     `least` in some, and never one outside. Both are the same whatever the order of jobs and
     machines. They are the balanced load (:func:`quality.balanced_loads`) rounded up and down.
 
-    **Cost.** One optimal semi-matching, and two scans of the entries.
+    **Cost.** One optimal semi-matching, which yields the levels, and two scans of the entries.
 
     References
     ----------
@@ -104,10 +102,9 @@ def load_levels(graph: csr_array) -> LoadLevels:
     >>> levels.level, levels.least
     (array([1, 1, 2], dtype=int32), array([0, 0, 2], dtype=int32))
     """
-    matching = semi_matching(graph)
-    start, machine, job_start, job = both_ways(graph)
-    level = _levels(start, machine, job_start, job, matching.assigned, matching.load)
-    least = _least(start, machine, job_start, job, matching.assigned, matching.load, level)
+    matching, level = matching_and_level(graph)
+    _, _, job_start, job = both_ways(graph)
+    least = _least(job_start, job, matching.assigned, matching.load, level)
     return LoadLevels(level, least, matching.load, matching.assigned)
 
 
@@ -141,61 +138,44 @@ def hard_level(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
     >>> hard_level(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
     array([1, 1, 1], dtype=int32)
     """
-    return load_levels(conflict_graph(labels)).level
+    _, level = matching_and_level(conflict_graph(labels))
+    return level
 
 
 def both_ways(
     graph: csr_array,
 ) -> tuple[
-    Int64[np.ndarray, " job_offsets"],
-    Int32[np.ndarray, " entries"],
-    Int64[np.ndarray, " machine_offsets"],
-    Int32[np.ndarray, " entries"],
+    Int[np.ndarray, " job_offsets"],
+    Int[np.ndarray, " entries"],
+    Int[np.ndarray, " machine_offsets"],
+    Int[np.ndarray, " entries"],
 ]:
     """Return the machines of each job, and the jobs of each machine, as offsets and codes."""
-    rows = csr_array(graph)
-    columns = csr_array(rows.T)
-    return (
-        rows.indptr.astype(np.int64),
-        rows.indices.astype(np.int32),
-        columns.indptr.astype(np.int64),
-        columns.indices.astype(np.int32),
-    )
+    start, machine = ascending_rows(graph)
+    return start, machine, *_jobs_of_machines(start, machine, graph.shape[1])
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
 @njit(cache=True, nogil=True)
-def _levels(start, machine, job_start, job, assigned, load) -> Int32[np.ndarray, " machines"]:
-    """Breadth first from the machines of each load, highest first; what is reached is closed."""
-    n_machines = len(load)
-    level = np.full(n_machines, NONE, dtype=np.int32)
-    queue = np.empty(n_machines, dtype=np.int32)
-    order = np.argsort(-load, kind="mergesort")
-    for source in order:
-        if level[source] != NONE:
-            continue
-        # sources of equal load come one after the other: whatever they reach has this level
-        level[source] = load[source]
-        queue[0] = source
-        n_queued = 1
-        position = 0
-        while position < n_queued:
-            here = queue[position]
-            position += 1
-            for near_job in job[job_start[here] : job_start[here + 1]]:
-                if assigned[near_job] != here:
-                    continue
-                for near in machine[start[near_job] : start[near_job + 1]]:
-                    if level[near] == NONE:
-                        level[near] = load[source]
-                        queue[n_queued] = near
-                        n_queued += 1
-    return level
+def _jobs_of_machines(start, machine, n_machines: int):
+    """Counting sort of the entries by machine."""
+    job_start = np.zeros(n_machines + 1, dtype=start.dtype)
+    for near in machine:
+        job_start[near + 1] += 1
+    for near in range(n_machines):
+        job_start[near + 1] += job_start[near]
+    place = job_start[:-1].copy()
+    job = np.empty(len(machine), dtype=np.int32)
+    for at in range(len(start) - 1):
+        for entry in range(start[at], start[at + 1]):
+            job[place[machine[entry]]] = at
+            place[machine[entry]] += 1
+    return job_start, job
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
 @njit(cache=True, nogil=True)
-def _least(start, machine, job_start, job, assigned, load, level):
+def _least(job_start, job, assigned, load, level):
     """Backwards from the loads one below their level, inside the level: those may go down too."""
     n_machines = len(load)
     least = level.copy()
@@ -210,8 +190,8 @@ def _least(start, machine, job_start, job, assigned, load, level):
     while position < n_queued:
         here = queue[position]
         position += 1
-        for near_job in job[job_start[here] : job_start[here + 1]]:
-            giver = assigned[near_job]
+        for entry in range(job_start[here], job_start[here + 1]):
+            giver = assigned[job[entry]]
             if least[giver] == level[giver] == level[here]:
                 least[giver] -= 1
                 queue[n_queued] = giver

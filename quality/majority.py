@@ -1,9 +1,11 @@
 """Majority vote: the class most workers gave."""
 
 from dataclasses import dataclass
+from typing import no_type_check
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int16
+from jaxtyping import Bool, Float64, Int16, Int64
+from numba import njit
 
 from quality.codes import freeze_arrays
 from quality.labels import CrowdLabels
@@ -66,10 +68,7 @@ def majority_vote(labels: CrowdLabels) -> MajorityVote:
     >>> labels.classes[vote.label]
     array(['no', 'yes'], dtype='<U3')
     """
-    counts = labels.counts().astype(np.float64)
-    n_labels = counts.sum(axis=1, keepdims=True)
-    uniform = np.full_like(counts, 1.0 / labels.n_classes)
-    posterior = np.divide(counts, n_labels, out=uniform, where=n_labels > 0)
+    posterior = _shares(labels.task_start, labels.label, labels.n_classes)
     label, tied = decide(posterior)
     return MajorityVote(posterior, label, tied)
 
@@ -78,5 +77,42 @@ def decide(
     posterior: Float64[np.ndarray, "tasks classes"],
 ) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
     """Return the likeliest class of each task, the lowest code among equals, and where they tie."""
-    best = posterior >= posterior.max(axis=1, keepdims=True) - TIE
-    return best.argmax(axis=1).astype(np.int16), best.sum(axis=1) > 1
+    label, tied = _decide(posterior)
+    return label, tied
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _shares(
+    task_start: Int64[np.ndarray, " tasks+1"], label: Int16[np.ndarray, " labels"], n_classes: int
+) -> Float64[np.ndarray, "tasks classes"]:
+    """Share of each task's labels that each class has; even where there are none."""
+    share = np.zeros((len(task_start) - 1, n_classes))
+    for task in range(len(share)):
+        low, high = task_start[task], task_start[task + 1]
+        for row in range(low, high):
+            share[task, label[row]] += 1.0
+        for code in range(n_classes):
+            share[task, code] = share[task, code] / (high - low) if high > low else 1.0 / n_classes
+    return share
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _decide(
+    posterior: Float64[np.ndarray, "tasks classes"],
+) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
+    """First of the largest in each row, and whether there are others."""
+    n_tasks, n_classes = posterior.shape
+    label, tied = np.empty(n_tasks, dtype=np.int16), np.zeros(n_tasks, dtype=np.bool_)
+    for task in range(n_tasks):
+        largest = posterior[task, 0]
+        for code in range(1, n_classes):
+            largest = max(largest, posterior[task, code])
+        first = -1
+        for code in range(n_classes):
+            if posterior[task, code] >= largest - TIE:
+                tied[task] = first >= 0
+                first = code if first < 0 else first
+        label[task] = first
+    return label, tied

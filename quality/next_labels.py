@@ -7,10 +7,9 @@ from jaxtyping import Float, Float64, Int32, Int64
 
 from quality.codes import freeze_arrays
 from quality.labels import CrowdLabels
+from quality.tasks import DECIMALS, check_posterior, posterior_entropy
 
 __all__ = ["NextLabels", "next_labels"]
-
-DECIMALS = 12  # entropies equal to so many decimals are equal: rounding must not rank tasks
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -44,6 +43,9 @@ class NextLabels:
 def next_labels(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"]) -> NextLabels:
     """Rank tasks by the entropy of their posterior, fewest labels first among equals.
 
+    The entropy is the most that labels could tell about a task, whoever gives them;
+    :func:`~quality.plan_labels` says whom to ask for what, and how much that is expected to tell.
+
     Parameters
     ----------
     labels
@@ -69,13 +71,8 @@ def next_labels(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes
     >>> labels.tasks[ranked.task]
     array([3, 2, 1])
     """
-    shape = (labels.n_tasks, labels.n_classes)
-    if posterior.shape != shape:
-        raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
-    if not (np.all(posterior >= 0) and np.allclose(posterior.sum(axis=1), 1)):
-        raise ValueError("posterior must hold rows of probabilities adding up to 1, got others")
-    log_posterior = np.log(posterior, out=np.zeros(posterior.shape), where=posterior > 0)
-    entropy = np.maximum(-(posterior * log_posterior).sum(axis=1), 0.0)
+    check_posterior(labels, posterior)
+    entropy = posterior_entropy(posterior)
     n_labels = np.diff(labels.task_start)
     order = np.lexsort((n_labels, -entropy.round(DECIMALS)))
     return NextLabels(order.astype(np.int32), entropy[order], n_labels[order])

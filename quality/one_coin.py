@@ -7,9 +7,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.codes import freeze_arrays
-from quality.em_pass import check_em, check_gold, check_smoothing, fit_em, start_em
+from quality.em_fit import believe, check_em, check_smoothing, em_rows, fit_em, start_em
 from quality.labels import CrowdLabels
 from quality.majority import decide
+from quality.progress import Progress, counter
 
 __all__ = ["OneCoin", "one_coin_dawid_skene"]
 
@@ -64,6 +65,7 @@ def one_coin_dawid_skene(
     smoothing: float = 0.01,
     gold: Int[np.ndarray, " tasks"] | None = None,
     threads: int | None = None,
+    progress: Progress | None = None,
 ) -> OneCoin:
     """Estimate the truth of every task and one reliability per worker.
 
@@ -86,6 +88,8 @@ def one_coin_dawid_skene(
         :func:`~quality.encode_gold` gives them.
     threads
         At most so many; all cores if None.
+    progress
+        Told after every iteration: see :data:`quality.progress.Progress`.
 
     Returns
     -------
@@ -121,14 +125,15 @@ def one_coin_dawid_skene(
     """
     check_em(max_iter, tol, threads)
     check_smoothing(smoothing)
-    known = check_gold(labels, gold)
+    rows = em_rows(labels, gold)
     fit = fit_em(
-        labels, known, start_em(labels, known), partial(_one_coin, smoothing=smoothing),
-        max_iter=max_iter, tol=tol, threads=threads,
+        rows, start_em(rows), partial(_one_coin, smoothing=smoothing), max_iter=max_iter, tol=tol,
+        threads=threads, tell=counter(progress, "one-coin Dawid–Skene", max_iter),
     )  # fmt: skip
-    label, tied = decide(fit.posterior)
+    posterior = believe(rows, fit, threads)
+    label, tied = decide(posterior)
     return OneCoin(
-        fit.posterior, label, tied, fit.prior, fit.table[:, 0, 0].copy(),
+        posterior, label, tied, fit.prior, fit.table[:, 0, 0].copy(),
         fit.log_likelihood, fit.n_iter, fit.converged,
     )  # fmt: skip
 

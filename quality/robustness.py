@@ -11,14 +11,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int, Int64
 from scipy.sparse import csr_array
 
 from quality.codes import freeze_arrays
 from quality.labels import CrowdLabels
 from quality.semi_matching import semi_matching
 
-__all__ = ["RobustnessBounds", "robustness_bounds"]
+__all__ = ["RobustnessBounds", "robustness_bounds", "weakest_workers"]
 
 Sets = dict[frozenset[int], int]  # sets of workers, and how many tasks each one labelled together
 
@@ -58,6 +58,11 @@ class RobustnessBounds:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    @property
+    def method(self) -> tuple[str, ...]:
+        """How `name_blind` was found, in a word for each number of adversaries."""
+        return tuple("exact" if exact else "lower bound" for exact in self.name_blind_exact)
 
     def __repr__(self) -> str:
         return (
@@ -145,25 +150,63 @@ def robustness_bounds(
     )
 
 
+def weakest_workers(
+    worker: Int[np.ndarray, " labels"],
+    task_start: Int64[np.ndarray, " offsets"],
+    n_workers: int,
+    *,
+    max_steps: int,
+) -> frozenset[int]:
+    """Workers, at most so many, on whom alone as many tasks rest as the search could find.
+
+    Parameters
+    ----------
+    worker, task_start
+        Worker codes by task; those of task ``t`` are ``worker[task_start[t]:task_start[t + 1]]``.
+    n_workers
+        At most so many; at least 0.
+    max_steps
+        Of the exact search, as in :func:`robustness_bounds`.
+
+    Examples
+    --------
+    Tasks 0 and 1 rest on worker 0, task 2 on workers 1 and 2.
+
+    >>> weakest_workers(np.array([0, 0, 1, 2]), np.array([0, 1, 2, 4]), 1, max_steps=10)
+    frozenset({0})
+    """
+    sets = _worker_sets(worker, task_start, n_workers)
+    return _search(sets, n_workers, _greedy(sets, n_workers), max_steps)[0]
+
+
 def _resting_curve(
     labels: CrowdLabels, most: int, max_steps: int
 ) -> tuple[Int64[np.ndarray, " curve"], Bool[np.ndarray, " curve"]]:
     """For each k the most tasks that k workers labelled among themselves, and if that is sure."""
-    start = labels.task_start
-    small = np.flatnonzero((np.diff(start) > 0) & (np.diff(start) <= most))
-    sets = Counter(frozenset(labels.worker[start[t] : start[t + 1]].tolist()) for t in small)
+    sets = _worker_sets(labels.worker, labels.task_start, most)
     resting, exact = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.bool_)
-    best = 0
+    best: frozenset[int] = frozenset()
     for k in range(1, most + 1):
-        best = max(best, _greedy(sets, k))
-        best, exact[k - 1] = _search(
-            {s: n for s, n in sets.items() if len(s) <= k}, k, best, max_steps
-        )
-        resting[k - 1] = best
+        small = {workers: n_tasks for workers, n_tasks in sets.items() if len(workers) <= k}
+        best = max(best, _greedy(small, k), key=lambda taken: _resting(small, taken))
+        best, exact[k - 1] = _search(small, k, best, max_steps)
+        resting[k - 1] = _resting(small, best)
     return resting, exact
 
 
-def _greedy(sets: Sets, k: int) -> int:
+def _worker_sets(worker: np.ndarray, start: np.ndarray, most: int) -> Sets:
+    """The sets of workers of all tasks with labels, but at most so many of them."""
+    n_labels = np.diff(start)
+    small = np.flatnonzero((n_labels > 0) & (n_labels <= most))
+    return Counter(frozenset(worker[start[t] : start[t + 1]].tolist()) for t in small)
+
+
+def _resting(sets: Sets, taken: frozenset[int]) -> int:
+    """Tasks that rest on these workers."""
+    return sum(n_tasks for workers, n_tasks in sets.items() if workers <= taken)
+
+
+def _greedy(sets: Sets, k: int) -> frozenset[int]:
     """Take the set with the most tasks per worker yet to be taken, again and again."""
     taken: frozenset[int] = frozenset()
     while True:
@@ -173,15 +216,17 @@ def _greedy(sets: Sets, k: int) -> int:
             if 0 < len(new) <= k - len(taken):
                 gain[new] += n_tasks
         if not gain:
-            return sum(n_tasks for workers, n_tasks in sets.items() if workers <= taken)
-        richest = max(gain, key=lambda new: (gain[new] / len(new), -len(new), -min(new)))
+            return taken
+        richest = max(gain, key=lambda new: (gain[new] / len(new), -len(new), *sorted(new)))
         taken |= richest
 
 
-def _search(sets: Sets, k: int, best: int, max_steps: int) -> tuple[int, bool]:
-    """Branch and bound over workers in or out: the most tasks, and whether the search was whole."""
+def _search(
+    sets: Sets, k: int, best: frozenset[int], max_steps: int
+) -> tuple[frozenset[int], bool]:
+    """Branch and bound over workers in or out: those with the most tasks; was the search whole."""
     todo: list[tuple[frozenset[int], frozenset[int]]] = [(frozenset(), frozenset())]
-    n_steps = 0
+    most, n_steps = _resting(sets, best), 0
     while todo:
         if n_steps == max_steps:
             return best, False
@@ -195,10 +240,11 @@ def _search(sets: Sets, k: int, best: int, max_steps: int) -> tuple[int, bool]:
             elif len(new) <= k - len(taken) and not new & out:
                 # a task counts in parts with each of its workers who is yet to be taken
                 weight.update(dict.fromkeys(new, n_tasks / len(new)))
-        best = max(best, done)
+        if done > most:
+            best, most = taken, done
         highest = sorted(weight.items(), key=lambda item: (-item[1], item[0]))
         bound = done + sum(share for _, share in highest[: k - len(taken)])
-        if highest and bound > best + 1 - 1e-6:  # room for one task more
+        if highest and bound > most + 1 - 1e-6:  # room for one task more
             worker = highest[0][0]
             todo += [(taken, out | {worker}), (taken | {worker}, out)]
     return best, True

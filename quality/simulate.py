@@ -7,10 +7,11 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 from quality.assignment import power_law_assignment
 from quality.codes import freeze_arrays
-from quality.strategies import STRATEGIES, SimulatedCrowd, simulate_crowd
+from quality.strategies import SimulatedCrowd, simulate_crowd
 
 __all__ = ["Campaign", "simulate_campaign"]
 
+ADVERSARIES = ("random", "malicious", "uniform", "colluding")
 CLASSES = ("benign", "suspicious", "toxic")
 MIX = np.array([0.55, 0.27, 0.18])  # classes in the groups that are labelled
 SHIFTED_MIX = np.array([0.30, 0.32, 0.38])  # and in those that are not
@@ -92,7 +93,7 @@ def simulate_campaign(
         Groups that get no labels, and the tasks of each; their classes are mixed otherwise, the
         features given the class are not.
     n_workers, adversaries_per_kind
-        The crowd, and how many of it follow each strategy of `STRATEGIES`.
+        The crowd, and how many of it are random, malicious, uniform and colluding each.
     labels_per_task
         Different workers asked for each task.
     n_gold
@@ -122,7 +123,7 @@ def simulate_campaign(
     assignment = power_law_assignment(
         n_tasks=n_tasks, n_workers=n_workers, labels_per_task=labels_per_task, rng=rng
     )
-    adversaries = dict.fromkeys(STRATEGIES, adversaries_per_kind)
+    adversaries = dict.fromkeys(ADVERSARIES, adversaries_per_kind)
     crowd = simulate_crowd(
         assignment, truth[:n_tasks], n_classes=len(CLASSES), adversaries=adversaries, rng=rng
     )

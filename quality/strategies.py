@@ -1,7 +1,7 @@
 """Crowds whose truth is known: what honest workers and each kind of adversary answer.
 
 One function per strategy, and one that puts a crowd together. A strategy is given all rows of its
-workers at once, so that they may collude.
+workers at once, so that they may collude. Those who imitate others are in `imitations.py`.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from jaxtyping import Float64, Int64, Shaped
 
 from quality.assignment import Assignment
 from quality.codes import freeze_arrays
+from quality.imitations import IMITATIONS, another_class
 
 __all__ = ["STRATEGIES", "SimulatedCrowd", "Strategy", "simulate_crowd"]
 
@@ -42,7 +43,7 @@ def _malicious(
     rows: Assignment, truth: np.ndarray, n_classes: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Always a wrong class."""
-    return _wrong(truth[rows.task], n_classes, rng)
+    return another_class(truth[rows.task], n_classes, rng)
 
 
 def _uniform(
@@ -61,11 +62,6 @@ def _colluding(
     script = rng.integers(n_classes, size=rows.n_tasks)
     label: np.ndarray = script[rows.task]
     return label
-
-
-def _wrong(truth: np.ndarray, n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """One of the other classes for each row."""
-    return (truth + rng.integers(1, n_classes, size=len(truth))) % n_classes
 
 
 STRATEGIES: Mapping[str, Strategy] = {
@@ -90,6 +86,8 @@ class SimulatedCrowd:
         ``"honest"`` or the name of a strategy, for each worker.
     accuracy
         Each honest worker's probability to be right; NaN for the others.
+    model
+        The worker whom each imitator imitates; -1 for the others.
     """
 
     worker: Int64[np.ndarray, " labels"]
@@ -98,6 +96,7 @@ class SimulatedCrowd:
     truth: Int64[np.ndarray, " tasks"]
     kind: Shaped[np.ndarray, " workers"]
     accuracy: Float64[np.ndarray, " workers"]
+    model: Int64[np.ndarray, " workers"]
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -120,16 +119,24 @@ def simulate_crowd(
 ) -> SimulatedCrowd:
     """Let a crowd of honest workers and adversaries answer.
 
+    Random workers name any class, malicious ones always a wrong one, uniform ones always the same;
+    colluding ones follow one script for all of them. Two kinds imitate honest workers, and take
+    those workers' tasks instead of their own. Copying ones repeat a worker's labels, one tenth of
+    them wrongly and without the last five. Sophisticated ones each mirror a worker of their own:
+    on tasks that no honest worker but the mirrored ones labelled they name another class, elsewhere
+    they repeat her. They mirror the workers on whom most tasks rest.
+
     Parameters
     ----------
     assignment
-        Who is asked what.
+        Who is asked what, by task.
     truth
         The true class code of each task.
     n_classes
         At least 2.
     adversaries
-        How many workers follow each strategy; which ones is drawn. Names: `STRATEGIES`.
+        How many workers follow each strategy; which ones is drawn. Names: ``"random"``,
+        ``"malicious"``, ``"uniform"``, ``"colluding"``, ``"copying"``, ``"sophisticated"``.
     reliability
         Parameters of the Beta distribution of an honest worker's accuracy, above 0. When wrong
         she gives any other class.
@@ -139,7 +146,20 @@ def simulate_crowd(
     Raises
     ------
     ValueError
-        If the truth does not fit, a strategy is unknown, or the adversaries outnumber the workers.
+        If the truth does not fit, a strategy is unknown, the adversaries outnumber the workers, or
+        honest workers are too few to be imitated.
+
+    Notes
+    -----
+    **Guarantees.** With two classes, honest workers who are always right and no other adversaries,
+    sophisticated workers and those they mirror could change places without a trace: the crowd in
+    which the truth of all tasks that they deny is the other one is this crowd with the names
+    exchanged. Whatever rule ignores names errs on half of these tasks in one of the two.
+
+    References
+    ----------
+    .. [1] Jagabathula, Subramanian, Venkataraman, "Reputation-based worker filtering in
+       crowdsourcing", NIPS 2014, theorem 3.
 
     Examples
     --------
@@ -162,7 +182,34 @@ def simulate_crowd(
             assignment.worker[mine], assignment.task[mine], assignment.n_workers, assignment.n_tasks
         )
         label[mine] = strategy(rows, truth, n_classes, rng)
-    return SimulatedCrowd(assignment.worker, assignment.task, label, truth.copy(), kind, accuracy)
+    worker, task, label, model = _imitate(assignment, label, kind, n_classes, rng)
+    return SimulatedCrowd(worker, task, label, truth.copy(), kind, accuracy, model)
+
+
+def _imitate(
+    assignment: Assignment, label: np.ndarray, kind: np.ndarray, n_classes: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Rows by task, the imitators' put in place of those they were asked for, and their models."""
+    own = ~np.isin(kind, list(IMITATIONS))[assignment.worker]
+    honest = kind[assignment.worker] == "honest"
+    seen = Assignment(
+        assignment.worker[honest], assignment.task[honest], assignment.n_workers, assignment.n_tasks
+    )
+    worker, task, said = [assignment.worker[own]], [assignment.task[own]], [label[own]]
+    model = np.full(len(kind), -1)
+    for name, imitation in IMITATIONS.items():
+        who = np.flatnonzero(kind == name)
+        if not len(who):
+            continue
+        copies = imitation(seen, label[honest], len(who), n_classes, rng)
+        model[who] = copies.model
+        worker.append(who[copies.imitator])
+        task.append(seen.task[copies.row])
+        said.append(copies.label)
+    all_tasks = np.concatenate(task)
+    order = np.argsort(all_tasks, kind="stable")
+    return np.concatenate(worker)[order], all_tasks[order], np.concatenate(said)[order], model
 
 
 def _honest(
@@ -172,7 +219,7 @@ def _honest(
     """Right with the worker's probability, on every task independently."""
     true_label = truth[rows.task]
     right = rng.random(len(true_label)) < accuracy[rows.worker]
-    return np.where(right, true_label, _wrong(true_label, n_classes, rng))
+    return np.where(right, true_label, another_class(true_label, n_classes, rng))
 
 
 def _check_crowd(
@@ -183,12 +230,19 @@ def _check_crowd(
     if not (truth.shape == (assignment.n_tasks,) and np.all((truth >= 0) & (truth < n_classes))):
         message = f"truth must be {assignment.n_tasks} class codes below {n_classes}"
         raise ValueError(f"{message}, got shape {truth.shape} or codes outside")
-    unknown = sorted(set(adversaries) - set(STRATEGIES))
+    known = {*STRATEGIES, *IMITATIONS}
+    unknown = sorted(set(adversaries) - known)
     if unknown:
-        raise ValueError(f"adversaries must be of {sorted(STRATEGIES)}, got {unknown}")
+        raise ValueError(f"adversaries must be of {sorted(known)}, got {unknown}")
     if not (
         min(adversaries.values(), default=0) >= 0
         and sum(adversaries.values()) <= assignment.n_workers
     ):
         message = f"adversaries must be at most all {assignment.n_workers} workers"
         raise ValueError(f"{message}, got {dict(adversaries)}")
+    # even if those who were asked nothing are all among the honest
+    n_models = len(np.unique(assignment.worker)) - sum(adversaries.values())
+    needed = max(min(adversaries.get("copying", 0), 1), adversaries.get("sophisticated", 0))
+    if needed and not n_models >= needed:
+        message = f"adversaries must leave {needed} honest workers with tasks to be imitated"
+        raise ValueError(f"{message}, got {dict(adversaries)} of {assignment.n_workers} workers")

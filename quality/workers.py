@@ -7,11 +7,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
 
 from quality.agreement import worker_agreement
+from quality.balanced_penalty import balanced_penalty
 from quality.codes import freeze_arrays
+from quality.false_removal import FilteredDishonest
 from quality.filtering import Filtered
 from quality.labels import CrowdLabels
+from quality.levels import load_levels
 from quality.majority import decide
-from quality.reputation import conflict_tasks, hard_penalty, soft_penalty
+from quality.reputation import conflict_graph, conflict_tasks, soft_penalty
+from quality.response_times import response_times
 
 __all__ = ["WorkerReport", "worker_report"]
 
@@ -26,13 +30,23 @@ class WorkerReport:
         Her labels, and those of them on conflict tasks.
     agreement
         Share of her labels that equal the consensus; NaN without labels.
-    soft_penalty, hard_penalty
-        On all labels, before anybody was removed.
+    soft_penalty, hard_penalty, balanced_penalty
+        On all labels, before anybody was removed. The hard penalty is the level: the largest load
+        she has in any optimal semi-matching.
+    hard_least
+        The smallest load she has in any: `hard_penalty` or one less.
     reputation
         1 minus the soft penalty, in [0, 1): the lower, the more alone her labels stood where
         workers disagreed. NaN without conflict tasks: nothing is known, which is not good news.
+    constant
+        True where she has two labels or more and all name one class.
     gold_n, gold_correct
         Her labels on tasks with gold, and the right ones among them.
+    median_seconds
+        Half of her labels took no longer; NaN where nothing is known.
+    hasty
+        True where that is implausibly short beside the crowd's, as
+        :func:`~quality.response_times` has it.
     flagged
         True for each worker the filter removed.
     reason
@@ -44,9 +58,14 @@ class WorkerReport:
     agreement: Float64[np.ndarray, " workers"]
     soft_penalty: Float64[np.ndarray, " workers"]
     hard_penalty: Int32[np.ndarray, " workers"]
+    hard_least: Int32[np.ndarray, " workers"]
+    balanced_penalty: Float64[np.ndarray, " workers"]
     reputation: Float64[np.ndarray, " workers"]
+    constant: Bool[np.ndarray, " workers"]
     gold_n: Int64[np.ndarray, " workers"]
     gold_correct: Int64[np.ndarray, " workers"]
+    median_seconds: Float64[np.ndarray, " workers"]
+    hasty: Bool[np.ndarray, " workers"]
     flagged: Bool[np.ndarray, " workers"]
     reason: tuple[str, ...]
 
@@ -56,16 +75,19 @@ class WorkerReport:
     def __repr__(self) -> str:
         return (
             f"WorkerReport({len(self.reason)} workers, {np.count_nonzero(self.flagged)} flagged, "
-            f"{np.count_nonzero(self.n_conflict == 0)} without conflict tasks)"
+            f"{np.count_nonzero(self.n_conflict == 0)} without conflict tasks, "
+            f"{np.count_nonzero(self.constant)} with one answer, "
+            f"{np.count_nonzero(self.hasty)} hasty)"
         )
 
 
 def worker_report(
     labels: CrowdLabels,
-    filtered: Filtered,
+    filtered: Filtered | FilteredDishonest,
     posterior: Float[np.ndarray, "tasks classes"],
     *,
     gold: Int[np.ndarray, " tasks"] | None = None,
+    seconds: Float[np.ndarray, " labels"] | None = None,
 ) -> WorkerReport:
     """Put together what the labels, the filter, the consensus and gold say about each worker.
 
@@ -74,11 +96,13 @@ def worker_report(
     labels
         All labels, those of removed workers included.
     filtered
-        What :func:`filter_workers` made of them.
+        What :func:`filter_workers` or :func:`filter_dishonest` made of them.
     posterior
         P(truth | labels) of each task, from any aggregator; its likeliest class is the consensus.
     gold
         The true class code of each task, -1 where it is unknown; see :func:`encode_gold`.
+    seconds
+        How long each label took, in the order of the rows of `labels`; NaN where it is unknown.
 
     Returns
     -------
@@ -88,7 +112,7 @@ def worker_report(
     Raises
     ------
     ValueError
-        If an argument does not fit the labels in shape.
+        If an argument does not fit the labels in shape, or a time is below 0.
 
     Examples
     --------
@@ -97,33 +121,55 @@ def worker_report(
     >>> filtered = filter_workers(labels, n_workers=1)
     >>> report = worker_report(labels, filtered, majority_vote(labels).posterior)
     >>> report
-    WorkerReport(3 workers, 1 flagged, 0 without conflict tasks)
+    WorkerReport(3 workers, 1 flagged, 0 without conflict tasks, 0 with one answer, 0 hasty)
     >>> report.reason[2]
     'removed 1st: soft penalty 1, agrees with the consensus on 0% of 3 labels'
     """
     _check_shapes(labels, filtered, posterior, gold)
     if gold is None:
         gold = np.full(labels.n_tasks, -1)
+    if seconds is None:
+        seconds = np.full(labels.n_labels, np.nan)
+    times = response_times(labels, seconds)
     on_conflict = conflict_tasks(labels)[labels.task]
     on_gold = gold[labels.task] >= 0
     right = labels.label == gold[labels.task]  # never where gold is -1
     n_conflict = np.bincount(labels.worker[on_conflict], minlength=labels.n_workers)
-    penalty = soft_penalty(labels)
+    penalty, loads = soft_penalty(labels), load_levels(conflict_graph(labels))
+    only = _only_class(labels)
     numbers = {
         "n_labels": np.diff(labels.worker_start),
         "n_conflict": n_conflict,
         "agreement": worker_agreement(labels, decide(posterior)[0]),
         "soft_penalty": penalty,
-        "hard_penalty": hard_penalty(labels),
+        "hard_penalty": loads.level,
+        "hard_least": loads.least,
+        "balanced_penalty": balanced_penalty(labels),
         "reputation": np.where(n_conflict > 0, 1 - penalty, np.nan),
+        "constant": only >= 0,
         "gold_n": np.bincount(labels.worker[on_gold], minlength=labels.n_workers),
         "gold_correct": np.bincount(labels.worker[right], minlength=labels.n_workers),
     }
-    return WorkerReport(**numbers, flagged=~filtered.keep, reason=_reasons(filtered, numbers))
+    numbers |= {"median_seconds": times.median_seconds, "hasty": times.hasty}
+    named = tuple(f", always {labels.classes[k]}" if k >= 0 else "" for k in only)
+    reason = _reasons(filtered, numbers, named)
+    return WorkerReport(**numbers, flagged=~filtered.keep, reason=reason)
+
+
+def _only_class(labels: CrowdLabels) -> Int64[np.ndarray, " workers"]:
+    """The class that all of a worker's labels name, if they are two or more; -1 otherwise."""
+    low = np.full(labels.n_workers, labels.n_classes)
+    high = np.full(labels.n_workers, -1)
+    np.minimum.at(low, labels.worker, labels.label)
+    np.maximum.at(high, labels.worker, labels.label)
+    return np.where((low == high) & (np.diff(labels.worker_start) > 1), low, -1)
 
 
 def _check_shapes(
-    labels: CrowdLabels, filtered: Filtered, posterior: np.ndarray, gold: np.ndarray | None
+    labels: CrowdLabels,
+    filtered: Filtered | FilteredDishonest,
+    posterior: np.ndarray,
+    gold: np.ndarray | None,
 ) -> None:
     if filtered.keep.shape != (labels.n_workers,):
         given = len(filtered.keep)
@@ -135,7 +181,9 @@ def _check_shapes(
         raise ValueError(f"gold must have shape {(labels.n_tasks,)}, got {np.shape(gold)}")
 
 
-def _reasons(filtered: Filtered, numbers: dict[str, np.ndarray]) -> tuple[str, ...]:
+def _reasons(
+    filtered: Filtered | FilteredDishonest, numbers: dict[str, np.ndarray], named: tuple[str, ...]
+) -> tuple[str, ...]:
     """One sentence per worker."""
     verdict = {
         int(worker): f"removed {_ordinal(place)}: {filtered.criterion} {penalty:.3g}"
@@ -149,25 +197,29 @@ def _reasons(filtered: Filtered, numbers: dict[str, np.ndarray]) -> tuple[str, .
         verdict[int(worker)] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
     return tuple(
         _sentence(
-            verdict.get(worker, ""), {name: column[worker] for name, column in numbers.items()}
+            verdict.get(worker, ""),
+            {name: column[worker] for name, column in numbers.items()},
+            named[worker],
         )
         for worker in range(len(filtered.keep))
     )
 
 
-def _sentence(verdict: str, number: dict[str, Any]) -> str:
+def _sentence(verdict: str, number: dict[str, Any], always: str) -> str:
     """The verdict if there is one, and the evidence."""
     if not number["n_labels"]:
         return "no labels: nothing can be said"
     gold = f", {number['gold_correct']} of {number['gold_n']} right on gold"
-    gold = gold if number["gold_n"] else ""
+    evidence = always + (gold if number["gold_n"] else "")
+    if number["hasty"]:
+        evidence += f", half of them within {number['median_seconds']:.3g} s"
     if not number["n_conflict"]:
-        return f"no conflict task: nothing can be said{gold}"
+        return f"no conflict task: nothing can be said{evidence}"
     verdict = verdict or f"kept: soft penalty {number['soft_penalty']:.3g}"
     plural = "s" if number["n_labels"] != 1 else ""
     return (
         f"{verdict}, agrees with the consensus on {100 * number['agreement']:.0f}% "
-        f"of {number['n_labels']} label{plural}{gold}"
+        f"of {number['n_labels']} label{plural}{evidence}"
     )
 
 

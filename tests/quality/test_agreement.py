@@ -1,6 +1,6 @@
 """Agreement: Krippendorff's own example, a slow alpha, Wilson's interval."""
 
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from quality import (
     wilson_interval,
     worker_agreement,
 )
+from quality.agreement import pairwise_agreement
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=80, deadline=None, derandomize=True)
@@ -99,3 +100,25 @@ def test_values_out_of_range_are_refused() -> None:
 def test_labels_and_gold_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="one entry per task"):
         accuracy(np.array([1, 1]), np.array([1]))
+
+
+@QUICK
+@given(crowds())
+def test_pairwise_agreement_is_that_of_listed_pairs(labels: CrowdLabels) -> None:
+    """Oracle: every pair of rows."""
+    rows = zip(labels.task.tolist(), labels.worker.tolist(), labels.label.tolist(), strict=True)
+    pairs = [
+        (one[1], other[1], one[2] == other[2])
+        for one, other in combinations(rows, 2)
+        if one[0] == other[0]
+    ]
+    found = pairwise_agreement(labels)
+    assert found.n_pairs == len(pairs)
+    expected = np.mean([same for *_, same in pairs]) if pairs else np.nan
+    assert found.value == pytest.approx(expected, nan_ok=True)
+    for worker in range(labels.n_workers):
+        hers = [same for one, other, same in pairs if worker in (one, other)]
+        assert found.worker_pairs[worker] == len(hers)
+        expected = np.mean(hers) if hers else np.nan
+        assert found.worker[worker] == pytest.approx(expected, nan_ok=True)
+    assert "nan" in repr(found) or pairs

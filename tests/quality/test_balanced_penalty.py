@@ -107,7 +107,7 @@ def chain(n_machines: int) -> csr_array:
     return csr_array((np.ones(len(edge[0])), edge), shape=(n_machines - 1, n_machines))
 
 
-@pytest.mark.parametrize("n_machines", [2, 10, 100])
+@pytest.mark.parametrize("n_machines", [2, 10, 100, 100_000])
 def test_a_chain_is_balanced_along_its_whole_length(n_machines: int) -> None:
     """One job fewer than machines, so that all carry (n - 1) / n, worked out on paper."""
     found = balanced_loads(chain(n_machines))
@@ -115,12 +115,59 @@ def test_a_chain_is_balanced_along_its_whole_length(n_machines: int) -> None:
     assert found.load.tolist() == [(n_machines - 1) / n_machines] * n_machines
 
 
-def test_what_is_not_settled_is_told() -> None:
-    """Water takes many sweeps to run down a long chain."""
-    hasty = balanced_loads(chain(300), max_iter=2)
-    assert (hasty.n_iter, hasty.converged) == (2, False)
-    assert hasty.load.sum() == pytest.approx(299)
-    assert "not converged after 2 sweeps" in repr(hasty)
+def test_a_long_chain_takes_no_more_waves_than_a_short_one() -> None:
+    assert balanced_loads(chain(10)).n_iter == balanced_loads(chain(100_000)).n_iter == 1
+
+
+def test_chains_of_any_widths_are_exact(rng: np.random.Generator) -> None:
+    """A path whose jobs come singly or in pairs has long stretches of many different loads.
+
+    Oracle: with one machine after the other, the totals of the balanced loads along the path are a
+    taut string between the totals of the jobs that must be done by then and of those that can be.
+    """
+    for _ in range(20):
+        copies = rng.integers(1, 4, size=400)
+        step = np.repeat(np.arange(400), copies)
+        job = np.arange(len(step))
+        edge = (np.concatenate([job, job]), np.concatenate([step, step + 1]))
+        graph = csr_array((np.ones(len(edge[0])), edge), shape=(len(step), 401))
+        found = balanced_loads(graph)
+        assert found.converged
+        assert found.load == pytest.approx(taut_string(copies), abs=1e-9)
+
+
+def taut_string(copies: np.ndarray) -> np.ndarray:
+    """Slopes of the shortest path from (0, 0) to the end between two staircases, by its corners."""
+    most = np.concatenate([[0], np.cumsum(copies)])  # after k machines: all jobs met so far
+    least = np.concatenate([[0], most[:-1]])  # without those that the next machine could take
+    most, least = np.append(most, most[-1]), np.append(least, most[-1])
+    end, here, height, load = len(copies) + 1, 0, 0, []
+    while here < end:
+        ahead = np.arange(here + 1, end + 1)
+        up = (most[ahead] - height) / (ahead - here)
+        down = (least[ahead] - height) / (ahead - here)
+        low, high = np.maximum.accumulate(down), np.minimum.accumulate(up)
+        crossed = np.flatnonzero(low > high)
+        stop = crossed[0] if len(crossed) else len(ahead) - 1
+        if len(crossed) and down[stop] > high[stop]:  # the floor rises above: bend at the ceiling
+            bend = np.flatnonzero(up[:stop] == high[stop - 1])[-1]
+            corner = most[ahead[bend]]
+        elif len(crossed):
+            bend = np.flatnonzero(down[:stop] == low[stop - 1])[-1]
+            corner = least[ahead[bend]]
+        else:
+            bend, corner = stop, most[end]
+        load += [(corner - height) / (ahead[bend] - here)] * int(ahead[bend] - here)
+        here, height = int(ahead[bend]), int(corner)
+    return np.array(load)
+
+
+def test_what_is_not_settled_is_told(rng: np.random.Generator) -> None:
+    graph = conflict_graph(simulated(rng, 200, 40))
+    hasty = balanced_loads(graph, max_iter=1)
+    assert (hasty.n_iter, hasty.converged) == (1, False)
+    assert hasty.load.sum() == pytest.approx(graph.shape[0])
+    assert "not converged after 1 waves" in repr(hasty)
 
 
 def test_the_result_is_the_same_on_every_run_and_read_only(rng: np.random.Generator) -> None:

@@ -16,7 +16,7 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.em_pass import check_gold, fit_em, start_em
+from quality.em_fit import believe, em_rows, fit_em, start_em
 from tests.quality.real_data import read_crowd
 from tests.quality.strategies import crowds
 from tests.quality.textbook_em import bayes, smoothed, textbook_em
@@ -82,11 +82,11 @@ def test_evidence_lost_in_products_is_kept(rng: np.random.Generator) -> None:
     order = np.argsort(worker % 2, kind="stable")
     labels = encode(np.arange(800), np.zeros(800, dtype=int), np.repeat([0, 1], 400))
     table = np.ascontiguousarray(confusion[worker[order]].transpose(0, 2, 1))
+    rows = em_rows(labels, None)
     fit = fit_em(
-        labels, check_gold(labels, None), start_em(labels, check_gold(labels, None)),
-        lambda _: table, max_iter=1, tol=0.0, threads=1,
-    )  # fmt: skip
-    assert fit.posterior[0] == pytest.approx([0.5, 0.5], abs=1e-9)
+        rows, start_em(rows), lambda _: table, max_iter=1, tol=0.0, threads=1, tell=lambda _: None
+    )
+    assert believe(rows, fit, 1)[0] == pytest.approx([0.5, 0.5], abs=1e-9)
 
 
 @QUICK

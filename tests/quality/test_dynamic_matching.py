@@ -73,6 +73,45 @@ def test_the_top_levels_end_with_the_first_judged_worker(rng: np.random.Generato
     assert n_ended_early > 20
 
 
+def test_the_highest_worker_and_any_level_are_those_of_a_fresh_solution(
+    rng: np.random.Generator,
+) -> None:
+    """Of equal levels the lowest rank comes first, then the lowest code."""
+    n_ties = 0
+    for _ in range(200):
+        labels = random_crowd(rng)
+        matching, keep = DynamicMatching(labels), np.ones(labels.n_workers, dtype=bool)
+        for gone in rng.permutation(labels.n_workers)[:-1].tolist():
+            matching.remove(gone)
+            keep[gone] = False
+            level = hard_level(labels.keep_workers(keep))
+            rank = rng.integers(3, size=labels.n_workers).astype(np.float64)
+            judged = keep & (rng.random(labels.n_workers) < 0.7)
+            asked = int(rng.choice(np.flatnonzero(keep)))
+            if judged.any():
+                order = np.lexsort((rank[judged], -level[judged]))
+                assert matching.highest(judged, rank) == np.flatnonzero(judged)[order[0]]
+                n_ties += np.count_nonzero(level[judged] == level[judged].max()) > 1
+            assert matching.level(asked) == level[asked]
+    assert n_ties > 100
+
+
+def test_nobody_to_judge_is_refused() -> None:
+    matching = DynamicMatching(encode(["ann", "bob"], [1, 1], ["x", "y"]))
+    matching.remove(0)
+    with pytest.raises(ValueError, match="judged must be true for a worker who is left, got none"):
+        matching.highest(np.array([True, False]), np.zeros(2))
+
+
+def test_the_same_removals_leave_the_same_loads(rng: np.random.Generator) -> None:
+    labels = campaign(rng, 300, 30)
+    one, other = DynamicMatching(labels), DynamicMatching(labels)
+    for worker in range(0, 30, 2):
+        one.remove(worker)
+        other.remove(worker)
+        assert one.load.tobytes() == other.load.tobytes()
+
+
 def test_a_large_crowd_stays_optimal(rng: np.random.Generator) -> None:
     """The half with the highest levels goes, one by one; long paths and whole levels move."""
     labels = campaign(rng)
@@ -115,5 +154,6 @@ def test_the_labels_are_not_changed(rng: np.random.Generator) -> None:
 def test_a_worker_who_is_not_there_is_refused(worker: int) -> None:
     matching = DynamicMatching(encode(["ann", "bob"], [1, 1], ["x", "y"]))
     matching.remove(0)
-    with pytest.raises(ValueError, match=f"worker must be one of those left, got worker={worker}"):
-        matching.remove(worker)
+    for call in (matching.remove, matching.level):
+        with pytest.raises(ValueError, match=f"must be one of those left, got worker={worker}"):
+            call(worker)

@@ -10,6 +10,7 @@ from quality import (
     encode,
     encode_gold,
     filter_workers,
+    hard_level,
     hard_penalty,
     majority_vote,
     simulate_campaign,
@@ -133,6 +134,22 @@ def test_the_hard_penalty_can_lead_the_filter(rng: np.random.Generator) -> None:
     assert hard_penalty(labels)[first] == hard_penalty(labels).max()
 
 
+def test_led_by_the_soft_penalty_it_is_the_one_that_computes_anew(
+    rng: np.random.Generator,
+) -> None:
+    """A function that is not `soft_penalty` itself is called anew on every table."""
+    for _ in range(8):
+        n_tasks, n_workers = int(rng.integers(20, 300)), int(rng.integers(30, 60))
+        campaign = simulate_campaign(n_tasks=n_tasks, n_workers=n_workers, n_gold=10, rng=rng)
+        labels = encode(campaign.label_worker, campaign.label_task, campaign.label)
+        rule = {"n_workers": n_workers // 2, "min_labels_per_task": int(rng.integers(3))}
+        one = filter_workers(labels, **rule)
+        other = filter_workers(labels, penalty=lambda table: soft_penalty(table), **rule)
+        for name in ("keep", "removed", "removed_penalty", "refused", "refused_penalty"):
+            assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+        assert (one.refused_reason, one.stopped) == (other.refused_reason, other.stopped)
+
+
 def test_it_finds_the_adversaries_of_the_campaign_and_helps_the_majority(
     rng: np.random.Generator,
 ) -> None:
@@ -171,3 +188,20 @@ def test_stop_rules_out_of_range_are_refused(stop: dict[str, float], message: st
     labels = encode(["a", "b"], [1, 1], ["x", "y"])
     with pytest.raises(ValueError, match=message):
         filter_workers(labels, **stop)  # type: ignore[arg-type]
+
+
+def test_progress_is_told_of_every_removal_and_changes_nothing() -> None:
+    rng = np.random.default_rng(4)
+    worker, task = np.divmod(np.arange(400), 40)
+    labels = encode(worker, task, rng.integers(2, size=400))
+    for penalty in (soft_penalty, hard_level):
+        told: list[tuple[str, int, int]] = []
+        watched = filter_workers(
+            labels,
+            penalty=penalty,
+            n_workers=3,
+            progress=lambda *step, told=told: told.append(step),
+        )
+        assert told == [("removals", done, 3) for done in (1, 2, 3)]
+        silent = filter_workers(labels, penalty=penalty, n_workers=3)
+        assert watched.removed.tobytes() == silent.removed.tobytes()

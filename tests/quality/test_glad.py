@@ -49,6 +49,21 @@ def test_posterior_and_log_posterior_are_the_models(labels: CrowdLabels) -> None
     assert result.log_posterior == pytest.approx(expected, abs=1e-9)
 
 
+def test_tasks_and_workers_may_have_any_number_of_labels(rng: np.random.Generator) -> None:
+    """2,500 labels each, all nearly guesses: factors of two whose product overflows."""
+    worker, task = np.repeat(np.arange(2500), 2), np.tile([0, 1], 2500)
+    busy, many = np.full(2500, 2500), np.arange(2, 2502)
+    label = rng.integers(2, size=7500)
+    labels = encode(np.append(worker, busy), np.append(task, many), label[: 5000 + 2500])
+    result = glad(labels, max_iter=5)
+    joint = log_joint(labels, result)
+    largest = joint.max(axis=1, keepdims=True)
+    evidence = largest[:, 0] + np.log(np.exp(joint - largest).sum(axis=1))
+    assert result.posterior == pytest.approx(np.exp(joint - evidence[:, None]), abs=1e-9)
+    deviation = np.sum((result.ability - 1) ** 2) + np.sum((np.log(result.easiness) - 1) ** 2)
+    assert result.log_posterior == pytest.approx(evidence.sum() - deviation / 2, rel=1e-9)
+
+
 def test_log_posterior_never_falls(rng: np.random.Generator) -> None:
     labels = crowd_of(rng)[0]
     values = [glad(labels, max_iter=n, tol=0.0).log_posterior for n in range(1, 25)]

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality import CrowdLabels, LabelError, encode, encode_gold
+from quality.labels import RepeatError
 from tests.quality.strategies import Row, crowds, label_rows, named_crowd
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
@@ -224,3 +225,125 @@ def test_gold_is_refused_as_labels_are() -> None:
         encode_gold(labels, [None], ["x"])
     with pytest.raises(LabelError, match="equally long"):
         encode_gold(labels, ["t1"], ["x", "y"])
+
+
+@QUICK
+@given(label_rows(), st.randoms(use_true_random=False))
+def test_codes_give_the_table_that_their_names_give(rows: list[Row], random: object) -> None:
+    random.shuffle(rows)  # type: ignore[attr-defined]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    books = [np.unique(column) for column in columns]
+    codes = [np.searchsorted(book, column) for book, column in zip(books, columns, strict=True)]
+    workers, tasks, classes = books
+    found = CrowdLabels.from_codes(*codes, workers=workers, tasks=tasks, classes=classes)
+    assert same(encode(*columns), found)
+
+
+@QUICK
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 2)), max_size=12))
+def test_rows_of_codes_are_sorted_as_a_slow_sort_does_or_refused(
+    rows: list[tuple[int, int, int]],
+) -> None:
+    codes = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    books = {"workers": np.arange(5), "tasks": np.arange(5), "classes": np.arange(3)}
+    if len({(worker, task) for worker, task, _ in rows}) < len(rows):
+        with pytest.raises(RepeatError):
+            CrowdLabels.from_codes(*codes, **books)
+        return
+    labels = CrowdLabels.from_codes(*codes, **books)
+    found = zip(labels.task.tolist(), labels.worker.tolist(), labels.label.tolist(), strict=True)
+    assert sorted((task, worker, label) for worker, task, label in rows) == list(found)
+    by_worker = np.lexsort((labels.task, labels.worker))
+    assert by_worker.tolist() == labels.worker_order.tolist()
+
+
+SOUND = {
+    "worker": np.array([0, 1]),
+    "task": np.array([0, 0]),
+    "label": np.array([1, 0]),
+    "workers": np.array(["ann", "bob"]),
+    "tasks": np.array(["t1"]),
+    "classes": np.array(["yes", "no"]),
+}
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"worker": np.array([0.0, 1.0])}, "worker must be integer codes, got float64"),
+        ({"task": np.array([[0, 0]])}, "task must be integer codes, got int64 of shape"),
+        ({"label": np.array([1])}, r"must be equally long, got \[2, 2, 1\]"),
+        ({"worker": np.array([0, 2])}, "worker must be codes of the 2 workers, got 0 to 2"),
+        ({"label": np.array([-1, 0])}, "label must be codes of the 2 classes, got -1 to 0"),
+        ({"workers": np.array(["bob", "ann"])}, "workers must be in increasing order"),
+        ({"workers": np.array(["ann", "ann"])}, "workers must be in increasing order"),
+        ({"tasks": np.array([["t1"]])}, "tasks must be one name a code"),
+        ({"classes": np.array(["no", "no"])}, "classes must all differ"),
+        ({"classes": np.arange(40_000)}, "at most 32767 classes, got 40000"),
+        ({"worker": np.array([1, 1])}, "rows 0 and 1 .* one worker for one task"),
+    ],
+)
+def test_codes_that_are_not_sound_are_refused(
+    changed: dict[str, np.ndarray], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        CrowdLabels.from_codes(**SOUND | changed)
+
+
+def test_books_handed_over_stay_writable() -> None:
+    labels = CrowdLabels.from_codes(**SOUND)
+    assert all(SOUND[name].flags.writeable for name in SOUND)
+    assert not any(getattr(labels, name).flags.writeable for name in SOUND)
+
+
+NAMES = st.lists(
+    st.one_of(st.text(alphabet="aé𝄞 Z1", max_size=3), st.none(), st.just(float("nan")), st.just(1)),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(NAMES, st.sampled_from(["object", "category", "str", "string", "index"]))
+def test_a_pandas_column_is_coded_or_refused_as_its_list_is(names: list[object], kind: str) -> None:
+    if kind in ("str", "string"):
+        names = [name if isinstance(name, str) else None for name in names]
+    if kind == "category" and any(name == 1 for name in names):
+        names = [str(name) if name == 1 else name for name in names]
+    made = pd.Index(names, dtype=object) if kind == "index" else pd.Series(names, dtype=kind)
+    rows = list(range(len(names)))
+    assert outcome(names, rows) == outcome(made, rows)
+
+
+@QUICK
+@given(st.lists(st.text(alphabet="aé𝄞 Z", max_size=3), min_size=1, max_size=8), st.booleans())
+def test_an_array_of_text_is_coded_or_refused_as_its_list_is(names: list[str], swap: bool) -> None:
+    array = np.array(names)
+    made = array.astype(array.dtype.newbyteorder()) if swap else array[::1]
+    rows = list(range(len(names)))
+    assert outcome(names, rows) == outcome(made, rows)
+
+
+def test_many_names_in_an_array_are_coded_as_a_sort_codes_them() -> None:
+    """More names than the first hash table holds: it grows four times."""
+    rng = np.random.default_rng(0)
+    names = rng.permutation(np.arange(300_000) % 100_003).astype(np.str_)
+    labels = encode(np.arange(300_000), names, np.zeros(300_000, dtype=int))
+    tasks, code = np.unique(names, return_inverse=True)
+    assert np.array_equal(tasks, labels.tasks)
+    assert np.array_equal(np.bincount(code), np.diff(labels.task_start))
+    assert np.array_equal(code[labels.worker], labels.task)
+
+
+def outcome(tasks: object, workers: list[int]) -> object:
+    """The rows by name, or what the refusal says."""
+    try:
+        return rows_of(encode(workers, tasks, ["a"] * len(workers)))  # type: ignore[arg-type]
+    except LabelError as error:
+        return str(error), error.column, error.row
+
+
+def test_a_category_that_no_row_has_is_no_name() -> None:
+    column = pd.Series(["t1", "t1"], dtype=pd.CategoricalDtype(["t9", "t1"]))
+    assert encode(["ann", "bob"], column, ["yes", "no"]).tasks.tolist() == ["t1"]

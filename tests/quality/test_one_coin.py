@@ -103,18 +103,6 @@ def test_a_worker_without_labels_guesses(rng: np.random.Generator) -> None:
     assert one_coin_dawid_skene(labels).reliability[-1] == pytest.approx(1 / 4)
 
 
-def test_same_bytes_on_any_number_of_threads(rng: np.random.Generator) -> None:
-    """140,000 labels are cut into several chunks."""
-    assignment = regular_assignment(n_tasks=20_000, n_workers=100, labels_per_task=7, rng=rng)
-    crowd = simulate_crowd(
-        assignment, rng.integers(2, size=20_000), n_classes=2, adversaries={}, rng=rng
-    )
-    labels = encode(crowd.worker, crowd.task, crowd.label)
-    one, other = (one_coin_dawid_skene(labels, max_iter=5, threads=n) for n in (1, 2))
-    assert one.posterior.tobytes() == other.posterior.tobytes()
-    assert one.reliability.tobytes() == other.reliability.tobytes()
-
-
 def test_not_converging_is_a_result() -> None:
     labels = encode(["a", "b", "c"] * 2, [1, 1, 1, 2, 2, 2], list("xxyyyx"))
     result = one_coin_dawid_skene(labels, max_iter=1)

@@ -5,9 +5,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from quality import CrowdLabels, encode, power_law_assignment
-from quality.robustness import robustness_bounds
+from quality.robustness import robustness_bounds, weakest_workers
 from tests.quality.strategies import Row, crowds, label_rows, named_crowd
 
 QUICK = settings(max_examples=80, deadline=None, derandomize=True)
@@ -49,6 +50,23 @@ def test_name_blind_is_exact_on_larger_crowds_and_a_lower_bound_when_cut_short(
         assert not cut.name_blind_exact.any()
         assert (cut.name_blind <= whole.name_blind).all()
         assert (cut.name_blind[1:] > 0).any()
+
+
+@QUICK
+@given(crowds(), st.integers(0, 4))
+def test_on_the_weakest_workers_rest_the_most_tasks(labels: CrowdLabels, k: int) -> None:
+    """Oracle: enumeration."""
+    found = weakest_workers(labels.worker, labels.task_start, k, max_steps=2000)
+    assert len(found) <= k
+    tasks = [set(labels.worker[labels.task == t].tolist()) for t in range(labels.n_tasks)]
+    assert sum(workers <= found for workers in tasks) == most_resting(labels, k)
+
+
+def test_the_curve_says_how_each_of_its_points_was_found(rng: np.random.Generator) -> None:
+    labels = sparse_crowd(rng, 60, 14)
+    assert robustness_bounds(labels, max_adversaries=3).method == ("exact",) * 3
+    cut = robustness_bounds(labels, max_adversaries=3, max_steps=0)
+    assert cut.method == ("lower bound",) * 3
 
 
 def test_the_bounds_are_sums_of_the_largest_loads() -> None:

@@ -6,13 +6,16 @@ from hypothesis import given, settings
 
 from quality import (
     CrowdLabels,
+    balanced_penalty,
+    conflict_graph,
     encode,
     filter_workers,
-    hard_penalty,
+    load_levels,
     majority_vote,
     soft_penalty,
     worker_report,
 )
+from quality.response_times import response_times
 from quality.workers import _ordinal
 from tests.quality.strategies import crowds
 
@@ -42,8 +45,14 @@ def test_numbers_are_those_of_a_slow_count(labels: CrowdLabels) -> None:
         assert report.agreement[worker] == pytest.approx(np.mean(label == vote.label[task]))
         assert report.gold_n[worker] == (gold[task] >= 0).sum()
         assert report.gold_correct[worker] == (gold[task] == label).sum()
+        assert report.constant[worker] == (len(label) > 1 and len(set(label.tolist())) == 1)
     assert np.array_equal(report.soft_penalty, soft_penalty(labels))
-    assert np.array_equal(report.hard_penalty, hard_penalty(labels))
+    levels = load_levels(conflict_graph(labels))
+    assert np.array_equal(report.hard_penalty, levels.level)
+    assert np.array_equal(report.hard_least, levels.least)
+    assert np.array_equal(report.balanced_penalty, balanced_penalty(labels))
+    assert np.isnan(report.median_seconds).all()
+    assert not report.hasty.any()
     assert np.array_equal(report.flagged, ~filtered.keep)
 
 
@@ -73,6 +82,26 @@ def test_reasons_say_what_was_done_and_on_which_evidence() -> None:
         "removed 1st: soft penalty 1, agrees with the consensus on 0% of 3 labels, "
         "0 of 2 right on gold",
         "no conflict task: nothing can be said",
+    )
+
+
+def test_one_answer_and_too_little_time_are_told() -> None:
+    """Seven workers on ten tasks; gil always says x, and takes 2 seconds where others take 20."""
+    worker, task = np.tile(list("abcdefg"), 10), np.repeat(np.arange(10), 7)
+    labels = encode(worker, task, np.where((task % 2 == 0) | (worker == "g"), "x", "y"))
+    seconds = np.where(labels.workers[labels.worker] == "g", 2.0, 20.0)
+    filtered = filter_workers(labels, n_workers=0)
+    report = worker_report(labels, filtered, majority_vote(labels).posterior, seconds=seconds)
+    assert np.flatnonzero(report.constant).tolist() == [6]
+    assert np.flatnonzero(report.hasty).tolist() == [6]
+    assert report.median_seconds.tolist() == [20.0] * 6 + [2.0]
+    assert np.array_equal(report.hasty, response_times(labels, seconds).hasty)
+    assert report.reason[6] == (
+        "kept: soft penalty 1, agrees with the consensus on 50% of 10 labels, always x, "
+        "half of them within 2 s"
+    )
+    assert repr(report) == (
+        "WorkerReport(7 workers, 0 flagged, 0 without conflict tasks, 1 with one answer, 1 hasty)"
     )
 
 

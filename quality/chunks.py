@@ -1,0 +1,55 @@
+"""Rows cut into chunks that threads share out: the cuts, and so the result, do not see the threads.
+
+A kernel that adds floating-point numbers up gives other bytes when they are added in another order.
+So the number of chunks depends on the data alone, each chunk adds up on its own, and the caller
+adds the chunks' sums in their order.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from os import cpu_count
+from typing import TypeVar
+
+import numpy as np
+from jaxtyping import Int64
+
+__all__ = ["check_threads", "chunk_starts", "shared_out"]
+
+LEAST_ROWS = 2**15  # below that a chunk is not worth handing over
+MOST_CHUNKS = 8
+
+Result = TypeVar("Result")
+
+
+def check_threads(threads: int | None) -> None:
+    """Refuse a number of threads that is none."""
+    if not (threads is None or threads >= 1):
+        raise ValueError(f"threads must be >= 1 or None, got threads={threads}")
+
+
+def chunk_starts(
+    start: Int64[np.ndarray, " bounds"], least_rows: int = LEAST_ROWS
+) -> Int64[np.ndarray, " cuts"]:
+    """First unit of each chunk, and the end: about equally many rows in each, eight at most.
+
+    Rows of unit ``u`` are ``start[u]:start[u + 1]``. A chunk has at least about `least_rows`: what
+    pays for sums of its own.
+    """
+    n_rows = int(start[-1])
+    n_chunks = int(np.clip(n_rows // max(least_rows, LEAST_ROWS), 1, MOST_CHUNKS))
+    inner = np.searchsorted(start, np.arange(1, n_chunks) * n_rows // n_chunks)
+    return np.concatenate([[0], inner, [len(start) - 1]]).astype(np.int64)
+
+
+@contextmanager
+def shared_out(
+    threads: int | None, n_chunks: int
+) -> Iterator[Callable[[Callable[[int], Result]], list[Result]]]:
+    """A function that runs work on every chunk number, and returns what it gave in their order."""
+    n_threads = min(threads or cpu_count() or 1, n_chunks)
+    if n_threads == 1:
+        yield lambda work: [work(chunk) for chunk in range(n_chunks)]
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        yield lambda work: list(pool.map(work, range(n_chunks)))
