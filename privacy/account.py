@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
-from privacy.events import Cost, parse_event
+from privacy.events import Cost, Event, parse_event
 from privacy.queries import Part
 
-__all__ = ["Account", "account_from"]
+__all__ = ["Account", "account_from", "fits"]
 
 NOTHING = Cost(Fraction(0), Fraction(0))
 
@@ -83,3 +83,37 @@ def account_from(rows: Iterable[tuple[Part | None, str, int]]) -> Account:
             profiles[profile] = total
         account.add(part, profiles[profile])
     return account
+
+
+def fits(left: Cost, price: Event | Cost) -> int:
+    """How many more releases at one price a budget's rest covers, adding up exactly.
+
+    Parameters
+    ----------
+    left
+        What is left of the budget.
+    price
+        What one release is, or costs; it must cost something, as the number would have no end.
+
+    Raises
+    ------
+    ValueError
+        If it costs nothing.
+
+    Notes
+    -----
+    **Guarantees.** So many fit, and one more does not.
+
+    Examples
+    --------
+    >>> from privacy.events import PureEvent
+    >>> left = Cost(Fraction(1), Fraction(0))
+    >>> fits(left, PureEvent("toy", epsilon=0.1)), fits(left, Cost(Fraction(2, 5), Fraction(0)))
+    (10, 2)
+    """
+    cost = price if isinstance(price, Cost) else price.cost()
+    pairs = ((left.epsilon, cost.epsilon), (left.delta, cost.delta))
+    numbers = [rest // price for rest, price in pairs if price > 0]
+    if not numbers:
+        raise ValueError("price must be of something; a plan's slots are told by slots_left")
+    return min(numbers)

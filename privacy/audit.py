@@ -3,6 +3,7 @@
 No number of draws proves a claim; a bound above it refutes it.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -10,7 +11,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import betaincinv, gammaln, xlogy
 
-__all__ = ["AuditBound", "DirichletLaw", "Law", "audit_pair"]
+__all__ = ["AuditBound", "DirichletLaw", "Law", "audit_losses", "audit_pair"]
+
+
+ROUNDING = 1e-9  # a loss of epsilon itself counts as one, for mechanisms that never exceed it
 
 
 @runtime_checkable
@@ -63,7 +67,8 @@ class DirichletLaw:
 class AuditBound:
     """A lower bound on the delta that holds at `epsilon`, and what it was computed from.
 
-    `hits` are how many of `draws` releases of each data set had a privacy loss above epsilon.
+    `hits` are how many of `draws` releases of each data set had a privacy loss of epsilon or more;
+    `shares` are the bounds on the two probabilities: from below for the first, above for the other.
     """
 
     delta: float
@@ -71,6 +76,12 @@ class AuditBound:
     level: float
     draws: int
     hits: tuple[int, int]
+    shares: tuple[float, float]
+
+    def least_epsilon(self, delta: float = 0.0) -> float:
+        """Lower bound on the epsilon that holds at this delta; 0 where nothing was found."""
+        often, seldom = self.shares
+        return max(0.0, math.log((often - delta) / seldom)) if often > delta else 0.0
 
     def refutes(self, claim: float) -> bool:
         """Whether (epsilon, claim) is refuted at this level."""
@@ -113,7 +124,7 @@ def audit_pair(
 
     Notes
     -----
-    The event is that the log likelihood ratio exceeds epsilon, the one that attains
+    The event is that the log likelihood ratio reaches epsilon, the one that attains
     delta = P(event) - e^epsilon Q(event). The two probabilities have one-sided Clopper–Pearson
     bounds, each at half of 1 - level.
 
@@ -133,21 +144,62 @@ def audit_pair(
     ... ).refutes(0.3)
     True
     """
-    if not 0 <= epsilon < np.inf:
-        raise ValueError(f"epsilon must be >= 0 and finite, got epsilon={epsilon}")
     if not draws >= 1:
         raise ValueError(f"draws must be >= 1, got draws={draws}")
+    here, there = (first.sample(draws, rng=rng), second.sample(draws, rng=rng))
+    losses = []
+    for release in (here, there):
+        with np.errstate(invalid="ignore"):  # infinite less infinite counts as no hit
+            losses.append(first.log_density(release) - second.log_density(release))
+    return audit_losses(losses[0], losses[1], epsilon=epsilon, level=level)
+
+
+def audit_losses(
+    first: Float[np.ndarray, " draws"],
+    second: Float[np.ndarray, " draws"],
+    *,
+    epsilon: float,
+    level: float = 0.999,
+) -> AuditBound:
+    """Bound delta from below by the privacy losses of releases that were drawn already.
+
+    Parameters
+    ----------
+    first, second
+        log P(release) - log Q(release) for releases of the data set of P, and of that of Q;
+        equally many.
+    epsilon
+        At which the guarantee is claimed, >= 0.
+    level
+        Probability that the bound holds, in (0, 1).
+
+    Returns
+    -------
+    AuditBound
+        As of `audit_pair`.
+
+    Raises
+    ------
+    ValueError
+        If one of these conditions is broken.
+
+    Examples
+    --------
+    >>> loss = np.array([1.0] * 90 + [-1.0] * 10)
+    >>> bound = audit_losses(loss, -loss, epsilon=0.5, level=0.95)
+    >>> bound.hits, round(bound.least_epsilon(), 2)
+    ((90, 10), 1.57)
+    """
+    if not 0 <= epsilon < np.inf:
+        raise ValueError(f"epsilon must be >= 0 and finite, got epsilon={epsilon}")
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")
-    hits = []
-    for law in (first, second):
-        release = law.sample(draws, rng=rng)
-        with np.errstate(invalid="ignore"):  # infinite less infinite counts as no hit
-            loss = first.log_density(release) - second.log_density(release)
-        hits.append(int((loss > epsilon).sum()))
-    often, seldom = hits
+    draws = len(first)
+    if not draws == len(second) >= 1:
+        raise ValueError(f"draws must be equally many, 1 or more, got {draws} and {len(second)}")
+    often, seldom = (int((loss > epsilon - ROUNDING).sum()) for loss in (first, second))
     tail = (1 - level) / 2
     low = float(betaincinv(often, draws - often + 1, tail)) if often else 0.0
     high = float(betaincinv(seldom + 1, draws - seldom, 1 - tail)) if seldom < draws else 1.0
-    delta = max(0.0, low - float(np.exp(epsilon)) * high)
-    return AuditBound(delta, epsilon, level, draws, (often, seldom))
+    delta = max(0.0, low - math.exp(epsilon) * high)
+    return AuditBound(delta, epsilon, level, draws, (often, seldom), (low, high))

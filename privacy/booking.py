@@ -1,30 +1,40 @@
 """Booking in the ledger's tables: what is known, what it costs, whether the budget covers it."""
 
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy import Connection, func, select
 
 from privacy.account import Account, account_from
 from privacy.budgets import Budget, now, required_budget, told
+from privacy.chain import append, hold
 from privacy.events import Cost, Event, EventError, event_json
+from privacy.fingerprint import fingerprint
 from privacy.mechanisms import Interaction, Mechanism
-from privacy.queries import Query, UnitError
-from privacy.statement import part_of
-from privacy.store import LedgerError
+from privacy.planned import PlanEvent, PlannedEvent
+from privacy.queries import Part, Query, UnitError
+from privacy.store import LedgerError, lock
+from privacy.tables import Record, entries, releases
 
 __all__ = [
     "BudgetError",
     "Request",
     "account_of",
-    "find_answer",
-    "find_entry",
-    "insert_answer",
+    "compose",
+    "find_entries",
     "insert_entries",
-    "keep_value",
-    "last_state",
+    "keep_values",
+    "kinds_of",
+    "part_of",
+    "request_of",
     "time_of",
     "unpaid",
 ]
+
+ASKED_AT_ONCE = 500  # values in one condition
+
+T = TypeVar("T")
 
 
 class BudgetError(RuntimeError):
@@ -60,121 +70,149 @@ class BudgetError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """A release asked for, its event, and the fingerprint that the ledger knows it by."""
+    """A release asked for, its event, and the fingerprint that the ledger knows it by.
+
+    `slot` says which plan has paid for it, where one has; it is then what is recorded.
+    """
 
     mechanism: Mechanism | Interaction
     query: Query
     event: Event
     fingerprint: bytes
+    slot: PlannedEvent | None = None
 
 
-def unpaid(connection: sqlite3.Connection, asked: Sequence[Request]) -> list[Request]:
-    """Requests without an entry, each once, if the budgets cover them all; otherwise a refusal."""
-    new = {one.fingerprint: one for one in asked if find_entry(connection, one.fingerprint) is None}
-    for dataset in dict.fromkeys(one.query.dataset for one in asked):
+def request_of(
+    mechanism: Mechanism | Interaction, query: Query, *, key: bytes, plan: int | None = None
+) -> Request:
+    """What a mechanism asks; no mechanism pays for a plan, or names one itself."""
+    event = mechanism.event(query)
+    if isinstance(event, PlanEvent | PlannedEvent):
+        raise TypeError(
+            f"a mechanism's event must be of a kind that draws noise, got {type(event).__name__}; "
+            "open_plan pays for plans"
+        )
+    mark = fingerprint(mechanism, query, event, key=key)
+    slot = None if plan is None else PlannedEvent(plan, event_json(event))
+    return Request(mechanism, query, event, mark, slot)
+
+
+def unpaid(connection: Connection, asked: Sequence[Request]) -> list[Request]:
+    """Requests without an entry, each once, if the budgets cover them all; otherwise a refusal.
+
+    Until the transaction ends no other spends from their data sets.
+    """
+    datasets = list(dict.fromkeys(one.query.dataset for one in asked))
+    lock(connection, *datasets)
+    paid = find_entries(connection, asked)
+    new = {one.fingerprint: one for one in asked if one.fingerprint not in paid}
+    for dataset in datasets:
         budget = required_budget(connection, dataset)
         for one in asked:
             if one.query.dataset == dataset:
                 _check_query(one.query, budget)
         fresh = [one for one in new.values() if one.query.dataset == dataset]
-        if fresh:
-            _check_afford(connection, budget, fresh)
+        priced = [one for one in fresh if one.slot is None]  # others are their plan's
+        if priced:
+            _check_afford(connection, budget, priced)
     return list(new.values())
 
 
-def find_entry(connection: sqlite3.Connection, fingerprint: bytes) -> tuple[int, str | None] | None:
-    """Number and stored value of the entry with this fingerprint."""
-    row = connection.execute(
-        "SELECT entry, value FROM entries WHERE fingerprint = ?", (fingerprint,)
-    ).fetchone()
-    return None if row is None else (row["entry"], row["value"])
-
-
-def account_of(connection: sqlite3.Connection, dataset: str) -> Account:
-    """Recompose a data set's entries."""
-    rows = connection.execute(
-        "SELECT partition, cell, event, COUNT(*) AS count FROM entries WHERE dataset = ? "
-        "GROUP BY partition, cell, event",
-        (dataset,),
+def find_entries(
+    connection: Connection, asked: Sequence[Request]
+) -> dict[bytes, tuple[int, str | None]]:
+    """Number and stored value, if any, of the requests that have an entry, by fingerprint."""
+    found = select(entries.c.fingerprint, entries.c.entry, releases.c.value).join_from(
+        entries, releases, entries.c.entry == releases.c.entry, isouter=True
     )
+    return {
+        row.fingerprint: (row.entry, row.value)
+        for marks in _batches([one.fingerprint for one in asked])
+        for row in connection.execute(found.where(entries.c.fingerprint.in_(marks)))
+    }
+
+
+def account_of(connection: Connection, dataset: str) -> Account:
+    """Recompose a data set's entries."""
+    return compose(dataset, kinds_of(connection, dataset))
+
+
+def kinds_of(connection: Connection, dataset: str) -> list[tuple[Part | None, str, int]]:
+    """A data set's entries by part and event as stored, and how many there are of each."""
+    kinds = (entries.c.partition, entries.c.cell, entries.c.event)
+    rows = connection.execute(
+        select(*kinds, func.count().label("n_entries"))
+        .where(entries.c.dataset == dataset)
+        .group_by(*kinds)
+    )
+    return [(part_of(row), row.event, row.n_entries) for row in rows.all()]
+
+
+def compose(dataset: str, kinds: Iterable[tuple[Part | None, str, int]]) -> Account:
+    """Compose what `kinds_of` read."""
     try:
-        return account_from((part_of(row), row["event"], row["count"]) for row in rows)
+        return account_from(kinds)
     except EventError as error:
         raise LedgerError(f"an entry of {dataset!r} is {error}; nothing can be spent") from None
 
 
-def insert_entries(connection: sqlite3.Connection, requests: Sequence[Request]) -> None:
+def insert_entries(connection: Connection, requests: Sequence[Request], *, key: bytes) -> None:
     """Record what is spent."""
+    if not requests:
+        return
+    hold(connection, key=key)  # the next number is this transaction's
+    last = connection.scalar(select(func.max(entries.c.entry))) or 0
     time = now()
-    connection.executemany(
-        "INSERT INTO entries (time, dataset, query, unit, n, partition, cell, mechanism, event, "
-        "fingerprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                time,
-                one.query.dataset,
-                one.query.name,
-                str(one.query.unit),
-                int(one.query.n),
-                None if one.query.part is None else one.query.part.partition,
-                None if one.query.part is None else one.query.part.name,
-                type(one.mechanism).__qualname__,
-                event_json(one.event),
-                one.fingerprint,
-            )
-            for one in requests
-        ],
-    )
+    rows = [
+        {
+            "entry": entry,
+            "time": time,
+            "dataset": one.query.dataset,
+            "query": one.query.name,
+            "unit": str(one.query.unit),
+            "n": int(one.query.n),
+            "partition": None if one.query.part is None else one.query.part.partition,
+            "cell": None if one.query.part is None else one.query.part.name,
+            "mechanism": type(one.mechanism).__qualname__,
+            "event": event_json(one.slot or one.event),
+            "fingerprint": one.fingerprint,
+        }
+        for entry, one in enumerate(requests, start=last + 1)
+    ]
+    append(connection, entries, rows, key=key)
 
 
-def keep_value(connection: sqlite3.Connection, entry: int, value: str) -> tuple[str, bool]:
-    """Store an entry's value where it has none; what is stored then, and whether it is this one."""
-    done = connection.execute(
-        "UPDATE entries SET value = ? WHERE entry = ? AND value IS NULL", (value, entry)
-    )
-    row = connection.execute("SELECT value FROM entries WHERE entry = ?", (entry,)).fetchone()
-    return row["value"], done.rowcount == 1
+def keep_values(
+    connection: Connection, values: Mapping[int, str], *, key: bytes
+) -> dict[int, tuple[str, bool]]:
+    """Store values of entries that have none; what is stored then, and whether it is this one."""
+    found = select(releases.c.entry, releases.c.value)
+    kept = {
+        row.entry: row.value
+        for numbers in _batches(list(values))
+        for row in connection.execute(found.where(releases.c.entry.in_(numbers)))
+    }
+    time = now()
+    new = [
+        {"time": time, "entry": entry, "value": value}
+        for entry, value in values.items()
+        if entry not in kept
+    ]
+    append(connection, releases, new, key=key)
+    return {entry: (kept.get(entry, value), entry not in kept) for entry, value in values.items()}
 
 
-def time_of(connection: sqlite3.Connection, entry: int) -> str:
+def time_of(connection: Connection, entry: int) -> str:
     """When an entry was paid."""
-    row = connection.execute("SELECT time FROM entries WHERE entry = ?", (entry,)).fetchone()
-    if row is None:
+    time = connection.scalar(select(entries.c.time).where(entries.c.entry == entry))
+    if time is None:
         raise LedgerError(f"entry must be one of the ledger's, got entry={entry}")
-    return str(row["time"])
+    return str(time)
 
 
-def find_answer(connection: sqlite3.Connection, entry: int, fingerprint: bytes) -> str | None:
-    """The stored answer to the question with this fingerprint."""
-    row = connection.execute(
-        "SELECT value FROM answers WHERE entry = ? AND fingerprint = ?", (entry, fingerprint)
-    ).fetchone()
-    return None if row is None else row["value"]
-
-
-def last_state(connection: sqlite3.Connection, entry: int) -> str | None:
-    """The secret state after an interaction's last answer."""
-    row = connection.execute(
-        "SELECT state FROM answers WHERE entry = ? ORDER BY answer DESC LIMIT 1", (entry,)
-    ).fetchone()
-    return None if row is None else row["state"]
-
-
-def insert_answer(
-    connection: sqlite3.Connection,
-    entry: int,
-    question: str,
-    fingerprint: bytes,
-    *,
-    state: str,
-    value: str,
-) -> None:
-    """Record an answer together with the secret state after it."""
-    connection.execute(
-        "INSERT INTO answers (time, entry, question, fingerprint, state, value) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (now(), entry, question, fingerprint, state, value),
-    )
+def part_of(row: Record) -> Part | None:
+    """Read the part of an entry's row."""
+    return None if row.partition is None else Part(row.partition, row.cell)
 
 
 def _check_query(query: Query, budget: Budget) -> None:
@@ -189,7 +227,7 @@ def _check_query(query: Query, budget: Budget) -> None:
         )
 
 
-def _check_afford(connection: sqlite3.Connection, budget: Budget, new: Sequence[Request]) -> None:
+def _check_afford(connection: Connection, budget: Budget, new: Sequence[Request]) -> None:
     dataset = new[0].query.dataset
     account = account_of(connection, dataset)
     before = account.spent
@@ -197,3 +235,9 @@ def _check_afford(connection: sqlite3.Connection, budget: Budget, new: Sequence[
         account.add(one.query.part, one.event.cost())
     if not account.spent.within(budget.limit):
         raise BudgetError(dataset, budget.limit, before, account.spent - before)
+
+
+def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Values in as many at a time as one condition takes."""
+    for first in range(0, len(values), ASKED_AT_ONCE):
+        yield values[first : first + ASKED_AT_ONCE]

@@ -1,22 +1,25 @@
 """Budgets in the ledger's tables: the limit that holds for a data set, and its history."""
 
 import math
-import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from sqlalchemy import Connection, select
+
+from privacy.chain import append
 from privacy.events import Cost, exact
 from privacy.queries import Unit
 from privacy.store import LedgerError
+from privacy.tables import Record, budgets
 
 __all__ = [
     "Budget",
-    "budget_of",
     "dataset_names",
     "find_budget",
     "insert_budget",
     "limit_of",
     "now",
+    "read_budgets",
     "required_budget",
     "told",
 ]
@@ -46,21 +49,20 @@ def limit_of(epsilon: float, delta: float, n: int) -> Cost:
     return Cost(exact(epsilon), exact(delta))
 
 
-def budget_of(row: sqlite3.Row) -> Budget:
-    """Read one row of the table of budgets."""
-    limit = Cost(exact(row["epsilon"]), exact(row["delta"]))
-    return Budget(row["time"], Unit(row["unit"]), limit, row["n"])
-
-
-def find_budget(connection: sqlite3.Connection, dataset: str) -> Budget | None:
+def find_budget(connection: Connection, dataset: str) -> Budget | None:
     """The budget that holds for a data set."""
-    row = connection.execute(
-        "SELECT * FROM budgets WHERE dataset = ? ORDER BY budget DESC LIMIT 1", (dataset,)
-    ).fetchone()
-    return None if row is None else budget_of(row)
+    newest = select(budgets).where(budgets.c.dataset == dataset)
+    row = connection.execute(newest.order_by(budgets.c.position.desc()).limit(1)).first()
+    return None if row is None else _budget_of(row)
 
 
-def required_budget(connection: sqlite3.Connection, dataset: str) -> Budget:
+def read_budgets(connection: Connection, dataset: str) -> tuple[Budget, ...]:
+    """All limits of a data set, in the order they were set."""
+    found = select(budgets).where(budgets.c.dataset == dataset).order_by(budgets.c.position)
+    return tuple(_budget_of(row) for row in connection.execute(found))
+
+
+def required_budget(connection: Connection, dataset: str) -> Budget:
     """The budget that holds for a data set, or a refusal."""
     found = find_budget(connection, dataset)
     if found is None:
@@ -68,20 +70,31 @@ def required_budget(connection: sqlite3.Connection, dataset: str) -> Budget:
     return found
 
 
-def dataset_names(connection: sqlite3.Connection) -> tuple[str, ...]:
+def dataset_names(connection: Connection) -> tuple[str, ...]:
     """Data sets that have a budget, sorted."""
-    rows = connection.execute("SELECT DISTINCT dataset FROM budgets ORDER BY dataset")
-    return tuple(row["dataset"] for row in rows)
+    return tuple(sorted(connection.scalars(select(budgets.c.dataset).distinct())))
 
 
 def insert_budget(
-    connection: sqlite3.Connection, dataset: str, unit: Unit, epsilon: float, delta: float, n: int
+    connection: Connection,
+    dataset: str,
+    unit: Unit,
+    epsilon: float,
+    delta: float,
+    n: int,
+    *,
+    key: bytes,
 ) -> None:
     """Record a limit, from now on."""
-    connection.execute(
-        "INSERT INTO budgets (time, dataset, unit, epsilon, delta, n) VALUES (?, ?, ?, ?, ?, ?)",
-        (now(), dataset, str(unit), str(epsilon), str(delta), int(n)),
-    )
+    row = {
+        "time": now(),
+        "dataset": dataset,
+        "unit": str(unit),
+        "epsilon": str(epsilon),
+        "delta": str(delta),
+        "n": int(n),
+    }
+    append(connection, budgets, [row], key=key)
 
 
 def told(cost: Cost) -> str:
@@ -92,3 +105,8 @@ def told(cost: Cost) -> str:
 def now() -> str:
     """The time for a row, in ISO 8601 and UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _budget_of(row: Record) -> Budget:
+    limit = Cost(exact(row.epsilon), exact(row.delta))
+    return Budget(row.time, Unit(row.unit), limit, row.n)

@@ -1,10 +1,11 @@
 """What a release costs, in exact arithmetic."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["Cost", "exact"]
+__all__ = ["Cost", "exact", "six_digits_down", "six_digits_up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +62,23 @@ def exact(number: float | str) -> Fraction:
         return Fraction(str(number))
     except (ValueError, ZeroDivisionError):
         raise ValueError(f"a privacy parameter must be a finite number, got {number}") from None
+
+
+def six_digits_down(number: Fraction) -> float:
+    """Largest decimal of about six digits that is no larger than a number >= 0.
+
+    Examples
+    --------
+    >>> six_digits_down(Fraction(2, 3)), six_digits_up(Fraction(2, 3)), six_digits_up(exact(0.1))
+    (0.666666, 0.666667, 0.1)
+    """
+    return float(number // _step(number) * _step(number))
+
+
+def six_digits_up(number: Fraction) -> float:
+    """Smallest decimal of about six digits that is no smaller than a number >= 0."""
+    return float(-(-number // _step(number)) * _step(number))
+
+
+def _step(number: Fraction) -> Fraction:
+    return Fraction(10) ** (math.floor(math.log10(number)) - 5) if number else Fraction(1)

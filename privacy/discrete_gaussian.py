@@ -144,6 +144,13 @@ class DiscreteGaussian:
         probability.setflags(write=False)
         return DiscreteGaussianLaw(self.scale, n_classes, support, probability)
 
+    def log_likelihood(
+        self, query: Query, releases: Int[np.ndarray, "draws classes"]
+    ) -> Float[np.ndarray, " draws"]:
+        """Log probability of releases, up to what neighbouring queries share."""
+        noise = (releases - check_moved_task(query)) / self.scale
+        return np.asarray(-np.square(noise).sum(axis=1) / 2)
+
     def draw(self, query: Query, noise: Noise) -> Json:
         """Noisy counts; only the ledger calls this."""
         return self.draw_all((query,), noise)[0]

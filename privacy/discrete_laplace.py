@@ -1,15 +1,20 @@
 """Independent discrete Laplace noise on class counts (the two-sided geometric mechanism)."""
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from jaxtyping import Float, Int
 
 from privacy.counts import check_counts
 from privacy.events import DiscreteLaplaceEvent, covering_scale, exact
 from privacy.mechanisms import Json, Noise
 from privacy.queries import Query
 
-__all__ = ["DiscreteLaplace", "DiscreteLaplaceLaw"]
+__all__ = ["DiscreteLaplace", "DiscreteLaplaceLaw", "draw_by_scale", "draw_geometric", "scales_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +100,50 @@ class DiscreteLaplace:
             raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
         return DiscreteLaplaceLaw(covering_scale(l1, self.epsilon), n_classes)
 
+    def log_likelihood(
+        self, query: Query, releases: Int[np.ndarray, "draws classes"]
+    ) -> Float[np.ndarray, " draws"]:
+        """Log probability of releases, up to what neighbouring queries share."""
+        distance = np.abs(releases - check_counts(query)).sum(axis=1)
+        return np.asarray(-distance / self.event(query).scale)
+
     def draw(self, query: Query, noise: Noise) -> Json:
         """Noisy counts; only the ledger calls this."""
         return self.draw_all((query,), noise)[0]
 
     def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
         """Noisy counts of each query, one call per scale; only the ledger calls this."""
-        counts = [check_counts(query) for query in queries]
-        scales = [self.event(query).scale for query in queries]
-        source = {
-            scale: iter(
-                noise.discrete_laplace(
-                    scale,
-                    sum(c.size for c, own in zip(counts, scales, strict=True) if own == scale),
-                )
-            )
-            for scale in set(scales)
-        }
+        counts = [check_counts(query).tolist() for query in queries]
+        drawn = draw_by_scale(
+            noise.discrete_laplace, scales_of(queries, self.epsilon), [len(c) for c in counts]
+        )
         return [
-            [int(count) + next(source[scale]) for count in vector]
-            for vector, scale in zip(counts, scales, strict=True)
+            [count + z for count, z in zip(vector, noisy, strict=True)]
+            for vector, noisy in zip(counts, drawn, strict=True)
         ]
+
+
+def scales_of(queries: Sequence[Query], epsilon: float) -> list[float]:
+    """Scale of each query's noise, l1 / epsilon rounded up; worked out once for each l1."""
+    scale = {l1: covering_scale(l1, epsilon) for l1 in {query.l1 for query in queries}}
+    return [scale[query.l1] for query in queries]
+
+
+def draw_by_scale(
+    draw: Callable[[float, int], Iterable[int]], scales: Sequence[float], sizes: Sequence[int]
+) -> list[list[int]]:
+    """Draws of each scale and size asked for, from one call of `draw` per scale."""
+    total: Counter[float] = Counter()
+    for scale, size in zip(scales, sizes, strict=True):
+        total[scale] += size
+    source = {scale: iter(draw(scale, size)) for scale, size in total.items()}
+    return [list(islice(source[scale], size)) for scale, size in zip(scales, sizes, strict=True)]
+
+
+def draw_geometric(noise: Noise, scale: float, size: int) -> list[int]:
+    """Independent integers g >= 0 with P(g >= k) = exp(-k / scale), exactly; no draw is wasted.
+
+    Discrete Laplace draws folded between -1 and 0: g comes from z = g or z = -g - 1, and with
+    q = exp(-1 / scale) their probabilities, like q^g and q^(g + 1), add up to a multiple of q^g.
+    """
+    return [z if z >= 0 else -z - 1 for z in noise.discrete_laplace(scale, size)]

@@ -6,7 +6,8 @@ it is the geometric mechanism on a single count.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from jaxtyping import Float, Int
 from scipy.special import gammaln, logsumexp
 
 from privacy.counts import check_counts
+from privacy.discrete_laplace import draw_geometric, scales_of
 from privacy.events import LatticeLaplaceEvent, covering_scale, exact
 from privacy.mechanisms import Json, Noise
 from privacy.queries import Query
@@ -126,8 +128,8 @@ class LatticeLaplace:
     counts by v changes ||z||_1 by at most ||v||_1 <= l1, so each output's probability changes by
     a factor of at most exp(l1 / scale).
     **Sampler.** z_1..z_{c-1} are independent discrete Laplace of that scale; with S their sum,
-    the proposal is kept with probability exp(-|S| / scale), which is P(g >= |S|) for g a discrete
-    Laplace draw conditioned on >= 0; then z_c = -S. Integers only, no floating point.
+    the proposal is kept with probability exp(-|S| / scale), which is P(g >= |S|) for a geometric
+    draw g; then z_c = -S. Integers only, no floating point.
 
     References
     ----------
@@ -163,34 +165,36 @@ class LatticeLaplace:
         scale = covering_scale(l1, self.epsilon)
         return LatticeLaplaceLaw(scale, n_classes, *_marginal(n_classes, scale))
 
+    def log_likelihood(
+        self, query: Query, releases: Int[np.ndarray, "draws classes"]
+    ) -> Float[np.ndarray, " draws"]:
+        """Log probability of releases, up to what neighbouring queries share."""
+        distance = np.abs(releases - check_counts(query)).sum(axis=1)
+        return np.asarray(-distance / self.event(query).scale)
+
     def draw(self, query: Query, noise: Noise) -> Json:
         """Noisy counts; only the ledger calls this."""
         return self.draw_all((query,), noise)[0]
 
     def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
         """Noisy counts of each query, drawn together; only the ledger calls this."""
-        events = [self.event(query) for query in queries]
-        sources = {
-            (scale, n_classes): _vectors(scale, n_classes, wanted, noise)
-            for (scale, n_classes), wanted in _tally(events).items()
+        counts = [check_counts(query) for query in queries]
+        kinds = [
+            (scale, vector.size)
+            for scale, vector in zip(scales_of(queries, self.epsilon), counts, strict=True)
+        ]
+        source = {
+            kind: iter(_vectors(*kind, wanted, noise)) for kind, wanted in Counter(kinds).items()
         }
         return [
-            (check_counts(query) + next(sources[event.scale, event.n_classes])).tolist()
-            for query, event in zip(queries, events, strict=True)
+            (vector + next(source[kind])).tolist()
+            for vector, kind in zip(counts, kinds, strict=True)
         ]
-
-
-def _tally(events: Sequence[LatticeLaplaceEvent]) -> dict[tuple[float, int], int]:
-    wanted: dict[tuple[float, int], int] = {}
-    for event in events:
-        key = event.scale, event.n_classes
-        wanted[key] = wanted.get(key, 0) + 1
-    return wanted
 
 
 def _vectors(
     scale: float, n_classes: int, wanted: int, noise: Noise
-) -> Iterator[Int[np.ndarray, " classes"]]:
+) -> Int[np.ndarray, "found classes"]:
     """At least `wanted` independent vectors of lattice Laplace noise, in batches of proposals."""
     found = []
     while wanted > 0:
@@ -198,19 +202,10 @@ def _vectors(
         draws = noise.discrete_laplace(scale, size * (n_classes - 1))
         proposal = np.array(draws, dtype=np.int64).reshape(size, n_classes - 1)
         last = -proposal.sum(axis=1)
-        kept = _geometric(scale, size, noise) >= np.abs(last)
+        kept = np.array(draw_geometric(noise, scale, size), dtype=np.int64) >= np.abs(last)
         found.append(np.column_stack([proposal, last])[kept])
         wanted -= len(found[-1])
-    return iter(np.concatenate(found))
-
-
-def _geometric(scale: float, size: int, noise: Noise) -> Int[np.ndarray, " size"]:
-    """Independent integers g >= 0 with P(g >= k) = exp(-k / scale)."""
-    found: list[int] = []
-    while len(found) < size:
-        draws = noise.discrete_laplace(scale, 8 + 2 * (size - len(found)))
-        found.extend(draw for draw in draws if draw >= 0)
-    return np.array(found[:size], dtype=np.int64)
+    return np.concatenate(found)
 
 
 def _marginal(

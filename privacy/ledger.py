@@ -8,95 +8,63 @@ the first.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Generic, NoReturn, TypeVar
+from typing import NoReturn
 
-from privacy.booking import (
-    BudgetError,
-    Request,
-    account_of,
-    find_answer,
-    find_entry,
-    insert_answer,
-    insert_entries,
-    keep_value,
-    last_state,
-    time_of,
-    unpaid,
-)
-from privacy.budgets import (
-    dataset_names,
-    find_budget,
-    insert_budget,
-    limit_of,
-    required_budget,
-    told,
-)
-from privacy.events import Event
-from privacy.fingerprint import fingerprint, question_fingerprint
+from privacy.booking import BudgetError, request_of, time_of, unpaid
+from privacy.budgets import dataset_names, required_budget
+from privacy.chain import check_chain
+from privacy.limits import PlanError, change_limit, open_limit, plan_request
 from privacy.mechanisms import Batched, Interaction, Json, Mechanism, Noise, Question
+from privacy.opening import NEWEST, check_ledger, check_length, open_store, store_at
+from privacy.planned import PlanEvent
 from privacy.queries import Query, Unit
-from privacy.statement import Statement, read_rows, statement_of
-from privacy.store import LedgerError, open_store, transaction
+from privacy.release import Release
+from privacy.statement import Statement, read_statement
+from privacy.steps import answer, keep, pay, pay_plan
+from privacy.store import LedgerError, snapshot, transaction
 
-__all__ = ["BudgetError", "Ledger", "LedgerError", "Release"]
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Release(Generic[T]):
-    """A value that was paid for and may be shown.
-
-    Parameters
-    ----------
-    value
-        As stored: parsed from JSON.
-    entry
-        Its number in the ledger.
-    event
-        What was done.
-    fresh
-        False where the value is one stored before. **Not for the public**: it tells whether the
-        private data changed since.
-    """
-
-    value: T
-    entry: int
-    event: Event
-    fresh: bool
+__all__ = ["BudgetError", "Ledger", "LedgerError", "PlanError", "Release"]
 
 
 class Ledger:
-    """Budgets, and the releases paid from them, in one file of mode 0600.
+    """Budgets, and the releases paid from them, in one file or one PostgreSQL database.
 
     Parameters
     ----------
-    path
-        The file, on a local disk; made where there is none. Its folder must exist.
+    where
+        Path of the file, on a local disk, or URL of the database,
+        ``postgresql+psycopg://user:password@host:port/database``, which is never repeated in a
+        message or repr. Tables are made where there are none; folder or database must exist.
     key
-        Secret of 16 to 64 bytes for the fingerprints of private data; the same one every time.
+        Secret of 16 to 64 bytes for the fingerprints of private data and for the chain that holds
+        the rows together; the same one every time.
 
     Raises
     ------
     LedgerError
-        If the file is damaged, cannot be written, is of an unknown version, or has another key.
+        If the ledger is damaged, cannot be reached or written, is of another version, has another
+        key, or is a file that others than its owner may use.
     ValueError
-        If the key has another length.
+        If the key has another length, or the URL is not of this form.
 
     Notes
     -----
     **Guarantees.** What is spent never exceeds the budget, with any number of processes; a spend
     is durable before its noise is drawn, and a value is durable before it is returned; the same
-    request is paid once and has one value; a refusal changes nothing; no message and no repr
-    tells a private value; nothing in the file is deleted or overwritten.
+    request is paid once and has one value; no plan gives more releases than it paid for; a refusal
+    changes nothing; no message and no repr
+    tells a private value; no row is deleted or overwritten; a row that was changed, removed or
+    added by other means is named by `verify`, and among the newest 10,000 rows by every opening
+    and statement too.
     **Privacy.** Requests may depend on what was released before (adaptive basic composition of
     the entries' events). That a request is stored or fresh, the time of an entry, and how long a
     draw took can depend on private data: show releases, and keep the ledger and its statements to
-    yourself. Data sets are accounted apart: what is in two of them is spent twice. Who can write
-    the file can undo all of this.
+    yourself. Data sets are accounted apart: what is in two of them is spent twice.
+    **Limits.** A ledger that was set back whole to an earlier copy of itself looks sound, and
+    forgets what was spent since: note `verify`'s count elsewhere where that matters. Who can write
+    to the ledger's folder can put another file in its place, and who has the key as well can write
+    any history: keep both in a folder of mode 0700.
 
     Examples
     --------
@@ -115,20 +83,19 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: Path, *, key: bytes) -> None:
-        if not 16 <= len(key) <= 64:
-            raise ValueError(f"key must be of 16 to 64 bytes, got {len(key)}")
-        self._path, self._key = Path(path).absolute(), bytes(key)
-        open_store(self._path, self._key)
+    def __init__(self, where: Path | str, *, key: bytes) -> None:
+        check_length(key)
+        self._store, self._key = store_at(where), bytes(key)
+        open_store(self._store, self._key)
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self._path)!r})"
+        return f"Ledger({self._store.place!r})"
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Ledger":
         return self
 
     def __getstate__(self) -> str:
-        return str(self._path)  # the key stays behind
+        return self._store.place  # key and password stay behind
 
     def __setstate__(self, state: str) -> NoReturn:
         raise TypeError(f"a ledger must be opened where it is used, got a pickled one of {state}")
@@ -136,13 +103,8 @@ class Ledger:
     def __enter__(self) -> "Ledger":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End a with-block; each call opens and closes the file, so nothing is left open."""
+    def __exit__(self, *error: object) -> None:
+        """End a with-block; each call opens and closes a connection, so nothing is left open."""
 
     def open_budget(
         self, dataset: str, *, unit: Unit, epsilon: float, delta: float, n: int
@@ -167,17 +129,7 @@ class Ledger:
         LedgerError
             If the data set has a budget with another unit, epsilon or delta.
         """
-        unit, limit = Unit(unit), limit_of(epsilon, delta, n)
-        with transaction(self._path) as connection:
-            found = find_budget(connection, dataset)
-            if found is None:
-                insert_budget(connection, dataset, unit, epsilon, delta, n)
-            elif (found.unit, found.limit) != (unit, limit):
-                raise LedgerError(
-                    f"the budget of {dataset!r} is {told(found.limit)} for the unit "
-                    f"'{found.unit}', got {told(limit)} for '{unit}'; change_budget changes the "
-                    "numbers and records it, and another unit needs another data set name"
-                )
+        open_limit(self._store, dataset, unit, epsilon, delta, n, key=self._key)
 
     def change_budget(self, dataset: str, *, epsilon: float, delta: float) -> None:
         """Set another limit for a data set; the statement keeps the history.
@@ -189,55 +141,70 @@ class Ledger:
         LedgerError
             If the data set has no budget, or more than the new limit is spent already.
         """
-        with transaction(self._path) as connection:
-            found = required_budget(connection, dataset)
-            limit = limit_of(epsilon, delta, found.n)
-            spent = account_of(connection, dataset).spent
-            if not spent.within(limit):
-                raise LedgerError(
-                    f"the budget of {dataset!r} must cover what is spent, {told(spent)}, got "
-                    f"{told(limit)}"
-                )
-            insert_budget(connection, dataset, found.unit, epsilon, delta, found.n)
+        change_limit(self._store, dataset, epsilon, delta, key=self._key)
 
-    def afford(self, requests: Iterable[tuple[Mechanism | Interaction, Query]]) -> None:
+    def open_plan(self, dataset: str, plan: PlanEvent, *, name: str) -> int:
+        """Pay for a plan, once by its name; its entry, under which releases are drawn.
+
+        Raises as `release` does.
+        """
+        return pay_plan(self._store, dataset, plan, name, key=self._key)
+
+    def afford(
+        self,
+        requests: Iterable[tuple[Mechanism | Interaction, Query]],
+        *,
+        plans: Iterable[tuple[str, PlanEvent, str]] = (),
+    ) -> None:
         """Check that all of these could be paid, in any order, without paying any.
 
-        Raises as `release` does; what is paid already costs nothing.
+        Raises as `release` does; `plans` are data sets, plans and names, as for `open_plan`.
         """
-        asked = [self._request(mechanism, query) for mechanism, query in requests]
-        with transaction(self._path) as connection:
-            unpaid(connection, asked)
+        asked = [request_of(mechanism, query, key=self._key) for mechanism, query in requests]
+        with transaction(self._store) as connection:
+            paying = [plan_request(connection, *one, key=self._key) for one in plans]
+            unpaid(connection, asked + paying)
 
-    def release(self, mechanism: Mechanism, query: Query) -> Release[Json]:
+    def release(
+        self, mechanism: Mechanism, query: Query, *, plan: int | None = None
+    ) -> Release[Json]:
         """Pay for one value, draw it, store it and return it; or return the stored one.
+
+        Parameters
+        ----------
+        mechanism, query
+            What is drawn, from what.
+        plan
+            Entry of a plan that has paid, from one of whose slots it is drawn.
 
         Raises
         ------
         BudgetError
             If the budget does not cover it.
+        PlanError
+            If the plan has no slot left for it.
         UnitError
             If the query's unit does not cover the budget's.
         LedgerError
-            If the data set has no budget, or the file refuses.
+            If the data set has no budget or no such plan, or the store refuses.
         ValueError, TypeError
-            If the mechanism refuses the query.
+            If the mechanism refuses the query, or its event is a plan or a plan's.
 
         Notes
         -----
         If the draw itself raises, the payment stays; asking again draws under it.
         """
-        return self.release_all(mechanism, (query,))[0]
+        return self.release_all(mechanism, (query,), plan=plan)[0]
 
     def release_all(
-        self, mechanism: Mechanism, queries: Sequence[Query]
+        self, mechanism: Mechanism, queries: Sequence[Query], *, plan: int | None = None
     ) -> tuple[Release[Json], ...]:
         """Release many queries as `release` would, all of them or, where not affordable, none."""
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must draw, got {type(mechanism).__name__}")
-        asked = [self._request(mechanism, query) for query in queries]
+        asked = [request_of(mechanism, query, key=self._key, plan=plan) for query in queries]
         noise = _system_noise()
-        paid = self._pay(asked)
+        paid = pay(self._store, asked, key=self._key)
         missing = {
             entry: request
             for request in asked
@@ -245,72 +212,79 @@ class Ledger:
             if value is None
         }
         drawn = _draw(mechanism, [request.query for request in missing.values()], noise)
-        stored = self._store(dict(zip(missing, drawn, strict=True)))
+        pairs = zip(missing.values(), drawn, strict=True)
+        kept = keep(self._store, dict(zip(missing, pairs, strict=True)), key=self._key)
         releases = []
         for request in asked:
             entry, value = paid[request.fingerprint]
-            text, fresh = (value, False) if value is not None else stored[entry]
+            text, fresh = (value, False) if value is not None else kept[entry]
             releases.append(Release(json.loads(text), entry, request.event, fresh))
         return tuple(releases)
 
     def interact(self, mechanism: Interaction, query: Query, question: Question) -> Release[Json]:
         """Ask an interaction one question; it is paid when it is first seen, for all questions.
 
-        The next state is stored in the transaction of the answer; a repeated question returns the
-        stored answer and moves no state. Raises as `release` does.
+        A repeated question returns the stored answer and moves no state. Raises as `release` does.
         """
         if not isinstance(mechanism, Interaction):
             raise TypeError(f"mechanism must answer questions, got {type(mechanism).__name__}")
-        request = self._request(mechanism, query)
-        asked = question_fingerprint(question, key=self._key)
-        noise = _system_noise()
-        entry, _ = self._pay([request])[request.fingerprint]
-        with transaction(self._path) as connection:
-            known = find_answer(connection, entry, asked)
-            if known is not None:
-                return Release(json.loads(known), entry, request.event, fresh=False)
-            last = last_state(connection, entry)
-            state = mechanism.start(query, noise) if last is None else json.loads(last)
-            following, value = map(_text, mechanism.answer(state, question, noise))
-            insert_answer(connection, entry, question.name, asked, state=following, value=value)
-        return Release(json.loads(value), entry, request.event, fresh=True)
+        request = request_of(mechanism, query, key=self._key)
+        entry, text, fresh = answer(
+            self._store, request, mechanism, question, _system_noise(), key=self._key
+        )
+        return Release(json.loads(text), entry, request.event, fresh)
 
-    def statement(self, dataset: str) -> Statement:
-        """Budget, spend and entries of a data set, recomputed from the stored events."""
-        with transaction(self._path) as connection:
+    def statement(self, dataset: str, *, entries: int | None = None) -> Statement:
+        """Budget, spend and entries of a data set, recomputed from the stored events.
+
+        Parameters
+        ----------
+        dataset
+            Its name in the ledger.
+        entries
+            How many of the newest entries are listed; None for all. The totals are of all.
+        """
+        if entries is not None and not entries >= 0:
+            raise ValueError(f"entries must be >= 0 or None, got entries={entries}")
+        with snapshot(self._store) as connection:
+            check_chain(connection, self._store.place, key=self._key, newest=NEWEST)
             required_budget(connection, dataset)
-            budgets, entries = read_rows(connection, dataset)
-        return statement_of(dataset, budgets, entries)
+            return read_statement(connection, dataset, newest=entries)
 
     def datasets(self) -> tuple[str, ...]:
         """Names of the data sets that have a budget, sorted."""
-        with transaction(self._path) as connection:
+        with snapshot(self._store) as connection:
             return dataset_names(connection)
 
     def time_of(self, entry: int) -> str:
         """When an entry was paid, in ISO 8601 and UTC."""
-        with transaction(self._path) as connection:
+        with snapshot(self._store) as connection:
             return time_of(connection, entry)
 
-    def _request(self, mechanism: Mechanism | Interaction, query: Query) -> Request:
-        event = mechanism.event(query)
-        mark = fingerprint(mechanism, query, event, key=self._key)
-        return Request(mechanism, query, event, mark)
+    def verify(self) -> int:
+        """Follow the whole chain of rows; the number of rows, which only grows.
 
-    def _pay(self, asked: Sequence[Request]) -> dict[bytes, tuple[int, str | None]]:
-        """Book what is not paid yet, durably; entry and stored value by fingerprint."""
-        with transaction(self._path) as connection:
-            insert_entries(connection, unpaid(connection, asked))
-            found = {one.fingerprint: find_entry(connection, one.fingerprint) for one in asked}
-        return {mark: entry for mark, entry in found.items() if entry is not None}
+        Raises
+        ------
+        LedgerError
+            If a row does not fit, by its name, such as "entry 17"; or if tables, triggers or the
+            file itself are not what they must be.
+        """
+        return check_ledger(self._store, self._key)
 
-    def _store(self, drawn: dict[int, Json]) -> dict[int, tuple[str, bool]]:
-        """Store values where none is; the stored text, and whether it is this one, by entry."""
-        if not drawn:
-            return {}
-        texts = {entry: _text(value) for entry, value in drawn.items()}
-        with transaction(self._path) as connection:
-            return {entry: keep_value(connection, entry, text) for entry, text in texts.items()}
+    def backup(self, path: Path) -> None:
+        """Write a copy of the ledger's file to a new one, of mode 0600, consistent while in use.
+
+        The copy opens with the same key. It forgets what is spent after it: put it in the
+        ledger's place only with an account of that.
+
+        Raises
+        ------
+        LedgerError
+            If there is a file at `path`, it cannot be written, or the ledger is a server's, which
+            has its own tool for it.
+        """
+        self._store.backup(Path(path).absolute())
 
 
 def _draw(mechanism: Mechanism, queries: Sequence[Query], noise: Noise) -> list[Json]:
@@ -324,7 +298,3 @@ def _system_noise() -> Noise:
     from privacy.noise import SystemNoise
 
     return SystemNoise()
-
-
-def _text(value: Json) -> str:
-    return json.dumps(value, allow_nan=False)

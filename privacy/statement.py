@@ -1,16 +1,20 @@
 """What a data set's budget has gone to, recomputed from the stored events."""
 
-import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from privacy.account import account_from
-from privacy.budgets import Budget, budget_of
+from sqlalchemy import Connection, exists, or_, select
+
+from privacy.booking import compose, kinds_of, part_of
+from privacy.budgets import Budget, read_budgets
 from privacy.events import Cost, Event, EventError, parse_event
+from privacy.limits import slots_of
+from privacy.planned import PlanEvent, PlannedEvent
 from privacy.queries import Part, Unit
 from privacy.store import LedgerError
+from privacy.tables import Record, answers, entries, releases
 
-__all__ = ["Entry", "Statement", "part_of", "read_rows", "statement_of"]
+__all__ = ["Entry", "PlanUse", "Statement", "read_statement"]
 
 NOTE = (
     "Costs of entries add up, except that cells of one partition hold different tasks: a partition "
@@ -24,7 +28,7 @@ class Entry:
 
     `what` is the query's name, `mechanism` the class that was run, `cost` that of this entry alone.
     `released` is False for what was paid and never stored, after a crash say; it stays spent, and
-    asking again draws it under the same payment.
+    asking again draws it under the same payment; and for a plan, which releases nothing itself.
     """
 
     entry: int
@@ -37,11 +41,33 @@ class Entry:
     cost: Cost
     released: bool
 
+    @property
+    def plan(self) -> int | None:
+        """Number of the entry that paid for this one; None where it was paid itself."""
+        return self.event.plan if isinstance(self.event, PlannedEvent) else None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanUse:
+    """A plan that was paid, and how many of its releases any one task may have been in by now."""
+
+    entry: int
+    name: str
+    plan: PlanEvent
+    used: int
+
+    @property
+    def n_releases(self) -> int:
+        """How many releases it paid for."""
+        return sum(count for _, count in self.plan.events)
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A data set's budget, what is spent and left of it, and every entry.
+    """A data set's budget, what is spent and left of it, and its entries.
 
+    `entries` are in the order they were made, all of them or the newest that were asked for;
+    `n_entries` counts all, and `spent` is what all cost; `plans` are all that were paid.
     For the data's owners: whether and when entries were made can depend on private data.
     """
 
@@ -51,57 +77,83 @@ class Statement:
     spent: Cost
     left: Cost
     entries: tuple[Entry, ...]
+    n_entries: int
+    plans: tuple[PlanUse, ...]
     budgets: tuple[Budget, ...]
     note: str = NOTE
 
 
-def read_rows(
-    connection: sqlite3.Connection, dataset: str
-) -> tuple[list[sqlite3.Row], list[sqlite3.Row]]:
-    """All budgets and entries of a data set, in the order they were made."""
-    budgets = connection.execute(
-        "SELECT * FROM budgets WHERE dataset = ? ORDER BY budget", (dataset,)
-    ).fetchall()
-    entries = connection.execute(
-        "SELECT *, value IS NOT NULL OR EXISTS (SELECT 1 FROM answers "
-        "WHERE answers.entry = entries.entry) AS released "
-        "FROM entries WHERE dataset = ? ORDER BY entry",
-        (dataset,),
-    ).fetchall()
-    return budgets, entries
-
-
-def statement_of(
-    dataset: str, budgets: Iterable[sqlite3.Row], rows: Sequence[sqlite3.Row]
-) -> Statement:
-    """Compose a data set's rows."""
-    history = tuple(budget_of(row) for row in budgets)
+def read_statement(connection: Connection, dataset: str, *, newest: int | None) -> Statement:
+    """Compose all of a data set's entries, and list all or the newest."""
+    history = read_budgets(connection, dataset)
+    kinds = kinds_of(connection, dataset)
+    account = compose(dataset, kinds)
+    rows = _newest_rows(connection, dataset, newest)
     try:
-        spent = account_from((part_of(row), row["event"], 1) for row in rows).spent
-        events = {text: parse_event(text) for text in {row["event"] for row in rows}}
+        events = {text: parse_event(text) for text in {row.event for row in rows}}
     except EventError as error:
         raise LedgerError(f"an entry of {dataset!r} is {error}") from None
     costs = {text: event.cost() for text, event in events.items()}
-    entries = tuple(
-        Entry(
-            entry=row["entry"],
-            time=row["time"],
-            what=row["query"],
-            mechanism=row["mechanism"],
-            part=part_of(row),
-            n=row["n"],
-            event=events[row["event"]],
-            cost=costs[row["event"]],
-            released=bool(row["released"]),
-        )
-        for row in rows
-    )
     last = history[-1]
     return Statement(
-        dataset, last.unit, last.limit, spent, last.limit - spent, entries, budgets=history
+        dataset=dataset,
+        unit=last.unit,
+        budget=last.limit,
+        spent=account.spent,
+        left=last.limit - account.spent,
+        entries=tuple(_entry_of(row, events, costs) for row in rows),
+        n_entries=sum(n for _, _, n in kinds),
+        plans=_plans_of(connection, dataset, kinds),
+        budgets=history,
     )
 
 
-def part_of(row: sqlite3.Row) -> Part | None:
-    """Read the part of an entry's row."""
-    return None if row["partition"] is None else Part(row["partition"], row["cell"])
+def _newest_rows(connection: Connection, dataset: str, newest: int | None) -> list[Record]:
+    """Entries in the order they were made, with whether anything of them was released."""
+    released = or_(
+        *(exists().where(table.c.entry == entries.c.entry) for table in (releases, answers))
+    )
+    found = (
+        select(entries, released.label("released"))
+        .where(entries.c.dataset == dataset)
+        .order_by(entries.c.entry.desc())
+        .limit(newest)
+    )
+    return list(reversed(connection.execute(found).all()))
+
+
+def _plans_of(
+    connection: Connection, dataset: str, kinds: Sequence[tuple[Part | None, str, int]]
+) -> tuple[PlanUse, ...]:
+    """Plans of a data set, all about all tasks, in the order they were paid."""
+    told = {text: parse_event(text) for part, text, _ in kinds if part is None}
+    plans = {text: event for text, event in told.items() if isinstance(event, PlanEvent)}
+    rows = connection.execute(
+        select(entries.c.entry, entries.c.query, entries.c.event)
+        .where((entries.c.dataset == dataset) & entries.c.event.in_(plans))
+        .where(entries.c.partition.is_(None) & entries.c.cell.is_(None))
+        .order_by(entries.c.entry)
+    )
+    return tuple(
+        PlanUse(
+            row.entry,
+            row.query,
+            plans[row.event],
+            slots_of(row.entry, plans[row.event], kinds).used(),
+        )
+        for row in rows.all()
+    )
+
+
+def _entry_of(row: Record, events: Mapping[str, Event], costs: Mapping[str, Cost]) -> Entry:
+    return Entry(
+        entry=row.entry,
+        time=row.time,
+        what=row.query,
+        mechanism=row.mechanism,
+        part=part_of(row),
+        n=row.n,
+        event=events[row.event],
+        cost=costs[row.event],
+        released=bool(row.released),
+    )

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
+from scipy.special import gammaln
 
 from privacy.dirichlet import largest_clamp_scale
 from privacy.discrete_gaussian import check_moved_task
@@ -95,6 +96,15 @@ class DirichletClamp:
         counts = check_moved_task(query)
         draws = self.draws(int(query.n), counts.size)
         return ClampedDirichletEvent(str(self.scale), self.floor, draws, self.epsilon, self.delta)
+
+    def log_likelihood(
+        self, query: Query, releases: Int[np.ndarray, "draws classes"]
+    ) -> Float[np.ndarray, " draws"]:
+        """Log probability of releases, up to what neighbouring queries share."""
+        shape = float(self.scale) * np.maximum(check_moved_task(query), self.floor)
+        constant = gammaln(shape.sum()) - gammaln(shape).sum()
+        drawn = gammaln(shape + releases).sum(axis=1)
+        return np.asarray(constant + drawn - gammaln(shape.sum() + releases.sum(axis=1)))
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Counts drawn from the urn; only the ledger calls this."""

@@ -1,11 +1,12 @@
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privacy import Cost, Part, PureEvent
-from privacy.account import Account, account_from
-from privacy.events import event_json
+from privacy.account import Account, account_from, fits
+from privacy.events import DiscreteGaussianEvent, PlannedEvent, event_json, exact
 
 parts = st.one_of(
     st.none(), st.builds(Part, st.sampled_from(["site:1", "split:2"]), st.sampled_from("abc"))
@@ -49,3 +50,37 @@ def test_epsilon_and_delta_take_their_dearest_cells_apart():
     account.add(Part("site:1", "a"), Cost(Fraction(1), Fraction(0)))
     account.add(Part("site:1", "b"), Cost(Fraction(0), Fraction(1, 8)))
     assert Cost(Fraction(1), Fraction(1, 8)) == account.spent
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    st.fractions(0, 10, max_denominator=1000),
+    st.fractions(0, 1, max_denominator=1000),
+    st.sampled_from(
+        [
+            PureEvent("toy", 0.1),
+            PureEvent("third", "1/3"),
+            DiscreteGaussianEvent(8.0, 0.05, 0.05),
+            DiscreteGaussianEvent(8.0, 1.0, 0.001),
+        ]
+    ),
+)
+def test_so_many_fit_and_one_more_does_not(epsilon, delta, event):
+    left = Cost(epsilon, delta)
+    number = fits(left, event)
+    assert number >= 0
+    assert event.cost().times(number).within(left)
+    assert not event.cost().times(number + 1).within(left)
+
+
+def test_decimals_fit_exactly():
+    left = Cost(exact(0.3), exact(0.15))
+    assert fits(left, PureEvent("toy", 0.1)) == 3
+    assert fits(left, DiscreteGaussianEvent(8.0, 0.05, 0.05)) == 3
+    assert fits(Cost(exact(0.3), Fraction(0)), DiscreteGaussianEvent(8.0, 0.05, 0.05)) == 0
+
+
+def test_no_number_of_releases_that_cost_nothing_is_the_most():
+    planned = PlannedEvent(plan=1, event=event_json(PureEvent("toy", 0.1)))
+    with pytest.raises(ValueError, match="slots_left"):
+        fits(Cost(Fraction(1), Fraction(0)), planned)

@@ -1,10 +1,14 @@
+import dataclasses
 import math
 
+import numpy as np
 import pytest
 
-from privacy import LatticeLaplace
-from privacy.choice import choose_mechanism, crossover_delta
+from privacy import Cost, LatticeLaplace, Query, Unit
+from privacy.choice import _projected_laplace, choose_mechanism, crossover_delta
+from privacy.composition import compose
 from privacy.discrete_gaussian import DiscreteGaussian
+from privacy.events import event_json, exact
 from privacy.gaussian_delta import analytic_gaussian_delta
 
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
@@ -79,3 +83,56 @@ def test_any_usual_delta_goes_to_the_lattice(n_classes, epsilon):
 def test_what_cannot_be_chosen_for_is_refused(n_classes, epsilon, delta):
     with pytest.raises(ValueError, match="must be"):
         choose_mechanism(n_classes, epsilon, delta)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "lattice", "laplace", "gaussian"),
+    [(2, 7.90, 9.55, 7.62), (5, 26.4, 30.0, 24.1), (10, 57.8, 62.5, 51.1)],
+)
+def test_sixteen_releases_go_to_the_gaussian(n_classes, lattice, laplace, gaussian):
+    """Acceptance A14 and below table T7: 16 releases within (4, 1e-6), labels per release. The
+    discrete Laplace figures there are means of samples; within 1 %."""
+    choice = choose_mechanism(n_classes, 4.0, 1e-6, n_releases=16)
+    assert isinstance(choice.mechanism, DiscreteGaussian)
+    assert choice.expected_l1 == pytest.approx(gaussian, rel=2e-3)
+    figures = [float(word) for word in choice.reason.replace(",", "").split() if word[0].isdigit()]
+    assert figures == pytest.approx([16, gaussian, lattice, laplace], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "n_releases", "kind"),
+    [
+        (1.0, 1e-6, 2, LatticeLaplace),
+        (4.0, 1e-6, 16, DiscreteGaussian),
+        (0.05, 0.05, 3, DiscreteGaussian),
+        (1.0, 0.0, 3, LatticeLaplace),
+    ],
+)
+def test_a_plan_costs_no_more_than_what_was_asked_for(epsilon, delta, n_releases, kind):
+    choice = choose_mechanism(5, epsilon, delta, n_releases=n_releases)
+    assert isinstance(choice.mechanism, kind)
+    assert choice.plan.cost().within(Cost(exact(epsilon), exact(delta)))
+    query = Query("toy", "counts", np.array([9, 1, 0, 0, 0]), Unit.CONSENSUS_LABEL, n=10, l1=2.0)
+    assert choice.plan.events == ((event_json(choice.mechanism.event(query)), n_releases),)
+    slot = choice.mechanism.event(query)
+    noisier = dataclasses.replace(choice.mechanism, epsilon=choice.mechanism.epsilon * 1.001)
+    more = compose({noisier.event(query): n_releases}).delta(epsilon)
+    assert more > delta  # a thousandth less noise would not fit
+    assert compose({slot: n_releases}).delta(epsilon) <= delta
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "golden"),
+    [(2, (60.0, 2.92, 0.49)), (5, (188, 9.28, 1.73)), (10, (392, 19.3, 3.52))],
+)
+def test_projected_laplace_noise_errs_by_its_golden_labels(n_classes, golden):
+    """Below table T7: independent discrete Laplace and projection at epsilon .05, 1, 4."""
+    for epsilon, labels in zip((0.05, 1.0, 4.0), golden, strict=True):
+        assert _projected_laplace(n_classes, 2 / epsilon) == pytest.approx(labels, rel=0.01)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("wrong", [0, -1, True, 1.5])
+def test_the_number_of_releases_is_an_integer_from_one(wrong):
+    with pytest.raises(ValueError, match="n_releases"):
+        choose_mechanism(5, 1.0, 1e-6, n_releases=wrong)

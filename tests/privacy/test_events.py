@@ -7,16 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privacy import Cost, DiscreteLaplaceEvent, EventError, LatticeLaplaceEvent, PureEvent
+from privacy.cost import six_digits_down, six_digits_up
 from privacy.events import (
     KINDS,
     ClampedDirichletEvent,
     DiscreteGaussianEvent,
+    PlanEvent,
+    PlannedEvent,
     covering_scale,
     event_json,
     exact,
     parse_event,
 )
 
+TOY = event_json(PureEvent("toy", epsilon=0.1))
 EVENTS = [
     DiscreteLaplaceEvent(scale=20.0, l1=2.0, epsilon=0.1),
     LatticeLaplaceEvent(scale=2.0, l1=2.0, n_classes=5, epsilon=1.0),
@@ -24,6 +28,8 @@ EVENTS = [
     PureEvent("gate", epsilon="1/3"),
     DiscreteGaussianEvent(scale=8.0, epsilon=0.05, delta=0.05),
     ClampedDirichletEvent("97/125", floor=49, draws=100, epsilon=0.05, delta=0.05),
+    PlanEvent(((TOY, 10),), epsilon=1.0, delta=0.0),
+    PlannedEvent(plan=3, event=TOY),
 ]
 
 
@@ -54,6 +60,13 @@ def test_every_kind_is_tested_here():
         '"delta": 0.05}',
         '{"kind": "clamped dirichlet", "scale": "1/0", "floor": 49, "draws": 9, "epsilon": 0.05, '
         '"delta": 0.05}',
+        '{"kind": "plan", "events": [], "epsilon": 1.0, "delta": 0.0}',
+        '{"kind": "plan", "events": [["{}", 1]], "epsilon": 1.0, "delta": 0.0}',
+        '{"kind": "plan", "events": [[1, 1]], "epsilon": 1.0, "delta": 0.0}',
+        '{"kind": "plan", "events": 3, "epsilon": 1.0, "delta": 0.0}',
+        '{"kind": "plan", "events": [["a", 1, 2]], "epsilon": 1.0, "delta": 0.0}',
+        '{"kind": "planned", "plan": 0, "event": "{}"}',
+        '{"kind": "planned", "plan": 1, "event": null}',
         '{"kind": ["pure"]}',
         "[]",
         "not json",
@@ -141,3 +154,12 @@ def test_costs_add_up_and_the_largest_counts_apart_for_epsilon_and_delta():
 def test_a_cost_is_never_negative():
     with pytest.raises(ValueError, match=">= 0"):
         Cost(Fraction(1), Fraction(0)) - Cost(Fraction(2), Fraction(0))
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.fractions(Fraction(1, 10**9), 10**6))
+def test_six_digits_are_on_the_side_they_are_named_for(number):
+    down, up = exact(six_digits_down(number)), exact(six_digits_up(number))
+    assert number * (1 - Fraction(1, 10**5)) <= down <= number <= up
+    assert up <= number * (1 + Fraction(1, 10**5))
+    assert six_digits_down(Fraction(0)) == six_digits_up(Fraction(0)) == 0.0

@@ -18,6 +18,7 @@ from privacy import (
     PureEvent,
     Unit,
 )
+from privacy.opening import store_at
 from privacy.store import transaction
 from tests.privacy.toy import (
     DATASET,
@@ -30,6 +31,7 @@ from tests.privacy.toy import (
     rows_query,
 )
 
+TABLES = ("about", "head", "budgets", "entries", "releases", "answers")
 NORTH, SOUTH = Part("site:1", "north"), Part("site:1", "south")
 
 
@@ -209,6 +211,18 @@ def test_a_statement_tells_budget_entries_and_their_costs(ledger):
     assert told.entries[0].time == ledger.time_of(told.entries[0].entry)
 
 
+def test_a_statement_can_list_the_newest_entries_alone(ledger):
+    for size in range(1, 6):
+        ledger.release(LatticeLaplace(0.1), counts_query((size, 1)))
+    whole = ledger.statement(DATASET)
+    for newest in (0, 2, 5, 9):
+        told = ledger.statement(DATASET, entries=newest)
+        assert whole.entries[5 - min(newest, 5) :] == told.entries
+        assert (5, whole.spent, whole.left) == (told.n_entries, told.spent, told.left)
+    with pytest.raises(ValueError, match="entries"):
+        ledger.statement(DATASET, entries=-1)
+
+
 def test_opening_a_budget_again_changes_nothing_and_other_numbers_are_refused(ledger):
     same = {"unit": Unit.CONSENSUS_LABEL, "epsilon": 1.0, "delta": 0.0, "n": 4}
     ledger.open_budget(DATASET, **same)
@@ -340,34 +354,30 @@ def test_a_ledger_is_shared_by_copies_and_its_key_does_not_travel(ledger):
 
 
 def test_commits_reach_the_disk(tmp_path, ledger):
-    with transaction(tmp_path / "ledger.sqlite") as connection:
-        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
-        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    with transaction(store_at(tmp_path / "ledger.sqlite")) as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "DELETE FROM entries",
-        "DELETE FROM answers",
-        "DELETE FROM budgets",
-        "DELETE FROM key_check",
-        "UPDATE entries SET value = '[0]'",
-        "UPDATE entries SET value = NULL",
-        "UPDATE entries SET event = '{}' WHERE value IS NULL",
-        "UPDATE entries SET event = '{}', value = '1' WHERE value IS NULL",
-        "UPDATE answers SET value = '1'",
+        *(f"DELETE FROM {table}" for table in TABLES),
+        *(f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}" for table in TABLES),
+        "UPDATE entries SET event = '{}'",
+        "UPDATE entries SET entry = 9",
+        "UPDATE releases SET value = '[0]'",
+        "UPDATE answers SET state = '1'",
         "UPDATE budgets SET epsilon = '9'",
-        "UPDATE key_check SET digest = x'00'",
-        "INSERT OR REPLACE INTO entries SELECT * FROM entries",
-        "INSERT OR REPLACE INTO answers SELECT * FROM answers",
-        "INSERT OR REPLACE INTO budgets SELECT * FROM budgets",
+        "UPDATE about SET key_digest = x'00'",
+        "UPDATE head SET n_rows = n_rows - 1",
+        "UPDATE head SET link = x'00'",
     ],
 )
 def test_nothing_in_the_file_is_deleted_or_overwritten(tmp_path, ledger, statement):
     ledger.release(LatticeLaplace(0.1), counts_query())
     ledger.interact(Turnstile(0.1), counts_query(), question(1))
     connection = sqlite3.connect(tmp_path / "ledger.sqlite")
-    with pytest.raises(sqlite3.IntegrityError, match="only"):
+    with pytest.raises(sqlite3.IntegrityError, match="the ledger only grows"):
         connection.execute(statement)
     connection.close()

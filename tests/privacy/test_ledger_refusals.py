@@ -6,8 +6,13 @@ import sys
 import numpy as np
 import pytest
 
+import privacy.sqlite_store
 import privacy.store
 from privacy import LatticeLaplace, Ledger, LedgerError, PureEvent, Query, Unit
+from privacy.chain import append
+from privacy.opening import store_at
+from privacy.store import transaction
+from privacy.tables import entries
 from tests.privacy.toy import (
     DATASET,
     KEY,
@@ -30,10 +35,11 @@ def path(tmp_path, ledger):
 
 
 def execute(path, *statements):
+    """Run statements past the ledger; the rows of the last."""
     connection = sqlite3.connect(path, isolation_level=None)
-    for statement in statements:
-        connection.execute(statement)
+    rows = [connection.execute(statement).fetchall() for statement in statements]
     connection.close()
+    return rows[-1]
 
 
 def test_another_key_is_refused(path):
@@ -65,16 +71,21 @@ def test_an_altered_schema_is_refused(path, statement):
 
 
 def test_a_ledger_with_two_keys_is_refused(path):
-    execute(path, "INSERT INTO key_check VALUES (x'00')")
+    guard = execute(path, "SELECT sql FROM sqlite_master WHERE name = 'about_not_replaced'").pop()[
+        0
+    ]
+    execute(
+        path, "DROP TRIGGER about_not_replaced", "INSERT INTO about VALUES (2, x'00', x'00')", guard
+    )
     with pytest.raises(LedgerError, match="damaged"):
         Ledger(path, key=KEY)
 
 
 def test_a_transaction_that_sqlite_has_undone_is_told_by_its_cause(path):
     def fail():
-        with privacy.store.transaction(path) as connection:
-            connection.execute("ROLLBACK")
-            connection.execute("SELECT * FROM missing")
+        with transaction(store_at(path)) as connection:
+            connection.exec_driver_sql("ROLLBACK")
+            connection.exec_driver_sql("SELECT * FROM missing")
 
     with pytest.raises(LedgerError, match="no such table"):
         fail()
@@ -109,12 +120,10 @@ def test_a_ledger_that_cannot_be_written_releases_nothing(path, monkeypatch):
     ledger = Ledger(path, key=KEY)
 
     def read_only(path):
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
-        connection.row_factory = sqlite3.Row
-        return connection
+        return sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
 
     with monkeypatch.context() as patched:
-        patched.setattr(privacy.store, "_connect", read_only)
+        patched.setattr(privacy.sqlite_store, "_connect", read_only)
         with pytest.raises(LedgerError, match="readonly"):
             ledger.release(LatticeLaplace(0.1), counts_query((9, 1)))
     assert len(ledger.statement(DATASET).entries) == 5
@@ -134,11 +143,10 @@ def test_a_locked_ledger_releases_nothing(path, monkeypatch):
 
 def test_an_event_of_a_later_version_stops_every_spend(path):
     ledger = Ledger(path, key=KEY)
-    execute(
-        path,
-        "INSERT INTO entries (time, dataset, query, unit, n, mechanism, event, fingerprint) "
-        "VALUES ('', 'toy', 'x', 'row', 1, 'X', '{\"kind\": \"new\"}', x'00')",
-    )
+    row = {"entry": 99, "time": "", "dataset": DATASET, "query": "x", "unit": "row", "n": 1}
+    later = {"partition": None, "cell": None, "mechanism": "X", "event": '{"kind": "new"}'}
+    with transaction(store_at(path)) as connection:
+        append(connection, entries, [row | later | {"fingerprint": b"x"}], key=KEY)
     for call in (
         lambda: ledger.release(LatticeLaplace(0.1), counts_query((9, 1))),
         lambda: ledger.statement(DATASET),

@@ -23,8 +23,14 @@ def rows_query(rows, *, unit=Unit.ROW, dataset=DATASET):
     return Query(dataset, "rows", value, unit, n=len(rows), l1=float("inf"))
 
 
+def ledger_at(folder):
+    """Ledger of a folder, or of the database that a URL in its place names."""
+    where = folder if "://" in str(folder) else Path(folder) / "ledger.sqlite"
+    return Ledger(where, key=KEY)
+
+
 def open_toy(folder, *, epsilon=1.0, delta=0.0, unit=Unit.CONSENSUS_LABEL, n=4):
-    ledger = Ledger(Path(folder) / "ledger.sqlite", key=KEY)
+    ledger = ledger_at(folder)
     ledger.open_budget(DATASET, unit=unit, epsilon=epsilon, delta=delta, n=n)
     return ledger
 
@@ -72,7 +78,7 @@ def question(x):
 
 def race_for_own(folder, number, barrier, results):
     """Ask for a release of this process's own data."""
-    ledger = Ledger(Path(folder) / "ledger.sqlite", key=KEY)
+    ledger = ledger_at(folder)
     barrier.wait()
     try:
         ledger.release(LatticeLaplace(epsilon=0.2), counts_query((number + 1, 1)))
@@ -84,7 +90,7 @@ def race_for_own(folder, number, barrier, results):
 
 def race_for_same(folder, number, barrier, results):
     """Ask for the release that every process asks for."""
-    ledger = Ledger(Path(folder) / "ledger.sqlite", key=KEY)
+    ledger = ledger_at(folder)
     barrier.wait()
     release = ledger.release(Mortal(epsilon=1.0), counts_query())
     results.put((release.value, release.fresh))
@@ -92,7 +98,7 @@ def race_for_same(folder, number, barrier, results):
 
 def race_to_ask(folder, number, barrier, results):
     """Ask one interaction a question of this process's own."""
-    ledger = Ledger(Path(folder) / "ledger.sqlite", key=KEY)
+    ledger = ledger_at(folder)
     barrier.wait()
     results.put(ledger.interact(Turnstile(epsilon=1.0), counts_query(), question(number)).value)
 
