@@ -1,32 +1,81 @@
 """Models from rows: class ratios from set-level labels, private training and tuning, the holdout, bounds."""
 
-from learners.bounds import Bound, cdp_bound, clopper_pearson_bound, least
+from learners.auc import Auc
+from learners.boosted_trees import BoostedTrees
+from learners.bound import Bound, least
+from learners.bounds import private_training_bounds
+from learners.candidate_stability import PerCandidateValidation
+from learners.cdp import cdp_bound
+from learners.certified_holdout import CertifiedHoldout, CertifiedState
 from learners.class_ratio import ClassRatio, ClassRatioEstimator, RatioDiagnostics
+from learners.clopper_pearson import clopper_pearson_bound
+from learners.exponential_gibbs import exponential_gibbs_bound
 from learners.gate_bound import agreeing_holdout_bound
+from learners.holdout_advice import largest_budget, thresholdout_advice
+from learners.holdout_widths import holdout_widths
+from learners.kernel_matching import KernelMatching
+from learners.kernel_witness import KernelWitness
+from learners.ladder import best_step, climb, ladder_error
 from learners.linear_model import LinearModel, fit_linear
 from learners.logistic_minimum import ConvergenceError
+from learners.max_information import max_information_bound
+from learners.metric_gate import MetricGate
+from learners.pac_bayes import drawn_model_bound, gibbs_bound
+from learners.private_holdout_bound import private_holdout_bound
 from learners.private_linear import ObjectivePerturbation
 from learners.private_logistic import PrivateLogisticRegression
 from learners.private_selection import StabilityValidation
+from learners.random_selection import RandomSelection
+from learners.repetition import RandomRepetition
+from learners.split_selection import SplitBudgetSelection, SplitDataSelection
 from learners.thresholdout import GateAnswer, Thresholdout
 from learners.training_score import ScoredTraining
+from learners.transfer import transfer_bound
+from learners.tuning_advice import TuningAdvice, tuning_advice
 
 __all__ = [
+    "Auc",
+    "BoostedTrees",
     "Bound",
+    "CertifiedHoldout",
+    "CertifiedState",
     "ClassRatio",
     "ClassRatioEstimator",
     "ConvergenceError",
     "GateAnswer",
+    "KernelMatching",
+    "KernelWitness",
     "LinearModel",
+    "MetricGate",
     "ObjectivePerturbation",
+    "PerCandidateValidation",
     "PrivateLogisticRegression",
+    "RandomRepetition",
+    "RandomSelection",
     "RatioDiagnostics",
     "ScoredTraining",
+    "SplitBudgetSelection",
+    "SplitDataSelection",
     "StabilityValidation",
     "Thresholdout",
+    "TuningAdvice",
     "agreeing_holdout_bound",
+    "best_step",
     "cdp_bound",
+    "climb",
     "clopper_pearson_bound",
+    "drawn_model_bound",
+    "exponential_gibbs_bound",
     "fit_linear",
+    "gibbs_bound",
+    "holdout_widths",
+    "ladder_error",
+    "largest_budget",
     "least",
+    "max_information_bound",
+    "private_holdout_bound",
+    "private_training_bounds",
+    "thresholdout_advice",
+    "transfer_bound",
+    "tuning_advice",
 ]

@@ -14,12 +14,17 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator
 
 from learners import mean_matching as matching
-from learners.kernels import bandwidth_ladder, mean_kernel, median_distance, set_gram
+from learners.boosted_trees import BoostedTrees
+from learners.kernel_matching import KernelMatching
+from learners.kernel_witness import KernelWitness
 from learners.labelled_bags import LabelledBags, checked_bag
+from learners.matched_means import MatchedMeans, ProportionDraws
 from learners.ratio_diagnostics import RatioDiagnostics, diagnose
-from learners.simplex_qp import simplex_qp
+from learners.ratio_selection import RatioMethod, Trial, preferred
 
 __all__ = ["ClassRatio", "ClassRatioEstimator", "RatioDiagnostics"]
+
+MOST_TREE_CELLS = 4_000_000  # points by features by classes; beyond, trees take minutes
 
 Bags = Sequence[Float[np.ndarray, "_ features"]]
 
@@ -37,57 +42,59 @@ class ClassRatio:
     level
         Confidence of one class's interval.
     bandwidth
-        Of the kernel, after the features were divided by their standard deviations.
+        Of the method's kernel, after the features were rescaled; None where it has no kernel.
     diagnostics
         How far to trust it.
+    method
+        What found it.
 
     Examples
     --------
     >>> line = np.linspace(-1, 1, 40)[:, None]
     >>> bags = [np.vstack([line[:30], 9 + line[:10]]), np.vstack([line[:10], 9 + line[:30]])]
     >>> estimator = ClassRatioEstimator(bandwidth=1.0).fit(bags, np.array([[0.75, 0.25], [0.25, 0.75]]))
-    >>> estimator.predict(np.vstack([line[:20], 9 + line[:20]])).diagnostics.identifiable
-    True
+    >>> found = estimator.predict(np.vstack([line[:20], 9 + line[:20]]))
+    >>> found.method, found.diagnostics.identifiable
+    ('kernel mean matching', True)
     """
 
     ratio: Float[np.ndarray, " classes"]
     interval: Float[np.ndarray, "classes ends"]
     level: float
-    bandwidth: float
+    bandwidth: float | None
     diagnostics: RatioDiagnostics
+    method: str
 
 
 class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
-    """Match the mean kernel of an unlabelled bag by a mixture of the classes' mean kernels.
-
-    With Phi_i the mean kernel embedding of bag i, P its proportions (bags by classes) and W the bag
-    sizes, the classes' embeddings are mu = Phi B, B = W P (P'W P)^-1, and the class ratio is
-
-        argmin over the simplex of || mu r - Phi_U ||^2 = r'Hr - 2 f'r + const,
-        H = B'G B, f = B'g, G_ij = <Phi_i, Phi_j>, g_i = <Phi_i, Phi_U>.
+    """Class ratios by the method that labelled bags, left out in turn, speak for.
 
     Parameters
     ----------
     level
         Confidence of the intervals, in (0, 1).
     bandwidth
-        Of the Gaussian kernel, after the features are divided by their standard deviations. None:
-        chosen among median distance * 2^-5 ... 2^5 by leaving labelled bags out.
+        Given, kernel mean matching is used with this bandwidth (of the Gaussian kernel, after the
+        features are rescaled), and nothing is chosen.
+    methods
+        To choose among. None: kernel mean matching, a kernel witness and, unless points by features
+        by classes exceed four million, boosted trees.
     classes
         Names of the classes, for the warnings; None: their codes.
 
     Attributes
     ----------
-    bandwidth_
-        The bandwidth in use; of equally good ones the largest.
-    error_left_out_
-        Mean L1 error of the bags left out, for each of the eleven bandwidths; empty for a given one.
+    trials_
+        What each method came to on the bags left out; empty for a given bandwidth.
+    method_
+        The method in use, `ratio_selection.preferred` of the trials.
 
     Notes
     -----
-    Features are divided by their pooled standard deviation, so that units do not matter. H is freed of
-    its sampling error (`mean_matching.corrected_class_gram`), which would pull every ratio towards
-    equal shares.
+    Features are divided by their pooled standard deviation, so that units do not matter; those that
+    have one value at more than half of the points, by half of the root mean square distance from it
+    of the others. For a feature of two values that is the standard deviation it would have at equal
+    shares: by its own a rare value would outweigh all other features.
 
     The interval is for the ratio of the population that the bag was drawn from. It is a parametric
     bootstrap of the quadratic program: f is perturbed by the sampling error of every bag (within
@@ -100,11 +107,6 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
     features matter to it; the same arguments give the same bytes; what is given is left as it was.
     **Privacy.** The proportions may be releases: what is computed from them costs nothing more. The
     features of all bags are used as they are, and the result is as private as they are.
-
-    References
-    ----------
-    .. [1] Iyer, Nath, Sarawagi, "Privacy-preserving class ratio estimation", KDD (2016). Here the
-       paper's problem is written for the classes, which is well posed for any number of bags.
 
     Examples
     --------
@@ -120,10 +122,12 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         level: float = 0.9,
         bandwidth: float | None = None,
+        methods: Sequence[RatioMethod] | None = None,
         classes: Sequence[str] | None = None,
     ) -> None:
         self.level = level
         self.bandwidth = bandwidth
+        self.methods = methods
         self.classes = classes
 
     def fit(
@@ -155,26 +159,18 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         ValueError
             If a bag or its proportions break the conditions above, there are fewer bags than classes,
             the bags are mixed so alike that classes cannot be told apart, half of the points coincide,
-            or no bag can be left out to choose the bandwidth.
+            or no bag can be left out to choose the method.
         """
         self._check_parameters()
-        labelled = LabelledBags.of(bags, proportions, noise)
-        spread = np.concatenate(labelled.points).std(axis=0)
-        self.scale_ = np.where(spread > 0, spread, 1.0)
-        self.n_features_in_ = len(spread)
-        self.bags_ = [point / self.scale_ for point in labelled.points]
+        labelled = _ordered(LabelledBags.of(bags, proportions, noise))
+        self.scale_ = _scale(np.concatenate(labelled.points))
+        self.n_features_in_ = len(self.scale_)
+        points = tuple(point / self.scale_ for point in labelled.points)
+        labelled = LabelledBags(points, labelled.mixture, labelled.noise)
+        self.method_, self.trials_ = self._choose(labelled)
+        self._matcher = self.method_.fit(labelled)
+        self._draws = ProportionDraws.of(labelled)
         self.mixture_, self.size_ = labelled.mixture, labelled.size
-        self.bandwidth_, gram = self._choose_bandwidth()
-        self.weights_ = matching.class_weights(self.mixture_, self.size_)
-        self.hessian_, reliability = matching.corrected_class_gram(gram, self.weights_, self.size_)
-        self.reliability_ = float(reliability)
-        self.within_ = np.array(
-            [
-                matching.within_class_covariance(self._features(bag)[1], share, self.hessian_)
-                for bag, share in zip(self.bags_, self.mixture_, strict=True)
-            ]
-        )
-        self._redraw_proportions(gram, labelled.noise)
         return self
 
     def predict(self, bag: Float[np.ndarray, "points features"]) -> ClassRatio:
@@ -198,82 +194,67 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         point = checked_bag(bag, "bag")
         if not point.shape[1] == self.n_features_in_:
             raise ValueError(f"bag must have {self.n_features_in_} features, got {point.shape[1]}")
-        kernel, feature = self._features(point / self.scale_)
-        ratio = simplex_qp(self.hessian_, feature.mean(axis=0)).point
-        error = np.cov(feature, rowvar=False) / len(point)
-        error += np.einsum("b,bcd->cd", (self.weights_ @ ratio) ** 2 / self.size_, self.within_)
-        linear = kernel.mean(axis=0) @ self.redrawn_weights_
-        drawn = matching.redrawn_ratios(self.redrawn_hessian_, linear, error, self.nodes_)
-        low, high = np.quantile(drawn, [(1 - self.level) / 2, (1 + self.level) / 2], axis=0)
-        interval = np.stack([np.minimum(low, ratio), np.maximum(high, ratio)], axis=1)
-        diagnostics = self._diagnose(float((interval[:, 1] - interval[:, 0]).max()))
+        means, product = self._matcher.match(point / self.scale_)
+        ratio = means.ratio(product)
+        interval = means.interval(product, self._draws, self.level)
+        diagnostics = self._diagnose(means, float((interval[:, 1] - interval[:, 0]).max()))
         for array in (ratio, interval):
             array.setflags(write=False)
-        return ClassRatio(ratio, interval, self.level, self.bandwidth_, diagnostics)
+        bandwidth, name = self._matcher.bandwidth, self.method_.name
+        return ClassRatio(ratio, interval, self.level, bandwidth, diagnostics, name)
 
     def _check_parameters(self) -> None:
         if not 0 < self.level < 1:
             raise ValueError(f"level must be in (0, 1), got level={self.level}")
         if not (self.bandwidth is None or 0 < self.bandwidth < math.inf):
             raise ValueError(f"bandwidth must be > 0 and finite, got bandwidth={self.bandwidth}")
+        if self.methods is not None and not len(self.methods) > 0:
+            raise ValueError("methods must be None or name one method at least, got none")
 
-    def _choose_bandwidth(self) -> tuple[float, Float[np.ndarray, "bags bags"]]:
-        """The bandwidth and its Gram matrix; records the errors of the bags left out."""
-        self.n_left_out_, self.error_left_out_ = 0, np.zeros(0)
-        median = median_distance(self.bags_)
+    def _choose(self, labelled: LabelledBags) -> tuple[RatioMethod, tuple[Trial, ...]]:
+        """The method, and the trials it won."""
         if self.bandwidth is not None:
-            return self.bandwidth, set_gram(self.bags_, np.array([self.bandwidth]))[0]
-        ladder = bandwidth_ladder(median)
-        gram = set_gram(self.bags_, ladder)
-        self.n_left_out_, self.error_left_out_ = matching.errors_left_out(
-            gram, self.mixture_, self.size_
-        )
-        if not self.n_left_out_ > 0:
-            n_bags, n_classes = self.mixture_.shape
+            return KernelMatching(self.bandwidth), ()
+        n_bags, n_classes = labelled.mixture.shape
+        if not matching.parts_left_out(labelled.mixture):
             raise ValueError(
                 "bags must be at least one more than the classes, and still tell them apart with one "
-                f"bag left out, to choose the bandwidth: got {n_bags} bags of {n_classes} classes. "
+                f"bag left out, to choose the method: got {n_bags} bags of {n_classes} classes. "
                 "Add a bag of other proportions, or give bandwidth"
             )
-        chosen = int(np.flatnonzero(self.error_left_out_ == self.error_left_out_.min())[-1])
-        return float(ladder[chosen]), gram[chosen]
-
-    def _redraw_proportions(
-        self,
-        gram: Float[np.ndarray, "bags bags"],
-        noise: Float[np.ndarray, "bags classes classes"] | None,
-    ) -> None:
-        """B and H once for every draw of the proportions, or as they are where these are exact."""
-        n_classes = self.mixture_.shape[1]
-        if noise is None:
-            self.nodes_ = matching.normal_nodes(n_classes)
-            self.redrawn_weights_, self.redrawn_hessian_ = self.weights_, self.hessian_
-            return
-        nodes = matching.normal_nodes(n_classes + self.mixture_.size)
-        self.nodes_ = nodes[:, :n_classes]
-        self.redrawn_weights_ = matching.redrawn_weights(
-            self.mixture_, self.size_, noise, nodes[:, n_classes:]
+        cells = int(labelled.size.sum()) * self.n_features_in_ * n_classes
+        methods: Sequence[RatioMethod] = self.methods or (
+            KernelMatching(),
+            KernelWitness(),
+            *((BoostedTrees(),) if cells <= MOST_TREE_CELLS else ()),
         )
-        self.redrawn_hessian_, _ = matching.corrected_class_gram(
-            gram, self.redrawn_weights_, self.size_
-        )
+        trials = tuple(method.trial(labelled) for method in methods)
+        return preferred(trials).method, trials
 
-    def _features(
-        self, scaled: Float[np.ndarray, "points features"]
-    ) -> tuple[Float[np.ndarray, "points bags"], Float[np.ndarray, "points classes"]]:
-        """k(x), the mean kernel with each bag, and B'k(x), with each class."""
-        kernel = mean_kernel(scaled, self.bags_, self.bandwidth_)
-        return kernel, kernel @ self.weights_
-
-    def _diagnose(self, width: float) -> RatioDiagnostics:
-        left_out = self.error_left_out_
+    def _diagnose(self, means: MatchedMeans, width: float) -> RatioDiagnostics:
+        best = preferred(self.trials_) if self.trials_ else None
         return diagnose(
             self.mixture_,
-            self.hessian_,
-            self.reliability_,
+            means.hessian,
+            means.reliability,
             matching.effective_points(self.mixture_, self.size_),
-            self.n_left_out_,
-            float(left_out.min()) if left_out.size else math.nan,
+            len(best.error) if best else 0,
+            best.mean_error if best else math.nan,
             width=width,
             classes=self.classes,
         )
+
+
+def _ordered(labelled: LabelledBags) -> LabelledBags:
+    """By proportions, then by mean: so that rounding, too, is that of no order they came in."""
+    mean = np.array([point.mean(axis=0) for point in labelled.points])
+    return labelled.only(np.lexsort(np.hstack([mean, labelled.mixture]).T))
+
+
+def _scale(point: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " features"]:
+    """Unit of every feature."""
+    offset = point - np.median(point, axis=0)  # zero for most points where one value is the rule
+    n_other = np.count_nonzero(offset, axis=0)
+    half = np.sqrt(np.square(offset).sum(axis=0) / np.maximum(n_other, 1)) / 2
+    scale = np.where(2 * n_other < len(point), half, point.std(axis=0))
+    return np.where(scale > 0, scale, 1.0)

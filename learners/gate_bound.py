@@ -6,7 +6,8 @@ import math
 
 from scipy.optimize import brentq
 
-from learners.bounds import Bound
+from learners.binary_divergence import largest_rate
+from learners.bound import Bound
 from learners.thresholdout import GateAnswer, Thresholdout
 
 __all__ = ["agreeing_holdout_bound", "noise_tail"]
@@ -43,9 +44,10 @@ def agreeing_holdout_bound(
     *Proof.* An agreeing answer returns the training mean, which does not depend on the holdout. So the
     questions along the path on which every answer agrees are fixed before the holdout is drawn, and may
     be treated as non-adaptive. Give the j-th question the share beta = (1 - level) / (j (j + 1)); the
-    shares add up to less than 1 - level. Half of it pays for Hoeffding, E_P >= E_h - sqrt(ln(2 / beta)
-    / (2 n)); half for the gate's noise, gamma + eta <= u. Agreement says E_h >= E_t - threshold -
-    gamma - eta. Together E_P >= E_t - threshold - u - sqrt(ln(2 / beta) / (2 n)).
+    shares add up to at most 1 - level. Half of it pays for Chernoff's inequality, n kl(1 - E_h || 1 - E_P)
+    <= ln(2 / beta) unless E_h <= E_P; half for the gate's noise, gamma + eta <= u. Agreement says E_h >=
+    E_t - threshold - gamma - eta. So 1 - E_P is at most the largest rate within ln(2 / beta) / n, in kl, of
+    1 - E_t + threshold + u.
 
     References
     ----------
@@ -58,7 +60,7 @@ def agreeing_holdout_bound(
     >>> gate = Thresholdout(threshold=0.02, sigma=0.001, budget=1)
     >>> answer = GateAnswer(value=0.9, status="agrees", budget_left=1, asked=1)
     >>> round(agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).value, 4)
-    0.1507
+    0.1462
     """
     if not n >= 1:
         raise ValueError(f"n must be >= 1, got n={n}")
@@ -69,9 +71,9 @@ def agreeing_holdout_bound(
         why = "does not apply: the gate has not agreed to every question asked so far"
         return Bound(name=NAME, value=1.0, level=level, assumption=why, applies=False)
     beta = (1 - level) / (answer.asked * (answer.asked + 1))
-    sampling = math.sqrt(math.log(2 / beta) / (2 * n))
-    error = 1 - answer.value + gate.threshold + noise_tail(gate.sigma, beta / 2) + sampling
-    return Bound(name=NAME, value=min(1.0, error), level=level, assumption=assumption, applies=True)
+    on_holdout = 1 - answer.value + gate.threshold + noise_tail(gate.sigma, beta / 2)
+    error = largest_rate(min(1.0, on_holdout), math.log(2 / beta) / n)
+    return Bound(name=NAME, value=error, level=level, assumption=assumption, applies=True)
 
 
 def noise_tail(sigma: float, probability: float) -> float:

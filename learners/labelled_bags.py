@@ -63,6 +63,11 @@ class LabelledBags:
                 )
         return cls(points, mixture, None if noise is None else _checked_noise(noise, mixture))
 
+    def only(self, bags: Int[np.ndarray, " some"]) -> "LabelledBags":
+        """Some of the bags, which have to tell the classes apart as well."""
+        noise = None if self.noise is None else self.noise[bags]
+        return LabelledBags(tuple(self.points[bag] for bag in bags), self.mixture[bags], noise)
+
     @property
     def size(self) -> Int[np.ndarray, " bags"]:
         """Points in each bag."""

@@ -22,6 +22,7 @@ __all__ = [
     "effective_points",
     "errors_left_out",
     "normal_nodes",
+    "parts_left_out",
     "redrawn_ratios",
     "redrawn_weights",
     "within_class_covariance",
@@ -86,12 +87,14 @@ def corrected_class_gram(
     gram: Float[np.ndarray, "bags bags"],
     weights: Float[np.ndarray, "*draws bags classes"],
     size: Int[np.ndarray, " bags"],
+    own: Float[np.ndarray, " bags"],
 ) -> tuple[Float[np.ndarray, "*draws classes classes"], Float[np.ndarray, " *draws"] | np.float64]:
     """`class_gram`, less what the points owe to meeting themselves.
 
-    A bag's own entry of G counts each point with itself, which adds (1 - G_ii) / (n_i - 1) to its
-    expectation. That adds to the distance between classes but not to f, and so pulls ratios towards
-    equal shares. As much of it is taken off as leaves each contrast of classes half of its size.
+    A bag's own entry of G counts each point with itself, which adds (own_i - G_ii) / (n_i - 1) to its
+    expectation, where own is the mean inner product of a point with itself, 1 for a Gaussian kernel.
+    That adds to the distance between classes but not to f, and so pulls ratios towards equal shares.
+    As much of it is taken off as leaves each contrast of classes half of its size.
 
     Returns
     -------
@@ -104,16 +107,17 @@ def corrected_class_gram(
     Examples
     --------
     >>> gram = np.array([[1.0, 0.0], [0.0, 0.5]])
-    >>> hessian, reliability = corrected_class_gram(gram, np.eye(2), np.array([11, 11]))
+    >>> size, own = np.array([11, 11]), np.ones(2)
+    >>> hessian, reliability = corrected_class_gram(gram, np.eye(2), size, own)
     >>> hessian, float(reliability.round(3))
     (array([[1.  , 0.  ],
            [0.  , 0.45]]), 0.967)
     """
     hessian = class_gram(gram, weights)
-    own = (1.0 - gram.diagonal()) / (size - 1)
-    owed = class_gram(np.diag(own), weights)
+    owed = class_gram(np.diag((own - gram.diagonal()) / (size - 1)), weights)
     contrast = np.linalg.svd(np.ones((1, weights.shape[-1])))[2][1:].T
-    rounding = RIDGE * np.abs(hessian).max() * np.eye(contrast.shape[1])
+    largest_entry = max(np.abs(hessian).max(), np.finfo(float).tiny / RIDGE)
+    rounding = RIDGE * largest_entry * np.eye(contrast.shape[1])
     root = np.linalg.cholesky(contrast.T @ hessian @ contrast + rounding)
     half = np.linalg.solve(root, contrast.T @ owed @ contrast)
     relative = np.linalg.solve(root, half.swapaxes(-1, -2))
@@ -122,47 +126,56 @@ def corrected_class_gram(
     return hessian - part[..., None, None] * owed, 1.0 - largest
 
 
+def parts_left_out(mixture: Float[np.ndarray, "bags classes"]) -> list[Int[np.ndarray, " part"]]:
+    """Parts of the bags to leave out in turn: single bags, of more than ten bags ten parts.
+
+    A part without which the proportions are singular is not among them. Parts go by proportions and
+    take bags from all over their range, so that the order of the bags does not matter.
+
+    Examples
+    --------
+    >>> parts_left_out(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
+    [array([0]), array([2]), array([1])]
+    """
+    order = np.lexsort(mixture.T)
+    n_parts = min(FOLDS, len(order))
+    parts = [order[first::n_parts] for first in range(n_parts)]
+    return [part for part in parts if _tells_apart(mixture[np.setdiff1d(order, part)])]
+
+
 def errors_left_out(
     gram: Float[np.ndarray, "bandwidths bags bags"],
     mixture: Float[np.ndarray, "bags classes"],
     size: Int[np.ndarray, " bags"],
-) -> tuple[int, Float[np.ndarray, " bandwidths"]]:
-    """Mean L1 error of the proportions of bags left out, for each bandwidth.
+) -> Float[np.ndarray, "bandwidths left"]:
+    """L1 error of the proportions of every bag left out, for each bandwidth.
 
-    Bags are left out one at a time; of more than ten, in ten parts with like proportions. A part
-    without which the proportions are singular stays. Parts go by proportions, so that the order of
-    the bags does not matter. No kernel is computed again: a left-out bag is predicted from its row of
-    G. Points that meet themselves are left in H: what they do to the ratio weighs against bandwidths
-    at which classes hardly differ by more than sampling error.
+    Bags are left out as in `parts_left_out`. No kernel is computed again: a left-out bag is predicted
+    from its row of G. Points that meet themselves are left in H: what they do to the ratio weighs
+    against bandwidths at which classes hardly differ by more than sampling error.
 
     Returns
     -------
-    int
-        Bags that were left out, 0 if none could be.
-    Float[np.ndarray, " bandwidths"]
-        Mean over them; NaN if there are none.
+    Float[np.ndarray, "bandwidths left"]
+        Bags in the order of the parts.
 
     Examples
     --------
     >>> gram = np.array([[[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.5, 0.5, 0.5]]])
     >>> errors_left_out(gram, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), np.array([9, 9, 9]))
-    (3, array([0.]))
+    array([[0., 0., 0.]])
     """
-    order = np.lexsort(mixture.T)
-    n_folds = min(FOLDS, len(order))
-    error, left_out = np.zeros(len(gram)), 0
-    for fold in (order[first::n_folds] for first in range(n_folds)):
-        rest = np.setdiff1d(order, fold)
-        if not _tells_apart(mixture[rest]):
-            continue
+    columns = [np.zeros((len(gram), 0))]
+    for fold in parts_left_out(mixture):
+        rest = np.setdiff1d(np.arange(len(mixture)), fold)
         weights = class_weights(mixture[rest], size[rest])
         hessian = class_gram(gram[:, rest[:, None], rest], weights)
         linear = gram[:, fold[:, None], rest] @ weights
-        for step, H in enumerate(hessian):
-            ratio = np.array([simplex_qp(H, f).point for f in linear[step]])
-            error[step] += np.abs(ratio - mixture[fold]).sum()
-        left_out += len(fold)
-    return left_out, error / left_out if left_out else np.full(len(gram), np.nan)
+        ratio = np.array(
+            [[simplex_qp(H, f).point for f in row] for H, row in zip(hessian, linear, strict=True)]
+        )
+        columns.append(np.abs(ratio - mixture[fold]).sum(axis=2))
+    return np.hstack(columns)
 
 
 def within_class_covariance(

@@ -3,26 +3,24 @@
 One mechanism for the ledger, which pays for the whole procedure: never only for the winning run.
 """
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float
 
-from learners.linear_model import check_knobs, lift, signs, to_coef
-from learners.private_linear import (
-    gradient_tolerance,
-    perturbed_weight,
-    split_epsilon,
-    training_rows,
+from learners.candidates import (
+    SplitRows,
+    check_candidates,
+    check_price,
+    check_split,
+    split_rows,
 )
+from learners.private_linear import gradient_tolerance, split_epsilon
 from privacy.events import PureEvent, exact
 from privacy.mechanisms import Json, Noise
 from privacy.queries import Query
 
-__all__ = ["StabilityValidation", "ramp_score", "score_sensitivity"]
+__all__ = ["StabilityValidation", "score_sensitivity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +95,12 @@ class StabilityValidation:
     n_classes: int
 
     def __post_init__(self) -> None:
-        if not len(set(self.candidates)) == len(self.candidates) > 0:
-            raise ValueError(f"candidates must be distinct, one at least, got {self.candidates}")
-        if not 0 < self.epsilon_train < math.inf:
-            raise ValueError(f"epsilon_train must be > 0, got epsilon_train={self.epsilon_train}")
-        if not 0 < self.epsilon_select < math.inf:
-            raise ValueError(
-                f"epsilon_select must be > 0, got epsilon_select={self.epsilon_select}"
-            )
-        for regularization in self.candidates:
-            check_knobs(regularization, self.norm_bound, self.n_classes)
+        check_candidates(self.candidates, self.norm_bound, self.n_classes)
+        check_price(epsilon_train=self.epsilon_train, epsilon_select=self.epsilon_select)
 
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; refuses one without training and validation rows."""
-        rows = self._split_rows(query)
-        n_validation = int(rows["validation"].sum())
+        n_validation = int(check_split(query, self.n_classes)["validation"].sum())
         return PureEvent(
             name="stability-based validation",
             epsilon=str(exact(self.epsilon_train) + exact(self.epsilon_select)),
@@ -128,59 +117,25 @@ class StabilityValidation:
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Choose and train on the query's rows; only the ledger calls this."""
-        rows = self._split_rows(query)
-        row, sign = lift(rows["x"], self.norm_bound), signs(rows["y"], self.n_classes)
-        held_out = rows["validation"]
-        n_validation = int(held_out.sum())
-        train = partial(
-            perturbed_weight,
-            row[~held_out],
-            sign[:, ~held_out],
-            epsilon=self.epsilon_train,
-            noise=noise,
-        )
+        return self.choose(split_rows(query, self.norm_bound, self.n_classes), noise)
+
+    def choose(self, rows: SplitRows, noise: Noise) -> Json:
+        """Choose and train on lifted rows, for `draw` and for experiments."""
+        train = partial(rows.train, epsilon=self.epsilon_train, noise=noise)
         beta = score_sensitivity(
             self.candidates,
             epsilon_train=self.epsilon_train,
-            n_train=query.n - n_validation,
-            n_validation=n_validation,
-            columns=row.shape[1],
-            n_problems=len(sign),
+            n_train=len(rows.row),
+            n_validation=len(rows.judge),
+            columns=rows.row.shape[1],
+            n_problems=len(rows.sign),
         )
         noisy_score = [
-            ramp_score(train(regularization=candidate), row[held_out], sign[:, held_out])
-            + 2 * beta * noise.exponential(1 / self.epsilon_select)
+            rows.score(train(candidate)) + 2 * beta * noise.exponential(1 / self.epsilon_select)
             for candidate in self.candidates
         ]
         chosen = int(np.argmax(noisy_score))
-        regularization = self.candidates[chosen]
-        coef = to_coef(train(regularization=regularization), self.norm_bound)
-        return {"coef": coef.tolist(), "chosen": chosen, "regularization": regularization}
-
-    def _split_rows(self, query: Query) -> Mapping[str, np.ndarray]:
-        """Read the query's rows, with both sides of the split present."""
-        rows = training_rows(query, self.n_classes)
-        held_out = rows.get("validation")
-        if held_out is None or not (held_out.dtype == np.bool_ and held_out.shape == (query.n,)):
-            raise ValueError("query must hold one boolean per row, validation")
-        if not 0 < held_out.sum() < query.n:
-            raise ValueError("validation must leave rows on both sides of the split")
-        return rows
-
-
-def ramp_score(
-    weight: Float[np.ndarray, "problems columns"],
-    row: Float[np.ndarray, "rows columns"],
-    sign: Float[np.ndarray, "problems rows"],
-) -> float:
-    """Minus the ramp loss min(1, max(0, 1 - s w.z)), averaged over rows and problems: in [-1, 0].
-
-    Examples
-    --------
-    >>> ramp_score(np.array([[0.5]]), np.array([[1.0], [1.0]]), np.array([[1.0, -1.0]]))
-    -0.75
-    """
-    return -float(np.clip(1 - sign * (weight @ row.T), 0, 1).mean())
+        return rows.release(train(self.candidates[chosen]), chosen, self.candidates)
 
 
 def score_sensitivity(

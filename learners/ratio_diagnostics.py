@@ -25,18 +25,18 @@ class RatioDiagnostics:
     mixing_condition
         Condition number of the labelled bags' proportions: large where all bags are mixed alike.
     kernel_condition
-        Condition number of H, the inner products of the classes' mean kernels.
+        Condition number of H, the inner products of the classes' means in the method's embedding.
     reliability
         Share of the squared distance between classes that is no sampling error, for the two mixtures
         of classes where it is least; below zero where chance alone would set them further apart.
     identifiable
-        Whether the kernel's condition number is at most 1e8 and the reliability at least one half.
+        Whether that condition number is at most 1e8 and the reliability at least one half.
     effective_points
         As many labelled points of the class would estimate its mean kernel as well.
     bags_left_out
-        Bags on which bandwidths were compared; 0 for a given bandwidth.
+        Bags on which methods were compared; 0 for a given bandwidth.
     error_left_out
-        Mean L1 error on those bags at the chosen bandwidth; NaN for a given one.
+        Mean L1 error of the chosen method on those bags; NaN for a given bandwidth.
     warnings
         What to know before acting on the ratio; empty if nothing.
 
@@ -73,7 +73,7 @@ def diagnose(
     Examples
     --------
     >>> diagnose(np.eye(2), np.eye(2), 0.9, np.array([90.0, 70.0]), 2, 0.1, width=0.1).warnings
-    ('The bandwidth was chosen on 2 left-out groups only; label more groups.',)
+    ('The method was chosen on 2 left-out groups only; label more groups.',)
     """
     mixing, kernel = float(np.linalg.cond(mixture)), float(np.linalg.cond(hessian))
     identifiable = kernel <= LARGEST_KERNEL_CONDITION and reliability >= LEAST_RELIABILITY
@@ -90,7 +90,7 @@ def diagnose(
         ),
         (
             0 < bags_left_out < FEW_LEFT_OUT,
-            f"The bandwidth was chosen on {bags_left_out} left-out groups only; label more groups.",
+            f"The method was chosen on {bags_left_out} left-out groups only; label more groups.",
         ),
         (width > WIDE, f"An interval is {width:.2f} wide: the data hardly say what the ratio is."),
     ]

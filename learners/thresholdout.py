@@ -170,6 +170,10 @@ class Thresholdout:
     def answer(self, state: Json, question: Question, noise: Noise) -> tuple[Json, Json]:
         """Next state and public answer; only the ledger calls this."""
         train, holdout = _means(question, state["n"])
+        return self.compare(state, train, holdout, noise)
+
+    def compare(self, state: Json, train: float, holdout: float, noise: Noise) -> tuple[Json, Json]:
+        """`answer` on the two numbers that the question comes down to."""
         asked = {**state, "asked": state["asked"] + 1}
         if state["budget_left"] < 1:
             return asked, _public(asked, "exhausted", None)
@@ -194,9 +198,11 @@ def _means(question: Question, n: int) -> tuple[float, float]:
         raise ValueError("train must be one mean in [0, 1]")
     if not (isinstance(holdout, np.ndarray) and holdout.shape == (n,)):
         raise ValueError(f"holdout must be one value for each of the {n} records")
-    if not ((holdout >= 0) & (holdout <= 1)).all():
+    if holdout.dtype == np.bool_:
+        return float(train), np.count_nonzero(holdout) / n
+    if not (holdout.min() >= 0 and holdout.max() <= 1):  # NaN is the least and the greatest
         raise ValueError("holdout must lie in [0, 1] for every record")
-    return float(train), float(holdout.mean())
+    return float(train), float(holdout.sum(dtype=np.float64)) / n
 
 
 def _public(state: Json, status: str, value: float | None) -> Json:

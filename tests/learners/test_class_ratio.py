@@ -6,7 +6,14 @@ import pytest
 from sklearn.base import clone
 
 from learners import ClassRatioEstimator
+from learners.boosted_trees import BoostedTrees
+from learners.kernel_matching import KernelMatching
+from learners.kernel_witness import KernelWitness
+from learners.labelled_bags import LabelledBags
 
+METHODS = [KernelMatching(), KernelWitness(), BoostedTrees()]
+QUICK = (KernelMatching(), KernelWitness())
+by_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "ml"
 
 
@@ -29,12 +36,13 @@ def three_class_bags(seed, n_bags=7, size=60):
 
 def fitted(seed=0, **parameters):
     bags, proportions, unlabelled = three_class_bags(seed)
-    return ClassRatioEstimator(**parameters).fit(bags, proportions), unlabelled
+    return ClassRatioEstimator(**{"methods": QUICK} | parameters).fit(bags, proportions), unlabelled
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_ratio_is_on_the_simplex_in_its_interval_in_the_unit_interval(seed):
-    estimator, unlabelled = fitted(seed)
+@by_method
+@pytest.mark.parametrize("seed", range(2))
+def test_ratio_is_on_the_simplex_in_its_interval_in_the_unit_interval(seed, method):
+    estimator, unlabelled = fitted(seed, methods=[method])
     found = estimator.predict(unlabelled)
     low, high = found.interval.T
     assert found.ratio.sum() == pytest.approx(1, abs=1e-12)
@@ -43,37 +51,40 @@ def test_ratio_is_on_the_simplex_in_its_interval_in_the_unit_interval(seed):
     assert (found.ratio <= high).all()
     assert (high <= 1).all()
     assert found.level == 0.9
-    assert found.bandwidth == estimator.bandwidth_
+    assert found.method == estimator.method_.name == method.name
+    assert (found.bandwidth is None) == (method == BoostedTrees())
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_order_of_the_bags_does_not_matter(seed):
-    bags, proportions, unlabelled = three_class_bags(seed)
-    order = np.random.default_rng(seed).permutation(len(bags))
-    shuffled = ClassRatioEstimator().fit([bags[i] for i in order], proportions[order])
-    plain = ClassRatioEstimator().fit(bags, proportions)
-    np.testing.assert_allclose(
-        shuffled.predict(unlabelled).ratio, plain.predict(unlabelled).ratio, atol=1e-7
+@by_method
+def test_the_order_of_the_bags_does_not_matter(method):
+    bags, proportions, unlabelled = three_class_bags(1, n_bags=5)
+    order = np.random.default_rng(1).permutation(len(bags))
+    shuffled = ClassRatioEstimator(methods=[method]).fit(
+        [bags[i] for i in order], proportions[order]
     )
-    np.testing.assert_allclose(shuffled.error_left_out_, plain.error_left_out_, atol=1e-7)
+    plain = ClassRatioEstimator(methods=[method]).fit(bags, proportions)
+    assert (shuffled.predict(unlabelled).ratio == plain.predict(unlabelled).ratio).all()
+    assert shuffled.trials_[0].mean_error == plain.trials_[0].mean_error
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_relabelling_the_classes_relabels_the_ratio(seed):
-    bags, proportions, unlabelled = three_class_bags(seed)
-    order = np.random.default_rng(seed).permutation(3)
-    relabelled = ClassRatioEstimator().fit(bags, proportions[:, order])
-    plain = ClassRatioEstimator().fit(bags, proportions)
+@by_method
+def test_relabelling_the_classes_relabels_the_ratio(method):
+    bags, proportions, unlabelled = three_class_bags(1, n_bags=5)
+    order = np.random.default_rng(1).permutation(3)
+    relabelled = ClassRatioEstimator(methods=[method]).fit(bags, proportions[:, order])
+    plain = ClassRatioEstimator(methods=[method]).fit(bags, proportions)
     np.testing.assert_allclose(
-        relabelled.predict(unlabelled).ratio, plain.predict(unlabelled).ratio[order], atol=1e-7
+        relabelled.predict(unlabelled).ratio, plain.predict(unlabelled).ratio[order], atol=1e-6
     )
 
 
-def test_the_units_of_the_features_do_not_matter():
-    bags, proportions, unlabelled = three_class_bags(1)
-    unit, origin = np.array([1000.0, 0.01]), np.array([-5.0, 2.0])
-    rescaled = ClassRatioEstimator().fit([bag * unit + origin for bag in bags], proportions)
-    plain = ClassRatioEstimator().fit(bags, proportions)
+@by_method
+def test_the_units_of_the_features_do_not_matter(method):
+    bags, proportions, unlabelled = three_class_bags(1, n_bags=5)
+    unit, origin = np.array([1024.0, 0.01]), np.array([-5.0, 2.0])
+    estimator = ClassRatioEstimator(methods=[method])
+    rescaled = clone(estimator).fit([bag * unit + origin for bag in bags], proportions)
+    plain = estimator.fit(bags, proportions)
     np.testing.assert_allclose(
         rescaled.predict(unlabelled * unit + origin).ratio,
         plain.predict(unlabelled).ratio,
@@ -84,12 +95,21 @@ def test_the_units_of_the_features_do_not_matter():
 def test_a_feature_that_never_varies_does_not_matter():
     bags, proportions, unlabelled = three_class_bags(1)
     wider = [np.hstack([bag, np.full((len(bag), 1), 7.0)]) for bag in bags]
-    found = ClassRatioEstimator().fit(wider, proportions)
+    found = ClassRatioEstimator(methods=QUICK).fit(wider, proportions)
     more = np.hstack([unlabelled, np.full((len(unlabelled), 1), 7.0)])
-    plain = ClassRatioEstimator().fit(bags, proportions)
+    plain = ClassRatioEstimator(methods=QUICK).fit(bags, proportions)
     np.testing.assert_allclose(
-        found.predict(more).ratio, plain.predict(unlabelled).ratio, atol=1e-7
+        found.predict(more).ratio, plain.predict(unlabelled).ratio, atol=1e-6
     )
+
+
+def test_a_rare_value_of_a_feature_weighs_no_more_than_a_common_one():
+    """Two values at equal shares are half of their difference from their mean: so are rare ones."""
+    rng = np.random.default_rng(0)
+    rare, even = rng.random(1000) < 0.01, np.arange(1000) % 2
+    bag = np.column_stack([3.0 * rare, 5.0 * even, rng.normal(size=1000)])
+    estimator = ClassRatioEstimator(bandwidth=1.0).fit([bag, bag], np.eye(2))
+    np.testing.assert_allclose(estimator.scale_, [1.5, 2.5, bag[:, 2].std()])
 
 
 def test_the_same_arguments_give_the_same_bytes_and_are_left_as_they_were():
@@ -118,7 +138,7 @@ def test_results_are_read_only():
 @pytest.mark.parametrize("position", range(3))
 def test_a_labelled_bag_handed_in_as_unlabelled_gets_nearly_its_own_proportions(position):
     bags, proportions, _ = three_class_bags(3, n_bags=7, size=200)
-    found = ClassRatioEstimator().fit(bags, proportions).predict(bags[position])
+    found = ClassRatioEstimator(methods=QUICK).fit(bags, proportions).predict(bags[position])
     np.testing.assert_allclose(found.ratio, proportions[position], atol=0.05)
 
 
@@ -130,15 +150,15 @@ def test_pure_bags_of_distant_classes_count_the_points_of_each():
     np.testing.assert_allclose(found.ratio, [0.7, 0.3], atol=0.05)
 
 
-def mean_coverage(noise_sd):
-    """Share of 90 % intervals that hold the population's ratio: 50 trainings, 4 bags each.
+def mean_coverage(noise_sd, method, n_trainings):
+    """Share of 90 % intervals that hold the population's ratio: 4 bags for each training.
 
     Given the estimator covers at 0.9 the share has a standard deviation of at most 0.042 (intervals
-    of one training wholly dependent), about 0.025 as they are: the seeds are fixed, so that the
+    of 50 trainings wholly dependent), about 0.025 as they are: the seeds are fixed, so that the
     accepted range is a regression bound, not a test that may fail by chance.
     """
     held = []
-    for seed in range(50):
+    for seed in range(n_trainings):
         rng = np.random.default_rng([seed, 71])
         bags, proportions = [], []
         for share in np.linspace(0.15, 0.85, 6):
@@ -147,7 +167,8 @@ def mean_coverage(noise_sd):
             shown = np.clip(label.mean() + noise_sd * rng.normal(), 0, 1)
             proportions.append([1 - shown, shown])
         noise = noise_sd**2 * np.tile([[1.0, -1.0], [-1.0, 1.0]], (6, 1, 1)) if noise_sd else None
-        estimator = ClassRatioEstimator().fit(bags, np.array(proportions), noise=noise)
+        estimator = ClassRatioEstimator(methods=[method])
+        estimator.fit(bags, np.array(proportions), noise=noise)
         for share in rng.uniform(0.02, 0.98, size=4):
             low, high = estimator.predict(drawn_bag(rng, [1 - share, share], 150)[0]).interval[1]
             held.append(low <= share <= high)
@@ -156,7 +177,14 @@ def mean_coverage(noise_sd):
 
 @pytest.mark.parametrize("noise_sd", [0.0, 0.08])
 def test_ninety_percent_intervals_cover_the_population_ratio(noise_sd):
-    assert 0.85 <= mean_coverage(noise_sd) <= 0.96
+    assert 0.85 <= mean_coverage(noise_sd, KernelMatching(), 50) <= 0.96
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise_sd", [0.0, 0.08])
+@pytest.mark.parametrize("method", METHODS[1:], ids=lambda method: method.name)
+def test_ninety_percent_intervals_of_score_matching_cover_the_population_ratio(method, noise_sd):
+    assert 0.85 <= mean_coverage(noise_sd, method, 50) <= 0.97
 
 
 def test_noise_in_the_proportions_widens_the_intervals():
@@ -164,15 +192,17 @@ def test_noise_in_the_proportions_widens_the_intervals():
     widths = []
     for variance in (0.0, 1e-3, 1e-2):
         noise = np.broadcast_to(variance * (np.eye(3) - 1 / 3), (7, 3, 3))
-        found = ClassRatioEstimator().fit(bags, proportions, noise=noise).predict(unlabelled)
+        found = ClassRatioEstimator(methods=QUICK).fit(bags, proportions, noise=noise)
+        found = found.predict(unlabelled)
         widths.append((found.interval[:, 1] - found.interval[:, 0]).sum())
     assert widths == sorted(widths)
 
 
 def test_no_noise_and_noise_of_zero_agree():
     bags, proportions, unlabelled = three_class_bags(4)
-    exact = ClassRatioEstimator().fit(bags, proportions).predict(unlabelled)
-    zero = ClassRatioEstimator().fit(bags, proportions, noise=np.zeros((7, 3, 3)))
+    exact = ClassRatioEstimator(methods=QUICK).fit(bags, proportions).predict(unlabelled)
+    zero = ClassRatioEstimator(methods=QUICK)
+    zero.fit(bags, proportions, noise=np.zeros((7, 3, 3)))
     assert (zero.predict(unlabelled).ratio == exact.ratio).all()
     np.testing.assert_allclose(zero.predict(unlabelled).interval, exact.interval, atol=0.02)
 
@@ -187,10 +217,11 @@ def test_a_higher_level_gives_wider_intervals():
 
 
 def test_magic_gamma_share_is_found_from_four_bags():
-    """Binary protocol of Iyer, Nath, Sarawagi (2016) with disjoint bags: mean L1 error about .061.
+    """Binary protocol of Iyer, Nath, Sarawagi (2016) with disjoint bags: mean L1 error about .036.
 
-    Four bags of 600 with shares .1 and .9; bags of 600 with shares .1 to .9. The mean over five
-    repetitions has a standard error of .008: the seeds are fixed, the range is a regression bound.
+    Four bags of 600 with shares .1 and .9; bags of 600 with shares .1 to .9. Kernel mean matching alone
+    has .061. The mean over three repetitions has a standard error of .007: the seeds are fixed, the bound
+    is one of regression.
     """
     path = DATA / "magic.csv.gz"
     if not path.exists():
@@ -200,7 +231,7 @@ def test_magic_gamma_share_is_found_from_four_bags():
     x = np.array([row[:10] for row in rows], dtype=np.float64)
     is_hadron = np.array([row[10] == "h" for row in rows])
     errors = []
-    for seed in range(5):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         hadron = list(rng.permutation(np.flatnonzero(is_hadron)))
         gamma = list(rng.permutation(np.flatnonzero(~is_hadron)))
@@ -216,12 +247,17 @@ def test_magic_gamma_share_is_found_from_four_bags():
         for n_hadron in range(60, 600, 60):
             share = n_hadron / 600
             errors.append(np.abs(estimator.predict(bag(n_hadron)).ratio - [1 - share, share]).sum())
-    assert np.mean(errors) == pytest.approx(0.061, abs=0.015)
+    assert np.mean(errors) < 0.045
 
 
 def test_parameters_are_scikit_learns():
     estimator = ClassRatioEstimator(level=0.8, bandwidth=2.0)
-    assert estimator.get_params() == {"level": 0.8, "bandwidth": 2.0, "classes": None}
+    assert estimator.get_params() == {
+        "level": 0.8,
+        "bandwidth": 2.0,
+        "methods": None,
+        "classes": None,
+    }
     assert clone(estimator).get_params() == estimator.get_params()
     assert ClassRatioEstimator().set_params(level=0.5).level == 0.5
 
@@ -233,6 +269,25 @@ def test_a_given_bandwidth_needs_no_bag_to_leave_out():
     assert found.bandwidth == 0.5
     assert found.diagnostics.bags_left_out == 0
     assert np.isnan(found.diagnostics.error_left_out)
+    assert found.method == "kernel mean matching"
+
+
+def test_every_method_is_tried_and_the_one_taken_is_named():
+    bags, proportions, unlabelled = three_class_bags(0)
+    estimator = ClassRatioEstimator().fit(bags, proportions)
+    tried = [trial.method.name for trial in estimator.trials_]
+    assert tried == [method.name for method in METHODS]
+    found = estimator.predict(unlabelled)
+    taken = estimator.trials_[tried.index(found.method)]
+    assert found.diagnostics.error_left_out == taken.mean_error
+    assert found.diagnostics.bags_left_out == len(taken.error) == 7
+
+
+def test_trees_are_not_tried_where_they_take_minutes(monkeypatch):
+    monkeypatch.setattr("learners.class_ratio.MOST_TREE_CELLS", 1000)
+    bags, proportions, _ = three_class_bags(0)
+    tried = ClassRatioEstimator().fit(bags, proportions).trials_
+    assert [trial.method.name for trial in tried] == [method.name for method in QUICK]
 
 
 def test_too_few_bags_to_choose_a_bandwidth_are_refused_with_what_is_needed():
@@ -255,6 +310,7 @@ def test_points_that_coincide_are_refused():
         ({"level": np.nan}, "level must be in"),
         ({"bandwidth": 0.0}, "bandwidth must be > 0"),
         ({"bandwidth": np.nan}, "bandwidth must be > 0"),
+        ({"methods": ()}, "one method at least"),
     ],
 )
 def test_parameters_out_of_range_are_refused(parameters, message):
@@ -276,3 +332,19 @@ def test_an_unlabelled_bag_that_does_not_fit_is_refused(bag, message):
     estimator, _ = fitted()
     with pytest.raises(ValueError, match=message):
         estimator.predict(bag)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
+def test_methods_with_parameters_out_of_range_are_refused(value):
+    for make in (KernelMatching, KernelWitness):
+        with pytest.raises(ValueError, match="bandwidth must be > 0"):
+            make(bandwidth=value)
+    with pytest.raises(ValueError, match="ridge must be > 0"):
+        KernelWitness(bandwidth=1.0, ridge=value)
+
+
+@pytest.mark.parametrize("method", QUICK, ids=lambda method: method.name)
+def test_a_method_with_something_left_to_choose_does_not_fit(method):
+    bags, proportions, _ = three_class_bags(0)
+    with pytest.raises(ValueError, match="chosen by trial"):
+        method.fit(LabelledBags.of(bags, proportions))

@@ -11,6 +11,7 @@ from learners.mean_matching import (
     effective_points,
     errors_left_out,
     normal_nodes,
+    parts_left_out,
     redrawn_weights,
     within_class_covariance,
 )
@@ -53,7 +54,7 @@ def test_correction_takes_away_the_sampling_error_of_the_class_distance():
         own = np.diag((1 - gram.diagonal()) / (size - 1))
         plain.append(distance @ class_gram(gram, weights) @ distance)
         owed.append(distance @ class_gram(own, weights) @ distance)
-        reliability = corrected_class_gram(gram, weights, size)[1]
+        reliability = corrected_class_gram(gram, weights, size, np.ones(3))[1]
         assert reliability == pytest.approx(1 - owed[-1] / plain[-1], abs=1e-6)
     excess = np.array(plain) - np.array(owed)
     assert np.mean(plain) > 20 * excess.std() / np.sqrt(300)
@@ -69,7 +70,7 @@ def test_every_contrast_keeps_half_of_its_size(seed, n_bags, rank):
     mixture = 0.5 * np.eye(3)[np.arange(n_bags) % 3] + 0.5 * rng.dirichlet(np.ones(3), size=n_bags)
     weights = class_weights(mixture, size)
     plain = class_gram(gram, weights)
-    hessian, reliability = corrected_class_gram(gram, weights, size)
+    hessian, reliability = corrected_class_gram(gram, weights, size, np.ones(n_bags))
     contrast = rng.normal(size=(20, 3))
     contrast -= contrast.mean(axis=1, keepdims=True)
     before = np.einsum("ki,ij,kj->k", contrast, plain, contrast)
@@ -83,21 +84,22 @@ def test_every_contrast_keeps_half_of_its_size(seed, n_bags, rank):
 def test_parts_left_out_are_ten_at_most_and_every_bag_is_in_one():
     rng = np.random.default_rng(0)
     mixture, size = rng.dirichlet(np.ones(2), size=23), np.full(23, 10)
-    n_left_out, error = errors_left_out(np.array([mixture @ mixture.T]), mixture, size)
-    assert n_left_out == 23
+    parts = parts_left_out(mixture)
+    assert len(parts) == 10
+    assert sorted(np.concatenate(parts)) == list(range(23))
+    error = errors_left_out(np.array([mixture @ mixture.T]), mixture, size)
+    assert error.shape == (1, 23)
     np.testing.assert_allclose(error, 0, atol=1e-6)  # the bags are exact mixtures
 
 
 def test_a_bag_that_a_class_hangs_on_is_not_left_out():
     mixture = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.2, 0.8, 0.0], [0.0, 0.0, 1.0]])
-    n_left_out, _ = errors_left_out(np.array([mixture @ mixture.T]), mixture, np.full(4, 10))
-    assert n_left_out == 3
+    assert sorted(np.concatenate(parts_left_out(mixture))) == [0, 1, 2]
 
 
 def test_nothing_to_leave_out_is_said():
-    n_left_out, error = errors_left_out(np.ones((2, 2, 2)), np.eye(2), np.array([5, 5]))
-    assert n_left_out == 0
-    assert np.isnan(error).all()
+    assert parts_left_out(np.eye(2)) == []
+    assert errors_left_out(np.ones((2, 2, 2)), np.eye(2), np.array([5, 5])).shape == (2, 0)
 
 
 def test_covariance_within_classes_is_that_of_labelled_points():

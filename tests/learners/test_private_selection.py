@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from learners.candidates import ramp_score
 from learners.linear_model import fit_linear, lift, signs
 from learners.private_linear import perturbed_weight, split_epsilon, training_query
-from learners.private_selection import StabilityValidation, ramp_score, score_sensitivity
+from learners.private_selection import StabilityValidation, score_sensitivity
 from tests.learners.scripted_noise import ScriptedNoise, SeededNoise, SilentNoise
 
 SELECTION = StabilityValidation(

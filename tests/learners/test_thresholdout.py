@@ -365,3 +365,12 @@ def test_the_gate_reports_chance_where_a_plain_holdout_is_overfitted(seed):
     assert analyst.right("train", vote).mean() > 0.65
     assert verdict["status"] == "overfit"
     assert verdict["value"] == pytest.approx(0.5, abs=0.09)
+
+
+def test_boolean_values_are_judged_as_zeros_and_ones():
+    right = np.arange(10) < 7
+    for train in (0.65, 0.2):
+        noises = [ScriptedNoise([0.0, 0.01, 0.0]) for _ in range(2)]
+        asked = [Question("a", {"train": train, "holdout": one}) for one in (right, right * 1.0)]
+        one, two = (GATE.answer(opened(), *pair) for pair in zip(asked, noises, strict=True))
+        assert one == two
