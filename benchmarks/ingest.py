@@ -1,0 +1,157 @@
+"""From a Parquet file to the label table, beside what pandas and DuckDB need for less.
+
+    python -m benchmarks.ingest --labels 1000000
+
+A simulated crowd (5 labels a task, 250 a worker on average, degrees by a power law, rows shuffled) is
+written as zstd Parquet: once with task ids of 24 characters, once with integer ids. Each path reads
+it in a process of its own; compiled kernels are loaded before the clock starts. CPU seconds are those
+of all threads; wall seconds depend on what else the cores are doing. "Rows" says what comes out:
+*sorted table* is a `CrowdLabels` (missing values and repeats refused, names sorted, rows sorted by
+task and worker); *codes* are integers in the order of the file, nothing checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.publish import publish
+from flows.tables import read_labels
+from quality import CrowdLabels, encode, power_law_assignment, simulate_crowd
+
+COLUMNS = ("worker", "task", "label")
+HEADER = ("ids", "path", "rows", "cpu s", "wall s", "peak MB", "cpu / read_labels")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--labels", type=int, default=1_000_000)
+    parser.add_argument("--path", help="measure this path alone, on --file")
+    parser.add_argument("--file", type=Path)
+    asked = parser.parse_args()
+    if asked.path:
+        print(json.dumps(measure(PATHS[asked.path][1], asked.file)))
+        return
+    rows, sizes = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for ids in ("text", "integer"):
+            path = Path(folder) / f"{ids}.parquet"
+            write_crowd(path, asked.labels, text=ids == "text")
+            sizes[ids] = path.stat().st_size / 1e6
+            ours = 0.0
+            for name, (kind, _) in PATHS.items():
+                found = in_own_process("ingest", "--path", name, "--file", str(path))
+                ours = ours or found["cpu"]
+                seconds = f"{found['cpu']:.2f}", f"{found['wall']:.2f}", f"{found['peak']:.0f}"
+                rows.append((ids, name, kind, *seconds, f"{found['cpu'] / ours:.2f}x"))
+    note = (
+        " ".join(" ".join(__doc__.splitlines()[4:]).split())
+        + f" {asked.labels:,} labels; {sizes['text']:.0f} MB with text ids, {sizes['integer']:.0f} MB "
+        f"with integers; copying 64 MB ran at {copy_bandwidth():.1f} GB/s in the same run."
+    )
+    title = f"Reading {asked.labels:,} labels"
+    publish("ingest", title, HEADER, rows, note=note)
+
+
+def by_us(path: Path) -> CrowdLabels:
+    return read_labels(path, classes=None, duplicates="error", known_tasks=None)
+
+
+def by_encode(path: Path) -> CrowdLabels:
+    frame = pd.read_parquet(path)
+    return encode(frame["worker"], frame["task"], frame["label"])
+
+
+def by_pandas(path: Path) -> list[np.ndarray]:
+    frame = pd.read_parquet(path)
+    return [pd.factorize(frame[name])[0] for name in COLUMNS]
+
+
+def by_duckdb(path: Path) -> dict[str, np.ndarray]:
+    """The shortest exact coding in SQL: distinct values, numbered, joined."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE raw AS SELECT * FROM read_parquet(?)", [str(path)])
+    for name in COLUMNS:
+        numbered = f"SELECT {name}, (row_number() OVER () - 1)::INTEGER AS {name}_code"
+        connection.execute(
+            f"CREATE TABLE {name}s AS {numbered} FROM (SELECT DISTINCT {name} FROM raw)"
+        )
+    joins = " ".join(f"JOIN {name}s USING ({name})" for name in COLUMNS)
+    codes = ", ".join(f"{name}_code" for name in COLUMNS)
+    return connection.execute(f"SELECT {codes} FROM raw {joins}").fetchnumpy()
+
+
+PATHS: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "read_labels": ("sorted table", by_us),
+    "pandas.read_parquet + encode": ("sorted table", by_encode),
+    "pandas.read_parquet + factorize": ("codes", by_pandas),
+    "duckdb distinct + join": ("codes", by_duckdb),
+}
+
+
+def measure(act: Callable[[Path], Any], path: Path) -> dict[str, float]:
+    """Seconds and peak memory of one path in this process."""
+    encode(np.array([0, 1]), np.array([0, 0]), np.array([0, 1]))  # kernels loaded
+    cpu, wall = time.process_time(), time.perf_counter()
+    act(path)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return {"cpu": cpu, "wall": wall, "peak": peak_megabytes()}
+
+
+def in_own_process(benchmark: str, *arguments: str) -> Any:
+    """What a benchmark prints as JSON when it runs alone."""
+    command = [sys.executable, "-m", f"benchmarks.{benchmark}", *arguments]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def peak_megabytes() -> float:
+    """Most memory this process ever held, as Linux tells it; `getrusage` would count its parent's."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) / 1e3
+
+
+def copy_bandwidth() -> float:
+    """Bytes read and written in a second of copying 64 MB, the best of five, in 1e9."""
+    source = np.ones(8_000_000)
+    target, seconds = np.empty_like(source), []
+    for _ in range(5):
+        begin = time.perf_counter()
+        np.copyto(target, source)
+        seconds.append(time.perf_counter() - begin)
+    return 2 * source.nbytes / min(seconds) / 1e9
+
+
+def write_crowd(path: Path, n_labels: int, *, text: bool) -> None:
+    """A power-law crowd of 70 % honest, 20 % random and 10 % malicious workers, two classes."""
+    rng = np.random.default_rng(0)
+    n_tasks, n_workers = n_labels // 5, n_labels // 250
+    rows = power_law_assignment(n_tasks=n_tasks, n_workers=n_workers, labels_per_task=5, rng=rng)
+    adversaries = {"random": n_workers // 5, "malicious": n_workers // 10}
+    truth = rng.integers(2, size=n_tasks)
+    crowd = simulate_crowd(rows, truth, n_classes=2, adversaries=adversaries, rng=rng)
+    order = rng.permutation(len(crowd.task))
+    columns = {name: pa.array(getattr(crowd, name)[order]) for name in COLUMNS}
+    if text:
+        number = rng.permutation(10 * n_tasks)[:n_tasks] * 1_000_003
+        tasks = pa.array([f"task-{value:019d}" for value in number.tolist()])
+        workers = pa.array([f"worker-{value:06d}" for value in range(n_workers)])
+        books = {"worker": workers, "task": tasks, "label": pa.array(["no", "yes"])}
+        columns = {name: books[name].take(codes) for name, codes in columns.items()}
+    pq.write_table(pa.table(columns), path, compression="zstd")
+
+
+if __name__ == "__main__":
+    main()
