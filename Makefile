@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test test-all shapes wheel check clean
+.PHONY: help install demo test test-all test-postgres bench shapes wheel check clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -22,6 +22,12 @@ test: install    ## the tests that guard every change, minutes
 
 test-all: install  ## those and the slow ones
 	$(BIN)/python -m pytest
+
+test-postgres: install  ## the ledger's tests on a real server, Debian's, in a folder of its own
+	bash .ci/postgres
+
+bench: install   ## speed against the peers, in one run; fails where a promised ratio is missed
+	$(BIN)/python -m benchmarks.gates
 
 shapes: install  ## the pure rooms' tests with every array's shape and type checked
 	$(BIN)/python -m pytest tests/quality tests/privacy tests/learners -q \

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.settings import ConsensusSettings
-from flows.stages.quality import PENALTIES, consensus_of
-from quality import CrowdLabels, filter_workers, worker_report
+from flows.aggregators import consensus_of
+from flows.settings import ConsensusSettings, FilterSettings
+from flows.stages.workers import filter_by
+from quality import CrowdLabels, worker_report
 
 __all__ = ["consensus_rows", "worker_rows"]
 
 
-def worker_rows(
-    labels: CrowdLabels, *, penalty: str, fraction: float
-) -> tuple[list[str], list[list[str]]]:
+def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str], list[list[str]]]:
     """Workers with the evidence for and against them, removed first, then by reputation."""
-    filtered = filter_workers(labels, penalty=PENALTIES[penalty], fraction=fraction)
-    consensus = consensus_of(labels.keep_workers(filtered.keep), ConsensusSettings())
+    filtered, _ = filter_by(labels, chosen, seed=0)
+    consensus = consensus_of(labels.keep_workers(filtered.keep), ConsensusSettings(), seed=0)
     found = worker_report(labels, filtered, consensus.posterior)
     order = np.lexsort((np.arange(labels.n_workers), found.reputation, ~found.flagged))
     header = ["worker", "labels", "agreement", "soft", "hard", "reputation", "verdict"]
@@ -37,7 +36,8 @@ def worker_rows(
 
 def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], list[list[str]]]:
     """One row per task: label, confidence, whether it is a tie, number of labels."""
-    consensus = consensus_of(labels, ConsensusSettings.model_validate({"aggregator": aggregator}))
+    chosen = ConsensusSettings.model_validate({"aggregator": aggregator})
+    consensus = consensus_of(labels, chosen, seed=0)
     n_labels = np.diff(labels.task_start)
     rows = [
         [

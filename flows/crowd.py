@@ -10,18 +10,28 @@ from jaxtyping import Float, Int
 
 from flows.run_store import write_whole
 from flows.tables import Gold, TaskTable
-from quality import CrowdLabels, encode, encode_gold
+from quality import CrowdLabels, encode_gold
 
 __all__ = ["Crowd", "load_crowd", "save_crowd"]
+
+CODED = (
+    "worker",
+    "task",
+    "label",
+    "workers",
+    "tasks",
+    "classes",
+)  # of the labels: the rest follows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crowd:
-    """A campaign: crowd labels, and the task table and gold answers where there are any."""
+    """A campaign: crowd labels, and task table, gold answers and response times where there are any."""
 
     labels: CrowdLabels
     tasks: TaskTable | None
     gold: Gold | None
+    seconds: Float[np.ndarray, " labels"] | None = None
 
     @property
     def group_names(self) -> np.ndarray:
@@ -57,16 +67,11 @@ class Crowd:
 def save_crowd(path: Path, crowd: Crowd) -> None:
     """Write a campaign as arrays of numbers and text (no pickle), whole or not at all."""
     labels = crowd.labels
-    arrays = {
-        "worker": labels.workers[labels.worker],
-        "task": labels.tasks[labels.task],
-        "label": labels.classes[labels.label],
-        "classes": labels.classes,
-    }
+    arrays = {name: getattr(labels, name) for name in CODED}
     if crowd.tasks is not None:
         table = crowd.tasks
         arrays |= {
-            "tasks": table.names,
+            "table": table.names,
             "group": table.group,
             "group_names": table.group_names,
             "features": table.features,
@@ -74,6 +79,8 @@ def save_crowd(path: Path, crowd: Crowd) -> None:
         }
     if crowd.gold is not None:
         arrays |= {"gold_task": crowd.gold.task, "gold_label": crowd.gold.label}
+    if crowd.seconds is not None:
+        arrays["seconds"] = crowd.seconds
 
     def write(aside: Path) -> None:
         with aside.open("wb") as file:
@@ -85,15 +92,14 @@ def save_crowd(path: Path, crowd: Crowd) -> None:
 def load_crowd(path: Path) -> Crowd:
     """Read back what `save_crowd` wrote."""
     with np.load(path, allow_pickle=False) as stored:
-        labels = encode(
-            stored["worker"], stored["task"], stored["label"], classes=stored["classes"]
-        )
+        labels = CrowdLabels.from_codes(**{name: stored[name] for name in CODED})
         tasks = gold = None
-        if "tasks" in stored:
+        if "table" in stored:
             names = tuple(stored["feature_names"].tolist())
             tasks = TaskTable(
-                stored["tasks"], stored["group"], stored["group_names"], stored["features"], names
+                stored["table"], stored["group"], stored["group_names"], stored["features"], names
             )
         if "gold_task" in stored:
             gold = Gold(stored["gold_task"], stored["gold_label"])
-    return Crowd(labels, tasks, gold)
+        seconds = stored.get("seconds")
+    return Crowd(labels, tasks, gold, seconds)

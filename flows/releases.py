@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from flows.count_noise import PLAN, CountNoise, CountsMechanism, count_noise
 from flows.crowd import Crowd
 from flows.run_store import Run
 from flows.settings import ModelSettings, PrivacySettings, Settings
 from learners import ScoredTraining, StabilityValidation, Thresholdout
-from privacy import LatticeLaplace, Part, Query, Unit, class_counts, partition_of
+from privacy import Part, PlanEvent, Query, Unit, class_counts, partition_of
 
 __all__ = ["Learning", "Plan", "Rows", "consensus_label", "deal", "plan_releases"]
 
@@ -56,14 +57,19 @@ class Learning:
 class Plan:
     """Every release of a run; `learning` is None where no model can be trained."""
 
-    mechanism: LatticeLaplace
+    noise: CountNoise
     counts: tuple[Query, ...]
     learning: Learning | None
 
-    def releases(self) -> list[tuple[LatticeLaplace | ScoredTraining | Thresholdout, Query]]:
-        """What the run will ask for, in order."""
-        asked: list[tuple[LatticeLaplace | ScoredTraining | Thresholdout, Query]] = [
-            (self.mechanism, query) for query in self.counts
+    def plans(self) -> list[tuple[str, PlanEvent, str]]:
+        """What the run pays for ahead: data set, plan, name."""
+        plan = self.noise.plan
+        return [] if plan is None else [(self.counts[0].dataset, plan, PLAN)]
+
+    def releases(self) -> list[tuple[CountsMechanism | ScoredTraining | Thresholdout, Query]]:
+        """What the run will ask for, in order, without what a plan pays for."""
+        asked: list[tuple[CountsMechanism | ScoredTraining | Thresholdout, Query]] = [
+            (self.noise.mechanism, query) for query in self.counts if self.noise.plan is None
         ]
         if self.learning is not None:
             asked.append((self.learning.mechanism, self.learning.training))
@@ -91,7 +97,7 @@ def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
         rows = _rows(crowd, label, settings, settings.model)
         if all(cell.any() for cell in (rows.training, rows.validation, rows.holdout)):
             learning = _learning(rows, crowd, settings, settings.model, privacy)
-    return Plan(LatticeLaplace(epsilon=privacy.proportions_epsilon), counts, learning)
+    return Plan(count_noise(privacy, crowd.labels.n_classes), counts, learning)
 
 
 def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:

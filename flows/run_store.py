@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.settings import Settings
+from quality import Progress
 
 __all__ = ["Run", "open_run", "unfinished_runs", "write_whole"]
 
@@ -36,6 +37,7 @@ class Run:
 
     folder: Path
     settings: Settings = field(repr=False)
+    progress: Progress | None = field(default=None, repr=False, compare=False)  # of long work
 
     def read_json(self, name: str) -> dict[str, Any]:
         """A JSON output of an earlier stage."""

@@ -5,15 +5,16 @@ Every path in the file is relative to the file itself, so that a campaign's fold
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from flows.environment import overridden, set_by
+from flows.settings_section import Section, SettingsError, fault_sentence
 from privacy import Unit
 
 __all__ = [
@@ -26,22 +27,33 @@ __all__ = [
     "PrivacySettings",
     "Settings",
     "SettingsError",
+    "filter_settings",
     "load_settings",
 ]
 
-Aggregator = Literal["dawid_skene", "hierarchical_dawid_skene", "majority_vote", "one_coin"]
+Aggregator = Literal[
+    "auto",
+    "dawid_skene",
+    "glad",
+    "hierarchical_dawid_skene",
+    "kos",
+    "kos_plus",
+    "majority_vote",
+    "one_coin_dawid_skene",
+    "penalty_vote",
+    "weighted_majority",
+]
+KNOBS = {  # what each takes besides the labels
+    "dawid_skene": ("max_iter", "tol", "smoothing", "use_gold"),
+    "glad": ("max_iter", "tol"),
+    "hierarchical_dawid_skene": ("max_iter", "tol", "use_gold"),
+    "kos": ("max_iter", "tol"),
+    "kos_plus": ("max_iter", "tol"),
+    "one_coin_dawid_skene": ("max_iter", "tol", "smoothing", "use_gold"),
+}
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a campaign: it names run folders
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
-
-
-class SettingsError(ValueError):
-    """The settings file cannot be used; the message says which key, what came and what to do."""
-
-
-class Section(BaseModel):
-    """One table of the settings file: frozen, and an unknown key is a mistake."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class GroupSettings(Section):
@@ -56,23 +68,31 @@ class GroupSettings(Section):
             captures = self.pattern is None or re.compile(self.pattern).groups >= 1
         except re.error as error:
             raise ValueError(f"pattern must be a regular expression: {error}") from None
+        if self.column == "task":
+            raise ValueError('column must not be "task": every task would be its own group')
         if not captures:
             raise ValueError(f"pattern must have a (capturing group), got {self.pattern!r}")
         return self
 
 
 class InputSettings(Section):
-    """The tables to read: CSV (plain or gzipped) or Parquet, told apart by their names."""
+    """The tables to read: CSV (plain or gzipped) or Parquet, told apart by their names.
+
+    `seconds` names a column of the label table that says how long each label took.
+    """
 
     labels: Path
     tasks: tuple[Path, ...] = ()
     gold: Path | None = None
+    seconds: str | None = None
     duplicates: Literal["error", "first", "last"] = "error"
     features_private: bool = False
     standardize: bool = False
 
     @model_validator(mode="after")
-    def _scaling_reads_features_in_the_clear(self) -> InputSettings:
+    def _what_is_read_fits(self) -> InputSettings:
+        if self.seconds in ("worker", "task", "label"):
+            raise ValueError(f"seconds must name a column of its own, got {self.seconds!r}")
         if self.standardize and self.features_private:
             raise ValueError(
                 "standardize reads all features in the clear; not with features_private"
@@ -81,17 +101,25 @@ class InputSettings(Section):
 
 
 class FilterSettings(Section):
-    """How many workers the iterative filter removes, by which penalty."""
+    """Which penalty speaks against a worker, and when the filter stops.
+
+    One stop rule is given, or none: then the false removal rate is 0.1, and with the hard penalty,
+    which has no such rate, the paper's 15 % of the workers are removed.
+    """
 
     penalty: Literal["soft", "hard"] = "soft"
+    false_removal_rate: Annotated[float, Field(ge=0.001, lt=1)] | None = None
     n_workers: Annotated[int, Field(ge=0)] | None = None
     fraction: Annotated[float, Field(ge=0, lt=1)] | None = None
     min_labels_per_task: Annotated[int, Field(ge=1)] = 1
 
     @model_validator(mode="after")
     def _one_stop_rule(self) -> FilterSettings:
-        if self.n_workers is not None and self.fraction is not None:
-            raise ValueError("give n_workers or fraction, not both")
+        rules = (self.false_removal_rate, self.n_workers, self.fraction)
+        if sum(rule is not None for rule in rules) > 1:
+            raise ValueError("give one of false_removal_rate, n_workers and fraction")
+        if self.false_removal_rate is not None and self.penalty != "soft":
+            raise ValueError('false_removal_rate is for penalty = "soft"')
         return self
 
 
@@ -99,19 +127,48 @@ class ConsensusSettings(Section):
     """The aggregator that turns kept labels into one label per task."""
 
     aggregator: Aggregator = "dawid_skene"
-    max_iter: Annotated[int, Field(ge=1)] = 100
-    tol: Annotated[float, Field(ge=0)] = 1e-7
-    smoothing: Positive = 0.01
+    max_iter: Annotated[int, Field(ge=1)] | None = None
+    tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    smoothing: Positive | None = None
+    use_gold: bool = False
+
+    @model_validator(mode="after")
+    def _aggregator_takes_what_is_given(self) -> ConsensusSettings:
+        given = [key for key in ("max_iter", "tol", "smoothing") if getattr(self, key) is not None]
+        given += ["use_gold"] if self.use_gold else []
+        takes = KNOBS.get(self.aggregator, ())
+        for key in given:
+            if key not in takes:
+                who = ", ".join(name for name, knobs in KNOBS.items() if key in knobs)
+                raise ValueError(f"{key} is for {who}, not for {self.aggregator}")
+        return self
 
 
 class PrivacySettings(Section):
-    """The data set's whole privacy budget, and what the published proportions take of it."""
+    """The data set's whole privacy budget, and what the published proportions take of it.
+
+    With `planned_releases` above 1 the proportions' price pays once for that many releases of class
+    counts: those of later runs, on data that have changed, are then drawn from what was paid.
+    While the same tasks are in the same groups, a release counts for the groups that have changed;
+    after tasks have joined or moved it counts for all groups, and adds to all releases before.
+    """
 
     unit: Unit = Unit.CONSENSUS_LABEL
     epsilon: Positive
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     proportions_epsilon: Positive = 1.0
+    proportions_delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    planned_releases: Annotated[int, Field(ge=1, le=10_000)] = 1
     level: Share = 0.9
+
+    @model_validator(mode="after")
+    def _budget_has_the_proportions_delta(self) -> PrivacySettings:
+        if self.proportions_delta > self.delta:
+            raise ValueError(
+                f"proportions_delta must be at most delta, got {self.proportions_delta:g} of "
+                f"{self.delta:g}"
+            )
+        return self
 
 
 class ModelSettings(Section):
@@ -140,11 +197,20 @@ class GateSettings(Section):
     budget: Annotated[int, Field(ge=1)] = 3
     confidence: Share = 0.95
 
+    @model_validator(mode="after")
+    def _noise_is_below_the_threshold(self) -> GateSettings:
+        if not self.sigma < self.threshold:
+            raise ValueError(
+                f"sigma must be below threshold, or noise alone refutes, got {self.sigma:g} and "
+                f"{self.threshold:g}"
+            )
+        return self
+
 
 class Settings(Section):
     """One run, whole. Sections that are absent switch their stages off."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: Annotated[str, Field(pattern=NAME)]
     classes: tuple[str, ...] | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     runs: Path = Path("runs")
@@ -163,8 +229,16 @@ class Settings(Section):
             raise ValueError("classes must differ from one another")
         if self.classes is not None and len(self.classes) < 2:
             raise ValueError(f"classes must name two or more, got {len(self.classes)}")
+        if any(name != name.strip() or not name for name in self.classes or ()):
+            raise ValueError("classes must have no blanks around them: tables are read without")
         if self.model is not None and self.privacy is None:
             raise ValueError("[model] needs a [privacy] section with the data set's budget")
+        if self.model is not None and not self.input.tasks:
+            raise ValueError("[model] needs input.tasks, the tables that hold the features")
+        if self.groups.pattern is not None and not self.input.tasks:
+            raise ValueError("groups.pattern needs input.tasks, the tables whose names it reads")
+        if self.consensus.use_gold and self.input.gold is None:
+            raise ValueError("consensus.use_gold needs input.gold")
         return self
 
     def under(self, folder: Path) -> Settings:
@@ -190,11 +264,13 @@ class Settings(Section):
 def load_settings(path: Path) -> Settings:
     """Read one settings file; its relative paths come back absolute.
 
+    Environment variables CROWDASSAY__SECTION__KEY stand in for the file's values.
+
     Raises
     ------
     SettingsError
         If the file is missing, is not TOML, has an unknown key (the nearest right one is named) or a
-        value that cannot be.
+        value that cannot be; or so with an environment variable.
     """
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -202,38 +278,18 @@ def load_settings(path: Path) -> Settings:
         raise SettingsError(f"settings file {path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"settings file {path} must be TOML: {error}") from None
+    values, given = overridden(raw, Settings, os.environ)
     try:
-        settings = Settings.model_validate(raw)
+        settings = Settings.model_validate(values)
     except ValidationError as error:
-        raise SettingsError(f"{path}: {_sentence(error)}") from None
+        who = set_by(error.errors()[0]["loc"], given)
+        raise SettingsError(f"{path}: {fault_sentence(error, Settings)}{who}") from None
     return settings.under(path.resolve().parent)
 
 
-def _sentence(error: ValidationError) -> str:
-    """The first fault of a settings file, as one sentence."""
-    fault = error.errors()[0]
-    key = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        return f"unknown key {key!r}{_nearest(fault['loc'])}"
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    if not key:
-        return message
-    if fault["type"] == "missing":
-        return f"{key} must be given"
-    came = "" if isinstance(fault["input"], dict) else f", got {fault['input']!r}"
-    return f"{key}: {message[0].lower()}{message[1:]}{came}"
-
-
-def _nearest(location: tuple[Any, ...]) -> str:
-    """`; did you mean ...?` where a known key of that section resembles the unknown one."""
-    section: Any = Settings
-    for part in location[:-1]:
-        annotation = section.model_fields[part].annotation
-        options = getattr(annotation, "__args__", (annotation,))
-        section = next(kind for kind in options if hasattr(kind, "model_fields"))
-    close = difflib.get_close_matches(str(location[-1]), section.model_fields, n=1)
-    return (
-        f"; did you mean {close[0]!r}?"
-        if close
-        else f"; known are {', '.join(section.model_fields)}"
-    )
+def filter_settings(**given: Any) -> FilterSettings:
+    """The filter's settings from a command's options, with mistakes told as in a settings file."""
+    try:
+        return FilterSettings.model_validate(given)
+    except ValidationError as error:
+        raise SettingsError(fault_sentence(error, FilterSettings)) from None

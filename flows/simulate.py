@@ -27,7 +27,7 @@ gold = "gold.csv"
 
 [filter]                # remove the workers with the highest penalties
 penalty = "soft"
-fraction = 0.15
+false_removal_rate = 0.1
 
 [privacy]               # the whole budget of this data set, for ever
 unit = "consensus label"

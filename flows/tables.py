@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 
 from flows.settings import GroupSettings
 from flows.text_table import (
+    ROW,
     TableError,
     TextTable,
     open_table,
@@ -25,7 +26,7 @@ from flows.text_table import (
     refuse_duplicates,
     refuse_outside,
 )
-from quality import CrowdLabels, encode
+from quality import CrowdLabels, RepeatError
 
 __all__ = [
     "Gold",
@@ -69,18 +70,51 @@ def read_labels(
     duplicates: Literal["error", "first", "last"],
     known_tasks: np.ndarray | None,
 ) -> CrowdLabels:
-    """Read and check the label table; `known_tasks` are the task table's names, where there is one."""
+    """Read and check the label table; `known_tasks` are the task table's sorted names, if there is one.
+
+    Faults are found in the codes, which is cheap, and then told from the text, row by row.
+    """
     table = open_table(path, ("worker", "task", "label"))
-    refuse_blanks(table, ("worker", "task", "label"))
-    refuse_duplicates(table, ("worker", "task"), duplicates, 'set duplicates = "first" or "last"')
+    try:
+        labels = _labels_of(table)
+    except RepeatError:
+        way_on = 'set duplicates = "first" or "last"'
+        refuse_duplicates(table, ("worker", "task"), duplicates, way_on)  # or keep one of each
+        labels = _labels_of(table)
     if classes is not None:
-        refuse_outside(
-            table, "label", classes, "classes of the settings; add the class or mend the row"
-        )
-    if known_tasks is not None:
+        if not set(labels.classes.tolist()) <= set(classes):
+            where = "classes of the settings; add the class or mend the row"
+            refuse_outside(table, "label", classes, where)
+        labels = _declare(labels, np.array(classes, dtype=np.str_))
+    if known_tasks is not None and not _all_in(labels.tasks, known_tasks):
         refuse_outside(table, "task", known_tasks, "task tables; add the task or drop the row")
-    column = table.columns("worker", "task", "label")
-    return encode(column["worker"], column["task"], column["label"], classes=classes)
+    return labels
+
+
+def _labels_of(table: TextTable) -> CrowdLabels:
+    """The label table in codes; the classes are those that occur."""
+    worker, task, label = table.codes("worker", "task", "label").values()
+    return CrowdLabels.from_codes(
+        worker.code,
+        task.code,
+        label.code,
+        workers=worker.names,
+        tasks=task.names,
+        classes=label.names,
+    )
+
+
+def _declare(labels: CrowdLabels, classes: np.ndarray) -> CrowdLabels:
+    """The same labels in the codes of the classes declared, which hold those that occur."""
+    order = np.argsort(classes, kind="stable")
+    code = order[np.searchsorted(classes, labels.classes, sorter=order)].astype(np.int16)
+    return replace(labels, label=code[labels.label], classes=classes)
+
+
+def _all_in(names: np.ndarray, known: np.ndarray) -> bool:
+    """Whether all names are among the known, which are sorted."""
+    place = np.searchsorted(known, names).clip(max=known.size - 1)
+    return bool((known[place] == names).all())
 
 
 def refuse_hollow(labels: CrowdLabels, file: str) -> None:
@@ -181,7 +215,9 @@ def _features_of(table: TextTable, group: np.ndarray, names: tuple[str, ...]) ->
     """The feature columns as finite numbers; a fault is told with its row, column and value."""
     features = np.empty((group.size, len(names)))
     for j, name in enumerate(names):
-        sql = f"SELECT coalesce(try_cast({quote(name)} AS DOUBLE), 'nan') AS v FROM t ORDER BY row"
+        sql = (
+            f"SELECT coalesce(try_cast({quote(name)} AS DOUBLE), 'nan') AS v FROM t ORDER BY {ROW}"
+        )
         features[:, j] = table.connection.execute(sql).fetchnumpy()["v"]
     bad = ~np.isfinite(features)
     if bad.any():
@@ -200,7 +236,7 @@ def _refuse_features(
             f"{table.file}: group {str(group[row])!r} has no features ({int(whole.sum()):,} tasks from row "
             f"{row + 1}); give its tasks their features or leave the group out"
         )
-    value = table.query(f"SELECT {quote(names[column])} FROM t WHERE row = ?", row + 1)[0][0]
+    value = table.query(f"SELECT {quote(names[column])} FROM t WHERE {ROW} = ?", row + 1)[0][0]
     raise TableError(
         f"{table.file}, row {row + 1}, column {names[column]}: a feature must be a finite number, got "
         f"{'a blank cell' if value is None else repr(value)}; fill it, or drop the row or the column"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -20,19 +23,32 @@ Json = dict[str, Any]
 
 
 def console_step(console: Console) -> Step:
-    """Run each stage here under a spinner, and print its one line when it is whole."""
+    """Run each stage here, with a bar for its long work, and print its one line when it is whole."""
 
     def step(stage: Stage, run: Run) -> str:
         name = stage.__name__.replace("_", " ")
         begin = time.perf_counter()
-        with console.status(f"{name} …"):
-            line = run_stage(stage, run)
+        columns = (SpinnerColumn(), "{task.description}", BarColumn(), TimeElapsedColumn())
+        with Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        ) as bars:
+            line = run_stage(stage, replace(run, progress=_bar(bars, f"{name} …")))
         seconds = f"{time.perf_counter() - begin:6.1f} s"
         shown = Text.assemble((f"{name:<{NAME_WIDTH}}", "bold"), (seconds, "dim"), "  ", line)
         console.print(shown, soft_wrap=True)
         return line
 
     return step
+
+
+def _bar(bars: Progress, name: str) -> Callable[[str, int, int], None]:
+    """Draw what long work tells of itself; until it does, only that the stage is under way."""
+    bar = bars.add_task(name, total=None)
+
+    def tell(what: str, done: int, total: int) -> None:
+        bars.update(bar, description=f"{name} {what}", completed=done, total=total)
+
+    return tell
 
 
 def print_summary(console: Console, result: RunResult) -> None:
@@ -92,9 +108,14 @@ def _consensus(found: Json) -> str:
 
 def _proportions(found: Json) -> str:
     return (
-        f"{found['mechanism']} at epsilon {found['epsilon']:g} per {found['unit']}, each count within "
-        f"±{found['half_width_labels']:g} labels at {found['level']:.0%}"
+        f"{found['mechanism']} at epsilon {found['epsilon']:g}{_planned(found)} per "
+        f"{found['unit']}, each count within ±{found['half_width_labels']:g} labels at {found['level']:.0%}"
     )
+
+
+def _planned(found: Json) -> str:
+    """How many releases the price is for, where there are several."""
+    return f" for all {found['n_planned']} releases" if "n_planned" in found else ""
 
 
 def _ratios(found: Json) -> str:

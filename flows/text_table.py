@@ -11,12 +11,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import duckdb
 import numpy as np
+from jaxtyping import Int, Shaped
 
 __all__ = [
+    "ROW",
+    "Coded",
     "TableError",
     "TextTable",
     "open_table",
@@ -27,15 +30,25 @@ __all__ = [
 ]
 
 SHOWN = 3  # faulty rows named in one message
+ROW = '"row of the file"'  # the column of `t` that numbers its rows
+WHITE = r"[\t-\r\x1c-\x20\x{85}\p{Z}]*"  # what Python's str.isspace holds to be white space
+WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # types joined faster than text
 
 
 class TableError(ValueError):
     """A table cannot be used; the message names file, row, column and value, and a way on."""
 
 
+class Coded(NamedTuple):
+    """A column as codes of its sorted names."""
+
+    code: Int[np.ndarray, " rows"]
+    names: Shaped[np.ndarray, " names"]
+
+
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """One file as a DuckDB table of text, its rows numbered."""
+    """One file in DuckDB: its cells as they came (`raw`), and as numbered rows of text (`t`)."""
 
     connection: duckdb.DuckDBPyConnection
     file: str
@@ -48,8 +61,52 @@ class TextTable:
     def columns(self, *names: str) -> dict[str, np.ndarray]:
         """Whole columns of text, in the order of the rows."""
         quoted = ", ".join(quote(name) for name in names)
-        fetched = self.connection.execute(f"SELECT {quoted} FROM t ORDER BY row").fetchnumpy()
+        fetched = self.connection.execute(f"SELECT {quoted} FROM t ORDER BY {ROW}").fetchnumpy()
         return {name: np.asarray(values, dtype=np.str_) for name, values in fetched.items()}
+
+    def codes(self, *names: str) -> dict[str, Coded]:
+        """Columns without blanks as codes, their rows in one order, which need not be the file's.
+
+        Only distinct cells are trimmed and sorted. Rows are joined to them cell by cell: no hash
+        stands for a cell.
+        """
+        for name in names:
+            self._make_book(name)
+        codes = ", ".join(f"{_book(name)}.rowid::INTEGER AS {quote(name)}" for name in names)
+        joins = " ".join(
+            f"JOIN {_book(name)} ON raw.{_cell(name)} = {_book(name)}.cell" for name in names
+        )
+        rows = self.connection.execute(f"SELECT {codes} FROM raw {joins}").fetchnumpy()
+        return {name: self._coded(name, rows[name]) for name in names}
+
+    def keep(self, chosen: Literal["min", "max"], columns: str) -> None:
+        """Keep the first or the last row of each value of some columns; rows keep their numbers."""
+        cells = ", ".join(f"{quote(name)} AS {_cell(name)}" for name in self.names)
+        for sql in (
+            f"CREATE TABLE kept AS SELECT * FROM t WHERE {ROW} IN "
+            f"(SELECT {chosen}({ROW}) FROM t GROUP BY {columns})",
+            "DROP VIEW t",
+            "DROP TABLE raw",
+            "ALTER TABLE kept RENAME TO t",
+            f"CREATE VIEW raw AS SELECT {cells} FROM t",
+        ):
+            self.query(sql)
+
+    def _make_book(self, name: str) -> None:
+        """Distinct cells of a column, sorted by their text: the row of a cell is its code."""
+        self.query(
+            f"CREATE OR REPLACE TABLE {_book(name)} AS SELECT cell, {_text('cell')} AS name "
+            f"FROM (SELECT DISTINCT {_cell(name)} AS cell FROM raw) ORDER BY name, cell"
+        )
+        if self.query(f"SELECT count(*) FROM {_book(name)} WHERE name IS NULL")[0][0]:
+            refuse_blanks(self, (name,))
+
+    def _coded(self, name: str, code: np.ndarray) -> Coded:
+        """Cells that differ in the spaces around them alone are one name."""
+        found = self.connection.execute(f"SELECT name FROM {_book(name)} ORDER BY rowid")
+        book = np.asarray(found.fetchnumpy()["name"], dtype=np.str_)
+        new = np.append(True, book[1:] != book[:-1])
+        return Coded(code, book) if new.all() else Coded((np.cumsum(new) - 1)[code], book[new])
 
 
 def open_table(path: Path, needed: tuple[str, ...]) -> TextTable:
@@ -59,9 +116,10 @@ def open_table(path: Path, needed: tuple[str, ...]) -> TextTable:
     connection = duckdb.connect()
     parquet = path.suffix == ".parquet"
     try:
-        names = _parquet_header(connection, path) if parquet else _csv_header(path)
+        types = _parquet_types(connection, path) if parquet else None
+        names = tuple(types) if types is not None else _csv_header(path)
         _refuse_header(path, names, needed)
-        connection.execute(f"CREATE TABLE t AS {_scan(names, parquet=parquet)}", [str(path)])
+        connection.execute(_load(names, types), [str(path)])
     except duckdb.Error as error:
         raise TableError(f"{path.name}: {_first_fault(error)}") from None
     except UnicodeDecodeError as error:
@@ -70,6 +128,9 @@ def open_table(path: Path, needed: tuple[str, ...]) -> TextTable:
         ) from None
     except (OSError, EOFError) as error:
         raise TableError(f"{path.name} cannot be read: {error}") from None
+    # DuckDB keeps the order of what it reads, so `rowid` counts the rows of the file
+    trimmed = ", ".join(f"{_text(_cell(name))} AS {quote(name)}" for name in names)
+    connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {trimmed} FROM raw")
     table = TextTable(connection, path.name, names)
     if table.query("SELECT count(*) FROM t")[0][0] == 0:
         raise TableError(f"{path.name} has no rows below its header; export it again")
@@ -82,23 +143,41 @@ def _csv_header(path: Path) -> tuple[str, ...]:
         return tuple(next(csv.reader(file), ()))
 
 
-def _parquet_header(connection: duckdb.DuckDBPyConnection, path: Path) -> tuple[str, ...]:
+def _parquet_types(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[str, str]:
     found = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
-    return tuple(row[0] for row in found)
+    return {row[0]: row[1] for row in found}
 
 
-def _scan(names: tuple[str, ...], *, parquet: bool) -> str:
-    """SQL that reads a file as trimmed text columns under their own names; blank is NULL."""
-    trimmed = ", ".join(f"nullif(trim({quote(n)}::VARCHAR), '') AS {quote(n)}" for n in names)
-    if parquet:
+def _load(names: tuple[str, ...], types: dict[str, str] | None) -> str:
+    """SQL that loads a file: whole numbers as they are, other cells as text, nothing trimmed."""
+    if types is not None:
         source = "read_parquet($1)"
+        cells = [quote(n) if types[n] in WHOLE else f"{quote(n)}::VARCHAR" for n in names]
     else:
         typed = ", ".join(f"{_literal(name)}: 'VARCHAR'" for name in names)
         source = (
             "read_csv($1, auto_detect=false, header=true, delim=',', quote='\"', escape='\"', "
             f"columns={{{typed}}})"
         )
-    return f"SELECT row_number() OVER () AS row, {trimmed} FROM {source}"
+        cells = [quote(name) for name in names]
+    named = ", ".join(f"{c} AS {_cell(n)}" for c, n in zip(cells, names, strict=True))
+    return f"CREATE TABLE raw AS SELECT {named} FROM {source}"
+
+
+def _cell(name: str) -> str:
+    """A column of `raw`, under a name that no column of a file hides."""
+    return quote(f"cell {name}")
+
+
+def _text(cell: str) -> str:
+    """SQL of a cell as text without the spaces around it; white space alone is NULL."""
+    text = f"{cell}::VARCHAR"
+    return f"CASE WHEN NOT regexp_full_match({text}, '{WHITE}') THEN trim({text}) END"
+
+
+def _book(name: str) -> str:
+    """The table of a column's distinct cells."""
+    return quote(f"book {name}")
 
 
 def _refuse_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> None:
@@ -110,14 +189,14 @@ def _refuse_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) 
             f"{path.name} must have the columns {', '.join(needed)}; missing: {', '.join(missing)} "
             f"(it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}); rename or add it"
         )
-    if len(set(names)) != len(names) or "row" in names:
-        raise TableError(f"{path.name}: column names must differ and none may be 'row'; rename one")
+    if len(set(names)) != len(names):
+        raise TableError(f"{path.name}: column names must differ; rename one")
 
 
 def refuse_blanks(table: TextTable, columns: Sequence[str]) -> None:
     """Refuse blank cells."""
     for column in columns:
-        rows = table.query(f"SELECT row FROM t WHERE {quote(column)} IS NULL ORDER BY row")
+        rows = table.query(f"SELECT {ROW} FROM t WHERE {quote(column)} IS NULL ORDER BY {ROW}")
         if rows:
             raise TableError(
                 f"{table.file}, {_rows(rows)}, column {column}: the cell is blank; "
@@ -131,14 +210,11 @@ def refuse_duplicates(
     """Refuse rows that repeat a key, or keep the first or the last of each."""
     columns = ", ".join(quote(name) for name in key)
     if keep != "error":
-        chosen = "min" if keep == "first" else "max"
-        table.query(
-            f"DELETE FROM t WHERE row NOT IN (SELECT {chosen}(row) FROM t GROUP BY {columns})"
-        )
+        table.keep("min" if keep == "first" else "max", columns)
         return
     again = table.query(
-        f"SELECT list(row ORDER BY row), {columns} FROM t GROUP BY {columns} "
-        "HAVING count(*) > 1 ORDER BY min(row)"
+        f"SELECT list({ROW} ORDER BY {ROW}), {columns} FROM t GROUP BY {columns} "
+        f"HAVING count(*) > 1 ORDER BY min({ROW})"
     )
     if again:
         rows, *values = again[0]
@@ -158,8 +234,8 @@ def refuse_outside(
         "CREATE OR REPLACE TABLE known AS SELECT unnest($1::VARCHAR[]) AS name", list(known)
     )
     unknown = table.query(
-        f"SELECT row, {quote(column)} FROM t WHERE {quote(column)} NOT IN (SELECT name FROM known) "
-        "ORDER BY row"
+        f"SELECT {ROW}, {quote(column)} FROM t "
+        f"WHERE {quote(column)} NOT IN (SELECT name FROM known) ORDER BY {ROW}"
     )
     if unknown:
         raise TableError(

@@ -25,7 +25,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-__all__ = ["budget_bar", "confidence_histogram", "interval_rows", "worker_scatter"]
+__all__ = [
+    "budget_bar",
+    "confidence_histogram",
+    "interval_rows",
+    "robustness_curve",
+    "worker_scatter",
+]
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
 PURPLE, ORANGE, SKY = "#CC79A7", "#E69F00", "#56B4E9"
@@ -170,16 +176,40 @@ def budget_bar(spent: float, left: float, *, names: tuple[str, str], label: str)
         return _svg(figure, "budget", label)
 
 
+def robustness_curve(bounds: Mapping[str, Sequence[float]], *, label: str) -> str:
+    """Draw how many tasks k adversaries could turn: at least, at most, and under any rule."""
+    with _styled("robustness"):
+        figure, axes = _axes(2.9)
+        k = bounds["n_adversaries"]
+        between: dict[str, Any] = {"color": SKY, "alpha": 0.25, "linewidth": 0}
+        axes.fill_between(k, bounds["lower"], bounds["upper"], **between)
+        axes.plot(k, bounds["upper"], "-v", color=VERMILLION, ms=4.5, label="at most")
+        axes.plot(
+            k, bounds["upper_one_right"], ":", color=VERMILLION, label="at most, one ever right"
+        )
+        axes.plot(k, bounds["lower"], "-^", color=BLUE, ms=4.5, label="at least")
+        axes.plot(
+            k, bounds["name_blind"], "--", color=GREEN, label="at least, under any nameless rule"
+        )
+        axes.set_xlabel("adversaries among the workers")
+        axes.set_ylabel("tasks turned")
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid()
+        _legend(figure, axes, ncols=2)
+        return _svg(figure, "robustness", label)
+
+
 def _axes(height: float) -> tuple[Figure, Axes]:
     """One figure of the common width with one pair of axes."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     return figure, figure.add_subplot()
 
 
-def _legend(figure: Figure, axes: Axes) -> None:
+def _legend(figure: Figure, axes: Axes, *, ncols: int = 4) -> None:
     """A legend in one line or more above the axes, where it covers no mark."""
     handles, _ = axes.get_legend_handles_labels()
-    figure.legend(handles=handles, loc="outside upper left", ncols=min(4, len(handles)))
+    figure.legend(handles=handles, loc="outside upper left", ncols=min(ncols, len(handles)))
 
 
 def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:

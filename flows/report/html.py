@@ -18,8 +18,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from flows.aggregators import READ_AS
 from flows.report import charts
 from flows.report.pages import internal_page, public_page
+from flows.report.release_files import write_release_files
 from flows.run_store import write_whole
 
 __all__ = ["render_public", "render_report", "write_reports"]
@@ -99,7 +101,7 @@ def render_public(folder: Path) -> str:
 
 
 def write_reports(folder: Path, *, show_worker_ids: bool = False) -> None:
-    """Write `report.html` and `public.html` into a run folder, each whole or not at all.
+    """Write `report.html`, `public.html` and the folder `public` with the releases as files.
 
     Parameters
     ----------
@@ -115,7 +117,7 @@ def write_reports(folder: Path, *, show_worker_ids: bool = False) -> None:
 
     Notes
     -----
-    **Guarantees.** Both pages are rendered before either is written; a page that is there is whole.
+    **Guarantees.** Both pages are rendered before either is written; what is there is whole.
 
     Examples
     --------
@@ -128,6 +130,7 @@ def write_reports(folder: Path, *, show_worker_ids: bool = False) -> None:
         "report.html": render_report(folder, show_worker_ids=show_worker_ids),
         "public.html": render_public(folder),
     }
+    write_release_files(folder)
     for name, text in pages.items():
         write_whole(folder / name, partial(Path.write_text, data=text, encoding="utf-8"))
 
@@ -226,13 +229,7 @@ def _plain(value: float | None) -> str:
 
 def _named(aggregator: str) -> str:
     """The aggregator's name as its readers write it."""
-    names = {
-        "dawid_skene": "Dawid–Skene",
-        "hierarchical_dawid_skene": "hierarchical Dawid–Skene",
-        "majority_vote": "majority vote",
-        "one_coin": "one-coin Dawid–Skene",
-    }
-    return names.get(aggregator, aggregator)
+    return READ_AS.get(aggregator, aggregator)
 
 
 def _moment(value: str) -> str:

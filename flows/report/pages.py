@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["internal_page", "pseudonyms", "public_page"]
+__all__ = ["GROUPED", "internal_page", "pseudonyms", "public_page"]
 
 Facts = dict[str, Any]
 Rows = list[dict[str, Any]]
@@ -36,16 +36,19 @@ SHOWN_TASKS = 10
 GROUPED = ("groups", "of_classes", "n_groups")
 PROPORTIONS = (
     "mechanism",
+    "reason",
     "epsilon",
     "delta",
     "unit",
     "level",
     "expected_l1_labels",
+    "half_width_labels",
+    "noise",
 )
 CLASS_RATIOS = ("method", "level")
 MODEL = ("classes", "epsilon_train", "epsilon_select", "epsilon_score", "train_score")
 GATE = ("status", "value", "threshold", "epsilon")
-ENTRY = ("entry", "time", "what", "cell", "epsilon", "delta")
+ENTRY = ("entry", "time", "what", "cell", "plan", "epsilon", "delta")
 COLUMNS = {
     "proportions": ("group", "class", "n", "proportion", "low", "high"),
     "class_ratios": ("group", "class", "n", "ratio", "low", "high"),
@@ -58,7 +61,8 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
     workers = _read_table(folder, "workers.parquet")
     names = workers["worker"].to_pylist() + [row["worker"] for row in quality["refused"]]
     called = dict(zip(names, names, strict=True)) if show_worker_ids else pseudonyms(names)
-    page = {name: _read_json(folder, f"{name}.json") for name in ("inputs", "consensus", "bounds")}
+    whole = ("inputs", "consensus", "bounds", "robustness")
+    page = {name: _read_json(folder, f"{name}.json") for name in whole}
     return page | {
         "quality": quality,
         "called": called,
@@ -77,9 +81,12 @@ def public_page(folder: Path) -> Facts:
     ratios = _by_group(folder, "class_ratios")
     # Ratios read the tasks' features in the clear: no release unless the run says these are public.
     ratios_public = ratios.get("public") is True
+    proportions = _by_group(folder, "proportions")
+    # How many releases a plan is for is public; how many were drawn tells that the data changed.
+    planned = ("n_planned",) if "n_planned" in proportions else ()
     return {
         "name": _read_json(folder, "inputs.json")["name"],
-        "proportions": _released(_by_group(folder, "proportions"), PROPORTIONS + GROUPED),
+        "proportions": _released(proportions, PROPORTIONS + planned + GROUPED),
         "class_ratios": _released(ratios, CLASS_RATIOS + GROUPED) if ratios_public else None,
         "model": _released(_read_json(folder, "model.json"), MODEL),
         "gate": _released(_read_json(folder, "gate.json"), GATE),
@@ -153,9 +160,11 @@ def _spend(folder: Path) -> Facts:
     facts = _read_json(folder, "spend.json")
     if "skipped" in facts:
         return facts
-    entries = [{field: entry[field] for field in ENTRY} for entry in facts["entries"]]
+    entries = [{field: entry.get(field) for field in ENTRY} for entry in facts["entries"]]
     newest = sorted(entries, key=lambda entry: entry["entry"], reverse=True)[:SHOWN_ENTRIES]
-    return facts | {"entries": newest, "n_entries": len(entries)}
+    in_file = len(entries)
+    n_entries = facts.get("n_entries", in_file)
+    return facts | {"entries": newest, "n_in_file": in_file, "n_entries": n_entries}
 
 
 def _worker_rows(workers: pa.Table) -> Facts:

@@ -8,32 +8,33 @@ from typing import Any
 import numpy as np
 
 from flows.accounts import open_account
-from flows.crowd import Crowd, load_crowd
+from flows.crowd import Crowd
 from flows.releases import Learning, plan_releases
 from flows.run_store import Run
 from flows.settings import GateSettings, ModelSettings, PrivacySettings
-from flows.stages.quality import CROWD
+from flows.stages.reading import load
 from flows.stages.skipping import skip, why_no_features, why_nothing_leaves
 from learners import (
     Bound,
     GateAnswer,
     LinearModel,
     agreeing_holdout_bound,
-    cdp_bound,
     clopper_pearson_bound,
     fit_linear,
     least,
+    private_holdout_bound,
+    transfer_bound,
 )
 from privacy import Question
 
 __all__ = ["ask_holdout", "train_privately"]
 
-N_BOUNDS = 3
+N_BOUNDS = 4
 
 
 def train_privately(run: Run) -> str:
     """Train and tune a model under differential privacy; release it with its training score."""
-    crowd = load_crowd(run.folder / CROWD)
+    crowd = load(run)
     prepared = _prepared(run, crowd)
     if isinstance(prepared, str):
         return skip(run, "model.json", prepared)
@@ -71,7 +72,7 @@ def train_privately(run: Run) -> str:
 
 def ask_holdout(run: Run) -> str:
     """Ask the reusable holdout whether the training score holds, and bound the model's true error."""
-    crowd = load_crowd(run.folder / CROWD)
+    crowd = load(run)
     prepared = _prepared(run, crowd)
     if isinstance(prepared, str):
         skip(run, "bounds.json", prepared)
@@ -185,7 +186,8 @@ def _bounds(
             n_candidates=len(model.regularization),
         ),
         agreeing_holdout_bound(answer, learning.judge, n=learning.holdout.n, level=level),
-        cdp_bound(
+        private_holdout_bound(answer, learning.judge, n=learning.holdout.n, level=level),
+        transfer_bound(
             int(wrong[rows.training].sum()),
             int(rows.training.sum()),
             epsilon=model.epsilon_train + model.epsilon_select,

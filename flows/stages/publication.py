@@ -8,16 +8,21 @@ import numpy as np
 import pyarrow as pa
 
 from flows.accounts import open_account
-from flows.crowd import Crowd, load_crowd
-from flows.releases import plan_releases
+from flows.count_noise import count_noise
+from flows.crowd import Crowd
+from flows.releases import Plan, plan_releases
 from flows.run_store import Run
-from flows.settings import PrivacySettings
-from flows.stages.quality import CROWD
+from flows.settings import PrivacySettings, SettingsError
+from flows.stages.reading import load
 from flows.stages.skipping import skip, why_no_features, why_nothing_leaves
 from learners import ClassRatio, ClassRatioEstimator
-from privacy import LatticeLaplace, Query, Release, project_to_simplex
+from privacy import Ledger, PlanError, PlanEvent, Query, Release, project_to_simplex
 
 __all__ = ["estimate_ratios", "publish_proportions"]
+
+ANOTHER_PLAN = (
+    "Give [privacy] another planned_releases or proportions_epsilon to pay for a new plan"
+)
 
 
 def publish_proportions(run: Run) -> str:
@@ -25,43 +30,84 @@ def publish_proportions(run: Run) -> str:
     privacy, why_not = run.settings.privacy, why_nothing_leaves(run.settings)
     if privacy is None or why_not is not None:
         return skip(run, "proportions.json", str(why_not))
-    crowd = load_crowd(run.folder / CROWD)
+    crowd = load(run)
     plan = plan_releases(run, crowd, privacy)
-    mechanism, queries = plan.mechanism, plan.counts
+    noise, queries = plan.noise, plan.counts
     with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
-        ledger.afford(plan.releases())
-        releases = ledger.release_all(mechanism, queries)
+        releases, planned = _release_counts(ledger, plan)
         released_at = max(ledger.time_of(release.entry) for release in releases)
     classes = [str(name) for name in crowd.labels.classes]
-    law = mechanism.law(len(classes))
-    half_width = law.half_width(privacy.level)
     run.write_table(
-        "proportions.parquet", _proportion_table(classes, queries, releases, half_width)
+        "proportions.parquet", _proportion_table(classes, queries, releases, noise.half_width)
     )
     run.write_json(
         "proportions.json",
         {
-            "mechanism": "lattice Laplace",
-            "epsilon": privacy.proportions_epsilon,
-            "delta": 0.0,
+            "mechanism": noise.name,
+            "reason": noise.reason,
+            "epsilon": noise.epsilon,
+            "delta": noise.delta,
+            **planned,
             "unit": str(privacy.unit),
             "level": privacy.level,
-            "half_width_labels": half_width,
-            "expected_l1_labels": law.expected_l1,
+            "half_width_labels": noise.half_width,
+            "expected_l1_labels": noise.expected_l1,
+            "noise": noise.described(),
             "released_at": released_at,
         },
     )
     again = sum(not release.fresh for release in releases)
     paid = f"{again} of them paid for before" if again else "all newly paid"
+    if planned:
+        paid = f"release {planned['n_drawn']} of {planned['n_planned']} that this pays for"
     return (
         f"{len(queries)} group{'s' if len(queries) > 1 else ''} at epsilon "
-        f"{privacy.proportions_epsilon:g} ({paid}), expected error {law.expected_l1:.1f} labels a group"
+        f"{privacy.proportions_epsilon:g} ({paid}), expected error {noise.expected_l1:.1f} labels a group"
     )
+
+
+def _release_counts(ledger: Ledger, plan: Plan) -> tuple[tuple[Release[Any], ...], dict[str, int]]:
+    """Every group's counts, once the run's releases are known to fit; and how far their plan is used.
+
+    A plan's releases are counted as a task may have been in them: another assignment of tasks to
+    groups, after tasks have joined say, is another partition, and the next release for all groups.
+    """
+    for one in plan.plans():
+        _check_not_paid_otherwise(ledger, *one)
+    ledger.afford(plan.releases(), plans=plan.plans())
+    if not plan.plans():
+        return ledger.release_all(plan.noise.mechanism, plan.counts), {}
+    ((dataset, event, name),) = plan.plans()
+    opened = ledger.open_plan(dataset, event, name=name)
+    try:
+        releases = ledger.release_all(plan.noise.mechanism, plan.counts, plan=opened)
+    except PlanError as error:
+        raise SettingsError(
+            f"the {error.n_slots} planned releases of class counts are used up, and these data have "
+            f"changed since the last; nothing was spent. {ANOTHER_PLAN}"
+        ) from None
+    (use,) = (one for one in ledger.statement(dataset, entries=0).plans if one.entry == opened)
+    return releases, {"n_planned": use.n_releases, "n_drawn": use.used}
+
+
+def _check_not_paid_otherwise(ledger: Ledger, dataset: str, plan: PlanEvent, name: str) -> None:
+    """Refuse to pay twice where what is asked differs from a paid plan in its noise alone."""
+    price = name, plan.cost(), sum(count for _, count in plan.events)
+    paid = [
+        one.plan
+        for one in ledger.statement(dataset, entries=0).plans
+        if (one.name, one.plan.cost(), one.n_releases) == price
+    ]
+    if paid and plan not in paid:
+        raise SettingsError(
+            "a plan of this price is paid already, for other classes or by a version that chose "
+            f"other noise; nothing was spent. {ANOTHER_PLAN}"
+        )
 
 
 def estimate_ratios(run: Run) -> str:
     """Class ratios of the groups that nobody labelled, from published proportions and features alone."""
-    crowd = load_crowd(run.folder / CROWD)
+    crowd = load(run)
     unlabelled = np.setdiff1d(np.arange(crowd.group_names.size), crowd.label_group())
     privacy, why_not = run.settings.privacy, why_nothing_leaves(run.settings)
     why_not = why_not or why_no_features(crowd)
@@ -87,7 +133,7 @@ def estimate_ratios(run: Run) -> str:
     run.write_json(
         "class_ratios.json",
         {
-            "method": "kernel mean matching (MMD), simplex QP",
+            "method": first.method,
             "bandwidth": first.bandwidth,
             "level": first.level,
             "cross_validated_l1": first.diagnostics.error_left_out,
@@ -112,10 +158,11 @@ def _fit(run: Run, crowd: Crowd, privacy: PrivacySettings) -> ClassRatioEstimato
     names = table.column("group").to_pylist()[::n_classes]
     size = table.column("n").to_numpy()[::n_classes]
     proportions = table.column("proportion").to_numpy().reshape(-1, n_classes)
-    law = LatticeLaplace(epsilon=privacy.proportions_epsilon).law(n_classes)
     features, group = crowd.label_features(), crowd.group_names[crowd.label_group()]
     bags = [features[group == name] for name in names]
-    noise = law.covariance / np.square(size, dtype=np.float64)[:, None, None]
+    noise = (
+        count_noise(privacy, n_classes).projected / np.square(size, dtype=np.float64)[:, None, None]
+    )
     classes = tuple(crowd.labels.classes.astype(str).tolist())
     estimator = ClassRatioEstimator(level=privacy.level, classes=classes)
     return estimator.fit(bags, proportions, noise=noise)

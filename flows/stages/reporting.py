@@ -8,6 +8,8 @@ from flows.run_store import Run
 
 __all__ = ["write_report"]
 
+LISTED = 1_000  # entries in spend.json; the totals are of all
+
 
 def write_report(run: Run) -> str:
     """State the account, then build the internal report and the public one from the run folder alone."""
@@ -16,6 +18,6 @@ def write_report(run: Run) -> str:
         run.write_json("spend.json", {"skipped": published["skipped"]})
     else:
         with open_state(run.settings.state) as ledger:
-            run.write_json("spend.json", statement(ledger, run.settings.name))
+            run.write_json("spend.json", statement(ledger, run.settings.name, entries=LISTED))
     write_reports(run.folder)
-    return "report.html (internal), public.html (releases only)"
+    return "report.html (internal), public.html and public/ (releases only)"

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+CANARY = 0.8765432109  # a number that must not be seen
 CLASSES = ("benign", "suspicious", "toxic")
 SKIPPED = {
     "proportions": "the settings have no [privacy] section, so nothing is released",
@@ -56,6 +57,9 @@ def write_folder(
             "unit": "consensus label",
             "level": 0.9,
             "expected_l1_labels": 3.66,
+            "half_width_labels": 5,
+            "reason": "lattice Laplace errs by 3.66 labels on average and needs no delta",
+            "noise": {"law": "lattice", "scale": 2.0, "variance": 6.1, "covariance": [[6.1]]},
             "released_at": "2026-03-02T10:15:42+00:00",
         },
         "class_ratios": {
@@ -70,6 +74,7 @@ def write_folder(
         "model": _model(classes, n_tasks),
         "gate": _gate(status, n_tasks // 5),
         "bounds": _bounds(),
+        "robustness": _robustness(n_tasks),
         "spend": _spend(labelled),
     }
     for stage, value in facts.items():
@@ -90,6 +95,36 @@ def write_folder(
 def write_json(path: Path, content: Any) -> None:
     """Write one JSON file of the folder."""
     path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+def edit(path: Path, **fields: Any) -> None:
+    write_json(path, json.loads(path.read_text()) | fields)
+
+
+def overwrite_what_is_internal(folder: Path) -> None:
+    """Every internal file gone, every internal field and column a canary."""
+    for name in ("quality.json", "consensus.json", "bounds.json", "robustness.json"):
+        (folder / name).unlink()
+    for name in ("workers.parquet", "next_labels.parquet"):
+        (folder / name).unlink()
+    counts = dict.fromkeys(
+        ("n_labels", "n_tasks", "n_labelled_tasks", "n_workers", "n_gold"), CANARY
+    )
+    edit(folder / "inputs.json", files=[], classes=["canary"], **counts)
+    edit(folder / "gate.json", train_score=CANARY, n=CANARY, sigma=CANARY, asked=CANARY)
+    edit(folder / "model.json", n_train=CANARY, validation={})
+    edit(
+        folder / "class_ratios.json",
+        bandwidth=CANARY,
+        cross_validated_l1=CANARY,
+        warnings=["canary"],
+    )
+    for name in ("proportions", "class_ratios", "model", "gate", "spend", "inputs"):
+        edit(folder / f"{name}.json", canary=CANARY)
+    for name in ("proportions", "class_ratios"):
+        table = pq.read_table(folder / f"{name}.parquet")
+        table = table.append_column("exact", pa.array([CANARY] * len(table)))
+        pq.write_table(table, folder / f"{name}.parquet")
 
 
 def _inputs(classes: tuple[str, ...], workers: int, groups: int, unlabelled: int) -> dict[str, Any]:
@@ -137,6 +172,8 @@ def _consensus(n_tasks: int) -> dict[str, Any]:
     return {
         "aggregator": "dawid_skene",
         "n_iter": 23,
+        "gold_used": 0,
+        "choice": None,
         "converged": True,
         "log_likelihood": -15204.731,
         "gold": {
@@ -152,6 +189,18 @@ def _consensus(n_tasks: int) -> dict[str, Any]:
             "edges": [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
             "counts": [*counts[:-1], n_tasks - sum(counts[:-1])],
         },
+    }
+
+
+def _robustness(n_tasks: int) -> dict[str, Any]:
+    k = list(range(1, 11))
+    return {
+        "n_adversaries": k,
+        "lower": [9 * (n - 1) for n in k],
+        "upper_one_right": [9 * n for n in k],
+        "upper": [18 * n for n in k],
+        "name_blind": [n / 2 for n in k],
+        "n_tasks": n_tasks,
     }
 
 
@@ -274,7 +323,12 @@ def _workers(names: list[str], flagged: int) -> list[dict[str, Any]]:
                 "n_conflict": int(n_labels[code] * 0.4),
                 "agreement": float(agreement[code]),
                 "soft_penalty": float(penalty[code]),
+                "hard_least": max(0, int(penalty[code] * 14) - 1),
                 "hard_penalty": int(penalty[code] * 14),
+                "balanced_penalty": float(penalty[code] * 13.7),
+                "constant": False,
+                "median_seconds": None,
+                "hasty": False,
                 "reputation": float(1 - penalty[code]),
                 "gold_n": n,
                 "gold_correct": correct,

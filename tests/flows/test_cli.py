@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import shutil
+import sqlite3
 from pathlib import Path
 from typing import get_args
 
@@ -13,8 +16,22 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.settings import Aggregator
 from tests.flows.campaign import write_small_campaign
+from tests.privacy.version_1 import write_version_1
 
-COMMANDS = ("aggregate", "budget", "demo", "report", "run", "simulate", "workers")
+COMMANDS = (
+    "aggregate",
+    "audit",
+    "budget",
+    "demo",
+    "ledger",
+    "ledger backup",
+    "ledger import",
+    "ledger verify",
+    "report",
+    "run",
+    "simulate",
+    "workers",
+)
 
 
 def invoke(*arguments: str):  # type: ignore[no-untyped-def]
@@ -36,7 +53,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(command: str) -> None:
-    told = invoke(command, "--help")
+    told = invoke(*command.split(), "--help")
     assert told.exit_code == 0
     assert f"Example: crowdassay {command}" in told.output
 
@@ -133,6 +150,134 @@ def test_budget_tells_what_was_spent_on_what(finished: Path) -> None:
     assert len(found["entries"]) == 8
 
 
+def test_budget_lists_the_newest_entries_and_how_many_more_fit(finished: Path) -> None:
+    state = str(finished / "state")
+    told = invoke("budget", state, "--entries", "2").output
+    assert "the newest 2 of 8 entries; --entries N lists more" in told
+    assert "rows to train on at epsilon 7.5: 1 more fit, each for all its cells" in told
+    assert "class counts" not in told
+    none = invoke("budget", state, "--entries", "0").output.splitlines()
+    assert none[0].startswith("small: epsilon 9.5 of 20 spent")
+    assert none[1] == "8 entries; --entries N lists more"
+    (found,) = json.loads(invoke("budget", state, "--json", "--entries", "2").stdout)
+    assert (len(found["entries"]), found["n_entries"]) == (2, 8)
+
+
+def test_a_run_is_previewed_without_its_labels(tmp_path: Path) -> None:
+    settings = write_small_campaign(tmp_path)
+    (tmp_path / "labels.csv").unlink()
+    state = str(tmp_path / "state")
+    asked = ("budget", state, "--preview", str(settings))
+    told = invoke(*asked)
+    assert told.exit_code == 0
+    assert "small: a run on new data would ask for epsilon 9.5" in told.output
+    assert "whether all fits is not known" in told.output
+    told = invoke(*asked, "--tasks", "360")
+    assert "epsilon 20 is left of epsilon 20: it fits" in told.output
+    found = json.loads(invoke(*asked, "--tasks", "10", "--json").stdout)
+    assert found["fits"] is False  # a gate on two tasks
+    assert found["parts"][2]["epsilon"] == 2 * 2 / (0.02 * 2)
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_preview_starts_from_what_is_left(finished: Path, tmp_path: Path) -> None:
+    asked = ("budget", str(finished / "state"), "--preview")
+    told = invoke(*asked, str(finished / "settings.toml"))
+    assert "epsilon 10.5 is left of epsilon 20: it fits" in told.output
+    dearer = tmp_path / "settings.toml"
+    text = (finished / "settings.toml").read_text()
+    dearer.write_text(text.replace("epsilon_train = 6.0", "epsilon_train = 9.0"))
+    assert invoke(*asked, str(dearer)).output.splitlines()[-1].endswith("it does not fit")
+    dearer.write_text(text.replace("epsilon = 20.0", "epsilon = 30.0"))
+    assert "another budget, which a run refuses" in invoke(*asked, str(dearer)).output
+
+
+@pytest.mark.parametrize("section", ["[privacy]", "classes"])
+def test_a_preview_of_a_run_that_releases_nothing_is_a_mistake(
+    tmp_path: Path, section: str
+) -> None:
+    settings = write_small_campaign(tmp_path)
+    text = settings.read_text()
+    short = text.split("[privacy]")[0]
+    if section == "classes":
+        short = text.replace('classes = ["a", "b", "c"]\n', "")
+    settings.write_text(short)
+    told = invoke("budget", str(tmp_path / "state"), "--preview", str(settings))
+    assert told.exit_code == 2
+    assert "a run of them would release nothing" in told.stderr
+
+
+def test_the_ledgers_chain_is_verified_and_damage_is_named(finished: Path, tmp_path: Path) -> None:
+    told = invoke("ledger", "verify", str(finished / "state"))
+    assert told.exit_code == 0
+    assert told.output.startswith("17 rows, each as it was written.")
+    state = tmp_path / "state"
+    shutil.copytree(finished / "state", state)
+    with contextlib.closing(sqlite3.connect(state / "ledger.sqlite")) as connection:
+        (trigger,) = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'entries' LIMIT 1"
+        ).fetchone()
+        connection.execute(f"DROP TRIGGER {trigger}")
+        connection.commit()
+    told = invoke("ledger", "verify", str(state))
+    assert told.exit_code == 2
+    assert told.stderr.startswith("crowdassay: ")
+    assert len(told.stderr.splitlines()) == 1
+
+
+def test_a_backup_is_a_ledger_and_never_overwrites(finished: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    shutil.copy2(finished / "state" / "fingerprint.key", state)
+    asked = ("ledger", "backup", str(finished / "state"), str(state / "ledger.sqlite"))
+    assert invoke(*asked).exit_code == 0
+    assert invoke("ledger", "verify", str(state)).output.startswith("17 rows")
+    told = invoke(*asked)
+    assert told.exit_code == 2
+    assert "a backup is written to a new file" in told.stderr
+
+
+def test_an_older_ledger_is_imported_with_its_key(finished: Path, tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir(mode=0o700)
+    shutil.copy2(finished / "state" / "fingerprint.key", old)
+    key = (old / "fingerprint.key").read_bytes()
+    write_version_1(old / "ledger.sqlite", finished / "state" / "ledger.sqlite", key=key)
+    told = invoke("ledger", "import", str(old), str(new))
+    assert told.exit_code == 0, told.stderr
+    assert "17 rows imported" in told.output
+    before, after = (
+        json.loads(invoke("budget", str(folder), "--json").stdout)
+        for folder in (finished / "state", new)
+    )
+    assert before == after
+    again = invoke("ledger", "import", str(old), str(new))
+    assert again.exit_code == 2
+    assert "must be a new ledger, got one that exists" in again.stderr
+    assert (new / "fingerprint.key").read_bytes() == key
+
+
+def test_an_import_that_is_refused_leaves_no_key(finished: Path, tmp_path: Path) -> None:
+    told = invoke("ledger", "import", str(finished / "state"), str(tmp_path / "new"))
+    assert told.exit_code == 2
+    assert "must be a ledger of version 1, got version 2" in told.stderr
+    assert not list((tmp_path / "new").iterdir())
+    (tmp_path / "new" / "fingerprint.key").write_bytes(bytes(32))
+    told = invoke("ledger", "import", str(finished / "state"), str(tmp_path / "new"))
+    assert "has another fingerprint.key; import into a new folder" in told.stderr
+    told = invoke("ledger", "import", str(tmp_path), str(tmp_path / "newer"))
+    assert told.exit_code == 2
+    assert "must hold ledger.sqlite and fingerprint.key" in told.stderr
+
+
+@pytest.mark.parametrize("command", ["verify", "backup"])
+def test_a_folder_without_a_ledger_has_nothing_to_check(tmp_path: Path, command: str) -> None:
+    file = [str(tmp_path / "copy")] if command == "backup" else []
+    told = invoke("ledger", command, str(tmp_path), *file)
+    assert told.exit_code == 2
+    assert "holds no ledger.sqlite" in told.stderr
+
+
 def test_a_budget_can_be_raised_and_the_old_one_stays_on_record(tmp_path: Path) -> None:
     settings = write_small_campaign(tmp_path)
     assert invoke("run", str(settings), "--no-prefect").exit_code == 0
@@ -148,6 +293,32 @@ def test_budget_of_a_folder_without_a_ledger_is_a_mistake(tmp_path: Path) -> Non
     told = invoke("budget", str(tmp_path))
     assert told.exit_code == 2
     assert "holds no ledger.sqlite" in told.stderr
+
+
+def test_a_sound_mechanism_is_not_refuted_and_a_trial_can_be_read_by_machines() -> None:
+    told = invoke(
+        "audit", "lattice_laplace", "--counts", "3,3", "--draws", "300", "--level", "0.9999999"
+    )
+    assert told.exit_code == 0
+    assert "LatticeLaplace(epsilon=1.0) claims epsilon 1, delta 0." in told.output
+    assert "Not refuted, which is no proof." in told.output
+    told = invoke("audit", "discrete_laplace", "--draws", "20", "--json", "--level", "0.9999999")
+    assert json.loads(told.output)["refuted"] is False
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("--counts", "3;3", "counts must be integers with commas between, got '3;3'"),
+        ("--counts", "0,3", "counts must be of 2 classes or more, the first of them >= 1"),
+        ("--epsilon", "-1", "epsilon must be > 0, got epsilon=-1.0"),
+        ("--level", "2", "level must be in (0, 1), got level=2.0"),
+    ],
+)
+def test_a_trial_that_cannot_be_is_a_mistake(option: str, value: str, sentence: str) -> None:
+    told = invoke("audit", "lattice_laplace", "--draws", "5", option, value)
+    assert told.exit_code == 2
+    assert sentence in told.stderr
 
 
 def test_report_is_built_again_with_the_same_bytes(finished: Path) -> None:
@@ -177,6 +348,6 @@ def test_the_demo_runs_on_a_copy_and_keeps_edited_settings(tmp_path: Path) -> No
     folder = tmp_path / "demo"
     assert invoke("demo", "--folder", str(folder), "--no-prefect").exit_code == 0
     settings = folder / "settings.toml"
-    settings.write_text(settings.read_text().replace("fraction = 0.15", "fraction = 0.1"))
+    settings.write_text(settings.read_text().replace("false_removal_rate", "fraction"))
     told = invoke("demo", "--folder", str(folder), "--no-prefect")
     assert "12 of 120 workers removed" in told.output

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.accounts import read_statements
+from flows.accounts import preview, read_statements
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
-from flows.run_store import Run
-from flows.settings import Settings, load_settings
+from flows.run_store import Run, open_run
+from flows.settings import Settings, SettingsError, load_settings
+from flows.stages import aggregate, judge_workers, publish_proportions, read_and_check
 from tests.flows.campaign import write_small_campaign
 
 STAGES = (
@@ -41,9 +42,11 @@ OUTPUTS = {
     "next_labels.parquet",
     "proportions.json",
     "proportions.parquet",
+    "public",
     "public.html",
     "quality.json",
     "report.html",
+    "robustness.json",
     "spend.json",
     "workers.parquet",
 }
@@ -69,7 +72,8 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, RunRes
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
     """Every output but the manifest, which alone knows times."""
-    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "manifest.json"}
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def interrupted(stage: Stage, run: Run) -> str:
@@ -218,3 +222,143 @@ def test_without_groups_all_tasks_are_one_group(tmp_path: Path) -> None:
     said = {stage.stage: stage.line for stage in run_pipeline(load_settings(path)).stages}
     assert said["publish_proportions"].startswith("1 group at epsilon 1 (all newly paid)")
     assert said["estimate_ratios"] == "skipped: there are no task features"
+
+
+def test_gold_that_was_used_cannot_check(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    text = path.read_text(encoding="utf-8").split("[privacy]")[0]
+    path.write_text(text + "[consensus]\nuse_gold = true\n", encoding="utf-8")
+    folder = run_pipeline(load_settings(path)).folder
+    found = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))
+    assert found["gold"] is None
+    assert found["gold_used"] == 50
+    assert "the gold was used, so it cannot check" in (folder / "report.html").read_text("utf-8")
+
+
+def test_the_report_says_which_aggregator_was_chosen_and_why(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    text = path.read_text(encoding="utf-8").split("[privacy]")[0]
+    path.write_text(text + '[consensus]\naggregator = "auto"\n', encoding="utf-8")
+    folder = run_pipeline(load_settings(path)).folder
+    choice = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))["choice"]
+    assert choice["chosen"] in {score["name"] for score in choice["scores"]}
+    assert "that best foresaw" in (folder / "report.html").read_text("utf-8")
+
+
+def planned_campaign(folder: Path, *, n_planned: int, delta: float = 1e-6) -> Settings:
+    """The small campaign with several releases of class counts for its price."""
+    path = write_small_campaign(folder)
+    planned = f"delta = 1e-5\nplanned_releases = {n_planned}\nproportions_delta = {delta}\n"
+    path.write_text(path.read_text().replace("[privacy]\n", "[privacy]\n" + planned))
+    return load_settings(path)
+
+
+def published(settings: Settings) -> tuple[Run, str]:
+    """A run as far as the published proportions, and what that stage said."""
+    run = open_run(settings)
+    stages = (read_and_check, judge_workers, aggregate, publish_proportions)
+    return run, [run_stage(stage, run) for stage in stages][-1]
+
+
+def relabel(settings: Settings, task: str) -> None:
+    """Have everybody give one task the class that nobody gave it before."""
+    lines = settings.input.labels.read_text().splitlines()
+    given = {line[-1] for line in lines if f",{task}," in line}
+    (new, *_) = sorted({"a", "b", "c"} - given)
+    changed = [line[:-1] + new if f",{task}," in line else line for line in lines]
+    settings.input.labels.write_text("\n".join(changed) + "\n")
+
+
+def agreed_tasks(settings: Settings) -> list[str]:
+    """Tasks that everybody gave one class."""
+    given: dict[str, set[str]] = {}
+    for line in settings.input.labels.read_text().splitlines()[1:]:
+        _, task, label = line.split(",")
+        given.setdefault(task, set()).add(label)
+    return [task for task, labels in given.items() if len(labels) == 1]
+
+
+def test_planned_releases_are_paid_once_for_as_many_changes_of_the_data(tmp_path: Path) -> None:
+    settings = planned_campaign(tmp_path, n_planned=2)
+    first, line = published(settings)
+    assert "6 groups at epsilon 2 (release 1 of 2 that this pays for)" in line
+    again, line = published(settings)
+    assert "release 1 of 2" in line
+    assert again.read_table("proportions.parquet") == first.read_table("proportions.parquet")
+    asked = preview(settings.state, settings)
+    assert asked["parts"][0]["note"] == "paid by entry 1; 1 of 2 releases left"
+    assert asked["asked"]["epsilon"] == 7.5
+    one, two, *_ = agreed_tasks(settings)
+    relabel(settings, one)
+    changed, line = published(settings)
+    assert "release 2 of 2" in line
+    assert changed.read_table("proportions.parquet") != first.read_table("proportions.parquet")
+    assert spent(settings)[0] == 2.0
+    relabel(settings, one)
+    relabel(settings, two)
+    run = open_run(settings)
+    for stage in (read_and_check, judge_workers, aggregate):
+        run_stage(stage, run)
+    with pytest.raises(SettingsError, match="the 2 planned releases of class counts are used up"):
+        publish_proportions(run)
+    assert spent(settings)[0] == 2.0
+
+
+def test_tasks_that_join_are_the_plans_next_release_for_all_groups(tmp_path: Path) -> None:
+    settings = planned_campaign(tmp_path, n_planned=3, delta=0.0)
+    whole = settings.input.labels.read_text()
+    kept = [line for line in whole.splitlines() if ",t000," not in line]
+    settings.input.labels.write_text("\n".join(kept) + "\n")
+    before, line = published(settings)
+    assert "release 1 of 3" in line
+    settings.input.labels.write_text(whole)
+    after, line = published(settings)
+    assert "release 2 of 3" in line
+    entries = (
+        set(run.read_table("proportions.parquet")["entry"].to_pylist()) for run in (before, after)
+    )
+    assert not set.intersection(*entries)
+
+
+def test_a_plan_of_the_same_price_for_other_noise_is_not_paid_again(tmp_path: Path) -> None:
+    settings = planned_campaign(tmp_path, n_planned=2)
+    published(settings)
+    path = tmp_path / "settings.toml"
+    path.write_text(path.read_text().replace('["a", "b", "c"]', '["a", "b", "c", "d"]'))
+    with pytest.raises(SettingsError, match="a plan of this price is paid already"):
+        published(load_settings(path))
+    assert spent(settings)[0] == 2.0
+
+
+def test_reports_tell_planned_releases_and_only_the_teams_tells_how_many_were_drawn(
+    tmp_path: Path,
+) -> None:
+    settings = planned_campaign(tmp_path, n_planned=3)
+    folder = run_pipeline(settings).folder
+    internal, public = (
+        (folder / name).read_text("utf-8") for name in ("report.html", "public.html")
+    )
+    assert "released as number 1 of 3 planned releases" in internal
+    assert "(paid by entry 1)" in internal
+    assert "released as one of 3 planned releases" in public
+    assert "released as number" not in public
+    released = json.loads((folder / "public" / "release.json").read_text("utf-8"))["proportions"]
+    assert (released["n_planned"], released["epsilon"], released["delta"]) == (3, 2.0, 1e-6)
+    assert "n_drawn" not in released
+    spend = json.loads((folder / "spend.json").read_text("utf-8"))
+    assert (spend["plans"][0]["used"], spend["plans"][0]["n_releases"]) == (1, 3)
+    assert spend["n_entries"] == len(spend["entries"]) == 9
+
+
+def test_no_release_cannot_be_planned(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="planned_releases: input should be greater than or"):
+        planned_campaign(tmp_path, n_planned=0)
+
+
+def test_one_release_is_no_plan(campaign: tuple[Settings, RunResult]) -> None:
+    _, result = campaign
+    proportions = json.loads((result.folder / "proportions.json").read_text("utf-8"))
+    assert not {"n_planned", "n_drawn"} & set(proportions)
+    assert json.loads((result.folder / "spend.json").read_text("utf-8"))["plans"] == []
+    for name in ("report.html", "public.html"):
+        assert "planned release" not in (result.folder / name).read_text("utf-8")

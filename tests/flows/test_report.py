@@ -10,11 +10,9 @@ import shutil
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -22,10 +20,15 @@ from hypothesis import strategies as st
 
 from flows.report import charts, render_public, render_report, write_reports
 from flows.report.pages import pseudonyms
-from tests.flows.report_folder import SKIPPED, write_folder, write_json
+from tests.flows.report_folder import (
+    SKIPPED,
+    edit,
+    overwrite_what_is_internal,
+    write_folder,
+    write_json,
+)
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
-CANARY = 0.8765432109
 HOSTILE = "<script>alert(1)</script>&\"'$\\frac{{$雪"
 
 
@@ -113,10 +116,6 @@ def _hostile(folder: Path) -> Path:
     )
 
 
-def _edit(path: Path, **fields: Any) -> None:
-    write_json(path, json.loads(path.read_text()) | fields)
-
-
 def _sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
@@ -157,7 +156,7 @@ def test_first_screen_answers_five_questions_with_evidence(report: str) -> None:
 def test_crowd_verdict_follows_alpha(tmp_path: Path, alpha: float | None, words: str) -> None:
     """Floors 0.667 and 0.8: Krippendorff, Content Analysis (2004), section 11.4."""
     folder = write_folder(tmp_path)
-    _edit(folder / "quality.json", alpha=alpha)
+    edit(folder / "quality.json", alpha=alpha)
     assert words in Page(render_report(folder)).text
 
 
@@ -176,7 +175,7 @@ def test_model_verdict_follows_the_holdout(tmp_path: Path, status: str, words: s
 def test_a_model_no_better_than_the_largest_class_is_told_apart(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     seen = {"n": 460, "private": 0.6, "non_private": 0.7, "majority_class": 0.6}
-    _edit(folder / "model.json", validation=seen)
+    edit(folder / "model.json", validation=seen)
     assert "always guessing the commonest class does as well" in Page(render_report(folder)).text
 
 
@@ -195,7 +194,7 @@ def test_consensus_verdict_sees_what_speaks_against_it(tmp_path: Path) -> None:
         ({"gold": None}, "there is no gold to hold it against"),
         ({"converged": False}, "The aggregator stopped before it converged."),
     ):
-        _edit(folder / "consensus.json", **change)
+        edit(folder / "consensus.json", **change)
         assert words in Page(render_report(folder)).text
 
 
@@ -251,15 +250,15 @@ def test_public_page_of_a_run_without_releases_says_so(tmp_path: Path) -> None:
 def test_a_quiet_run_is_told_plainly(tmp_path: Path) -> None:
     """Nobody removed, plain majority vote, no gold, a budget with a delta."""
     folder = write_folder(tmp_path, flagged=0)
-    _edit(folder / "quality.json", refused=[])
-    _edit(
+    edit(folder / "quality.json", refused=[])
+    edit(
         folder / "consensus.json",
         aggregator="majority_vote",
         n_iter=1,
         log_likelihood=None,
         gold=None,
     )
-    _edit(folder / "spend.json", left={"epsilon": 0.0, "delta": 1e-6})
+    edit(folder / "spend.json", left={"epsilon": 0.0, "delta": 1e-6})
     text = Page(render_report(folder)).text
     for words in (
         "No worker was removed.",
@@ -274,7 +273,7 @@ def test_a_quiet_run_is_told_plainly(tmp_path: Path) -> None:
 def test_missing_numbers_are_dashes(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     bounds = [{"name": "none", "value": 1.0, "applies": False, "assumption": "never"}]
-    _edit(folder / "bounds.json", bounds=bounds, least="none")
+    edit(folder / "bounds.json", bounds=bounds, least="none")
     text = Page(render_report(folder)).text
     assert "none — no never" in text
     assert "No bound on its error applies." in text
@@ -301,39 +300,15 @@ def test_public_page_does_not_tell_the_ledgers_entries(public: str) -> None:
 
 
 def test_public_page_depends_on_released_values_alone(tmp_path: Path, public: str) -> None:
-    """Every internal file gone, every internal field and column overwritten: the same bytes."""
     folder = write_folder(tmp_path)
-    for name in ("quality.json", "consensus.json", "bounds.json"):
-        (folder / name).unlink()
-    for name in ("workers.parquet", "next_labels.parquet"):
-        (folder / name).unlink()
-    counts = dict.fromkeys(
-        ("n_labels", "n_tasks", "n_labelled_tasks", "n_workers", "n_gold"), CANARY
-    )
-    _edit(folder / "inputs.json", files=[], classes=["canary"], **counts)
-    _edit(folder / "gate.json", train_score=CANARY, n=CANARY, sigma=CANARY, asked=CANARY)
-    _edit(
-        folder / "model.json", coef=[[CANARY]], features=["canary"], n_train=CANARY, validation={}
-    )
-    _edit(
-        folder / "class_ratios.json",
-        bandwidth=CANARY,
-        cross_validated_l1=CANARY,
-        warnings=["canary"],
-    )
-    for name in ("proportions", "class_ratios", "model", "gate", "spend", "inputs"):
-        _edit(folder / f"{name}.json", canary=CANARY)
-    for name in ("proportions", "class_ratios"):
-        table = pq.read_table(folder / f"{name}.parquet")
-        table = table.append_column("exact", pa.array([CANARY] * len(table)))
-        pq.write_table(table, folder / f"{name}.parquet")
+    overwrite_what_is_internal(folder)
     assert public == render_public(folder)
 
 
 def test_costs_are_rounded_up_and_what_is_left_down(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     entry = {"entry": 1, "time": "2026-03-02T10:15", "what": "x", "cell": None, "delta": 0.0}
-    _edit(
+    edit(
         folder / "spend.json",
         spent={"epsilon": 2.98507462, "delta": 0.0},
         left={"epsilon": 1.01492538, "delta": 0.0},
@@ -359,7 +334,7 @@ def test_public_page_names_no_worker_and_no_exact_number(folder: Path, public: s
 @pytest.mark.parametrize("said", [False, None])
 def test_ratios_from_private_features_stay_inside(tmp_path: Path, said: bool | None) -> None:
     folder = write_folder(tmp_path)
-    _edit(folder / "class_ratios.json", public=said)
+    edit(folder / "class_ratios.json", public=said)
     public, report = Page(render_public(folder)).text, Page(render_report(folder)).text
     assert "released no class ratios" in public
     assert "91.8%" not in public
@@ -509,7 +484,9 @@ def test_both_pages_are_written(tmp_path: Path, report: str, public: str) -> Non
     folder = write_folder(tmp_path)
     before = {path.name for path in folder.iterdir()}
     write_reports(folder)
-    assert before | {"report.html", "public.html"} == {path.name for path in folder.iterdir()}
+    assert before | {"report.html", "public.html", "public"} == {
+        path.name for path in folder.iterdir()
+    }
     assert report == (folder / "report.html").read_text(encoding="utf-8")
     assert public == (folder / "public.html").read_text(encoding="utf-8")
 

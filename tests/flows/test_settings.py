@@ -53,7 +53,19 @@ def test_the_budget_names_its_unit(tmp_path: Path) -> None:
         (MINIMAL + "[model]\nnorm_bound = 1.0\n", "[model] needs a [privacy] section"),
         (
             MINIMAL + "[filter]\nfraction = 0.1\nn_workers = 3\n",
-            "give n_workers or fraction, not both",
+            "give one of false_removal_rate, n_workers and fraction",
+        ),
+        (
+            MINIMAL + '[filter]\npenalty = "hard"\nfalse_removal_rate = 0.1\n',
+            'false_removal_rate is for penalty = "soft"',
+        ),
+        (
+            MINIMAL + '[consensus]\naggregator = "glad"\nsmoothing = 1.0\n',
+            "smoothing is for dawid_skene, one_coin_dawid_skene, not for glad",
+        ),
+        (
+            MINIMAL + '[consensus]\naggregator = "majority_vote"\nuse_gold = true\n',
+            "use_gold is for dawid_skene, hierarchical_dawid_skene, one_coin_dawid_skene",
         ),
         (MINIMAL + '[groups]\npattern = "x"\n', "pattern must have a (capturing group), got 'x'"),
         ('name = "c"\n', "input must be given"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from flows.settings import GroupSettings
 from flows.tables import read_gold, read_labels, read_tasks
 from flows.text_table import TableError
+from quality import encode
 
 GOOD = "worker,task,label\nw1,t1,a\nw2,t1,b\nw1,t2,b\n"
 
@@ -163,3 +167,102 @@ def test_gold_of_an_unknown_class_is_refused(tmp_path: Path) -> None:
     (tmp_path / "gold.csv").write_text("task,label\nt1,z\n")
     with pytest.raises(TableError, match=r"gold\.csv, row 1, column label: 'z' is not among"):
         read_gold(tmp_path / "gold.csv", classes=("a", "b"))
+
+
+CELL = st.text(alphabet="aé𝄞 Z1,\"'\t", min_size=1, max_size=4).filter(str.strip)
+ROWS = st.lists(st.tuples(CELL, CELL, CELL), min_size=1, max_size=9)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(ROWS, st.booleans(), st.sampled_from(["error", "first", "last"]))
+def test_coding_in_the_database_equals_coding_row_by_row(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[str, str, str]],
+    parquet: bool,
+    duplicates: str,
+) -> None:
+    folder = tmp_path_factory.mktemp("labels")
+    columns = dict(
+        zip(("worker", "task", "label"), map(list, zip(*rows, strict=True)), strict=True)
+    )
+    path = folder / ("l.parquet" if parquet else "l.csv")
+    if parquet:
+        pq.write_table(pa.table(columns), path)
+    else:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([tuple(columns), *rows])
+    asked: dict[str, Any] = {"classes": None, "duplicates": duplicates, "known_tasks": None}
+    kept: dict[tuple[str, str], str] = {}
+    for worker, task, label in (tuple(cell.strip(" ") for cell in row) for row in rows):
+        if duplicates != "first" or (worker, task) not in kept:
+            kept[worker, task] = label
+    if duplicates == "error" and len(kept) < len(rows):
+        with pytest.raises(TableError, match="stands"):
+            read_labels(path, **asked)
+        return
+    found = read_labels(path, **asked)
+    oracle = encode([w for w, _ in kept], [t for _, t in kept], list(kept.values()))
+    for name in type(oracle).__slots__:
+        assert np.array_equal(getattr(oracle, name), getattr(found, name)), name
+
+
+def test_spaces_around_a_name_are_no_part_of_it(tmp_path: Path) -> None:
+    labels = labels_of(tmp_path, "worker,task,label\nw1, t1,a\nw2,t1 ,b\n")
+    assert labels.tasks.tolist() == ["t1"]
+    assert labels.task.tolist() == [0, 0]
+    with pytest.raises(TableError, match="rows 1, 2: worker 'w1', task 't1' stands 2 times"):
+        labels_of(tmp_path, "worker,task,label\nw1, t1,a\nw1 ,t1,b\n")
+
+
+@pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        (pa.array([10, 9, 9], pa.int64()), ["10", "9", "9"]),
+        (pa.array([10, 9, 9], pa.uint8()), ["10", "9", "9"]),
+        (pa.array([1.5, -0.25, -0.25]), ["1.5", "-0.25", "-0.25"]),
+        (pa.array(["é", "b", "b"]).dictionary_encode(), ["é", "b", "b"]),
+        (pa.array([True, False, False]), ["true", "false", "false"]),
+    ],
+    ids=["integers", "bytes", "floats", "dictionary", "truth values"],
+)
+def test_whatever_parquet_holds_is_read_as_text(
+    tmp_path: Path, cells: pa.Array, names: list[str]
+) -> None:
+    columns = {"worker": [2, 2, 10], "task": cells, "label": ["a", "b", "a"]}
+    pq.write_table(pa.table(columns), tmp_path / "l.parquet")
+    asked: dict[str, Any] = {"classes": None, "duplicates": "error", "known_tasks": None}
+    found = read_labels(tmp_path / "l.parquet", **asked)
+    oracle = encode(["2", "2", "10"], names, ["a", "b", "a"])
+    for name in type(oracle).__slots__:
+        assert np.array_equal(getattr(oracle, name), getattr(found, name)), name
+
+
+def test_white_space_alone_is_blank(tmp_path: Path) -> None:
+    white = [chr(code) for code in range(0x110000) if chr(code).isspace()]
+    cells = pa.table({"task": white, "label": ["a"] * len(white)})
+    pq.write_table(cells, tmp_path / "gold.parquet")
+    with pytest.raises(TableError, match=f"and {len(white) - 3} more, column task"):
+        read_gold(tmp_path / "gold.parquet", classes=None)
+    with pytest.raises(TableError, match="rows 1, 2, column label: the cell is blank"):
+        labels_of(tmp_path, "worker,task,label\nw1,t1,\t\nw2,t1,\u3000 \u2003\n")
+
+
+def test_a_blank_number_is_named_with_its_row(tmp_path: Path) -> None:
+    columns = {"worker": ["w1", "w1"], "task": pa.array([3, None]), "label": ["a", "b"]}
+    pq.write_table(pa.table(columns), tmp_path / "l.parquet")
+    with pytest.raises(TableError, match="row 2, column task: the cell is blank"):
+        read_labels(tmp_path / "l.parquet", classes=None, duplicates="error", known_tasks=None)
+
+
+def test_rows_keep_their_numbers_when_repeats_are_dropped(tmp_path: Path) -> None:
+    text = GOOD + "w2,t1,a\nw9,t9,zz\n"
+    with pytest.raises(TableError, match="row 5, column label: 'zz' is not among"):
+        labels_of(tmp_path, text, duplicates="first", classes=("a", "b"))
+
+
+def test_a_column_may_be_called_row_or_rowid(tmp_path: Path) -> None:
+    text = "row,rowid,worker,task,label\n7,9,w1,t1,a\n7,9,w2,,b\n"
+    with pytest.raises(TableError, match="row 2, column task: the cell is blank"):
+        labels_of(tmp_path, text)
+    table = tasks_of(tmp_path, "row,rowid,task\n7,9,t1\n8,5,t2\n")
+    assert table.features.tolist() == [[7, 9], [8, 5]]

@@ -1,0 +1,9 @@
+"""The command line. Heavy imports happen inside the commands, so that `--help` stays quick."""
+
+from flows.cli.app import app
+
+# In the order of the help.
+# isort: off
+from flows.cli import init, campaign, importing, labels, account, ledger  # noqa: F401  # they add their commands to the app
+
+__all__ = ["app"]

@@ -1,0 +1,174 @@
+"""Commands about privacy: budget, audit."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.cli.app import app, console, mistakes
+
+__all__ = ["Mechanism", "audit", "budget"]
+
+
+class Mechanism(StrEnum):
+    """What can be put on trial."""
+
+    lattice_laplace = "lattice_laplace"
+    discrete_laplace = "discrete_laplace"
+    discrete_gaussian = "discrete_gaussian"
+    dirichlet_clamp = "dirichlet_clamp"
+
+
+@app.command(epilog="Example: `crowdassay budget state`")
+def budget(
+    state: Annotated[Path, typer.Argument(help="state folder, the one with ledger.sqlite")] = Path(
+        "state"
+    ),
+    raise_to: Annotated[
+        float | None,
+        typer.Option(help="new epsilon of a data set's budget; the old one stays on record"),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="only this data set, whose budget may be raised")
+    ] = None,
+    entries: Annotated[
+        int, typer.Option(min=0, help="how many of the newest entries are listed")
+    ] = 20,
+    preview: Annotated[
+        Path | None,
+        typer.Option(help="settings file: what a run of it on new data would ask for"),
+    ] = None,
+    tasks: Annotated[
+        int | None, typer.Option(min=1, help="public number of labelled tasks, for --preview")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Show what each data set's privacy budget is, what it was spent on, and what is left."""
+    from flows.accounts import read_statements
+
+    with mistakes():
+        if preview is not None:
+            _preview(state, preview, n_tasks=tasks, as_json=json_)
+            return
+        statements = read_statements(state, dataset=dataset, raise_to=raise_to, entries=entries)
+        if json_:
+            print(json.dumps(statements, indent=1))
+            return
+        for found in statements:
+            _print_statement(found)
+
+
+@app.command(epilog="Example: `crowdassay audit lattice_laplace --epsilon 0.5 --counts 10,10,10`")
+def audit(
+    mechanism: Annotated[Mechanism, typer.Argument(help="what adds noise to class counts")],
+    epsilon: Annotated[float, typer.Option(help="claimed epsilon")] = 1.0,
+    delta: Annotated[
+        float, typer.Option(help="claimed delta, where the mechanism has one; below 1/n")
+    ] = 1e-3,
+    floor: Annotated[int, typer.Option(help="public floor of dirichlet_clamp")] = 40,
+    counts: Annotated[
+        str, typer.Option(help="made-up class counts; the neighbour moves one task to the second")
+    ] = "10,10,10",
+    draws: Annotated[int, typer.Option(min=1, help="releases of each of the two")] = 20_000,
+    level: Annotated[float, typer.Option(help="confidence of the bounds")] = 0.999,
+    json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Try to refute a mechanism's claim by its own draws; exit code 1 if that succeeds."""
+    from flows.trials import trial
+
+    with mistakes():
+        found = trial(
+            mechanism.value,
+            epsilon=epsilon,
+            delta=delta,
+            floor=floor,
+            counts=counts,
+            draws=draws,
+            level=level,
+        )
+        if json_:
+            print(json.dumps(found, indent=1))
+        else:
+            for line in found["sentences"]:
+                console().print(line, soft_wrap=True)
+    if found["refuted"]:
+        raise typer.Exit(1)
+
+
+def _print_statement(found: dict[str, Any]) -> None:
+    from flows.listing import print_rows
+
+    rows = [
+        [str(e["entry"]), e["time"], _what(e), e["cell"] or "-", f"{e['epsilon']:g}"]
+        for e in found["entries"]
+    ]
+    title = (
+        f"{found['dataset']}: epsilon {found['spent']['epsilon']:g} of {found['budget']['epsilon']:g} spent, "
+        f"{found['left']['epsilon']:g} left (unit: {found['unit']})"
+    )
+    if rows:
+        print_rows(console(), title, ["entry", "time", "what", "cell", "epsilon"], rows)
+    else:
+        console().print(title, style="bold", soft_wrap=True)
+    for line in _totals(found):
+        console().print(line, style="dim", soft_wrap=True)
+
+
+def _what(entry: dict[str, Any]) -> str:
+    paid = "" if entry["plan"] is None else f" (paid by entry {entry['plan']})"
+    return f"{entry['what']}{paid}"
+
+
+def _totals(found: dict[str, Any]) -> list[str]:
+    """Under the entries: how many there are, what plans have left, and how many more fit."""
+    listed, all_ = len(found["entries"]), found["n_entries"]
+    lines = ["cells of one partition compose in parallel: the dearest cell counts"]
+    if listed < all_:
+        shown = f"the newest {listed:,} of {all_:,} entries" if listed else f"{all_:,} entries"
+        lines.insert(0, f"{shown}; --entries N lists more")
+    lines += [
+        f"entry {plan['entry']}, {plan['name']}: {plan['used']} of {plan['n_releases']} releases used"
+        for plan in found["plans"]
+    ]
+    return lines + [
+        f"{kind['what']} at {_price(kind)}: {kind['more']:,} more fit"
+        + (", each for all its cells" if kind["cells"] else "")
+        for kind in found["fits"]
+    ]
+
+
+def _price(cost: dict[str, float]) -> str:
+    delta = f", delta {cost['delta']:g}" if cost["delta"] else ""
+    return f"epsilon {cost['epsilon']:g}{delta}"
+
+
+def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> None:
+    """Print what a run would ask for, and whether it fits."""
+    from flows.accounts import preview
+    from flows.listing import print_rows
+    from flows.settings import load_settings
+
+    found = preview(state, load_settings(path), n_tasks=n_tasks)
+    if as_json:
+        print(json.dumps(found, indent=1))
+        return
+    rows = [
+        [one["what"], _price(one) if "epsilon" in one else "unknown", one["note"]]
+        for one in found["parts"]
+    ]
+    title = f"{found['dataset']}: a run on new data would ask for {_price(found['asked'])}"
+    print_rows(console(), title, ["what", "price", "note"], rows)
+    console().print(_verdict(found), soft_wrap=True)
+
+
+def _verdict(found: dict[str, Any]) -> str:
+    left = f"{_price(found['left'])} is left of {_price(found['budget'])}"
+    if not found["same_budget"]:
+        return f"{left}: the settings say another budget, which a run refuses"
+    if found["fits"] is None:
+        return f"{left}: whether all fits is not known"
+    return f"{left}: it {'fits' if found['fits'] else 'does not fit'}"

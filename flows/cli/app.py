@@ -1,0 +1,68 @@
+"""The command `crowdassay`, and what its commands share: the terminal, and mistakes as a sentence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["Output", "app", "console", "mistakes", "show_rows"]
+
+MISTAKE = 2  # exit code for what the user can mend
+SHOWN = 15
+
+app = typer.Typer(
+    name="crowdassay",
+    help="Assays the crowd: raw crowd labels in; results that can be trusted, released and reused out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+Output = Annotated[Path | None, typer.Option(help="write all rows to this CSV")]
+
+
+def console(*, quiet: bool = False) -> Console:
+    """Standard output, as a person sees it."""
+    from rich.console import Console
+
+    return Console(quiet=quiet, highlight=False)
+
+
+@contextmanager
+def mistakes() -> Iterator[None]:
+    """Turn a user's mistake into one sentence on stderr and exit code 2; nothing else is caught."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        from flows.mistakes import MISTAKES, sentence  # the rooms are imported for a mistake only
+
+        if not isinstance(error, MISTAKES):
+            raise
+        print(f"crowdassay: {sentence(error)}", file=sys.stderr)
+        raise typer.Exit(MISTAKE) from None
+
+
+def show_rows(title: str, header: list[str], rows: list[list[str]], output: Path | None) -> None:
+    """Print the first rows, and write all of them where asked."""
+    import csv
+
+    from flows.listing import print_rows
+
+    shown = [[*row[:-1], row[-1].partition(":")[0]] for row in rows[:SHOWN]]
+    print_rows(console(), title, header, shown)
+    if len(rows) > SHOWN and output is None:
+        console().print(
+            f"… and {len(rows) - SHOWN:,} more; --output FILE writes them all", style="dim"
+        )
+    if output is not None:
+        with output.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([header, *rows])

@@ -1,0 +1,147 @@
+"""Commands that run a campaign: demo, run, simulate, report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.app import app, console, mistakes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flows.pipeline import RunResult
+    from flows.settings import Settings
+
+__all__ = ["demo", "report", "run", "simulate"]
+
+
+@app.command(epilog="Example: `crowdassay demo --folder demo`")
+def demo(
+    folder: Annotated[Path, typer.Option(help="where the sample campaign is copied to")] = Path(
+        "demo"
+    ),
+    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow, or in process")] = True,
+    json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Run the whole pipeline on the sample campaign."""
+    from flows.sample import copy_sample
+
+    with mistakes():
+        settings_path = copy_sample(folder)
+        _run(settings_path, prefect=prefect, embedded=True, resume=False, as_json=json_)
+
+
+@app.command(epilog="Example: `crowdassay run settings.toml --resume`")
+def run(
+    settings: Annotated[Path, typer.Argument(help="settings file (TOML)")],
+    resume: Annotated[bool, typer.Option(help="go on in the newest run that died")] = False,
+    prefect: Annotated[
+        bool | None,
+        typer.Option(
+            help="force the Prefect flow or the plain run [default: a flow where an API is configured]"
+        ),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Run the pipeline on one campaign's settings."""
+    with mistakes():
+        _run(settings, prefect=prefect, embedded=bool(prefect), resume=resume, as_json=json_)
+
+
+@app.command(epilog="Example: `crowdassay simulate --seed 7 --output campaign`")
+def simulate(
+    output: Annotated[Path, typer.Option(help="folder to write the campaign into")],
+    seed: Annotated[int, typer.Option(min=0, help="seed of the simulation")] = 1,
+) -> None:
+    """Simulate a campaign whose truth is known: labels, tasks, gold, settings, truth."""
+    from flows.simulate import write_campaign
+
+    with mistakes():
+        campaign = write_campaign(output, seed=seed)
+        console().print(f"{len(campaign.label):,} labels written to {output}", soft_wrap=True)
+
+
+@app.command(epilog="Example: `crowdassay report runs/20261121T094500Z-campaign`")
+def report(
+    run_folder: Annotated[Path, typer.Argument(help="folder of a finished run")],
+    show_worker_ids: Annotated[bool, typer.Option(help="print worker ids as they are")] = False,
+) -> None:
+    """Build a finished run's reports again and say where they lie."""
+    from flows.report import write_reports
+
+    with mistakes():
+        if not (run_folder / "spend.json").is_file():
+            raise FileNotFoundError(
+                f"{run_folder} must be the folder of a finished run; the file spend.json is not in it"
+            )
+        write_reports(run_folder, show_worker_ids=show_worker_ids)
+        console().print(f"report  {run_folder / 'report.html'}", soft_wrap=True)
+
+
+def _run(path: Path, *, prefect: bool | None, embedded: bool, resume: bool, as_json: bool) -> None:
+    """Run as a flow where that is asked for or an API is configured, else in process; print what it found."""
+    from flows.settings import load_settings
+
+    settings = load_settings(path)
+    terminal = console(quiet=as_json)
+    _tell_unfinished(terminal, settings, resume=resume)
+    result = _result(path, settings, terminal, prefect=prefect, embedded=embedded, resume=resume)
+    if as_json:
+        print(json.dumps(_as_json(result), indent=1))
+        return
+    from flows.terminal import print_summary
+
+    print_summary(terminal, result)
+
+
+def _result(
+    path: Path,
+    settings: Settings,
+    terminal: Console,
+    *,
+    prefect: bool | None,
+    embedded: bool,
+    resume: bool,
+) -> RunResult:
+    from flows.pipeline import run_pipeline
+    from flows.terminal import console_step
+
+    step = console_step(terminal)
+    if prefect is not False:
+        from flows.prefect_server import api_reachable
+
+        if embedded or api_reachable() is not None:
+            from flows.prefect_flow import run_as_flow
+
+            def tell(line: str) -> None:
+                terminal.print(line, soft_wrap=True)
+
+            if api_reachable() is None:
+                terminal.print("starting a Prefect server that ends with this run", style="dim")
+            settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return run_as_flow(
+                path, home=settings.state / "prefect", tell=tell, step=step, resume=resume
+            )
+        terminal.print(
+            "no Prefect API is configured and reachable: running in process", style="dim"
+        )
+    return run_pipeline(settings, step=step, resume=resume)
+
+
+def _tell_unfinished(terminal: Console, settings: Settings, *, resume: bool) -> None:
+    from flows.run_store import unfinished_runs
+
+    left = unfinished_runs(settings)
+    if left and not resume:
+        terminal.print(
+            f"an earlier run did not end ({left[0]}); --resume goes on from there", soft_wrap=True
+        )
+
+
+def _as_json(result: RunResult) -> dict[str, object]:
+    stages = [{"stage": s.stage, "line": s.line, "seconds": s.seconds} for s in result.stages]
+    return {"folder": str(result.folder), "report": str(result.report), "stages": stages}

@@ -1,0 +1,70 @@
+"""The command import: a platform's export as a label table."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.app import app, console, mistakes
+
+__all__ = ["Platform", "import_"]
+
+
+class Platform(StrEnum):
+    """Whose export it is, or a plain table."""
+
+    appen = "appen"
+    argilla = "argilla"
+    csv = "csv"
+    jsonl = "jsonl"
+    label_studio = "label-studio"
+    mturk = "mturk"
+    parquet = "parquet"
+    prodigy = "prodigy"
+    toloka = "toloka"
+
+
+@app.command(
+    "import", epilog="Example: `crowdassay import export.csv --format mturk --output labels.csv`"
+)
+def import_(
+    export: Annotated[Path, typer.Argument(help="file that the platform exported")],
+    format_: Annotated[Platform, typer.Option("--format", help="whose export it is")],
+    output: Annotated[Path, typer.Option(help="table to write (.csv or .parquet)")],
+    question: Annotated[
+        str | None,
+        typer.Option(help="the question whose answers become labels [default: the only]"),
+    ] = None,
+    keep_rejected: Annotated[
+        bool, typer.Option("--keep-rejected", help="keep what the requester rejected")
+    ] = False,
+    map_: Annotated[
+        str,
+        typer.Option(
+            "--map", help="columns of a table, as in worker=annotator,task=item,label=answer"
+        ),
+    ] = "",
+) -> None:
+    """Turn a crowdsourcing platform's export into a table of worker, task, label and seconds."""
+    from flows.importers import check_output, import_labels, parse_map, write_labels
+
+    with mistakes():
+        columns = parse_map(map_, format_.value)
+        check_output(output, export)
+        labels = import_labels(
+            export,
+            format_.value,
+            question=question,
+            keep_rejected=keep_rejected,
+            columns=columns,
+        )
+        write_labels(labels, output)
+        timed = ", with their seconds" if labels.has_seconds else ""
+        console().print(
+            f"{labels.told()}; {labels.n_labels:,} labels written to {output}{timed}",
+            soft_wrap=True,
+            markup=False,
+        )

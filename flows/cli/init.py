@@ -1,0 +1,66 @@
+"""The command that proposes settings: init."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.app import app, console, mistakes
+from flows.cli.labels import REPEATED, Duplicates, LabelsFile
+
+if TYPE_CHECKING:
+    from flows.init_sections import Found
+
+__all__ = ["init"]
+
+
+@app.command(epilog="Example: `crowdassay init labels.csv tasks.csv --gold gold.csv`")
+def init(
+    labels: LabelsFile,
+    tasks: Annotated[
+        list[Path] | None, typer.Argument(help="tables with the column task, and features")
+    ] = None,
+    gold: Annotated[Path | None, typer.Option(help="table with the columns task, label")] = None,
+    output: Annotated[Path, typer.Option(help="settings file to write, a new one")] = Path(
+        "settings.toml"
+    ),
+    name: Annotated[
+        str | None, typer.Option(help="the campaign's name [default: the labels' folder]")
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="column of the task tables [default: group]")
+    ] = None,
+    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = Duplicates.error,
+) -> None:
+    """Look at a campaign's tables and write settings that run as they are, with reasons."""
+    from flows.init_settings import Shown, write_settings
+
+    with mistakes():
+        shown = Shown(labels, tuple(tasks or ()), gold, groups, duplicates.value)
+        found = write_settings(output, shown, name=name)
+        for line in _lines(found):
+            console().print(line, soft_wrap=True, markup=False)
+        console().print(
+            f"{output} is written. Read it, the class names above all, then:\n"
+            f"crowdassay run {shlex.quote(str(output))}",
+            soft_wrap=True,
+            markup=False,
+        )
+
+
+def _lines(found: Found) -> list[str]:
+    """What was found, and what is left out."""
+    from flows.init_sections import spelled, why_no_model
+
+    lines = [
+        f"{found.n_labels:,} labels of {found.n_labelled:,} tasks by {found.n_workers:,} workers, "
+        f"{len(found.classes)} classes: {', '.join(map(spelled, found.classes))}",
+        f"{found.n_tasks:,} tasks in {found.n_groups:,} group{'s' if found.n_groups > 1 else ''}, "
+        f"{len(found.group_sizes):,} of them labelled; {found.n_features:,} features",
+        "no gold" if found.n_gold is None else f"{found.n_gold:,} gold tasks",
+    ]
+    why = why_no_model(found)
+    return lines if why is None else [*lines, f"[model] and [gate] are left out: {why}"]

@@ -1,0 +1,84 @@
+"""Label Studio: the JSON export, one task a record, and JSON-MIN, one annotation a record.
+
+Questions are the names of `Choices` and `Rating` tags. Of a worker only the id is read, where the
+export holds one; JSON-MIN may name workers by what it calls `annotator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.importers.records import expect, name_in, read_records
+from flows.importers.responses import Dropped, Response
+from flows.importers.sheet import number_of_seconds
+from flows.text_table import TableError
+
+__all__ = ["read_label_studio"]
+
+OF = "a Label Studio export"
+KINDS = ("choices", "rating")  # types of a result, and the keys of their values
+Record = dict[str, Any]
+
+
+def read_label_studio(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
+    """Answers of a project with the seconds of each annotation; cancelled ones count as skipped."""
+    for row, record in read_records(path, ("id",), OF):
+        if "annotations" in record:
+            task = name_in(record, "id", path.name, row)
+            for found in expect(record["annotations"], list, "annotations", path.name, row):
+                annotation = expect(found, dict, "an annotation", path.name, row)
+                yield _annotation(annotation, task, path.name, row)
+        elif "annotator" in record:
+            yield _flat(record, path.name, row)
+        else:
+            raise TableError(
+                f"{path.name}, record {row}: must have the key annotations (JSON) or annotator "
+                f"(JSON-MIN); it has {', '.join(list(record)[:12])}; check --format"
+            )
+
+
+def _annotation(annotation: Record, task: str, file: str, row: int) -> Response:
+    """One worker's annotation; choices made in parts of a task stand side by side."""
+    by = annotation.get("completed_by")
+    person, key = (by, "id") if isinstance(by, dict) else (annotation, "completed_by")
+    answers: dict[str, list[object]] = {}
+    for part in expect(annotation.get("result") or [], list, "result", file, row):
+        result = expect(part, dict, "a result", file, row)
+        kind = result.get("type")
+        if kind in KINDS:
+            value = expect(result.get("value"), dict, "a result's value", file, row)
+            question = expect(result.get("from_name"), str, "a result's from_name", file, row)
+            chosen = value.get(str(kind))
+            answers.setdefault(question, []).extend(
+                chosen if isinstance(chosen, list) else [chosen]
+            )
+    dropped = None
+    if annotation.get("was_cancelled"):
+        dropped = Dropped.skipped
+    elif annotation.get("ground_truth"):
+        dropped = Dropped.truth
+    worker = name_in(person, key, file, row)
+    return Response(row, worker, task, answers, _seconds(annotation, file, row), dropped)
+
+
+def _flat(record: Record, file: str, row: int) -> Response:
+    """JSON-MIN writes the task's data, its id, the answers, and then who gave them."""
+    keys = list(record)
+    first, last = keys.index("id") + 1, keys.index("annotator")
+    answers = {key: _bare(record[key]) for key in keys[first:last]}
+    worker, task = (name_in(record, key, file, row) for key in ("annotator", "id"))
+    return Response(row, worker, task, answers, _seconds(record, file, row))
+
+
+def _bare(value: object) -> object:
+    """The choices of a value that holds them as a part."""
+    for kind in KINDS:
+        if isinstance(value, dict) and kind in value:
+            return value[kind]
+    return value
+
+
+def _seconds(record: Record, file: str, row: int) -> float | None:
+    return number_of_seconds(name_in(record, "lead_time", file, row), f"{file}, record {row}")

@@ -1,0 +1,39 @@
+"""Plain tables: CSV, Parquet or JSON lines whose columns are named worker, task, label, or mapped to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from flows.importers.records import name_in, read_records
+from flows.importers.responses import Response
+from flows.importers.sheet import number_of_seconds, open_sheet
+
+__all__ = ["read_jsonl", "read_table"]
+
+ROLES = ("worker", "task", "label")
+PLAIN = "a plain label table"
+
+
+def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
+    """Answers of a CSV or Parquet table; seconds where a column of that name or mapping is."""
+    sheet = open_sheet(path)
+    named = {role: role for role in ROLES} | dict(columns)
+    sheet.need(list(named.values()), PLAIN)
+    time = named.get("seconds", "seconds")
+    cells = sheet.columns([*(named[role] for role in ROLES), time])
+    for row, (worker, task, label, text) in enumerate(zip(*cells, strict=True), start=1):
+        seconds = number_of_seconds(text, f"{sheet.file}, row {row}, column {time}")
+        yield Response(row, worker, task, {named["label"]: label}, seconds)
+
+
+def read_jsonl(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
+    """Answers of JSON lines, one flat record each."""
+    named = {role: role for role in ROLES} | dict(columns)
+    time = named.get("seconds", "seconds")
+    for row, record in read_records(path, tuple(named.values()), PLAIN):
+        worker, task, text = (
+            name_in(record, key, path.name, row) for key in (named["worker"], named["task"], time)
+        )
+        seconds = number_of_seconds(text, f"{path.name}, record {row}, key {time}")
+        yield Response(row, worker, task, {named["label"]: record[named["label"]]}, seconds)

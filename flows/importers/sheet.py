@@ -1,0 +1,152 @@
+"""An export that is a table, CSV, TSV or Parquet, of which only the columns asked for are read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from flows.text_table import TableError
+
+__all__ = ["Sheet", "number_of_seconds", "open_sheet", "page_seconds", "seconds_between"]
+
+SHOWN = 12  # columns named in one message
+WIDTH = 40  # letters of a column's name in a message
+BLOCK = 1 << 26  # bytes read at once; a row must fit
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table on disk whose header has been read."""
+
+    path: Path
+    names: tuple[str, ...]
+    delimiter: str
+
+    @property
+    def file(self) -> str:
+        """The file's name, for messages."""
+        return self.path.name
+
+    def need(self, columns: Sequence[str], of: str) -> None:
+        """Refuse a table that lacks a column which such an export has."""
+        missing = [name for name in columns if name not in self.names]
+        if missing:
+            raise TableError(
+                f"{self.file} must have the columns {', '.join(columns)} to be {of}; missing: "
+                f"{', '.join(missing)} (it has {self.shown(self.names)}); check --format and --map"
+            )
+
+    def columns(self, names: Sequence[str]) -> list[list[str]]:
+        """Whole columns as text, blank where there is nothing or no such column; no other is read."""
+        wanted = [name for name in dict.fromkeys(names) if name in self.names]
+        try:
+            if self.path.suffix == ".parquet":
+                table = pq.read_table(self.path, columns=wanted)
+            else:
+                table = self._delimited(wanted)
+            text = {n: table[n].cast(pa.string()).fill_null("").to_pylist() for n in wanted}
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(f"{self.file}: {_fault(str(error))}") from None
+        if table.num_rows == 0:
+            raise TableError(f"{self.file} has no rows below its header; export it again")
+        blank = [""] * table.num_rows
+        return [text.get(name, blank) for name in names]
+
+    def shown(self, names: Sequence[str]) -> str:
+        """Names of columns, cut to what a sentence bears."""
+        short = ", ".join(name[:WIDTH] for name in names[:SHOWN])
+        return f"{short}, ..." if len(names) > SHOWN else short
+
+    def _delimited(self, names: list[str]) -> pa.Table:
+        """One thread, so that a fault is told with its row."""
+        return pa_csv.read_csv(
+            self.path,
+            read_options=pa_csv.ReadOptions(use_threads=False, block_size=BLOCK),
+            parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            convert_options=pa_csv.ConvertOptions(
+                include_columns=names, column_types=dict.fromkeys(names, pa.string())
+            ),
+        )
+
+
+def open_sheet(path: Path, delimiter: str = ",") -> Sheet:
+    """Read a table's header; refuse a file that is missing or no such table."""
+    if not path.is_file():
+        raise TableError(f"{path} does not exist; mend the path")
+    try:
+        parquet = path.suffix == ".parquet"
+        names = tuple(pq.read_schema(path).names) if parquet else _header(path, delimiter)
+    except UnicodeDecodeError:
+        raise TableError(f"{path.name} must be UTF-8 text; check --format") from None
+    except (OSError, EOFError, csv.Error, pa.ArrowException) as error:
+        raise TableError(f"{path.name} cannot be read: {error}") from None
+    if names and names[0].lstrip().startswith(("{", "[")):
+        raise TableError(f"{path.name} is JSON, not a table; check --format")
+    if len(set(names)) != len(names):
+        raise TableError(f"{path.name}: column names must differ; rename one")
+    return Sheet(path, names, delimiter)
+
+
+def number_of_seconds(text: str, where: str) -> float | None:
+    """A cell of seconds, at least 0; None where it is blank."""
+    if not text or text.isspace():
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise TableError(
+            f"{where}: {text!r} must be seconds, at least 0; mend it or leave it blank"
+        )
+    return seconds
+
+
+def seconds_between(start: str, end: str, form: str | None, where: str) -> float | None:
+    """Seconds from one time to a later one, ISO where no form is given; None where one is blank."""
+    if not start.strip() or not end.strip():
+        return None
+    try:
+        begun, ended = (
+            datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)
+            for text in (start.strip(), end.strip())
+        )
+        seconds = (ended - begun).total_seconds()
+    except (TypeError, ValueError):  # TypeError: one of the two has a time zone
+        seconds = math.nan
+    if not seconds >= 0:
+        raise TableError(f"{where}: {start!r} to {end!r} must be a time and a later one; mend them")
+    return seconds
+
+
+def page_seconds(page: float | None, answers: int) -> float | None:
+    """An even share of the time of a page of tasks: the export does not tell more."""
+    return None if page is None else page / answers
+
+
+def _header(path: Path, delimiter: str) -> tuple[str, ...]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+        return tuple(next(csv.reader(file, delimiter=delimiter), ()))
+
+
+def _fault(error: str) -> str:
+    """Arrow's report without the row's content."""
+    counts = re.search(r"Expected (\d+) columns, got (\d+)", error)
+    row = re.search(r"Row #(\d+)", error)
+    where = f"row {int(row[1]) - 1}" if row else "a row"
+    if counts:
+        return f"{where} must have {counts[1]} columns, it has {counts[2]}; mend that row"
+    if "UTF8" in error:
+        return "must be UTF-8 text; save it as UTF-8"
+    return "not a readable table; export it again"

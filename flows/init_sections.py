@@ -1,0 +1,275 @@
+"""The text of proposed settings, section by section: every key, and half a line why.
+
+Numbers come from public facts alone: rows, tasks, groups and their sizes, features, classes. Two
+things do not, and the text says so: the class names, and the bound on the features' norms.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flows.settings import GateSettings, ModelSettings, PrivacySettings
+from privacy import choose_mechanism
+
+__all__ = ["Found", "settings_text", "spelled", "why_no_model"]
+
+WIDTH = 34  # where the reasons begin
+WIDEST_THRESHOLD = 0.15  # a gate that tolerates more says little
+SIGMAS = 15  # of the gate's noise that the threshold is wide
+PLANNED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What settings are chosen by. All of it is public but the class names and `norm`.
+
+    `group_sizes` are the labelled tasks of each group that has any; `n_gold` and `norm` are None
+    where there is no gold and no feature to measure.
+    """
+
+    n_labels: int
+    n_workers: int
+    n_labelled: int
+    classes: tuple[str, ...]
+    other_columns: tuple[str, ...]
+    seconds: str | None
+    n_gold: int | None
+    group_sizes: tuple[int, ...]
+    n_groups: int
+    column: str
+    grouped: bool
+    n_tasks: int
+    n_features: int
+    norm: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """The gate's numbers for a holdout of at least so many tasks."""
+
+    holdout: int
+    threshold: float
+    sigma: float
+    budget: int
+
+
+def settings_text(
+    found: Found, name: str, paths: Mapping[str, Sequence[str]], duplicates: str
+) -> str:
+    """The whole file; `paths` are the tables' as seen from it."""
+    sections = (
+        _head(found, name),
+        _input(found, paths, duplicates),
+        _groups(found),
+        _filter(found),
+        _consensus(found),
+        _privacy(found),
+        _model(found),
+        _gate(found),
+    )
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+
+
+def why_no_model(found: Found) -> str | None:
+    """Why [model] is left out, in public facts; or None."""
+    if found.n_features == 0:
+        return "there are no task features"
+    if found.norm is None:
+        return "every feature of every task is 0, or too large to measure"
+    if _gate_for(found.n_labelled) is None:
+        return f"{found.n_labelled:,} labelled tasks are too few for a holdout that could judge it"
+    return None
+
+
+def _head(found: Found, name: str) -> list[str]:
+    return [
+        f"# Proposed by `crowdassay init` for {found.n_labels:,} labels of {found.n_labelled:,} tasks by "
+        f"{found.n_workers:,} workers.",
+        "# Read and edit every line; what is commented out is off, or shows what else there is.",
+        "# Paths count from this file.",
+        _line("name", name, "the data set's name: the ledger keeps its budget under it, for ever"),
+        "# The class names become public with every release. These stand in the data, and a name that",
+        "# only private labels hold would leak: list what the workers could choose, chosen or not.",
+        f"classes = {spelled(found.classes)}",
+        _line("seed", 0, "deals tasks to training, validation and holdout"),
+        _line("runs", "runs", "a folder a run; internal, for the data's owner alone"),
+        _line("state", "state", "the ledger and its key: never delete it, never keep two"),
+    ]
+
+
+def _input(found: Found, paths: Mapping[str, Sequence[str]], duplicates: str) -> list[str]:
+    gold, tasks = paths["gold"], paths["tasks"]
+    others = ", ".join(map(spelled, found.other_columns)) or "none"
+    return [
+        "[input]",
+        _line("labels", paths["labels"][0], f"{found.n_labels:,} rows: worker, task, label"),
+        _line("tasks", list(tasks), f"{found.n_tasks:,} tasks, {found.n_features:,} features")
+        if tasks
+        else _off("tasks", ["tasks.csv"], "none was given: neither groups nor features"),
+        _line("gold", gold[0], f"{found.n_gold:,} tasks whose truth is known")
+        if gold
+        else _off("gold", "gold.csv", "none was given: nothing checks the consensus"),
+        _line("seconds", found.seconds, "how long each label took")
+        if found.seconds
+        else _off("seconds", "seconds", f"no column of that name; besides what is read: {others}"),
+        _line(
+            "duplicates", duplicates, "a worker's repeated label of a task: error, first or last"
+        ),
+        _line("features_private", False, "true: what reads them in the clear stays internal"),
+        _line("standardize", False, "true: centred and scaled, which reads them in the clear"),
+    ]
+
+
+def _groups(found: Found) -> list[str]:
+    pattern = _off("pattern", "^([a-z]+)", "or: what a pattern captures of the task's name")
+    if not found.grouped:
+        why = "the task tables have no such column: all tasks are one group"
+        return ["[groups]", _off("column", found.column, why), pattern]
+    why = f"{found.n_groups:,} groups, public with their sizes; {len(found.group_sizes):,} have labels"
+    return ["[groups]", _line("column", found.column, why), pattern]
+
+
+def _filter(found: Found) -> list[str]:
+    rate = 0.1
+    return [
+        "[filter]",
+        _line("penalty", "soft", "soft or hard: what speaks against a worker"),
+        _line("false_removal_rate", rate, "chance to remove anybody from an honest crowd"),
+        _off("fraction", 0.15, f"or: a share of the {found.n_workers:,} workers"),
+        _off("n_workers", math.ceil(0.15 * found.n_workers), "or: a number of them"),
+        _line("min_labels_per_task", 1, "no task is left with fewer"),
+    ]
+
+
+def _consensus(found: Found) -> list[str]:
+    gold = "true: gold teaches the consensus, and can no longer check it"
+    return [
+        "[consensus]",
+        _line("aggregator", "dawid_skene", '"auto" and others: crowdassay aggregate --help'),
+        _off("max_iter", 100, "given none, the aggregator's own"),
+        _off("tol", 1e-5, "likewise"),
+        _off("smoothing", 0.01, "likewise"),
+        _line("use_gold", False, gold if found.n_gold else "there is no gold"),
+    ]
+
+
+def _privacy(found: Found) -> list[str]:
+    counts, training = PrivacySettings(epsilon=1.0).proportions_epsilon, _training_price()
+    total = counts if why_no_model(found) else round(counts + training, 9)
+    parts = (
+        "class counts alone"
+        if why_no_model(found)
+        else f"class counts and the model's {training:g}"
+    )
+    error = {eps: _expected_error(found, eps) for eps in (counts / 2, counts, counts * 2)}
+    errors = ", ".join(f"{e:.3g} at {eps:g}" for eps, e in error.items())
+    sizes = found.group_sizes
+    planned = f"{PLANNED} would err by {_expected_error(found, counts, PLANNED):.3g} each"
+    return [
+        "[privacy]",
+        f"# By proportions_epsilon, the {len(found.classes)} published counts of a group err, in labels and",
+        f"# together, by {errors}. Labelled groups have {min(sizes):,} to {max(sizes):,}",
+        f"# tasks, the median {statistics.median(sizes):,.0f}.",
+        _line("unit", "consensus label", "what one entry of the ledger protects: or row, or task"),
+        _line("epsilon", total, f"the whole budget, for ever: {parts}, once"),
+        _line("delta", 0.0, f"pure; if more, then below 1/{found.n_labelled}"),
+        _line("proportions_epsilon", counts, "smaller is more private and errs more"),
+        _line("proportions_delta", 0.0, "at most delta"),
+        _line("planned_releases", 1, f"counts of changed data this price pays for; {planned}"),
+        _line("level", 0.9, "of the published intervals"),
+    ]
+
+
+def _model(found: Found) -> list[str]:
+    why, given = why_no_model(found), ModelSettings(norm_bound=found.norm or 1.0)
+    line = _line if why is None else _off
+    looked = [
+        "# norm_bound is the median length of the feature vectors; longer ones are shortened to it.",
+        "# That looked at the features in the clear: if they are private, set one known without.",
+    ]
+    return [
+        "[model]" if why is None else f"# [model]  is left out: {why}",
+        *(looked if found.norm else []),
+        line(
+            "norm_bound", given.norm_bound, "fixed before training; a larger one needs more noise"
+        ),
+        line("epsilon_train", given.epsilon_train, "for the coefficients"),
+        line("epsilon_select", given.epsilon_select, "for choosing among regularization"),
+        line("epsilon_score", given.epsilon_score, "for the score that is told"),
+        line("regularization", list(given.regularization), "candidates, few and fixed beforehand"),
+        line("validation", given.validation, "share of the tasks outside the holdout"),
+    ]
+
+
+def _gate(found: Found) -> list[str]:
+    why, gate, given = why_no_model(found), _gate_for(found.n_labelled), GateSettings()
+    line = _line if why is None else _off
+    head = "[gate]" if why is None else "# [gate]  is left out: it judges the model"
+    if gate is None:
+        gate = _Gate(0, given.threshold, given.sigma, given.budget)
+    price = f"least with which {gate.holdout:,} tasks cost no more than the model does"
+    return [
+        head,
+        line(
+            "holdout",
+            given.holdout,
+            f"share of {found.n_labelled:,} labelled tasks, never trained on",
+        ),
+        line("threshold", gate.threshold, "gap of training and holdout mean that passes"),
+        line("sigma", gate.sigma, price if why is None else "well below the threshold"),
+        line("budget", gate.budget, "refutations before the gate shuts"),
+        line("confidence", given.confidence, "of the error bound"),
+    ]
+
+
+def _gate_for(n_labelled: int) -> _Gate | None:
+    """The most refutations that a gate can afford which tolerates little; None if it can none.
+
+    The deal to the holdout is random: all but four of its standard deviations are counted on.
+    """
+    share, price = GateSettings().holdout, _training_price()
+    size = math.floor(n_labelled * share - 4 * math.sqrt(n_labelled * share * (1 - share)))
+    for budget in (3, 2, 1) if size > 0 else ():
+        sigma = _rounded_up(2 * budget / (price * size))
+        chance = 1.5 / math.sqrt(size)  # three standard deviations of a mean of 0s and 1s, at most
+        threshold = _rounded_up(max(SIGMAS * sigma, chance, 0.02))
+        if threshold <= WIDEST_THRESHOLD:
+            return _Gate(size, threshold, sigma, budget)
+    return None
+
+
+def _training_price() -> float:
+    given = ModelSettings(norm_bound=1.0)
+    return round(given.epsilon_train + given.epsilon_select + given.epsilon_score, 9)
+
+
+def _expected_error(found: Found, epsilon: float, n_releases: int = 1) -> float:
+    chosen = choose_mechanism(len(found.classes), epsilon, 0.0, n_releases=n_releases)
+    return float(chosen.expected_l1)
+
+
+def _rounded_up(value: float) -> float:
+    """The next number of two digits."""
+    digits = 1 - math.floor(math.log10(value))
+    return round(math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits, digits)
+
+
+def _line(key: str, value: Any, why: str) -> str:
+    return f"{key} = {spelled(value)}".ljust(WIDTH) + f"  # {why}"
+
+
+def _off(key: str, value: Any, why: str) -> str:
+    """The same as a comment; without its first two characters it is a line."""
+    return _line(f"# {key}", value, why)
+
+
+def spelled(value: Any) -> str:
+    """A value as TOML spells it, on one line whatever is in it."""
+    if isinstance(value, tuple):
+        value = list(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")

@@ -1,0 +1,114 @@
+"""The releases as files for machines: CSV and Parquet tables, and one JSON object that explains itself.
+
+They hold what the public page holds, picked by the same names, and nothing else of the run folder.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+from flows.report.pages import GROUPED, public_page
+from flows.run_store import write_whole
+
+__all__ = ["release", "write_release_files"]
+
+FORMAT = "crowdassay release"
+VERSION = 1
+COLUMNS = {
+    "proportions": {
+        "group": "name of the group of tasks; which task is in which group is public",
+        "class": "name of the class",
+        "n": "tasks in the group, exact and public",
+        "noisy_count": "released count: the exact one plus noise; it may be negative, and a "
+        "group's counts add up to n",
+        "proportion": "noisy counts projected to shares that are >= 0 and add up to 1",
+        "low": "lower end of the interval for the exact share, cut off at 0",
+        "high": "upper end of the interval for the exact share, cut off at 1",
+    },
+    "class_ratios": {
+        "group": "name of the group of tasks, none of which is labelled",
+        "class": "name of the class",
+        "n": "tasks in the group",
+        "ratio": "estimated share, from the published proportions and the tasks' features",
+        "low": "lower end of the interval",
+        "high": "upper end of the interval",
+    },
+}
+MODEL = ("coef", "features", "norm_bound", "regularization")
+
+
+def release(folder: Path) -> dict[str, Any]:
+    """Collect what a run released, as JSON.
+
+    Parameters
+    ----------
+    folder
+        A run folder with all its stages written.
+
+    Returns
+    -------
+    dict
+        `format`, `version`, `name`, and for each kind of release None or its facts; tables are
+        lists of rows beside the meaning of their columns.
+
+    Notes
+    -----
+    **Guarantees.** Nothing in it depends on anything but released values and public facts.
+    """
+    page = public_page(folder)
+    found: dict[str, Any] = {"format": FORMAT, "version": VERSION, "name": page["name"]}
+    for stage, columns in COLUMNS.items():
+        facts = page[stage]
+        if facts is not None:
+            rows = _table(folder, stage).to_pylist()
+            kept = {key: value for key, value in facts.items() if key not in GROUPED}
+            facts = {**kept, "columns": columns, "rows": rows}
+        found[stage] = facts
+    model = page["model"]
+    if model is not None:
+        whole = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        model = model | {key: whole[key] for key in MODEL}
+    return found | {"model": model, "gate": page["gate"]}
+
+
+def write_release_files(folder: Path) -> tuple[str, ...]:
+    """Write `public/release.json` and, for each table released, `public/<table>.csv` and `.parquet`.
+
+    Parameters
+    ----------
+    folder
+        A run folder with all its stages written.
+
+    Returns
+    -------
+    tuple of str
+        Names of the files in `public/`.
+
+    Notes
+    -----
+    **Guarantees.** Each file is written whole or not at all; the same folder gives the same bytes.
+    """
+    found, target = release(folder), folder / "public"
+    target.mkdir(exist_ok=True)
+    text = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    write_whole(target / "release.json", partial(Path.write_text, data=text, encoding="utf-8"))
+    names = ["release.json"]
+    for stage in COLUMNS:
+        if found[stage] is not None:
+            table = _table(folder, stage)
+            write_whole(target / f"{stage}.csv", partial(csv.write_csv, table))
+            write_whole(target / f"{stage}.parquet", partial(pq.write_table, table))
+            names += [f"{stage}.csv", f"{stage}.parquet"]
+    return tuple(names)
+
+
+def _table(folder: Path, stage: str) -> pa.Table:
+    """The columns of a release's table that may be shown, by name."""
+    return pq.read_table(folder / f"{stage}.parquet", columns=list(COLUMNS[stage]))

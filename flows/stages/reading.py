@@ -1,0 +1,75 @@
+"""Reading: the tables of a campaign, checked, encoded and kept in the run folder."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flows.crowd import Crowd, load_crowd, save_crowd
+from flows.label_seconds import read_seconds
+from flows.run_store import Run, file_digest
+from flows.tables import read_gold, read_labels, read_tasks, refuse_hollow
+
+__all__ = ["load", "read_and_check"]
+
+CROWD = "crowd.npz"
+
+
+def read_and_check(run: Run) -> str:
+    """Read and check the tables; nothing is written before all of them are sound."""
+    inputs, classes = run.settings.input, run.settings.classes
+    tasks = (
+        read_tasks(inputs.tasks, run.settings.groups, standardize=inputs.standardize)
+        if inputs.tasks
+        else None
+    )
+    gold = None if inputs.gold is None else read_gold(inputs.gold, classes=classes)
+    labels = read_labels(
+        inputs.labels,
+        classes=classes,
+        duplicates=inputs.duplicates,
+        known_tasks=None if tasks is None else tasks.names,
+    )
+    refuse_hollow(labels, inputs.labels.name)
+    seconds = (
+        read_seconds(inputs.labels, inputs.seconds, labels, duplicates=inputs.duplicates)
+        if inputs.seconds
+        else None
+    )
+    crowd = Crowd(labels, tasks, gold, seconds)
+    save_crowd(run.folder / CROWD, crowd)
+    counts = _counts(crowd)
+    files = [("labels", inputs.labels), *(("tasks", path) for path in inputs.tasks)]
+    files += [("gold", inputs.gold)] if inputs.gold else []
+    described = [
+        {"role": role, "name": path.name, "sha256": file_digest(path)} for role, path in files
+    ]
+    named = list(map(str, labels.classes))
+    run.write_json(
+        "inputs.json", {"name": run.settings.name, "classes": named, "files": described} | counts
+    )
+    return (
+        f"{counts['n_labels']:,} labels of {counts['n_labelled_tasks']:,} tasks by "
+        f"{counts['n_workers']:,} workers, {counts['n_classes']} classes"
+    )
+
+
+def load(run: Run) -> Crowd:
+    """The campaign as it was read."""
+    return load_crowd(run.folder / CROWD)
+
+
+def _counts(crowd: Crowd) -> dict[str, int]:
+    """Public sizes of a campaign."""
+    labels, tasks = crowd.labels, crowd.tasks
+    labelled = np.unique(crowd.label_group()).size
+    return {
+        "n_labels": labels.n_labels,
+        "n_tasks": labels.n_tasks if tasks is None else tasks.names.size,
+        "n_labelled_tasks": labels.n_tasks,
+        "n_workers": labels.n_workers,
+        "n_classes": labels.n_classes,
+        "n_groups": int(labelled),
+        "n_unlabelled_groups": int(crowd.group_names.size - labelled),
+        "n_features": 0 if tasks is None else tasks.features.shape[1],
+        "n_gold": int((crowd.gold_code() >= 0).sum()),
+    }

@@ -1,0 +1,168 @@
+"""Judging: reputations, the filter, and how far the workers kept could be deceived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.aggregators import consensus_of
+from flows.crowd import Crowd
+from flows.run_store import Run
+from flows.settings import FilterSettings
+from flows.stages.reading import load
+from quality import (
+    CrowdLabels,
+    Filtered,
+    FilteredDishonest,
+    Progress,
+    WorkerReport,
+    filter_dishonest,
+    filter_workers,
+    hard_level,
+    krippendorff_alpha,
+    robustness_bounds,
+    soft_penalty,
+    wilson_interval,
+    worker_report,
+)
+
+__all__ = ["filter_by", "judge_workers", "kept_labels"]
+
+PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
+    "soft": soft_penalty,
+    "hard": hard_level,  # whose ranking does not depend on names
+}
+ADVERSARIES = 10  # how far the robustness curve goes
+FALSE_REMOVAL_RATE = 0.1  # where the settings name no stop rule
+PAPERS_FRACTION = 0.15  # of the workers; likewise, for a penalty that has no such rate
+
+
+def judge_workers(run: Run) -> str:
+    """Reputations and the filter: who is removed, and why."""
+    crowd = load(run)
+    chosen = run.settings.filter
+    filtered, stop = filter_by(crowd.labels, chosen, seed=run.settings.seed, progress=run.progress)
+    kept = crowd.labels.keep_workers(filtered.keep)
+    settings, gold = run.settings, crowd.gold_code()
+    consensus = consensus_of(
+        kept, settings.consensus, seed=settings.seed, gold=gold, progress=run.progress
+    )
+    report = worker_report(
+        crowd.labels, filtered, consensus.posterior, gold=gold, seconds=crowd.seconds
+    )
+    run.write_table("workers.parquet", _worker_table(crowd.labels, report))
+    run.write_json("robustness.json", _robustness(kept))
+    names = crowd.labels.workers
+    run.write_json(
+        "quality.json",
+        {
+            "alpha": _number(krippendorff_alpha(crowd.labels)),
+            "alpha_kept": _number(krippendorff_alpha(kept)),
+            "penalty": f"{chosen.penalty} penalty",
+            "stop": stop,
+            "n_removed": len(filtered.removed),
+            "removed": [str(names[code]) for code in filtered.removed],
+            "refused": [
+                {"worker": str(names[code]), "reason": reason}
+                for code, reason in zip(filtered.refused, filtered.refused_reason, strict=True)
+            ],
+            "labels_removed": crowd.labels.n_labels - kept.n_labels,
+        },
+    )
+    return (
+        f"{len(filtered.removed)} of {crowd.labels.n_workers} workers removed by {chosen.penalty} "
+        f"penalty ({stop}), with {crowd.labels.n_labels - kept.n_labels:,} labels"
+    )
+
+
+def kept_labels(run: Run, crowd: Crowd) -> CrowdLabels:
+    """The labels of the workers whom the filter kept."""
+    table = run.read_table("workers.parquet")
+    flagged = table.column("flagged").to_numpy(zero_copy_only=False)
+    removed = np.array(table.column("worker").to_pylist(), dtype=np.str_)[flagged]
+    return crowd.labels.keep_workers(~np.isin(crowd.labels.workers, removed))
+
+
+def filter_by(
+    labels: CrowdLabels,
+    chosen: FilterSettings,
+    *,
+    seed: int,
+    progress: Progress | None = None,
+) -> tuple[Filtered | FilteredDishonest, str]:
+    """Filter as the settings say; and the stop rule in words."""
+    least, share, n_workers = chosen.min_labels_per_task, chosen.fraction, chosen.n_workers
+    if chosen.penalty == "soft" and share is None and n_workers is None:
+        rate = (
+            FALSE_REMOVAL_RATE if chosen.false_removal_rate is None else chosen.false_removal_rate
+        )
+        found = filter_dishonest(
+            labels,
+            false_removal_rate=rate,
+            min_labels_per_task=least,
+            rng=np.random.default_rng(seed),
+            progress=progress,
+        )
+        return found, f"false removal rate {rate:g}"
+    if share is None and n_workers is None:
+        share = PAPERS_FRACTION
+    filtered = filter_workers(
+        labels,
+        penalty=PENALTIES[chosen.penalty],
+        n_workers=n_workers,
+        fraction=share,
+        min_labels_per_task=least,
+        progress=progress,
+    )
+    return filtered, f"{n_workers} workers" if share is None else f"{share:.0%} of the workers"
+
+
+def _robustness(kept: CrowdLabels) -> dict[str, Any]:
+    """How many tasks adversaries among the workers kept could turn, as plain numbers."""
+    bounds = robustness_bounds(kept, max_adversaries=ADVERSARIES, max_steps=0)
+    curves = ("n_adversaries", "lower", "upper_one_right", "upper", "name_blind")
+    return {curve: getattr(bounds, curve).tolist() for curve in curves} | {
+        "n_tasks": bounds.n_tasks
+    }
+
+
+def _worker_table(labels: CrowdLabels, report: WorkerReport) -> pa.Table:
+    """Workers ranked: removed first, then by reputation, least first."""
+    order = np.lexsort((np.arange(labels.n_workers), report.reputation, ~report.flagged))
+    right = wilson_interval(report.gold_correct, report.gold_n)
+    unknown = report.gold_n == 0
+    columns: dict[str, Any] = {
+        "rank": pa.array(np.arange(1, labels.n_workers + 1, dtype=np.int32)),
+        "worker": pa.array(labels.workers[order].astype(str)),
+    }
+    for name in (
+        "n_labels",
+        "n_conflict",
+        "agreement",
+        "soft_penalty",
+        "hard_least",
+        "hard_penalty",
+        "balanced_penalty",
+        "reputation",
+        "constant",
+        "median_seconds",
+        "hasty",
+    ):
+        columns[name] = pa.array(getattr(report, name)[order], from_pandas=True)  # NaN is null
+    columns |= {
+        "gold_n": pa.array(report.gold_n[order]),
+        "gold_correct": pa.array(report.gold_correct[order]),
+        "gold_low": pa.array(right[order, 0], mask=unknown[order]),
+        "gold_high": pa.array(right[order, 1], mask=unknown[order]),
+        "flagged": pa.array(report.flagged[order]),
+        "reason": pa.array([report.reason[code] for code in order]),
+    }
+    return pa.table(columns)
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN: what is not defined is null."""
+    return value if np.isfinite(value) else None
