@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.crowd_sets import DATA, SETS, read_set, right
-from benchmarks.crowdkit_env import run_there
+from benchmarks.peers import CROWDKIT
 from benchmarks.publish import publish
 from quality import CrowdLabels, dawid_skene, encode, majority_vote
 from quality.auto import Auto, Consensus, auto
@@ -101,7 +101,7 @@ def theirs(labels: CrowdLabels, gold: np.ndarray) -> dict[str, tuple[float | str
                     labels.worker.tolist(), labels.task.tolist(), labels.label.tolist(), strict=True
                 )
             )
-        printed = run_there(SIDE, str(path))
+        printed = CROWDKIT.run(SIDE, str(path))
     found: dict[str, tuple[float | str, float]] = {}
     known = np.flatnonzero(gold >= 0)
     for peer, told in json.loads(printed or "{}").items():

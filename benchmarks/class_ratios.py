@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.peers import QUAPY
 from benchmarks.publish import publish
-from benchmarks.quapy_env import run_there
 from benchmarks.ratio_sets import PROTOCOLS, Problem, load, problem
 from learners import ClassRatioEstimator
 from learners.kernel_matching import KernelMatching
@@ -99,7 +99,7 @@ def quapy(drawn: Problem, scale: np.ndarray) -> dict[str, np.ndarray]:
             mixture=mixture,
             unlabelled=np.array(drawn.unlabelled) / scale,
         )
-        told = run_there(SIDE, str(file))
+        told = QUAPY.run(SIDE, str(file))
     if told is None:
         raise SystemExit("QuaPy's environment cannot be built here: is there a package index?")
     return {f"QuaPy {name}": np.array(ratio) for name, ratio in json.loads(told).items()}

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.crowd_sets import DATA, read_set
-from benchmarks.crowdkit_env import run_there
 from benchmarks.dawid_skene_speed import power_law_crowd
+from benchmarks.peers import CROWDKIT
 from benchmarks.publish import publish
 from flows import estimators
 from quality import CrowdLabels
@@ -125,7 +125,7 @@ def ask(
         truth.to_csv(folder / "gold.csv")
         initial.to_csv(folder / "initial.csv")
         (folder / "cases.json").write_text(json.dumps(chosen), encoding="utf-8")
-        told = run_there(SIDE, str(folder))
+        told = CROWDKIT.run(SIDE, str(folder))
     if told is None:
         raise SystemExit("crowd-kit's environment could not be built: is there a package index?")
     answer: dict[str, Any] = json.loads(told)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.crowdkit_env import run_there
+from benchmarks.peers import CROWDKIT
 from quality import CrowdLabels
 
 __all__ = ["Peer", "measure_crowdkit"]
@@ -32,7 +32,7 @@ def measure_crowdkit(labels: CrowdLabels, *works: str) -> Peer:
     with tempfile.TemporaryDirectory() as folder:
         table, answer = Path(folder) / "table.npz", Path(folder) / "answer.npz"
         np.savez(table, **{name: code.astype(np.int64) for name, code in columns.items()})
-        told = run_there(SIDE, str(table), str(answer), *works)
+        told = CROWDKIT.run(SIDE, str(table), str(answer), *works)
         if told is None:
             raise SystemExit(
                 "crowd-kit's environment cannot be built here: is there a package index?"

@@ -80,7 +80,7 @@ def import_labels(
     keep_rejected: bool = False,
     columns: Mapping[str, str] | None = None,
 ) -> ImportedLabels:
-    """Read a platform's export.
+    r"""Read a platform's export.
 
     Parameters
     ----------
@@ -105,6 +105,15 @@ def import_labels(
     **Guarantees.** (1) Workers and tasks keep the names they came with. (2) Every answer to the
     question is either a label or counted as dropped. (3) No other cell of the export is in the
     result.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "answers.csv"
+    ...     _ = path.write_text("annotator,item,label\nann,t1,cat\nben,t1,dog\neve,t1,\n")
+    ...     import_labels(path, "csv", columns=parse_map("worker=annotator,task=item", "csv"))
+    ImportedLabels(3 answers to 'label' read from answers.csv; dropped 1 skipped; 2 labels)
     """
     responses = list(FORMATS[form].read(path, columns or {}))
     return gather(responses, path.name, question=question, keep_rejected=keep_rejected)

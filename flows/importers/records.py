@@ -22,7 +22,7 @@ Kind = TypeVar("Kind", str, list[Any], dict[str, Any])
 
 
 def read_records(path: Path, needed: tuple[str, ...], of: str) -> Iterator[tuple[int, Record]]:
-    """Records with their numbers from 1, decoded one at a time, the first checked for its keys."""
+    """Records with their numbers from 1, decoded one at a time, each checked for its keys."""
     if not path.is_file():
         raise TableError(f"{path} does not exist; mend the path")
     try:

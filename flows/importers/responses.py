@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,11 +40,11 @@ class Response(NamedTuple):
     partly: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ImportedLabels:
-    """The label table of an export, in the export's order; times that it lacks are None.
+    """The label table of an export, in the export's order, and how many answers were left out.
 
-    `has_seconds` says whether any label has a time, and `dropped` counts what was left out.
+    A time that the export lacks is None.
     """
 
     file: str
@@ -55,6 +54,9 @@ class ImportedLabels:
     label: Sequence[str]
     seconds: Sequence[float | None]
     dropped: Mapping[Dropped, int]
+
+    def __repr__(self) -> str:
+        return f"ImportedLabels({self.told()}; {self.n_labels:,} labels)"
 
     @property
     def n_labels(self) -> int:
@@ -119,9 +121,11 @@ def text_of(value: object) -> str | None:
     """A single value as the text of a cell, nothing as blank; None for what is no single value."""
     if isinstance(value, str):
         return value
-    if value is None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or value != value:  # exporters write NaN for nothing
         return ""
-    return json.dumps(value) if isinstance(value, bool | int | float) else None
+    return repr(value) if isinstance(value, int | float) else None
 
 
 def _label(value: object, file: str, row: int, question: str) -> str | Dropped:

@@ -23,6 +23,8 @@ COMMANDS = (
     "audit",
     "budget",
     "demo",
+    "import",
+    "init",
     "ledger",
     "ledger backup",
     "ledger import",

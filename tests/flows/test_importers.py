@@ -258,6 +258,29 @@ def test_a_missing_column_is_named_with_those_needed_and_there(
         import_labels(tmp_path / export, form)
 
 
+@pytest.mark.parametrize(
+    ("export", "form", "cell", "damaged", "told"),
+    [
+        ("mturk.csv", "mturk", "Submitted", "Paid", "row 4, column AssignmentStatus: 'Paid' must"),
+        ("mturk.csv", "mturk", '"12"', '"-12"', "row 2, column WorkTimeInSeconds: '-12' must be"),
+        ("toloka.tsv", "toloka", "EXPIRED", "GONE", "row 6, column ASSIGNMENT:status: 'GONE' must"),
+        ("toloka.tsv", "toloka", "T11:00:10", "T10:59:59", "row 3: .* a time and a later one"),
+        ("toloka.tsv", "toloka", "T11:00:10", "T11:00:10Z", "row 3: .* a time and a later one"),
+        ("appen.csv", "appen", "3/2/2026 10:02:00", "noon", "row 3: 'noon' to .* must be a time"),
+        ("prodigy.jsonl", "prodigy", '"ignore"', '"later"', "record 3: the answer must be one of"),
+        ("argilla.json", "argilla", '"draft"', '"lost"', "record 1: the status of an answer must"),
+    ],
+)
+def test_a_status_or_time_that_is_none_is_told_with_its_row(
+    tmp_path: Path, export: str, form: str, cell: str, damaged: str, told: str
+) -> None:
+    text = (EXPORTS / export).read_text(encoding="utf-8")
+    assert cell in text
+    (tmp_path / export).write_text(text.replace(cell, damaged), encoding="utf-8")
+    with pytest.raises(TableError, match=rf"{export}, {told}"):
+        import_labels(tmp_path / export, form)
+
+
 def test_a_form_of_mturk_in_one_cell_is_taken_apart(tmp_path: Path) -> None:
     cells = ['[{"mood":{"label":"good"},"pets":{"cat":true,"dog":false}}]', "", "[{}]"]
     rows = [["HITId", "WorkerId", "AssignmentStatus", "Answer.taskAnswers"]]
@@ -282,7 +305,9 @@ def test_columns_of_free_text_under_one_name_are_questions_of_their_own(tmp_path
 def test_an_old_toloka_suite_takes_the_assignment_of_its_last_row(tmp_path: Path) -> None:
     header = ["INPUT:id", "OUTPUT:ok", "ASSIGNMENT:worker_id", "ASSIGNMENT:status"]
     rows = [["i1", "yes", "", ""], ["i2", "no", "w1", "APPROVED"], ["i1", "no", "w2", "APPROVED"]]
-    found = import_labels(write_csv(tmp_path / "a.tsv", [header, *rows], "\t"), "toloka")
+    blank = ["", "", "", ""]
+    path = write_csv(tmp_path / "a.tsv", [header, *rows[:2], blank, rows[2]], "\t")
+    found = import_labels(path, "toloka")
     assert [row[:3] for row in rows_of(found)] == [
         ("w1", "i1", "yes"),
         ("w1", "i2", "no"),
@@ -321,6 +346,15 @@ def test_one_label_shown_at_a_time_is_the_question(tmp_path: Path) -> None:
     assert found.dropped == {}
     with pytest.raises(TableError, match=r"no answer to 'ROOM' is left to write \(1 skipped\)"):
         import_labels(path, "prodigy", question="ROOM")
+
+
+def test_a_number_that_is_none_is_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    record = '{"worker": 1, "task": 1.5, "label": %s, "seconds": %s}\n'
+    path.write_text(record % ("true", "NaN") + record % ("NaN", "2"))
+    found = import_labels(path, "jsonl")
+    assert rows_of(found) == [("1", "1.5", "true", None)]
+    assert found.dropped == {SKIPPED: 1}
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "jsonl"])
@@ -408,6 +442,51 @@ def test_torn_json_is_told_with_its_line(tmp_path: Path, text: str, told: str) -
     path.write_text(text, encoding="utf-8")
     with pytest.raises(TableError, match=rf"t\.json.*{told}"):
         import_labels(path, "label-studio")
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "content", "told"),
+    [
+        ("t.parquet", "parquet", b"PAR1 no more", "cannot be read"),
+        ("t.csv", "csv", b"\xffworker,task,label\n", "must be UTF-8 text"),
+        (
+            "t.csv",
+            "csv",
+            b"worker,task,label\n" + b"w,t,a\n" * 9_999 + b"w,t,\xff",
+            "must be UTF-8",
+        ),
+        ("t.csv.gz", "csv", b"not gzipped", "cannot be read"),
+        ("t.jsonl", "jsonl", b"\xff", "must be UTF-8 text"),
+        ("t.jsonl.gz", "jsonl", b"not gzipped", "cannot be read"),
+        ("t.jsonl", "prodigy", b'{"_input_hash": 1, "answer": "accept"}', "the key options or"),
+        (
+            "t.csv",
+            "mturk",
+            b"HITId,WorkerId,AssignmentStatus,Answer.taskAnswers\nh,w,Approved,{",
+            "row 1",
+        ),
+        (
+            "t.csv",
+            "mturk",
+            b"HITId,WorkerId,AssignmentStatus,Answer.taskAnswers\nh,w,Approved,3",
+            "row 1",
+        ),
+    ],
+)
+def test_bytes_of_another_kind_are_a_mistake(
+    tmp_path: Path, name: str, form: str, content: bytes, told: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    found = invoke(tmp_path / name, form, tmp_path / "labels.csv")
+    assert found.exit_code == 2
+    assert name in found.stderr
+    assert told in found.stderr
+
+
+def test_a_platforms_columns_may_be_named_by_hand(tmp_path: Path) -> None:
+    mapped = {"task": "Input.id", "label": "Answer.remark", "seconds": "WorkTimeInSeconds"}
+    found = import_labels(EXPORTS / "mturk.csv", "mturk", columns=mapped)
+    assert rows_of(found)[1] == ("A1SAMPLEONE", "r2", 'two, said "both"', 41)
 
 
 def test_an_output_that_cannot_be_is_a_mistake(tmp_path: Path) -> None:
