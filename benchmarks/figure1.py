@@ -5,9 +5,11 @@ The paper's rule is not private (see `benchmarks.paper_rule`); its column says w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from benchmarks.paper_rule import paper_scale
 from benchmarks.publish import publish
@@ -20,11 +22,13 @@ TASKS, EPSILON, DELTA, REPEATS = 1000, 0.05, 0.05, 2000
 HEADER = (
     "setting",
     "Laplace",
+    "classical Gaussian",
     "lattice Laplace",
     "discrete Gaussian",
     "Dirichlet, public floor",
     "paper's rule (not private)",
 )
+MARKS = ("s", "D", "o", "^", "v", "x")
 Sampler = Callable[[np.random.Generator], np.ndarray]
 
 
@@ -54,34 +58,61 @@ def lattice_noise(n_classes: int, epsilon: float, rng: np.random.Generator) -> n
     return found[:REPEATS]
 
 
-def row(name: str, counts: np.ndarray, epsilon: float, rng: np.random.Generator) -> list[str]:
-    """Distortion of every mechanism at one setting."""
+def distortions(counts: np.ndarray, epsilon: float, rng: np.random.Generator) -> list[float]:
+    """Distortion of every mechanism at one setting; NaN where the paper's rule has no scale."""
     c, floor = counts.size, int(counts.min()) - 1
     gaussian = DiscreteGaussian(epsilon, DELTA).law(c)
+    classical = math.sqrt(2 * math.log(1.25 / DELTA)) * math.sqrt(2) / epsilon
     samplers: list[Sampler] = [
         lambda rng: rng.laplace(scale=2 / epsilon, size=(REPEATS, c)),
+        lambda rng: rng.normal(scale=classical, size=(REPEATS, c)),
         lambda rng: lattice_noise(c, epsilon, rng),
         lambda rng: rng.choice(gaussian.support, p=gaussian.probability, size=(REPEATS, c)),
     ]
-    measured = [f"{distortion(counts, sampler, rng):.4f}" for sampler in samplers]
+    measured = [distortion(counts, sampler, rng) for sampler in samplers]
     public = expected_distortion(counts, float(largest_clamp_scale(floor, epsilon, DELTA)))
     scale = paper_scale(counts.tolist(), epsilon, DELTA)
-    promised = "no scale" if scale is None else f"{expected_distortion(counts, scale):.4f}"
-    return [name, *measured, f"{public:.4f}", promised]
+    promised = math.nan if scale is None else expected_distortion(counts, scale)
+    return [*measured, public, promised]
+
+
+def draw(panels: Sequence[tuple[str, list[tuple[float, list[float]]]]]) -> Figure:
+    """One panel for each thing that was varied; a line for each mechanism."""
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    for axes, (what, points) in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        at = [value for value, _ in points]
+        for place, (name, mark) in enumerate(zip(HEADER[1:], MARKS, strict=True)):
+            style = "--" if "not private" in name else "-"
+            found = [each[place] for _, each in points]
+            axes.plot(at, found, marker=mark, ms=4.5, ls=style, label=name)
+        axes.set(xlabel=what, yscale="log")
+        axes.grid(alpha=0.3)
+    figure.axes[0].set_ylabel("expected l1 distortion")
+    handles, _ = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False)
+    return figure
 
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    settings = [(f"{c} classes", counts_of(c, 0.05), EPSILON) for c in range(2, 11)]
-    settings += [
-        (f"5 classes, rho1 = {rho:g}", counts_of(5, rho), EPSILON)
-        for rho in (0.025, 0.1, 0.15, 0.2)
+    varied = (
+        ("classes", [(c, counts_of(c, 0.05), EPSILON) for c in range(2, 11)]),
+        (
+            "share of each class but the last, rho1",
+            [(rho, counts_of(5, rho), EPSILON) for rho in (0.025, 0.05, 0.1, 0.15, 0.2)],
+        ),
+        ("epsilon", [(e, counts_of(5, 0.05), e) for e in (0.01, 0.02, 0.05, 0.1, 0.2)]),
+    )
+    panels = [
+        (what, [(at, distortions(counts, e, rng)) for at, counts, e in settings])
+        for what, settings in varied
     ]
-    settings += [
-        (f"5 classes, epsilon = {epsilon:g}", counts_of(5, 0.05), epsilon)
-        for epsilon in (0.01, 0.02, 0.1, 0.2)
+    told = ("{:g} classes", "5 classes, rho1 = {:g}", "5 classes, epsilon = {:g}")
+    rows = [
+        [words.format(at), *("no scale" if math.isnan(x) else f"{x:.4f}" for x in found)]
+        for words, (_, points) in zip(told, panels, strict=True)
+        for at, found in points
     ]
-    rows = [row(name, counts, epsilon, rng) for name, counts, epsilon in settings]
     publish(
         "figure1",
         "Expected l1 distortion of class proportions (Figure 1 of Iyer, Nath, Sarawagi 2016)",
@@ -93,8 +124,10 @@ def main() -> None:
             f"means of {REPEATS} seeded draws. Dirichlet columns are exact; the floor is one "
             "below the smallest count, as if that were known in public, the most favourable there "
             "is. The paper's rule takes its scale from the counts and does not keep the delta it "
-            "claims."
+            "claims. The lattice and the discrete Gaussian err less than it wherever it has a scale, "
+            "with their promises kept."
         ),
+        picture=draw(panels),
     )
 
 
