@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from flows.count_noise import PLAN, count_noise
-from flows.settings import PrivacySettings, Settings, SettingsError
+from flows.section import SettingsError
+from flows.settings import Settings
+from flows.settings_sections import PrivacySettings
 from privacy import Cost, Ledger, LedgerError, Statement, fits, import_ledger
 from privacy.cost import exact
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from flows.settings import KNOBS, ConsensusSettings
+from flows.settings_sections import KNOBS, ConsensusSettings
 from quality import (
     Consensus,
     CrowdLabels,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flows.aggregators import consensus_of
-from flows.settings import ConsensusSettings, FilterSettings
+from flows.settings_sections import ConsensusSettings, FilterSettings
 from flows.stages.workers import filter_by
 from quality import CrowdLabels, worker_report
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from flows.settings import PrivacySettings, SettingsError
+from flows.section import SettingsError
+from flows.settings_sections import PrivacySettings
 from privacy import DiscreteGaussian, DiscreteLaplace, LatticeLaplace, PlanEvent, choose_mechanism
 
 __all__ = ["PLAN", "CountNoise", "CountsMechanism", "count_noise"]

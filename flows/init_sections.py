@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flows.settings import GateSettings, ModelSettings, PrivacySettings
+from flows.settings_sections import GateSettings, ModelSettings, PrivacySettings
 from privacy import choose_mechanism
 
 __all__ = ["Found", "settings_text", "spelled", "why_no_model"]

@@ -14,7 +14,9 @@ import numpy as np
 
 from flows.init_sections import Found, settings_text
 from flows.label_seconds import read_seconds
-from flows.settings import NAME, GroupSettings, SettingsError
+from flows.section import SettingsError
+from flows.settings import NAME
+from flows.settings_sections import GroupSettings
 from flows.tables import TableError, TaskTable, read_gold, read_labels, read_tasks, refuse_hollow
 from flows.text_table import open_table
 from quality import CrowdLabels

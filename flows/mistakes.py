@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.settings import SettingsError
+from flows.section import SettingsError
 from flows.text_table import TableError
 from learners import ConvergenceError
 from privacy import BudgetError, LedgerError, UnitError

@@ -16,7 +16,8 @@ from jaxtyping import Bool, Float, Int
 from flows.count_noise import PLAN, CountNoise, CountsMechanism, count_noise
 from flows.crowd import Crowd
 from flows.run_store import Run
-from flows.settings import ModelSettings, PrivacySettings, Settings
+from flows.settings import Settings
+from flows.settings_sections import ModelSettings, PrivacySettings
 from learners import ScoredTraining, StabilityValidation, Thresholdout
 from privacy import Part, PlanEvent, Query, Unit, class_counts, partition_of
 

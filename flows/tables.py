@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from flows.settings import GroupSettings
+from flows.settings_sections import GroupSettings
 from flows.text_table import (
     ROW,
     TableError,

@@ -12,7 +12,8 @@ from flows.count_noise import count_noise
 from flows.crowd import Crowd
 from flows.releases import Plan, plan_releases
 from flows.run_store import Run
-from flows.settings import PrivacySettings, SettingsError
+from flows.section import SettingsError
+from flows.settings_sections import PrivacySettings
 from flows.stages.reading import load
 from flows.stages.skipping import skip, why_no_features, why_nothing_leaves
 from learners import ClassRatio, ClassRatioEstimator

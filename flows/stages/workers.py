@@ -11,7 +11,7 @@ import pyarrow as pa
 from flows.aggregators import consensus_of
 from flows.crowd import Crowd
 from flows.run_store import Run
-from flows.settings import FilterSettings
+from flows.settings_sections import FilterSettings
 from flows.stages.reading import load
 from quality import (
     CrowdLabels,

@@ -9,7 +9,7 @@ import pytest
 
 from flows.accounts import LEDGER_URL, open_state, read_statements, statement
 from flows.report.html import render_report
-from flows.settings import SettingsError
+from flows.section import SettingsError
 from privacy import LatticeLaplace, Ledger, LedgerError, Part, Unit
 from tests.flows.report_folder import write_folder
 from tests.privacy.toy import counts_query

@@ -10,7 +10,7 @@ import pytest
 
 from flows.aggregators import AGGREGATORS, DRAWS, READ_AS, consensus_of
 from flows.cli.labels import Aggregator as Offered
-from flows.settings import KNOBS, Aggregator, ConsensusSettings
+from flows.settings_sections import KNOBS, Aggregator, ConsensusSettings
 from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
 
 NAMES = get_args(Aggregator)

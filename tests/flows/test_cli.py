@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.settings import Aggregator
+from flows.settings_sections import Aggregator
 from tests.flows.campaign import write_small_campaign
 from tests.privacy.version_1 import write_version_1
 

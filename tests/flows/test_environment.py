@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.environment import variables_of
 from flows.pipeline import run_pipeline
-from flows.settings import Settings, SettingsError, load_settings
-from flows.settings_section import section_of
+from flows.section import SettingsError, section_of
+from flows.settings import Settings, load_settings
 from tests.flows.campaign import write_small_campaign
 from tests.flows.test_canaries import trace
 

@@ -18,8 +18,8 @@ from flows.cli import app
 from flows.init_sections import spelled
 from flows.init_settings import Shown, look_at, write_settings
 from flows.pipeline import RunResult, run_pipeline
-from flows.settings import Settings, SettingsError, load_settings
-from flows.settings_section import section_of
+from flows.section import SettingsError, section_of
+from flows.settings import Settings, load_settings
 from learners import Thresholdout
 from privacy import Query, Unit, choose_mechanism
 from tests.flows.campaign import write_small_campaign

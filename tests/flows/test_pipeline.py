@@ -14,7 +14,8 @@ import pytest
 from flows.accounts import preview, read_statements
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
 from flows.run_store import Run, open_run
-from flows.settings import Settings, SettingsError, load_settings
+from flows.section import SettingsError
+from flows.settings import Settings, load_settings
 from flows.stages import aggregate, judge_workers, publish_proportions, read_and_check
 from tests.flows.campaign import write_small_campaign
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings import Settings, SettingsError, load_settings
+from flows.section import SettingsError
+from flows.settings import Settings, load_settings
 from privacy import Unit
 
 MINIMAL = 'name = "c"\n[input]\nlabels = "labels.csv"\n'

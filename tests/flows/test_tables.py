@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.settings import GroupSettings
+from flows.settings_sections import GroupSettings
 from flows.tables import read_gold, read_labels, read_tasks
 from flows.text_table import TableError
 from quality import encode

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings import SettingsError, load_settings
+from flows.section import SettingsError
+from flows.settings import load_settings
 
 MINIMAL = 'name = "c"\n[input]\nlabels = "labels.csv"\n'
 BUDGET = "[privacy]\nepsilon = 4.0\n"
