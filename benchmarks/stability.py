@@ -19,6 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.publish import RESULTS, publish
 from learners.candidates import SplitRows
+from learners.logistic_minimum import certified_minimum
 from learners.private_selection import StabilityValidation
 from learners.random_selection import RandomSelection, control_selection
 from learners.repetition import RandomRepetition
@@ -58,6 +59,32 @@ def split_budget(rows: SplitRows, epsilon: float, noise: Noise, _: int) -> dict[
     return released
 
 
+def split_budget_as_published(
+    rows: SplitRows, epsilon: float, noise: Noise, _: int
+) -> dict[str, Any]:
+    """The paper's baseline with the accounting of its source: two logarithms, then the softmax."""
+    n, columns = rows.row.shape
+    weights = []
+    for candidate in CANDIDATES:
+        share, strength = published_split(epsilon / len(CANDIDATES), candidate, n)
+        linear = 2 / (share * n) * noise.gamma(columns, 1.0) * noise.direction(columns)
+        weights.append(certified_minimum(rows.row, rows.sign[0], linear, strength, 1e-8)[None])
+    errors = np.array([rows.n_errors(weight) for weight in weights])
+    # the largest score with Gumbel noise, here minus the logarithm of an exponential draw
+    gumbel = [-np.log(noise.exponential(1.0)) for _ in weights]
+    chosen = int(np.argmax(-epsilon * errors / 2 + gumbel))
+    released: dict[str, Any] = rows.release(weights[chosen], chosen, CANDIDATES)
+    return released
+
+
+def published_split(epsilon: float, regularization: float, n: int) -> tuple[float, float]:
+    """What is left for the noise, and the strength, in Chaudhuri, Monteleoni and Sarwate (2011)."""
+    left = epsilon - 2 * np.log1p(0.25 / (n * regularization))
+    if left > 0:
+        return left, regularization
+    return epsilon / 2, 0.25 / (n * np.expm1(epsilon / 4))
+
+
 def split_data(rows: SplitRows, epsilon: float, noise: Noise, _: int) -> dict[str, Any]:
     released: dict[str, Any] = SplitDataSelection(**KNOBS, epsilon=epsilon).choose(rows, noise)
     return released
@@ -89,6 +116,7 @@ def fixed(rows: SplitRows, epsilon: float, noise: Noise, _: int) -> dict[str, An
 WAYS: dict[str, Choose] = {
     "Stability": stability,
     "alphaSplit": split_budget,
+    "alphaSplit, as published": split_budget_as_published,
     "dataSplit": split_data,
     "Random": at_random,
     "Control (not private)": control,

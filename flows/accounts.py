@@ -6,14 +6,15 @@ import os
 import secrets
 import stat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flows.count_noise import PLAN, count_noise
 from flows.section import SettingsError
-from flows.settings import Settings
-from flows.settings_sections import PrivacySettings
 from privacy import Cost, Ledger, LedgerError, Statement, fits, import_ledger
 from privacy.cost import exact
+
+if TYPE_CHECKING:
+    from flows.settings import Settings
+    from flows.settings_sections import PrivacySettings
 
 __all__ = [
     "existing_ledger",
@@ -193,6 +194,8 @@ Price = tuple[str, Cost | None, str]
 
 def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | None) -> Price:
     """Class counts: all groups together, or their plan where it is not paid yet."""
+    from flows.count_noise import PLAN, count_noise  # a statement needs neither them nor settings
+
     epsilon, delta = exact(privacy.proportions_epsilon), exact(privacy.proportions_delta)
     n_planned = privacy.planned_releases
     if n_planned > 1:

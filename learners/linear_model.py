@@ -27,6 +27,8 @@ __all__ = [
     "to_coef",
 ]
 
+LEAST = 1e-100  # a bound above it has a square that is not zero
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearModel:
@@ -201,8 +203,10 @@ def lift(
     array([[0.424, 0.566, 0.707],
            [0.   , 0.   , 0.707]])
     """
-    scaled = _clip(x, norm_bound) / norm_bound
-    return np.hstack([scaled, np.ones((len(x), 1))]) / math.sqrt(2.0)
+    lifted = np.full((len(x), x.shape[1] + 1), 1 / math.sqrt(2.0))
+    unit = _shrinkage(x, norm_bound) * norm_bound * math.sqrt(2.0)
+    np.divide(x, unit[:, None], out=lifted[:, :-1])
+    return lifted
 
 
 def to_coef(
@@ -226,10 +230,20 @@ def signs(y: Int[np.ndarray, " rows"], n_classes: int) -> Float[np.ndarray, "pro
     return np.where(y == positive[:, None], 1.0, -1.0)
 
 
+def _shrinkage(x: Float[np.ndarray, "rows features"], norm_bound: float) -> Float[np.ndarray, " rows"]:
+    """By what each row is divided to come within the bound: 1 or more."""
+    with np.errstate(over="ignore", under="ignore"):
+        squared = np.einsum("ij,ij->i", x, x)
+    if LEAST < norm_bound and squared.max() < math.inf:
+        return np.maximum(np.sqrt(squared) / norm_bound, 1.0)
+    # squares that overflow, or that of the bound itself is lost
+    peak = np.maximum(np.abs(x).max(axis=1), norm_bound)
+    relative = np.linalg.norm(x / peak[:, None], axis=1) * (peak / norm_bound)
+    return np.asarray(np.maximum(relative, 1.0))
+
+
 def _clip(
     x: Float[np.ndarray, "rows features"], norm_bound: float
 ) -> Float[np.ndarray, "rows features"]:
-    """Rows scaled down to the bound; dividing by the largest entry first keeps huge rows finite."""
-    peak = np.maximum(np.abs(x).max(axis=1, keepdims=True), norm_bound)
-    relative = np.linalg.norm(x / peak, axis=1, keepdims=True) * (peak / norm_bound)
-    return np.asarray(x / np.maximum(relative, 1.0))
+    """Rows scaled down to the bound."""
+    return np.asarray(x / _shrinkage(x, norm_bound)[:, None])

@@ -5,9 +5,7 @@ is known; here it is certified by the gradient's norm.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -17,6 +15,9 @@ from scipy.special import expit
 __all__ = ["TOLERANCE", "ConvergenceError", "Minimum", "certified_minimum", "minimise"]
 
 TOLERANCE = 1e-10
+BLOCK = 2048  # rows that stay in the cache while all that is asked of them is computed
+LARGE = 2**15  # rows, above which every 16th row makes a good start
+SAMPLED, NEAR = 16, 1e-5
 
 
 class ConvergenceError(RuntimeError):
@@ -103,42 +104,71 @@ def minimise(
     (array([0.4011]), True)
     """
     weight = np.zeros(row.shape[1])
-    objective = partial(_objective, row, sign, linear, regularization)
+    if len(row) >= LARGE:
+        weight = _descend(
+            _Objective(row[::SAMPLED], sign[::SAMPLED], linear, regularization), weight, NEAR, 50
+        ).weight
+    return _descend(_Objective(row, sign, linear, regularization), weight, tolerance, max_iter)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Objective:
+    row: Float[np.ndarray, "rows columns"]
+    sign: Float[np.ndarray, " rows"]
+    linear: Float[np.ndarray, " columns"]
+    regularization: float
+
+    def expand(self, weight: Float[np.ndarray, " columns"]) -> "_Expansion":
+        """Value, gradient and Hessian in one pass over the rows."""
+        n, columns = self.row.shape
+        loss, gradient, hessian = 0.0, np.zeros(columns), np.zeros((columns, columns))
+        for start in range(0, n, BLOCK):
+            block, sign = self.row[start : start + BLOCK], self.sign[start : start + BLOCK]
+            margin = sign * (block @ weight)
+            doubt = expit(-margin)
+            loss += float(np.logaddexp(0.0, -margin).sum())
+            gradient -= (sign * doubt) @ block
+            scaled = block * np.sqrt(doubt * (1 - doubt))[:, None]
+            hessian += scaled.T @ scaled
+        hessian /= n
+        hessian[np.diag_indices_from(hessian)] += self.regularization
+        value = loss / n + float((self.regularization / 2 * weight + self.linear) @ weight)
+        slope = gradient / n + self.regularization * weight + self.linear
+        return _Expansion(weight, value, slope, hessian)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Expansion:
+    weight: Float[np.ndarray, " columns"]
+    value: float
+    gradient: Float[np.ndarray, " columns"]
+    hessian: Float[np.ndarray, "columns columns"]
+
+
+def _descend(
+    objective: _Objective, weight: Float[np.ndarray, " columns"], tolerance: float, max_iter: int
+) -> Minimum:
+    at = objective.expand(weight)
     for n_iter in range(max_iter + 1):
-        doubt = expit(-sign * (row @ weight))
-        gradient = regularization * weight + linear - row.T @ (sign * doubt) / len(row)
-        gradient_norm = float(np.linalg.norm(gradient))
+        gradient_norm = float(np.linalg.norm(at.gradient))
         if gradient_norm <= tolerance or n_iter == max_iter:
             break
-        hessian = (row.T * (doubt * (1 - doubt) / len(row))) @ row
-        hessian[np.diag_indices_from(hessian)] += regularization
-        step = -cho_solve(cho_factor(hessian), gradient)
-        slope, reach = float(gradient @ step), float(np.abs(row @ step).max())
-        weight = weight + _step_length(objective, weight, step, slope, reach) * step
-    return Minimum(weight, gradient_norm, n_iter)
+        at = _step(objective, at)
+    return Minimum(at.weight, gradient_norm, n_iter)
 
 
-def _objective(
-    row: Float[np.ndarray, "rows columns"],
-    sign: Float[np.ndarray, " rows"],
-    linear: Float[np.ndarray, " columns"],
-    regularization: float,
-    weight: Float[np.ndarray, " columns"],
-) -> float:
-    loss = np.logaddexp(0.0, -sign * (row @ weight)).mean()
-    return float(regularization / 2 * weight @ weight + linear @ weight + loss)
-
-
-def _step_length(
-    objective: Callable[[Float[np.ndarray, " columns"]], float],
-    weight: Float[np.ndarray, " columns"],
-    step: Float[np.ndarray, " columns"],
-    slope: float,
-    reach: float,
-) -> float:
+def _step(objective: _Objective, at: _Expansion) -> _Expansion:
     """Halve the full step until the objective falls, but keep to the length that is proved to."""
-    shortest = math.log1p(reach) / reach if reach > 0 else 1.0
-    start, length = objective(weight), 1.0
-    while length > shortest and objective(weight + length * step) > start + 1e-4 * length * slope:
-        length /= 2
-    return max(length, shortest)
+    step = -cho_solve(cho_factor(at.hessian), at.gradient)
+    slope, length = float(at.gradient @ step), 1.0
+    after = objective.expand(at.weight + step)
+    shortest = 0.0
+    while after.value > at.value + 1e-4 * length * slope:
+        if shortest == 0.0:  # a pass over the rows, which the full step seldom needs
+            reach = float(np.abs(objective.row @ step).max())
+            shortest = math.log1p(reach) / reach if reach > 0 else 1.0
+        if length <= shortest:
+            break
+        length = max(length / 2, shortest)
+        after = objective.expand(at.weight + length * step)
+    return after

@@ -1,7 +1,7 @@
 """Composition: what entries of one data set cost together, basic composition in exact arithmetic."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from privacy.events import Cost, Event, parse_event
@@ -55,8 +55,10 @@ class Account:
             self.spent += after - before
 
 
-def account_from(rows: Iterable[tuple[Part | None, str, int]]) -> Account:
-    """Compose stored entries: part, event as stored, and how many times.
+def account_from(
+    rows: Iterable[tuple[Part | None, str, int]], read: Callable[[str], Event] = parse_event
+) -> Account:
+    """Compose stored entries: part, event as stored and to be read, and how many times.
 
     Examples
     --------
@@ -78,7 +80,7 @@ def account_from(rows: Iterable[tuple[Part | None, str, int]]) -> Account:
             total = NOTHING
             for event, count in events.items():
                 if event not in single:
-                    single[event] = parse_event(event).cost()
+                    single[event] = read(event).cost()
                 total += single[event].times(count)
             profiles[profile] = total
         account.add(part, profiles[profile])

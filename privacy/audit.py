@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.special import betaincinv, gammaln, xlogy
 
 __all__ = ["AuditBound", "DirichletLaw", "Law", "audit_losses", "audit_pair"]
 
@@ -59,8 +59,8 @@ class DirichletLaw:
     ) -> Float[np.ndarray, " draws"]:
         """Log density with respect to all but one of the coordinates."""
         shape = np.asarray(self.shape)
-        constant = gammaln(shape.sum()) - gammaln(shape).sum()
-        return np.asarray(constant + xlogy(shape - 1, release).sum(axis=1))
+        constant = scipy.special.gammaln(shape.sum()) - scipy.special.gammaln(shape).sum()
+        return np.asarray(constant + scipy.special.xlogy(shape - 1, release).sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,8 @@ def audit_losses(
         raise ValueError(f"draws must be equally many, 1 or more, got {draws} and {len(second)}")
     often, seldom = (int((loss > epsilon - ROUNDING).sum()) for loss in (first, second))
     tail = (1 - level) / 2
-    low = float(betaincinv(often, draws - often + 1, tail)) if often else 0.0
-    high = float(betaincinv(seldom + 1, draws - seldom, 1 - tail)) if seldom < draws else 1.0
+    quantile = scipy.special.betaincinv
+    low = float(quantile(often, draws - often + 1, tail)) if often else 0.0
+    high = float(quantile(seldom + 1, draws - seldom, 1 - tail)) if seldom < draws else 1.0
     delta = max(0.0, low - math.exp(epsilon) * high)
     return AuditBound(delta, epsilon, level, draws, (often, seldom), (low, high))

@@ -1,6 +1,6 @@
 """Booking in the ledger's tables: what is known, what it costs, whether the budget covers it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -9,11 +9,12 @@ from sqlalchemy import Connection, func, select
 from privacy.account import Account, account_from
 from privacy.budgets import Budget, now, required_budget, told
 from privacy.chain import append, hold
-from privacy.events import Cost, Event, EventError, event_json
+from privacy.events import Cost, Event, event_json
 from privacy.fingerprint import fingerprint
 from privacy.mechanisms import Interaction, Mechanism
 from privacy.planned import PlanEvent, PlannedEvent
 from privacy.queries import Part, Query, UnitError
+from privacy.recorded import read_events
 from privacy.store import LedgerError, lock
 from privacy.tables import Record, entries, releases
 
@@ -21,7 +22,6 @@ __all__ = [
     "BudgetError",
     "Request",
     "account_of",
-    "compose",
     "find_entries",
     "insert_entries",
     "keep_values",
@@ -97,7 +97,7 @@ def request_of(
     return Request(mechanism, query, event, mark, slot)
 
 
-def unpaid(connection: Connection, asked: Sequence[Request]) -> list[Request]:
+def unpaid(connection: Connection, asked: Sequence[Request], *, key: bytes) -> list[Request]:
     """Requests without an entry, each once, if the budgets cover them all; otherwise a refusal.
 
     Until the transaction ends no other spends from their data sets.
@@ -114,7 +114,7 @@ def unpaid(connection: Connection, asked: Sequence[Request]) -> list[Request]:
         fresh = [one for one in new.values() if one.query.dataset == dataset]
         priced = [one for one in fresh if one.slot is None]  # others are their plan's
         if priced:
-            _check_afford(connection, budget, priced)
+            _check_afford(connection, budget, priced, key)
     return list(new.values())
 
 
@@ -132,9 +132,10 @@ def find_entries(
     }
 
 
-def account_of(connection: Connection, dataset: str) -> Account:
+def account_of(connection: Connection, dataset: str, *, key: bytes) -> Account:
     """Recompose a data set's entries."""
-    return compose(dataset, kinds_of(connection, dataset))
+    kinds = kinds_of(connection, dataset)
+    return account_from(kinds, read_events(connection, dataset, kinds, key=key).__getitem__)
 
 
 def kinds_of(connection: Connection, dataset: str) -> list[tuple[Part | None, str, int]]:
@@ -146,14 +147,6 @@ def kinds_of(connection: Connection, dataset: str) -> list[tuple[Part | None, st
         .group_by(*kinds)
     )
     return [(part_of(row), row.event, row.n_entries) for row in rows.all()]
-
-
-def compose(dataset: str, kinds: Iterable[tuple[Part | None, str, int]]) -> Account:
-    """Compose what `kinds_of` read."""
-    try:
-        return account_from(kinds)
-    except EventError as error:
-        raise LedgerError(f"an entry of {dataset!r} is {error}; nothing can be spent") from None
 
 
 def insert_entries(connection: Connection, requests: Sequence[Request], *, key: bytes) -> None:
@@ -227,9 +220,11 @@ def _check_query(query: Query, budget: Budget) -> None:
         )
 
 
-def _check_afford(connection: Connection, budget: Budget, new: Sequence[Request]) -> None:
+def _check_afford(
+    connection: Connection, budget: Budget, new: Sequence[Request], key: bytes
+) -> None:
     dataset = new[0].query.dataset
-    account = account_of(connection, dataset)
+    account = account_of(connection, dataset, key=key)
     before = account.spent
     for one in new:
         account.add(one.query.part, one.event.cost())

@@ -22,7 +22,15 @@ from sqlalchemy import Connection, TableClause, insert, select, update
 from privacy.store import LedgerError
 from privacy.tables import CHAINED, VERSION, Record, about, head
 
-__all__ = ["append", "check_chain", "check_key", "hold", "key_digest", "start_chain"]
+__all__ = [
+    "append",
+    "check_chain",
+    "check_key",
+    "check_row",
+    "hold",
+    "key_digest",
+    "start_chain",
+]
 
 RESTORE = "restore a backup and account for what came after it"
 BATCH = 1_000  # rows that are fetched at a time
@@ -101,6 +109,14 @@ def check_chain(
             f"{place} is damaged: it must have {n_rows} rows, and ends after {position}; {RESTORE}"
         )
     return n_rows
+
+
+def check_row(connection: Connection, table: TableClause, row: Record, *, key: bytes) -> None:
+    """Refuse a row that was not written by who has the key, after the row that is before it."""
+    if _link(_link_at(connection, row.position - 1), table, row[:-1], key) != row.link:
+        raise LedgerError(
+            f"the ledger is damaged: {_name(table, row)} is not what was written; {RESTORE}"
+        )
 
 
 def key_digest(key: bytes) -> bytes:

@@ -16,8 +16,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Real
-from scipy.special import betainc, betaln, expit, gammainc, gammaincc, gammaln, xlog1py, xlogy
 
 __all__ = [
     "PairDelta",
@@ -88,7 +88,8 @@ def pair_delta(source: float | int, target: float | int, scale: float, epsilon: 
     p, q, s = float(source), float(target), scale
     if p == 1 or q == 0:
         return PairDelta(1.0, 1.0, 1.0, math.inf if q == 0 else -math.inf)
-    constant = float(gammaln(s * p) + gammaln(s * q) - gammaln(s * (p - 1)) - gammaln(s * (q + 1)))
+    own, moved = scipy.special.gammaln([[s * p, s * q], [s * (p - 1), s * (q + 1)]]).sum(axis=1)
+    constant = float(own - moved)
     t, back = (epsilon + constant) / s, (epsilon - constant) / s
     exceedance, grown = _beta_cdf(s * q, s * p, t), math.exp(epsilon)
     forward = exceedance - grown * _beta_cdf(s * (q + 1), s * (p - 1), t)
@@ -158,7 +159,7 @@ def clamp_delta(floor: float | int, scale: float, epsilon: float) -> float:
     """
     dominating = dominating_delta(floor, scale, epsilon)
     a = scale * floor
-    ratio = float(gammaln(a + scale) - gammaln(a))
+    ratio = float(scipy.special.gammaln(a + scale) - scipy.special.gammaln(a))
     grown, fall, rise = math.exp(epsilon), (ratio - epsilon) / scale, (ratio + epsilon) / scale
     below = _gamma_cdf(a, fall) - grown * _gamma_cdf(a + scale, fall)
     above = _gamma_tail(a + scale, rise) - grown * _gamma_tail(a, rise)
@@ -188,31 +189,32 @@ def expected_distortion(count: Real[np.ndarray, " classes"], scale: float) -> fl
     a = scale * value[value > 0]
     b = a.sum() - a
     x = a / a.sum()
-    log_one = xlogy(a, x) + xlog1py(b, -x) - np.log(a + b) - betaln(a, b)
+    powers = scipy.special.xlogy(a, x) + scipy.special.xlog1py(b, -x)
+    log_one = powers - np.log(a + b) - scipy.special.betaln(a, b)
     return float(2 * np.exp(log_one).sum())
 
 
 def _beta_cdf(a: float, b: float, t: float) -> float:
     """I_y(a, b) at y = 1 / (1 + exp(t)); beyond STEEP by its leading term, as y or 1 - y vanishes."""
     if t > STEEP:
-        return math.exp(-a * t - math.log(a) - betaln(a, b))
+        return math.exp(-a * t - math.log(a) - scipy.special.betaln(a, b))
     if t < -STEEP:
-        return -math.expm1(b * t - math.log(b) - betaln(a, b))
-    return float(betainc(a, b, expit(-t)))
+        return -math.expm1(b * t - math.log(b) - scipy.special.betaln(a, b))
+    return float(scipy.special.betainc(a, b, scipy.special.expit(-t)))
 
 
 def _gamma_cdf(a: float, log_x: float) -> float:
     """P(a, x) at x = exp(log_x), by its leading term where x vanishes."""
     if log_x < -STEEP:
-        return math.exp(a * log_x - gammaln(a + 1))
-    return 1.0 if log_x > STEEP else float(gammainc(a, math.exp(log_x)))
+        return math.exp(a * log_x - scipy.special.gammaln(a + 1))
+    return 1.0 if log_x > STEEP else float(scipy.special.gammainc(a, math.exp(log_x)))
 
 
 def _gamma_tail(a: float, log_x: float) -> float:
     """Q(a, x) at x = exp(log_x)."""
     if log_x < -STEEP:
-        return -math.expm1(a * log_x - gammaln(a + 1))
-    return 0.0 if log_x > STEEP else float(gammaincc(a, math.exp(log_x)))
+        return -math.expm1(a * log_x - scipy.special.gammaln(a + 1))
+    return 0.0 if log_x > STEEP else float(scipy.special.gammaincc(a, math.exp(log_x)))
 
 
 def _check(scale: float, epsilon: float) -> None:

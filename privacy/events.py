@@ -6,7 +6,7 @@ The meaning of a kind and of its fields must therefore never change: a new meani
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from types import MappingProxyType
 from typing import TypeAlias
@@ -84,8 +84,8 @@ def event_json(event: Event) -> str:
     return json.dumps({"kind": NAMES[type(event)], **record}, sort_keys=True, allow_nan=False)
 
 
-def parse_event(text: str) -> Event:
-    """Read an event that `event_json` wrote.
+def parse_event(text: str, *, plan: Callable[..., PlanEvent] = PlanEvent) -> Event:
+    """Read an event that `event_json` wrote; `plan` builds a plan from its fields.
 
     Raises
     ------
@@ -102,6 +102,7 @@ def parse_event(text: str) -> Event:
         kind = KINDS[record.pop("kind")]
         if kind is PlanEvent:  # JSON has no tuples
             record["events"] = tuple((event, count) for event, count in record["events"])
+            return plan(**record)
         return kind(**record)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise EventError(f"not an event this version understands: {type(error).__name__}") from None

@@ -8,7 +8,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import log_ndtr
+import scipy
 
 __all__ = [
     "analytic_gaussian_delta",
@@ -101,8 +101,8 @@ def analytic_gaussian_delta(scale: float, epsilon: float) -> float:
     """
     _check(scale, epsilon)
     mu = math.sqrt(2) / scale
-    gained = math.exp(log_ndtr(mu / 2 - epsilon / mu))
-    return max(0.0, gained - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
+    gained = math.exp(scipy.special.log_ndtr(mu / 2 - epsilon / mu))
+    return max(0.0, gained - math.exp(epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)))
 
 
 @lru_cache(maxsize=256)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
-from scipy.special import gammaln, logsumexp
 
 from privacy.counts import check_counts
 from privacy.discrete_laplace import draw_geometric, scales_of
@@ -91,7 +91,7 @@ class LatticeLaplaceLaw:
         p(d) ~ exp(-2 d / scale) N(d), with N(d) the number of integer vectors at that distance:
         sum over a positive and b negative entries of c! / (a! b! (c-a-b)!) C(d-1, a-1) C(d-1, b-1).
         """
-        c = self.n_classes
+        c, gammaln = self.n_classes, scipy.special.gammaln
         d = np.arange(1, c * (int(self.support[-1]) + 1) // 2 + 1)
         log_weight = np.full(d.size, -np.inf)
         for a in range(1, c):
@@ -102,7 +102,7 @@ class LatticeLaplaceLaw:
                 log_count = log_choices + _log_binomial(d - 1, a - 1) + _log_binomial(d - 1, b - 1)
                 log_weight = np.logaddexp(log_weight, log_count)
         log_weight = np.concatenate([[0.0], log_weight - 2 * d / self.scale])
-        return np.arange(d.size + 1), np.exp(log_weight - logsumexp(log_weight))
+        return np.arange(d.size + 1), np.exp(log_weight - scipy.special.logsumexp(log_weight))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +238,7 @@ def _marginal(
 
 def _log_binomial(n: Int[np.ndarray, " values"], k: int) -> Float[np.ndarray, " values"]:
     """Log of C(n, k), -inf where k > n."""
+    gammaln = scipy.special.gammaln
     with np.errstate(divide="ignore"):
         inside = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(np.maximum(n - k, 0) + 1.0)
     return np.where(k > n, -np.inf, inside)

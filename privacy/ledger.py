@@ -163,7 +163,7 @@ class Ledger:
         asked = [request_of(mechanism, query, key=self._key) for mechanism, query in requests]
         with transaction(self._store) as connection:
             paying = [plan_request(connection, *one, key=self._key) for one in plans]
-            unpaid(connection, asked + paying)
+            unpaid(connection, asked + paying, key=self._key)
 
     def release(
         self, mechanism: Mechanism, query: Query, *, plan: int | None = None
@@ -249,7 +249,7 @@ class Ledger:
         with snapshot(self._store) as connection:
             check_chain(connection, self._store.place, key=self._key, newest=NEWEST)
             required_budget(connection, dataset)
-            return read_statement(connection, dataset, newest=entries)
+            return read_statement(connection, dataset, newest=entries, key=self._key)
 
     def datasets(self) -> tuple[str, ...]:
         """Names of the data sets that have a budget, sorted."""

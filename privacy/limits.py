@@ -7,14 +7,15 @@ from typing import NoReturn
 import numpy as np
 from sqlalchemy import Connection, select
 
-from privacy.booking import Request, account_of, kinds_of
+from privacy.booking import Request, account_of, kinds_of, part_of
 from privacy.budgets import find_budget, insert_budget, limit_of, required_budget, told
 from privacy.chain import hold
-from privacy.events import event_json, parse_event
+from privacy.events import event_json
 from privacy.fingerprint import fingerprint
 from privacy.mechanisms import Noise
 from privacy.planned import PlanEvent, PlannedEvent, Slots
 from privacy.queries import Part, Query, Unit, UnitError
+from privacy.recorded import read_events
 from privacy.store import LedgerError, Store, lock, transaction
 from privacy.tables import entries
 
@@ -91,7 +92,7 @@ def change_limit(store: Store, dataset: str, epsilon: float, delta: float, *, ke
         lock(connection, dataset)
         found = required_budget(connection, dataset)
         limit = limit_of(epsilon, delta, found.n)
-        spent = account_of(connection, dataset).spent
+        spent = account_of(connection, dataset, key=key).spent
         if not spent.within(limit):
             raise LedgerError(
                 f"the budget of {dataset!r} must cover what is spent, {told(spent)}, got "
@@ -112,7 +113,7 @@ def plan_request(
     return Request(payment, query, plan, fingerprint(payment, query, plan, key=key))
 
 
-def check_slots(connection: Connection, asked: Sequence[Request]) -> None:
+def check_slots(connection: Connection, asked: Sequence[Request], *, key: bytes) -> None:
     """Refuse what is to be paid by a plan that has no slot left for it.
 
     Until the transaction ends no other may take slots of the plans' data sets.
@@ -123,7 +124,7 @@ def check_slots(connection: Connection, asked: Sequence[Request]) -> None:
             continue
         query, number, text = one.query, one.slot.plan, one.slot.event
         if (query.dataset, number) not in plans:
-            plans[query.dataset, number] = _plan_at(connection, query.dataset, number)
+            plans[query.dataset, number] = _plan_at(connection, query.dataset, number, key)
         unit, slots = plans[query.dataset, number]
         if not query.unit.covers(unit):
             raise UnitError(
@@ -141,10 +142,13 @@ def slots_of(number: int, plan: PlanEvent, kinds: Iterable[tuple[Part | None, st
     return Slots(plan, ((part, slot[event], n) for part, event, n in kinds if event in slot))
 
 
-def _plan_at(connection: Connection, dataset: str, number: int) -> tuple[Unit, Slots]:
+def _plan_at(connection: Connection, dataset: str, number: int, key: bytes) -> tuple[Unit, Slots]:
     """What the plan that an entry paid for protects, and its slots as they are used by now."""
     row = connection.execute(select(entries).where(entries.c.entry == number)).first()
-    plan = None if row is None or row.dataset != dataset else parse_event(row.event)
+    plan = None
+    if row is not None and row.dataset == dataset:
+        kind = part_of(row), row.event, 1
+        plan = read_events(connection, dataset, [kind], key=key)[row.event]
     if row is None or not isinstance(plan, PlanEvent):
         raise LedgerError(
             f"plan must be the number of an entry that paid for a plan of {dataset!r}, got "

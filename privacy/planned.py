@@ -20,7 +20,7 @@ from privacy.queries import Part
 if TYPE_CHECKING:
     from privacy.events import Event
 
-__all__ = ["PlanEvent", "PlannedEvent", "Slots", "plan", "slots_left"]
+__all__ = ["PlanEvent", "PlannedEvent", "Slots", "paid_plan", "plan", "slots_left"]
 
 MARGIN = 1 - 1e-6  # a plan uses this much of its delta, so that other machines' rounding fits too
 
@@ -56,6 +56,7 @@ class PlanEvent:
 
     **Guarantees.** A claim below what composition realises cannot be built; the plan of a fixed
     bundle costs no more than its releases one by one.
+    The ledger reads back what it was paid without composing it again (`paid_plan`).
 
     References
     ----------
@@ -168,6 +169,14 @@ def plan(events: "Mapping[Event, int]", *, delta: float) -> PlanEvent:
     if not bounds:
         raise ValueError(f"delta must be larger for these releases, got delta={delta}")
     return PlanEvent(written, min(bounds), delta)
+
+
+def paid_plan(events: tuple[tuple[str, int], ...], epsilon: float, delta: float) -> PlanEvent:
+    """A plan as it was paid, its claim not composed again: for rows that the chain vouches for."""
+    paid = object.__new__(PlanEvent)
+    for name, value in (("events", events), ("epsilon", epsilon), ("delta", delta)):
+        object.__setattr__(paid, name, value)
+    return paid
 
 
 def slots_left(

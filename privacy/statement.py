@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, exists, or_, select
 
-from privacy.booking import compose, kinds_of, part_of
+from privacy.account import account_from
+from privacy.booking import kinds_of, part_of
 from privacy.budgets import Budget, read_budgets
-from privacy.events import Cost, Event, EventError, parse_event
+from privacy.events import Cost, Event
 from privacy.limits import slots_of
 from privacy.planned import PlanEvent, PlannedEvent
 from privacy.queries import Part, Unit
-from privacy.store import LedgerError
+from privacy.recorded import read_events
 from privacy.tables import Record, answers, entries, releases
 
 __all__ = ["Entry", "PlanUse", "Statement", "read_statement"]
@@ -83,16 +84,15 @@ class Statement:
     note: str = NOTE
 
 
-def read_statement(connection: Connection, dataset: str, *, newest: int | None) -> Statement:
+def read_statement(
+    connection: Connection, dataset: str, *, newest: int | None, key: bytes
+) -> Statement:
     """Compose all of a data set's entries, and list all or the newest."""
     history = read_budgets(connection, dataset)
     kinds = kinds_of(connection, dataset)
-    account = compose(dataset, kinds)
+    events = read_events(connection, dataset, kinds, key=key)
+    account = account_from(kinds, events.__getitem__)
     rows = _newest_rows(connection, dataset, newest)
-    try:
-        events = {text: parse_event(text) for text in {row.event for row in rows}}
-    except EventError as error:
-        raise LedgerError(f"an entry of {dataset!r} is {error}") from None
     costs = {text: event.cost() for text, event in events.items()}
     last = history[-1]
     return Statement(
@@ -103,7 +103,7 @@ def read_statement(connection: Connection, dataset: str, *, newest: int | None) 
         left=last.limit - account.spent,
         entries=tuple(_entry_of(row, events, costs) for row in rows),
         n_entries=sum(n for _, _, n in kinds),
-        plans=_plans_of(connection, dataset, kinds),
+        plans=_plans_of(connection, dataset, kinds, events),
         budgets=history,
     )
 
@@ -123,11 +123,13 @@ def _newest_rows(connection: Connection, dataset: str, newest: int | None) -> li
 
 
 def _plans_of(
-    connection: Connection, dataset: str, kinds: Sequence[tuple[Part | None, str, int]]
+    connection: Connection,
+    dataset: str,
+    kinds: Sequence[tuple[Part | None, str, int]],
+    events: Mapping[str, Event],
 ) -> tuple[PlanUse, ...]:
     """Plans of a data set, all about all tasks, in the order they were paid."""
-    told = {text: parse_event(text) for part, text, _ in kinds if part is None}
-    plans = {text: event for text, event in told.items() if isinstance(event, PlanEvent)}
+    plans = {text: event for text, event in events.items() if isinstance(event, PlanEvent)}
     rows = connection.execute(
         select(entries.c.entry, entries.c.query, entries.c.event)
         .where((entries.c.dataset == dataset) & entries.c.event.in_(plans))

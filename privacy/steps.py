@@ -24,8 +24,8 @@ def pay(
 ) -> dict[bytes, tuple[int, str | None]]:
     """Book what is not paid yet; entry and stored value of all by fingerprint."""
     with transaction(store) as connection:
-        new = unpaid(connection, asked)
-        check_slots(connection, new)
+        new = unpaid(connection, asked, key=key)
+        check_slots(connection, new, key=key)
         insert_entries(connection, new, key=key)
         return find_entries(connection, asked)
 
@@ -34,7 +34,7 @@ def pay_plan(store: Store, dataset: str, plan: PlanEvent, name: str, *, key: byt
     """Book a plan that is not paid yet; its entry."""
     with transaction(store) as connection:
         request = plan_request(connection, dataset, plan, name, key=key)
-        insert_entries(connection, unpaid(connection, [request]), key=key)
+        insert_entries(connection, unpaid(connection, [request], key=key), key=key)
         return find_entries(connection, [request])[request.fingerprint][0]
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
-from scipy.special import gammaln
 
 from privacy.dirichlet import largest_clamp_scale
 from privacy.discrete_gaussian import check_moved_task
@@ -102,6 +102,7 @@ class DirichletClamp:
     ) -> Float[np.ndarray, " draws"]:
         """Log probability of releases, up to what neighbouring queries share."""
         shape = float(self.scale) * np.maximum(check_moved_task(query), self.floor)
+        gammaln = scipy.special.gammaln
         constant = gammaln(shape.sum()) - gammaln(shape).sum()
         drawn = gammaln(shape + releases).sum(axis=1)
         return np.asarray(constant + drawn - gammaln(shape.sum() + releases.sum(axis=1)))
