@@ -1,0 +1,214 @@
+"""Pages that are made of the code when the site is built: guarantees, results, the command line."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A test, the names it calls (dotted ones by their parts) and those its file imports."""
+
+    path: str
+    name: str
+    calls: set[str]
+    imports: set[str]
+
+
+ROOMS = ("quality", "privacy", "learners", "flows")
+GUARANTEES = re.compile(r"\*\*Guarantees\.\*\*(.*?)(?=\n\s*\n|\Z)", re.DOTALL)
+SOURCE = re.compile(r"References\n-+\n(.*?)(?=\n\s*\n[A-Z][a-z]+\n-+|\Z)", re.DOTALL)
+
+
+def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
+    """Add the pages made of the code."""
+    made = {
+        "mathematics/guarantees.md": guarantees(),
+        "results.md": results(),
+        "reference/command-line.md": command_line(),
+        "reference/settings.md": settings(),
+    }
+    for path, text in made.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def guarantees() -> str:
+    """Every clause under *Guarantees*, with its source and the tests that call what it is about."""
+    tests = list(_tests())
+    lines = [
+        "# Every guarantee, and what guards it",
+        "",
+        "Taken from the docstrings when this site was built. A *source* is where the proof stands; the tests"
+        " listed are those that call the name.",
+    ]
+    for room in ROOMS:
+        lines += ["", f"## `{room}`"]
+        for name, home, doc in _documented(room):
+            clauses = GUARANTEES.findall(doc)
+            if not clauses:
+                continue
+            lines += ["", f"### `{name}`", "", " ".join(" ".join(clauses).split())]
+            if source := SOURCE.search(doc):
+                lines += ["", f"*Source:* {' '.join(source[1].split())}"]
+            lines += ["", _guards(name, home, tests)]
+    return "\n".join(lines) + "\n"
+
+
+def _guards(name: str, home: str, tests: list[Test]) -> str:
+    """The tests that call a name, folded: those of its own file's, else of any file's."""
+    calling = [test for test in tests if name in test.calls]
+    own = [test for test in calling if Path(test.path).stem.startswith(f"test_{home}")]
+    if not calling:
+        files = sorted({test.path for test in tests if name.split(".")[0] in test.imports})
+        listed = ", ".join(f"`{path}`" for path in files)
+        return f"Tested in {listed}." if files else "*Shown by its doctest alone.*"
+    rows = "\n".join(f"- `{test.path}::{test.name}`" for test in own or calling)
+    few = "test" if len(own or calling) == 1 else "tests"
+    return f'<details markdown="1"><summary>{len(own or calling)} {few}</summary>\n\n{rows}\n\n</details>'
+
+
+def _documented(room: str) -> Iterator[tuple[str, str, str]]:
+    """Public functions, classes and methods of a room, with their file's name and docstring."""
+    for path in sorted((ROOT / room).rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                yield node.name, path.stem, ast.get_docstring(node) or ""
+                for part in node.body if isinstance(node, ast.ClassDef) else ():
+                    if isinstance(part, ast.FunctionDef) and not part.name.startswith("_"):
+                        doc = ast.get_docstring(part) or ""
+                        yield f"{node.name}.{part.name}", path.stem, doc
+
+
+def _tests() -> Iterator[Test]:
+    """Every test, with what it and its file's own functions call."""
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = {part.name: part for part in tree.body if isinstance(part, ast.FunctionDef)}
+        imports = {
+            alias.name
+            for part in ast.walk(tree)
+            if isinstance(part, ast.ImportFrom)
+            for alias in part.names
+        }
+        for name, node in functions.items():
+            if name.startswith("test_"):
+                calls = _called(node)
+                calls |= {c for f in calls & functions.keys() for c in _called(functions[f])}
+                yield Test(str(path.relative_to(ROOT)), name, calls, imports)
+
+
+def _called(node: ast.AST) -> set[str]:
+    """Names and attributes that stand in some code; `Ledger.release` for any `.release`."""
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    attributes = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+    return names | attributes | {f"{name}.{part}" for name in names for part in attributes}
+
+
+def results() -> str:
+    """The pages that the benchmarks wrote, each with the command that printed it."""
+    lines = [
+        "# Results",
+        "",
+        "Each page was written by the command it names, which anybody can repeat.",
+        "",
+        "| page | command |",
+        "|---|---|",
+    ]
+    for path in sorted((ROOT / "docs" / "results").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        title = text.splitlines()[0].removeprefix("# ")
+        command = re.search(r"Printed by `([^`]+)`", text)
+        lines.append(f"| [{title}](results/{path.name}) | {f'`{command[1]}`' if command else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def command_line() -> str:
+    """The help of every command, as the terminal shows it."""
+    os.environ.setdefault("TERMINAL_WIDTH", "100")
+    from typer.main import get_command
+    from typer.testing import CliRunner
+
+    from flows.cli import app
+
+    lines = ["# Command line", "", "The help of each command."]
+    for words in _commands(get_command(app), ()):
+        shown = CliRunner().invoke(app, [*words, "--help"], env={"NO_COLOR": "1"})
+        name = " ".join(("crowdassay", *words))
+        lines += ["", f"## {name}", "", "```text", shown.output.strip("\n"), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Every command's words, groups before what is in them."""
+    yield words
+    for name, inner in sorted(getattr(command, "commands", {}).items()):
+        yield from _commands(inner, (*words, name))
+
+
+def settings() -> str:
+    """Every key of the settings file, by section, with its default."""
+    from flows.section import section_of
+    from flows.settings import Settings
+
+    sections = [("", Settings)]
+    sections += [
+        (name, section)
+        for name, field in Settings.model_fields.items()
+        if (section := section_of(field.annotation)) is not None
+    ]
+    lines = [
+        "# Settings",
+        "",
+        "One TOML file. A key that is not listed is refused, and the nearest right one named;"
+        " `crowdassay init labels.csv` writes a commented file from the tables it is shown."
+        " `CROWDASSAY__SECTION__KEY` in the environment overrides a key.",
+    ]
+    for name, section in sections:
+        doc = " ".join((section.__doc__ or "").split())
+        lines += ["", f"## [{name}]" if name else "## Top of the file", "", doc]
+        lines += ["", "| key | takes | default |", "|---|---|---|"]
+        for key, field in section.model_fields.items():
+            if section_of(field.annotation) is None:
+                default = "required" if field.is_required() else f"`{_toml(field.default)}`"
+                lines.append(f"| `{key}` | {_taken(field.annotation)} | {default} |")
+    return "\n".join(lines) + "\n"
+
+
+def _taken(annotation: Any) -> str:
+    """What a key takes, in a few words."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _taken(parts[0])
+    if origin is Literal:
+        return ", ".join(f"`{part}`" for part in parts)
+    if origin in (Union, UnionType):
+        return " or ".join(_taken(part) for part in parts if part is not type(None))
+    if origin is tuple:
+        return f"list of {_taken(parts[0])}"
+    if issubclass(annotation, Enum):
+        return ", ".join(f"`{part.value}`" for part in annotation)
+    words = {bool: "true or false", int: "whole number", float: "number", str: "text", Path: "path"}
+    return words[annotation]
+
+
+def _toml(value: Any) -> str:
+    """A default as it would stand in the file; a dash where the key is absent by default."""
+    if value is None:
+        return "–"
+    plain = list(value) if isinstance(value, tuple) else value
+    return json.dumps(plain, default=str)
