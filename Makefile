@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test test-all test-postgres bench shapes wheel check clean
+.PHONY: help install demo test test-all test-postgres bench shapes wheel check docs clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -45,5 +45,8 @@ check: install   ## formatting, lints, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-clean:           ## remove the environment and the demo's folder
-	rm -rf $(VENV) demo dist
+docs: install    ## build the documentation into site/, which opens without a server
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+clean:           ## remove the environment and what was built
+	rm -rf $(VENV) demo dist site

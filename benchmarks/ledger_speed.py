@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.publish import publish
-from privacy import LatticeLaplace, Ledger, Query, Unit
+from flows.accounts import KEY as KEY_FILE
+from flows.accounts import LEDGER
+from privacy import LatticeLaplace, Ledger, Query, Unit, plan
 from privacy.chain import append
 from privacy.events import LatticeLaplaceEvent, event_json
 from privacy.opening import store_at
@@ -27,7 +32,7 @@ LISTED = 20
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        measured = [_measure(Path(folder) / f"{size}.sqlite", size) for size in SIZES]
+        measured = [_measure(Path(folder) / str(size), size) for size in SIZES]
     publish(
         "ledger_speed",
         "The ledger's calls, by its number of entries",
@@ -36,18 +41,25 @@ def main() -> None:
         note=(
             f"SQLite file; {CELLS:,} cells of one partition, one release of each in turn, every entry "
             "with a stored value. CPU time of the process, in which waiting for the disk is not "
-            "counted. Opening and each statement also follow the newest 10,000 rows of the chain."
+            "counted. Opening and each statement also follow the newest 10,000 rows of the chain. The "
+            "command is a process from its start to its end, which opens the ledger, tells the totals of "
+            "all entries and a plan among them, and lists the newest 20."
         ),
     )
 
 
-def _measure(path: Path, size: int) -> dict[str, float]:
-    """CPU seconds of each call on a ledger of this many entries."""
+def _measure(state: Path, size: int) -> dict[str, float]:
+    """CPU seconds of each call on a ledger of this many entries, in a campaign's state folder."""
+    state.mkdir(mode=0o700)
+    (state / KEY_FILE).write_bytes(KEY)
+    path = state / LEDGER
     ledger = Ledger(path, key=KEY)
-    ledger.open_budget("speed", unit=Unit.CONSENSUS_LABEL, epsilon=1e9, delta=0.0, n=4)
+    ledger.open_budget("speed", unit=Unit.CONSENSUS_LABEL, epsilon=1e9, delta=1e-3, n=4)
     filling = _seconds(lambda: _fill(path, size))
     query, mechanism = _query(3), LatticeLaplace(epsilon=0.1)
     ledger.release(mechanism, _query(2))  # the noise source is loaded once to a process
+    bundle = plan({mechanism.event(query): 16}, delta=1e-6)  # and so is what composes
+    entry = ledger.open_plan("speed", bundle, name="sixteen months")
     return {
         "writing an entry and its value, in bulk": filling / size,
         "opening": _seconds(lambda: Ledger(path, key=KEY)),
@@ -55,7 +67,11 @@ def _measure(path: Path, size: int) -> dict[str, float]:
             lambda: ledger.statement("speed", entries=LISTED)
         ),
         "release of one new value": _seconds(lambda: ledger.release(mechanism, query)),
+        "release of one new value from a plan": _seconds(
+            lambda: ledger.release(mechanism, _query(4), plan=entry)
+        ),
         "release of a stored value": _seconds(lambda: ledger.release(mechanism, query)),
+        "the command `crowdassay budget`": _command_seconds("budget", str(state)),
         "verify": _seconds(ledger.verify),
         "backup": _seconds(lambda: ledger.backup(path.with_suffix(".backup"))),
         "statement, all entries listed": _seconds(lambda: ledger.statement("speed")),
@@ -66,6 +82,18 @@ def _seconds(call: Callable[[], Any]) -> float:
     begin = time.process_time()
     call()
     return time.process_time() - begin
+
+
+def _command_seconds(*words: str) -> float:
+    """CPU seconds of a whole process of the command line."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-c", "from flows.cli import app; app()", *words],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _query(count: int) -> Query:

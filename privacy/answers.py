@@ -1,18 +1,26 @@
 """Answers of interactions in the ledger's tables, with the secret states after them."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection, select
 
 from privacy.budgets import now
 from privacy.chain import append
-from privacy.tables import answers
+from privacy.tables import answers, batches
 
-__all__ = ["find_answer", "insert_answer", "last_state"]
+__all__ = ["find_answers", "insert_answers", "last_state"]
 
 
-def find_answer(connection: Connection, entry: int, fingerprint: bytes) -> str | None:
-    """The stored answer to the question with this fingerprint."""
-    same = (answers.c.entry == entry) & (answers.c.fingerprint == fingerprint)
-    return connection.scalar(select(answers.c.value).where(same))
+def find_answers(
+    connection: Connection, entry: int, fingerprints: Sequence[bytes]
+) -> dict[bytes, str]:
+    """The stored answers to the questions with these fingerprints."""
+    found = select(answers.c.fingerprint, answers.c.value).where(answers.c.entry == entry)
+    return {
+        row.fingerprint: row.value
+        for marks in batches(fingerprints)
+        for row in connection.execute(found.where(answers.c.fingerprint.in_(marks)))
+    }
 
 
 def last_state(connection: Connection, entry: int) -> str | None:
@@ -21,23 +29,24 @@ def last_state(connection: Connection, entry: int) -> str | None:
     return connection.scalar(states.order_by(answers.c.position.desc()).limit(1))
 
 
-def insert_answer(
+def insert_answers(
     connection: Connection,
     entry: int,
-    question: str,
-    fingerprint: bytes,
+    answered: Sequence[tuple[str, bytes, str, str]],
     *,
-    state: str,
-    value: str,
     key: bytes,
 ) -> None:
-    """Record an answer together with the secret state after it."""
-    row = {
-        "time": now(),
-        "entry": entry,
-        "question": question,
-        "fingerprint": fingerprint,
-        "state": state,
-        "value": value,
-    }
-    append(connection, answers, [row], key=key)
+    """Record name and fingerprint of each question, with the secret state after it and its answer."""
+    time = now()
+    rows = [
+        {
+            "time": time,
+            "entry": entry,
+            "question": question,
+            "fingerprint": fingerprint,
+            "state": state,
+            "value": value,
+        }
+        for question, fingerprint, state, value in answered
+    ]
+    append(connection, answers, rows, key=key)

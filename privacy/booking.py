@@ -1,8 +1,7 @@
 """Booking in the ledger's tables: what is known, what it costs, whether the budget covers it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from sqlalchemy import Connection, func, select
 
@@ -16,7 +15,7 @@ from privacy.planned import PlanEvent, PlannedEvent
 from privacy.queries import Part, Query, UnitError
 from privacy.recorded import read_events
 from privacy.store import LedgerError, lock
-from privacy.tables import Record, entries, releases
+from privacy.tables import Record, batches, entries, releases
 
 __all__ = [
     "BudgetError",
@@ -31,10 +30,6 @@ __all__ = [
     "time_of",
     "unpaid",
 ]
-
-ASKED_AT_ONCE = 500  # values in one condition
-
-T = TypeVar("T")
 
 
 class BudgetError(RuntimeError):
@@ -127,7 +122,7 @@ def find_entries(
     )
     return {
         row.fingerprint: (row.entry, row.value)
-        for marks in _batches([one.fingerprint for one in asked])
+        for marks in batches([one.fingerprint for one in asked])
         for row in connection.execute(found.where(entries.c.fingerprint.in_(marks)))
     }
 
@@ -182,7 +177,7 @@ def keep_values(
     found = select(releases.c.entry, releases.c.value)
     kept = {
         row.entry: row.value
-        for numbers in _batches(list(values))
+        for numbers in batches(list(values))
         for row in connection.execute(found.where(releases.c.entry.in_(numbers)))
     }
     time = now()
@@ -230,9 +225,3 @@ def _check_afford(
         account.add(one.query.part, one.event.cost())
     if not account.spent.within(budget.limit):
         raise BudgetError(dataset, budget.limit, before, account.spent - before)
-
-
-def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Values in as many at a time as one condition takes."""
-    for first in range(0, len(values), ASKED_AT_ONCE):
-        yield values[first : first + ASKED_AT_ONCE]

@@ -113,7 +113,9 @@ def check_chain(
 
 def check_row(connection: Connection, table: TableClause, row: Record, *, key: bytes) -> None:
     """Refuse a row that was not written by who has the key, after the row that is before it."""
-    if _link(_link_at(connection, row.position - 1), table, row[:-1], key) != row.link:
+    placed = isinstance(row.position, int)
+    before = _link_at(connection, row.position - 1) if placed else b""
+    if _link(before, table, row[:-1], key) != row.link:
         raise LedgerError(
             f"the ledger is damaged: {_name(table, row)} is not what was written; {RESTORE}"
         )

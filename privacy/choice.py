@@ -9,7 +9,8 @@ from typing import TypeAlias
 import numpy as np
 
 from privacy.composition import compose
-from privacy.cost import exact, six_digits_down
+from privacy.cost import LARGEST_EPSILON, check_epsilon, exact, six_digits_down
+from privacy.counts import ONE_TASK
 from privacy.discrete_gaussian import DiscreteGaussian
 from privacy.discrete_laplace import DiscreteLaplace
 from privacy.events import (
@@ -27,8 +28,6 @@ from privacy.planned import MARGIN
 
 __all__ = ["Choice", "choose_mechanism", "crossover_delta"]
 
-ONE_TASK = 2.0  # l1 between counts of one sum that differ by one moved task
-LARGEST_EPSILON = 100.0
 HALVINGS = 20
 
 CountsMechanism: TypeAlias = LatticeLaplace | DiscreteLaplace | DiscreteGaussian
@@ -128,8 +127,7 @@ lattice Laplace, 29.9 with discrete Laplace
         raise ValueError(f"delta must be in [0, 1), got delta={delta}")
     if isinstance(n_releases, bool) or not (isinstance(n_releases, int) and n_releases >= 1):
         raise ValueError(f"n_releases must be an integer >= 1, got n_releases={n_releases}")
-    if not 0 < epsilon <= LARGEST_EPSILON:
-        raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={epsilon}")
+    check_epsilon(epsilon)
     if n_releases == 1:
         return _choose_one(n_classes, epsilon, delta)
     return _choose_planned(n_classes, epsilon, delta, n_releases)

@@ -5,7 +5,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["Cost", "exact", "six_digits_down", "six_digits_up"]
+__all__ = [
+    "LARGEST_EPSILON",
+    "SAFETY",
+    "Cost",
+    "check_epsilon",
+    "check_price",
+    "exact",
+    "six_digits_down",
+    "six_digits_up",
+]
+
+LARGEST_EPSILON = 100.0  # of what has a delta as well; the closed forms are tested up to it
+SAFETY = 1 + 1e-6  # for rounding: a computed delta is raised by it before it is compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,19 @@ def exact(number: float | str) -> Fraction:
         return Fraction(str(number))
     except (ValueError, ZeroDivisionError):
         raise ValueError(f"a privacy parameter must be a finite number, got {number}") from None
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Refuse an epsilon that no delta is computed for."""
+    if not 0 < epsilon <= LARGEST_EPSILON:
+        raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={epsilon}")
+
+
+def check_price(epsilon: float, delta: float) -> None:
+    """Refuse what is no price of a release with a delta."""
+    check_epsilon(epsilon)
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be in (0, 1), got delta={delta}")
 
 
 def six_digits_down(number: Fraction) -> float:

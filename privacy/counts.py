@@ -8,9 +8,9 @@ from jaxtyping import Int
 
 from privacy.queries import Part, Query, Unit, UnitError, assignment_digest, task_names
 
-__all__ = ["CountsError", "check_counts", "class_counts"]
+__all__ = ["ONE_TASK", "CountsError", "check_counts", "class_counts"]
 
-MOVED = 2.0  # a replaced label leaves one class's count and joins another's
+ONE_TASK = 2.0  # l1 sensitivity: a replaced label leaves one class's count and joins another's
 
 
 class CountsError(ValueError):
@@ -101,7 +101,7 @@ def class_counts(
     partition = f"group:{assignment_digest(group, names, task_names(tasks, group.size))}"
     counts.setflags(write=False)
     return tuple(
-        Query(dataset, "class counts", row, unit, int(size), MOVED, Part(partition, name))
+        Query(dataset, "class counts", row, unit, int(size), ONE_TASK, Part(partition, name))
         for row, size, name in zip(counts, n, names, strict=True)
     )
 

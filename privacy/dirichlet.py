@@ -9,8 +9,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
+from privacy.cost import SAFETY, check_price
 from privacy.dirichlet_pair import (
-    LARGEST_EPSILON,
     check_floor,
     clamp_delta,
     dominating_delta,
@@ -24,7 +24,6 @@ __all__ = [
     "smallest_floor",
 ]
 
-SAFETY = 1 + 1e-6  # for rounding: what is computed is raised by it before it is compared
 LOWEST, HIGHEST = 1e-9, 1e7  # where a scale is looked for
 
 
@@ -68,7 +67,7 @@ def smallest_floor(epsilon: float, delta: float) -> float:
     >>> round(smallest_floor(0.05, 0.05), 2)
     6.67
     """
-    _check_target(epsilon, delta)
+    check_price(epsilon, delta)
     low, high = 0.0, (1 / delta - 1) / 2
     for _ in range(200):
         middle = (low + high) / 2
@@ -158,10 +157,3 @@ def _round_down(scale: float) -> Fraction:
     """Six digits, never more than `scale`."""
     unit = Fraction(10) ** (math.floor(math.log10(scale)) - 5)
     return Fraction(scale) // unit * unit
-
-
-def _check_target(epsilon: float, delta: float) -> None:
-    if not 0 < epsilon <= LARGEST_EPSILON:
-        raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={epsilon}")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got delta={delta}")

@@ -19,6 +19,8 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Real
 
+from privacy.cost import check_epsilon
+
 __all__ = [
     "PairDelta",
     "clamp_delta",
@@ -29,7 +31,6 @@ __all__ = [
 
 STEEP = 600.0  # beyond it exp(-t) nears the smallest double, and leading terms are exact
 SMALLEST_SCALE, LARGEST_SCALE = 1e-10, 1e8
-LARGEST_EPSILON = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +221,7 @@ def _gamma_tail(a: float, log_x: float) -> float:
 def _check(scale: float, epsilon: float) -> None:
     if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise ValueError(f"scale must be in [1e-10, 1e8], got scale={scale}")
-    if not 0 < epsilon <= LARGEST_EPSILON:
-        raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={epsilon}")
+    check_epsilon(epsilon)
 
 
 def check_floor(floor: float | int) -> None:

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from privacy.counts import CountsError, check_counts
+from privacy.counts import ONE_TASK, CountsError, check_counts
 from privacy.events import DiscreteGaussianEvent
 from privacy.gaussian_delta import discrete_gaussian_scale
 from privacy.mechanisms import Json, Noise
 from privacy.queries import Query
 
 __all__ = ["DiscreteGaussian", "DiscreteGaussianLaw", "check_moved_task"]
-
-ONE_TASK = 2.0  # l1 between counts of one sum that differ by one moved task
 
 
 @dataclass(frozen=True, slots=True, eq=False)

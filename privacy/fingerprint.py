@@ -18,6 +18,8 @@ from privacy.queries import Query
 
 __all__ = ["fingerprint", "question_fingerprint"]
 
+_header = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
+
 
 def fingerprint(
     mechanism: Mechanism | Interaction, query: Query, event: Event, *, key: bytes
@@ -50,7 +52,7 @@ def _digest(public: Mapping[str, Any], arrays: Mapping[str, np.ndarray], key: by
     """Digest of a header that tells names, types and shapes, then of the arrays' bytes in its order."""
     names = sorted(arrays)
     shapes = [(name, arrays[name].dtype.str, arrays[name].shape) for name in names]
-    header = json.dumps({**public, "arrays": shapes}, sort_keys=True, allow_nan=False).encode()
+    header = _header({**public, "arrays": shapes}).encode()
     digest = hashlib.blake2b(key=key, digest_size=32)
     digest.update(len(header).to_bytes(8, "little") + header)
     for name in names:

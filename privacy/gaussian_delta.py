@@ -10,6 +10,8 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
+from privacy.cost import SAFETY, check_epsilon, check_price
+
 __all__ = [
     "analytic_gaussian_delta",
     "analytic_gaussian_scale",
@@ -17,9 +19,7 @@ __all__ = [
     "discrete_gaussian_scale",
 ]
 
-SAFETY = 1 + 1e-6  # for rounding: what is computed is raised by it before it is compared
 LARGEST_SCALE = 2e5
-LARGEST_EPSILON = 100.0
 
 
 def discrete_gaussian_delta(scale: float, epsilon: float) -> float:
@@ -119,7 +119,7 @@ def analytic_gaussian_scale(epsilon: float, delta: float) -> float:
     >>> round(analytic_gaussian_scale(1.0, 1e-6), 4)
     5.9746
     """
-    _check_target(epsilon, delta)
+    check_price(epsilon, delta)
     low, high = math.log(1e-4), math.log(LARGEST_SCALE / 4.001)
     if not analytic_gaussian_delta(math.exp(high), epsilon) <= delta:
         raise ValueError(f"epsilon and delta must be larger, got epsilon={epsilon}, delta={delta}")
@@ -168,12 +168,4 @@ def discrete_gaussian_scale(epsilon: float, delta: float) -> float:
 def _check(scale: float, epsilon: float) -> None:
     if not 0 < scale <= LARGEST_SCALE:
         raise ValueError(f"scale must be > 0 and at most 2e5, got scale={scale}")
-    if not 0 < epsilon <= LARGEST_EPSILON:
-        raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={epsilon}")
-
-
-def _check_target(epsilon: float, delta: float) -> None:
-    if not 0 < epsilon <= LARGEST_EPSILON:
-        raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={epsilon}")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got delta={delta}")
+    check_epsilon(epsilon)

@@ -15,13 +15,13 @@ from privacy.booking import BudgetError, request_of, time_of, unpaid
 from privacy.budgets import dataset_names, required_budget
 from privacy.chain import check_chain
 from privacy.limits import PlanError, change_limit, open_limit, plan_request
-from privacy.mechanisms import Batched, Interaction, Json, Mechanism, Noise, Question
+from privacy.mechanisms import Interaction, Json, Mechanism, Noise, Question
 from privacy.opening import NEWEST, check_ledger, check_length, open_store, store_at
 from privacy.planned import PlanEvent
 from privacy.queries import Query, Unit
 from privacy.release import Release
 from privacy.statement import Statement, read_statement
-from privacy.steps import answer, keep, pay, pay_plan
+from privacy.steps import answer, pay_plan, release
 from privacy.store import LedgerError, snapshot, transaction
 
 __all__ = ["BudgetError", "Ledger", "LedgerError", "PlanError", "Release"]
@@ -203,36 +203,38 @@ class Ledger:
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must draw, got {type(mechanism).__name__}")
         asked = [request_of(mechanism, query, key=self._key, plan=plan) for query in queries]
-        noise = _system_noise()
-        paid = pay(self._store, asked, key=self._key)
-        missing = {
-            entry: request
-            for request in asked
-            for entry, value in [paid[request.fingerprint]]
-            if value is None
-        }
-        drawn = _draw(mechanism, [request.query for request in missing.values()], noise)
-        pairs = zip(missing.values(), drawn, strict=True)
-        kept = keep(self._store, dict(zip(missing, pairs, strict=True)), key=self._key)
-        releases = []
-        for request in asked:
-            entry, value = paid[request.fingerprint]
-            text, fresh = (value, False) if value is not None else kept[entry]
-            releases.append(Release(json.loads(text), entry, request.event, fresh))
-        return tuple(releases)
+        told = release(self._store, mechanism, asked, _system_noise(), key=self._key)
+        return tuple(
+            Release(json.loads(text), entry, request.event, fresh)
+            for request, (entry, text, fresh) in zip(asked, told, strict=True)
+        )
 
     def interact(self, mechanism: Interaction, query: Query, question: Question) -> Release[Json]:
         """Ask an interaction one question; it is paid when it is first seen, for all questions.
 
         A repeated question returns the stored answer and moves no state. Raises as `release` does.
         """
+        return self.interact_all(mechanism, query, (question,))[0]
+
+    def interact_all(
+        self, mechanism: Interaction, query: Query, questions: Sequence[Question]
+    ) -> tuple[Release[Json], ...]:
+        """Ask questions fixed beforehand, in turn, as `interact` would, in one transaction.
+
+        Notes
+        -----
+        **Guarantees.** State, budget and answers move as they would question by question; where a
+        question is refused or the process dies, none of them was answered and no state has moved.
+        """
         if not isinstance(mechanism, Interaction):
             raise TypeError(f"mechanism must answer questions, got {type(mechanism).__name__}")
+        if not questions:
+            return ()
         request = request_of(mechanism, query, key=self._key)
-        entry, text, fresh = answer(
-            self._store, request, mechanism, question, _system_noise(), key=self._key
+        entry, told = answer(
+            self._store, mechanism, request, questions, _system_noise(), key=self._key
         )
-        return Release(json.loads(text), entry, request.event, fresh)
+        return tuple(Release(json.loads(text), entry, request.event, fresh) for text, fresh in told)
 
     def statement(self, dataset: str, *, entries: int | None = None) -> Statement:
         """Budget, spend and entries of a data set, recomputed from the stored events.
@@ -285,12 +287,6 @@ class Ledger:
             has its own tool for it.
         """
         self._store.backup(Path(path).absolute())
-
-
-def _draw(mechanism: Mechanism, queries: Sequence[Query], noise: Noise) -> list[Json]:
-    if isinstance(mechanism, Batched):
-        return mechanism.draw_all(queries, noise) if queries else []
-    return [mechanism.draw(query, noise) for query in queries]
 
 
 def _system_noise() -> Noise:

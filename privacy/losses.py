@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from privacy.cost import exact
+from privacy.counts import ONE_TASK
 from privacy.dirichlet_pair import clamp_delta
 from privacy.events import (
     ClampedDirichletEvent,
@@ -32,7 +33,6 @@ from privacy.lattice_laplace import LatticeLaplace
 __all__ = ["LOSSES", "Loss", "loss_of"]
 
 LARGEST_LOSS = 100.0  # what lies beyond counts as an infinite loss
-ONE_TASK = 2.0  # l1 between counts of one sum that differ by one moved task
 SHIFT = 1e-13  # a delta falls by at most this much between epsilons 0 and SHIFT
 NEGLIGIBLE = 1e-14
 

@@ -5,7 +5,8 @@ tables together, and `link` holds each to the one before it (`privacy.chain`). `
 the chain ends.
 """
 
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import TableClause, column, table
 
@@ -15,6 +16,7 @@ __all__ = [
     "Record",
     "about",
     "answers",
+    "batches",
     "budgets",
     "definitions",
     "entries",
@@ -23,6 +25,9 @@ __all__ = [
 ]
 
 VERSION = 2
+ASKED_AT_ONCE = 500  # values in one condition
+
+T = TypeVar("T")
 
 Record: TypeAlias = Any
 """A row that was read: a tuple whose columns are attributes too."""
@@ -76,3 +81,9 @@ DEFINITIONS = (
 def definitions(*, number: str, bytes_: str) -> tuple[str, ...]:
     """What makes the tables, with a database's names of a whole number and of bytes."""
     return tuple(text.format(number=number, bytes=bytes_) for text in DEFINITIONS)
+
+
+def batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Values in as many at a time as one condition takes."""
+    for first in range(0, len(values), ASKED_AT_ONCE):
+        yield values[first : first + ASKED_AT_ONCE]

@@ -15,13 +15,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from privacy.audit import AuditBound, audit_losses
+from privacy.counts import ONE_TASK
 from privacy.ledger import Ledger
 from privacy.mechanisms import Mechanism
 from privacy.queries import Part, Query, Unit
 
 __all__ = ["Auditable", "audit_mechanism"]
-
-MOVED = 2.0  # one task that changes class: what the neighbours differ by
 
 
 @runtime_checkable
@@ -101,7 +100,7 @@ def audit_mechanism(
 def _query(counts: Int[np.ndarray, " classes"], part: Part | None = None) -> Query:
     """Class counts of nobody's tasks."""
     n = int(counts.sum())
-    return Query("trial", "class counts", counts, Unit.CONSENSUS_LABEL, n, l1=MOVED, part=part)
+    return Query("trial", "class counts", counts, Unit.CONSENSUS_LABEL, n, l1=ONE_TASK, part=part)
 
 
 def _draw(mechanism: Mechanism, query: Query, draws: int) -> Int[np.ndarray, "draws classes"]:

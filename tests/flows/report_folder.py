@@ -77,12 +77,16 @@ def write_folder(
         "robustness": _robustness(n_tasks),
         "spend": _spend(labelled),
     }
+    write_json(folder / "manifest.json", _manifest(classes))
+    write_json(folder / "trend.json", {"runs": _runs(n_tasks, workers)})
+    facts["consensus"]["classes"] = list(classes)
     for stage, value in facts.items():
         content = {"skipped": SKIPPED[stage]} if stage in skip else value
         write_json(folder / f"{stage}.json", content)
     tables = {
         "workers": _workers(names, flagged),
-        "next_labels": _next_labels(),
+        "next_labels": _next_labels(classes),
+        "label_plan": _label_plan(names),
         "proportions": _shares(labelled, classes, "proportion", seed=5),
         "class_ratios": _shares(unlabelled, classes, "ratio", seed=6),
     }
@@ -103,9 +107,10 @@ def edit(path: Path, **fields: Any) -> None:
 
 def overwrite_what_is_internal(folder: Path) -> None:
     """Every internal file gone, every internal field and column a canary."""
-    for name in ("quality.json", "consensus.json", "bounds.json", "robustness.json"):
+    internal = ("quality", "consensus", "bounds", "robustness", "manifest", "trend")
+    for name in (f"{stage}.json" for stage in internal):
         (folder / name).unlink()
-    for name in ("workers.parquet", "next_labels.parquet"):
+    for name in ("workers.parquet", "next_labels.parquet", "label_plan.parquet"):
         (folder / name).unlink()
     counts = dict.fromkeys(
         ("n_labels", "n_tasks", "n_labelled_tasks", "n_workers", "n_gold"), CANARY
@@ -185,6 +190,18 @@ def _consensus(n_tasks: int) -> dict[str, Any]:
             "majority_vote": 0.9125,
         },
         "n_tied": 5,
+        "n_conflict": 1204,
+        "n_overruled": 61,
+        "entropy": 310.4,
+        "plan": {
+            "n": 60,
+            "n_tasks": 60,
+            "n_workers": 6,
+            "gain": 41.2,
+            "workers_told_apart": True,
+            "n_considered": 2000,
+            "n_asked": 96,
+        },
         "confidence_histogram": {
             "edges": [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
             "counts": [*counts[:-1], n_tasks - sum(counts[:-1])],
@@ -354,16 +371,66 @@ def _wilson(k: int, n: int, z: float = 1.959964) -> tuple[float, float]:
     return max(0.0, (middle - half) / (1 + z * z / n)), min(1.0, (middle + half) / (1 + z * z / n))
 
 
-def _next_labels() -> list[dict[str, Any]]:
+def _next_labels(classes: tuple[str, ...]) -> list[dict[str, Any]]:
     return [
         {
             "rank": rank + 1,
             "task": f"post-{(rank * 733) % 2880:05d}",
             "entropy": 1.0981 * 0.985**rank,
             "n_labels": 3 + rank % 5,
+            "counts": [1, 2 + rank % 5, *[0] * (len(classes) - 2)],
+            "label": classes[rank % 2],
+            "margin": rank / 40,
+            "tied": rank == 0,
+            "overruled": rank > 0 and rank % 2 == 0,
         }
         for rank in range(40)
     ]
+
+
+def _runs(n_tasks: int, workers: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "run": f"2026030{day}T101500Z-forum-posts-spring",
+            "started": f"2026-03-0{day}T10:15:00+00:00",
+            "n_labels": day * n_tasks,
+            "n_tasks": n_tasks,
+            "n_workers": workers,
+            "n_groups": 12,
+            "n_removed": 8 * day,
+            "alpha": None if day == 1 else 0.7 + day / 100,
+            "alpha_kept": 0.78 + day / 100,
+            "epsilon": 1.0 * day,
+            "delta": 0.0,
+            "drift": None if day == 1 else {"site-01": 0.02, "site-02": day / 50},
+        }
+        for day in (1, 2, 3)
+    ]
+
+
+def _label_plan(names: list[str]) -> list[dict[str, Any]]:
+    return [
+        {"worker": names[-1 - rank // 10], "task": f"post-{rank:05d}", "gain": 0.9 - rank / 100}
+        for rank in range(60)
+    ]
+
+
+def _manifest(classes: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "python": "3.11.7",
+        "versions": {"crowdassay": "0.1.0", "numpy": "2.4.6"},
+        "seed": 7,
+        "settings": {
+            "name": "forum-posts-spring",
+            "classes": list(classes),
+            "seed": 7,
+            "runs": "/srv/campaigns/runs",
+            "input": {"labels": "/srv/campaigns/labels.csv.gz", "gold": None, "tasks": []},
+            "filter": {"penalty": "soft", "fraction": 0.2},
+            "consensus": {"use_gold": False},
+            "model": None,
+        },
+    }
 
 
 def _shares(

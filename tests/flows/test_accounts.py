@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from flows.accounts import LEDGER_URL, open_state, read_statements, statement
 from flows.report.html import render_report
 from flows.section import SettingsError
-from privacy import LatticeLaplace, Ledger, LedgerError, Part, Unit
+from privacy import LatticeLaplace, Ledger, LedgerError, Part, PureEvent, Unit, plan
 from tests.flows.report_folder import write_folder
 from tests.privacy.toy import counts_query
 
@@ -76,3 +78,18 @@ def test_the_report_says_which_entries_its_file_holds(tmp_path: Path) -> None:
     assert f"of 5,000 entries are shown; the newest {listed} are in" in render_report(folder)
     path.write_text(json.dumps(spend | {"n_entries": listed}), "utf-8")
     assert "entries are shown" not in render_report(folder)
+
+
+def test_a_statement_needs_no_numerical_library(tmp_path: Path) -> None:
+    """Each of them takes longer to import than a ledger of a million entries to read."""
+    toy_ledger(tmp_path).open_plan("toy", plan({PureEvent("toy", 0.1): 2}, delta=0.0), name="two")
+    heavy = ["dp_accounting", "numba", "opendp", "pandas", "prefect", "scipy.special", "sklearn"]
+    code = (
+        "import sys; from pathlib import Path; from flows.accounts import read_statements; "
+        "read_statements(Path(sys.argv[1])); "
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,4 +1,7 @@
+import contextlib
+import json
 import math
+import sqlite3
 from fractions import Fraction
 
 import numpy as np
@@ -293,6 +296,45 @@ def test_a_refused_question_leaves_no_trace_in_the_state(open_gate):
         ledger.interact(BIG, BIG_QUERY, question(0.5, share(1.5, n=2000)))
     answer = ledger.interact(BIG, BIG_QUERY, question(0.4, share(0.4, n=2000)))
     assert (answer.value["asked"], answer.value["budget_left"]) == (2, 3)
+
+
+def overfit_until_shut(k):
+    """Questions whose training mean is far off for k = 0, 2, 4, ... and right between."""
+    return question(1.0 if k % 2 == 0 else 0.25, share(0.25, n=2000), name=f"model {k}")
+
+
+def test_a_batch_that_uses_up_the_budget_is_answered_up_to_there_and_shut_after(open_gate):
+    """Chances that a difference of .75 agrees, or one of 0 does not: below 1e-6."""
+    asked = [overfit_until_shut(k) for k in range(8)]
+    found = open_gate().interact_all(BIG, BIG_QUERY, asked)
+    answers = [GateAnswer.from_json(one.value) for one in found]
+    statuses = ["overfit", "agrees"] * 2 + ["overfit"] + ["exhausted"] * 3
+    assert [answer.status for answer in answers] == statuses
+    assert [answer.budget_left for answer in answers] == [2, 2, 1, 1, 0, 0, 0, 0]
+    assert [answer.value is None for answer in answers] == [False] * 5 + [True] * 3
+    assert open_gate().statement("holdout").spent.epsilon == Fraction(3, 4)
+    assert open_gate().interact(BIG, BIG_QUERY, overfit_until_shut(8)).value["asked"] == 9
+
+
+def test_a_batch_draws_and_keeps_what_one_by_one_would(tmp_path, monkeypatch):
+    """The same noise: the same answers and secret states, row by row."""
+    asked = [question(0.5 + 0.05 * (k % 9), share(0.5, n=2000), name=f"{k}") for k in range(40)]
+    kept = []
+    for name, ask in (
+        ("one by one", lambda ledger: [ledger.interact(BIG, BIG_QUERY, one) for one in asked]),
+        ("at once", lambda ledger: ledger.interact_all(BIG, BIG_QUERY, asked)),
+    ):
+        noise = SeededNoise(7)
+        monkeypatch.setattr("privacy.ledger._system_noise", lambda noise=noise: noise)
+        ledger = Ledger(tmp_path / name, key=bytes(32))
+        ledger.open_budget("holdout", unit=Unit.ROW, epsilon=1.0, delta=0.0, n=2000)
+        ask(ledger)
+        with contextlib.closing(sqlite3.connect(tmp_path / name)) as rows:
+            columns = "entry, question, fingerprint, state, value"
+            kept.append(rows.execute(f"SELECT {columns} FROM answers ORDER BY position").fetchall())
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 40
+    assert {json.loads(row[4])["status"] for row in kept[0]} == {"agrees", "overfit", "exhausted"}
 
 
 # what it is for --------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ STEPS = (
     "privacy.steps.find_entries",
     "privacy.chain._move_head",
     "sqlalchemy.Connection.commit",
-    "privacy.ledger._draw",
+    "privacy.steps._draw",
     "privacy.steps.keep_values",
-    "privacy.steps.find_answer",
+    "privacy.steps.find_answers",
     "privacy.steps.last_state",
-    "privacy.steps.insert_answer",
+    "privacy.steps.insert_answers",
 )
 """What a release and an interaction do, in the ledger's own names."""
 

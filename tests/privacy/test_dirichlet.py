@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+import privacy.dirichlet
 from privacy.dirichlet import (
     InfeasibleFloor,
     largest_clamp_scale,
@@ -93,6 +94,20 @@ def test_the_delta_at_the_scale_returned_is_at_most_the_one_asked(floor, epsilon
         scale = float(search(floor, epsilon, delta))
         assert delta_at(floor, scale, epsilon) <= delta
         assert delta_at(floor, 1.01 * scale, epsilon) > delta
+
+
+@pytest.mark.parametrize(("floor", "epsilon", "delta", "expected"), SCALES)
+def test_a_scale_takes_few_evaluations(floor, epsilon, delta, expected, monkeypatch):
+    """Acceptance A20 without a clock: 62 of them, of microseconds each, are far below 50 ms."""
+    calls = []
+
+    def counted(*numbers):
+        calls.append(numbers)
+        return dominating_delta(*numbers)
+
+    monkeypatch.setattr(privacy.dirichlet, "dominating_delta", counted)
+    largest_scale(floor, epsilon, delta)
+    assert len(calls) <= 64
 
 
 def test_a_floor_without_a_scale_is_refused_with_the_smallest_that_has_one():

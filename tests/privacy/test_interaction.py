@@ -3,7 +3,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privacy import BudgetError, Question, UnitError
+from privacy import BudgetError, LatticeLaplace, Question, UnitError
 from privacy.queries import Unit
 from tests.privacy.toy import DATASET, Turnstile, counts_query, open_toy, question
 
@@ -67,3 +67,48 @@ def test_an_interaction_can_be_planned(ledger):
     ledger.afford([(Turnstile(0.5), counts_query()), (Turnstile(0.5), counts_query((1, 3)))])
     with pytest.raises(BudgetError):
         ledger.afford([(Turnstile(0.75), counts_query()), (Turnstile(0.5), counts_query())])
+
+
+# many questions at once --------------------------------------------------------------------------
+
+
+def values(releases):
+    return [release.value for release in releases]
+
+
+def test_questions_asked_at_once_are_answered_as_one_by_one(ledger):
+    """More of them than one condition of a search takes."""
+    first = ledger.interact_all(Turnstile(0.5), counts_query(), [question(x) for x in range(1200)])
+    assert values(first) == list(range(1, 1201))
+    assert all(answer.fresh for answer in first)
+    assert ledger.interact(Turnstile(0.5), counts_query(), question(1200)).value == 1201
+    told = ledger.statement(DATASET)
+    assert (told.spent.epsilon, told.n_entries) == (Fraction("0.5"), 1)
+    assert ledger.verify() == 1 + 1 + 1201
+
+
+def test_questions_that_are_repeated_within_a_batch_or_across_move_no_state(ledger):
+    ledger.interact(Turnstile(0.5), counts_query(), question(5))
+    asked = [question(x) for x in (1, 5, 1, 2, 1)]
+    answers = ledger.interact_all(Turnstile(0.5), counts_query(), asked)
+    assert values(answers) == [2, 1, 2, 3, 2]
+    assert [answer.fresh for answer in answers] == [True, False, False, True, False]
+    again = ledger.interact_all(Turnstile(0.5), counts_query(), asked)
+    assert values(again) == values(answers)
+    assert not any(answer.fresh for answer in again)
+
+
+def test_a_refused_question_refuses_all_that_are_asked_with_it(ledger):
+    ledger.interact(Turnstile(0.5), counts_query(), question(0))
+    rows = ledger.verify()
+    with pytest.raises(ValueError, match="x must be"):
+        ledger.interact_all(Turnstile(0.5), counts_query(), [question(1), question(-1)])
+    assert ledger.verify() == rows
+    assert ledger.interact(Turnstile(0.5), counts_query(), question(1)).value == 2
+
+
+def test_asking_nothing_pays_nothing(ledger):
+    assert ledger.interact_all(Turnstile(0.5), counts_query(), []) == ()
+    assert ledger.statement(DATASET).n_entries == 0
+    with pytest.raises(TypeError, match="must answer questions"):
+        ledger.interact_all(LatticeLaplace(0.5), counts_query(), [])

@@ -9,6 +9,9 @@ from fractions import Fraction
 import pytest
 from sqlalchemy import make_url
 
+import privacy.ledger
+import privacy.opening
+import privacy.planned
 from privacy import (
     BudgetError,
     LatticeLaplace,
@@ -21,12 +24,16 @@ from privacy import (
     choose_mechanism,
     plan,
 )
+from privacy.booking import kinds_of
 from privacy.events import event_json
 from privacy.limits import PlanError, PlanPayment
 from privacy.queries import UnitError
+from privacy.recorded import read_events
+from privacy.store import transaction
 from tests.privacy.processes import die_everywhere
+from tests.privacy.test_ledger_chain import tamper
 from tests.privacy.test_postgres import SERVER, administer
-from tests.privacy.toy import DATASET, Mortal, Turnstile, counts_query, open_toy, question
+from tests.privacy.toy import DATASET, KEY, Mortal, Turnstile, counts_query, open_toy, question
 
 NOISE = LatticeLaplace(0.2)
 THREE = plan({NOISE.event(counts_query()): 3}, delta=0.0)
@@ -220,6 +227,47 @@ def test_a_statement_tells_the_plan_its_use_and_what_it_paid_for(ledger, entry):
         1,
         3,
     )
+
+
+def test_a_plan_that_was_paid_is_read_without_composing_it_again(ledger, entry, monkeypatch):
+    monkeypatch.setattr(privacy.planned, "_realised", None)
+    assert ledger.release(NOISE, counts_query((9, 1)), plan=entry).fresh
+    told = ledger.statement(DATASET)
+    assert [use.plan for use in told.plans] == [THREE]
+    assert told.spent == THREE.cost()
+
+
+@pytest.mark.parametrize("changed", ["event = replace(event, '0.6', '0.1')", "position = 'x'"])
+def test_a_plan_whose_row_is_not_what_was_paid_is_refused_however_old(
+    tmp_path, ledger, entry, monkeypatch, changed
+):
+    """What is taken without composing is checked by its own link, beyond the newest rows too."""
+    for module in (privacy.opening, privacy.ledger):
+        monkeypatch.setattr(module, "NEWEST", 1)
+    for size in range(1, 4):
+        ledger.release(LatticeLaplace(0.01), counts_query((size, 1)))
+    tamper(tmp_path / "ledger.sqlite", f"UPDATE entries SET {changed} WHERE entry = {entry};")
+    for call in (
+        lambda: ledger.statement(DATASET),
+        lambda: ledger.release(NOISE, counts_query((9, 1)), plan=entry),
+        lambda: ledger.release(NOISE, counts_query((9, 1))),
+        lambda: ledger.change_budget(DATASET, epsilon=2.0, delta=0.0),
+    ):
+        with pytest.raises(LedgerError, match=f"damaged: .*entry {entry}"):
+            call()
+
+
+def test_a_plans_event_that_no_plan_paid_for_is_composed(ledger, entry, tmp_path):
+    """A forged entry for a cell, where none is ever booked, has no row to be taken from."""
+    tamper(
+        tmp_path / "ledger.sqlite",
+        "UPDATE entries SET partition = 'site:1', cell = 'north', "
+        f"event = replace(event, '0.6', '0.1') WHERE entry = {entry};",
+    )
+    with transaction(ledger._store) as connection:
+        kinds = kinds_of(connection, DATASET)
+        with pytest.raises(LedgerError, match="not an event this version understands"):
+            read_events(connection, DATASET, kinds, key=KEY)
 
 
 def test_a_chosen_plans_slots_are_what_its_mechanism_draws(ledger):

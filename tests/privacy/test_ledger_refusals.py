@@ -8,7 +8,7 @@ import pytest
 
 import privacy.sqlite_store
 import privacy.store
-from privacy import LatticeLaplace, Ledger, LedgerError, PureEvent, Query, Unit
+from privacy import LatticeLaplace, Ledger, LedgerError, PureEvent, Query, Question, Unit
 from privacy.chain import append
 from privacy.opening import store_at
 from privacy.store import transaction
@@ -181,6 +181,7 @@ def refusals(ledger):
         lambda: ledger.release(LatticeLaplace(0.1), counts_query((CANARY, 1), dataset="unknown")),
         lambda: ledger.interact(Turnstile(5.0), private, question(CANARY)),
         lambda: ledger.interact(Turnstile(0.1), private, question(-CANARY)),
+        lambda: ledger.interact_all(Turnstile(0.1), private, [question(1), question(-CANARY)]),
         lambda: ledger.afford([(LatticeLaplace(5.0), private)]),
         lambda: Query(DATASET, "x", np.array([str(CANARY)]), Unit.ROW, n=1, l1=1.0),
     ]
@@ -207,10 +208,17 @@ def test_no_refusal_tells_a_private_value(ledger, calls):
 
 
 def test_the_file_holds_no_private_value(tmp_path, ledger):
+    """Of rows, of counts, of questions asked one by one and at once, in any row or page."""
     query = rows_query([[float(CANARY)]])
-    ledger.release(Mortal(0.5), query)
-    content = (tmp_path / "ledger.sqlite").read_bytes()
-    assert query.value["x"].tobytes() not in content
+    ledger.release(Mortal(0.25), query)
+    ledger.release(Mortal(0.25), counts_query((CANARY, 1)))
+    asked = [Question(f"question {k}", {"x": np.full(3, CANARY + 0.5)}) for k in range(3)]
+    ledger.interact(Turnstile(0.25), query, asked[0])
+    ledger.interact_all(Turnstile(0.25), query, asked)
+    content = b"".join(path.read_bytes() for path in tmp_path.glob("ledger.sqlite*"))
+    assert b"question 2" in content
+    for value in (query.value["x"], asked[0].value["x"], np.array([CANARY, 1])):
+        assert value.tobytes() not in content
     assert str(CANARY).encode() not in content
 
 

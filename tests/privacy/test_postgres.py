@@ -8,7 +8,7 @@ import secrets
 import threading
 
 import pytest
-from sqlalchemy import NullPool, create_engine, make_url, text
+from sqlalchemy import NullPool, create_engine, make_url, select, text
 from sqlalchemy.exc import DBAPIError
 
 import privacy.limits
@@ -18,8 +18,13 @@ from privacy import BudgetError, LatticeLaplace, Ledger, LedgerError, Unit
 from privacy.importing import import_ledger
 from privacy.opening import store_at
 from privacy.store import lock, transaction
+from privacy.tables import CHAINED
 from tests.privacy.processes import race
-from tests.privacy.test_ledger_crashes import CALLS, check_every_death
+from tests.privacy.test_ledger_crashes import (
+    CALLS,
+    check_every_death,
+    check_every_death_in_a_batch,
+)
 from tests.privacy.toy import (
     DATASET,
     KEY,
@@ -133,14 +138,23 @@ def test_processes_that_make_the_ledger_make_one(url):
     assert len(open_toy(url).statement(DATASET).budgets) == 1
 
 
-@pytest.mark.parametrize(("call", "steps"), CALLS)
-def test_no_death_leaves_a_release_unpaid_or_paid_twice(url, tmp_path, call, steps):
-    def new_ledger(point):
+@pytest.fixture
+def new_ledger(url, tmp_path):
+    def make(point):
         administer(url, "DROP SCHEMA IF EXISTS crowdassay CASCADE")
         open_toy(url)
         return url, tmp_path / str(point)
 
+    return make
+
+
+@pytest.mark.parametrize(("call", "steps"), CALLS)
+def test_no_death_leaves_a_release_unpaid_or_paid_twice(new_ledger, call, steps):
     check_every_death(call, steps, new_ledger)
+
+
+def test_no_death_answers_a_batch_in_part(new_ledger):
+    check_every_death_in_a_batch(new_ledger)
 
 
 def test_a_spender_that_waited_sees_the_limit_that_was_set_meanwhile(url):
@@ -273,6 +287,19 @@ def test_no_repr_pickle_or_message_tells_the_password(url):
     with pytest.raises(LedgerError) as refused:
         ledger.statement(DATASET)
     assert secret not in str(refused.value)
+
+
+def test_no_row_holds_a_private_value(url):
+    ledger, secret = open_toy(url), 314_159_265
+    ledger.release(Mortal(0.25), rows_query([[float(secret)]]))
+    ledger.release(Mortal(0.25), counts_query((secret, 1)))
+    ledger.interact_all(
+        Turnstile(0.25), counts_query((secret, 1)), [question(secret), question(secret + 0.5)]
+    )
+    with transaction(store_at(url)) as connection:
+        rows = [row for table in CHAINED for row in connection.execute(select(table)).all()]
+    assert len(rows) == 1 + 3 + 2 + 2
+    assert str(secret) not in repr(rows)
 
 
 def test_backup_is_the_servers_own(url, tmp_path):

@@ -64,7 +64,7 @@ class Turnstile:
         return {"secret": noise.discrete_laplace(1000.0, 1)[0], "asked": 0}
 
     def answer(self, state, question, noise):
-        if question.value["x"] < 0:
+        if np.min(question.value["x"]) < 0:
             raise ValueError("x must be >= 0")
         following = {**state, "asked": state["asked"] + 1}
         if "TOY_DIES" in os.environ:
