@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CROWDKIT", "QUAPY", "Peer"]
+__all__ = ["CROWDKIT", "DIFFPRIVLIB", "QUAPY", "Peer"]
 
 
 @dataclass(frozen=True)
@@ -51,4 +51,6 @@ CROWDKIT = Peer(
     "crowd-kit-1.4.2",
     ("crowd-kit==1.4.2", "scikit-learn==1.6.1", "pandas==2.3.3", "numpy==2.3.5"),
 )
+# newer scikit-learn has lost what it imports
+DIFFPRIVLIB = Peer("diffprivlib-0.6.6", ("diffprivlib==0.6.6", "scikit-learn==1.5.2"))
 QUAPY = Peer("quapy-0.2.3", ("quapy==0.2.3",))

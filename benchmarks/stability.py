@@ -116,20 +116,20 @@ def fixed(rows: SplitRows, epsilon: float, noise: Noise, _: int) -> dict[str, An
 WAYS: dict[str, Choose] = {
     "Stability": stability,
     "alphaSplit": split_budget,
-    "alphaSplit, as published": split_budget_as_published,
     "dataSplit": split_data,
     "Random": at_random,
     "Control (not private)": control,
     "repetition": repetition,
     f"fixed {SMALL}, no tuning": fixed,
 }
+PUBLISHED: dict[str, Choose] = {"alphaSplit, as published": split_budget_as_published}
 
 
 def main() -> None:
     folds = [int(one) for one in sys.argv[1:]] + [3 * FOLDS, FOLDS][len(sys.argv) - 1 :]
     table = [
-        *table_of("Magic", magic, folds[0], mean_runs=60),
-        *table_of("Adult", adult, folds[1], mean_runs=30),
+        *table_of("Magic", magic, WAYS | PUBLISHED, folds[0], mean_runs=60),
+        *table_of("Adult", adult, WAYS, folds[1], mean_runs=30),
     ]
     publish(
         "stability",
@@ -143,15 +143,19 @@ def main() -> None:
             "divided by their norm, no intercept; "
             f"{folds[0]} folds of Magic, {folds[1]} of Adult; seeded noise. Mean and standard error over "
             "folds; index is the mean place of the chosen candidate. Repetition: 60 (Magic) and 30 (Adult) "
-            "expected trials."
+            'expected trials. "alphaSplit, as published" pays two logarithms for each training, where ours '
+            "pays one, and so regularizes more at epsilon .3, a tenth of which they exceed. "
+            "Thirty folds of Magic leave alphaSplit at .3 a standard error of .011 in AUC."
         ),
     )
 
 
-def table_of(name: str, load: Load, n_folds: int, *, mean_runs: int) -> list[tuple[str, ...]]:
+def table_of(
+    name: str, load: Load, ways: dict[str, Choose], n_folds: int, *, mean_runs: int
+) -> list[tuple[str, ...]]:
     x, y = load()
     table: list[tuple[str, ...]] = []
-    for way, choose in WAYS.items():
+    for way, choose in ways.items():
         found = measure(x, y, choose, n_folds, mean_runs)
         table += [
             (name, way, "AUC", *cells(found.auc)),

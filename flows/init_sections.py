@@ -13,14 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flows.settings_sections import GateSettings, ModelSettings, PrivacySettings
+from flows.init_gate import GateNumbers, gate_for, training_price
+from flows.settings_sections import (
+    EngineSettings,
+    GateSettings,
+    ModelSettings,
+    PrivacySettings,
+    ReportSettings,
+)
 from privacy import choose_mechanism
 
 __all__ = ["Found", "settings_text", "spelled", "why_no_model"]
 
 WIDTH = 34  # where the reasons begin
-WIDEST_THRESHOLD = 0.15  # a gate that tolerates more says little
-SIGMAS = 15  # of the gate's noise that the threshold is wide
 PLANNED = 12
 
 
@@ -46,16 +51,7 @@ class Found:
     n_tasks: int
     n_features: int
     norm: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Gate:
-    """The gate's numbers for a holdout of at least so many tasks."""
-
-    holdout: int
-    threshold: float
-    sigma: float
-    budget: int
+    url_env: str | None = None
 
 
 def settings_text(
@@ -71,6 +67,8 @@ def settings_text(
         _privacy(found),
         _model(found),
         _gate(found),
+        _report(),
+        _engine(),
     )
     return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
 
@@ -81,7 +79,7 @@ def why_no_model(found: Found) -> str | None:
         return "there are no task features"
     if found.norm is None:
         return "every feature of every task is 0, or too large to measure"
-    if _gate_for(found.n_labelled) is None:
+    if gate_for(found.n_labelled) is None:
         return f"{found.n_labelled:,} labelled tasks are too few for a holdout that could judge it"
     return None
 
@@ -107,6 +105,7 @@ def _input(found: Found, paths: Mapping[str, Sequence[str]], duplicates: str) ->
     others = ", ".join(map(spelled, found.other_columns)) or "none"
     return [
         "[input]",
+        "# Each a file, a folder or pattern of files that arrive day by day, or a query in a file *.sql.",
         _line("labels", paths["labels"][0], f"{found.n_labels:,} rows: worker, task, label"),
         _line("tasks", list(tasks), f"{found.n_tasks:,} tasks, {found.n_features:,} features")
         if tasks
@@ -114,6 +113,9 @@ def _input(found: Found, paths: Mapping[str, Sequence[str]], duplicates: str) ->
         _line("gold", gold[0], f"{found.n_gold:,} tasks whose truth is known")
         if gold
         else _off("gold", "gold.csv", "none was given: nothing checks the consensus"),
+        _line("url_env", found.url_env, "the variable with the address of the queries' database")
+        if found.url_env
+        else _off("url_env", "CROWD_DATABASE", "for queries: the variable with their address"),
         _line("seconds", found.seconds, "how long each label took")
         if found.seconds
         else _off("seconds", "seconds", f"no column of that name; besides what is read: {others}"),
@@ -159,7 +161,7 @@ def _consensus(found: Found) -> list[str]:
 
 
 def _privacy(found: Found) -> list[str]:
-    counts, training = PrivacySettings(epsilon=1.0).proportions_epsilon, _training_price()
+    counts, training = PrivacySettings(epsilon=1.0).proportions_epsilon, training_price()
     total = counts if why_no_model(found) else round(counts + training, 9)
     parts = (
         "class counts alone"
@@ -207,11 +209,11 @@ def _model(found: Found) -> list[str]:
 
 
 def _gate(found: Found) -> list[str]:
-    why, gate, given = why_no_model(found), _gate_for(found.n_labelled), GateSettings()
+    why, gate, given = why_no_model(found), gate_for(found.n_labelled), GateSettings()
     line = _line if why is None else _off
     head = "[gate]" if why is None else "# [gate]  is left out: it judges the model"
     if gate is None:
-        gate = _Gate(0, given.threshold, given.sigma, given.budget)
+        gate = GateNumbers(0, given.threshold, given.sigma, given.budget)
     price = f"least with which {gate.holdout:,} tasks cost no more than the model does"
     return [
         head,
@@ -227,36 +229,33 @@ def _gate(found: Found) -> list[str]:
     ]
 
 
-def _gate_for(n_labelled: int) -> _Gate | None:
-    """The most refutations that a gate can afford which tolerates little; None if it can none.
-
-    The deal to the holdout is random: all but four of its standard deviations are counted on.
-    """
-    share, price = GateSettings().holdout, _training_price()
-    size = math.floor(n_labelled * share - 4 * math.sqrt(n_labelled * share * (1 - share)))
-    for budget in (3, 2, 1) if size > 0 else ():
-        sigma = _rounded_up(2 * budget / (price * size))
-        chance = 1.5 / math.sqrt(size)  # three standard deviations of a mean of 0s and 1s, at most
-        threshold = _rounded_up(max(SIGMAS * sigma, chance, 0.02))
-        if threshold <= WIDEST_THRESHOLD:
-            return _Gate(size, threshold, sigma, budget)
-    return None
+def _report() -> list[str]:
+    given = ReportSettings()
+    return [
+        "[report]",
+        _line("worker_names", given.worker_names, "true: the internal report has their ids"),
+        _line("plan_labels", given.plan_labels, "labels to ask for next, at most so many"),
+        _line("plan_per_worker", given.plan_per_worker, "of them by one worker, at most"),
+    ]
 
 
-def _training_price() -> float:
-    given = ModelSettings(norm_bound=1.0)
-    return round(given.epsilon_train + given.epsilon_select + given.epsilon_score, 9)
+def _engine() -> list[str]:
+    given = EngineSettings()
+    return [
+        "# [engine]  is off: for labels that do not fit into memory, worked on in shards",
+        _off("kind", given.kind, "local: threads of one process; dask: a cluster"),
+        _off("scheduler", "tcp://host:8786", "a Dask cluster that runs; without, one is started"),
+        _off("workers", 4, "threads, or processes of the cluster that is started"),
+        _off("shard_labels", given.shard_labels, "labels a shard"),
+        _off("memory_gb", given.memory_gb, "for labels, in 1e9 bytes"),
+        _off("checkpoint_every", given.checkpoint_every, "iterations that a killed run may lose"),
+        _off("whole_labels", given.whole_labels, "up to so many, what looks at all labels at once"),
+    ]
 
 
 def _expected_error(found: Found, epsilon: float, n_releases: int = 1) -> float:
     chosen = choose_mechanism(len(found.classes), epsilon, 0.0, n_releases=n_releases)
     return float(chosen.expected_l1)
-
-
-def _rounded_up(value: float) -> float:
-    """The next number of two digits."""
-    digits = 1 - math.floor(math.log10(value))
-    return round(math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits, digits)
 
 
 def _line(key: str, value: Any, why: str) -> str:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 import os
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from pydantic import ValidationError
 
 from flows.init_sections import Found, settings_text
+from flows.input_files import find_files, is_query
 from flows.label_seconds import read_seconds
-from flows.section import SettingsError
+from flows.section import SettingsError, fault_sentence
 from flows.settings import NAME
-from flows.settings_sections import GroupSettings
+from flows.settings_sections import GroupSettings, InputSettings
+from flows.sources import Sources, open_sources
 from flows.tables import TableError, TaskTable, read_gold, read_labels, read_tasks, refuse_hollow
 from flows.text_table import open_table
 from quality import CrowdLabels
@@ -28,11 +32,12 @@ SECONDS = "seconds"  # the column of response times that is taken up without ask
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The tables of a campaign, and what is told about them beside."""
+    """The tables of a campaign, each as `input` takes it, and what is told about them beside."""
 
     labels: Path
     tasks: tuple[Path, ...] = ()
     gold: Path | None = None
+    url_env: str | None = None
     column: str | None = None
     duplicates: Literal["error", "first", "last"] = "error"
 
@@ -70,16 +75,40 @@ def write_settings(output: Path, shown: Shown, *, name: str | None = None) -> Fo
 
 def look_at(shown: Shown) -> Found:
     """Read and check the tables as a run would, and keep what settings are chosen by."""
-    grouped = _has_column(shown)
-    tasks = _tasks(shown, grouped=grouped)
+    try:
+        inputs = InputSettings.model_validate(
+            {
+                "labels": shown.labels,
+                "tasks": shown.tasks,
+                "gold": shown.gold,
+                "url_env": shown.url_env,
+                "duplicates": shown.duplicates,
+            }
+        )
+    except ValidationError as error:
+        raise SettingsError(fault_sentence(error, InputSettings)) from None
+    first = None if is_query(shown.labels) else find_files(shown.labels)[0]
+    if first is not None and SECONDS in _other_columns(first):
+        inputs = inputs.model_copy(update={"seconds": SECONDS})
+    with tempfile.TemporaryDirectory() as folder:
+        sources = open_sources(inputs, Path(folder))
+        with sources.telling():
+            return _look_at(shown, sources, first or sources.labels.table)
+
+
+def _look_at(shown: Shown, sources: Sources, first: Path) -> Found:
+    """What is found in tables that are there; `first` has the columns of the labels."""
+    grouped = _has_column(shown, sources)
+    tasks = _tasks(shown, sources, grouped=grouped)
     known = None if tasks is None else tasks.names
-    labels = read_labels(shown.labels, classes=None, duplicates=shown.duplicates, known_tasks=known)
-    refuse_hollow(labels, shown.labels.name)
-    gold = None if shown.gold is None else read_gold(shown.gold, classes=None)
+    table = sources.labels.table
+    labels = read_labels(table, classes=None, duplicates=shown.duplicates, known_tasks=known)
+    refuse_hollow(labels, sources.labels.name)
+    gold = None if sources.gold is None else read_gold(sources.gold.table, classes=None)
     named = set(labels.classes.tolist()) | set([] if gold is None else gold.label.tolist())
-    others = _other_columns(shown.labels)
+    others = _other_columns(first)
     if SECONDS in others:
-        read_seconds(shown.labels, SECONDS, labels, duplicates=shown.duplicates)
+        read_seconds(table, SECONDS, labels, duplicates=shown.duplicates)
     return Found(
         n_labels=labels.n_labels,
         n_workers=labels.n_workers,
@@ -95,6 +124,7 @@ def look_at(shown: Shown) -> Found:
         n_tasks=labels.n_tasks if tasks is None else len(tasks.names),
         n_features=0 if tasks is None else len(tasks.feature_names),
         norm=None if tasks is None else _middle_norm(tasks),
+        url_env=shown.url_env,
     )
 
 
@@ -102,22 +132,24 @@ def _taken(output: Path) -> SettingsError:
     return SettingsError(f"{output} exists and is never overwritten; name another with --output")
 
 
-def _tasks(shown: Shown, *, grouped: bool) -> TaskTable | None:
+def _tasks(shown: Shown, sources: Sources, *, grouped: bool) -> TaskTable | None:
     """The task tables, if there are any; a column of groups that is asked for must be there."""
     if shown.column is not None and not grouped:
-        where = f"{shown.tasks[0].name} has no such column" if shown.tasks else "no task tables"
+        none = not shown.tasks
+        where = "no task tables" if none else f"{sources.tasks[0].name} has no such column"
         raise TableError(
             f"--groups must name a column of the task tables, got {shown.column!r}: {where}"
         )
-    if not shown.tasks:
+    if not sources.tasks:
         return None
     column = shown.column or GroupSettings().column
-    return read_tasks(shown.tasks, GroupSettings(column=column))
+    return read_tasks([source.table for source in sources.tasks], GroupSettings(column=column))
 
 
-def _has_column(shown: Shown) -> bool:
+def _has_column(shown: Shown, sources: Sources) -> bool:
     column = shown.column or GroupSettings().column
-    return bool(shown.tasks) and column in open_table(shown.tasks[0], ("task",)).names
+    first = next(iter(sources.tasks), None)
+    return first is not None and column in open_table(first.table, ("task",)).names
 
 
 def _other_columns(path: Path) -> tuple[str, ...]:
@@ -141,8 +173,9 @@ def _middle_norm(tasks: TaskTable) -> float | None:
 
 
 def _name_of(labels: Path) -> str:
-    """A name for the campaign: that of the folder of its labels, in letters that a name may have."""
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", labels.resolve().parent.name).strip("-._")
+    """A name for the campaign: that of its labels' folder, in letters that a name may have."""
+    folder = labels if labels.is_dir() else labels.parent
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._")
     return plain or "campaign"
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.run_store import Run, open_run
+from flows.earlier_runs import unchanged_run
+from flows.run_store import Run, find_unfinished, identity_of, open_run
 from flows.settings import Settings
 from flows.stages import (
     aggregate,
@@ -20,7 +21,15 @@ from flows.stages import (
     write_report,
 )
 
-__all__ = ["RunResult", "Stage", "StageLine", "Step", "run_pipeline", "run_stage"]
+__all__ = [
+    "RunResult",
+    "Stage",
+    "StageLine",
+    "Step",
+    "nothing_new",
+    "run_pipeline",
+    "run_stage",
+]
 
 Stage = Callable[[Run], str]
 Step = Callable[[Stage, Run], str]
@@ -37,11 +46,12 @@ class StageLine:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A whole run: its folder, its report and its stages' lines."""
+    """A whole run: its folder, its report and its stages' lines; `unchanged` where it is an earlier one."""
 
     folder: Path
     report: Path
     stages: tuple[StageLine, ...]
+    unchanged: bool = False
 
 
 def run_stage(stage: Stage, run: Run) -> str:
@@ -55,8 +65,17 @@ def run_stage(stage: Stage, run: Run) -> str:
     return line
 
 
-def run_pipeline(settings: Settings, *, step: Step = run_stage, resume: bool = False) -> RunResult:
-    """Run the whole story on one campaign; see `run_store` for what is left when it dies."""
+def run_pipeline(
+    settings: Settings, *, step: Step = run_stage, resume: bool = False, again: bool = False
+) -> RunResult:
+    """Run the whole story on one campaign; see `run_store` for what is left when it dies.
+
+    Where inputs, settings and code version are those of the newest complete run, that run is the
+    result and nothing is written; `again` makes another nevertheless.
+    """
+    earlier = None if again else nothing_new(settings, resume=resume)
+    if earlier is not None:
+        return earlier
     run = open_run(settings, resume=resume)
     try:
         step(read_and_check, run)  # tables, checked and encoded
@@ -73,8 +92,20 @@ def run_pipeline(settings: Settings, *, step: Step = run_stage, resume: bool = F
     return _result(run.close())
 
 
-def _result(run: Run) -> RunResult:
+def nothing_new(settings: Settings, *, resume: bool = False) -> RunResult | None:
+    """The newest complete run, where another would have its inputs, settings and code version.
+
+    With `resume`, a run that died on these settings and inputs is something to do.
+    """
+    identity = identity_of(settings)
+    if resume and find_unfinished(settings, identity) is not None:
+        return None
+    earlier = unchanged_run(settings, identity)
+    return None if earlier is None else _result(earlier, unchanged=True)
+
+
+def _result(run: Run, *, unchanged: bool = False) -> RunResult:
     """The manifest's record of the stages, as a result."""
     stages = run.read_json("manifest.json")["stages"]
     lines = tuple(StageLine(name, said["line"], said["seconds"]) for name, said in stages.items())
-    return RunResult(run.folder, run.folder / "report.html", lines)
+    return RunResult(run.folder, run.folder / "report.html", lines, unchanged)

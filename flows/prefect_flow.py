@@ -1,9 +1,10 @@
-# ruff: noqa: E402 - Prefect reads its environment when it is imported, so QUIET is set first
-"""The run as a Prefect flow: the same story, each stage a task. No other file imports Prefect's SDK.
+# ruff: noqa: E402 - Prefect reads its environment when it is imported, so that is set first
+"""The run as a Prefect flow: the same story, each stage a task.
 
 Prefect records that a stage ran, when, and how it ended. What a stage read, found or said stays out
 of its database: tasks take nothing and return nothing, nothing printed or logged is sent, and of an
-error only the type is told, because its message may quote a row.
+error only the type is told, because its message may quote a row. What was released is shown as
+artifacts. Only this file and its neighbours, flows/prefect_*.py, import Prefect's SDK.
 """
 
 from __future__ import annotations
@@ -14,23 +15,20 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
-from flows.prefect_server import QUIET, ServerUnavailable, api_reachable, embedded_server
+from flows.prefect_server import ServerUnavailable, api_reachable, embedded_server, quieten
 from flows.run_store import Run
 from flows.settings import load_settings
 
-for _name, _value in QUIET.items():
-    os.environ.setdefault(_name, _value)
-_unproxied = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
-os.environ["no_proxy"] = f"{_unproxied},127.0.0.1,localhost".removeprefix(",")
+quieten()
 
-from prefect import Flow, State, Task, get_client
-from prefect.cache_policies import NO_CACHE
+from prefect import Flow, State, get_client, tags
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.events.worker import EventsWorker
 from prefect.settings import (
@@ -40,85 +38,30 @@ from prefect.settings import (
     PREFECT_LOGGING_TO_API_ENABLED,
     temporary_settings,
 )
-from prefect.states import Failed
 from prefect.utilities.urls import url_for
+
+from flows.prefect_public import step_with_progress, tell_releases
+from flows.prefect_task import Past, failed, prefect_step
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from prefect.client.schemas.objects import TaskRun
-
-__all__ = ["crowd_quality_flow", "prefect_step", "run_as_flow"]
+__all__ = ["TAG", "crowd_quality_flow", "run_as_flow"]
 
 T = TypeVar("T")
-READING = "read_and_check"
-LASTING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-RETRY_SECONDS = [1.0, 5.0]
+TAG = "crowdassay"
 RECORD_SECONDS = 10.0
 
 
-class UntoldError(Exception):
-    """An error as Prefect may see it, which may log and does keep what it sees: its type alone."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What `run_as_flow` was asked for."""
 
-    def __init__(self, error: Exception) -> None:
-        super().__init__(type(error).__name__)
-        self.kind = type(error)
-
-
-class Past(Generic[T]):
-    """Carries what some work returns or raises past Prefect, which hears only how it ended."""
-
-    def __init__(self, work: Callable[[], T]) -> None:
-        self._work = work
-        self._returned: list[T] = []
-        self._raised: list[Exception] = []
-
-    def attempt(self) -> State[None] | None:
-        """Do the work; tell None if it is done, or a failed state that names an error's type."""
-        try:
-            self._returned = [self._work()]
-        except Exception as error:  # of any type: its message may quote rows, its frames hold them
-            self._raised = [error]
-            return _failed(error, data=UntoldError(error))
-        return None
-
-    def outcome(self) -> T:
-        """What the last attempt returned, or what it raised."""
-        if self._returned:
-            return self._returned.pop()
-        raise self._raised.pop()
-
-
-def prefect_step(inner: Step) -> Step:
-    """Run each stage as a Prefect task named after it, whose body is `inner`.
-
-    Parameters
-    ----------
-    inner
-        How the stage is run inside the task, e.g. the step that prints its line.
-
-    Returns
-    -------
-    Step
-        A step for `run_pipeline` inside a flow.
-
-    Notes
-    -----
-    **Guarantees.** Nothing of the run is a task's input or result, and no error's message is told to
-    Prefect. An error leaves as it was raised. Only reading is tried again, and only where the
-    operating system failed in a way that may pass; a stage that spends budget never is.
-
-    Examples
-    --------
-    >>> step = prefect_step(run_stage)
-    """
-
-    def step(stage: Stage, run: Run) -> str:
-        past = Past(lambda: inner(stage, run))
-        _as_task(stage.__name__, past.attempt)()
-        return past.outcome()
-
-    return step
+    settings_path: Path
+    campaign: str
+    step: Step
+    resume: bool
+    again: bool
 
 
 def run_as_flow(
@@ -128,6 +71,7 @@ def run_as_flow(
     tell: Callable[[str], None],
     step: Step = run_stage,
     resume: bool = False,
+    again: bool = False,
     startup_timeout: float = 300.0,
 ) -> RunResult:
     """Run the pipeline as a flow on the configured Prefect API, or else on an embedded server.
@@ -144,6 +88,8 @@ def run_as_flow(
         How a stage is run inside its task.
     resume
         Go on in the newest run that died.
+    again
+        Run though nothing is new since the last complete run.
     startup_timeout
         Seconds the embedded server has to start; where it does not, the run is done in process.
 
@@ -155,18 +101,21 @@ def run_as_flow(
     Notes
     -----
     **Guarantees.** The same stages write the same run folder as in process. A user's mistake leaves
-    with its own type. The embedded server ends with this call, however the call ends.
+    with its own type. The embedded server ends with this call, however the call ends. The run and
+    its tasks are tagged "crowdassay" and with the campaign's name.
 
     Examples
     --------
     >>> home = Path("state/prefect")
     >>> run_as_flow(Path("settings.toml"), home=home, tell=print)  # doctest: +SKIP
     """
+    settings = load_settings(settings_path)  # a mistake is told before a server is started
+    asked = _Asked(settings_path, settings.name, step, resume, again)
     given: dict[Any, Any] = {PREFECT_LOGGING_TO_API_ENABLED: False}
     configured = api_reachable()
     if configured is not None:
         with temporary_settings(given | {PREFECT_API_URL: configured}):
-            return _run(settings_path, step, resume, lambda run_id: tell(_where(run_id)))
+            return _run(asked, lambda run_id: tell(_where(run_id)))
     # the heartbeat is for servers that watch over runs, and takes a second to stop
     given |= {PREFECT_HOME: home.resolve(), PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
     try:
@@ -174,10 +123,10 @@ def run_as_flow(
             embedded_server(home, startup_timeout=startup_timeout) as api_url,
             temporary_settings(given | {PREFECT_API_URL: api_url}),
         ):
-            return _run(settings_path, step, resume, lambda run_id: tell(_where_kept(run_id, home)))
+            return _run(asked, lambda run_id: tell(_where_kept(run_id, home)))
     except ServerUnavailable as missing:
         tell(f"{missing}: running in process")
-        return run_pipeline(load_settings(settings_path), step=step, resume=resume)
+        return run_pipeline(settings, step=step, resume=resume, again=again)
 
 
 def _flow_over(body: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
@@ -200,65 +149,46 @@ def _flow_over(body: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
 def _called(settings_path: Path, resume: bool) -> RunResult | State[None]:
     """The run for who calls the flow itself, and gets the error that the failed state holds."""
     try:
-        return _pipeline(settings_path, run_stage, resume)
+        return _pipeline(settings_path, run_stage, resume=resume)
     except Exception as error:  # raised again by Prefect, which is told its type alone
         clear_frames(error.__traceback__)  # and keeps it to the end: open tables are not kept
-        return _failed(error, data=error)
+        return failed(error, data=error)
 
 
 crowd_quality_flow = cast("Flow[[str, bool], RunResult]", _flow_over(_called))
-"""The pipeline as a Prefect flow: call it with the path of a settings file, or `.serve(...)` it.
+"""The pipeline as a Prefect flow: call it with the path of a settings file, or serve or deploy it
+(`flows.prefect_deploy`).
 
 It runs against the configured API. Without one Prefect starts a temporary server of its own, which
 is left behind when the process is killed; the one that `run_as_flow` starts is not.
 """
 
 
-def _pipeline(settings_path: Path, step: Step, resume: bool) -> RunResult:
-    """The whole story, each stage a task."""
-    return run_pipeline(load_settings(settings_path), step=prefect_step(step), resume=resume)
+def _pipeline(settings_path: Path, step: Step, *, resume: bool, again: bool = False) -> RunResult:
+    """The whole story, each stage a task; then what it released, as artifacts."""
+    settings = load_settings(settings_path)
+    with tags(TAG, settings.name):
+        told = step_with_progress(prefect_step(step), settings.name)
+        result = run_pipeline(settings, step=told, resume=resume, again=again)
+    tell_releases(settings.name, result)
+    return result
 
 
-def _as_task(name: str, work: Callable[[], T]) -> Task[[], T]:
-    """A task that takes nothing, stores nothing, and is tried again only where that is harmless."""
-    return Task(
-        work,
-        name=name,
-        task_run_name=name,
-        cache_policy=NO_CACHE,
-        persist_result=False,
-        log_prints=False,
-        retries=len(RETRY_SECONDS) if name == READING else 0,
-        retry_delay_seconds=RETRY_SECONDS,
-        retry_condition_fn=_may_pass,
-    )
-
-
-def _may_pass(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
-    """Whether the operating system failed in a way that may pass; a user's mistake never does."""
-    kind = cast("UntoldError", state.result(raise_on_failure=False)).kind
-    return issubclass(kind, OSError) and not issubclass(kind, LASTING)
-
-
-def _failed(error: Exception, *, data: Exception) -> State[None]:
-    """A failed state that names the error's type, and holds `data` for this process."""
-    return Failed(message=f"{type(error).__name__}, told where the run was started", data=data)
-
-
-def _run(
-    settings_path: Path, step: Step, resume: bool, tell_where: Callable[[str], None]
-) -> RunResult:
+def _run(asked: _Asked, tell_where: Callable[[str], None]) -> RunResult:
     """Run the flow, see it recorded, say where it can be seen; return or raise what it did."""
     begun: set[str] = set()
 
     def noted(stage: Stage, run: Run) -> str:
         begun.add(stage.__name__)
-        return step(stage, run)
+        return asked.step(stage, run)
 
-    past = Past(lambda: _pipeline(settings_path, noted, resume))
+    past = Past(
+        lambda: _pipeline(asked.settings_path, noted, resume=asked.resume, again=asked.again)
+    )
     flow = _flow_over(lambda path, resume: past.attempt())
     try:
-        state = flow(str(settings_path.resolve()), resume, return_state=True)
+        with tags(TAG, asked.campaign):
+            state = flow(str(asked.settings_path.resolve()), asked.resume, return_state=True)
     finally:
         EventsWorker.drain_all(timeout=RECORD_SECONDS)
     run_id = cast("UUID", state.state_details.flow_run_id)

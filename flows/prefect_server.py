@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-__all__ = ["QUIET", "ServerUnavailable", "api_reachable", "embedded_server"]
+__all__ = ["QUIET", "ServerUnavailable", "api_reachable", "embedded_server", "quieten"]
 
 # Offline and silent: no telemetry of the client or the server, no tracebacks when a server ends, and
 # none of Prefect's log on the terminal, where the run tells its own lines and errors.
@@ -57,6 +57,22 @@ GRACE_SECONDS = 30.0  # enough to finish a migration that has begun
 
 class ServerUnavailable(RuntimeError):
     """Prefect's server could not be started; the message says why, in one sentence."""
+
+
+def quieten() -> None:
+    """Set Prefect's environment, where it is not set; Prefect reads it when it is imported.
+
+    Examples
+    --------
+    >>> quieten()
+    >>> os.environ["DO_NOT_TRACK"]
+    '1'
+    """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    unproxied = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
+    if "127.0.0.1,localhost" not in unproxied:
+        os.environ["no_proxy"] = f"{unproxied},127.0.0.1,localhost".removeprefix(",")
 
 
 def api_reachable(*, timeout: float = 2.0) -> str | None:

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from flows.accounts import LEDGER_URL
 from flows.count_noise import PLAN, CountNoise, CountsMechanism, count_noise
 from flows.crowd import Crowd
+from flows.partitions import grow_partition
 from flows.run_store import Run
 from flows.settings import Settings
 from flows.settings_sections import ModelSettings, PrivacySettings
 from learners import ScoredTraining, StabilityValidation, Thresholdout
-from privacy import Part, PlanEvent, Query, Unit, class_counts, partition_of
+from privacy import Ledger, Part, PlanEvent, Query, Unit, class_counts, partition_of
 
-__all__ = ["Learning", "Plan", "Rows", "consensus_label", "deal", "plan_releases"]
+__all__ = ["Learning", "Plan", "Rows", "consensus_label", "deal", "grown", "plan_releases"]
 
 DEVELOP, HOLDOUT = 0, 1
 CELLS = ("develop", "holdout")
@@ -99,6 +102,30 @@ def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
         if all(cell.any() for cell in (rows.training, rows.validation, rows.holdout)):
             learning = _learning(rows, crowd, settings, settings.model, privacy)
     return Plan(count_noise(privacy, crowd.labels.n_classes), counts, learning)
+
+
+def grown(plan: Plan, crowd: Crowd, settings: Settings, ledger: Ledger) -> Plan:
+    """The same plan, its counts in the partition that grows as tasks join.
+
+    With a ledger on a server several state folders may be in use, which could let one partition grow
+    in two ways: there every assignment stays a partition of its own.
+    """
+    if os.environ.get(LEDGER_URL):
+        return plan
+    parts = [query.part for query in plan.counts if query.part is not None]
+    partition = grow_partition(
+        settings.state,
+        ledger,
+        settings.name,
+        task=crowd.labels.tasks,
+        group=crowd.group_names[crowd.label_group()],
+        exact=parts[0].partition,
+    )
+    counts = tuple(
+        replace(query, part=Part(partition, part.name))
+        for query, part in zip(plan.counts, parts, strict=True)
+    )
+    return replace(plan, counts=counts)
 
 
 def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:

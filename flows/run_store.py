@@ -21,10 +21,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flows.input_files import input_files
 from flows.settings import Settings
 from quality import Progress
 
-__all__ = ["Run", "open_run", "unfinished_runs", "write_whole"]
+__all__ = [
+    "MANIFEST",
+    "PARTIAL",
+    "Run",
+    "code_version",
+    "file_digest",
+    "find_unfinished",
+    "identity_of",
+    "open_run",
+    "unfinished_runs",
+    "write_whole",
+]
 
 MANIFEST = "manifest.json"
 PARTIAL = ".partial-"
@@ -38,6 +50,11 @@ class Run:
     folder: Path
     settings: Settings = field(repr=False)
     progress: Progress | None = field(default=None, repr=False, compare=False)  # of long work
+
+    @property
+    def final_name(self) -> str:
+        """The folder's name when the run is complete."""
+        return self.folder.name.removeprefix(PARTIAL)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """A JSON output of an earlier stage."""
@@ -68,13 +85,18 @@ class Run:
         manifest["stages"][stage] = {"line": line, "seconds": round(seconds, 3)}
         self.write_json(MANIFEST, manifest)
 
+    def work(self) -> dict[str, Any]:
+        """What the run was done on, and by which code."""
+        manifest = self.read_json(MANIFEST)
+        return {key: manifest[key] for key in ("identity", "python", "versions")}
+
     def close(self) -> Run:
         """Mark the run complete and move its folder to its final name."""
         manifest = self.read_json(MANIFEST)
         manifest["state"] = "complete"
         manifest["ended"] = _now().isoformat(timespec="seconds")
         self.write_json(MANIFEST, manifest)
-        final = self.folder.with_name(self.folder.name.removeprefix(PARTIAL))
+        final = self.folder.with_name(self.final_name)
         self.folder.rename(final)
         _sync_folder(final.parent)
         return Run(final, self.settings)
@@ -86,16 +108,23 @@ class Run:
 
 def open_run(settings: Settings, *, resume: bool = False) -> Run:
     """Start a run folder; with `resume`, go on in the newest one that died on these settings and inputs."""
-    if resume:
-        wanted = _identity(settings)
-        for folder in unfinished_runs(settings):
-            run = Run(folder, settings)
-            if (folder / MANIFEST).is_file() and run.read_json(MANIFEST)["identity"] == wanted:
-                return run
+    wanted = identity_of(settings)
+    run = find_unfinished(settings, wanted) if resume else None
+    if run is not None:
+        return run
     settings.runs.mkdir(parents=True, exist_ok=True)
     run = Run(_new_folder(settings), settings)
-    run.write_json(MANIFEST, _manifest(settings))
+    run.write_json(MANIFEST, _manifest(settings, wanted))
     return run
+
+
+def find_unfinished(settings: Settings, identity: str) -> Run | None:
+    """The newest run that died on these settings and inputs."""
+    for folder in unfinished_runs(settings):
+        run = Run(folder, settings)
+        if (folder / MANIFEST).is_file() and run.read_json(MANIFEST)["identity"] == identity:
+            return run
+    return None
 
 
 def unfinished_runs(settings: Settings) -> list[Path]:
@@ -126,26 +155,34 @@ def _new_folder(settings: Settings) -> Path:
     raise FileExistsError(f"{settings.runs} holds a thousand runs named {name}")
 
 
-def _manifest(settings: Settings) -> dict[str, Any]:
+def _manifest(settings: Settings, identity: str) -> dict[str, Any]:
     return {
         "name": settings.name,
         "state": "running",
         "started": _now().isoformat(timespec="seconds"),
         "ended": None,
-        "identity": _identity(settings),
+        "identity": identity,
         "settings": settings.model_dump(mode="json"),
         "seed": settings.seed,
-        "python": platform.python_version(),
-        "versions": {package: version(package) for package in PACKAGES},
+        **code_version(),
         "stages": {},
     }
 
 
-def _identity(settings: Settings) -> str:
-    """Digest of the settings and of every input's bytes: a resumed run must share it with its first try."""
+def code_version() -> dict[str, Any]:
+    """Python and packages, as manifests record them."""
+    versions = {package: version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), "versions": versions}
+
+
+def identity_of(settings: Settings) -> str:
+    """Digest of the settings and of every input's bytes: a resumed run must share it with its first try.
+
+    Of what comes from a database it is the query: a resumed run keeps the rows it has read.
+    """
     digest = hashlib.sha256(settings.model_dump_json().encode())
-    inputs = settings.input
-    for path in (inputs.labels, *inputs.tasks, *([inputs.gold] if inputs.gold else [])):
+    for _, path in input_files(settings.input):
+        digest.update(path.name.encode())
         digest.update(file_digest(path).encode() if path.is_file() else b"missing")
     return digest.hexdigest()
 

@@ -16,16 +16,19 @@ from flows.environment import overridden, set_by
 from flows.section import Section, SettingsError, fault_sentence
 from flows.settings_sections import (
     ConsensusSettings,
+    EngineSettings,
     FilterSettings,
     GateSettings,
     GroupSettings,
     InputSettings,
     ModelSettings,
     PrivacySettings,
+    ReportSettings,
 )
 
 __all__ = ["Settings", "filter_settings", "load_settings"]
 
+SHARDED = ("dawid_skene", "majority_vote", "one_coin_dawid_skene")  # aggregators of [engine]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a campaign: it names run folders
 
 
@@ -44,6 +47,8 @@ class Settings(Section):
     privacy: PrivacySettings | None = None
     model: ModelSettings | None = None
     gate: GateSettings = GateSettings()
+    report: ReportSettings = ReportSettings()
+    engine: EngineSettings | None = None
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Settings:
@@ -61,7 +66,24 @@ class Settings(Section):
             raise ValueError("groups.pattern needs input.tasks, the tables whose names it reads")
         if self.consensus.use_gold and self.input.gold is None:
             raise ValueError("consensus.use_gold needs input.gold")
+        if self.engine is not None:
+            self._check_can_be_sharded()
         return self
+
+    def _check_can_be_sharded(self) -> None:
+        """Refuse what needs the whole table of labels at once."""
+        stop, aggregator = (self.filter.fraction, self.filter.n_workers), self.consensus.aggregator
+        if self.filter.penalty != "soft" or stop == (None, None):
+            raise ValueError(
+                '[engine] needs filter.penalty = "soft" with filter.fraction or filter.n_workers: '
+                "other filters need all labels in memory"
+            )
+        if aggregator not in SHARDED:
+            raise ValueError(
+                f"[engine] needs consensus.aggregator to be {', '.join(SHARDED)}, not {aggregator}"
+            )
+        if self.input.seconds is not None:
+            raise ValueError("[engine] reads no input.seconds: medians need all labels in memory")
 
     def under(self, folder: Path) -> Settings:
         """The same settings with every path made absolute under `folder`."""

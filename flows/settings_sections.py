@@ -15,12 +15,14 @@ __all__ = [
     "KNOBS",
     "Aggregator",
     "ConsensusSettings",
+    "EngineSettings",
     "FilterSettings",
     "GateSettings",
     "GroupSettings",
     "InputSettings",
     "ModelSettings",
     "PrivacySettings",
+    "ReportSettings",
 ]
 
 Aggregator = Literal[
@@ -67,18 +69,40 @@ class GroupSettings(Section):
 
 
 class InputSettings(Section):
-    """The tables to read: CSV (plain or gzipped) or Parquet, told apart by their names.
+    """The tables to read, told apart by their names: CSV (plain or gzipped), Parquet, or a query.
 
-    `seconds` names a column of the label table that says how long each label took.
+    A path is a file, or a folder or pattern of files that arrive day by day. A query is a file `*.sql`,
+    and `url_env` names the environment variable that holds its database's address: a secret, which
+    never stands in settings. `seconds` names a column of the label table that says how long each
+    label took.
     """
 
     labels: Path
     tasks: tuple[Path, ...] = ()
     gold: Path | None = None
+    url_env: str | None = None
     seconds: str | None = None
     duplicates: Literal["error", "first", "last"] = "error"
     features_private: bool = False
     standardize: bool = False
+
+    @model_validator(mode="after")
+    def _queries_have_an_address(self) -> InputSettings:
+        given = (self.labels, *self.tasks, *([self.gold] if self.gold else []))
+        query = next((path.name for path in given if path.suffix == ".sql"), None)
+        if self.url_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.url_env):
+            raise ValueError(
+                "url_env must be the name of an environment variable; the address that it holds is "
+                "a secret and does not stand in settings"
+            )
+        if query is not None and self.url_env is None:
+            raise ValueError(
+                f"{query} is a query, so url_env must name the environment variable that holds the "
+                "database's address"
+            )
+        if query is None and self.url_env is not None:
+            raise ValueError("url_env is for queries; name a file *.sql as labels, tasks or gold")
+        return self
 
     @model_validator(mode="after")
     def _what_is_read_fits(self) -> InputSettings:
@@ -140,8 +164,9 @@ class PrivacySettings(Section):
 
     With `planned_releases` above 1 the proportions' price pays once for that many releases of class
     counts: those of later runs, on data that have changed, are then drawn from what was paid.
-    While the same tasks are in the same groups, a release counts for the groups that have changed;
-    after tasks have joined or moved it counts for all groups, and adds to all releases before.
+    While no task changes its group, a release counts for the groups that have changed, or that
+    tasks have joined; after a task has moved it counts for all groups, and adds to all releases
+    before. With a ledger on a server (CROWDASSAY_LEDGER) that is so after tasks have joined, too.
     """
 
     unit: Unit = Unit.CONSENSUS_LABEL
@@ -195,4 +220,38 @@ class GateSettings(Section):
                 f"sigma must be below threshold, or noise alone refutes, got {self.sigma:g} and "
                 f"{self.threshold:g}"
             )
+        return self
+
+
+class ReportSettings(Section):
+    """The internal report: whether it names workers, and for how many labels more it plans."""
+
+    worker_names: bool = False
+    plan_labels: Annotated[int, Field(ge=0, le=10_000)] = 100
+    plan_per_worker: Annotated[int, Field(ge=1)] = 10
+
+
+class EngineSettings(Section):
+    """Where a label table larger than memory is worked on, in shards of some millions of labels.
+
+    `memory_gb` is for labels, in 1e9 bytes: of the process that reads them, and of all workers
+    together. `workers` are threads of this process, or processes of a Dask cluster that is started
+    where no `scheduler` is named. Up to `whole_labels` the run works out as well what looks at all
+    labels together: hard and balanced penalty, robustness, and whom to ask for more labels.
+    """
+
+    kind: Literal["local", "dask"] = "local"
+    scheduler: Annotated[str, Field(min_length=1)] | None = None
+    workers: Annotated[int, Field(ge=1)] | None = None
+    shard_labels: Annotated[int, Field(ge=1)] = 5_000_000
+    memory_gb: Annotated[float, Field(ge=0.1, allow_inf_nan=False)] = 2.0
+    checkpoint_every: Annotated[int, Field(ge=1)] = 10
+    whole_labels: Annotated[int, Field(ge=0)] = 20_000_000
+
+    @model_validator(mode="after")
+    def _a_scheduler_is_dasks(self) -> EngineSettings:
+        if self.scheduler is not None and self.kind != "dask":
+            raise ValueError('scheduler is for kind = "dask"')
+        if self.scheduler is not None and self.workers is not None:
+            raise ValueError("workers is for a cluster that is started, not for a scheduler's")
         return self

@@ -15,9 +15,11 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
+from flows.parquet_codes import parquet_codes
 from flows.settings_sections import GroupSettings
 from flows.text_table import (
     ROW,
+    Coded,
     TableError,
     TextTable,
     open_table,
@@ -37,6 +39,8 @@ __all__ = [
     "read_tasks",
     "refuse_hollow",
 ]
+
+COLUMNS = ("worker", "task", "label")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,13 +78,16 @@ def read_labels(
 
     Faults are found in the codes, which is cheap, and then told from the text, row by row.
     """
-    table = open_table(path, ("worker", "task", "label"))
+    sound = _sound_labels(path, classes, known_tasks)
+    if sound is not None:
+        return sound
+    table = open_table(path, COLUMNS)
     try:
-        labels = _labels_of(table)
+        labels = _labels_of(table.codes(*COLUMNS))
     except RepeatError:
         way_on = 'set duplicates = "first" or "last"'
         refuse_duplicates(table, ("worker", "task"), duplicates, way_on)  # or keep one of each
-        labels = _labels_of(table)
+        labels = _labels_of(table.codes(*COLUMNS))
     if classes is not None:
         if not set(labels.classes.tolist()) <= set(classes):
             where = "classes of the settings; add the class or mend the row"
@@ -91,9 +98,28 @@ def read_labels(
     return labels
 
 
-def _labels_of(table: TextTable) -> CrowdLabels:
+def _sound_labels(
+    path: Path, classes: Sequence[str] | None, known_tasks: np.ndarray | None
+) -> CrowdLabels | None:
+    """The labels of a Parquet file without a fault; None where there may be one to tell."""
+    coded = parquet_codes(path, COLUMNS) if path.suffix == ".parquet" else None
+    if coded is None:
+        return None
+    try:
+        labels = _labels_of(coded)
+    except RepeatError:
+        return None
+    if known_tasks is not None and not _all_in(labels.tasks, known_tasks):
+        return None
+    if classes is None:
+        return labels
+    among = set(labels.classes.tolist()) <= set(classes)
+    return _declare(labels, np.array(classes, dtype=np.str_)) if among else None
+
+
+def _labels_of(coded: dict[str, Coded]) -> CrowdLabels:
     """The label table in codes; the classes are those that occur."""
-    worker, task, label = table.codes("worker", "task", "label").values()
+    worker, task, label = (coded[name] for name in COLUMNS)
     return CrowdLabels.from_codes(
         worker.code,
         task.code,

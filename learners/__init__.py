@@ -11,6 +11,8 @@ from learners.class_ratio import ClassRatio, ClassRatioEstimator, RatioDiagnosti
 from learners.clopper_pearson import clopper_pearson_bound
 from learners.exponential_gibbs import exponential_gibbs_bound
 from learners.gate_bound import agreeing_holdout_bound
+from learners.gaussian_objective import GaussianObjectivePerturbation
+from learners.histogram_validation import HistogramValidation, PerWidthValidation, histogram_query
 from learners.holdout_advice import largest_budget, thresholdout_advice
 from learners.holdout_widths import holdout_widths
 from learners.kernel_matching import KernelMatching
@@ -20,14 +22,18 @@ from learners.linear_model import LinearModel, fit_linear
 from learners.logistic_minimum import ConvergenceError
 from learners.max_information import max_information_bound
 from learners.metric_gate import MetricGate
+from learners.output_perturbation import OutputPerturbation
 from learners.pac_bayes import drawn_model_bound, gibbs_bound
+from learners.private_histogram import PrivateHistogram
 from learners.private_holdout_bound import private_holdout_bound
 from learners.private_linear import ObjectivePerturbation
 from learners.private_logistic import PrivateLogisticRegression
 from learners.private_selection import StabilityValidation
 from learners.random_selection import RandomSelection
 from learners.repetition import RandomRepetition
+from learners.search_budget import check_search
 from learners.split_selection import SplitBudgetSelection, SplitDataSelection
+from learners.streamed_ratio import StreamedRatioEstimator
 from learners.thresholdout import GateAnswer, Thresholdout
 from learners.training_score import ScoredTraining
 from learners.transfer import transfer_bound
@@ -43,12 +49,17 @@ __all__ = [
     "ClassRatioEstimator",
     "ConvergenceError",
     "GateAnswer",
+    "GaussianObjectivePerturbation",
+    "HistogramValidation",
     "KernelMatching",
     "KernelWitness",
     "LinearModel",
     "MetricGate",
     "ObjectivePerturbation",
+    "OutputPerturbation",
     "PerCandidateValidation",
+    "PerWidthValidation",
+    "PrivateHistogram",
     "PrivateLogisticRegression",
     "RandomRepetition",
     "RandomSelection",
@@ -57,17 +68,20 @@ __all__ = [
     "SplitBudgetSelection",
     "SplitDataSelection",
     "StabilityValidation",
+    "StreamedRatioEstimator",
     "Thresholdout",
     "TuningAdvice",
     "agreeing_holdout_bound",
     "best_step",
     "cdp_bound",
+    "check_search",
     "climb",
     "clopper_pearson_bound",
     "drawn_model_bound",
     "exponential_gibbs_bound",
     "fit_linear",
     "gibbs_bound",
+    "histogram_query",
     "holdout_widths",
     "ladder_error",
     "largest_budget",

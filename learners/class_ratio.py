@@ -18,7 +18,7 @@ from learners.boosted_trees import BoostedTrees
 from learners.kernel_matching import KernelMatching
 from learners.kernel_witness import KernelWitness
 from learners.labelled_bags import LabelledBags, checked_bag
-from learners.matched_means import MatchedMeans, ProportionDraws
+from learners.matched_means import MatchedMeans
 from learners.ratio_diagnostics import RatioDiagnostics, diagnose
 from learners.ratio_selection import RatioMethod, Trial, preferred
 
@@ -96,11 +96,15 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
     of the others. For a feature of two values that is the standard deviation it would have at equal
     shares: by its own a rare value would outweigh all other features.
 
+    Where the noise of the proportions is told, a bag weighs by how far its mean may be from what its
+    proportions say (`matched_means.MatchedMeans`): by its noise where it is small, by its points where
+    it is large.
+
     The interval is for the ratio of the population that the bag was drawn from. It is a parametric
     bootstrap of the quadratic program: f is perturbed by the sampling error of every bag (within
     classes for labelled bags, whose proportions describe these very points; in total for the
-    unlabelled one), the proportions by the covariance of their noise. Its 512 draws are Sobol points
-    with one fixed scramble: nodes of an integral, the same in every run.
+    unlabelled one) and by the noise of the proportions. Its 512 draws are Sobol
+    points with one fixed scramble: nodes of an integral, the same in every run.
 
     **Guarantees.** The ratio lies on the simplex and in its interval; the interval lies in [0, 1];
     relabelling the classes relabels the ratio; neither the order of the bags nor the units of the
@@ -163,13 +167,12 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         labelled = _ordered(LabelledBags.of(bags, proportions, noise))
-        self.scale_ = _scale(np.concatenate(labelled.points))
+        self.scale_ = feature_scale(np.concatenate(labelled.points))
         self.n_features_in_ = len(self.scale_)
         points = tuple(point / self.scale_ for point in labelled.points)
         labelled = LabelledBags(points, labelled.mixture, labelled.noise)
         self.method_, self.trials_ = self._choose(labelled)
         self._matcher = self.method_.fit(labelled)
-        self._draws = ProportionDraws.of(labelled)
         self.mixture_, self.size_ = labelled.mixture, labelled.size
         return self
 
@@ -195,8 +198,8 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         if not point.shape[1] == self.n_features_in_:
             raise ValueError(f"bag must have {self.n_features_in_} features, got {point.shape[1]}")
         means, product = self._matcher.match(point / self.scale_)
-        ratio = means.ratio(product)
-        interval = means.interval(product, self._draws, self.level)
+        seen = means.see(product)
+        ratio, interval = means.ratio(seen), means.interval(seen, self.level)
         diagnostics = self._diagnose(means, float((interval[:, 1] - interval[:, 0]).max()))
         for array in (ratio, interval):
             array.setflags(write=False)
@@ -251,8 +254,14 @@ def _ordered(labelled: LabelledBags) -> LabelledBags:
     return labelled.only(np.lexsort(np.hstack([mean, labelled.mixture]).T))
 
 
-def _scale(point: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " features"]:
-    """Unit of every feature."""
+def feature_scale(point: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " features"]:
+    """Unit of every feature.
+
+    Examples
+    --------
+    >>> feature_scale(np.array([[0.0, 7.0], [2.0, 7.0]]))
+    array([1., 1.])
+    """
     offset = point - np.median(point, axis=0)  # zero for most points where one value is the rule
     n_other = np.count_nonzero(offset, axis=0)
     half = np.sqrt(np.square(offset).sum(axis=0) / np.maximum(n_other, 1)) / 2

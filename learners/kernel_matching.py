@@ -10,12 +10,12 @@ from jaxtyping import Float
 
 from learners.kernels import bandwidth_ladder, mean_kernel, median_distance, set_gram
 from learners.labelled_bags import LabelledBags
-from learners.matched_means import MatchedMeans
-from learners.mean_matching import errors_left_out
+from learners.matched_means import MatchedMeans, covariances_of
+from learners.mean_matching import errors_left_out, parts_left_out
 from learners.nystroem import NystroemMap, spread_points
 from learners.ratio_selection import Trial
 
-__all__ = ["EXACT_POINTS", "KernelMatcher", "KernelMatching", "NystroemMatcher"]
+__all__ = ["EXACT_POINTS", "KernelMatcher", "KernelMatching", "NystroemMatcher", "n_landmarks"]
 
 EXACT_POINTS = 20_000
 MOST_LANDMARKS = 1200
@@ -77,11 +77,8 @@ class KernelMatching:
         total = error.sum(axis=1)
         chosen = int(np.flatnonzero(total == total.min())[-1])
         method = KernelMatching(float(ladder[chosen]))
-        matcher = method.fit(labelled)
-        expected = [
-            means.expected_error(product) for means, product in map(matcher.match, labelled.points)
-        ]
-        return Trial(method, error[chosen], float(np.mean(expected)))
+        expected = _expected_left_out(method.fit(labelled), labelled)
+        return Trial(method, error[chosen], expected)
 
     def fit(self, labelled: LabelledBags) -> "KernelMatcher | NystroemMatcher":
         """Train on all bags."""
@@ -114,7 +111,7 @@ class KernelMatcher:
         products = [mean_kernel(bag, points, bandwidth) for bag in points]
         gram = np.array([product.mean(axis=0) for product in products])
         gram = (gram + gram.T) / 2
-        means = MatchedMeans.of(labelled, gram, np.ones(len(points)), products)
+        means = MatchedMeans.of(labelled, gram, np.ones(len(points)), covariances_of(products))
         return cls(points, bandwidth, means)
 
     def match(self, point: Float[np.ndarray, "points features"]) -> Match:
@@ -145,21 +142,43 @@ class NystroemMatcher:
         features = NystroemMap.of(_landmarks(labelled.points), bandwidth)
         mean = np.array([features(bag).mean(axis=0) for bag in labelled.points])
         own = np.array([np.square(features(bag)).sum(axis=1).mean() for bag in labelled.points])
-        products = (features(bag) @ mean.T for bag in labelled.points)
-        return cls(
-            features, mean, bandwidth, MatchedMeans.of(labelled, mean @ mean.T, own, products)
-        )
+        products = [features(bag) @ mean.T for bag in labelled.points]
+        means = MatchedMeans.of(labelled, mean @ mean.T, own, covariances_of(products))
+        return cls(features, mean, bandwidth, means)
 
     def match(self, point: Float[np.ndarray, "points features"]) -> Match:
         """Inner product of each point's features with each bag's mean."""
         return self.means, self.features(point) @ self.mean.T
 
 
+def _expected_left_out(matcher: "KernelMatcher | NystroemMatcher", labelled: LabelledBags) -> float:
+    """Expected error of bags left out, like that of methods that are trained anew; no kernel is."""
+    means, expected = matcher.means, []
+    products = [matcher.match(point)[1] for point in labelled.points]
+    for part in parts_left_out(labelled.mixture):
+        rest = np.setdiff1d(np.arange(len(products)), part)
+        gram = means.gram[rest[:, None], rest]
+        covariances = covariances_of([products[bag][:, rest] for bag in rest])
+        left = MatchedMeans.of(labelled.only(rest), gram, means.own[rest], covariances)
+        expected += [left.expected_error(products[bag][:, rest]) for bag in part]
+    return float(np.mean(expected))
+
+
 def _landmarks(
     points: Sequence[Float[np.ndarray, "_ features"]],
 ) -> Float[np.ndarray, "landmarks features"]:
-    n = sum(map(len, points))
-    return spread_points(points, min(MOST_LANDMARKS, int(LANDMARKS_PER_ROOT * n**0.5)))
+    return spread_points(points, n_landmarks(sum(map(len, points))))
+
+
+def n_landmarks(n_points: int) -> int:
+    """min(1200, 4 sqrt(n)).
+
+    Examples
+    --------
+    >>> n_landmarks(10_000), n_landmarks(10**6)
+    (400, 1200)
+    """
+    return min(MOST_LANDMARKS, int(LANDMARKS_PER_ROOT * n_points**0.5))
 
 
 def _landmark_gram(

@@ -230,12 +230,14 @@ def signs(y: Int[np.ndarray, " rows"], n_classes: int) -> Float[np.ndarray, "pro
     return np.where(y == positive[:, None], 1.0, -1.0)
 
 
-def _shrinkage(x: Float[np.ndarray, "rows features"], norm_bound: float) -> Float[np.ndarray, " rows"]:
+def _shrinkage(
+    x: Float[np.ndarray, "rows features"], norm_bound: float
+) -> Float[np.ndarray, " rows"]:
     """By what each row is divided to come within the bound: 1 or more."""
     with np.errstate(over="ignore", under="ignore"):
         squared = np.einsum("ij,ij->i", x, x)
-    if LEAST < norm_bound and squared.max() < math.inf:
-        return np.maximum(np.sqrt(squared) / norm_bound, 1.0)
+    if norm_bound > LEAST and squared.max() < math.inf:
+        return np.asarray(np.maximum(np.sqrt(squared) / norm_bound, 1.0))
     # squares that overflow, or that of the bound itself is lost
     peak = np.maximum(np.abs(x).max(axis=1), norm_bound)
     relative = np.linalg.norm(x / peak[:, None], axis=1) * (peak / norm_bound)

@@ -4,50 +4,66 @@ Every way of embedding points whose inner products can be had (a kernel, outputs
 comes down to this: a Gram matrix of the labelled bags' means, and each point's products with them.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from learners import mean_matching as matching
-from learners.labelled_bags import LabelledBags
 from learners.simplex_qp import simplex_qp
 
-__all__ = ["MatchedMeans", "ProportionDraws"]
+__all__ = ["BagShares", "Covariances", "MatchedMeans", "SeenBag", "covariances_of"]
+
+Covariances = Callable[
+    [Float[np.ndarray, "bags classes"]], Iterable[Float[np.ndarray, "classes classes"]]
+]
+
+
+class BagShares(Protocol):
+    """What is known of labelled bags but their points."""
+
+    @property
+    def mixture(self) -> Float[np.ndarray, "bags classes"]:
+        """Share of each class in each bag."""
+
+    @property
+    def noise(self) -> Float[np.ndarray, "bags classes classes"] | None:
+        """Covariance of the noise in each row of these shares."""
+
+    @property
+    def size(self) -> Int[np.ndarray, " bags"]:
+        """Points in each bag."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProportionDraws:
-    """Nodes of the intervals' integral; proportions redrawn from their noise at each of them.
+class SeenBag:
+    """What an unlabelled bag's points come to.
 
     Parameters
     ----------
-    nodes
-        Standard normal points for the sampling error.
-    weights
-        `class_weights` of the redrawn proportions; the one of the published where there is no noise.
+    linear
+        f, mean over its points of B'k(x).
+    error
+        Covariance of f from the sampling of these points.
 
     Examples
     --------
-    >>> bags = LabelledBags.of([np.zeros((5, 1)), np.ones((7, 1))], np.array([[0.9, 0.1], [0.2, 0.8]]))
-    >>> ProportionDraws.of(bags).nodes.shape
-    (512, 2)
+    >>> SeenBag.of(np.array([[0.0, 1.0], [1.0, 0.0]]), np.eye(2)).linear
+    array([0.5, 0.5])
     """
 
-    nodes: Float[np.ndarray, "draws classes"]
-    weights: Float[np.ndarray, "*draws bags classes"]
+    linear: Float[np.ndarray, " classes"]
+    error: Float[np.ndarray, "classes classes"]
 
     @classmethod
-    def of(cls, labelled: LabelledBags) -> "ProportionDraws":
-        """Draw, always the same."""
-        mixture, size = labelled.mixture, labelled.size
-        n_classes = mixture.shape[1]
-        if labelled.noise is None:
-            return cls(matching.normal_nodes(n_classes), matching.class_weights(mixture, size))
-        nodes = matching.normal_nodes(n_classes + mixture.size)
-        redrawn = matching.redrawn_weights(mixture, size, labelled.noise, nodes[:, n_classes:])
-        return cls(nodes[:, :n_classes], redrawn)
+    def of(
+        cls, product: Float[np.ndarray, "points bags"], weights: Float[np.ndarray, "bags classes"]
+    ) -> "SeenBag":
+        """From every point's inner products with the labelled bags' means."""
+        feature = product @ weights
+        return cls(feature.mean(axis=0), np.cov(feature, rowvar=False) / len(feature))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,92 +72,145 @@ class MatchedMeans:
 
     Parameters
     ----------
-    gram
-        G, inner products of the bags' means.
-    own
-        Mean inner product of a point with itself, per bag.
     weights
         B, which makes class means out of bag means.
-    size
-        Points in each bag.
     hessian
         H, inner products of the classes' means, freed of sampling error.
     reliability
         Of H, as in `corrected_class_gram`.
-    within
-        Covariance within classes of B'k(x), per bag.
+    error
+        Covariance of B'(Phi_i - mu P_i) for every bag: how far its mean is from that of its shares.
+    gram
+        G, inner products of the bags' means.
+    own
+        Mean inner product of a point with itself, per bag.
+
+    Notes
+    -----
+    In units of ratios, noise of covariance C_i in a bag's proportions puts its mean tr C_i off in
+    expected square, the sampling of its points v / n_i, v that of one point: tr J V J, V the covariance
+    within classes of B'k(x) and J the inverse of H on contrasts. Bags weigh by the inverse of the sum,
+    n_i / (1 + n_i tr(C_i) / v) up to a factor, with V and H by bag sizes first: feasible generalised
+    least squares. What noise takes off the classes' distance in bags that keep their weight is left:
+    a correction by the noise's law was tried, and adds as much variance as it takes away bias.
+
+    **Guarantees.** Without noise bags weigh by their points; equal bags under equal noise weigh
+    equally; more noise never makes a bag weigh more.
+
+    References
+    ----------
+    .. [1] Aitken, "On least squares and linear combinations of observations", Proceedings of the Royal
+       Society of Edinburgh 55 (1935).
 
     Examples
     --------
+    >>> from learners.labelled_bags import LabelledBags
     >>> near, far = np.linspace(0, 1, 9)[:, None], np.linspace(5, 6, 9)[:, None]
     >>> bags = LabelledBags.of([near, far], np.eye(2))
     >>> mean = np.array([[0.5], [5.5]])  # plain means, inner products of numbers
     >>> products = [bag @ mean.T for bag in bags.points]
     >>> own = np.array([(bag**2).mean() for bag in bags.points])
-    >>> means = MatchedMeans.of(bags, mean @ mean.T, own, products)
+    >>> means = MatchedMeans.of(bags, mean @ mean.T, own, covariances_of(products))
     >>> means.ratio(np.full((4, 1), 3.0) @ mean.T).round(2)
     array([0.5, 0.5])
     """
 
-    gram: Float[np.ndarray, "bags bags"]
-    own: Float[np.ndarray, " bags"]
     weights: Float[np.ndarray, "bags classes"]
-    size: Int[np.ndarray, " bags"]
     hessian: Float[np.ndarray, "classes classes"]
     reliability: float
-    within: Float[np.ndarray, "bags classes classes"]
+    error: Float[np.ndarray, "bags classes classes"]
+    gram: Float[np.ndarray, "bags bags"]
+    own: Float[np.ndarray, " bags"]
 
     @classmethod
     def of(
         cls,
-        labelled: LabelledBags,
+        labelled: BagShares,
         gram: Float[np.ndarray, "bags bags"],
         own: Float[np.ndarray, " bags"],
-        products: Iterable[Float[np.ndarray, "_ bags"]],
+        covariances: Covariances,
     ) -> "MatchedMeans":
-        """From the Gram matrix and the product of every labelled point with every bag's mean."""
-        size = labelled.size
-        weights = matching.class_weights(labelled.mixture, size)
-        hessian, reliability = matching.corrected_class_gram(gram, weights, size, own)
-        within = [
-            matching.within_class_covariance(product @ weights, share, hessian)
-            for product, share in zip(products, labelled.mixture, strict=True)
-        ]
-        return cls(gram, own, weights, size, hessian, float(reliability), np.array(within))
+        """From the Gram matrix, points' mean inner products with themselves and `covariances_of`."""
+        size, mixture, noise = labelled.size, labelled.mixture, labelled.noise
+        weights = matching.class_weights(mixture, size)
+        means = cls._weighted(labelled, gram, own, covariances, weights)
+        if noise is None:
+            return means
+        slope = means.slope()
+        point = np.trace(slope @ np.tensordot(size**2 / size.sum(), means.error, 1) @ slope)
+        if point > 0 and noise.any():
+            off = np.trace(noise, axis1=1, axis2=2)
+            weights = matching.class_weights(mixture, size / (1 + size * off / point))
+            means = cls._weighted(labelled, gram, own, covariances, weights)
+        noisy = means.error + means.hessian @ noise @ means.hessian
+        return replace(means, error=noisy)
 
-    def ratio(self, product: Float[np.ndarray, "points bags"]) -> Float[np.ndarray, " classes"]:
-        """Mixture of classes whose mean is nearest to that of these points."""
-        return simplex_qp(self.hessian, product.mean(axis=0) @ self.weights).point
+    @classmethod
+    def _weighted(
+        cls,
+        labelled: BagShares,
+        gram: Float[np.ndarray, "bags bags"],
+        own: Float[np.ndarray, " bags"],
+        covariances: Covariances,
+        weights: Float[np.ndarray, "bags classes"],
+    ) -> "MatchedMeans":
+        """With these weights and exact proportions."""
+        size = labelled.size
+        hessian, reliability = matching.corrected_class_gram(gram, weights, size, own)
+        error = [
+            matching.within_class_covariance(covariance, share, hessian) / n
+            for covariance, share, n in zip(
+                covariances(weights), labelled.mixture, size, strict=True
+            )
+        ]
+        return cls(weights, hessian, reliability, np.array(error), gram, own)
+
+    def see(self, product: Float[np.ndarray, "points bags"]) -> SeenBag:
+        """A bag, from every point's inner products with the labelled bags' means."""
+        return SeenBag.of(product, self.weights)
+
+    def ratio(
+        self, bag: SeenBag | Float[np.ndarray, "points bags"]
+    ) -> Float[np.ndarray, " classes"]:
+        """Mixture of classes whose mean is nearest to that of a bag."""
+        seen = bag if isinstance(bag, SeenBag) else self.see(bag)
+        return simplex_qp(self.hessian, seen.linear).point
+
+    def slope(self) -> Float[np.ndarray, "classes classes"]:
+        """J, the ratio's derivative by f where no share is 0: the inverse of H on contrasts."""
+        contrast = np.linalg.svd(np.ones((1, len(self.hessian))))[2][1:].T
+        inverse = np.linalg.pinv(contrast.T @ self.hessian @ contrast)
+        return np.asarray(contrast @ inverse @ contrast.T)
 
     def expected_error(self, product: Float[np.ndarray, "points bags"]) -> float:
         """Expected L1 error of the ratio of these points by the delta method, were no share near 0."""
-        error = self._error(product)
-        contrast = np.linalg.svd(np.ones((1, len(error))))[2][1:].T
-        slope = contrast @ np.linalg.pinv(contrast.T @ self.hessian @ contrast) @ contrast.T
+        error, slope = self._error(self.see(product)), self.slope()
         variance = (slope @ error @ slope).diagonal()
         return float(np.sqrt(2 / np.pi * np.maximum(variance, 0.0)).sum())
 
-    def interval(
-        self,
-        product: Float[np.ndarray, "points bags"],
-        draws: ProportionDraws,
-        level: float,
-    ) -> Float[np.ndarray, "classes ends"]:
-        """Range of the ratio when the program is redrawn from the errors of all means and proportions."""
-        ratio, error, hessian = self.ratio(product), self._error(product), self.hessian
-        if draws.weights.ndim == 3:
-            hessian, _ = matching.corrected_class_gram(
-                self.gram, draws.weights, self.size, self.own
-            )
-        linear = product.mean(axis=0) @ draws.weights
-        drawn = matching.redrawn_ratios(hessian, linear, error, draws.nodes)
+    def interval(self, bag: SeenBag, level: float) -> Float[np.ndarray, "classes ends"]:
+        """Range of the ratio when the program is redrawn from the errors of all means and shares."""
+        ratio, nodes = self.ratio(bag), matching.normal_nodes(len(bag.linear))
+        drawn = matching.redrawn_ratios(self.hessian, bag.linear, self._error(bag), nodes)
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return np.stack([np.minimum(low, ratio), np.maximum(high, ratio)], axis=1)
 
-    def _error(
-        self, product: Float[np.ndarray, "points bags"]
-    ) -> Float[np.ndarray, "classes classes"]:
-        """Covariance of f - H r from the sampling of all bags."""
-        error = np.cov(product @ self.weights, rowvar=False) / len(product)
-        combined = (self.weights @ self.ratio(product)) ** 2 / self.size
-        return np.asarray(error + np.einsum("b,bcd->cd", combined, self.within))
+    def _error(self, bag: SeenBag) -> Float[np.ndarray, "classes classes"]:
+        """Covariance of f - H r: the unlabelled bag's own, and every labelled one's through its weight."""
+        combined = (self.weights @ self.ratio(bag)) ** 2
+        return np.asarray(bag.error + np.einsum("b,bcd->cd", combined, self.error))
+
+
+def covariances_of(products: Sequence[Float[np.ndarray, "_ bags"]]) -> Covariances:
+    """Each bag's covariance of B'k(x) as a function of B, from its points' products with all bags.
+
+    Examples
+    --------
+    >>> product = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> next(iter(covariances_of([product])(np.eye(2))))
+    array([[ 0.25, -0.25],
+           [-0.25,  0.25]])
+    """
+    return lambda weights: (
+        np.cov(product @ weights, rowvar=False, bias=True) for product in products
+    )

@@ -12,7 +12,6 @@ from scipy.stats import qmc
 from learners.labelled_bags import LARGEST_MIXING_CONDITION
 from learners.ratio_diagnostics import LEAST_RELIABILITY
 from learners.simplex_qp import simplex_qp
-from privacy.projection import project_to_simplex
 
 __all__ = [
     "DRAWS",
@@ -24,19 +23,18 @@ __all__ = [
     "normal_nodes",
     "parts_left_out",
     "redrawn_ratios",
-    "redrawn_weights",
     "within_class_covariance",
 ]
 
 RIDGE = 1e-12  # of the largest entry: above rounding, below anything that matters
-FOLDS = 10
+FOLDS = 5
 DRAWS = 512
-SOBOL_DIMENSIONS = 20_000  # SciPy's direction numbers end at 21201
 
 
 def class_weights(
-    mixture: Float[np.ndarray, "*draws bags classes"], size: Int[np.ndarray, " bags"]
-) -> Float[np.ndarray, "*draws bags classes"]:
+    mixture: Float[np.ndarray, "bags classes"],
+    size: Int[np.ndarray, " bags"] | Float[np.ndarray, " bags"],
+) -> Float[np.ndarray, "bags classes"]:
     """B = W P (P'W P)^-1, W the bag sizes: the weights that make class means out of bag means.
 
     Least squares of the bag means on their proportions, bags weighted by their points.
@@ -48,7 +46,7 @@ def class_weights(
            [-0.5,  1.5]])
     """
     weighted = mixture * size[:, None]
-    normal = weighted.swapaxes(-1, -2) @ mixture
+    normal = weighted.T @ mixture
     return np.asarray(weighted @ np.linalg.pinv(normal, hermitian=True))
 
 
@@ -69,7 +67,7 @@ def effective_points(
 
 
 def class_gram(
-    gram: Float[np.ndarray, "*#stack bags bags"], weights: Float[np.ndarray, "*#stack bags classes"]
+    gram: Float[np.ndarray, "*stack bags bags"], weights: Float[np.ndarray, "bags classes"]
 ) -> Float[np.ndarray, "*stack classes classes"]:
     """H = B'G B, the inner products of the classes' means; symmetric to the last bit.
 
@@ -79,16 +77,16 @@ def class_gram(
     array([[4., 0.],
            [0., 1.]])
     """
-    product = weights.swapaxes(-1, -2) @ gram @ weights
+    product = weights.T @ gram @ weights
     return np.asarray((product + product.swapaxes(-1, -2)) / 2)
 
 
 def corrected_class_gram(
     gram: Float[np.ndarray, "bags bags"],
-    weights: Float[np.ndarray, "*draws bags classes"],
+    weights: Float[np.ndarray, "bags classes"],
     size: Int[np.ndarray, " bags"],
     own: Float[np.ndarray, " bags"],
-) -> tuple[Float[np.ndarray, "*draws classes classes"], Float[np.ndarray, " *draws"] | np.float64]:
+) -> tuple[Float[np.ndarray, "classes classes"], float]:
     """`class_gram`, less what the points owe to meeting themselves.
 
     A bag's own entry of G counts each point with itself, which adds (own_i - G_ii) / (n_i - 1) to its
@@ -109,7 +107,7 @@ def corrected_class_gram(
     >>> gram = np.array([[1.0, 0.0], [0.0, 0.5]])
     >>> size, own = np.array([11, 11]), np.ones(2)
     >>> hessian, reliability = corrected_class_gram(gram, np.eye(2), size, own)
-    >>> hessian, float(reliability.round(3))
+    >>> hessian, round(reliability, 3)
     (array([[1.  , 0.  ],
            [0.  , 0.45]]), 0.967)
     """
@@ -120,14 +118,13 @@ def corrected_class_gram(
     rounding = RIDGE * largest_entry * np.eye(contrast.shape[1])
     root = np.linalg.cholesky(contrast.T @ hessian @ contrast + rounding)
     half = np.linalg.solve(root, contrast.T @ owed @ contrast)
-    relative = np.linalg.solve(root, half.swapaxes(-1, -2))
-    largest = np.linalg.eigvalsh(relative)[..., -1]
-    part = (1.0 - LEAST_RELIABILITY) / np.maximum(largest, 1.0 - LEAST_RELIABILITY)
-    return hessian - part[..., None, None] * owed, 1.0 - largest
+    largest = float(np.linalg.eigvalsh(np.linalg.solve(root, half.T))[-1])
+    part = (1.0 - LEAST_RELIABILITY) / max(largest, 1.0 - LEAST_RELIABILITY)
+    return hessian - part * owed, 1.0 - largest
 
 
 def parts_left_out(mixture: Float[np.ndarray, "bags classes"]) -> list[Int[np.ndarray, " part"]]:
-    """Parts of the bags to leave out in turn: single bags, of more than ten bags ten parts.
+    """Parts of the bags to leave out in turn: single bags, of more than five bags five parts.
 
     A part without which the proportions are singular is not among them. Parts go by proportions and
     take bags from all over their range, so that the order of the bags does not matter.
@@ -179,11 +176,11 @@ def errors_left_out(
 
 
 def within_class_covariance(
-    feature: Float[np.ndarray, "points classes"],
+    covariance: Float[np.ndarray, "classes classes"],
     share: Float[np.ndarray, " classes"],
     hessian: Float[np.ndarray, "classes classes"],
 ) -> Float[np.ndarray, "classes classes"]:
-    """Covariance within classes of the features B'k(x) of a bag whose class shares are known.
+    """Covariance within classes of features B'k(x), from that in a bag whose class shares are known.
 
     Class y's mean feature is column y of H, so the shares alone give the covariance between classes,
     and what is left is within. It may miss being positive semi-definite by sampling error.
@@ -191,12 +188,13 @@ def within_class_covariance(
     Examples
     --------
     >>> feature = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    >>> within_class_covariance(feature, np.array([0.5, 0.5]), np.eye(2))
+    >>> covariance = np.cov(feature, rowvar=False, bias=True)
+    >>> within_class_covariance(covariance, np.array([0.5, 0.5]), np.eye(2))
     array([[0., 0.],
            [0., 0.]])
     """
     between = hessian @ (np.diag(share) - np.outer(share, share)) @ hessian
-    return np.asarray(np.cov(feature, rowvar=False, bias=True) - between)
+    return np.asarray(covariance - between)
 
 
 def normal_nodes(n_dimensions: int) -> Float[np.ndarray, "draws dimensions"]:
@@ -208,39 +206,13 @@ def normal_nodes(n_dimensions: int) -> Float[np.ndarray, "draws dimensions"]:
     >>> nodes.shape, bool(np.abs(nodes.mean(axis=0)).max() < 0.01)
     ((512, 3), True)
     """
-    chunks = []
-    for first in range(0, n_dimensions, SOBOL_DIMENSIONS):
-        fixed = np.random.default_rng(first)
-        width = min(SOBOL_DIMENSIONS, n_dimensions - first)
-        chunk = qmc.MultivariateNormalQMC(np.zeros(width), rng=fixed).random(DRAWS)
-        chunks.append(fixed.permutation(chunk))  # or a chunk would repeat the one before
-    return np.hstack(chunks)
-
-
-def redrawn_weights(
-    mixture: Float[np.ndarray, "bags classes"],
-    size: Int[np.ndarray, " bags"],
-    noise: Float[np.ndarray, "bags classes classes"],
-    nodes: Float[np.ndarray, "draws coordinates"],
-) -> Float[np.ndarray, "draws bags classes"]:
-    """B for proportions drawn anew from their noise and projected on the simplex.
-
-    Examples
-    --------
-    >>> mixture, noise = np.array([[0.9, 0.1], [0.1, 0.9]]), np.zeros((2, 2, 2))
-    >>> redrawn_weights(mixture, np.array([5, 5]), noise, np.zeros((1, 4))).round(3)
-    array([[[ 1.125, -0.125],
-            [-0.125,  1.125]]])
-    """
-    node = nodes.reshape(-1, *mixture.shape)
-    drawn = mixture + np.einsum("dbi,bij->dbj", node, _roots(noise))
-    flat = [project_to_simplex(share) for share in drawn.reshape(-1, mixture.shape[1])]
-    return class_weights(np.reshape(flat, drawn.shape), size)
+    fixed = np.random.default_rng(0)
+    return np.asarray(qmc.MultivariateNormalQMC(np.zeros(n_dimensions), rng=fixed).random(DRAWS))
 
 
 def redrawn_ratios(
-    hessian: Float[np.ndarray, "*draws classes classes"],
-    linear: Float[np.ndarray, "*draws classes"],
+    hessian: Float[np.ndarray, "classes classes"],
+    linear: Float[np.ndarray, " classes"],
     error: Float[np.ndarray, "classes classes"],
     nodes: Float[np.ndarray, "draws classes"],
 ) -> Float[np.ndarray, "draws classes"]:
@@ -253,8 +225,7 @@ def redrawn_ratios(
     array([[0.6, 0.4]])
     """
     shifted = linear + nodes @ _roots(error)
-    stacked = np.broadcast_to(hessian, (len(nodes), *error.shape))
-    return np.array([simplex_qp(H, f).point for H, f in zip(stacked, shifted, strict=True)])
+    return np.array([simplex_qp(hessian, f).point for f in shifted])
 
 
 def _tells_apart(mixture: Float[np.ndarray, "bags classes"]) -> bool:

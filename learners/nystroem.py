@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-__all__ = ["NystroemMap", "spread_points"]
+__all__ = ["NystroemMap", "spread_order", "spread_points"]
 
 RANK_TOLERANCE = 1e-10  # of the largest eigenvalue; directions below it are rounding
 
@@ -39,9 +39,19 @@ def spread_points(bags: Bags, n_points: int) -> Float[np.ndarray, "points featur
     share = min(1.0, n_points / sum(map(len, bags)))
     chosen = []
     for bag in bags:
-        order = np.random.default_rng(0).permutation(len(bag))
-        chosen.append(bag[order[: max(1, round(share * len(bag)))]])
+        chosen.append(bag[spread_order(len(bag))[: max(1, round(share * len(bag)))]])
     return np.concatenate(chosen)
+
+
+def spread_order(size: int) -> Int[np.ndarray, " points"]:
+    """The order in which `spread_points` takes the points of a bag of this size.
+
+    Examples
+    --------
+    >>> sorted(spread_order(4).tolist())
+    [0, 1, 2, 3]
+    """
+    return np.random.default_rng(0).permutation(size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

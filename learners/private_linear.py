@@ -26,6 +26,7 @@ __all__ = [
     "EpsilonSplit",
     "ObjectivePerturbation",
     "gradient_tolerance",
+    "noisy_minimum",
     "perturbed_weight",
     "split_epsilon",
     "training_query",
@@ -262,10 +263,29 @@ def perturbed_weight(
     weight = np.empty((len(sign), columns))
     for problem, problem_sign in enumerate(sign):
         linear = 2 / (split.noise * n) * noise.gamma(columns, 1.0) * noise.direction(columns)
-        exact = certified_minimum(row, problem_sign, linear, strength, tolerance)
-        length = noise.gamma(columns, 2 * tolerance / (strength * split.minimum))
-        weight[problem] = exact + length * noise.direction(columns)
+        weight[problem] = noisy_minimum(
+            row, problem_sign, linear, strength, tolerance, epsilon=split.minimum, noise=noise
+        )
     return weight
+
+
+def noisy_minimum(
+    row: Float[np.ndarray, "rows columns"],
+    sign: Float[np.ndarray, " rows"],
+    linear: Float[np.ndarray, " columns"],
+    regularization: float,
+    tolerance: float,
+    *,
+    epsilon: float,
+    noise: Noise,
+) -> Float[np.ndarray, " columns"]:
+    """A point near one problem's minimum, as private as the minimum but for `epsilon`.
+
+    The proof's step (3) in `ObjectivePerturbation`.
+    """
+    near = certified_minimum(row, sign, linear, regularization, tolerance)
+    length = noise.gamma(row.shape[1], 2 * tolerance / (regularization * epsilon))
+    return np.asarray(near + length * noise.direction(row.shape[1]))
 
 
 def gradient_tolerance(split: EpsilonSplit, n: int, columns: int) -> float:

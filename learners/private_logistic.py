@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from learners.linear_model import LinearModel
 from learners.private_linear import ObjectivePerturbation, training_query
 from privacy.ledger import Ledger
+from privacy.queries import Query
 
 __all__ = ["PrivateLogisticRegression"]
 
@@ -56,7 +57,12 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     Notes
     -----
     Clones share the ledger. A pickled estimator keeps its model and leaves the ledger behind, so it
-    predicts but cannot fit.
+    predicts but cannot fit: run searches in one process.
+
+    In `GridSearchCV` each fit, of every candidate and split, is booked and paid. Where the budget ends,
+    ``error_score="raise"`` lets the `BudgetError` out; the default turns refused fits into scores of NaN
+    and a warning. Call `check_search` first, which refuses both before anything is spent, and read
+    there what a search's scores leak.
 
     **Guarantees.** No fit without a ledger; no fit without class names, unless told to infer them.
 
@@ -91,6 +97,14 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         """Train on private rows, at the price of `epsilon`."""
         if self.ledger is None:
             raise ValueError("ledger must be given: a private fit is paid for, got ledger=None")
+        release = self.ledger.release(*self.request(X, y))
+        self.model_ = LinearModel(np.array(release.value["coef"]), self.norm_bound)
+        self.coef_, self.intercept_ = self.model_.coef[:, :-1], self.model_.coef[:, -1]
+        self.entry_ = release.entry
+        return self
+
+    def request(self, X: ArrayLike, y: ArrayLike) -> tuple[ObjectivePerturbation, Query]:
+        """What `fit` asks of the ledger, unpaid: for `Ledger.afford`; learns names and shapes alone."""
         row, label = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(label)
         self.classes_, code = self._encode(label)
@@ -100,11 +114,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             norm_bound=self.norm_bound,
             n_classes=len(self.classes_),
         )
-        release = self.ledger.release(mechanism, training_query(row, code, dataset=self.dataset))
-        self.model_ = LinearModel(np.array(release.value["coef"]), self.norm_bound)
-        self.coef_, self.intercept_ = self.model_.coef[:, :-1], self.model_.coef[:, -1]
-        self.entry_ = release.entry
-        return self
+        return mechanism, training_query(row, code, dataset=self.dataset)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Signed score: one column per class, or a vector for two classes."""

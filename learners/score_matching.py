@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from learners.group_outputs import GroupOutputs
 from learners.labelled_bags import LabelledBags
-from learners.matched_means import MatchedMeans
+from learners.matched_means import MatchedMeans, covariances_of
 
 __all__ = ["ScoreMatcher", "density_ratios", "match_outputs", "mixture_scores"]
 
@@ -123,7 +123,8 @@ def match_outputs(
     embedded = [(output - centre) @ root for output in outputs]
     mean = np.array([bag.mean(axis=0) for bag in embedded])
     own = np.array([np.square(bag).sum(axis=1).mean() for bag in embedded])
-    means = MatchedMeans.of(labelled, mean @ mean.T, own, (bag @ mean.T for bag in embedded))
+    products = covariances_of([bag @ mean.T for bag in embedded])
+    means = MatchedMeans.of(labelled, mean @ mean.T, own, products)
     return means, (new.mean(axis=0) - centre) @ root @ mean.T
 
 

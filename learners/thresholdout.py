@@ -200,9 +200,10 @@ def _means(question: Question, n: int) -> tuple[float, float]:
         raise ValueError(f"holdout must be one value for each of the {n} records")
     if holdout.dtype == np.bool_:
         return float(train), np.count_nonzero(holdout) / n
-    if not (holdout.min() >= 0 and holdout.max() <= 1):  # NaN is the least and the greatest
+    least, greatest = np.minimum.reduce(holdout), np.maximum.reduce(holdout)
+    if not (least >= 0 and greatest <= 1):  # NaN is the least and the greatest
         raise ValueError("holdout must lie in [0, 1] for every record")
-    return float(train), float(holdout.sum(dtype=np.float64)) / n
+    return float(train), float(np.add.reduce(holdout, dtype=np.float64)) / n
 
 
 def _public(state: Json, status: str, value: float | None) -> Json:

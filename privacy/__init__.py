@@ -10,6 +10,7 @@ from privacy.dirichlet_pair import PairDelta, clamp_delta, expected_distortion, 
 from privacy.discrete_gaussian import DiscreteGaussian, DiscreteGaussianLaw
 from privacy.discrete_laplace import DiscreteLaplace, DiscreteLaplaceLaw
 from privacy.events import (
+    ApproximateEvent,
     ClampedDirichletEvent,
     Cost,
     DiscreteGaussianEvent,
@@ -32,6 +33,7 @@ from privacy.trial import Auditable, audit_mechanism
 from privacy.urn import DirichletClamp
 
 __all__ = [
+    "ApproximateEvent",
     "AuditBound",
     "Auditable",
     "BudgetError",

@@ -1,13 +1,59 @@
 """Events of approximate differential privacy: a delta at an epsilon."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
+from typing import Any
 
 from privacy.cost import Cost, exact
 from privacy.dirichlet_pair import clamp_delta
 from privacy.gaussian_delta import discrete_gaussian_delta
 from privacy.pure_events import LARGEST_SCALE
 
-__all__ = ["ClampedDirichletEvent", "DiscreteGaussianEvent"]
+__all__ = ["ApproximateEvent", "ClampedDirichletEvent", "DiscreteGaussianEvent"]
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateEvent:
+    """A mechanism ran that its own docstring proves (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    name
+        The mechanism.
+    epsilon, delta
+        Its proved guarantee, epsilon > 0 and finite, 0 < delta < 1; decimals, or text that
+        `fractions.Fraction` reads.
+    parameters
+        Its public knobs, as JSON.
+
+    Raises
+    ------
+    ValueError
+        If one of these conditions is broken.
+
+    Examples
+    --------
+    >>> ApproximateEvent("toy", epsilon=0.1, delta=1e-6).cost().delta
+    Fraction(1, 1000000)
+    """
+
+    name: str
+    epsilon: float | str
+    delta: float | str
+    parameters: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("name must not be empty")
+        if not exact(self.epsilon) > 0:
+            raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
+        if not 0 < exact(self.delta) < 1:
+            raise ValueError(f"delta must be in (0, 1), got delta={self.delta}")
+        json.dumps(self.parameters, allow_nan=False)  # refuses what could not be stored
+
+    def cost(self) -> Cost:
+        """Approximate differential privacy at the claim."""
+        return Cost(exact(self.epsilon), exact(self.delta))
 
 
 @dataclass(frozen=True, slots=True)

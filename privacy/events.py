@@ -11,7 +11,11 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import TypeAlias
 
-from privacy.approximate_events import ClampedDirichletEvent, DiscreteGaussianEvent
+from privacy.approximate_events import (
+    ApproximateEvent,
+    ClampedDirichletEvent,
+    DiscreteGaussianEvent,
+)
 from privacy.cost import Cost, exact
 from privacy.planned import PlanEvent, PlannedEvent
 from privacy.pure_events import (
@@ -23,6 +27,7 @@ from privacy.pure_events import (
 
 __all__ = [
     "KINDS",
+    "ApproximateEvent",
     "ClampedDirichletEvent",
     "Cost",
     "DiscreteGaussianEvent",
@@ -45,7 +50,8 @@ class EventError(ValueError):
 
 
 Event: TypeAlias = (
-    ClampedDirichletEvent
+    ApproximateEvent
+    | ClampedDirichletEvent
     | DiscreteGaussianEvent
     | DiscreteLaplaceEvent
     | LatticeLaplaceEvent
@@ -56,6 +62,7 @@ Event: TypeAlias = (
 
 KINDS: Mapping[str, type[Event]] = MappingProxyType(
     {
+        "approximate": ApproximateEvent,
         "clamped dirichlet": ClampedDirichletEvent,
         "discrete gaussian": DiscreteGaussianEvent,
         "discrete laplace": DiscreteLaplaceEvent,

@@ -19,6 +19,7 @@ from privacy.cost import exact
 from privacy.counts import ONE_TASK
 from privacy.dirichlet_pair import clamp_delta
 from privacy.events import (
+    ApproximateEvent,
     ClampedDirichletEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -86,6 +87,8 @@ def loss_of(event: Event) -> Loss:
     Notes
     -----
     - *Pure*: randomised response, losses +-epsilon; it dominates all that is epsilon-private.
+    - *Approximate*: infinite with probability delta, else randomised response; it dominates all that
+      is (epsilon, delta)-private.
     - *Discrete Laplace*, one moved task: two counts move by one. Each has losses +-1/scale, so
       together three atoms; one count that moves by two would tell more.
     - *Lattice Laplace*, one moved task from class i to j: the loss is +epsilon where z_i >= 0 and
@@ -179,8 +182,9 @@ def _dirichlet(event: ClampedDirichletEvent) -> Loss:
     return Loss(high, delta)
 
 
-def _plan(event: PlanEvent) -> Loss:
-    return _response(math.nextafter(float(exact(event.epsilon)), math.inf), event.delta)
+def _approximate(event: ApproximateEvent | PlanEvent) -> Loss:
+    epsilon = math.nextafter(float(exact(event.epsilon)), math.inf)
+    return _response(epsilon, float(exact(event.delta)))  # whose rounding `RAISE` exceeds
 
 
 def _planned(event: PlannedEvent) -> Loss:
@@ -189,11 +193,12 @@ def _planned(event: PlannedEvent) -> Loss:
 
 LOSSES: Mapping[type[Event], Callable[[Any], Loss]] = MappingProxyType(
     {
+        ApproximateEvent: _approximate,
         ClampedDirichletEvent: _dirichlet,
         DiscreteGaussianEvent: _gaussian,
         DiscreteLaplaceEvent: _laplace,
         LatticeLaplaceEvent: _lattice,
-        PlanEvent: _plan,
+        PlanEvent: _approximate,
         PlannedEvent: _planned,
         PureEvent: _pure,
     }

@@ -10,8 +10,8 @@ from quality.codes import freeze_arrays
 from quality.labels import CrowdLabels
 
 __all__ = [
-    "Accuracy", "PairwiseAgreement", "accuracy", "krippendorff_alpha", "pairwise_agreement",
-    "wilson_interval", "worker_agreement",
+    "Accuracy", "PairwiseAgreement", "accuracy", "alpha_of", "alpha_sums", "krippendorff_alpha",
+    "pairwise_agreement", "wilson_interval", "worker_agreement",
 ]  # fmt: skip
 
 
@@ -258,12 +258,23 @@ def krippendorff_alpha(labels: CrowdLabels) -> float:
     >>> round(krippendorff_alpha(labels), 3)
     0.533
     """
-    counts = labels.counts().astype(np.float64)
-    counts = counts[counts.sum(axis=1) > 1]
-    n_labels = counts.sum(axis=1)
-    pairs_apart = n_labels**2 - (counts**2).sum(axis=1)
-    total, by_class = n_labels.sum(), counts.sum(axis=0)
-    expected = (total**2 - (by_class**2).sum()) / max(total - 1, 1)
-    if not expected > 0:
-        return float("nan")
-    return float(1 - (pairs_apart / (n_labels - 1)).sum() / expected)
+    return alpha_of(*alpha_sums(labels.counts()))
+
+
+def alpha_sums(
+    counts: Int[np.ndarray, "tasks classes"],
+) -> tuple[Int64[np.ndarray, " classes"], Float64[np.ndarray, " 1"]]:
+    """Return what tasks add to alpha: labels of each class, and pairs apart, both where there are pairs."""
+    paired = counts[counts.sum(axis=1) > 1].astype(np.float64)
+    n_labels = paired.sum(axis=1)
+    apart = n_labels**2 - (paired**2).sum(axis=1)
+    by_class = paired.sum(axis=0).astype(np.int64)
+    return by_class, np.array([(apart / (n_labels - 1)).sum()])
+
+
+def alpha_of(by_class: Int64[np.ndarray, " classes"], apart: Float64[np.ndarray, " 1"]) -> float:
+    """Return the alpha that the sums of all tasks amount to."""
+    labels = by_class.astype(np.float64)
+    total = labels.sum()
+    expected = (total**2 - (labels**2).sum()) / max(total - 1, 1)
+    return float(1 - apart[0] / expected) if expected > 0 else float("nan")

@@ -12,7 +12,7 @@ from quality.labels import CrowdLabels
 from quality.majority import decide
 from quality.progress import Progress, counter
 
-__all__ = ["DawidSkene", "dawid_skene"]
+__all__ = ["DawidSkene", "dawid_skene", "smoothed_table"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -133,7 +133,7 @@ def dawid_skene(
     check_smoothing(smoothing)
     rows = em_rows(labels, gold)
     fit = fit_em(
-        rows, start_em(rows), partial(_smooth, smoothing=smoothing), max_iter=max_iter, tol=tol,
+        rows, start_em(rows), partial(smoothed_table, smoothing=smoothing), max_iter=max_iter, tol=tol,
         threads=threads, tell=counter(progress, "Dawid–Skene", max_iter),
     )  # fmt: skip
     posterior = believe(rows, fit, threads)
@@ -145,7 +145,7 @@ def dawid_skene(
     )  # fmt: skip
 
 
-def _smooth(
+def smoothed_table(
     counts: Float64[np.ndarray, "workers answers truths"], smoothing: float
 ) -> Float64[np.ndarray, "workers answers truths"]:
     """P(answer | truth) of each worker from her own expected counts."""

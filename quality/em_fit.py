@@ -3,7 +3,8 @@
 A model of this kind is a table P(answer | truth) of every worker, and differs from the others in
 how it makes that table of the expected counts: its M-step. The rest is the same for all, and one
 pass over the labels per iteration (:mod:`quality.em_pass`). The tasks are cut into chunks, each
-with counts of its own, added up in order: the same bytes on any number of threads.
+with counts of its own, added up in a tree: the same bytes on any number of threads, and the same
+as of as many shards (:mod:`quality.shard_em`), which are chunks that lie elsewhere.
 """
 
 from collections.abc import Callable
@@ -16,16 +17,18 @@ from jaxtyping import Float64, Int, Int16, Int64
 from quality.chunks import check_threads, chunk_starts, shared_out
 from quality.em_pass import LEAST_ENTRY, majority_pass, safe_factors, task_pass
 from quality.labels import CrowdLabels
+from quality.shards import LabelShard, Sums, tree_total
 
 __all__ = [
-    "EMFit", "EMRows", "believe", "check_em", "check_smoothing", "em_rows", "fit_em", "start_em",
+    "EMFit", "EMRows", "begin_em", "believe", "believe_under", "check_em", "check_smoothing",
+    "climb", "em_rows", "fit_em", "pass_chunk", "start_chunk", "start_em",
 ]  # fmt: skip
 
 UNROLLED = 8  # up to so many classes the pass is compiled for that very number
 
 Counts: TypeAlias = Float64[np.ndarray, "workers answers truths"]
 Mass: TypeAlias = Float64[np.ndarray, " classes"]
-SharedOut: TypeAlias = Callable[[Callable[[int], tuple[Mass, float]]], list[tuple[Mass, float]]]
+SharedOut: TypeAlias = Callable[[Callable[[int], Sums]], list[Sums]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,8 +73,16 @@ def check_smoothing(smoothing: float) -> None:
         )
 
 
-def em_rows(labels: CrowdLabels, gold: Int[np.ndarray, " tasks"] | None) -> EMRows:
-    """Labels and gold as the pass wants them; a chunk has labels enough to pay for its counts."""
+def em_rows(
+    labels: CrowdLabels | LabelShard,
+    gold: Int[np.ndarray, " tasks"] | None,
+    *,
+    whole: bool = False,
+) -> EMRows:
+    """Labels and gold as the pass wants them; a chunk has labels enough to pay for its counts.
+
+    With `whole` all of them are one chunk.
+    """
     known = _check_gold(labels, gold)
     n_classes = labels.n_classes
     size = labels.n_workers * n_classes**2
@@ -79,13 +90,14 @@ def em_rows(labels: CrowdLabels, gold: Int[np.ndarray, " tasks"] | None) -> EMRo
     np.multiply(place, n_classes, out=place)  # in place: at ten million labels a copy counts
     np.add(place, labels.label, out=place)
     np.multiply(place, n_classes, out=place)
-    chunk_start = chunk_starts(labels.task_start, 4 * size)
+    ends = np.array([0, labels.n_tasks], dtype=np.int64)
+    chunk_start = ends if whole else chunk_starts(labels.task_start, 4 * size)
     shape = (labels.n_workers, n_classes, n_classes)
     return EMRows(known, labels.task_start, labels.label, place, chunk_start, shape)
 
 
 def _check_gold(
-    labels: CrowdLabels, gold: Int[np.ndarray, " tasks"] | None
+    labels: CrowdLabels | LabelShard, gold: Int[np.ndarray, " tasks"] | None
 ) -> Int16[np.ndarray, " tasks"]:
     """Gold as the pass wants it: -1 everywhere where none is given."""
     if gold is None:
@@ -102,8 +114,18 @@ def _check_gold(
 
 def start_em(rows: EMRows) -> tuple[Counts, Mass]:
     """Expected counts and class mass under the soft majority vote, gold clamped."""
+    counts, mass = tree_total(
+        start_chunk(rows, chunk) for chunk in range(len(rows.chunk_start) - 1)
+    )
+    return counts, mass
+
+
+def start_chunk(rows: EMRows, chunk: int) -> Sums:
+    """What one chunk adds to :func:`start_em`."""
     counts, mass = np.zeros(rows.shape), np.zeros(rows.shape[1])
-    majority_pass(rows.task_start, rows.label, rows.place, rows.gold, counts.reshape(-1), mass)
+    first, last = rows.chunk_start[chunk : chunk + 2]
+    start, gold = rows.task_start[first : last + 1], rows.gold[first:last]
+    majority_pass(start, rows.label, rows.place, gold, counts.reshape(-1), mass)
     return counts, mass
 
 
@@ -121,26 +143,57 @@ def fit_em(
     n_chunks = len(rows.chunk_start) - 1
     buffer = np.empty((n_chunks, int(np.prod(rows.shape))))
     nothing = np.empty((0, rows.shape[1]))
-    counts, mass = start
-    log_likelihood, converged, n_iter = -np.inf, False, 0
     with shared_out(threads, n_chunks) as shared:
-        while n_iter < max_iter and not converged:
-            prior, table, before = _prior(mass), m_step(counts), log_likelihood
-            counts, mass, log_likelihood = _iterate(rows, prior, table, buffer, nothing, shared)
-            converged = bool(abs(log_likelihood - before) <= tol * max(len(rows.label), 1))
-            n_iter += 1
-            tell(n_iter)
-    return EMFit(prior, table, counts, mass, log_likelihood, n_iter, converged)
+        return climb(
+            begin_em(*start, m_step),
+            lambda prior, table: _iterate(rows, prior, table, buffer, nothing, shared),
+            m_step,
+            n_labels=len(rows.label), max_iter=max_iter, tol=tol,
+            after=lambda fit: tell(fit.n_iter),
+        )  # fmt: skip
+
+
+def begin_em(counts: Counts, mass: Mass, m_step: Callable[[Counts], Counts]) -> EMFit:
+    """EM before its first iteration."""
+    return EMFit(_prior(mass), m_step(counts), counts, mass, -np.inf, 0, False)
+
+
+def climb(
+    fit: EMFit,
+    iterate: Callable[[Mass, Counts], Sums],
+    m_step: Callable[[Counts], Counts],
+    *,
+    n_labels: int,
+    max_iter: int,
+    tol: float,
+    after: Callable[[EMFit], object],
+) -> EMFit:
+    """The iterations of EM, from wherever a fit stands; one that has converged is returned."""
+    while fit.n_iter < max_iter and not fit.converged:
+        prior, table = _prior(fit.mass), m_step(fit.counts)
+        counts, mass, found = iterate(prior, table)
+        log_likelihood = float(found[0])
+        converged = abs(log_likelihood - fit.log_likelihood) <= tol * max(n_labels, 1)
+        fit = EMFit(prior, table, counts, mass, log_likelihood, fit.n_iter + 1, converged)
+        after(fit)
+    return fit
 
 
 def believe(rows: EMRows, fit: EMFit, threads: int | None) -> Float64[np.ndarray, "tasks classes"]:
-    """P(truth | labels) under the prior and the table of a fit: one more pass, which keeps it."""
+    """P(truth | labels) under the prior and the table of a fit."""
+    return believe_under(rows, fit.prior, fit.table, threads)
+
+
+def believe_under(
+    rows: EMRows, prior: Mass, table: Counts, threads: int | None
+) -> Float64[np.ndarray, "tasks classes"]:
+    """P(truth | labels) under a prior and a table: one more pass, which keeps it."""
     n_chunks = len(rows.chunk_start) - 1
     posterior = np.empty((len(rows.gold), rows.shape[1]))
-    posterior[:] = fit.prior  # tasks without labels keep it
+    posterior[:] = prior  # tasks without labels keep it
     buffer = np.empty((n_chunks, int(np.prod(rows.shape))))
     with shared_out(threads, n_chunks) as shared:
-        _iterate(rows, fit.prior, fit.table, buffer, posterior, shared)
+        _iterate(rows, prior, table, buffer, posterior, shared)
     known = np.flatnonzero(rows.gold >= 0)
     posterior[known] = 0.0
     posterior[known, rows.gold[known]] = 1.0
@@ -160,21 +213,29 @@ def _iterate(
     buffer: Float64[np.ndarray, "chunks cells"],
     keep: Float64[np.ndarray, "kept classes"],
     shared: SharedOut,
-) -> tuple[Counts, Mass, float]:
+) -> Sums:
     """One pass: chunks on whatever threads there are, their sums in order."""
     flat = np.ascontiguousarray(table).reshape(-1)
-    safe = safe_factors(float(flat.min(initial=1.0)))
+    total = tree_total(
+        shared(lambda chunk: pass_chunk(rows, chunk, prior, flat, buffer[chunk], keep))
+    )
+    return total[0].reshape(rows.shape), *total[1:]
+
+
+def pass_chunk(
+    rows: EMRows,
+    chunk: int,
+    prior: Mass,
+    flat: Float64[np.ndarray, " cells"],
+    counts: Float64[np.ndarray, " cells"],
+    keep: Float64[np.ndarray, "kept classes"],
+) -> Sums:
+    """What one chunk adds to an iteration: expected counts, class mass, log-likelihood."""
+    first, last = rows.chunk_start[chunk : chunk + 2]
     few = len(prior) <= UNROLLED
     head = tuple(prior.tolist()) if few else prior  # a tuple's length is known when compiled
-
-    def chunk(number: int) -> tuple[Mass, float]:
-        first, last = rows.chunk_start[number : number + 2]
-        part = (first, last, rows.task_start, rows.place, rows.gold)
-        belief = head if few else np.empty_like(prior)
-        mass, log_likelihood = task_pass(*part, head, belief, flat, safe, buffer[number], keep)
-        return mass, float(log_likelihood)
-
-    done = shared(chunk)
-    counts = buffer[0] if len(buffer) == 1 else buffer.sum(axis=0)
-    mass = np.sum([mass for mass, _ in done], axis=0)
-    return counts.reshape(rows.shape), mass, sum(part for _, part in done)
+    belief = head if few else np.empty_like(prior)
+    part = (first, last, rows.task_start, rows.place, rows.gold, head, belief, flat)
+    safe = safe_factors(float(flat.min(initial=1.0)))
+    mass, log_likelihood = task_pass(*part, safe, counts, keep)
+    return counts, mass, np.array([log_likelihood])

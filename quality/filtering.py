@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int32, Num
+from jaxtyping import Bool, Float64, Int32, Int64, Num
 
 from quality.codes import freeze_arrays
 from quality.dynamic_matching import DynamicMatching
@@ -14,7 +15,7 @@ from quality.progress import Progress, counter
 from quality.reputation import soft_penalty
 from quality.shrinking_crowd import ShrinkingCrowd
 
-__all__ = ["Filtered", "filter_workers"]
+__all__ = ["Filtered", "Removals", "filter_workers", "removal_limit", "remove_highest"]
 
 TIE = 1e-12  # penalties closer than this are equal: rounding must not choose a worker
 
@@ -127,37 +128,47 @@ def filter_workers(
     if not min_labels_per_task >= 0:
         message = f"must be >= 0, got min_labels_per_task={min_labels_per_task}"
         raise ValueError(f"min_labels_per_task {message}")
-    limit = _limit(labels, n_workers, fraction)
-    tell = counter(progress, "removals", limit)
-    state = _State(ShrinkingCrowd(labels), min_labels_per_task, tell)
+    crowd = ShrinkingCrowd(labels)
+    limit = removal_limit(crowd.n_labels, n_workers, fraction)
+    removals = Removals(crowd, min_labels_per_task, counter(progress, "removals", limit))
     if penalty is hard_level:
-        _remove_highest_level(state, limit)
+        _remove_highest_level(removals, crowd, limit)
+    elif penalty is soft_penalty:
+        remove_highest(removals, crowd.soft_penalty, limit)
     else:
-        _remove_highest(state, penalty, limit)
-    stopped = f"{len(state.removed)} of {limit} removals made"
-    if len(state.removed) < limit:
-        stopped += ": nobody else to remove"
-    return Filtered(
-        keep=state.crowd.keep,
-        removed=np.array([entry[0] for entry in state.removed], dtype=np.int32),
-        removed_penalty=np.array([entry[1] for entry in state.removed], dtype=np.float64),
-        refused=np.array([entry[0] for entry in state.refused], dtype=np.int32),
-        refused_penalty=np.array([entry[1] for entry in state.refused], dtype=np.float64),
-        refused_reason=tuple(entry[2] for entry in state.refused),
-        criterion=getattr(penalty, "__name__", "penalty").replace("_", " "),
-        stopped=stopped,
-    )
+        remove_highest(removals, lambda: _penalty_of(penalty, crowd), limit)
+    return removals.filtered(getattr(penalty, "__name__", "penalty").replace("_", " "), limit)
 
 
-class _State:
+@runtime_checkable
+class LosingWorkers(Protocol):
+    """A crowd that workers can be taken from: :class:`~quality.shrinking_crowd.ShrinkingCrowd`."""
+
+    keep: np.ndarray
+    n_labels: np.ndarray
+
+    def soft_penalty(self) -> np.ndarray:
+        """Return the soft penalty of the workers left."""
+
+    def agreement(self) -> np.ndarray:
+        """Return the share of each worker's labels that the majority of those left gave."""
+
+    def refusal(self, worker: int, min_labels_per_task: int) -> str:
+        """Return why this worker cannot go; empty if she can."""
+
+    def remove(self, worker: int) -> None:
+        """Take a worker out."""
+
+
+class Removals:
     """Who is left, who is still to be judged, and what became of the others."""
 
     def __init__(
-        self, crowd: ShrinkingCrowd, min_labels_per_task: int, tell: Callable[[int], object]
+        self, crowd: LosingWorkers, min_labels_per_task: int, tell: Callable[[int], object]
     ) -> None:
         self.crowd = crowd
         self.least, self.tell = min_labels_per_task, tell
-        self.judged = np.diff(crowd.labels.worker_start) > 0  # still left, and not refused
+        self.judged = crowd.n_labels > 0  # still left, and not refused
         self.removed: list[tuple[int, float]] = []
         self.refused: list[tuple[int, float, str]] = []
 
@@ -173,15 +184,27 @@ class _State:
         self.tell(len(self.removed))
         return True
 
+    def filtered(self, criterion: str, limit: int) -> Filtered:
+        """Return what became of everybody, of at most so many removals."""
+        stopped = f"{len(self.removed)} of {limit} removals made"
+        if len(self.removed) < limit:
+            stopped += ": nobody else to remove"
+        return Filtered(
+            keep=self.crowd.keep,
+            removed=np.array([entry[0] for entry in self.removed], dtype=np.int32),
+            removed_penalty=np.array([entry[1] for entry in self.removed], dtype=np.float64),
+            refused=np.array([entry[0] for entry in self.refused], dtype=np.int32),
+            refused_penalty=np.array([entry[1] for entry in self.refused], dtype=np.float64),
+            refused_reason=tuple(entry[2] for entry in self.refused),
+            criterion=criterion,
+            stopped=stopped,
+        )
 
-def _remove_highest(state: _State, penalty: Penalty, limit: int) -> None:
+
+def remove_highest(
+    state: Removals, value: Callable[[], Float64[np.ndarray, " workers"]], limit: int
+) -> None:
     """Remove the worker with the highest penalty until so many are gone or nobody has one."""
-
-    def value() -> Float64[np.ndarray, " workers"]:
-        if penalty is soft_penalty:
-            return state.crowd.soft_penalty()
-        return np.asarray(penalty(state.crowd.table()), dtype=np.float64)
-
     now = value()
     while len(state.removed) < limit and state.judged.any() and now[state.judged].max() > 0:
         worker = _worst(state.crowd, now, state.judged)
@@ -189,11 +212,16 @@ def _remove_highest(state: _State, penalty: Penalty, limit: int) -> None:
             now = value()
 
 
-def _remove_highest_level(state: _State, limit: int) -> None:
+def _penalty_of(penalty: Penalty, crowd: ShrinkingCrowd) -> Float64[np.ndarray, " workers"]:
+    """A penalty that is not kept up to date, of a table of the workers left."""
+    return np.asarray(penalty(crowd.table()), dtype=np.float64)
+
+
+def _remove_highest_level(state: Removals, crowd: ShrinkingCrowd, limit: int) -> None:
     """The same led by levels; the semi-matching that knows them is repaired as workers go."""
-    matching = DynamicMatching(state.crowd.labels)
+    matching = DynamicMatching(crowd.labels)
     while len(state.removed) < limit and state.judged.any():
-        worker = matching.highest(state.judged, state.crowd.agreement())
+        worker = matching.highest(state.judged, crowd.agreement())
         level = matching.level(worker)
         if level == 0:
             return
@@ -201,8 +229,10 @@ def _remove_highest_level(state: _State, limit: int) -> None:
             matching.remove(worker)
 
 
-def _limit(labels: CrowdLabels, n_workers: int | None, fraction: float | None) -> int:
-    """How many removals the caller asks for."""
+def removal_limit(
+    n_labels: Int64[np.ndarray, " workers"], n_workers: int | None, fraction: float | None
+) -> int:
+    """Return how many removals the caller asks for, of workers with so many labels each."""
     if n_workers is not None and fraction is None:
         if not n_workers >= 0:
             raise ValueError(f"n_workers must be >= 0, got n_workers={n_workers}")
@@ -210,8 +240,9 @@ def _limit(labels: CrowdLabels, n_workers: int | None, fraction: float | None) -
     if fraction is not None and n_workers is None:
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be in [0, 1], got fraction={fraction}")
-        n_with_labels = np.count_nonzero(np.diff(labels.worker_start))
-        return int(fraction * n_with_labels + 1e-9)  # 0.29 * 100 is 28.999... in floating point
+        return int(
+            fraction * np.count_nonzero(n_labels) + 1e-9
+        )  # 0.29 * 100 is 28.999... in floating point
     raise ValueError(
         "exactly one of n_workers and fraction must be given, "
         f"got n_workers={n_workers}, fraction={fraction}"
@@ -219,7 +250,7 @@ def _limit(labels: CrowdLabels, n_workers: int | None, fraction: float | None) -
 
 
 def _worst(
-    crowd: ShrinkingCrowd,
+    crowd: LosingWorkers,
     value: Float64[np.ndarray, " workers"],
     judged: Bool[np.ndarray, " workers"],
 ) -> int:

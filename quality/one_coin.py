@@ -12,7 +12,7 @@ from quality.labels import CrowdLabels
 from quality.majority import decide
 from quality.progress import Progress, counter
 
-__all__ = ["OneCoin", "one_coin_dawid_skene"]
+__all__ = ["OneCoin", "one_coin_dawid_skene", "one_coin_table"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -127,7 +127,7 @@ def one_coin_dawid_skene(
     check_smoothing(smoothing)
     rows = em_rows(labels, gold)
     fit = fit_em(
-        rows, start_em(rows), partial(_one_coin, smoothing=smoothing), max_iter=max_iter, tol=tol,
+        rows, start_em(rows), partial(one_coin_table, smoothing=smoothing), max_iter=max_iter, tol=tol,
         threads=threads, tell=counter(progress, "one-coin Dawid–Skene", max_iter),
     )  # fmt: skip
     posterior = believe(rows, fit, threads)
@@ -138,7 +138,7 @@ def one_coin_dawid_skene(
     )  # fmt: skip
 
 
-def _one_coin(
+def one_coin_table(
     counts: Float64[np.ndarray, "workers answers truths"], smoothing: float
 ) -> Float64[np.ndarray, "workers answers truths"]:
     """P(answer | truth): the worker's share of right answers on the diagonal."""

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 
 from quality.labels import CrowdLabels
 from quality.semi_matching import semi_matching
+from quality.shards import LabelShard
 
 __all__ = [
     "conflict_graph", "conflict_tasks", "hard_penalty", "mean_share", "nodes_per_task",
@@ -121,7 +122,7 @@ def soft_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     return mean_share(total)
 
 
-def unit_shares(labels: CrowdLabels) -> Int64[np.ndarray, "numbers 2"]:
+def unit_shares(labels: CrowdLabels | LabelShard) -> Int64[np.ndarray, "numbers 2"]:
     """Return 1 / n in units of 2 ** -62, upper and lower half, for every n there can be."""
     most = int(np.diff(labels.task_start).max(initial=0))
     n_same = np.maximum(np.arange(most + 1), 1)
@@ -133,7 +134,7 @@ def tally_shares(
     total: Int64[np.ndarray, "workers 3"],
     tasks: Int32[np.ndarray, " chosen"],
     sign: int,
-    labels: CrowdLabels,
+    labels: CrowdLabels | LabelShard,
     keep: Bool[np.ndarray, " workers"],
     unit: Int64[np.ndarray, "numbers 2"],
 ) -> None:

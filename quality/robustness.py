@@ -11,16 +11,17 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int64
+from jaxtyping import Bool, Float64, Int, Int32, Int64
 from scipy.sparse import csr_array
 
 from quality.codes import freeze_arrays
 from quality.labels import CrowdLabels
+from quality.resting_tasks import few_worker_tasks, greedy_workers, n_resting
 from quality.semi_matching import semi_matching
 
 __all__ = ["RobustnessBounds", "robustness_bounds", "weakest_workers"]
 
-Sets = dict[frozenset[int], int]  # sets of workers, and how many tasks each one labelled together
+Sets = Counter[frozenset[int]]  # sets of workers, and how many tasks each one labelled together
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -108,8 +109,8 @@ def robustness_bounds(
     ``name_blind_exact``, else no more than that. No curve ever falls. The order of rows and names
     changes nothing but an inexact `name_blind`.
 
-    **Cost.** One semi-matching; the exact search is NP-hard and takes at most `max_steps` passes
-    over the distinct sets of workers for each k.
+    **Cost.** One semi-matching, and for each k at most k passes over the tasks with so few labels;
+    the exact search is NP-hard and takes at most `max_steps` slower ones.
 
     References
     ----------
@@ -175,50 +176,40 @@ def weakest_workers(
     >>> weakest_workers(np.array([0, 0, 1, 2]), np.array([0, 1, 2, 4]), 1, max_steps=10)
     frozenset({0})
     """
-    sets = _worker_sets(worker, task_start, n_workers)
-    return _search(sets, n_workers, _greedy(sets, n_workers), max_steps)[0]
+    members = few_worker_tasks(worker, task_start, n_workers)
+    taken = greedy_workers(members, int(worker.max(initial=-1)) + 1, n_workers)
+    best = frozenset(np.flatnonzero(taken).tolist())
+    return _search(_worker_sets(members), n_workers, best, max_steps)[0] if max_steps else best
 
 
 def _resting_curve(
     labels: CrowdLabels, most: int, max_steps: int
 ) -> tuple[Int64[np.ndarray, " curve"], Bool[np.ndarray, " curve"]]:
     """For each k the most tasks that k workers labelled among themselves, and if that is sure."""
-    sets = _worker_sets(labels.worker, labels.task_start, most)
+    members = few_worker_tasks(labels.worker, labels.task_start, most)
+    sets = _worker_sets(members) if max_steps else Sets()
     resting, exact = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.bool_)
-    best: frozenset[int] = frozenset()
+    best = np.zeros(labels.n_workers, dtype=np.bool_)
     for k in range(1, most + 1):
-        small = {workers: n_tasks for workers, n_tasks in sets.items() if len(workers) <= k}
-        best = max(best, _greedy(small, k), key=lambda taken: _resting(small, taken))
-        best, exact[k - 1] = _search(small, k, best, max_steps)
-        resting[k - 1] = _resting(small, best)
+        taken = greedy_workers(members, labels.n_workers, k)
+        best = max(best, taken, key=lambda chosen: n_resting(members, chosen))
+        if max_steps:
+            small = Counter({workers: n for workers, n in sets.items() if len(workers) <= k})
+            start = frozenset(np.flatnonzero(best).tolist())
+            found, exact[k - 1] = _search(small, k, start, max_steps)
+            best = np.isin(np.arange(labels.n_workers), list(found))
+        resting[k - 1] = n_resting(members, best)
     return resting, exact
 
 
-def _worker_sets(worker: np.ndarray, start: np.ndarray, most: int) -> Sets:
-    """The sets of workers of all tasks with labels, but at most so many of them."""
-    n_labels = np.diff(start)
-    small = np.flatnonzero((n_labels > 0) & (n_labels <= most))
-    return Counter(frozenset(worker[start[t] : start[t + 1]].tolist()) for t in small)
+def _worker_sets(members: Int32[np.ndarray, "tasks most"]) -> Sets:
+    """The sets of workers of these tasks, and how many tasks each has."""
+    return Counter(frozenset(worker for worker in row if worker >= 0) for row in members.tolist())
 
 
 def _resting(sets: Sets, taken: frozenset[int]) -> int:
     """Tasks that rest on these workers."""
     return sum(n_tasks for workers, n_tasks in sets.items() if workers <= taken)
-
-
-def _greedy(sets: Sets, k: int) -> frozenset[int]:
-    """Take the set with the most tasks per worker yet to be taken, again and again."""
-    taken: frozenset[int] = frozenset()
-    while True:
-        gain = Counter[frozenset[int]]()
-        for workers, n_tasks in sets.items():
-            new = workers - taken
-            if 0 < len(new) <= k - len(taken):
-                gain[new] += n_tasks
-        if not gain:
-            return taken
-        richest = max(gain, key=lambda new: (gain[new] / len(new), -len(new), *sorted(new)))
-        taken |= richest
 
 
 def _search(

@@ -6,9 +6,12 @@ import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64
 from numba import njit
 
+from quality.chunks import LEAST_ROWS, MOST_CHUNKS, shared_out
 from quality.codes import LabelError
 
 __all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]
+
+MOST_RANGES = 64  # of tasks: the rows of one fit into a cache
 
 
 class RepeatError(LabelError):
@@ -40,18 +43,43 @@ def sort_rows(
     label: Int[np.ndarray, " rows"],
     n_workers: int,
     n_tasks: int,
+    *,
+    threads: int | None = None,
 ) -> SortedRows:
-    """Sort rows of codes; a (worker, task) that stands twice is refused."""
+    """Sort rows of codes, on one thread per core; a (worker, task) that stands twice is refused.
+
+    Rows are first brought together by ranges of tasks, each of which then sorts in a cache.
+    """
     worker = np.ascontiguousarray(worker, dtype=np.int32)
     task = np.ascontiguousarray(task, dtype=np.int32)
     label = np.ascontiguousarray(label, dtype=np.int16)
-    worker_start, task_start = _starts(worker, n_workers), _starts(task, n_tasks)
-    by_task, by_label = _by_worker(worker, task, label, worker_start)
-    sorted_worker, sorted_label = _by_task(by_task, by_label, worker_start, task_start)
-    worker_order, repeated = _rows_of_workers(sorted_worker, worker_start, task_start)
-    if repeated:
-        _refuse_repeat(task.astype(np.int64) * n_workers + worker)
-    sorted_task = np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(task_start))
+    cut = _cuts(len(task), 1)
+    split = MOST_RANGES if len(cut) > 2 else 1
+    shift = max((n_tasks - 1).bit_length() - split.bit_length() + 1, 0)
+    n_ranges = max(n_tasks - 1 >> shift, 0) + 1
+    key, near = np.empty(len(task), dtype=np.int64), np.empty_like(task)
+    with shared_out(threads, len(cut) - 1) as share:
+        count = share(lambda at: _count(task[cut[at] : cut[at + 1]], shift, n_ranges))
+        place = _first_of(np.array(count))
+        share(
+            lambda at: _to_ranges(
+                worker, task, label, *cut[at : at + 2], shift, place[at], key, near
+            )
+        )
+    row = np.append(place[0], len(task))
+    task_start = np.full(n_tasks + 1, len(task), dtype=np.int64)
+    sorted_worker, sorted_label, sorted_task = (np.empty_like(of) for of in (worker, label, task))
+
+    def sort_range(at: int) -> bool:
+        rows, first = slice(row[at], row[at + 1]), at << shift
+        start = task_start[first : min(first + (1 << shift), n_tasks)]
+        to = sorted_worker[rows], sorted_task[rows], sorted_label[rows]
+        return bool(_sort_range(key[rows], near[rows], first, row[at], start, *to))
+
+    with shared_out(threads, n_ranges) as share:
+        if any(share(sort_range)):
+            _refuse_repeat(task.astype(np.int64) * n_workers + worker)
+    worker_order, worker_start = _by_worker(sorted_worker, n_workers, threads)
     return SortedRows(
         sorted_worker, sorted_task, sorted_label, task_start, worker_order, worker_start
     )
@@ -67,59 +95,108 @@ def keep_rows(
 ) -> SortedRows:
     """Keep some of the rows, which are sorted and stay so."""
     worker, task, label = worker[keep], task[keep], label[keep]
-    worker_start, task_start = _starts(worker, n_workers), _starts(task, n_tasks)
-    worker_order, _ = _rows_of_workers(worker, worker_start, task_start)
-    return SortedRows(worker, task, label, task_start, worker_order, worker_start)
+    task_start = np.zeros(n_tasks + 1, dtype=np.int64)
+    np.cumsum(np.bincount(task, minlength=n_tasks), out=task_start[1:])
+    return SortedRows(worker, task, label, task_start, *_by_worker(worker, n_workers, None))
 
 
-def _starts(code: Int32[np.ndarray, " rows"], n_codes: int) -> Int64[np.ndarray, " starts"]:
-    """Where the rows of each code start, once the rows are sorted by it."""
-    start = np.zeros(n_codes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(code, minlength=n_codes), out=start[1:])
-    return start
+def _by_worker(
+    worker: Int32[np.ndarray, " rows"], n_workers: int, threads: int | None
+) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " starts"]]:
+    """The rows of each worker in their order, and where those of each start."""
+    cut = _cuts(len(worker), n_workers)
+    order = np.empty(len(worker), dtype=np.int64)
+    with shared_out(threads, len(cut) - 1) as share:
+        count = share(lambda at: _count(worker[cut[at] : cut[at + 1]], 0, n_workers))
+        place = _first_of(np.array(count))
+        start = np.append(place[0], len(worker))
+        share(lambda at: _rows_of_workers(worker, *cut[at : at + 2], place[at], order))
+    return order, start
+
+
+def _cuts(n_rows: int, least_rows: int) -> Int64[np.ndarray, " cuts"]:
+    """Where chunks of equally many rows begin, and the end; the threads play no part."""
+    n_chunks = min(max(n_rows // max(least_rows, LEAST_ROWS), 1), MOST_CHUNKS)
+    return np.arange(n_chunks + 1) * n_rows // n_chunks
+
+
+def _first_of(counts: Int64[np.ndarray, "chunks kinds"]) -> Int64[np.ndarray, "chunks kinds"]:
+    """Where each chunk's rows of each kind go: kind after kind, in each chunk after chunk."""
+    flat = counts.T.ravel()
+    first: np.ndarray = np.ascontiguousarray((np.cumsum(flat) - flat).reshape(counts.T.shape).T)
+    return first
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
 @njit(cache=True, nogil=True)
-def _by_worker(worker, task, label, worker_start):
-    """Task and label of each row, moved so that a worker's rows are together."""
-    moved_task, moved_label = np.empty_like(task), np.empty_like(label)
-    place = worker_start[:-1].copy()
-    for row in range(len(worker)):
-        put = place[worker[row]]
-        moved_task[put], moved_label[put] = task[row], label[row]
-        place[worker[row]] = put + 1
-    return moved_task, moved_label
+def _count(code, shift, n_kinds):
+    """How many codes are of each kind, which is said by their upper bits."""
+    count = np.zeros(n_kinds, dtype=np.int64)
+    for row in range(len(code)):
+        count[code[row] >> shift] += 1
+    return count
 
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _by_task(task, label, worker_start, task_start):
-    """Worker and label of each row, moved on so that a task's rows are together, by worker."""
-    moved_worker, moved_label = np.empty_like(task), np.empty_like(label)
-    place = task_start[:-1].copy()
-    for worker in range(len(worker_start) - 1):
-        for row in range(worker_start[worker], worker_start[worker + 1]):
-            put = place[task[row]]
-            moved_worker[put], moved_label[put] = worker, label[row]
-            place[task[row]] = put + 1
-    return moved_worker, moved_label
+def _to_ranges(worker, task, label, begin, end, shift, place, key, near):
+    """Move a chunk's rows to their ranges of tasks; a key is the worker and, lower, the label."""
+    place = place.copy()
+    for row in range(begin, end):
+        put = place[task[row] >> shift]
+        key[put], near[put] = np.int64(worker[row]) << 16 | np.int64(label[row]), task[row]
+        place[task[row] >> shift] = put + 1
 
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _rows_of_workers(worker, worker_start, task_start):
-    """The sorted rows of each worker by task, and whether a task has a worker twice."""
-    order = np.empty(len(worker), dtype=np.int64)
-    place, repeated = worker_start[:-1].copy(), False
-    for task in range(len(task_start) - 1):
-        before = -1
-        for row in range(task_start[task], task_start[task + 1]):
-            order[place[worker[row]]] = row
-            place[worker[row]] += 1
-            repeated |= worker[row] == before
-            before = worker[row]
-    return order, repeated
+def _sort_range(key, task, first_task, first_row, start, to_worker, to_task, to_label):
+    """Sort the rows of a range by task, then by key; whether a task has a worker twice."""
+    start[:] = 0
+    for row in range(len(task)):
+        start[task[row] - first_task] += 1
+    at = 0
+    for offset in range(len(start)):
+        at, start[offset] = at + start[offset], at
+    place, near = start.copy(), np.empty_like(key)
+    for row in range(len(task)):
+        near[place[task[row] - first_task]] = key[row]
+        place[task[row] - first_task] += 1
+    repeated = False
+    for offset in range(len(start)):
+        low, high = start[offset], place[offset]
+        _sort_keys(near[low:high])
+        for row in range(low, high):
+            to_worker[row], to_label[row] = near[row] >> 16, near[row] & 0xFFFF
+            to_task[row] = first_task + offset
+            repeated |= row > low and to_worker[row] == to_worker[row - 1]
+        start[offset] += first_row
+    return repeated
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _sort_keys(key):
+    """Sort in place; most tasks have few rows."""
+    if len(key) > 32:
+        key.sort()
+        return
+    for at in range(1, len(key)):
+        held, to = key[at], at
+        while to > 0 and key[to - 1] > held:
+            key[to] = key[to - 1]
+            to -= 1
+        key[to] = held
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _rows_of_workers(worker, begin, end, place, order):
+    """Put the rows of a chunk behind those that each worker has before it."""
+    place = place.copy()
+    for row in range(begin, end):
+        order[place[worker[row]]] = row
+        place[worker[row]] += 1
 
 
 def _refuse_repeat(pair: Int64[np.ndarray, " rows"]) -> NoReturn:

@@ -14,7 +14,7 @@ from numba import njit
 from quality.labels import CrowdLabels
 from quality.reputation import mean_share, tally_shares, unit_shares
 
-__all__ = ["ShrinkingCrowd"]
+__all__ = ["ShrinkingCrowd", "labels_left", "tally_agreed", "why_refused"]
 
 
 class ShrinkingCrowd:
@@ -32,7 +32,7 @@ class ShrinkingCrowd:
         self._unit = unit_shares(labels)
         self._share: np.ndarray | None = None  # see tally_shares; from the first call on
         self._agreed: np.ndarray | None = None  # labels that are the majority's; likewise
-        self._n_labels = np.diff(labels.worker_start)
+        self.n_labels = np.diff(labels.worker_start)
 
     def table(self) -> CrowdLabels:
         """Return the labels of the workers left as a table of its own."""
@@ -46,21 +46,15 @@ class ShrinkingCrowd:
 
     def labels_left(self, tasks: Int32[np.ndarray, " chosen"]) -> Int32[np.ndarray, " chosen"]:
         """Return how many labels of workers left each of these tasks has."""
-        left: np.ndarray = _labels_left(
-            tasks, self.labels.task_start, self.labels.worker, self.keep
-        )
+        left: np.ndarray = labels_left(tasks, self.labels.task_start, self.labels.worker, self.keep)
         return left
 
     def refusal(self, worker: int, min_labels_per_task: int) -> str:
         """Return why this worker cannot go; empty if she can."""
         tasks = self.tasks_of(worker)
         short = tasks[self.labels_left(tasks) - 1 < min_labels_per_task]
-        if not len(short):
-            return ""
-        count = "1 task" if len(short) == 1 else f"{len(short)} tasks"
-        least = "1 label" if min_labels_per_task == 1 else f"{min_labels_per_task} labels"
-        first = self.labels.tasks[short[0]]
-        return f"{count} would be left with fewer than {least}, the first is {first}"
+        first = self.labels.tasks[short[0]] if len(short) else ""
+        return why_refused(len(short), min_labels_per_task, str(first))
 
     def remove(self, worker: int) -> None:
         """Take a worker out."""
@@ -82,7 +76,7 @@ class ShrinkingCrowd:
             self._agreed = np.zeros(self.labels.n_workers, dtype=np.int64)
             self._tally_agreed(self._agreed, self._all_tasks(), 1)
         share = np.full(self.labels.n_workers, np.nan)
-        np.divide(self._agreed, self._n_labels, out=share, where=self._n_labels > 0)
+        np.divide(self._agreed, self.n_labels, out=share, where=self.n_labels > 0)
         return share
 
     def _all_tasks(self) -> Int32[np.ndarray, " tasks"]:
@@ -101,12 +95,21 @@ class ShrinkingCrowd:
     def _tally_agreed(self, agreed: np.ndarray, tasks: np.ndarray, sign: int) -> None:
         table = self.labels
         rows = (table.task_start, table.worker, table.label)
-        _tally_agreed(agreed, tasks, sign, *rows, self.keep, table.n_classes)
+        tally_agreed(agreed, tasks, sign, *rows, self.keep, table.n_classes)
+
+
+def why_refused(n_short: int, min_labels_per_task: int, first: str) -> str:
+    """Return why a worker cannot go without whom so many tasks fall short; empty if she can."""
+    if not n_short:
+        return ""
+    count = "1 task" if n_short == 1 else f"{n_short} tasks"
+    least = "1 label" if min_labels_per_task == 1 else f"{min_labels_per_task} labels"
+    return f"{count} would be left with fewer than {least}, the first is {first}"
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
 @njit(cache=True, nogil=True)
-def _labels_left(tasks, task_start, worker, keep):
+def labels_left(tasks, task_start, worker, keep):
     """Rows of workers left on each task."""
     left = np.zeros(len(tasks), dtype=np.int32)
     for place, task in enumerate(tasks):
@@ -117,7 +120,7 @@ def _labels_left(tasks, task_start, worker, keep):
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
 @njit(cache=True, nogil=True)
-def _tally_agreed(agreed, tasks, sign, task_start, worker, label, keep, n_classes) -> None:
+def tally_agreed(agreed, tasks, sign, task_start, worker, label, keep, n_classes) -> None:
     """Count on each task who gave the class most workers gave, the lowest code among equals."""
     n_same = np.zeros(n_classes, dtype=np.int64)
     for task in tasks:

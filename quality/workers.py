@@ -17,7 +17,7 @@ from quality.majority import decide
 from quality.reputation import conflict_graph, conflict_tasks, soft_penalty
 from quality.response_times import response_times
 
-__all__ = ["WorkerReport", "worker_report"]
+__all__ = ["WorkerReport", "report_of", "worker_report"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -136,7 +136,6 @@ def worker_report(
     right = labels.label == gold[labels.task]  # never where gold is -1
     n_conflict = np.bincount(labels.worker[on_conflict], minlength=labels.n_workers)
     penalty, loads = soft_penalty(labels), load_levels(conflict_graph(labels))
-    only = _only_class(labels)
     numbers = {
         "n_labels": np.diff(labels.worker_start),
         "n_conflict": n_conflict,
@@ -145,13 +144,26 @@ def worker_report(
         "hard_penalty": loads.level,
         "hard_least": loads.least,
         "balanced_penalty": balanced_penalty(labels),
-        "reputation": np.where(n_conflict > 0, 1 - penalty, np.nan),
-        "constant": only >= 0,
         "gold_n": np.bincount(labels.worker[on_gold], minlength=labels.n_workers),
         "gold_correct": np.bincount(labels.worker[right], minlength=labels.n_workers),
+        "median_seconds": times.median_seconds,
+        "hasty": times.hasty,
     }
-    numbers |= {"median_seconds": times.median_seconds, "hasty": times.hasty}
-    named = tuple(f", always {labels.classes[k]}" if k >= 0 else "" for k in only)
+    return report_of(filtered, numbers, _only_class(labels), labels.classes)
+
+
+def report_of(
+    filtered: Filtered | FilteredDishonest,
+    numbers: dict[str, np.ndarray],
+    only: Int64[np.ndarray, " workers"],
+    classes: np.ndarray,
+) -> WorkerReport:
+    """Put the numbers about the workers together; `only` is the one class a worker gives, or -1."""
+    numbers = numbers | {
+        "reputation": np.where(numbers["n_conflict"] > 0, 1 - numbers["soft_penalty"], np.nan),
+        "constant": only >= 0,
+    }
+    named = tuple(f", always {classes[k]}" if k >= 0 else "" for k in only)
     reason = _reasons(filtered, numbers, named)
     return WorkerReport(**numbers, flagged=~filtered.keep, reason=reason)
 

@@ -4,6 +4,6 @@ from flows.cli.app import app
 
 # In the order of the help.
 # isort: off
-from flows.cli import init, campaign, importing, labels, account, ledger  # noqa: F401  # they add their commands to the app
+from flows.cli import init, campaign, serve, deploy, importing, labels, account, ledger  # noqa: F401  # they add their commands to the app
 
 __all__ = ["app"]

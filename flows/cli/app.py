@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +15,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Output", "app", "console", "mistakes", "show_rows"]
+__all__ = ["Output", "Quiet", "app", "console", "mistakes", "show_rows"]
 
+_hushed = ContextVar("_hushed", default=False)
 MISTAKE = 2  # exit code for what the user can mend
 SHOWN = 15
 
@@ -27,14 +30,24 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
+
+def _hush(context: typer.Context, quiet: bool) -> bool:
+    """Keep the console silent until the command has ended."""
+    context.call_on_close(partial(_hushed.reset, _hushed.set(quiet)))
+    return quiet
+
+
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="print nothing but errors", callback=_hush)
+]
 Output = Annotated[Path | None, typer.Option(help="write all rows to this CSV")]
 
 
 def console(*, quiet: bool = False) -> Console:
-    """Standard output, as a person sees it."""
+    """Standard output, as a person sees it: in colour on a terminal alone, and silent where asked."""
     from rich.console import Console
 
-    return Console(quiet=quiet, highlight=False)
+    return Console(quiet=quiet or _hushed.get(), highlight=False)
 
 
 @contextmanager

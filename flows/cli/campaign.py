@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.app import app, console, mistakes
+from flows.cli.app import Quiet, app, console, mistakes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,19 +26,21 @@ def demo(
     ),
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow, or in process")] = True,
     json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run the whole pipeline on the sample campaign."""
     from flows.sample import copy_sample
 
     with mistakes():
         settings_path = copy_sample(folder)
-        _run(settings_path, prefect=prefect, embedded=True, resume=False, as_json=json_)
+        _run(settings_path, prefect=prefect, embedded=True, resume=False, again=True, as_json=json_)
 
 
 @app.command(epilog="Example: `crowdassay run settings.toml --resume`")
 def run(
     settings: Annotated[Path, typer.Argument(help="settings file (TOML)")],
     resume: Annotated[bool, typer.Option(help="go on in the newest run that died")] = False,
+    again: Annotated[bool, typer.Option(help="run though nothing is new since the last")] = False,
     prefect: Annotated[
         bool | None,
         typer.Option(
@@ -46,16 +48,25 @@ def run(
         ),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run the pipeline on one campaign's settings."""
     with mistakes():
-        _run(settings, prefect=prefect, embedded=bool(prefect), resume=resume, as_json=json_)
+        _run(
+            settings,
+            prefect=prefect,
+            embedded=bool(prefect),
+            resume=resume,
+            again=again,
+            as_json=json_,
+        )
 
 
 @app.command(epilog="Example: `crowdassay simulate --seed 7 --output campaign`")
 def simulate(
     output: Annotated[Path, typer.Option(help="folder to write the campaign into")],
     seed: Annotated[int, typer.Option(min=0, help="seed of the simulation")] = 1,
+    quiet: Quiet = False,
 ) -> None:
     """Simulate a campaign whose truth is known: labels, tasks, gold, settings, truth."""
     from flows.simulate import write_campaign
@@ -69,6 +80,7 @@ def simulate(
 def report(
     run_folder: Annotated[Path, typer.Argument(help="folder of a finished run")],
     show_worker_ids: Annotated[bool, typer.Option(help="print worker ids as they are")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Build a finished run's reports again and say where they lie."""
     from flows.report import write_reports
@@ -82,16 +94,30 @@ def report(
         console().print(f"report  {run_folder / 'report.html'}", soft_wrap=True)
 
 
-def _run(path: Path, *, prefect: bool | None, embedded: bool, resume: bool, as_json: bool) -> None:
+def _run(
+    path: Path, *, prefect: bool | None, embedded: bool, resume: bool, again: bool, as_json: bool
+) -> None:
     """Run as a flow where that is asked for or an API is configured, else in process; print what it found."""
+    from flows.pipeline import nothing_new
     from flows.settings import load_settings
 
     settings = load_settings(path)
     terminal = console(quiet=as_json)
     _tell_unfinished(terminal, settings, resume=resume)
-    result = _result(path, settings, terminal, prefect=prefect, embedded=embedded, resume=resume)
+    result = None if again else nothing_new(settings, resume=resume)
+    if result is None:
+        result = _result(
+            path, settings, terminal, prefect=prefect, embedded=embedded, resume=resume
+        )
     if as_json:
         print(json.dumps(_as_json(result), indent=1))
+        return
+    if result.unchanged:
+        terminal.print(
+            "nothing is new: inputs, settings and version are those of "
+            f"{result.folder}; --again runs nevertheless",
+            soft_wrap=True,
+        )
         return
     from flows.terminal import print_summary
 
@@ -107,6 +133,7 @@ def _result(
     embedded: bool,
     resume: bool,
 ) -> RunResult:
+    """A run, once it is known that there is something to do."""
     from flows.pipeline import run_pipeline
     from flows.terminal import console_step
 
@@ -124,12 +151,17 @@ def _result(
                 terminal.print("starting a Prefect server that ends with this run", style="dim")
             settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             return run_as_flow(
-                path, home=settings.state / "prefect", tell=tell, step=step, resume=resume
+                path,
+                home=settings.state / "prefect",
+                tell=tell,
+                step=step,
+                resume=resume,
+                again=True,
             )
         terminal.print(
             "no Prefect API is configured and reachable: running in process", style="dim"
         )
-    return run_pipeline(settings, step=step, resume=resume)
+    return run_pipeline(settings, step=step, resume=resume, again=True)
 
 
 def _tell_unfinished(terminal: Console, settings: Settings, *, resume: bool) -> None:
@@ -144,4 +176,9 @@ def _tell_unfinished(terminal: Console, settings: Settings, *, resume: bool) -> 
 
 def _as_json(result: RunResult) -> dict[str, object]:
     stages = [{"stage": s.stage, "line": s.line, "seconds": s.seconds} for s in result.stages]
-    return {"folder": str(result.folder), "report": str(result.report), "stages": stages}
+    return {
+        "folder": str(result.folder),
+        "report": str(result.report),
+        "unchanged": result.unchanged,
+        "stages": stages,
+    }

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.app import app, console, mistakes
+from flows.cli.app import Quiet, app, console, mistakes
 
 __all__ = ["Platform", "import_"]
 
@@ -47,6 +47,7 @@ def import_(
             "--map", help="columns of a table, as in worker=annotator,task=item,label=answer"
         ),
     ] = "",
+    quiet: Quiet = False,
 ) -> None:
     """Turn a crowdsourcing platform's export into a table of worker, task, label and seconds."""
     from flows.importers import check_output, import_labels, parse_map, write_labels

@@ -34,12 +34,15 @@ def init(
         str | None, typer.Option(help="column of the task tables [default: group]")
     ] = None,
     duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = Duplicates.error,
+    url_env: Annotated[
+        str | None, typer.Option(help="variable with the address of the queries' database")
+    ] = None,
 ) -> None:
     """Look at a campaign's tables and write settings that run as they are, with reasons."""
     from flows.init_settings import Shown, write_settings
 
     with mistakes():
-        shown = Shown(labels, tuple(tasks or ()), gold, groups, duplicates.value)
+        shown = Shown(labels, tuple(tasks or ()), gold, url_env, groups, duplicates.value)
         found = write_settings(output, shown, name=name)
         for line in _lines(found):
             console().print(line, soft_wrap=True, markup=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.app import Output, app, mistakes, show_rows
+from flows.cli.app import Output, Quiet, app, mistakes, show_rows
 
 if TYPE_CHECKING:
     from quality import CrowdLabels
@@ -63,6 +63,7 @@ def workers(
     n_workers: Annotated[int | None, typer.Option(help="or: the number to remove")] = None,
     duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = Duplicates.error,
     output: Output = None,
+    quiet: Quiet = False,
 ) -> None:
     """Rank workers by reputation and say whom to remove, and why."""
     from flows.answers import worker_rows
@@ -87,6 +88,7 @@ def aggregate(
     ] = Aggregator.dawid_skene,
     duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = Duplicates.error,
     output: Output = None,
+    quiet: Quiet = False,
 ) -> None:
     """Turn crowd labels into one consensus label per task."""
     from flows.answers import consensus_rows

@@ -12,6 +12,7 @@ References
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ __all__ = [
     "confidence_histogram",
     "interval_rows",
     "robustness_curve",
+    "trend_lines",
     "worker_scatter",
 ]
 
@@ -162,7 +164,7 @@ def interval_rows(
         return _svg(figure, name, label)
 
 
-def budget_bar(spent: float, left: float, *, names: tuple[str, str], label: str) -> str:
+def budget_bar(spent: float, left: float, *, names: Sequence[str], label: str) -> str:
     """Draw what of a budget is spent (solid) and left (outlined), in epsilon."""
     with _styled("budget"):
         figure, axes = _axes(1.15)
@@ -198,6 +200,25 @@ def robustness_curve(bounds: Mapping[str, Sequence[float]], *, label: str) -> st
         axes.grid()
         _legend(figure, axes, ncols=2)
         return _svg(figure, "robustness", label)
+
+
+def trend_lines(runs: Sequence[Mapping[str, Any]], *, label: str) -> str:
+    """Draw the workers' agreement over the runs, of all and of those kept; gaps where it is unknown."""
+    with _styled("trend"):
+        figure, axes = _axes(2.4)
+        place = range(1, len(runs) + 1)
+        for key, colour, mark, name in (
+            ("alpha", BLUE, "-o", "all workers"),
+            ("alpha_kept", VERMILLION, "--^", "workers kept"),
+        ):
+            known = [math.nan if run[key] is None else run[key] for run in runs]
+            axes.plot(place, known, mark, color=colour, ms=5, label=name)
+        axes.set_xlabel("run")
+        axes.set_ylabel("alpha")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid()
+        _legend(figure, axes)
+        return _svg(figure, "trend", label)
 
 
 def _axes(height: float) -> tuple[Figure, Axes]:

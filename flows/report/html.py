@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import math
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
-from functools import partial
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,13 @@ def _environment() -> Environment:
 
 def _chart(kind: str, /, *arguments: Any, **options: Any) -> Markup:
     """A chart by name; its SVG is made here from escaped text, so it is markup."""
+    return _drawn(kind, json.dumps([arguments, options]))
+
+
+@lru_cache(maxsize=8)
+def _drawn(kind: str, given: str) -> Markup:
+    """One chart; both pages show some, and drawing is most of their cost."""
+    arguments, options = json.loads(given)
     return Markup(getattr(charts, kind)(*arguments, **options))
 
 
@@ -222,6 +230,12 @@ def _span(bounds: tuple[float | None, float | None]) -> str:
     return f"{low:.1%}".removesuffix("%") + f"–{high:.1%}"
 
 
+def _factor(epsilon: float) -> str:
+    """By how much a price can change odds: e to the epsilon, two digits, rounded up."""
+    factor = Context(prec=2, rounding=ROUND_CEILING).create_decimal(Decimal(repr(epsilon)).exp())
+    return f"{factor:.1e}" if factor >= 10_000 else f"{float(factor):,g}"
+
+
 def _plain(value: float | None) -> str:
     """A number as it was set: 1.0 -> 1, 1e-06 -> 1e-06."""
     return NOTHING if value is None or _absent(value) else f"{value:g}"
@@ -240,6 +254,7 @@ def _moment(value: str) -> str:
 FILTERS: dict[str, Callable[..., str]] = {
     "cost": _cost,
     "count": _count,
+    "factor": _factor,
     "moment": _moment,
     "named": _named,
     "number": _number,

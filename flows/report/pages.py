@@ -7,7 +7,6 @@ statement is not among them: whether and when an entry was made can depend on pr
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from itertools import groupby
@@ -15,22 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["GROUPED", "internal_page", "pseudonyms", "public_page"]
+from flows.report.lineage import lineage
+from flows.report.task_rows import planned_rows, task_rows
+from flows.report.worker_rows import pseudonyms, worker_rows
+
+__all__ = ["GROUPED", "internal_page", "public_page"]
 
 Facts = dict[str, Any]
-Rows = list[dict[str, Any]]
 
 # What one page can hold and a reader can read; the rest stays in the run folder's tables.
-SHOWN_FLAGGED = 100
-SHOWN_KEPT = 5
-SHOWN_POINTS = 400
 SHOWN_CELLS = 160
 SHOWN_GROUPS = 40
 SHOWN_ENTRIES = 100
-SHOWN_TASKS = 10
+SHOWN_RUNS = 24
 
 # The public page's fields, by name: what is not here is not released.
 GROUPED = ("groups", "of_classes", "n_groups")
@@ -59,20 +57,25 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
     """Everything the team's report shows, exact values and people included."""
     quality = _read_json(folder, "quality.json")
     workers = _read_table(folder, "workers.parquet")
-    names = workers["worker"].to_pylist() + [row["worker"] for row in quality["refused"]]
+    names = workers["worker"].to_pylist()
     called = dict(zip(names, names, strict=True)) if show_worker_ids else pseudonyms(names)
     whole = ("inputs", "consensus", "bounds", "robustness")
     page = {name: _read_json(folder, f"{name}.json") for name in whole}
     return page | {
         "quality": quality,
         "called": called,
-        "workers": _worker_rows(workers),
-        "next_labels": _read_table(folder, "next_labels.parquet")[:SHOWN_TASKS].to_pylist(),
+        "workers": worker_rows(workers),
+        "tasks": task_rows(
+            _read_table(folder, "next_labels.parquet"), page["consensus"]["classes"]
+        ),
+        "planned": planned_rows(_read_table(folder, "label_plan.parquet")),
         "proportions": _by_group(folder, "proportions"),
         "class_ratios": _by_group(folder, "class_ratios"),
         "model": _read_json(folder, "model.json"),
         "gate": _read_json(folder, "gate.json"),
         "spend": _spend(folder),
+        "trend": _trend(folder),
+        "lineage": lineage(_read_json(folder, "manifest.json")),
     }
 
 
@@ -91,37 +94,6 @@ def public_page(folder: Path) -> Facts:
         "model": _released(_read_json(folder, "model.json"), MODEL),
         "gate": _released(_read_json(folder, "gate.json"), GATE),
     }
-
-
-def pseudonyms(names: Iterable[str]) -> dict[str, str]:
-    """Name workers by the first digits of a digest: `worker 7f3a`, longer where two would meet.
-
-    Parameters
-    ----------
-    names
-        Worker ids; repeated ones are taken once.
-
-    Returns
-    -------
-    dict
-        Id -> pseudonym, the same for the same set of ids.
-
-    Notes
-    -----
-    **Guarantees.** Different ids have different pseudonyms.
-    The digest has no key: whoever holds a list of ids can recompute it. It keeps ids off a screen
-    and out of a mail; it does not make a report anonymous.
-
-    Examples
-    --------
-    >>> pseudonyms(["A1B2C3", "A9Z8Y7"])
-    {'A1B2C3': 'worker 675c', 'A9Z8Y7': 'worker 7b63'}
-    """
-    digest = {name: hashlib.blake2b(name.encode(), digest_size=16).hexdigest() for name in names}
-    digits = 4
-    while len({text[:digits] for text in digest.values()}) < len(digest):
-        digits += 1
-    return {name: f"worker {text[:digits]}" for name, text in digest.items()}
 
 
 def _read_json(folder: Path, name: str) -> Facts:
@@ -167,30 +139,13 @@ def _spend(folder: Path) -> Facts:
     return facts | {"entries": newest, "n_in_file": in_file, "n_entries": n_entries}
 
 
-def _worker_rows(workers: pa.Table) -> Facts:
-    """The flagged, the least and the most trusted of the others, and the points of the chart."""
-    flagged = workers.filter(pc.field("flagged"))
-    kept = workers.filter(~pc.field("flagged"))
-    known = kept.filter(pc.field("reputation").is_valid())  # no conflict, no reputation, no rank
-    highest = max(SHOWN_KEPT, len(known) - SHOWN_KEPT)
-    shown = {
-        "flagged": flagged[:SHOWN_FLAGGED].to_pylist(),
-        "lowest": known[:SHOWN_KEPT].to_pylist(),
-        "highest": known[highest:].to_pylist(),
-    }
-    return shown | {
-        "n_flagged": len(flagged),
-        "n_kept": len(kept),
-        "n_more": len(workers) - sum(len(rows) for rows in shown.values()),
-        "flagged_points": _points(flagged),
-        "kept_points": _points(kept),
-        "thinned": max(len(flagged), len(kept)) > SHOWN_POINTS,
-    }
-
-
-def _points(workers: pa.Table) -> list[tuple[float, float]]:
-    """Agreement and soft penalty of evenly spaced workers, at most `SHOWN_POINTS` of them."""
-    step = max(1, -(-len(workers) // SHOWN_POINTS))
-    chosen = workers.take(pa.array(range(0, len(workers), step), pa.int64()))
-    pairs = zip(chosen["agreement"].to_pylist(), chosen["soft_penalty"].to_pylist(), strict=True)
-    return [(x, y) for x, y in pairs if x is not None and y is not None]
+def _trend(folder: Path) -> Facts | None:
+    """The campaign's newest runs, oldest first, each with the group that moved most; None without."""
+    if not (folder / "trend.json").is_file():
+        return None
+    runs: list[Facts] = _read_json(folder, "trend.json")["runs"]
+    rows = [
+        run | {"moved": max((run["drift"] or {}).items(), key=lambda item: item[1], default=None)}
+        for run in runs[-SHOWN_RUNS:]
+    ]
+    return {"runs": rows, "n_runs": len(runs)}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from flows.stages.consensus import aggregate
+from flows.stages.chosen import aggregate, judge_workers, read_and_check
 from flows.stages.model import ask_holdout, train_privately
 from flows.stages.publication import estimate_ratios, publish_proportions
-from flows.stages.reading import read_and_check
 from flows.stages.reporting import write_report
-from flows.stages.workers import judge_workers
 
 __all__ = [
     "aggregate",

@@ -11,17 +11,19 @@ from flows.aggregators import consensus_of
 from flows.crowd import Crowd
 from flows.run_store import Run
 from flows.settings import Settings
+from flows.stages.label_plan import plan_next
 from flows.stages.reading import load
 from flows.stages.workers import kept_labels
 from quality import (
     Auto,
     Consensus,
     CrowdLabels,
-    NextLabels,
     Progress,
+    TaskReport,
     accuracy,
     majority_vote,
     next_labels,
+    task_report,
 )
 
 __all__ = ["aggregate"]
@@ -32,10 +34,15 @@ def aggregate(run: Run) -> str:
     crowd = load(run)
     kept = kept_labels(run, crowd)
     consensus = _consensus(kept, crowd, run.settings, progress=run.progress)
-    ranked = next_labels(kept, consensus.posterior)
-    run.write_table("consensus.parquet", _consensus_table(crowd, consensus, ranked))
-    run.write_table("next_labels.parquet", _next_table(crowd, ranked))
     fitted = consensus.result if isinstance(consensus, Auto) else consensus
+    tasks, uncertain = (
+        task_report(kept, consensus.posterior),
+        next_labels(kept, consensus.posterior),
+    )
+    plan, planned = plan_next(kept, fitted, uncertain.task, run.settings.report)
+    run.write_table("consensus.parquet", _consensus_table(crowd, consensus, tasks))
+    run.write_table("next_labels.parquet", _next_table(consensus, tasks, uncertain.task))
+    run.write_table("label_plan.parquet", plan)
     confidence = consensus.posterior.max(axis=1)
     counts, edges = np.histogram(confidence, bins=20, range=(0.0, 1.0))
     found: dict[str, Any] = {
@@ -43,7 +50,12 @@ def aggregate(run: Run) -> str:
         "n_iter": getattr(fitted, "n_iter", 1),
         "converged": getattr(fitted, "converged", True),
         "log_likelihood": getattr(fitted, "log_likelihood", None),
-        "n_tied": int(consensus.tied.sum()),
+        "n_tied": int(tasks.tied.sum()),
+        "n_conflict": int(tasks.conflict.sum()),
+        "n_overruled": int(tasks.overruled.sum()),
+        "entropy": float(tasks.entropy.sum()),
+        "classes": [str(name) for name in crowd.labels.classes],
+        "plan": planned,
         "mean_confidence": float(confidence.mean()),
         "confidence_histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
         "gold": _gold_check(crowd, consensus, run.settings),
@@ -98,31 +110,44 @@ def _gold_check(crowd: Crowd, consensus: Consensus, settings: Settings) -> dict[
     }
 
 
-def _consensus_table(crowd: Crowd, consensus: Consensus, ranked: NextLabels) -> pa.Table:
+def _consensus_table(crowd: Crowd, consensus: Consensus, tasks: TaskReport) -> pa.Table:
     """One row per labelled task, in the order of the labels' task codes."""
-    entropy, n_labels = np.empty(ranked.task.size), np.empty(ranked.task.size, dtype=np.int64)
-    entropy[ranked.task], n_labels[ranked.task] = ranked.entropy, ranked.n_labels
     return pa.table(
         {
-            "task": pa.array(crowd.labels.tasks.astype(str)),
+            "task": pa.array(tasks.tasks.astype(str)),
             "group": pa.array(crowd.group_names[crowd.label_group()].astype(str)),
-            "label": pa.array(crowd.labels.classes[consensus.label].astype(str)),
+            "label": pa.array(tasks.classes[consensus.label].astype(str)),
             "confidence": consensus.posterior.max(axis=1),
-            "entropy": entropy,
-            "tied": consensus.tied,
-            "n_labels": n_labels,
-            "posterior": pa.array(consensus.posterior.tolist(), type=pa.list_(pa.float64())),
+            "entropy": tasks.entropy,
+            "margin": tasks.margin,
+            "conflict": tasks.conflict,
+            "tied": tasks.tied,
+            "overruled": tasks.overruled,
+            "n_labels": tasks.n_labels,
+            "posterior": _lists(consensus.posterior),
         }
     )
 
 
-def _next_table(crowd: Crowd, ranked: NextLabels) -> pa.Table:
-    """Tasks, the most urgent to label first."""
+def _next_table(consensus: Consensus, tasks: TaskReport, order: np.ndarray) -> pa.Table:
+    """Tasks, the least certain first, with how many workers named each class."""
     return pa.table(
         {
-            "rank": np.arange(1, ranked.task.size + 1, dtype=np.int32),
-            "task": pa.array(crowd.labels.tasks[ranked.task].astype(str)),
-            "entropy": ranked.entropy,
-            "n_labels": ranked.n_labels,
+            "rank": np.arange(1, order.size + 1, dtype=np.int32),
+            "task": pa.array(tasks.tasks[order].astype(str)),
+            "entropy": tasks.entropy[order],
+            "n_labels": tasks.n_labels[order],
+            "counts": _lists(tasks.counts[order]),
+            "label": pa.array(tasks.classes[consensus.label[order]].astype(str)),
+            "margin": tasks.margin[order],
+            "tied": tasks.tied[order],
+            "overruled": tasks.overruled[order],
         }
     )
+
+
+def _lists(rows: np.ndarray) -> pa.Array:
+    """The rows of a matrix as lists."""
+    n, width = rows.shape
+    start = np.arange(0, (n + 1) * width, width, dtype=np.int32)
+    return pa.ListArray.from_arrays(start, rows.ravel())

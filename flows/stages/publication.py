@@ -10,7 +10,7 @@ import pyarrow as pa
 from flows.accounts import open_account
 from flows.count_noise import count_noise
 from flows.crowd import Crowd
-from flows.releases import Plan, plan_releases
+from flows.releases import Plan, grown, plan_releases
 from flows.run_store import Run
 from flows.section import SettingsError
 from flows.settings_sections import PrivacySettings
@@ -33,10 +33,11 @@ def publish_proportions(run: Run) -> str:
         return skip(run, "proportions.json", str(why_not))
     crowd = load(run)
     plan = plan_releases(run, crowd, privacy)
-    noise, queries = plan.noise, plan.counts
     with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
+        plan = grown(plan, crowd, run.settings, ledger)
         releases, planned = _release_counts(ledger, plan)
         released_at = max(ledger.time_of(release.entry) for release in releases)
+    noise, queries = plan.noise, plan.counts
     classes = [str(name) for name in crowd.labels.classes]
     run.write_table(
         "proportions.parquet", _proportion_table(classes, queries, releases, noise.half_width)
@@ -70,8 +71,8 @@ def publish_proportions(run: Run) -> str:
 def _release_counts(ledger: Ledger, plan: Plan) -> tuple[tuple[Release[Any], ...], dict[str, int]]:
     """Every group's counts, once the run's releases are known to fit; and how far their plan is used.
 
-    A plan's releases are counted as a task may have been in them: another assignment of tasks to
-    groups, after tasks have joined say, is another partition, and the next release for all groups.
+    A plan's releases are counted as a task may have been in them: those of a group that has changed,
+    or that tasks have joined, count for that group; after a task has changed its group, for all.
     """
     for one in plan.plans():
         _check_not_paid_otherwise(ledger, *one)

@@ -6,7 +6,9 @@ import numpy as np
 
 from flows.crowd import Crowd, load_crowd, save_crowd
 from flows.label_seconds import read_seconds
-from flows.run_store import Run, file_digest
+from flows.run_store import Run
+from flows.settings import Settings
+from flows.sources import Sources, open_sources
 from flows.tables import read_gold, read_labels, read_tasks, refuse_hollow
 
 __all__ = ["load", "read_and_check"]
@@ -16,33 +18,11 @@ CROWD = "crowd.npz"
 
 def read_and_check(run: Run) -> str:
     """Read and check the tables; nothing is written before all of them are sound."""
-    inputs, classes = run.settings.input, run.settings.classes
-    tasks = (
-        read_tasks(inputs.tasks, run.settings.groups, standardize=inputs.standardize)
-        if inputs.tasks
-        else None
-    )
-    gold = None if inputs.gold is None else read_gold(inputs.gold, classes=classes)
-    labels = read_labels(
-        inputs.labels,
-        classes=classes,
-        duplicates=inputs.duplicates,
-        known_tasks=None if tasks is None else tasks.names,
-    )
-    refuse_hollow(labels, inputs.labels.name)
-    seconds = (
-        read_seconds(inputs.labels, inputs.seconds, labels, duplicates=inputs.duplicates)
-        if inputs.seconds
-        else None
-    )
-    crowd = Crowd(labels, tasks, gold, seconds)
+    sources = open_sources(run.settings.input, run.folder)
+    with sources.telling():
+        crowd = _read(run.settings, sources)
     save_crowd(run.folder / CROWD, crowd)
-    counts = _counts(crowd)
-    files = [("labels", inputs.labels), *(("tasks", path) for path in inputs.tasks)]
-    files += [("gold", inputs.gold)] if inputs.gold else []
-    described = [
-        {"role": role, "name": path.name, "sha256": file_digest(path)} for role, path in files
-    ]
+    labels, counts, described = crowd.labels, _counts(crowd), list(sources.described)
     named = list(map(str, labels.classes))
     run.write_json(
         "inputs.json", {"name": run.settings.name, "classes": named, "files": described} | counts
@@ -51,6 +31,34 @@ def read_and_check(run: Run) -> str:
         f"{counts['n_labels']:,} labels of {counts['n_labelled_tasks']:,} tasks by "
         f"{counts['n_workers']:,} workers, {counts['n_classes']} classes"
     )
+
+
+def _read(settings: Settings, sources: Sources) -> Crowd:
+    """Every table, checked by itself and against the others."""
+    inputs, classes = settings.input, settings.classes
+    tasks = (
+        read_tasks(
+            [source.table for source in sources.tasks],
+            settings.groups,
+            standardize=inputs.standardize,
+        )
+        if sources.tasks
+        else None
+    )
+    gold = None if sources.gold is None else read_gold(sources.gold.table, classes=classes)
+    labels = read_labels(
+        sources.labels.table,
+        classes=classes,
+        duplicates=inputs.duplicates,
+        known_tasks=None if tasks is None else tasks.names,
+    )
+    refuse_hollow(labels, sources.labels.name)
+    seconds = (
+        read_seconds(sources.labels.table, inputs.seconds, labels, duplicates=inputs.duplicates)
+        if inputs.seconds
+        else None
+    )
+    return Crowd(labels, tasks, gold, seconds)
 
 
 def load(run: Run) -> Crowd:

@@ -1,10 +1,11 @@
-"""The last stage: what was spent, and the two reports."""
+"""The last stage: what was spent, the campaign over its runs, and the two reports."""
 
 from __future__ import annotations
 
 from flows.accounts import open_state, statement
 from flows.report import write_reports
 from flows.run_store import Run
+from flows.trend import trend
 
 __all__ = ["write_report"]
 
@@ -19,5 +20,6 @@ def write_report(run: Run) -> str:
     else:
         with open_state(run.settings.state) as ledger:
             run.write_json("spend.json", statement(ledger, run.settings.name, entries=LISTED))
-    write_reports(run.folder)
+    run.write_json("trend.json", trend(run))
+    write_reports(run.folder, show_worker_ids=run.settings.report.worker_names)
     return "report.html (internal), public.html and public/ (releases only)"

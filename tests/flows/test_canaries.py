@@ -37,6 +37,7 @@ INTERNAL = {
     "quality.json": "the workers that were removed",
     "consensus.parquet": "each task's consensus label",
     "next_labels.parquet": "which tasks to label next",
+    "label_plan.parquet": "whom to ask about which of them",
     "report.html": "the internal report",
 }
 """Files of a run that may hold private values: in a folder of mode 0700, and not for others."""
@@ -160,16 +161,17 @@ def test_no_log_and_no_line_of_a_stage_tells_a_planted_value(run: Planted) -> No
 def test_prefect_keeps_no_planted_value(
     run: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its whole home, database and logs, after a run as a flow."""
+    """Its whole home, database and logs, after a run as a flow whose releases are artifacts."""
     from flows.prefect_flow import run_as_flow
 
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     told: list[str] = []
     path = run[0].input.labels.parent / "settings.toml"
-    run_as_flow(path, home=tmp_path / "prefect", tell=told.append)
+    run_as_flow(path, home=tmp_path / "prefect", tell=told.append, again=True)
     files = [path for path in (tmp_path / "prefect").rglob("*") if path.is_file()]
     assert any(path.suffix == ".db" for path in files)
     texts = [path.read_bytes().decode("utf-8", errors="replace") for path in files]
+    assert any("crowdassay-small-proportions" in text for text in texts)
     assert found_in("\n".join([*told, *texts])) == []
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import re
+import sqlite3
 import tomllib
 from pathlib import Path
 
@@ -255,3 +257,40 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
     assert sentence in told.stderr
     assert told.stderr.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_files_that_arrive_in_a_folder_are_taken_up_as_one_table(tmp_path: Path) -> None:
+    write_small_campaign(tmp_path)
+    header, *rows = (tmp_path / "labels.csv").read_text().splitlines()
+    (tmp_path / "arrived").mkdir()
+    for day in range(2):
+        text = "\n".join([header, *rows[day::2]]) + "\n"
+        (tmp_path / "arrived" / f"{day}.csv").write_text(text)
+    parts = Shown(tmp_path / "arrived", (tmp_path / "tasks*.csv",))
+    whole = Shown(tmp_path / "labels.csv", (tmp_path / "tasks.csv",))
+    assert look_at(parts) == look_at(whole)
+    chosen = proposed(tmp_path, parts)
+    assert chosen.input.labels == tmp_path / "arrived"
+    assert chosen.input.tasks == (tmp_path / "tasks*.csv",)
+
+
+def test_a_query_is_taken_up_with_the_name_of_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_small_campaign(tmp_path)
+    (tmp_path / "labels.sql").write_text("SELECT * FROM labels")
+    header, *rows = (tmp_path / "labels.csv").read_text().splitlines()
+    with contextlib.closing(sqlite3.connect(tmp_path / "crowd.db")) as connection, connection:
+        connection.execute(f"CREATE TABLE labels ({header})")
+        connection.executemany(
+            "INSERT INTO labels VALUES (?, ?, ?)", [row.split(",") for row in rows]
+        )
+    monkeypatch.setenv("CROWD_DATABASE", f"sqlite:///{tmp_path / 'crowd.db'}")
+    output = tmp_path / "new.toml"
+    labels = str(tmp_path / "labels.sql")
+    told = init(labels, "--url-env", "CROWD_DATABASE", "--output", output)
+    assert told.exit_code == 0, told.stderr
+    assert load_settings(output).input.url_env == "CROWD_DATABASE"
+    told = init(labels, "--output", tmp_path / "other.toml")
+    assert told.exit_code == 2
+    assert "labels.sql is a query, so url_env must name" in told.stderr

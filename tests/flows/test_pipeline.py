@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flows.accounts import preview, read_statements
-from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
+from flows.pipeline import RunResult, Stage, nothing_new, run_pipeline, run_stage
 from flows.run_store import Run, open_run
 from flows.section import SettingsError
 from flows.settings import Settings, load_settings
@@ -38,6 +38,7 @@ OUTPUTS = {
     "crowd.npz",
     "gate.json",
     "inputs.json",
+    "label_plan.parquet",
     "manifest.json",
     "model.json",
     "next_labels.parquet",
@@ -49,6 +50,7 @@ OUTPUTS = {
     "report.html",
     "robustness.json",
     "spend.json",
+    "trend.json",
     "workers.parquet",
 }
 KILL_AFTER = """
@@ -116,9 +118,30 @@ def test_a_second_run_has_the_same_bytes_and_pays_nothing(
 ) -> None:
     settings, first = campaign
     before = spent(settings)
-    second = run_pipeline(settings)
+    second = run_pipeline(settings, again=True)
+    assert second.folder != first.folder
     assert bytes_of(second.folder) == bytes_of(first.folder)
     assert spent(settings) == before
+
+
+def test_where_nothing_is_new_nothing_is_written(campaign: tuple[Settings, RunResult]) -> None:
+    settings, _ = campaign
+    left = {path: path.stat().st_mtime_ns for path in settings.runs.parent.rglob("*")}
+    result = run_pipeline(settings)
+    assert result.unchanged
+    assert result.folder in left
+    assert {path: path.stat().st_mtime_ns for path in settings.runs.parent.rglob("*")} == left
+
+
+def test_other_settings_or_another_version_are_something_new(
+    campaign: tuple[Settings, RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, _ = campaign
+    assert nothing_new(settings) is not None
+    assert nothing_new(settings.model_copy(update={"seed": 1})) is None
+    version = {"python": "3.0", "versions": {}}
+    monkeypatch.setattr("flows.earlier_runs.code_version", lambda: version)
+    assert nothing_new(settings) is None
 
 
 @pytest.mark.prefect
@@ -131,7 +154,8 @@ def test_as_a_prefect_flow_a_run_has_the_same_bytes_and_pays_nothing(
     settings, first = campaign
     before, told = spent(settings), []
     path = settings.input.labels.parent / "settings.toml"
-    flow = run_as_flow(path, home=settings.state / "prefect", tell=told.append)
+    flow = run_as_flow(path, home=settings.state / "prefect", tell=told.append, again=True)
+    assert flow.folder != first.folder
     assert "/runs/flow-run/" in told[0]
     assert bytes_of(flow.folder) == bytes_of(first.folder)
     assert spent(settings) == before
@@ -154,7 +178,7 @@ def test_a_killed_run_is_resumed_and_never_pays_twice(
     resumed = run_pipeline(own, resume=True)
     assert [p.name for p in own.runs.iterdir()] == [resumed.folder.name]
     assert spent(own)[1] == spent(settings)[1]
-    again = run_pipeline(own)
+    again = run_pipeline(own, again=True)
     assert bytes_of(again.folder) == bytes_of(resumed.folder)
     assert spent(own)[1] == spent(settings)[1]
     internal = ("consensus.parquet", "crowd.npz", "next_labels.parquet", "workers.parquet")
@@ -305,7 +329,7 @@ def test_planned_releases_are_paid_once_for_as_many_changes_of_the_data(tmp_path
     assert spent(settings)[0] == 2.0
 
 
-def test_tasks_that_join_are_the_plans_next_release_for_all_groups(tmp_path: Path) -> None:
+def test_tasks_that_join_are_the_plans_next_release_for_their_groups(tmp_path: Path) -> None:
     settings = planned_campaign(tmp_path, n_planned=3, delta=0.0)
     whole = settings.input.labels.read_text()
     kept = [line for line in whole.splitlines() if ",t000," not in line]
@@ -315,10 +339,11 @@ def test_tasks_that_join_are_the_plans_next_release_for_all_groups(tmp_path: Pat
     settings.input.labels.write_text(whole)
     after, line = published(settings)
     assert "release 2 of 3" in line
-    entries = (
-        set(run.read_table("proportions.parquet")["entry"].to_pylist()) for run in (before, after)
+    first, second = (
+        {row["group"]: row["entry"] for row in run.read_table("proportions.parquet").to_pylist()}
+        for run in (before, after)
     )
-    assert not set.intersection(*entries)
+    assert {group for group in first if first[group] != second[group]} == {"g0"}
 
 
 def test_a_plan_of_the_same_price_for_other_noise_is_not_paid_again(tmp_path: Path) -> None:

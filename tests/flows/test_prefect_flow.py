@@ -1,7 +1,7 @@
 """The run as a Prefect flow: the same files, nothing private told, and no server left behind.
 
 One run on an embedded server leaves its home to the tests after it; stages are tiny, so that what is
-measured is the wrapping. Servers start in subprocesses: the module takes about half a minute.
+measured is the wrapping. Servers start in subprocesses, which is what the module's time goes to.
 """
 
 from __future__ import annotations
@@ -43,11 +43,14 @@ Stages = dict[str, Callable[[Run], str]]
 
 
 def tiny_stage(name: str) -> Callable[[Run], str]:
-    """A stage that reads, writes, prints and says a private value."""
+    """A stage that reads, writes, prints and says a private value, and skips what may be released."""
 
     def stage(run: Run) -> str:
         print(CANARY)
         run.write_json(f"{name}.json", {"read": run.settings.input.labels.read_text()})
+        run.write_json("inputs.json", {"name": run.settings.name})
+        for skipped in ("proportions", "class_ratios", "model", "gate", "spend"):
+            run.write_json(f"{skipped}.json", {"skipped": CANARY})
         return f"{name} saw {CANARY}"
 
     stage.__name__ = name
@@ -183,7 +186,7 @@ def read_all(connection: sqlite3.Connection, table: str) -> list[tuple[object, .
 def test_a_flow_writes_the_files_that_a_plain_run_writes(kept: Kept, stages: Stages) -> None:
     from flows.settings import load_settings
 
-    plain = pipeline.run_pipeline(load_settings(kept.settings))
+    plain = pipeline.run_pipeline(load_settings(kept.settings), again=True)
     assert files(kept.result.folder) == files(plain.folder)
     assert names_and_lines(kept.result) == names_and_lines(plain)
     assert {said.stage for said in kept.result.stages} == set(stages)
@@ -279,13 +282,14 @@ def test_only_reading_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    from flows import prefect_flow
+    from flows import prefect_task
+    from flows.prefect_flow import run_as_flow
 
     calls: list[str] = []
-    monkeypatch.setattr(prefect_flow, "RETRY_SECONDS", [0.0, 0.0])
+    monkeypatch.setattr(prefect_task, "RETRY_SECONDS", [0.0, 0.0])
     monkeypatch.setattr(pipeline, name, failing(name, error, calls))
     with pytest.raises(type(error)):
-        prefect_flow.run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None)
+        run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None)
     assert calls == [name] * tries
 
 
@@ -329,6 +333,7 @@ def test_without_a_server_the_run_is_done_in_process(
     assert line.endswith("running in process")
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_says_so(tmp_path: Path) -> None:
     """Its database cannot be opened: its log says so. SIGTERM's former handler is restored."""
     (tmp_path / "prefect.db").mkdir()
@@ -342,32 +347,63 @@ def test_a_server_that_cannot_start_says_so(tmp_path: Path) -> None:
     assert "unable to open database file" in (tmp_path / "server.log").read_text()
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are read from /proc")
-@pytest.mark.parametrize(
-    ("number", "status"),
-    [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT), (signal.SIGKILL, -signal.SIGKILL)],
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="children are read from /proc"
 )
-def test_the_server_ends_with_its_run(
-    number: signal.Signals, status: int, kept: Kept, tmp_path: Path
-) -> None:
+
+
+@needs_proc
+def test_the_server_ends_when_its_run_is_killed(kept: Kept, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     shutil.copy(kept.home / "prefect.db", home)  # tables are there, so it starts sooner
-    with subprocess.Popen(
+    with holding_a_server(home) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline().startswith(b"http://127.0.0.1:")
+        child = child_of(run)
+        run.kill()
+    assert ends(child)
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)]
+)
+def test_a_server_that_starts_ends_with_its_run(
+    number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    """Once it is there it ends as where the block ends, which is another test."""
+    with holding_a_server(tmp_path) as run:
+        child = child_of(run)
+        run.send_signal(number)
+        assert run.wait() == status
+    assert ends(child)
+
+
+def holding_a_server(home: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
         [sys.executable, "-c", HOLDS_A_SERVER, str(home)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    ) as run:
-        assert run.stdout is not None
-        assert run.stdout.readline().startswith(b"http://127.0.0.1:")
-        (child,) = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
-        run.send_signal(number)
-        assert run.wait() == status
+    )
+
+
+def child_of(run: subprocess.Popen[bytes]) -> int:
+    """Its one child, as soon as it has one."""
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    while not (found := children.read_text().split()):
+        time.sleep(0.02)
+    (child,) = found
+    return int(child)
+
+
+def ends(pid: int) -> bool:
+    """Whether the process ends within a minute."""
     deadline = time.monotonic() + 60
-    while is_alive(int(child)) and time.monotonic() < deadline:
+    while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not is_alive(int(child))
+    return not is_alive(pid)
 
 
 def is_alive(pid: int) -> bool:

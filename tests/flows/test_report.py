@@ -13,13 +13,16 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.report import charts, render_public, render_report, write_reports
-from flows.report.pages import pseudonyms
+from flows.report.release_files import COLUMNS
+from flows.report.task_rows import task_rows
+from flows.report.worker_rows import pseudonyms, worker_rows
 from tests.flows.report_folder import (
     SKIPPED,
     edit,
@@ -127,19 +130,20 @@ def _svgs(html: str) -> list[str]:
 # --- what the team's report says
 
 
-def test_first_screen_answers_five_questions_with_evidence(report: str) -> None:
+def test_first_screen_answers_six_questions_with_evidence(report: str) -> None:
     text = Page(report).text
     for words in (
         "Mostly. Workers agree well enough for tentative conclusions.",
-        "Krippendorff’s alpha 0.712 (customary floors: 0.667 tentative, 0.800 firm), 0.802 without",
-        "24 of 120 workers were removed by soft penalty (stop: 20% of workers)",
+        "Krippendorff’s alpha 0.712, 0.802 without the removed workers.",
+        "24 of 120 workers, and 3,912 labels with them.",
+        "By soft penalty (stop: 20% of workers). Lowest reputation first: worker",
         "Removal was refused for 1:",
         "Right on 94.4% of the gold tasks.",
         "2,593 of 2,880 tasks have confidence 0.9 or more; tied: 5.",
         "class proportions of 12 groups (ε = 1)",
         "Yes. The holdout agrees with the training score.",
         "Of new tasks it judges at most 19.6% unlike the consensus, with 95% confidence (Clopper–Pearson).",
-        "ε = 0.9 of 4.",
+        "ε = 3.1 of 4; 0.9 is left.",
     ):
         assert words in text
 
@@ -201,9 +205,11 @@ def test_consensus_verdict_sees_what_speaks_against_it(tmp_path: Path) -> None:
 def test_sections_hold_their_numbers(report: str) -> None:
     text = Page(report).text
     for words in (
-        "Flagged: 24",
-        "86 more workers are in workers.parquet",
-        "post-00733",  # the second task to label next
+        "Workers: flagged first, then by reputation, lowest first",
+        "Workers disagree about 1,204 of 2,880 tasks",
+        "post-00733 3 suspicious, 1 benign suspicious",  # the second of the least certain tasks
+        "60 labels of 60 tasks by 6 workers are expected to lower the uncertainty by 41.2 of 310.4",
+        "post-00010, post-00011",  # the second worker to ask
         "site-12",
         "72.4% 70.3–74.5%",
         "Estimated class ratios by group",
@@ -215,18 +221,74 @@ def test_sections_hold_their_numbers(report: str) -> None:
         "Clopper–Pearson ◆ least 19.6% yes",
         "compose in parallel",
         "holdout, 5 disagreements",
+        "Clopper–Pearson ◆ least",
+        "A bound is a promise about tasks the model has not met",
         "labels.csv.gz 9f2b6c41d8e0",
+        "2026-03-03 10:15 8,640 2,880 120 24 0.730 0.810 3 site-02 by 6.0%",
+        "Made with python 3.11.7, crowdassay 0.1.0, numpy 2.4.6.",
+        "filter fraction 0.2",
+        "input labels labels.csv.gz",
     ):
         assert words in text
 
 
-def test_every_flagged_worker_and_both_ends_of_the_others_are_listed(
-    folder: Path, report: str
-) -> None:
+def test_a_small_crowd_is_listed_whole(folder: Path, report: str) -> None:
     workers = pq.read_table(folder / "workers.parquet")["worker"].to_pylist()
     called, text = pseudonyms(workers), Page(report).text
-    shown = [name for name in workers if f"{called[name]} " in text]
+    assert [name for name in workers if f"{called[name]} " not in text] == []
+    assert "more workers are in" not in text
+
+
+def test_of_a_large_crowd_the_flagged_and_both_ends_of_the_others_are_listed(
+    tmp_path: Path,
+) -> None:
+    folder = write_folder(tmp_path, workers=300)
+    workers = pq.read_table(folder / "workers.parquet")["worker"].to_pylist()
+    called = pseudonyms(workers)
+    listed = render_report(folder).partition("What to label next")[0]
+    shown = [name for name in workers if f">{called[name]}<" in listed]
     assert [*workers[:29], *workers[-5:]] == shown
+
+
+def test_a_large_crowd_is_added_up_by_agreement(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, workers=300, flagged=40)
+    table = pq.read_table(folder / "workers.parquet")
+    found = worker_rows(table)["by_agreement"]
+    assert sum(row["n"] for row in found) == 300
+    assert sum(row["n_flagged"] for row in found) == 40
+    assert sum(row["n_labels"] for row in found) == sum(table["n_labels"].to_pylist())
+    for row in found:
+        inside = [
+            x for x in table["agreement"].to_pylist() if int(min(x * 10, 9)) == row["low"] * 10
+        ]
+        assert len(inside) == row["n"]
+
+
+def test_answers_are_told_in_words_the_commonest_first() -> None:
+    counts = [[1, 0, 3], [0, 0, 0]]
+    tasks = pa.table({"task": ["a", "b"], "counts": pa.array(counts, pa.list_(pa.int32()))})
+    assert [row["given"] for row in task_rows(tasks, ["x", "y", "z"])] == ["3 z, 1 x", ""]
+    many = pa.table({"counts": pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int32()))})
+    assert task_rows(many, list("abcdef"))[0]["given"] == "6 f, 5 e, 4 d, 3 c, 3 others"
+
+
+def test_a_folder_without_a_trend_has_no_such_section(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    (folder / "trend.json").unlink()
+    assert "Trend" not in Page(render_report(folder)).text
+
+
+def test_a_first_run_says_that_it_is_the_first(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    edit(folder / "trend.json", runs=json.loads((folder / "trend.json").read_text())["runs"][:1])
+    assert "This is the campaign’s first run." in Page(render_report(folder)).text
+
+
+def test_settings_are_told_without_places(report: str) -> None:
+    text = Page(report).text
+    assert "/srv" not in report
+    assert "consensus use_gold no" in text
+    assert "model none" not in text.lower()
 
 
 @pytest.mark.parametrize("stage", SKIPPED)
@@ -263,9 +325,8 @@ def test_a_quiet_run_is_told_plainly(tmp_path: Path) -> None:
     for words in (
         "No worker was removed.",
         "tied: 5. By majority vote.",
-        "Nothing. No further release of this data set is possible.",
+        "All of it. No further release of this data set is possible.",
         "left ε = 0, δ = 1e-06",
-        "110 more workers",
     ):
         assert words in text
 
@@ -354,8 +415,9 @@ def test_page_is_balanced_and_its_ids_are_its_own(page: str) -> None:
 
 def test_page_refers_to_nothing_outside_itself(page: str) -> None:
     parsed = Page(page)
-    inside = {f"#{name}" for name in parsed.ids} | {"data:,", "public.html"}
-    assert set(parsed.references) <= inside
+    files = {f"public/{name}.{kind}" for name in COLUMNS for kind in ("csv", "parquet")}
+    inside = {f"#{name}" for name in parsed.ids} | {"data:,", "public.html", "public/release.json"}
+    assert set(parsed.references) <= inside | files
     style = "".join(re.findall(r"<style>(.*?)</style>", page, flags=re.DOTALL))
     assert "url(" not in style
     assert "@import" not in style
@@ -398,7 +460,7 @@ def test_names_from_the_data_are_text(tmp_path: Path) -> None:
 def test_same_folder_same_bytes(folder: Path, tmp_path: Path, report: str, public: str) -> None:
     """Also under another name, and whatever matplotlib settings the process has."""
     copy = shutil.copytree(folder, tmp_path / "elsewhere")
-    write_json(copy / "manifest.json", {"seconds": 12.5})
+    edit(copy / "manifest.json", started="2026-03-02", ended="2026-03-03", stages={"x": 12.5})
     with matplotlib.rc_context({"font.size": 30, "svg.fonttype": "path", "axes.grid": True}):
         assert report == render_report(copy)
         assert public == render_public(copy)

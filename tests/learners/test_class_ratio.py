@@ -192,7 +192,7 @@ def test_noise_in_the_proportions_widens_the_intervals():
     widths = []
     for variance in (0.0, 1e-3, 1e-2):
         noise = np.broadcast_to(variance * (np.eye(3) - 1 / 3), (7, 3, 3))
-        found = ClassRatioEstimator(methods=QUICK).fit(bags, proportions, noise=noise)
+        found = ClassRatioEstimator(bandwidth=1.0).fit(bags, proportions, noise=noise)
         found = found.predict(unlabelled)
         widths.append((found.interval[:, 1] - found.interval[:, 0]).sum())
     assert widths == sorted(widths)

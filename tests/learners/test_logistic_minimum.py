@@ -54,3 +54,19 @@ def test_a_point_above_the_tolerance_is_refused(rng):
     row, sign = rng.normal(size=(20, 4)), rng.choice([-1.0, 1.0], 20)
     with pytest.raises(ConvergenceError, match="gradient norm"):
         certified_minimum(row, sign, np.zeros(4), 0.1, tolerance=1e-30)
+
+
+def test_many_rows_in_blocks_and_from_a_sample_have_the_same_minimum(rng, monkeypatch):
+    """Every 16th row, which the start is found from, is labelled against all the others."""
+    n = 2**15 + 7
+    row = rng.normal(size=(n, 2)) / 4
+    sign = np.where(row[:, 0] > 0, 1.0, -1.0)
+    sign[::16] *= -1
+    linear = np.array([0.01, -0.02])
+    found = minimise(row, sign, linear, regularization=0.01)
+    assert found.gradient_norm <= 1e-10
+    exact = np.linalg.norm(gradient(row, sign, linear, 0.01, found.weight))
+    assert exact == pytest.approx(found.gradient_norm, abs=1e-13)
+    monkeypatch.setattr("learners.logistic_minimum.LARGE", n + 1)
+    cold = minimise(row, sign, linear, regularization=0.01)
+    assert np.linalg.norm(cold.weight - found.weight) <= 2 * 1e-10 / 0.01

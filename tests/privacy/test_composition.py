@@ -13,6 +13,7 @@ from privacy.composition import _connected, _mirrored, compose
 from privacy.dirichlet_pair import dominating_delta
 from privacy.events import (
     KINDS,
+    ApproximateEvent,
     ClampedDirichletEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -40,6 +41,7 @@ ONE_OF_EACH = [
     DIRICHLET,
     PlanEvent(((event_json(TOY), 2),), 1.0, 0.01),
     PlannedEvent(7, event_json(TOY)),
+    ApproximateEvent("toy", 1.0, 0.01),
 ]
 
 
@@ -101,10 +103,11 @@ def test_the_epsilon_of_a_delta_is_enough_and_hardly_more(epsilon, times, delta)
 @pytest.mark.parametrize("times", [1, 3, 20])
 def test_a_claim_with_a_delta_composes_as_its_worst_mechanism(times):
     """Kairouz, Oh, Viswanath (2015): infinite with probability delta, else randomised response."""
-    composed = compose({ONE_OF_EACH[5]: times})
-    for at in (0.0, 0.3, 2.0):
-        exact = response_delta(1.0, times, at, infinite=0.01)
-        assert exact * (1 - 1e-12) <= composed.delta(at) <= exact * 1.001 + 1e-9
+    for claim in (ONE_OF_EACH[5], ONE_OF_EACH[7]):
+        composed = compose({claim: times})
+        for at in (0.0, 0.3, 2.0):
+            exact = response_delta(1.0, times, at, infinite=0.01)
+            assert exact * (1 - 1e-12) <= composed.delta(at) <= exact * 1.001 + 1e-9
 
 
 def test_a_laplace_event_tells_what_its_enumerated_law_tells():

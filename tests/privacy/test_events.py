@@ -10,6 +10,7 @@ from privacy import Cost, DiscreteLaplaceEvent, EventError, LatticeLaplaceEvent,
 from privacy.cost import six_digits_down, six_digits_up
 from privacy.events import (
     KINDS,
+    ApproximateEvent,
     ClampedDirichletEvent,
     DiscreteGaussianEvent,
     PlanEvent,
@@ -28,6 +29,8 @@ EVENTS = [
     PureEvent("gate", epsilon="1/3"),
     DiscreteGaussianEvent(scale=8.0, epsilon=0.05, delta=0.05),
     ClampedDirichletEvent("97/125", floor=49, draws=100, epsilon=0.05, delta=0.05),
+    ApproximateEvent("gaussian objective perturbation", 0.3, 1e-6, parameters={"n": 100}),
+    ApproximateEvent("toy", epsilon="1/3", delta="1/7"),
     PlanEvent(((TOY, 10),), epsilon=1.0, delta=0.0),
     PlannedEvent(plan=3, event=TOY),
 ]
@@ -53,6 +56,9 @@ def test_every_kind_is_tested_here():
         '{"kind": "pure", "name": "x", "epsilon": NaN, "parameters": {}}',
         '{"kind": "pure", "name": "x", "epsilon": -1.0, "parameters": {}}',
         '{"kind": "lattice laplace", "scale": "a", "l1": 2.0, "n_classes": 2, "epsilon": 1.0}',
+        '{"kind": "approximate", "name": "x", "epsilon": 1.0, "delta": 0.0, "parameters": {}}',
+        '{"kind": "approximate", "name": "x", "epsilon": NaN, "delta": 0.1, "parameters": {}}',
+        '{"kind": "approximate", "name": "", "epsilon": 1.0, "delta": 0.1, "parameters": {}}',
         '{"kind": "discrete gaussian", "scale": 7.9, "epsilon": 0.05, "delta": 0.05}',
         '{"kind": "discrete gaussian", "scale": 8.0, "epsilon": 0.05, "delta": 1.0}',
         '{"kind": "discrete gaussian", "scale": null, "epsilon": 0.05, "delta": 0.05}',

@@ -1,0 +1,196 @@
+"""What an iteration of Dawid–Skene costs on tables from a million labels up, and what more would need.
+
+    python -m benchmarks.scale --labels 1000000 10000000 --dask 1000000 10000000
+
+A simulated crowd (5 labels a task, 10,000 workers, 4 classes, four labels in five right) is written
+as Parquet, streamed into shards of 5,000,000 labels, and fitted from there. Each row is a process of
+its own, which counts what it and its Dask workers take. *Held* shards stay in memory between
+passes, *streamed* ones are read from disk in every pass. CPU seconds are those of all threads and
+processes; wall seconds depend on what else the cores are doing. Moved is at most: the table of
+probabilities to every process, and the expected counts of every shard to where they are added up;
+threads move nothing. Peak is of the process that runs the fit, its streaming into shards included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.ingest import in_own_process, peak_megabytes
+from benchmarks.publish import publish
+from flows.engine import open_engine
+from flows.settings_sections import EngineSettings
+from flows.shards import open_shards, write_shards
+from quality.em_fit import EMFit
+from quality.shard_em import dawid_skene_by_shards
+
+HEADER = (
+    "labels", "runs on", "into shards, cpu s", "cpu s / iteration", "wall s / iteration",
+    "ns / label / iteration", "peak MB", "MB moved / iteration",
+)  # fmt: skip
+N_WORKERS, N_CLASSES, PER_TASK = 10_000, 4, 5
+SHARD, BLOCK = 5_000_000, 200_000  # labels of a shard; tasks written at once
+HELD_GB = 4.0
+DASK_PROCESSES = 2
+BEYOND = {10**9: 100_000, 10**10: 1_000_000}  # labels, and workers of such a crowd
+ITERATIONS, CORES, HOURS = 50, 16, 1.0  # of a fit; of a machine; by when it is to be done
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--labels", type=int, nargs="+", default=[10**6, 10**7])
+    parser.add_argument("--dask", type=int, nargs="*", default=[10**6, 10**7])
+    parser.add_argument("--iterations", type=int, default=5)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--measure", nargs=2, metavar=("FOLDER", "HOW"))
+    asked = parser.parse_args()
+    if asked.measure:
+        print(json.dumps(measure(Path(asked.measure[0]), asked.measure[1], asked.iterations)))
+        return
+    found: list[tuple[int, str, dict[str, float]]] = []
+    for n_labels in sorted({*asked.labels, *asked.dask}):
+        with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
+            write_crowd(Path(folder) / "labels.parquet", n_labels)
+            for how in runs_of(n_labels, asked.labels, asked.dask):
+                arguments = ("--measure", folder, how, "--iterations", str(asked.iterations))
+                found.append((n_labels, how, in_own_process("scale", *arguments)))
+                print(*found[-1], flush=True)
+    publish(
+        "scale", "Dawid–Skene past memory and past one machine", HEADER,
+        [row_of(*one) for one in found], note=described(found),
+    )  # fmt: skip
+
+
+def runs_of(n_labels: int, local: list[int], dask: list[int]) -> list[str]:
+    """Ways to run one size; what would take most of a small machine's memory is streamed alone."""
+    runs = ["streamed"] if n_labels in local else []
+    runs += ["held"] if n_labels in local and n_labels <= 10**7 else []
+    return runs + (["dask"] if n_labels in dask else [])
+
+
+def measure(folder: Path, how: str, n_iter: int) -> dict[str, float]:
+    """Seconds of an iteration and peak memory; the first run of a folder makes its shards."""
+    begin = time.process_time()
+    if not (folder / "shards").exists():
+        write_shards(
+            folder / "labels.parquet", folder / "shards", shard_labels=SHARD, memory_gb=1.5,
+            classes=None, duplicates="error",
+        )  # fmt: skip
+    into_shards = time.process_time() - begin
+    shards = open_shards(folder / "shards")
+    chosen = EngineSettings(
+        kind="dask" if how == "dask" else "local",
+        workers=DASK_PROCESSES if how == "dask" else None,
+        memory_gb=HELD_GB,
+    )
+    hold = how != "streamed"
+    seconds: list[tuple[float, float]] = []
+    with open_engine(shards, chosen, hold=hold) as engine:
+
+        def after(_: EMFit) -> None:
+            workers = engine.client.run(time.process_time) if how == "dask" else {}
+            seconds.append((time.process_time() + sum(workers.values()), time.perf_counter()))
+
+        dawid_skene_by_shards(engine, max_iter=n_iter + 1, tol=0.0, after=after)
+    cpu, wall = np.diff(seconds, axis=0).mean(axis=0).tolist()
+    size = sum(path.stat().st_size for path in shards.paths)
+    places = DASK_PROCESSES + len(shards.paths) if how == "dask" else 0
+    return {
+        "into_shards": into_shards, "cpu": cpu, "wall": wall, "peak": peak_megabytes(),
+        "moved": places * payload(N_WORKERS) / 1e6, "disk": size / 1e6,
+    }  # fmt: skip
+
+
+def payload(n_workers: int) -> int:
+    """Bytes of a table of probabilities, which are those of the expected counts."""
+    return 8 * n_workers * N_CLASSES**2
+
+
+def row_of(n_labels: int, how: str, found: dict[str, float]) -> tuple[str, ...]:
+    named = {"dask": f"Dask, {DASK_PROCESSES} processes", "held": "threads, held"}
+    into = f"{found['into_shards']:.1f}" if found["into_shards"] > 0.5 else ""
+    return (
+        f"{n_labels:,}", named.get(how, "threads, streamed"), into, f"{found['cpu']:.3f}",
+        f"{found['wall']:.3f}", f"{1e9 * found['cpu'] / n_labels:.0f}", f"{found['peak']:.0f}",
+        f"{found['moved']:.1f}",
+    )  # fmt: skip
+
+
+def described(found: list[tuple[int, str, dict[str, float]]]) -> str:
+    """How it was measured, and what larger tables need by these figures."""
+    n_labels, _, largest = next(one for one in reversed(found) if one[1] == "streamed")
+    each, into = largest["cpu"] / n_labels, largest["into_shards"] / n_labels
+    parts = [" ".join(" ".join(__doc__.splitlines()[4:]).split())]
+    parts.append(
+        f"The streamed row of {n_labels:,} labels reads {largest['disk']:.0f} MB from disk in a pass: "
+        f"{1e9 * each:.0f} ns of a core for a label and iteration, {1e9 * into:.0f} ns once to bring "
+        f"a label into its shard. By these two figures, with {ITERATIONS} iterations and machines of "
+        f"{CORES} such cores:"
+    )
+    for beyond, n_workers in BEYOND.items():
+        hours = beyond * each * ITERATIONS / 3600
+        machines = math.ceil(hours / CORES / HOURS)
+        n_shards = math.ceil(beyond / SHARD)
+        moved = (machines * CORES + n_shards) * payload(n_workers) / 1e9
+        parts.append(
+            f"{beyond:.0e} labels take {hours:.0f} core hours, that is {hours / CORES:.1f} hours on one "
+            f"machine or {machines} machine{'s' if machines > 1 else ''} for {HOURS:g} hour, "
+            f"{beyond * into / 3600:.1f} core hours into {n_shards:,} shards, "
+            f"{beyond * largest['disk'] / n_labels / 1e3:.0f} GB on disk, and with {n_workers:,} workers "
+            f"{moved:.1f} GB moved in an iteration;"
+        )
+    parts.append(
+        "worked out, not run. Past 10,000 workers the tables leave the caches and a label costs more."
+    )
+    if overhead := overhead_of(found):
+        parts.append(overhead)
+    parts.append(f"{os.cpu_count()} cores, shared with other work.")
+    return " ".join(parts)
+
+
+def overhead_of(found: list[tuple[int, str, dict[str, float]]]) -> str:
+    """Dask beside threads that hold the same shards."""
+    by_run: dict[tuple[int, str], Any] = {(n, how): one for n, how, one in found}
+    said = [
+        f"{n_labels:,} labels {one['cpu'] / by_run[n_labels, 'held']['cpu']:.2f} times the CPU and "
+        f"{one['wall'] / by_run[n_labels, 'held']['wall']:.2f} times the wall seconds"
+        for (n_labels, how), one in by_run.items()
+        if how == "dask" and (n_labels, "held") in by_run
+    ]
+    return f"Dask takes of {' and of '.join(said)} of threads that hold the shards." if said else ""
+
+
+def write_crowd(path: Path, n_labels: int) -> None:
+    """A crowd of integer names, its rows shuffled within blocks of tasks; never whole in memory."""
+    rng, n_tasks = np.random.default_rng(0), n_labels // PER_TASK
+    schema = pa.schema([("worker", pa.int32()), ("task", pa.int32()), ("label", pa.int8())])
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for first in range(0, n_tasks, BLOCK):
+            task = np.arange(first, min(first + BLOCK, n_tasks), dtype=np.int32)
+            step = rng.integers(1, N_WORKERS // PER_TASK, size=(task.size, 1))
+            begin = rng.integers(N_WORKERS, size=(task.size, 1))
+            worker = (begin + step * np.arange(PER_TASK)) % N_WORKERS  # five who differ
+            truth = rng.integers(N_CLASSES, size=(task.size, 1))
+            wrong = rng.integers(N_CLASSES, size=worker.shape)
+            label = np.where(rng.random(worker.shape) < 0.8, truth, wrong)
+            order = rng.permutation(worker.size)
+            columns = (worker.ravel(), np.repeat(task, PER_TASK), label.ravel())
+            cells = [
+                pa.array(column[order], type=field.type)
+                for column, field in zip(columns, schema, strict=True)
+            ]
+            writer.write_table(pa.Table.from_arrays(cells, schema=schema))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The command that hands a campaign's flow to a work pool: deploy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.app import Quiet, app, console, mistakes
+from flows.cli.serve import Cron, Interval, Name, SettingsFile
+
+__all__ = ["deploy"]
+
+
+@app.command(epilog='Example: `crowdassay deploy settings.toml --pool crowd --cron "0 6 * * *"`')
+def deploy(
+    settings: SettingsFile,
+    pool: Annotated[str, typer.Option(help="work pool of type process")],
+    cron: Cron = None,
+    interval: Interval = None,
+    name: Name = None,
+    yaml: Annotated[
+        Path | None, typer.Option(help="write this prefect.yaml instead, with comments")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Deploy a campaign to a Prefect work pool, whose workers run it on a schedule and on demand."""
+    with mistakes():
+        from flows.prefect_deploy import Schedule, deploy_campaign, write_prefect_yaml
+
+        def tell(line: str) -> None:
+            console().print(line, soft_wrap=True, markup=False)
+
+        schedule = Schedule(cron, interval)
+        if yaml is None:
+            deploy_campaign(settings, schedule, pool=pool, name=name, tell=tell)
+            return
+        write_prefect_yaml(yaml, settings, schedule, pool=pool, name=name)
+        tell(f"{yaml} is written; `prefect deploy --all` beside it deploys it")

@@ -1,0 +1,165 @@
+"""Sharded work on a Dask cluster: of this machine's processes, or at a scheduler's address.
+
+Workers load the shards from the folder that the run reads them from, so that what a dead worker held
+is loaded again by another: no shard is ever sent. Parameters travel as one task, whose result the
+workers hand on; parts are added up on the workers, two by two, in the one order there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import dask
+import numpy as np
+from dask.typing import Key
+from distributed import Client, Future, LocalCluster
+from jaxtyping import Bool
+
+from flows.section import SettingsError
+from flows.settings_sections import EngineSettings
+from flows.shards import ShardFolder, load_shard
+from quality.shards import LabelShard, Sums, add_parts
+
+__all__ = ["DaskEngine", "open_dask"]
+
+Found = TypeVar("Found")
+QUIET = {
+    "distributed.admin.large-graph-warning-threshold": "1GB",  # parameters are tens of megabytes
+    "distributed.scheduler.allowed-failures": 10,  # deaths of workers on one task
+    "distributed.worker.memory.target": False,  # nothing is spilled: spilling pickles to disk
+    "distributed.worker.memory.spill": False,
+    "distributed.comm.timeouts.connect": "20s",
+}
+
+
+class DaskEngine:
+    """An :class:`~quality.shards.Engine` of Dask workers.
+
+    Parameters
+    ----------
+    client
+        Of the cluster.
+    shards
+        Where they lie; every worker must see the folder under the same path.
+    hold
+        Whether workers keep the shards in memory between passes.
+    keep
+        True for each worker of the crowd whose labels count; everybody's do if None.
+
+    Notes
+    -----
+    **Guarantees.** The bytes are those of a :class:`~quality.local_engine.LocalEngine` on the same
+    shards, whichever workers die on the way as long as some are left or come back.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        shards: ShardFolder,
+        *,
+        hold: bool,
+        keep: Bool[np.ndarray, " workers"] | None = None,
+    ) -> None:
+        self.client, self._shards, self._hold, self._keep = client, shards, hold, keep
+        self._numbers, self._calls = range(len(shards.paths)), count()
+        self._name = f"crowdassay-{uuid4().hex}"
+        self._kept = self._send("keep", keep)
+        self._held = (
+            [self._submit(_load, shards, n, self._kept) for n in self._numbers] if hold else []
+        )
+
+    def __repr__(self) -> str:
+        return f"DaskEngine({len(self._numbers)} shards)"
+
+    def map(self, work: Callable[[LabelShard, Any], Found], parameters: Any) -> list[Found]:
+        """Return ``work(shard, parameters)`` of every shard, in the order of the shards."""
+        found: list[Found] = self.client.gather(self._each(work, parameters))  # type: ignore[no-untyped-call]
+        return found
+
+    def add_up(self, work: Callable[[LabelShard, Any], Sums], parameters: Any) -> Sums:
+        """Return the :func:`~quality.shards.tree_total` of what `map` would return."""
+        level = self._each(work, parameters)
+        while len(level) > 1:
+            pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
+            level = [self._submit(add_parts, *two) if len(two) == 2 else two[0] for two in pairs]
+        total: Sums = self.client.gather(level[0])  # type: ignore[no-untyped-call]
+        return total
+
+    def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> DaskEngine:
+        """Return an engine on the same shards without the labels of the other workers."""
+        both = keep if self._keep is None else keep & self._keep
+        return DaskEngine(self.client, self._shards, hold=self._hold, keep=both)
+
+    def _each(self, work: Callable[[LabelShard, Any], Any], parameters: Any) -> list[Future[Any]]:
+        """What the shards give, wherever it comes to lie."""
+        sent = self._send("parameters", parameters)
+        if self._hold:
+            return [self._submit(work, shard, sent) for shard in self._held]
+        rest = (self._kept, work, sent)
+        return [self._submit(_load_and_work, self._shards, n, *rest) for n in self._numbers]
+
+    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """One task, under a name that no other has: equal calls are not taken for one."""
+        key: Key = f"{self._name}-{work.__name__}-{next(self._calls)}"
+        return self.client.submit(work, *arguments, key=key, pure=False)
+
+    def _send(self, what: str, value: Any) -> Future[Any]:
+        """A value as a task's result: unlike scattered data it can be made again."""
+        key: Key = f"{self._name}-{what}-{next(self._calls)}"
+        return self.client.submit(_itself, value, key=key, pure=False)
+
+
+@contextmanager
+def open_dask(shards: ShardFolder, chosen: EngineSettings, *, hold: bool) -> Iterator[DaskEngine]:
+    """Open an engine at the scheduler of the settings, or on a cluster of this machine's processes."""
+    with dask.config.set(QUIET):
+        if chosen.scheduler is not None:
+            try:
+                client = Client(chosen.scheduler, set_as_default=False)  # type: ignore[no-untyped-call]
+            except (OSError, TimeoutError, ValueError) as error:
+                raise SettingsError(
+                    f"engine.scheduler: {chosen.scheduler!r} does not answer ({error}); start it, or "
+                    "leave the address out"
+                ) from None
+            with client:
+                yield DaskEngine(client, shards, hold=hold)
+            return
+        n_workers = chosen.workers or dask.system.CPU_COUNT
+        with (
+            LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=f"{max(round(2e3 * chosen.memory_gb / n_workers), 500)}MB",
+                dashboard_address=":0",  # any port that is free
+            ) as cluster,
+            Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
+        ):
+            yield DaskEngine(client, shards, hold=hold)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _load(
+    shards: ShardFolder, number: int, keep: Bool[np.ndarray, " workers"] | None
+) -> LabelShard:
+    """A shard from its file."""
+    shard = load_shard(shards, number)
+    return shard if keep is None else shard.keep_workers(keep)
+
+
+def _load_and_work(
+    shards: ShardFolder,
+    number: int,
+    keep: Bool[np.ndarray, " workers"] | None,
+    work: Callable[[LabelShard, Any], Found],
+    parameters: Any,
+) -> Found:
+    """One pass over a shard that nobody keeps."""
+    return work(_load(shards, number, keep), parameters)

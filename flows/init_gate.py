@@ -1,0 +1,51 @@
+"""The gate's numbers that settings propose, from the public number of labelled tasks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from flows.settings_sections import GateSettings, ModelSettings
+
+__all__ = ["GateNumbers", "gate_for", "training_price"]
+
+WIDEST_THRESHOLD = 0.15  # a gate that tolerates more says little
+SIGMAS = 15  # of the gate's noise that the threshold is wide
+
+
+@dataclass(frozen=True, slots=True)
+class GateNumbers:
+    """The gate's numbers for a holdout of at least so many tasks."""
+
+    holdout: int
+    threshold: float
+    sigma: float
+    budget: int
+
+
+def gate_for(n_labelled: int) -> GateNumbers | None:
+    """The most refutations that a gate can afford which tolerates little; None if it can none.
+
+    The deal to the holdout is random: all but four of its standard deviations are counted on.
+    """
+    share, price = GateSettings().holdout, training_price()
+    size = math.floor(n_labelled * share - 4 * math.sqrt(n_labelled * share * (1 - share)))
+    for budget in (3, 2, 1) if size > 0 else ():
+        sigma = _rounded_up(2 * budget / (price * size))
+        chance = 1.5 / math.sqrt(size)  # three standard deviations of a mean of 0s and 1s, at most
+        threshold = _rounded_up(max(SIGMAS * sigma, chance, 0.02))
+        if threshold <= WIDEST_THRESHOLD:
+            return GateNumbers(size, threshold, sigma, budget)
+    return None
+
+
+def training_price() -> float:
+    """What training takes of the budget where nothing else is said."""
+    given = ModelSettings(norm_bound=1.0)
+    return round(given.epsilon_train + given.epsilon_select + given.epsilon_score, 9)
+
+
+def _rounded_up(value: float) -> float:
+    """The next number of two digits."""
+    digits = 1 - math.floor(math.log10(value))
+    return round(math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits, digits)

@@ -1,0 +1,112 @@
+"""Whom to ask for which label next: `quality.plan_labels`, kept affordable for a crowd of any size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float64, Int64
+
+from flows.settings_sections import ReportSettings
+from quality import Consensus, CrowdLabels, one_coin_confusion, plan_labels
+
+__all__ = ["plan_next"]
+
+ASKED = 500  # workers of whom the plan may choose
+CONSIDERED = 2_000  # tasks likewise; fewer where there are many classes
+WORK = 10**9  # products that judging each of them once may take
+ONE_JUDGEMENT = 4 * 10**6  # products of judging one task, after the answers planned before it
+DEEPEST = 3  # labels more of one task
+LEAST_LABELS = 10  # a worker who gave fewer may look better than she is
+
+
+def plan_next(
+    labels: CrowdLabels, consensus: Consensus, uncertain: np.ndarray, chosen: ReportSettings
+) -> tuple[pa.Table, dict[str, Any]]:
+    """Plan the labels to ask for: a table of worker, task and gain, and what it is expected to be worth.
+
+    `uncertain` lists the task codes, the least certain first; `consensus` is of these labels. What
+    the plan chooses of are the first of those tasks and the workers of whom most is known to be right.
+    """
+    asked = _asked(labels, consensus, chosen)
+    n_products = max(1, asked.size) * labels.n_classes**2
+    considered = np.sort(uncertain[: max(chosen.plan_labels, min(CONSIDERED, WORK // n_products))])
+    confusion = _confusion(consensus, asked, labels.n_classes)
+    plan = plan_labels(
+        _part(labels, considered, asked),
+        consensus.posterior[considered],
+        confusion,
+        budget=chosen.plan_labels if asked.size else 0,
+        per_worker=chosen.plan_per_worker,
+        per_task=_per_task(n_products, labels.n_classes),
+    )
+    facts = {
+        "n": plan.task.size,
+        "n_tasks": np.unique(plan.task).size,
+        "n_workers": np.unique(plan.worker).size,
+        "gain": float(plan.gain.sum()),
+        "workers_told_apart": confusion is not None,
+        "n_considered": considered.size,
+        "n_asked": asked.size,
+    }
+    worker, task = labels.workers[asked[plan.worker]], labels.tasks[considered[plan.task]]
+    columns = {"worker": worker.astype(str), "task": task.astype(str), "gain": plan.gain}
+    return pa.table({name: pa.array(column) for name, column in columns.items()}), facts
+
+
+def _asked(
+    labels: CrowdLabels, consensus: Consensus, chosen: ReportSettings
+) -> Int64[np.ndarray, " asked"]:
+    """Worker codes, in order: of those with labels enough, those who are right most often."""
+    n_labels = np.diff(labels.worker_start)
+    known = np.flatnonzero(n_labels >= max(1, min(LEAST_LABELS, n_labels.max(initial=0))))
+    if not chosen.plan_labels:
+        return known[:0]
+    right = _right(consensus)
+    rank = -n_labels[known] if right is None else -right[known]
+    return np.sort(known[np.argsort(rank, kind="stable")[:ASKED]])
+
+
+def _right(consensus: Consensus) -> Float64[np.ndarray, " workers"] | None:
+    """How often each worker is right, where the aggregator tells workers apart."""
+    confusion = getattr(consensus, "confusion", None)
+    if confusion is not None:
+        right: np.ndarray = np.einsum("wkk,k->w", confusion, consensus.posterior.mean(axis=0))
+        return right
+    reliability: np.ndarray | None = getattr(consensus, "reliability", None)
+    return reliability
+
+
+def _confusion(
+    consensus: Consensus, asked: np.ndarray, n_classes: int
+) -> Float64[np.ndarray, "asked classes classes"] | None:
+    """P(answer | truth) of those who may be asked; None where all are alike to the aggregator."""
+    confusion: np.ndarray | None = getattr(consensus, "confusion", None)
+    if confusion is not None:
+        return np.ascontiguousarray(confusion[asked])
+    reliability = getattr(consensus, "reliability", None)
+    if reliability is None or n_classes < 2:
+        return None
+    return one_coin_confusion(reliability[asked], n_classes)
+
+
+def _part(labels: CrowdLabels, tasks: np.ndarray, workers: np.ndarray) -> CrowdLabels:
+    """The labels of these tasks by these workers, both in increasing order."""
+    rows = np.flatnonzero(np.isin(labels.task, tasks) & np.isin(labels.worker, workers))
+    return CrowdLabels.from_codes(
+        np.searchsorted(workers, labels.worker[rows]),
+        np.searchsorted(tasks, labels.task[rows]),
+        labels.label[rows],
+        workers=labels.workers[workers],
+        tasks=labels.tasks[tasks],
+        classes=labels.classes,
+    )
+
+
+def _per_task(n_products: int, n_classes: int) -> int:
+    """How many labels of one task can be planned: judging the last takes classes ** more products."""
+    deep = 1
+    while deep < DEEPEST and n_products * n_classes**deep <= ONE_JUDGEMENT:
+        deep += 1
+    return deep

@@ -1,0 +1,130 @@
+"""Consensus on shards: one label per task from the workers kept, and which tasks to label next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from flows.crowd import Crowd
+from flows.engine import open_engine
+from flows.run_store import Run
+from flows.settings import Settings
+from flows.shards import ShardFolder, load_shard, open_shards
+from flows.stages.consensus import _consensus_table, _next_table
+from flows.stages.label_plan import plan_next
+from flows.stages.reading import load
+from flows.stages.sharded_fit import KEPT_FIT, MAJORITY, UNFILTERED_FIT, believed, whole_table
+from flows.stages.sharded_reading import SHARDS, books_of, engine_of
+from quality import DawidSkene, MajorityVote, OneCoin, TaskReport, accuracy, task_report
+from quality.em_fit import EMFit
+from quality.majority import decide
+from quality.shards import Engine, join_shards
+from quality.tasks import DECIMALS
+
+__all__ = ["aggregate_shards"]
+
+Result: TypeAlias = DawidSkene | OneCoin | MajorityVote
+
+
+def aggregate_shards(run: Run) -> str:
+    """Consensus labels from the kept workers, and which tasks to label next."""
+    crowd, shards = load(run), open_shards(run.folder / SHARDS)
+    keep = _kept(run, crowd)
+    with open_engine(shards, engine_of(run)) as engine:
+        kept = engine.keep_workers(keep)
+        belief = believed(run, kept, KEPT_FIT)
+        posterior = np.concatenate(kept.map(belief.posterior, belief.parameters))
+        gold = _gold_check(run, engine, crowd, posterior)
+        whole = whole_table(run, engine, shards, crowd)
+    result = _result(run.settings, belief.fit, posterior)
+    tasks = _task_report(shards, crowd, keep, posterior)
+    order = np.lexsort((tasks.n_labels, -tasks.entropy.round(DECIMALS)))
+    asked = order[:0] if whole is None else order  # a plan looks at workers' labels of all tasks
+    labels = crowd.labels if whole is None else whole.keep_workers(keep)
+    plan, planned = plan_next(labels, result, asked, run.settings.report)
+    run.write_table("consensus.parquet", _consensus_table(crowd, result, tasks))
+    run.write_table("next_labels.parquet", _next_table(result, tasks, order))
+    run.write_table("label_plan.parquet", plan)
+    facts = _facts(run, crowd, result, tasks)
+    run.write_json("consensus.json", facts | {"plan": planned, "gold": gold})
+    checked = f"; {gold['accuracy']:.1%} right on {gold['n']:,} gold tasks" if gold else ""
+    confidence = facts["mean_confidence"]
+    return f"{crowd.labels.n_tasks:,} consensus labels, mean confidence {confidence:.3f}{checked}"
+
+
+def _facts(run: Run, crowd: Crowd, result: Result, tasks: TaskReport) -> dict[str, Any]:
+    """What is said of the consensus as a whole."""
+    confidence, chosen = result.posterior.max(axis=1), run.settings.consensus
+    counts, edges = np.histogram(confidence, bins=20, range=(0.0, 1.0))
+    return {
+        "aggregator": chosen.aggregator,
+        "n_iter": getattr(result, "n_iter", 1),
+        "converged": getattr(result, "converged", True),
+        "log_likelihood": getattr(result, "log_likelihood", None),
+        "n_tied": int(tasks.tied.sum()),
+        "n_conflict": int(tasks.conflict.sum()),
+        "n_overruled": int(tasks.overruled.sum()),
+        "entropy": float(tasks.entropy.sum()),
+        "classes": [str(name) for name in crowd.labels.classes],
+        "mean_confidence": float(confidence.mean()),
+        "confidence_histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
+        "gold_used": int((crowd.gold_code() >= 0).sum()) if chosen.use_gold else 0,
+        "choice": None,
+    }
+
+
+def _kept(run: Run, crowd: Crowd) -> np.ndarray:
+    """Who is kept, as the stage before wrote it."""
+    table = run.read_table("workers.parquet")
+    flagged = table.column("flagged").to_numpy(zero_copy_only=False)
+    removed = np.array(table.column("worker").to_pylist(), dtype=np.str_)[flagged]
+    kept: np.ndarray = ~np.isin(crowd.labels.workers, removed)
+    return kept
+
+
+def _result(settings: Settings, fit: EMFit | None, posterior: np.ndarray) -> Result:
+    """The result that the aggregator gives of a whole table."""
+    label, tied = decide(posterior)
+    if fit is None:
+        return MajorityVote(posterior, label, tied)
+    stood = (fit.log_likelihood, fit.n_iter, fit.converged)
+    if settings.consensus.aggregator == "dawid_skene":
+        confusion = np.ascontiguousarray(fit.table.transpose(0, 2, 1))
+        return DawidSkene(posterior, label, tied, fit.prior, confusion, *stood)
+    return OneCoin(posterior, label, tied, fit.prior, fit.table[:, 0, 0].copy(), *stood)
+
+
+def _task_report(
+    shards: ShardFolder, crowd: Crowd, keep: np.ndarray, posterior: np.ndarray
+) -> TaskReport:
+    """What the kept labels and the consensus say about each task, put together shard by shard."""
+    parts = []
+    for number in range(len(shards.paths)):
+        shard = load_shard(shards, number).keep_workers(keep)
+        tasks = slice(shard.first_task, shard.first_task + shard.n_tasks)
+        names = crowd.labels.tasks[tasks]
+        books = books_of(crowd.labels.workers, names, crowd.labels.classes)
+        parts.append(task_report(join_shards([shard], books), posterior[tasks]))
+    joined = ("label", "entropy", "margin", "n_labels", "counts", "conflict", "tied", "overruled")
+    whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in joined}
+    keys = (whole["n_labels"], -whole["entropy"].round(DECIMALS), whole["margin"].round(DECIMALS))
+    hardest = np.lexsort(keys).astype(np.int32)
+    return replace(parts[0], **whole, hardest=hardest, tasks=crowd.labels.tasks)
+
+
+def _gold_check(
+    run: Run, engine: Engine, crowd: Crowd, posterior: np.ndarray
+) -> dict[str, Any] | None:
+    """Share of gold tasks the consensus got right, beside what the same and majority vote do unfiltered."""
+    gold = crowd.gold_code()
+    if run.settings.consensus.use_gold or not (gold >= 0).any():
+        return None
+    found = accuracy(decide(posterior)[0], gold)
+    unfiltered = believed(run, engine, UNFILTERED_FIT)
+    rest = {}
+    for name, belief in {"unfiltered": unfiltered, "majority_vote": MAJORITY}.items():
+        every = np.concatenate(engine.map(belief.posterior, belief.parameters))
+        rest[name] = accuracy(decide(every)[0], gold).value
+    return {"n": found.n, "accuracy": found.value, "low": found.lower, "high": found.upper} | rest

@@ -1,0 +1,80 @@
+"""Reading a label table into shards: the `[engine]` of the settings.
+
+The labels are never in this process at once; names, and what is said of each task, are. From here on
+the campaign has code books and no rows, which is all that the later stages ask of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flows.crowd import Crowd, save_crowd
+from flows.engine import open_engine
+from flows.run_store import Run
+from flows.settings_sections import EngineSettings
+from flows.shards import ShardFolder, write_gold, write_shards
+from flows.sources import Sources, open_sources
+from flows.stages.reading import CROWD, _counts
+from flows.tables import read_gold, read_tasks
+from flows.text_table import TableError
+from quality import CrowdLabels
+from quality.shards import LabelShard
+
+__all__ = ["SHARDS", "books_of", "engine_of", "read_shards"]
+
+SHARDS = "shards"
+
+
+def read_shards(run: Run) -> str:
+    """Read and check the tables; labels are streamed into shards under the cap of memory."""
+    sources = open_sources(run.settings.input, run.folder)
+    with sources.telling():
+        shards, crowd = _read(run, sources)
+    with open_engine(shards, engine_of(run)) as engine:
+        if not any(engine.map(_has_conflict, None)):
+            raise TableError(
+                f"{sources.labels.name}: no two workers differ on any task, so nothing tells good "
+                "workers from bad; have tasks labelled by several workers, or use the labels as they are"
+            )
+    save_crowd(run.folder / CROWD, crowd)
+    counts = _counts(crowd) | {"n_labels": shards.n_labels}
+    files = {"name": run.settings.name, "classes": list(map(str, crowd.labels.classes))}
+    run.write_json("inputs.json", files | {"files": list(sources.described)} | counts)
+    return (
+        f"{counts['n_labels']:,} labels of {counts['n_labelled_tasks']:,} tasks by "
+        f"{counts['n_workers']:,} workers, {counts['n_classes']} classes, in {len(shards.paths):,} shards"
+    )
+
+
+def engine_of(run: Run) -> EngineSettings:
+    """The section that has brought the run here."""
+    return run.settings.engine or EngineSettings()
+
+
+def books_of(workers: np.ndarray, tasks: np.ndarray, classes: np.ndarray) -> CrowdLabels:
+    """A label table of these names and no rows."""
+    nothing = np.empty(0, dtype=np.int32)
+    return CrowdLabels.from_codes(
+        nothing, nothing, nothing, workers=workers, tasks=tasks, classes=classes
+    )
+
+
+def _read(run: Run, sources: Sources) -> tuple[ShardFolder, Crowd]:
+    """Every table, checked by itself and against the others; the crowd has no rows of labels."""
+    settings, engine = run.settings, engine_of(run)
+    tables, inputs = [source.table for source in sources.tasks], settings.input
+    tasks = read_tasks(tables, settings.groups, standardize=inputs.standardize) if tables else None
+    gold = None if sources.gold is None else read_gold(sources.gold.table, classes=settings.classes)
+    shards = write_shards(
+        sources.labels.table, run.folder / SHARDS, shard_labels=engine.shard_labels,
+        memory_gb=engine.memory_gb, classes=settings.classes, duplicates=inputs.duplicates,
+        known_tasks=None if tasks is None else tasks.names,
+    )  # fmt: skip
+    books = books_of(shards.names("worker"), shards.names("task"), shards.names("label"))
+    crowd = Crowd(books, tasks, gold)
+    write_gold(shards, crowd.gold_code())
+    return shards, crowd
+
+
+def _has_conflict(shard: LabelShard, _: object) -> bool:
+    return bool((np.count_nonzero(shard.counts(), axis=1) > 1).any())

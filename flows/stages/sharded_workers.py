@@ -1,0 +1,104 @@
+"""Judging workers on shards: the soft penalty's filter, and the numbers about each worker.
+
+What looks at all labels together (hard and balanced penalty, robustness) is worked out where there
+are no more of them than `engine.whole_labels`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.engine import open_engine
+from flows.run_store import Run
+from flows.shards import open_shards
+from flows.stages.reading import load
+from flows.stages.sharded_fit import KEPT_FIT, believed, whole_table
+from flows.stages.sharded_reading import SHARDS, engine_of
+from flows.stages.workers import _number, _robustness, _worker_table
+from quality import CrowdLabels, balanced_penalty, conflict_graph, load_levels
+from quality.filtering import Filtered
+from quality.shard_filter import filter_workers_by_shards
+from quality.shard_sums import CrowdSums, crowd_sums
+from quality.workers import report_of
+
+__all__ = ["judge_shards"]
+
+UNKNOWN = {"hard_least": pa.int32(), "hard_penalty": pa.int32(), "balanced_penalty": pa.float64()}
+
+
+def judge_shards(run: Run) -> str:
+    """Reputations and the filter: who is removed, and why."""
+    crowd, shards, chosen = load(run), open_shards(run.folder / SHARDS), run.settings.filter
+    with open_engine(shards, engine_of(run)) as engine:
+        filtered = filter_workers_by_shards(
+            engine, crowd.labels.tasks, n_workers=chosen.n_workers, fraction=chosen.fraction,
+            min_labels_per_task=chosen.min_labels_per_task, progress=run.progress,
+        )  # fmt: skip
+        belief = believed(run, engine.keep_workers(filtered.keep), KEPT_FIT)
+        sums = crowd_sums(engine, filtered.keep, belief.posterior, belief.parameters)
+        whole = whole_table(run, engine, shards, crowd)
+    run.write_table("workers.parquet", _workers(crowd.labels, filtered, sums, whole))
+    run.write_json("robustness.json", _robust(whole, filtered))
+    labels_removed = int(sums.n_labels[~filtered.keep].sum())
+    stop = (
+        f"{chosen.n_workers} workers"
+        if chosen.fraction is None
+        else f"{chosen.fraction:.0%} of the workers"
+    )
+    names = crowd.labels.workers
+    run.write_json(
+        "quality.json",
+        {
+            "alpha": _number(sums.alpha),
+            "alpha_kept": _number(sums.alpha_kept),
+            "penalty": f"{chosen.penalty} penalty",
+            "stop": stop,
+            "n_removed": len(filtered.removed),
+            "removed": [str(names[code]) for code in filtered.removed],
+            "refused": [
+                {"worker": str(names[code]), "reason": reason}
+                for code, reason in zip(filtered.refused, filtered.refused_reason, strict=True)
+            ],
+            "labels_removed": labels_removed,
+        },
+    )
+    return (
+        f"{len(filtered.removed)} of {len(names)} workers removed by {chosen.penalty} "
+        f"penalty ({stop}), with {labels_removed:,} labels"
+    )
+
+
+def _workers(
+    books: CrowdLabels, filtered: Filtered, sums: CrowdSums, whole: CrowdLabels | None
+) -> pa.Table:
+    """Workers ranked; penalties that look at all labels together are null where these are too many."""
+    nobody = np.zeros(books.n_workers)
+    loads = None if whole is None else load_levels(conflict_graph(whole))
+    numbers = {
+        "n_labels": sums.n_labels,
+        "n_conflict": sums.n_conflict,
+        "agreement": sums.agreement,
+        "soft_penalty": sums.soft_penalty,
+        "hard_penalty": nobody.astype(np.int32) if loads is None else loads.level,
+        "hard_least": nobody.astype(np.int32) if loads is None else loads.least,
+        "balanced_penalty": nobody if whole is None else balanced_penalty(whole),
+        "gold_n": sums.gold_n,
+        "gold_correct": sums.gold_correct,
+        "median_seconds": np.full(books.n_workers, np.nan),
+        "hasty": np.zeros(books.n_workers, dtype=np.bool_),
+    }
+    report = report_of(filtered, numbers, sums.only_class, books.classes)
+    table = _worker_table(books, report)
+    for name, kind in UNKNOWN.items() if whole is None else ():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pa.nulls(len(table), kind))
+    return table
+
+
+def _robust(whole: CrowdLabels | None, filtered: Filtered) -> dict[str, Any]:
+    if whole is None:
+        return {"skipped": "there are more labels than engine.whole_labels"}
+    return _robustness(whole.keep_workers(filtered.keep))

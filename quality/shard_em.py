@@ -1,0 +1,185 @@
+"""Dawid–Skene and its one-coin form over shards: the same kernel and the same iterations.
+
+What travels is the table of probabilities to the shards, and expected counts back: as many numbers
+as workers times classes squared, however many labels there are.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from quality.dawid_skene import smoothed_table
+from quality.em_fit import (
+    EMFit,
+    begin_em,
+    believe_under,
+    check_em,
+    check_smoothing,
+    climb,
+    em_rows,
+    pass_chunk,
+    start_chunk,
+)
+from quality.one_coin import one_coin_table
+from quality.shards import Engine, LabelShard, Sums
+
+__all__ = [
+    "ShardBelief", "dawid_skene_by_shards", "majority_of_shard", "one_coin_by_shards",
+    "posterior_of_shard",
+]  # fmt: skip
+
+Table = Float64[np.ndarray, "workers answers truths"]
+ShardBelief = tuple[np.ndarray, np.ndarray, bool]  # prior, table, and whether gold counts
+
+
+def dawid_skene_by_shards(
+    engine: Engine,
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-7,
+    smoothing: float = 0.01,
+    use_gold: bool = False,
+    begun: EMFit | None = None,
+    after: Callable[[EMFit], object] = lambda _: None,
+) -> EMFit:
+    """Fit :func:`~quality.dawid_skene` to a table in shards.
+
+    Parameters
+    ----------
+    engine
+        Where the shards are worked on.
+    max_iter, tol, smoothing
+        As for :func:`~quality.dawid_skene`.
+    use_gold
+        Whether the gold of the shards counts.
+    begun
+        Where an earlier run of the same fit stood: it goes on from there.
+    after
+        Told of the fit after every iteration: what a checkpoint is made of.
+
+    Returns
+    -------
+    EMFit
+        :func:`posterior_of_shard` says what it believes of each task.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** The same bytes on any engine, and from any iteration gone on from. The same
+    bytes as :func:`~quality.dawid_skene` of the whole table where its chunks are the shards;
+    elsewhere sums are added in another order, and differ by rounding.
+
+    **Cost.** One pass over the shards per iteration. ``workers * classes**2`` numbers of 8 bytes go
+    to each place of work per iteration, and as many come back from each shard.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> from quality.local_engine import LocalEngine
+    >>> from quality.shards import cut_labels
+    >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    >>> labels = encode(workers, tasks, list("aabbbbaabbbb"))
+    >>> fit = dawid_skene_by_shards(LocalEngine(cut_labels(labels, [0, 2, 4])))
+    >>> fit.converged, fit.table[2].T.round(2)  # cy says "b" whatever the truth
+    (True, array([[0., 1.],
+           [0., 1.]]))
+    """
+    check_smoothing(smoothing)
+    m_step = partial(smoothed_table, smoothing=smoothing)
+    return _fit(engine, m_step, max_iter, tol, use_gold, begun, after)
+
+
+def one_coin_by_shards(
+    engine: Engine,
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-7,
+    smoothing: float = 0.01,
+    use_gold: bool = False,
+    begun: EMFit | None = None,
+    after: Callable[[EMFit], object] = lambda _: None,
+) -> EMFit:
+    """Fit :func:`~quality.one_coin_dawid_skene` to a table in shards.
+
+    Parameters, result, guarantees and cost are those of :func:`dawid_skene_by_shards`.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> from quality.local_engine import LocalEngine
+    >>> from quality.shards import cut_labels
+    >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    >>> labels = encode(workers, tasks, list("aabbbbaabbba"))
+    >>> one_coin_by_shards(LocalEngine(cut_labels(labels, [0, 2, 4]))).table[:, 0, 0].round(2)
+    array([1.  , 1.  , 0.25])
+    """
+    check_smoothing(smoothing)
+    m_step = partial(one_coin_table, smoothing=smoothing)
+    return _fit(engine, m_step, max_iter, tol, use_gold, begun, after)
+
+
+def posterior_of_shard(
+    shard: LabelShard, belief: ShardBelief
+) -> Float64[np.ndarray, "tasks classes"]:
+    """Return P(truth | labels) of a shard's tasks under a fit, certain where gold counts."""
+    prior, table, use_gold = belief
+    return believe_under(em_rows(shard, _gold(shard, use_gold), whole=True), prior, table, 1)
+
+
+def majority_of_shard(shard: LabelShard, _: object) -> Float64[np.ndarray, "tasks classes"]:
+    """Return each class's share of the labels of a shard's tasks: :func:`~quality.majority_vote`."""
+    counts = shard.counts()
+    n_labels = counts.sum(axis=1, keepdims=True)
+    even = np.full(counts.shape, 1.0 / shard.n_classes)
+    share: np.ndarray = np.divide(counts, n_labels, out=even, where=n_labels > 0)
+    return share
+
+
+def _fit(
+    engine: Engine,
+    m_step: Callable[[Table], Table],
+    max_iter: int,
+    tol: float,
+    use_gold: bool,
+    begun: EMFit | None,
+    after: Callable[[EMFit], object],
+) -> EMFit:
+    """EM whose passes are an engine's."""
+    check_em(max_iter, tol, None)
+    if begun is None:
+        counts, mass = engine.add_up(_start, use_gold)
+        begun = begin_em(counts, mass, m_step)
+    return climb(
+        begun,
+        lambda prior, table: engine.add_up(_iterate, (prior, table, use_gold)),
+        m_step,
+        n_labels=round(float(begun.counts.sum())),  # each label counts once over the truths
+        max_iter=max_iter,
+        tol=tol,
+        after=after,
+    )
+
+
+def _start(shard: LabelShard, use_gold: bool) -> Sums:
+    """What a shard adds to the counts that EM starts from."""
+    return start_chunk(em_rows(shard, _gold(shard, use_gold), whole=True), 0)
+
+
+def _iterate(shard: LabelShard, parameters: ShardBelief) -> Sums:
+    """What a shard adds to an iteration."""
+    prior, table, use_gold = parameters
+    rows = em_rows(shard, _gold(shard, use_gold), whole=True)
+    flat = np.ascontiguousarray(table).reshape(-1)
+    nothing = np.empty((0, shard.n_classes))
+    counts, *others = pass_chunk(rows, 0, prior, flat, np.empty_like(flat), nothing)
+    return counts.reshape(rows.shape), *others
+
+
+def _gold(shard: LabelShard, use_gold: bool) -> Int[np.ndarray, " tasks"] | None:
+    return shard.gold if use_gold else None

@@ -1,0 +1,266 @@
+"""Columns of text as bytes and offsets: no object for every cell. Private to this package."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, no_type_check
+
+import numpy as np
+from jaxtyping import Int, Int64, Shaped, UInt8
+from numba import njit
+
+from quality.chunks import shared_out
+from quality.codes import sort_codes
+
+__all__ = [
+    "Texts",
+    "copy_text",
+    "decimals",
+    "eight",
+    "joined",
+    "sorted_texts",
+    "taken",
+    "text_array",
+]
+
+RANGES = 64  # of sorted texts: one fits into a cache
+LEAST_SPLIT = 2**14  # texts that are worth sorting in ranges
+
+
+class Texts(NamedTuple):
+    """Texts in UTF-8: text ``i`` is ``letters[start[i]:start[i + 1]]``."""
+
+    letters: UInt8[np.ndarray, " bytes"]
+    start: Int[np.ndarray, " texts+1"]
+
+
+def decimals(values: Int[np.ndarray, " values"]) -> Texts:
+    """Integers as text.
+
+    Examples
+    --------
+    >>> text_array(decimals(np.array([-7, 0, 12])))
+    array(['-7', '0', '12'], dtype='<U2')
+    """
+    negative = values < 0
+    size = np.where(negative, -(values + negative), values).astype(np.uint64)
+    letters, start = _decimals(size + negative.astype(np.uint64), negative)
+    return Texts(letters, start)
+
+
+def text_array(texts: Texts) -> Shaped[np.ndarray, " texts"]:
+    """Texts as a NumPy array of text.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        If the bytes of a text are not UTF-8.
+    """
+    letters, start = texts
+    if len(letters) and letters.max() > 127:  # characters of several bytes
+        whole = letters.tobytes()
+        bounds = zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
+        return np.array([whole[low:high].decode() for low, high in bounds], dtype=np.str_)
+    width = max(int(np.diff(start).max(initial=0)), 1)
+    found = np.zeros((len(start) - 1, width), dtype=np.uint32)
+    _spread(letters, start, found)
+    named: np.ndarray = found.view(f"<U{width}")[:, 0]
+    return named
+
+
+def sorted_texts(
+    texts: Texts, *, threads: int | None = None
+) -> tuple[Int64[np.ndarray, " texts"], Texts]:
+    """Positions of different texts in the order of their bytes, and the texts in that order.
+
+    They are first brought together in ranges, each of which sorts in a cache.
+    """
+    n_texts = len(texts.start) - 1
+    word = _words(*texts, _same_at_first(*texts))
+    n_ranges = RANGES if n_texts >= LEAST_SPLIT else 1
+    sample = np.sort(word[:: max(n_texts // (32 * RANGES), 1)])
+    bounds = sample[np.arange(1, n_ranges) * len(sample) // n_ranges]
+    order, start = sort_codes(np.searchsorted(bounds, word, side="right"), n_ranges)
+
+    def sort_range(at: int) -> Texts:
+        mine = order[start[at] : start[at + 1]]
+        near = taken(texts, mine)
+        by_bytes = _in_order(*near)
+        mine[:] = mine[by_bytes]
+        return taken(near, by_bytes)
+
+    with shared_out(threads, n_ranges) as share:
+        return order, joined(share(sort_range))
+
+
+def joined(books: Sequence[Texts]) -> Texts:
+    """Texts one after the other."""
+    sizes = np.concatenate([np.diff(book.start) for book in books])
+    start = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    return Texts(np.concatenate([book.letters for book in books]), start)
+
+
+def taken(texts: Texts, chosen: Int[np.ndarray, " chosen"]) -> Texts:
+    """Some of the texts."""
+    start = np.zeros(len(chosen) + 1, dtype=np.int64)
+    np.cumsum(np.diff(texts.start)[chosen], out=start[1:])
+    letters = np.empty(start[-1], dtype=np.uint8)
+    _copy_texts(texts.letters, texts.start, chosen, letters, start)
+    return Texts(letters, start)
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def eight(letters, at):
+    """Eight bytes as one number; written out without signs, it is one load."""
+    at = np.uint64(at)
+    word = np.uint64(letters[at])
+    word |= np.uint64(letters[at + np.uint64(1)]) << np.uint64(8)
+    word |= np.uint64(letters[at + np.uint64(2)]) << np.uint64(16)
+    word |= np.uint64(letters[at + np.uint64(3)]) << np.uint64(24)
+    word |= np.uint64(letters[at + np.uint64(4)]) << np.uint64(32)
+    word |= np.uint64(letters[at + np.uint64(5)]) << np.uint64(40)
+    word |= np.uint64(letters[at + np.uint64(6)]) << np.uint64(48)
+    return word | np.uint64(letters[at + np.uint64(7)]) << np.uint64(56)
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _put_eight(word, letters, at):
+    """The same backwards."""
+    at = np.uint64(at)
+    letters[at] = word
+    letters[at + np.uint64(1)] = word >> np.uint64(8)
+    letters[at + np.uint64(2)] = word >> np.uint64(16)
+    letters[at + np.uint64(3)] = word >> np.uint64(24)
+    letters[at + np.uint64(4)] = word >> np.uint64(32)
+    letters[at + np.uint64(5)] = word >> np.uint64(40)
+    letters[at + np.uint64(6)] = word >> np.uint64(48)
+    letters[at + np.uint64(7)] = word >> np.uint64(56)
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def copy_text(source, low, size, to, at):
+    """Copy a text, the last eight bytes anew if need be."""
+    if size < 8:
+        for place in range(size):
+            to[at + place] = source[low + place]
+        return
+    for place in range(0, size - 7, 8):
+        _put_eight(eight(source, low + place), to, at + place)
+    _put_eight(eight(source, low + size - 8), to, at + size - 8)
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _copy_texts(letters, start, chosen, to, to_start):
+    for place in range(len(chosen)):
+        size = to_start[place + 1] - to_start[place]
+        copy_text(letters, start[chosen[place]], size, to, to_start[place])
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _same_at_first(letters, start):
+    """How many bytes all texts begin with alike."""
+    alike = start[1] if len(start) > 1 else 0
+    for text in range(len(start) - 1):
+        alike = min(alike, start[text + 1] - start[text])
+        at = 0
+        while at < alike and letters[start[text] + at] == letters[at]:
+            at += 1
+        alike = at
+    return alike
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _words(letters, start, skip):
+    """The first word of each text behind what all begin with."""
+    word = np.empty(len(start) - 1, dtype=np.uint64)
+    for text in range(len(word)):
+        word[text] = _seven(letters, start[text] + skip, start[text + 1])
+    return word
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _seven(letters, at, high):
+    """The next seven bytes, the first highest, and how many of them there are: ordered as texts are."""
+    word, count = np.uint64(0), min(max(high - at, 0), 7)
+    for place in range(7):
+        byte = np.uint64(letters[at + place]) if place < count else np.uint64(0)
+        word = word << np.uint64(8) | byte
+    return word << np.uint64(8) | np.uint64(count)
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _in_order(letters, start):
+    """Sort by the first seven bytes, the runs that agree in them by the next seven, and so on."""
+    n_texts = len(start) - 1
+    order, tied = np.arange(n_texts), np.ones(n_texts + 1, dtype=np.bool_)
+    tied[0] = tied[n_texts] = False  # whether a text agrees with the one before it
+    word, skip = np.empty(n_texts, dtype=np.uint64), 0
+    left = n_texts > 1
+    while left:
+        left, low = False, 0
+        while low < n_texts:
+            high = low + 1
+            while tied[high]:
+                high += 1
+            if high - low > 1:
+                for at in range(low, high):
+                    text = order[at]
+                    word[at] = _seven(letters, start[text] + skip, start[text + 1])
+                _sort_run(order[low:high], word[low:high])
+                for at in range(low + 1, high):
+                    tied[at] = word[at] == word[at - 1]
+                    left |= tied[at]
+            low = high
+        skip += 7
+    return order
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _sort_run(order, word):
+    """Sort both by word, in place."""
+    if len(word) > 32:
+        if word.min() < word.max():
+            by_word = np.argsort(word)
+            order[:], word[:] = order[by_word], word[by_word]
+        return
+    for at in range(1, len(word)):
+        text, key, to = order[at], word[at], at
+        while to > 0 and word[to - 1] > key:
+            order[to], word[to] = order[to - 1], word[to - 1]
+            to -= 1
+        order[to], word[to] = text, key
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _spread(letters, start, character):
+    for text in range(len(character)):
+        for at in range(start[text + 1] - start[text]):
+            character[text, at] = letters[start[text] + at]
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _decimals(size, negative):
+    """Decimal digits of sizes, behind a minus where asked."""
+    letters, end = np.empty(21 * len(size), dtype=np.uint8), 0
+    start, digit = np.zeros(len(size) + 1, dtype=np.int64), np.empty(20, dtype=np.uint8)
+    for text in range(len(size)):
+        if negative[text]:
+            letters[end], end = 45, end + 1
+        left, n_digits = size[text], 0
+        while left or not n_digits:
+            digit[n_digits] = 48 + left % np.uint64(10)
+            left, n_digits = left // np.uint64(10), n_digits + 1
+        for place in range(n_digits):
+            letters[end + place] = digit[n_digits - 1 - place]
+        end += n_digits
+        start[text + 1] = end
+    return letters[:end].copy(), start

@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+from learners.kernel_matching import NystroemMatcher
+from learners.labelled_bags import LabelledBags
+from learners.matched_means import MatchedMeans, covariances_of
+from learners.streamed_ratio import StreamedRatioEstimator
+
+SHARES = np.array([[0.8, 0.2], [0.5, 0.5], [0.3, 0.7], [0.1, 0.9]])
+
+
+def drawn(seed=0, size=80):
+    """Four bags of two Gaussian classes, and an unlabelled one of shares 0.4 and 0.6."""
+    rng = np.random.default_rng(seed)
+
+    def bag(share):
+        label = np.arange(size) >= round(share * size)
+        return rng.normal(size=(size, 2)) + 3.0 * label[:, None]
+
+    return [bag(share[0]) for share in SHARES], bag(0.4)
+
+
+def cut(bag, length):
+    return [bag[first : first + length] for first in range(0, len(bag), length)]
+
+
+@pytest.mark.parametrize(
+    "noise", [None, np.tile(1e-3 * np.array([[1.0, -1.0], [-1.0, 1.0]]), (4, 1, 1))]
+)
+def test_how_rows_are_cut_into_blocks_does_not_matter(noise):
+    bags, unlabelled = drawn()
+    found = []
+    for length in (80, 7, 1):
+        estimator = StreamedRatioEstimator()
+        estimator.fit([cut(bag, length) for bag in bags], SHARES, noise=noise)
+        found.append(estimator.predict(cut(unlabelled, length)))
+    for one in found[1:]:
+        np.testing.assert_allclose(one.ratio, found[0].ratio, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(one.interval, found[0].interval, rtol=0, atol=1e-10)
+
+
+def test_blocks_give_what_all_rows_give_at_once():
+    """Oracle: the same landmarks, every row in memory."""
+    bags, unlabelled = drawn()
+    estimator = StreamedRatioEstimator().fit([cut(bag, 9) for bag in bags], SHARES)
+    scaled = [bag / estimator.scale_ for bag in bags]
+    features, labelled = estimator._features, LabelledBags.of(scaled, SHARES)
+    mean = np.array([features(bag).mean(axis=0) for bag in scaled])
+    own = np.array([np.square(features(bag)).sum(axis=1).mean() for bag in scaled])
+    products = covariances_of([features(bag) @ mean.T for bag in scaled])
+    whole = MatchedMeans.of(labelled, mean @ mean.T, own, products)
+    product = features(unlabelled / estimator.scale_) @ mean.T
+    found = estimator.predict(cut(unlabelled, 9))
+    np.testing.assert_allclose(found.ratio, whole.ratio(product), rtol=0, atol=1e-12)
+    interval = whole.interval(whole.see(product), 0.9)
+    np.testing.assert_allclose(found.interval, interval, rtol=0, atol=1e-10)
+
+
+def test_a_small_sample_chooses_and_all_rows_are_matched(monkeypatch):
+    monkeypatch.setattr("learners.streamed_ratio.SAMPLE_POINTS", 120)
+    bags, unlabelled = drawn(size=600)
+    estimator = StreamedRatioEstimator().fit([cut(bag, 50) for bag in bags], SHARES)
+    assert estimator._shares.size.tolist() == [600] * 4
+    found = estimator.predict(cut(unlabelled, 50))
+    np.testing.assert_allclose(found.ratio, [0.4, 0.6], atol=0.05)  # seed fixed
+    memory = NystroemMatcher.of(
+        LabelledBags.of([bag / estimator.scale_ for bag in bags], SHARES), estimator.bandwidth_
+    )
+    means, product = memory.match(unlabelled / estimator.scale_)
+    np.testing.assert_allclose(found.ratio, means.ratio(product), atol=0.03)
+
+
+def test_a_bag_that_can_be_read_once_only_is_refused():
+    bags, _ = drawn()
+    with pytest.raises(ValueError, match="anew each time"):
+        StreamedRatioEstimator().fit([iter(cut(bag, 9)) for bag in bags], SHARES)
+
+
+@pytest.mark.parametrize(
+    ("bag", "message"),
+    [
+        ([np.zeros((5, 3))], "must have 2 features"),
+        ([np.full((5, 2), np.nan)], "finite"),
+        ([np.zeros((1, 2))], "at least 2 points, got 1"),
+        ([], "at least 2 points, got 0"),
+    ],
+)
+def test_an_unlabelled_bag_that_does_not_fit_is_refused(bag, message):
+    estimator = StreamedRatioEstimator().fit([[bag] for bag in drawn()[0]], SHARES)
+    with pytest.raises(ValueError, match=message):
+        estimator.predict(bag)

@@ -1,0 +1,67 @@
+"""Sorting rows of codes: what a slow sort says, on any number of threads."""
+
+import numpy as np
+import pytest
+
+from quality.row_sort import RepeatError, SortedRows, keep_rows, sort_rows
+
+TASKS, WORKERS = 30_000, 500
+
+
+def rows_of(n_tasks: int, n_workers: int) -> tuple[np.ndarray, ...]:
+    """70,000 rows, some in a task of more than 32: several chunks and ranges of tasks."""
+    rng = np.random.default_rng(0)
+    pair = rng.choice(n_tasks * n_workers, size=70_000, replace=False)
+    crowded = np.arange(300) + 7 * n_workers
+    pair = rng.permutation(np.unique(np.append(pair, crowded)))
+    worker, task = pair % n_workers, pair // n_workers
+    return worker, task, rng.integers(40, size=len(pair))
+
+
+@pytest.fixture(scope="module")
+def columns() -> tuple[np.ndarray, ...]:
+    return rows_of(TASKS, WORKERS)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5, None])
+def test_rows_are_sorted_as_numpy_sorts_them(
+    columns: tuple[np.ndarray, ...], threads: int | None
+) -> None:
+    worker, task, label = columns
+    found = sort_rows(worker, task, label, WORKERS, TASKS + 9, threads=threads)
+    order = np.lexsort((worker, task))
+    expected = SortedRows(
+        worker[order].astype(np.int32),
+        task[order].astype(np.int32),
+        label[order].astype(np.int16),
+        np.searchsorted(task[order], np.arange(TASKS + 10)),
+        np.lexsort((task[order], worker[order])),
+        np.searchsorted(np.sort(worker), np.arange(WORKERS + 1)),
+    )
+    for name in SortedRows._fields:
+        one, other = getattr(found, name), getattr(expected, name)
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes()), name
+
+
+def test_a_repeat_among_many_rows_is_named(columns: tuple[np.ndarray, ...]) -> None:
+    worker, task, label = (np.append(column, column[5]) for column in columns)
+    with pytest.raises(RepeatError, match=f"rows 5 and {len(worker) - 1} "):
+        sort_rows(worker, task, label, WORKERS, TASKS)
+
+
+@pytest.mark.parametrize(("n_tasks", "n_workers"), [(0, 0), (1, 1), (65, 3)])
+def test_no_rows_leave_empty_tasks_and_workers(n_tasks: int, n_workers: int) -> None:
+    none = np.empty(0, dtype=np.int64)
+    found = sort_rows(none, none, none, n_workers, n_tasks)
+    assert found.task_start.tolist() == [0] * (n_tasks + 1)
+    assert found.worker_start.tolist() == [0] * (n_workers + 1)
+
+
+def test_rows_kept_are_those_sorted_anew(columns: tuple[np.ndarray, ...]) -> None:
+    rows = sort_rows(*columns, WORKERS, TASKS)
+    keep = rows.worker % 3 > 0
+    kept = keep_rows(rows.worker, rows.task, rows.label, keep, WORKERS, TASKS)
+    some = columns[0] % 3 > 0
+    anew = sort_rows(*(column[some] for column in columns), WORKERS, TASKS)
+    for name in SortedRows._fields:
+        assert getattr(kept, name).tobytes() == getattr(anew, name).tobytes(), name
