@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test test-all test-postgres bench shapes wheel check docs clean
+.PHONY: help install demo test test-all test-postgres bench shapes wheel check docs screenshots clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -48,5 +48,8 @@ check: install   ## formatting, lints, types, import contracts
 docs: install    ## build the documentation into site/, which opens without a server
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
+screenshots: install  ## the report's pages at three widths, light and dark, into screenshots/
+	$(BIN)/python -m tests.flows.screenshots
+
 clean:           ## remove the environment and what was built
-	rm -rf $(VENV) demo dist site
+	rm -rf $(VENV) demo dist site screenshots

@@ -26,6 +26,7 @@ def code_integers(
 
     Examples
     --------
+    >>> from quality.texts import text_array
     >>> code, names = code_integers(np.array([9, 10, 9]))
     >>> code, text_array(names)
     (array([1, 0, 1], dtype=int32), array(['10', '9'], dtype='<U2'))

@@ -61,6 +61,7 @@ def code_texts(
 
     Examples
     --------
+    >>> from quality.texts import text_array
     >>> letters = np.frombuffer(b"t9t10t9", dtype=np.uint8)
     >>> code, names = code_texts([Texts(letters, np.array([0, 2, 5, 7]))])
     >>> code, text_array(names)

@@ -286,7 +286,7 @@ def test_a_budget_can_be_raised_and_the_old_one_stays_on_record(tmp_path: Path) 
     state = str(tmp_path / "state")
     told = invoke("budget", state, "--dataset", "small", "--raise-to", "25")
     assert told.output.startswith("small: epsilon 9.5 of 25 spent")
-    again = invoke("run", str(settings), "--no-prefect")
+    again = invoke("run", str(settings), "--no-prefect", "--again")
     assert again.exit_code == 2  # the settings still say 20
     assert "crowdassay budget STATE --dataset NAME --raise-to EPSILON" in again.stderr
 

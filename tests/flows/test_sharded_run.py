@@ -144,8 +144,8 @@ def test_a_run_killed_in_a_fit_goes_on_from_its_checkpoint(
 
     resumed: list[int] = []
     with pytest.raises(KeyboardInterrupt):
-        run_pipeline(on(settings, SHARDS), step=stopping)
-    found = run_pipeline(on(settings, SHARDS), step=telling, resume=True)
+        run_pipeline(on(settings, SHARDS), step=stopping, again=True)
+    found = run_pipeline(on(settings, SHARDS), step=telling, resume=True, again=True)
     assert resumed[0] == 3
     assert bytes_of(found.folder) == bytes_of(sharded.folder)
 
