@@ -145,10 +145,9 @@ def test_a_lost_or_damaged_file_is_a_new_partition(state: State, how: str) -> No
         state.file.unlink()
     else:
         half = len(content) // 2
-        turned = bytes([content[half] ^ 255])
-        state.file.write_bytes(
-            content[:half] + (b"" if how == "torn" else turned + content[half + 1 :])
-        )
+        turned = bytes(byte ^ 255 for byte in content[half : half + 64])  # more than a date
+        rest = b"" if how == "torn" else turned + content[half + 64 :]
+        state.file.write_bytes(content[:half] + rest)
     state.publish(DAY_1)
     assert state.spent == 2 * Fraction(EPSILON)
     state.publish(DAY_1 | {"t4": "a"})  # which the lost file knew to be in c

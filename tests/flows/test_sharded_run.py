@@ -77,10 +77,11 @@ def columns_of(table: pa.Table) -> dict[str, list[Any]]:
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
+    """What a run found; not what tells when it was made, and of the runs before it."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != "manifest.json"
+        if path.is_file() and path.name not in ("manifest.json", "trend.json", "report.html")
     }
 
 
