@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test test-all test-postgres bench shapes wheel check docs screenshots clean
+.PHONY: help install demo test test-all test-postgres bench shapes wheel check docs tutorial screenshots clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -18,10 +18,10 @@ demo: install    ## run the whole pipeline on the sample campaign
 	$(BIN)/crowdassay demo
 
 test: install    ## the tests that guard every change, minutes
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow'
 
 test-all: install  ## those and the slow ones
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-postgres: install  ## the ledger's tests on a real server, Debian's, in a folder of its own
 	bash .ci/postgres
@@ -30,7 +30,7 @@ bench: install   ## speed against the peers, in one run; fails where a promised 
 	$(BIN)/python -m benchmarks.gates
 
 shapes: install  ## the pure rooms' tests with every array's shape and type checked
-	$(BIN)/python -m pytest tests/quality tests/privacy tests/learners -q \
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/quality tests/privacy tests/learners -q \
 		-m 'not refusal and not slow' --jaxtyping-packages=quality,privacy,learners,beartype.beartype
 
 wheel: install   ## build the wheel and run the demo from it, in an environment of its own
@@ -44,6 +44,9 @@ check: install   ## formatting, lints, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+tutorial: install  ## every command of the tutorial, and whether it prints what the page shows
+	$(BIN)/python -m pytest tests/test_tutorial.py
 
 docs: install    ## build the documentation into site/, which opens without a server
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

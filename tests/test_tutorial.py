@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
@@ -32,6 +34,7 @@ def _word(word: str) -> str:
     return ".*?".join(re.escape(part) for part in word.split("…"))
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_tutorial_print_what_it_shows(tmp_path: Path) -> None:
     environment = dict(os.environ, NO_COLOR="1", COLUMNS="200")
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"

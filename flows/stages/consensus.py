@@ -26,7 +26,7 @@ from quality import (
     task_report,
 )
 
-__all__ = ["aggregate"]
+__all__ = ["aggregate", "consensus_table", "next_table"]
 
 
 def aggregate(run: Run) -> str:
@@ -40,8 +40,8 @@ def aggregate(run: Run) -> str:
         next_labels(kept, consensus.posterior),
     )
     plan, planned = plan_next(kept, fitted, uncertain.task, run.settings.report)
-    run.write_table("consensus.parquet", _consensus_table(crowd, consensus, tasks))
-    run.write_table("next_labels.parquet", _next_table(consensus, tasks, uncertain.task))
+    run.write_table("consensus.parquet", consensus_table(crowd, consensus, tasks))
+    run.write_table("next_labels.parquet", next_table(consensus, tasks, uncertain.task))
     run.write_table("label_plan.parquet", plan)
     confidence = consensus.posterior.max(axis=1)
     counts, edges = np.histogram(confidence, bins=20, range=(0.0, 1.0))
@@ -110,7 +110,7 @@ def _gold_check(crowd: Crowd, consensus: Consensus, settings: Settings) -> dict[
     }
 
 
-def _consensus_table(crowd: Crowd, consensus: Consensus, tasks: TaskReport) -> pa.Table:
+def consensus_table(crowd: Crowd, consensus: Consensus, tasks: TaskReport) -> pa.Table:
     """One row per labelled task, in the order of the labels' task codes."""
     return pa.table(
         {
@@ -129,7 +129,7 @@ def _consensus_table(crowd: Crowd, consensus: Consensus, tasks: TaskReport) -> p
     )
 
 
-def _next_table(consensus: Consensus, tasks: TaskReport, order: np.ndarray) -> pa.Table:
+def next_table(consensus: Consensus, tasks: TaskReport, order: np.ndarray) -> pa.Table:
     """Tasks, the least certain first, with how many workers named each class."""
     return pa.table(
         {

@@ -11,7 +11,7 @@ from flows.settings import Settings
 from flows.sources import Sources, open_sources
 from flows.tables import read_gold, read_labels, read_tasks, refuse_hollow
 
-__all__ = ["load", "read_and_check"]
+__all__ = ["CROWD", "load", "public_sizes", "read_and_check"]
 
 CROWD = "crowd.npz"
 
@@ -22,7 +22,7 @@ def read_and_check(run: Run) -> str:
     with sources.telling():
         crowd = _read(run.settings, sources)
     save_crowd(run.folder / CROWD, crowd)
-    labels, counts, described = crowd.labels, _counts(crowd), list(sources.described)
+    labels, counts, described = crowd.labels, public_sizes(crowd), list(sources.described)
     named = list(map(str, labels.classes))
     run.write_json(
         "inputs.json", {"name": run.settings.name, "classes": named, "files": described} | counts
@@ -66,7 +66,7 @@ def load(run: Run) -> Crowd:
     return load_crowd(run.folder / CROWD)
 
 
-def _counts(crowd: Crowd) -> dict[str, int]:
+def public_sizes(crowd: Crowd) -> dict[str, int]:
     """Public sizes of a campaign."""
     labels, tasks = crowd.labels, crowd.tasks
     labelled = np.unique(crowd.label_group()).size

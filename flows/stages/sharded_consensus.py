@@ -12,7 +12,7 @@ from flows.engine import open_engine
 from flows.run_store import Run
 from flows.settings import Settings
 from flows.shards import ShardFolder, load_shard, open_shards
-from flows.stages.consensus import _consensus_table, _next_table
+from flows.stages.consensus import consensus_table, next_table
 from flows.stages.label_plan import plan_next
 from flows.stages.reading import load
 from flows.stages.sharded_fit import KEPT_FIT, MAJORITY, UNFILTERED_FIT, believed, whole_table
@@ -44,8 +44,8 @@ def aggregate_shards(run: Run) -> str:
     asked = order[:0] if whole is None else order  # a plan looks at workers' labels of all tasks
     labels = crowd.labels if whole is None else whole.keep_workers(keep)
     plan, planned = plan_next(labels, result, asked, run.settings.report)
-    run.write_table("consensus.parquet", _consensus_table(crowd, result, tasks))
-    run.write_table("next_labels.parquet", _next_table(result, tasks, order))
+    run.write_table("consensus.parquet", consensus_table(crowd, result, tasks))
+    run.write_table("next_labels.parquet", next_table(result, tasks, order))
     run.write_table("label_plan.parquet", plan)
     facts = _facts(run, crowd, result, tasks)
     run.write_json("consensus.json", facts | {"plan": planned, "gold": gold})

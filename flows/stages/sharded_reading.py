@@ -14,7 +14,7 @@ from flows.run_store import Run
 from flows.settings_sections import EngineSettings
 from flows.shards import ShardFolder, write_gold, write_shards
 from flows.sources import Sources, open_sources
-from flows.stages.reading import CROWD, _counts
+from flows.stages.reading import CROWD, public_sizes
 from flows.tables import read_gold, read_tasks
 from flows.text_table import TableError
 from quality import CrowdLabels
@@ -37,7 +37,7 @@ def read_shards(run: Run) -> str:
                 "workers from bad; have tasks labelled by several workers, or use the labels as they are"
             )
     save_crowd(run.folder / CROWD, crowd)
-    counts = _counts(crowd) | {"n_labels": shards.n_labels}
+    counts = public_sizes(crowd) | {"n_labels": shards.n_labels}
     files = {"name": run.settings.name, "classes": list(map(str, crowd.labels.classes))}
     run.write_json("inputs.json", files | {"files": list(sources.described)} | counts)
     return (

@@ -17,7 +17,7 @@ from flows.shards import open_shards
 from flows.stages.reading import load
 from flows.stages.sharded_fit import KEPT_FIT, believed, whole_table
 from flows.stages.sharded_reading import SHARDS, engine_of
-from flows.stages.workers import _number, _robustness, _worker_table
+from flows.stages.workers import number_or_none, robustness_curves, worker_table
 from quality import CrowdLabels, balanced_penalty, conflict_graph, load_levels
 from quality.filtering import Filtered
 from quality.shard_filter import filter_workers_by_shards
@@ -52,8 +52,8 @@ def judge_shards(run: Run) -> str:
     run.write_json(
         "quality.json",
         {
-            "alpha": _number(sums.alpha),
-            "alpha_kept": _number(sums.alpha_kept),
+            "alpha": number_or_none(sums.alpha),
+            "alpha_kept": number_or_none(sums.alpha_kept),
             "penalty": f"{chosen.penalty} penalty",
             "stop": stop,
             "n_removed": len(filtered.removed),
@@ -91,7 +91,7 @@ def _workers(
         "hasty": np.zeros(books.n_workers, dtype=np.bool_),
     }
     report = report_of(filtered, numbers, sums.only_class, books.classes)
-    table = _worker_table(books, report)
+    table = worker_table(books, report)
     for name, kind in UNKNOWN.items() if whole is None else ():
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, pa.nulls(len(table), kind))
@@ -101,4 +101,4 @@ def _workers(
 def _robust(whole: CrowdLabels | None, filtered: Filtered) -> dict[str, Any]:
     if whole is None:
         return {"skipped": "there are more labels than engine.whole_labels"}
-    return _robustness(whole.keep_workers(filtered.keep))
+    return robustness_curves(whole.keep_workers(filtered.keep))

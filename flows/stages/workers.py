@@ -29,7 +29,14 @@ from quality import (
     worker_report,
 )
 
-__all__ = ["filter_by", "judge_workers", "kept_labels"]
+__all__ = [
+    "filter_by",
+    "judge_workers",
+    "kept_labels",
+    "number_or_none",
+    "robustness_curves",
+    "worker_table",
+]
 
 PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
     "soft": soft_penalty,
@@ -53,14 +60,14 @@ def judge_workers(run: Run) -> str:
     report = worker_report(
         crowd.labels, filtered, consensus.posterior, gold=gold, seconds=crowd.seconds
     )
-    run.write_table("workers.parquet", _worker_table(crowd.labels, report))
-    run.write_json("robustness.json", _robustness(kept))
+    run.write_table("workers.parquet", worker_table(crowd.labels, report))
+    run.write_json("robustness.json", robustness_curves(kept))
     names = crowd.labels.workers
     run.write_json(
         "quality.json",
         {
-            "alpha": _number(krippendorff_alpha(crowd.labels)),
-            "alpha_kept": _number(krippendorff_alpha(kept)),
+            "alpha": number_or_none(krippendorff_alpha(crowd.labels)),
+            "alpha_kept": number_or_none(krippendorff_alpha(kept)),
             "penalty": f"{chosen.penalty} penalty",
             "stop": stop,
             "n_removed": len(filtered.removed),
@@ -120,7 +127,7 @@ def filter_by(
     return filtered, f"{n_workers} workers" if share is None else f"{share:.0%} of the workers"
 
 
-def _robustness(kept: CrowdLabels) -> dict[str, Any]:
+def robustness_curves(kept: CrowdLabels) -> dict[str, Any]:
     """How many tasks adversaries among the workers kept could turn, as plain numbers."""
     bounds = robustness_bounds(kept, max_adversaries=ADVERSARIES, max_steps=0)
     curves = ("n_adversaries", "lower", "upper_one_right", "upper", "name_blind")
@@ -129,7 +136,7 @@ def _robustness(kept: CrowdLabels) -> dict[str, Any]:
     }
 
 
-def _worker_table(labels: CrowdLabels, report: WorkerReport) -> pa.Table:
+def worker_table(labels: CrowdLabels, report: WorkerReport) -> pa.Table:
     """Workers ranked: removed first, then by reputation, least first."""
     order = np.lexsort((np.arange(labels.n_workers), report.reputation, ~report.flagged))
     right = wilson_interval(report.gold_correct, report.gold_n)
@@ -163,6 +170,6 @@ def _worker_table(labels: CrowdLabels, report: WorkerReport) -> pa.Table:
     return pa.table(columns)
 
 
-def _number(value: float) -> float | None:
+def number_or_none(value: float) -> float | None:
     """JSON has no NaN: what is not defined is null."""
     return value if np.isfinite(value) else None
