@@ -6,7 +6,7 @@ comes down to this: a Gram matrix of the labelled bags' means, and each point's 
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -21,6 +21,7 @@ Covariances = Callable[
 ]
 
 
+@runtime_checkable
 class BagShares(Protocol):
     """What is known of labelled bags but their points."""
 

@@ -110,5 +110,9 @@ def test_a_refused_question_refuses_all_that_are_asked_with_it(ledger):
 def test_asking_nothing_pays_nothing(ledger):
     assert ledger.interact_all(Turnstile(0.5), counts_query(), []) == ()
     assert ledger.statement(DATASET).n_entries == 0
+
+
+@pytest.mark.refusal
+def test_a_mechanism_that_answers_nothing_is_refused_without_questions_too(ledger):
     with pytest.raises(TypeError, match="must answer questions"):
         ledger.interact_all(LatticeLaplace(0.5), counts_query(), [])
