@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -65,8 +66,10 @@ def fetch(query: Path, url_env: str | None, output: Path) -> None:
             "(crowdassay[postgres] brings psycopg)"
         ) from None
     try:
-        with engine.connect() as connection:
-            rows = connection.execution_options(**HOW).exec_driver_sql(sql)
+        with (
+            engine.connect() as connection,
+            closing(connection.execution_options(**HOW).exec_driver_sql(sql)) as rows,
+        ):
             _write(query, list(rows.keys()), rows.partitions(BATCH), output)
     except SQLAlchemyError as error:
         raise TableError(f"{query.name}: {_told(error)}") from None
