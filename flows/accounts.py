@@ -1,7 +1,8 @@
-"""The campaign's account in the ledger: where it lies, what it may spend, has spent and would spend."""
+"""The campaign's account in the ledger: where it lies, what it may spend, and what it has spent."""
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import stat
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.section import SettingsError
 from privacy import Cost, Ledger, LedgerError, Statement, fits, import_ledger
-from privacy.cost import exact
+from privacy.sqlite_store import new_file
 
 if TYPE_CHECKING:
     from flows.settings import Settings
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 __all__ = [
     "existing_ledger",
     "import_state",
+    "known_statement",
+    "numbers",
     "open_account",
     "open_state",
-    "preview",
     "read_statements",
     "statement",
 ]
@@ -105,9 +107,9 @@ def _as_json(found: Statement) -> dict[str, Any]:
     return {
         "dataset": found.dataset,
         "unit": str(found.unit),
-        "budget": _numbers(found.budget),
-        "spent": _numbers(found.spent),
-        "left": _numbers(found.left),
+        "budget": numbers(found.budget),
+        "spent": numbers(found.spent),
+        "left": numbers(found.left),
         "n_entries": found.n_entries,
         "plans": [
             {
@@ -115,7 +117,7 @@ def _as_json(found: Statement) -> dict[str, Any]:
                 "name": one.name,
                 "n_releases": one.n_releases,
                 "used": one.used,
-                **_numbers(one.plan.cost()),
+                **numbers(one.plan.cost()),
             }
             for one in found.plans
         ],
@@ -129,11 +131,19 @@ def _as_json(found: Statement) -> dict[str, Any]:
                 else _cell(entry.part.partition, entry.part.name),
                 "released": entry.released,
                 "plan": entry.plan,
-                **_numbers(entry.cost),
+                **numbers(entry.cost),
             }
             for entry in found.entries
         ],
     }
+
+
+def known_statement(folder: Path, dataset: str) -> Statement | None:
+    """A data set's totals, where there is a ledger that knows it."""
+    if not (folder / LEDGER).is_file() and LEDGER_URL not in os.environ:
+        return None
+    with open_state(folder) as ledger:
+        return ledger.statement(dataset, entries=0) if dataset in ledger.datasets() else None
 
 
 def read_statements(
@@ -149,126 +159,51 @@ def read_statements(
     """
     with existing_ledger(folder) as ledger:
         names = ledger.datasets()
-        if dataset is not None or raise_to is not None:
-            _check_dataset(dataset, names)
+        if raise_to is not None and dataset is None:
+            raise LedgerError(f"--raise-to needs --dataset, one of {', '.join(names)}")
+        if dataset is not None and dataset not in names:
+            raise LedgerError(f"--dataset must be one of {', '.join(names)}, got {dataset!r}")
         if dataset is not None and raise_to is not None:
-            delta = float(ledger.statement(dataset, entries=0).budget.delta)
-            ledger.change_budget(dataset, epsilon=raise_to, delta=delta)
+            _raise_budget(ledger, dataset, raise_to)
         found = [
             ledger.statement(name, entries=entries) for name in names if dataset in (None, name)
         ]
     return [_as_json(one) | {"fits": _kinds(one)} for one in found]
 
 
-def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> dict[str, Any]:
-    """What a run of these settings on new data would ask for, from public numbers alone.
-
-    No label is read. `n_tasks` is the public number of labelled tasks; where it is not given, the
-    one of the data set's budget is taken. The gate's price is for the expected size of the holdout.
-    """
-    privacy = settings.privacy
-    if privacy is None or settings.classes is None:
-        missing = "have no [privacy] section" if privacy is None else "do not declare the classes"
-        raise SettingsError(f"the settings {missing}: a run of them would release nothing")
-    found = _statement_of(folder, settings.name)
-    if n_tasks is None and found is not None:
-        n_tasks = found.budgets[-1].n
-    limit = Cost(exact(privacy.epsilon), exact(privacy.delta))
-    budget, left = (limit, limit) if found is None else (found.budget, found.left)
-    counts = _counts_price(privacy, len(settings.classes), found)
-    parts = [counts, *_learning_prices(settings, n_tasks)]
-    return {
-        "dataset": settings.name,
-        "parts": [
-            {"what": what, "note": note} | ({} if cost is None else _numbers(cost))
-            for what, cost, note in parts
-        ],
-        "budget": _numbers(budget),
-        "left": _numbers(left),
-        **_verdict(parts, budget, limit, left),
-    }
-
-
-Price = tuple[str, Cost | None, str]
-
-
-def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | None) -> Price:
-    """Class counts: all groups together, or their plan where it is not paid yet."""
-    from flows.count_noise import PLAN, count_noise  # a statement needs neither them nor settings
-
-    epsilon, delta = exact(privacy.proportions_epsilon), exact(privacy.proportions_delta)
-    n_planned = privacy.planned_releases
-    if n_planned > 1:
-        for one in () if found is None else found.plans:
-            price = one.name, one.plan.cost(), one.n_releases
-            if price == (PLAN, Cost(epsilon, delta), n_planned):
-                left = n_planned - one.used
-                note = f"paid by entry {one.entry}; {left} of {n_planned} releases left"
-                return "class counts", Cost(exact(0), exact(0)), note
-        return "class counts", Cost(epsilon, delta), f"a plan of {n_planned} releases"
-    noise = count_noise(privacy, n_classes)
-    return "class counts", Cost(epsilon, exact(noise.delta)), f"{noise.name} noise"
-
-
-def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
-    """Training, and the gate, which has other tasks: the dearer of them counts."""
-    model, gate = settings.model, settings.gate
-    if model is None or not settings.input.tasks:
-        return []
-    shares = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
-    training = Cost(sum(map(exact, shares), exact(0)), exact(0))
-    note = "training {:g}, selection {:g}, score {:g}".format(*shares)
-    if n_tasks is None:
-        unknown = "depends on the number of labelled tasks; give --tasks"
-        return [("model", training, note), ("gate", None, unknown)]
-    size = max(1, round(gate.holdout * n_tasks))
-    price = Cost(2 * gate.budget / (exact(gate.sigma) * size), exact(0))
-    about = f"expected, for a holdout of {size:,} of {n_tasks:,} tasks; in parallel with the model"
-    return [("model", training, note), ("gate", price, about)]
-
-
-def _verdict(parts: list[Price], budget: Cost, limit: Cost, left: Cost) -> dict[str, Any]:
-    """Whether the parts fit together into what is left; None where a price is not known."""
-    (_, counts, _), *learning = parts
-    known = [cost for _, cost, _ in parts if cost is not None]
-    asked = (counts or Cost(exact(0), exact(0))) + Cost.max(
-        [cost for _, cost, _ in learning if cost is not None] or [Cost(exact(0), exact(0))]
-    )
-    verdict: bool | None = asked.within(left) and budget == limit
-    if verdict and len(known) < len(parts):
-        verdict = None
-    return {"asked": _numbers(asked), "fits": verdict, "same_budget": budget == limit}
-
-
-def _statement_of(folder: Path, dataset: str) -> Statement | None:
-    """A data set's totals, where there is a ledger that knows it."""
-    if not (folder / LEDGER).is_file() and LEDGER_URL not in os.environ:
-        return None
-    with open_state(folder) as ledger:
-        return ledger.statement(dataset, entries=0) if dataset in ledger.datasets() else None
-
-
 def _kinds(found: Statement) -> list[dict[str, Any]]:
     """How many more of each listed kind fit; a round of a partition's cells costs the dearest one."""
-    kinds: dict[tuple[str, bool], Cost] = {}
+    kinds: dict[tuple[str, Cost | str], Cost] = {}
     for entry in reversed(found.entries):
         if entry.plan is None:
-            kind = entry.what, entry.part is not None
+            kind = entry.what, entry.cost if entry.part is None else entry.mechanism
             kinds[kind] = Cost.max((kinds[kind], entry.cost)) if kind in kinds else entry.cost
     return [
-        {"what": what, "cells": cells, **_numbers(cost), "more": fits(found.left, cost)}
-        for (what, cells), cost in kinds.items()
+        {
+            "what": what,
+            "cells": isinstance(of, str),
+            **numbers(cost),
+            "more": fits(found.left, cost),
+        }
+        for (what, of), cost in kinds.items()
     ]
 
 
-def _check_dataset(dataset: str | None, names: tuple[str, ...]) -> None:
-    if dataset not in names:
-        raise LedgerError(f"--dataset must be one of {', '.join(names)}, got {dataset!r}")
+def _raise_budget(ledger: Ledger, dataset: str, epsilon: float) -> None:
+    """Set a higher epsilon; delta stays as it is."""
+    budget = ledger.statement(dataset, entries=0).budget
+    if not budget.epsilon < epsilon < math.inf:
+        raise LedgerError(
+            f"--raise-to must be above the budget of {dataset!r}, which is epsilon "
+            f"{float(budget.epsilon):g}, got {epsilon:g}"
+        )
+    ledger.change_budget(dataset, epsilon=epsilon, delta=float(budget.delta))
 
 
 def _key(path: Path) -> bytes:
     """The key of the private data's fingerprints; made once, and never leaves the state folder."""
-    _write_key(path, secrets.token_bytes(KEY_BYTES))
+    if not path.exists():
+        _write_key(path, secrets.token_bytes(KEY_BYTES))
     key = path.read_bytes()
     if len(key) != KEY_BYTES:
         raise LedgerError(f"{path} must hold {KEY_BYTES} bytes; restore it from a backup")
@@ -276,19 +211,17 @@ def _key(path: Path) -> bytes:
 
 
 def _write_key(path: Path, key: bytes) -> bool:
-    """Keep a key where there is none, durably; whether there was none."""
+    """Keep a key where there is none, durably, whole or not at all; whether there was none."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with new_file(path) as draft:
+            draft.write_bytes(key)
     except FileExistsError:
         return False
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(key)
-        file.flush()
-        os.fsync(file.fileno())
     return True
 
 
-def _numbers(cost: Cost) -> dict[str, float]:
+def numbers(cost: Cost) -> dict[str, float]:
+    """A cost, as plain numbers."""
     return {"epsilon": float(cost.epsilon), "delta": float(cost.delta)}
 
 

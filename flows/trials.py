@@ -10,6 +10,7 @@ from privacy import (
     Auditable,
     AuditBound,
     DirichletClamp,
+    DirichletPseudoCount,
     DiscreteGaussian,
     DiscreteLaplace,
     LatticeLaplace,
@@ -23,6 +24,7 @@ MECHANISMS: dict[str, Callable[[float, float, int], Auditable]] = {
     "discrete_laplace": lambda epsilon, delta, floor: DiscreteLaplace(epsilon),
     "discrete_gaussian": lambda epsilon, delta, floor: DiscreteGaussian(epsilon, delta),
     "dirichlet_clamp": DirichletClamp,
+    "dirichlet_pseudo_count": DirichletPseudoCount,
 }
 
 

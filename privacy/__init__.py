@@ -18,6 +18,7 @@ from privacy.events import (
     Event,
     EventError,
     LatticeLaplaceEvent,
+    PseudoCountDirichletEvent,
     PureEvent,
 )
 from privacy.importing import import_ledger
@@ -27,6 +28,7 @@ from privacy.mechanisms import Interaction, Json, Mechanism, Noise, Question
 from privacy.noisy_max import NoisyMax
 from privacy.planned import PlanEvent, PlannedEvent, plan, slots_left
 from privacy.projection import project_to_simplex
+from privacy.pseudo_count import DirichletPseudoCount
 from privacy.queries import Part, Query, Unit, UnitError, partition_of
 from privacy.statement import Entry, PlanUse, Statement
 from privacy.trial import Auditable, audit_mechanism
@@ -44,6 +46,7 @@ __all__ = [
     "CountsError",
     "DirichletClamp",
     "DirichletLaw",
+    "DirichletPseudoCount",
     "DiscreteGaussian",
     "DiscreteGaussianEvent",
     "DiscreteGaussianLaw",
@@ -71,6 +74,7 @@ __all__ = [
     "PlanEvent",
     "PlanUse",
     "PlannedEvent",
+    "PseudoCountDirichletEvent",
     "PureEvent",
     "Query",
     "Question",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, select
 
 from privacy.budgets import now
-from privacy.chain import append
+from privacy.chain import append, check_row
 from privacy.tables import answers, batches
 
 __all__ = ["find_answers", "insert_answers", "last_state"]
@@ -23,10 +23,14 @@ def find_answers(
     }
 
 
-def last_state(connection: Connection, entry: int) -> str | None:
-    """The secret state after an interaction's last answer."""
-    states = select(answers.c.state).where(answers.c.entry == entry)
-    return connection.scalar(states.order_by(answers.c.position.desc()).limit(1))
+def last_state(connection: Connection, entry: int, *, key: bytes) -> str | None:
+    """The secret state after an interaction's last answer, if its row is what was written then."""
+    rows = select(answers).where(answers.c.entry == entry)
+    last = connection.execute(rows.order_by(answers.c.position.desc()).limit(1)).first()
+    if last is None:
+        return None
+    check_row(connection, answers, last, key=key)
+    return str(last.state)
 
 
 def insert_answers(

@@ -5,11 +5,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from privacy.cost import Cost, exact
-from privacy.dirichlet_pair import clamp_delta
+from privacy.dirichlet_pair import clamp_delta, dominating_delta
 from privacy.gaussian_delta import discrete_gaussian_delta
 from privacy.pure_events import LARGEST_SCALE
 
-__all__ = ["ApproximateEvent", "ClampedDirichletEvent", "DiscreteGaussianEvent"]
+__all__ = [
+    "ApproximateEvent",
+    "ClampedDirichletEvent",
+    "DiscreteGaussianEvent",
+    "PseudoCountDirichletEvent",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +116,58 @@ class ClampedDirichletEvent:
     delta: float
 
     def __post_init__(self) -> None:
-        scale = exact(self.scale)
-        if not 0 < scale <= LARGEST_SCALE:
-            raise ValueError(f"scale must be > 0 and at most 2**40, got scale={self.scale}")
-        _check_delta(self.delta, clamp_delta(self.floor, float(scale), self.epsilon))
-        if not self.draws >= 1:
-            raise ValueError(f"draws must be >= 1, got draws={self.draws}")
+        scale = _check_urn(self.scale, self.draws)
+        _check_delta(self.delta, clamp_delta(self.floor, scale, self.epsilon))
 
     def cost(self) -> Cost:
         """Approximate differential privacy at the claim."""
         return Cost(exact(self.epsilon), exact(self.delta))
 
 
+@dataclass(frozen=True, slots=True)
+class PseudoCountDirichletEvent:
+    """Draws from an urn whose limit is Dir(scale * (counts + pseudo_count)) were released.
+
+    `scale` is a fraction as text. At `epsilon`, in (0, 100], any number of draws costs at most the
+    delta of `dominating_delta` at the pseudo-count, and `delta` is the claim, at least that.
+
+    Raises
+    ------
+    ValueError
+        If the claim is below what the scale realises.
+
+    Examples
+    --------
+    >>> PseudoCountDirichletEvent("97/125", 49, draws=100, epsilon=0.05, delta=0.05).cost().delta
+    Fraction(1, 20)
+    """
+
+    scale: str
+    pseudo_count: int
+    draws: int
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        scale = _check_urn(self.scale, self.draws)
+        _check_delta(self.delta, dominating_delta(self.pseudo_count, scale, self.epsilon))
+
+    def cost(self) -> Cost:
+        """Approximate differential privacy at the claim."""
+        return Cost(exact(self.epsilon), exact(self.delta))
+
+
+def _check_urn(text: str, draws: int) -> float:
+    """The scale that a text tells, if there is such an urn."""
+    scale = exact(text)
+    if not 0 < scale <= LARGEST_SCALE:
+        raise ValueError(f"scale must be > 0 and at most 2**40, got scale={text}")
+    if not draws >= 1:
+        raise ValueError(f"draws must be >= 1, got draws={draws}")
+    return float(scale)
+
+
 def _check_delta(claim: float, realised: float) -> None:
-    if not realised <= claim < 1:
-        raise ValueError(f"delta must be < 1 and at least what the scale realises, got {claim}")
+    # no realised one is 0, even where it is too small for a double
+    if not (0 < claim < 1 and realised <= claim):
+        raise ValueError(f"delta must be in (0, 1), and what the scale realises, got {claim}")

@@ -11,6 +11,8 @@ import numpy as np
 import scipy
 from jaxtyping import Float
 
+from privacy.cost import LARGEST_EPSILON
+
 __all__ = ["AuditBound", "DirichletLaw", "Law", "audit_losses", "audit_pair"]
 
 
@@ -104,7 +106,7 @@ def audit_pair(
     first, second
         Laws of the releases of two neighbouring data sets, in this direction.
     epsilon
-        At which the guarantee is claimed, >= 0.
+        At which the guarantee is claimed, in [0, 100].
     draws
         From each law, >= 1.
     rng
@@ -169,7 +171,7 @@ def audit_losses(
         log P(release) - log Q(release) for releases of the data set of P, and of that of Q;
         equally many.
     epsilon
-        At which the guarantee is claimed, >= 0.
+        At which the guarantee is claimed, in [0, 100].
     level
         Probability that the bound holds, in (0, 1).
 
@@ -190,8 +192,8 @@ def audit_losses(
     >>> bound.hits, round(bound.least_epsilon(), 2)
     ((90, 10), 1.54)
     """
-    if not 0 <= epsilon < np.inf:
-        raise ValueError(f"epsilon must be >= 0 and finite, got epsilon={epsilon}")
+    if not 0 <= epsilon <= LARGEST_EPSILON:
+        raise ValueError(f"epsilon must be in [0, 100], got epsilon={epsilon}")
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")
     draws = len(first)

@@ -102,7 +102,7 @@ def unpaid(connection: Connection, asked: Sequence[Request], *, key: bytes) -> l
     paid = find_entries(connection, asked)
     new = {one.fingerprint: one for one in asked if one.fingerprint not in paid}
     for dataset in datasets:
-        budget = required_budget(connection, dataset)
+        budget = required_budget(connection, dataset, key=key)
         for one in asked:
             if one.query.dataset == dataset:
                 _check_query(one.query, budget)
@@ -192,7 +192,9 @@ def keep_values(
 
 def time_of(connection: Connection, entry: int) -> str:
     """When an entry was paid."""
-    time = connection.scalar(select(entries.c.time).where(entries.c.entry == entry))
+    time = None
+    if 0 < entry < 2**63:  # beyond it no database looks
+        time = connection.scalar(select(entries.c.time).where(entries.c.entry == entry))
     if time is None:
         raise LedgerError(f"entry must be one of the ledger's, got entry={entry}")
     return str(time)
@@ -200,7 +202,12 @@ def time_of(connection: Connection, entry: int) -> str:
 
 def part_of(row: Record) -> Part | None:
     """Read the part of an entry's row."""
-    return None if row.partition is None else Part(row.partition, row.cell)
+    try:
+        return None if row.partition is None else Part(row.partition, row.cell)
+    except (TypeError, ValueError):
+        raise LedgerError(
+            "the ledger is damaged: an entry's partition or cell is no name; restore a backup"
+        ) from None
 
 
 def _check_query(query: Query, budget: Budget) -> None:

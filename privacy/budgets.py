@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, select
 
-from privacy.chain import append
+from privacy.chain import append, check_row
 from privacy.events import Cost, exact
-from privacy.queries import Unit
-from privacy.store import LedgerError
+from privacy.queries import Unit, check_size
+from privacy.store import without_budget
 from privacy.tables import Record, budgets
 
 __all__ = [
@@ -39,8 +39,7 @@ def limit_of(epsilon: float, delta: float, n: int) -> Cost:
     """A budget's numbers as a cost, or a refusal."""
     if not 0 < epsilon < math.inf:
         raise ValueError(f"epsilon must be > 0 and finite, got epsilon={epsilon}")
-    if not n >= 1:
-        raise ValueError(f"n must be >= 1, got n={n}")
+    check_size(n)
     if not (delta >= 0 and exact(delta) * int(n) < 1):
         raise ValueError(
             f"delta must be >= 0 and < 1/n, as a delta of 1/n allows publishing whole records, got "
@@ -49,11 +48,14 @@ def limit_of(epsilon: float, delta: float, n: int) -> Cost:
     return Cost(exact(epsilon), exact(delta))
 
 
-def find_budget(connection: Connection, dataset: str) -> Budget | None:
-    """The budget that holds for a data set."""
+def find_budget(connection: Connection, dataset: str, *, key: bytes) -> Budget | None:
+    """The budget that holds for a data set, if its row, which may be old, is what was written."""
     newest = select(budgets).where(budgets.c.dataset == dataset)
     row = connection.execute(newest.order_by(budgets.c.position.desc()).limit(1)).first()
-    return None if row is None else _budget_of(row)
+    if row is None:
+        return None
+    check_row(connection, budgets, row, key=key)
+    return _budget_of(row)
 
 
 def read_budgets(connection: Connection, dataset: str) -> tuple[Budget, ...]:
@@ -62,11 +64,11 @@ def read_budgets(connection: Connection, dataset: str) -> tuple[Budget, ...]:
     return tuple(_budget_of(row) for row in connection.execute(found))
 
 
-def required_budget(connection: Connection, dataset: str) -> Budget:
+def required_budget(connection: Connection, dataset: str, *, key: bytes) -> Budget:
     """The budget that holds for a data set, or a refusal."""
-    found = find_budget(connection, dataset)
+    found = find_budget(connection, dataset, key=key)
     if found is None:
-        raise LedgerError(f"{dataset!r} must have a budget first: open_budget sets one")
+        raise without_budget(dataset)
     return found
 
 

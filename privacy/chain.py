@@ -19,6 +19,7 @@ from typing import Any
 
 from sqlalchemy import Connection, TableClause, insert, select, update
 
+from privacy.queries import is_text
 from privacy.store import LedgerError
 from privacy.tables import CHAINED, VERSION, Record, about, head
 
@@ -34,6 +35,8 @@ __all__ = [
 
 RESTORE = "restore a backup and account for what came after it"
 BATCH = 1_000  # rows that are fetched at a time
+KEPT: Mapping[str, type[Any]] = {"position": int, "entry": int, "n": int, "fingerprint": bytes}
+"""What the columns hold that do not hold texts."""
 
 _canonical = json.JSONEncoder(default=bytes.hex, separators=(",", ":")).encode
 
@@ -66,6 +69,7 @@ def append(
     for row in rows:
         position += 1
         placed = {**row, "position": position}
+        _check_kept(placed)
         link = _link(link, table, [placed[name] for name in _content(table)], key)
         linked.append({**placed, "link": link})
     connection.execute(insert(table), linked)
@@ -162,12 +166,27 @@ def _place(pair: tuple[TableClause, Record]) -> int | float:
 def _link_at(connection: Connection, position: int) -> bytes:
     """The link of a row, or what the chain starts from."""
     if position == 0:
-        return bytes(connection.scalars(select(about.c.start)).one())
-    for table in CHAINED:
-        link = connection.scalar(select(table.c.link).where(table.c.position == position))
-        if link is not None:
-            return bytes(link)
-    return b""  # the row is missing: nothing fits after it
+        found = connection.scalars(select(about.c.start)).all()
+    else:
+        found = [
+            link
+            for table in CHAINED
+            for link in connection.scalars(select(table.c.link).where(table.c.position == position))
+        ]
+    # of a row that is missing, or has no bytes there: nothing fits after it
+    return found[0] if found and isinstance(found[0], bytes) else b""
+
+
+def _check_kept(row: Mapping[str, Any]) -> None:
+    """Refuse what a database would not give back as it is: the row would pass for damaged."""
+    for name, value in row.items():
+        kind = KEPT.get(name, str)
+        if kind is str:
+            kept = value is None or is_text(value)
+        else:
+            kept = type(value) is kind and (kind is bytes or -(2**63) <= value < 2**63)
+        if not kept:
+            raise LedgerError(f"{name} is not what the ledger can keep; nothing was written")
 
 
 def _content(table: TableClause) -> list[str]:
@@ -180,7 +199,8 @@ def _link(before: bytes, table: TableClause, content: Sequence[Any], key: bytes)
     return hashlib.blake2b(before + text, key=key, person=b"ledger row", digest_size=32).digest()
 
 
-def _seal(n_rows: int, link: bytes, key: bytes) -> bytes:
+def _seal(n_rows: Any, link: Any, key: bytes) -> bytes:
+    """Of what a head holds, which may be of other types where it is damaged."""
     text = _canonical([n_rows, link]).encode()
     return hashlib.blake2b(text, key=key, person=b"ledger head", digest_size=32).digest()
 

@@ -106,4 +106,8 @@ def six_digits_up(number: Fraction) -> float:
 
 
 def _step(number: Fraction) -> Fraction:
-    return Fraction(10) ** (math.floor(math.log10(number)) - 5) if number else Fraction(1)
+    if not number:
+        return Fraction(1)
+    # of integers of any length: a double may not hold their ratio
+    size = math.log10(number.numerator) - math.log10(number.denominator)
+    return Fraction(10) ** (math.floor(size) - 5)

@@ -92,7 +92,7 @@ def class_counts(
             "vote without worker filter); use unit 'consensus label', or aggregate locally"
         )
     _check_codes(label, group, n_classes, n_groups, group_names)
-    cell = group.astype(np.int64) * n_classes + label
+    cell = group.astype(np.int64) * n_classes + label.astype(np.int64)
     counts = np.bincount(cell, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
     n = np.bincount(group, minlength=n_groups)
     names = tuple(str(name) for name in group_names)
@@ -113,7 +113,7 @@ def check_counts(query: Query) -> Int[np.ndarray, " classes"]:
         raise CountsError("counts must be a one-dimensional integer array")
     if not counts.size >= 2:
         raise CountsError(f"counts must be of 2 classes or more, got {counts.size}")
-    if not (counts >= 0).all() or int(counts.sum()) != query.n:
+    if not (counts >= 0).all() or sum(counts.tolist()) != query.n:  # which never wraps around
         raise CountsError("counts must be >= 0 and add up to the query's public n")
     if not math.isfinite(query.l1):
         raise CountsError("counts must have a finite l1 sensitivity")

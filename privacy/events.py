@@ -15,6 +15,7 @@ from privacy.approximate_events import (
     ApproximateEvent,
     ClampedDirichletEvent,
     DiscreteGaussianEvent,
+    PseudoCountDirichletEvent,
 )
 from privacy.cost import Cost, exact
 from privacy.planned import PlanEvent, PlannedEvent
@@ -37,6 +38,7 @@ __all__ = [
     "LatticeLaplaceEvent",
     "PlanEvent",
     "PlannedEvent",
+    "PseudoCountDirichletEvent",
     "PureEvent",
     "covering_scale",
     "event_json",
@@ -57,6 +59,7 @@ Event: TypeAlias = (
     | LatticeLaplaceEvent
     | PlanEvent
     | PlannedEvent
+    | PseudoCountDirichletEvent
     | PureEvent
 )
 
@@ -69,6 +72,7 @@ KINDS: Mapping[str, type[Event]] = MappingProxyType(
         "lattice laplace": LatticeLaplaceEvent,
         "plan": PlanEvent,
         "planned": PlannedEvent,
+        "pseudo-count dirichlet": PseudoCountDirichletEvent,
         "pure": PureEvent,
     }
 )

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from privacy.chain import append, key_digest
 from privacy.opening import check_ledger, check_length, make_ledger, store_at
+from privacy.sqlite_store import connect
 from privacy.store import LedgerError
 from privacy.tables import answers, budgets, entries, releases
 
@@ -76,8 +77,7 @@ def import_ledger(old: Path, new: Path | str, *, key: bytes) -> None:
 def _old_ledger(path: Path, key: bytes) -> Iterator[sqlite3.Connection]:
     """Hold a ledger of version 1 that is sound and has this key; nobody writes to it meanwhile."""
     try:
-        uri = f"{path.absolute().as_uri()}?mode=rw"
-        with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+        with contextlib.closing(connect(path)) as connection:
             connection.row_factory = sqlite3.Row
             connection.execute("BEGIN IMMEDIATE")
             version = connection.execute("PRAGMA user_version").fetchone()[0]

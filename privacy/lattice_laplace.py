@@ -217,7 +217,7 @@ def _marginal(
     sum's law is the inverse transform of its power, on a grid that its tails do not reach.
     """
     q = math.exp(-1 / scale)
-    tilted = (1 - q) ** 2 / ((1 - q * math.exp(0.5 / scale)) * (1 - q * math.exp(-0.5 / scale)))
+    tilted = (1 - q) ** 2 / ((1 - math.exp(-0.5 / scale)) * (1 - math.exp(-1.5 / scale)))
     # Chernoff at 1 / (2 scale): the sum exceeds reach with probability < TINY
     reach = 1 + math.ceil(2 * scale * (-math.log(TINY) + (n_classes - 1) * math.log(tilted)))
     size = 1 << (2 * reach).bit_length()

@@ -53,10 +53,10 @@ class Ledger:
     **Guarantees.** What is spent never exceeds the budget, with any number of processes; a spend
     is durable before its noise is drawn, and a value is durable before it is returned; the same
     request is paid once and has one value; no plan gives more releases than it paid for; a refusal
-    changes nothing; no message and no repr
-    tells a private value; no row is deleted or overwritten; a row that was changed, removed or
-    added by other means is named by `verify`, and among the newest 10,000 rows by every opening
-    and statement too.
+    changes nothing; no message and no repr tells a private value; no row is deleted or
+    overwritten; a row that was changed, removed or added by other means is named by `verify`,
+    among the newest 10,000 rows by every opening and statement too, and where it is a budget, a
+    plan or a secret state, by every use.
     **Privacy.** Requests may depend on what was released before (adaptive basic composition of
     the entries' events). That a request is stored or fresh, the time of an entry, and how long a
     draw took can depend on private data: show releases, and keep the ledger and its statements to
@@ -114,18 +114,18 @@ class Ledger:
         Parameters
         ----------
         dataset
-            Its name in the ledger.
+            Its name in the ledger, a text that is not empty.
         unit
             What the budget protects; every query must cover it.
         epsilon, delta
             The limit for all releases together; epsilon > 0, 0 <= delta < 1/n.
         n
-            Public number of records today; it may grow.
+            Public number of records today, at most 2**53; it may grow.
 
         Raises
         ------
-        ValueError
-            If a number breaks these conditions.
+        ValueError, TypeError
+            If a number or the name breaks these conditions.
         LedgerError
             If the data set has a budget with another unit, epsilon or delta.
         """
@@ -246,11 +246,11 @@ class Ledger:
         entries
             How many of the newest entries are listed; None for all. The totals are of all.
         """
-        if entries is not None and not entries >= 0:
+        if entries is not None and not 0 <= entries < 2**63:
             raise ValueError(f"entries must be >= 0 or None, got entries={entries}")
         with snapshot(self._store) as connection:
             check_chain(connection, self._store.place, key=self._key, newest=NEWEST)
-            required_budget(connection, dataset)
+            required_budget(connection, dataset, key=self._key)
             return read_statement(connection, dataset, newest=entries, key=self._key)
 
     def datasets(self) -> tuple[str, ...]:

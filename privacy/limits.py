@@ -14,7 +14,7 @@ from privacy.events import event_json
 from privacy.fingerprint import fingerprint
 from privacy.mechanisms import Noise
 from privacy.planned import PlanEvent, PlannedEvent, Slots
-from privacy.queries import Part, Query, Unit, UnitError
+from privacy.queries import Part, Query, Unit, UnitError, check_name
 from privacy.recorded import read_events
 from privacy.store import LedgerError, Store, lock, transaction
 from privacy.tables import entries
@@ -72,10 +72,11 @@ def open_limit(
     store: Store, dataset: str, unit: Unit, epsilon: float, delta: float, n: int, *, key: bytes
 ) -> None:
     """Set the budget of a data set that has none; refuse where it has another."""
+    check_name("dataset", dataset)
     unit, limit = Unit(unit), limit_of(epsilon, delta, n)
     with transaction(store) as connection:
         hold(connection, key=key)
-        found = find_budget(connection, dataset)
+        found = find_budget(connection, dataset, key=key)
         if found is None:
             insert_budget(connection, dataset, unit, epsilon, delta, n, key=key)
         elif (found.unit, found.limit) != (unit, limit):
@@ -90,7 +91,7 @@ def change_limit(store: Store, dataset: str, epsilon: float, delta: float, *, ke
     """Set another limit that covers what is spent."""
     with transaction(store) as connection:
         lock(connection, dataset)
-        found = required_budget(connection, dataset)
+        found = required_budget(connection, dataset, key=key)
         limit = limit_of(epsilon, delta, found.n)
         spent = account_of(connection, dataset, key=key).spent
         if not spent.within(limit):
@@ -107,7 +108,7 @@ def plan_request(
     """What pays for a plan, for all tasks; the same for the same plan of the same name."""
     if not isinstance(plan, PlanEvent):
         raise TypeError(f"plan must be a PlanEvent, got {type(plan).__name__}")
-    budget = required_budget(connection, dataset)
+    budget = required_budget(connection, dataset, key=key)
     query = Query(dataset, name, np.zeros(0), budget.unit, budget.n, l1=np.inf)
     payment = PlanPayment(plan)
     return Request(payment, query, plan, fingerprint(payment, query, plan, key=key))

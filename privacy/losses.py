@@ -9,6 +9,7 @@ round, so one curve of deltas at epsilon >= 0 describes them.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +18,7 @@ from jaxtyping import Float
 
 from privacy.cost import exact
 from privacy.counts import ONE_TASK
-from privacy.dirichlet_pair import clamp_delta
+from privacy.dirichlet_pair import clamp_delta, dominating_delta
 from privacy.events import (
     ApproximateEvent,
     ClampedDirichletEvent,
@@ -27,6 +28,7 @@ from privacy.events import (
     LatticeLaplaceEvent,
     PlanEvent,
     PlannedEvent,
+    PseudoCountDirichletEvent,
     PureEvent,
 )
 from privacy.lattice_laplace import LatticeLaplace
@@ -36,6 +38,7 @@ __all__ = ["LOSSES", "Loss", "loss_of"]
 LARGEST_LOSS = 100.0  # what lies beyond counts as an infinite loss
 SHIFT = 1e-13  # a delta falls by at most this much between epsilons 0 and SHIFT
 NEGLIGIBLE = 1e-14
+LEAST, MOST = exact(1e-100), exact(1e4)  # a loss beyond LARGEST_LOSS is told as infinite anyhow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +131,7 @@ def _response(epsilon: float, infinite: float = 0.0) -> Loss:
 
 
 def _pure(event: PureEvent) -> Loss:
-    return _response(math.nextafter(float(exact(event.epsilon)), math.inf))
+    return _response(_double(event.epsilon))
 
 
 def _laplace(event: DiscreteLaplaceEvent) -> Loss:
@@ -168,12 +171,17 @@ def _gaussian(event: DiscreteGaussianEvent) -> Loss:
     return Loss(min(12 / scale + 2 / scale**2, LARGEST_LOSS), delta)
 
 
-def _dirichlet(event: ClampedDirichletEvent) -> Loss:
-    scale = float(exact(event.scale))
+def _clamped(event: ClampedDirichletEvent) -> Loss:
+    return _dirichlet(partial(clamp_delta, event.floor, float(exact(event.scale))))
 
+
+def _pseudo_count(event: PseudoCountDirichletEvent) -> Loss:
+    return _dirichlet(partial(dominating_delta, event.pseudo_count, float(exact(event.scale))))
+
+
+def _dirichlet(delta_at: Callable[[float], float]) -> Loss:
     def delta(at: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points"]:
-        one = [clamp_delta(event.floor, scale, max(float(epsilon), SHIFT)) for epsilon in at]
-        return np.array(one)
+        return np.array([delta_at(max(float(epsilon), SHIFT)) for epsilon in at])
 
     low, high = 0.0, LARGEST_LOSS
     for _ in range(20):
@@ -183,8 +191,13 @@ def _dirichlet(event: ClampedDirichletEvent) -> Loss:
 
 
 def _approximate(event: ApproximateEvent | PlanEvent) -> Loss:
-    epsilon = math.nextafter(float(exact(event.epsilon)), math.inf)
-    return _response(epsilon, float(exact(event.delta)))  # whose rounding `RAISE` exceeds
+    infinite = float(exact(event.delta))  # whose rounding `RAISE` exceeds
+    return _response(_double(event.epsilon), infinite)
+
+
+def _double(epsilon: float | str) -> float:
+    """A double above an epsilon, and above the smallest loss that a grid can hold."""
+    return math.nextafter(float(min(max(exact(epsilon), LEAST), MOST)), math.inf)
 
 
 def _planned(event: PlannedEvent) -> Loss:
@@ -194,12 +207,13 @@ def _planned(event: PlannedEvent) -> Loss:
 LOSSES: Mapping[type[Event], Callable[[Any], Loss]] = MappingProxyType(
     {
         ApproximateEvent: _approximate,
-        ClampedDirichletEvent: _dirichlet,
+        ClampedDirichletEvent: _clamped,
         DiscreteGaussianEvent: _gaussian,
         DiscreteLaplaceEvent: _laplace,
         LatticeLaplaceEvent: _lattice,
         PlanEvent: _approximate,
         PlannedEvent: _planned,
+        PseudoCountDirichletEvent: _pseudo_count,
         PureEvent: _pure,
     }
 )

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from privacy.events import Event
-from privacy.queries import Query, check_arrays
+from privacy.queries import Query, check_arrays, check_name
 
 __all__ = ["Batched", "Interaction", "Json", "Mechanism", "Noise", "Question"]
 
@@ -108,8 +108,7 @@ class Question:
     value: Mapping[str, Any] = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise ValueError("name must not be empty")
+        check_name("name", self.name)
         if not isinstance(self.value, Mapping):
             raise TypeError("value must be a mapping of names to arrays and numbers")
         check_arrays({name: np.asarray(entry) for name, entry in self.value.items()})

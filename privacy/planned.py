@@ -79,6 +79,9 @@ class PlanEvent:
         texts = [text for text, _ in self.events]
         if not (texts and texts == sorted(set(texts))):
             raise ValueError("events must be one or more, different and in increasing order")
+        # 16.0 would pass for a 16 that was composed before
+        if not all(type(count) is int for _, count in self.events):
+            raise TypeError("counts must be integers")
         if not (exact(self.epsilon) > 0 and 0 <= self.delta < 1):
             raise ValueError("a plan must have epsilon > 0 and 0 <= delta < 1")
         if not _realised(self.events, float(self.epsilon)) <= self.delta:
@@ -111,7 +114,7 @@ class PlannedEvent:
     event: str
 
     def __post_init__(self) -> None:
-        if isinstance(self.plan, bool) or not (isinstance(self.plan, int) and self.plan >= 1):
+        if type(self.plan) is not int or not 1 <= self.plan < 2**63:
             raise ValueError(f"plan must be the number of an entry, got plan={self.plan}")
         _drawing(self.event)
 

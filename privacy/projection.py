@@ -52,9 +52,8 @@ def project_to_simplex(
         raise ValueError(f"value must be a vector of finite numbers, got shape {value.shape}")
     if not 0 < total < np.inf:
         raise ValueError(f"total must be > 0 and finite, got total={total}")
-    value = (
-        value - value.max()
-    )  # the projection is the same, and large values keep their differences
+    with np.errstate(over="ignore"):  # what is so far below the largest becomes 0 in any case
+        value = value - value.max()  # the projection is the same, and differences are kept
     descending = np.sort(value)[::-1]
     shift = (np.cumsum(descending) - total) / np.arange(1, value.size + 1)
     support = int(np.flatnonzero(descending > shift)[-1])

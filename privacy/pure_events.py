@@ -75,8 +75,8 @@ class LatticeLaplaceEvent:
 
     def __post_init__(self) -> None:
         _check_laplace(self.scale, self.l1, self.epsilon)
-        if not self.n_classes >= 2:
-            raise ValueError(f"n_classes must be >= 2, got n_classes={self.n_classes}")
+        if not (isinstance(self.n_classes, int) and self.n_classes >= 2):
+            raise ValueError(f"n_classes must be an integer >= 2, got n_classes={self.n_classes}")
 
     def cost(self) -> Cost:
         """Pure differential privacy at the claim."""

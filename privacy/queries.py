@@ -22,9 +22,14 @@ __all__ = [
     "UnitError",
     "assignment_digest",
     "check_arrays",
+    "check_name",
+    "check_size",
+    "is_text",
     "partition_of",
     "task_names",
 ]
+
+MOST_RECORDS = 2**53
 
 
 class UnitError(ValueError):
@@ -73,8 +78,8 @@ class Part:
     name: str
 
     def __post_init__(self) -> None:
-        if not (self.partition and self.name):
-            raise ValueError("a part must have the names of its partition and its cell, got ''")
+        check_name("partition", self.partition)
+        check_name("cell", self.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +97,7 @@ class Query:
     unit
         What one neighbour may change.
     n
-        Number of records the value is computed from, >= 1; public.
+        Number of records the value is computed from, >= 1 and at most 2**53; public.
     l1
         By how much a neighbour can move `value` in l1 norm, > 0; infinite for rows.
     part
@@ -122,12 +127,11 @@ class Query:
     part: Part | None = None
 
     def __post_init__(self) -> None:
-        if not (self.dataset and self.name):
-            raise ValueError("dataset and name must not be empty")
+        check_name("dataset", self.dataset)
+        check_name("name", self.name)
         if not isinstance(self.unit, Unit):
             raise TypeError(f"unit must be a Unit, got {type(self.unit).__name__}")
-        if not (isinstance(self.n, Integral) and self.n >= 1):
-            raise ValueError(f"n must be an integer >= 1, got n={self.n}")
+        check_size(self.n)
         if not self.l1 > 0:
             raise ValueError(f"l1 must be > 0, got l1={self.l1}")
         arrays = {"value": self.value} if isinstance(self.value, np.ndarray) else self.value
@@ -163,6 +167,27 @@ def partition_of(
     if not name or ":" in name:
         raise ValueError(f"name must be a word without ':', got {name!r}")
     return f"{name}:{assignment_digest(cell, task_names(tasks, cell.size))}"
+
+
+def check_name(what: str, name: str) -> None:
+    """Refuse what is no name, or one that a database would not give back as it is."""
+    if not isinstance(name, str):
+        raise TypeError(f"{what} must be a text, got {type(name).__name__}")
+    if not (name and is_text(name)):
+        raise ValueError(f"{what} must be a text of characters that is not empty, got {name!r}")
+
+
+def is_text(value: object) -> bool:
+    """Whether every database gives it back as it is: characters, without NUL or half of one."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    return value.isascii() or value == value.encode(errors="ignore").decode()
+
+
+def check_size(n: int) -> None:
+    """Refuse what is no public number of records, or so many that noisy counts could overflow."""
+    if not (isinstance(n, Integral) and 1 <= n <= MOST_RECORDS):
+        raise ValueError(f"n must be an integer from 1 to 2**53, got n={n}")
 
 
 def check_arrays(arrays: Mapping[str, np.ndarray]) -> None:

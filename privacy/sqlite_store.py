@@ -11,6 +11,7 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine
@@ -20,7 +21,7 @@ from privacy import store
 from privacy.store import Fill, LedgerError, check_version
 from privacy.tables import VERSION, definitions
 
-__all__ = ["SqliteStore", "new_file"]
+__all__ = ["SqliteStore", "connect", "new_file"]
 
 SAME = {  # what would replace a row
     "about": "TRUE",
@@ -82,9 +83,10 @@ class SqliteStore:
                 _write_schema(draft, fill)
         except FileExistsError:
             return False
-        except (OSError, SQLAlchemyError) as error:
-            told = self.told(error) if isinstance(error, SQLAlchemyError) else error
-            raise LedgerError(f"cannot make a ledger at {self.path}: {told}") from None
+        except SQLAlchemyError as error:
+            raise LedgerError(f"cannot make a ledger at {self.path}: {self.told(error)}") from None
+        except OSError as error:
+            raise LedgerError(f"cannot make a ledger at {self.path}: {error.strerror}") from None
         return True
 
     def check(self, connection: Connection) -> None:
@@ -115,14 +117,16 @@ class SqliteStore:
         try:
             with (
                 new_file(path) as draft,
-                contextlib.closing(_connect(self.path)) as source,
-                contextlib.closing(_connect(draft)) as target,
+                contextlib.closing(connect(self.path)) as source,
+                contextlib.closing(connect(draft)) as target,
             ):
                 source.backup(target)
         except FileExistsError:
             raise LedgerError(f"{path} exists; a backup is written to a new file") from None
-        except (OSError, sqlite3.Error) as error:
+        except sqlite3.Error as error:
             raise LedgerError(f"cannot back the ledger up to {path}: {error}") from None
+        except OSError as error:
+            raise LedgerError(f"cannot back the ledger up to {path}: {error.strerror}") from None
 
 
 @contextlib.contextmanager
@@ -142,17 +146,26 @@ def new_file(path: Path) -> Iterator[Path]:
 
 def _engine(path: Path) -> Engine:
     return create_engine(
-        "sqlite://", creator=lambda: _connect(path), poolclass=NullPool, hide_parameters=True
+        "sqlite://", creator=lambda: connect(path), poolclass=NullPool, hide_parameters=True
     )
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    """Open an existing file; SQLite itself begins no transactions."""
+def connect(path: Path) -> sqlite3.Connection:
+    """Open an existing file; SQLite itself begins no transactions.
+
+    A damaged text is read as it can be, for the chain to tell: Python's refusal would repeat it.
+    A schema is read at once, as SQLite's words about a damaged one can be no text at all.
+    """
     uri = f"{path.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(uri, uri=True, timeout=store.WAIT, isolation_level=None)
+    connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
     try:
         for pragma in ("synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
             connection.execute(f"PRAGMA {pragma}")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+    except UnicodeDecodeError:
+        connection.close()
+        raise sqlite3.DatabaseError("the database schema is malformed") from None
     except BaseException:
         connection.close()
         raise

@@ -94,7 +94,7 @@ def answer(
         known = find_answers(connection, entry, marks)
         new = {mark: one for mark, one in zip(marks, questions, strict=True) if mark not in known}
         if new:
-            last = last_state(connection, entry)
+            last = last_state(connection, entry, key=key)
             state = mechanism.start(request.query, noise) if last is None else json.loads(last)
             answered = list(_answered(mechanism, state, new, noise))
             insert_answers(connection, entry, answered, key=key)

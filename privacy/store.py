@@ -14,7 +14,16 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from privacy.tables import VERSION, budgets
 
-__all__ = ["Fill", "LedgerError", "Store", "check_version", "lock", "snapshot", "transaction"]
+__all__ = [
+    "Fill",
+    "LedgerError",
+    "Store",
+    "check_version",
+    "lock",
+    "snapshot",
+    "transaction",
+    "without_budget",
+]
 
 WAIT = 60.0  # seconds to wait for another process's transaction
 
@@ -80,14 +89,24 @@ def lock(connection: Connection, *datasets: str) -> None:
 
     The rows locked are the data sets' budgets, in one order for all, so that no two transactions
     wait for each other. The first of them never changes: a limit that is set later, and which a
-    waiting transaction would not see as it wakes, is read after the lock. SQLite has locked all.
+    waiting transaction would not see as it wakes, is read after the lock. A data set without a row
+    is refused here, as nothing would be locked, and its first one could come the next moment.
+    SQLite has locked all.
     """
-    connection.execute(
-        select(budgets.c.position)
+    locked = connection.scalars(
+        select(budgets.c.dataset)
         .where(budgets.c.dataset.in_(datasets))
         .order_by(budgets.c.position)
         .with_for_update()
     ).all()
+    for dataset in datasets:
+        if dataset not in locked:
+            raise without_budget(dataset)
+
+
+def without_budget(dataset: str) -> LedgerError:
+    """A refusal to spend from a data set that has no budget."""
+    return LedgerError(f"{dataset!r} must have a budget first: open_budget sets one")
 
 
 def check_version(place: str, found: int) -> None:

@@ -18,7 +18,7 @@ from privacy.audit import AuditBound, audit_losses
 from privacy.counts import ONE_TASK
 from privacy.ledger import Ledger
 from privacy.mechanisms import Mechanism
-from privacy.queries import Part, Query, Unit
+from privacy.queries import Part, Query, Unit, check_size
 
 __all__ = ["Auditable", "audit_mechanism"]
 
@@ -83,6 +83,7 @@ def audit_mechanism(
         raise TypeError(f"mechanism must be auditable, got {type(mechanism).__name__}")
     if not (len(counts) >= 2 and counts[0] >= 1 and min(counts) >= 0):
         raise ValueError("counts must be of 2 classes or more, the first of them >= 1")
+    check_size(sum(counts))
     here = np.array(counts, dtype=np.int64)
     there = here.copy()
     there[:2] += (-1, 1)

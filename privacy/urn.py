@@ -20,7 +20,7 @@ from privacy.events import ClampedDirichletEvent
 from privacy.mechanisms import Json, Noise
 from privacy.queries import Query
 
-__all__ = ["DirichletClamp", "draw_urn"]
+__all__ = ["DirichletClamp", "draw_urn", "public_draws"]
 
 DRAWS_PER_WEIGHT = 50  # the urn then adds about a hundredth to the l1 error
 MOST_DRAWS = 1_000_000
@@ -86,10 +86,7 @@ class DirichletClamp:
 
     def draws(self, n: int, n_classes: int) -> int:
         """Public number of draws from the urn, for n tasks."""
-        if not (n >= 1 and n_classes >= 2):
-            raise ValueError(f"n must be >= 1 and n_classes >= 2, got n={n}, {n_classes}")
-        total = max(n, n_classes * self.floor)
-        return min(MOST_DRAWS, math.ceil(DRAWS_PER_WEIGHT * self.scale * total))
+        return public_draws(self.scale, n, n_classes, max(n, n_classes * self.floor))
 
     def event(self, query: Query) -> ClampedDirichletEvent:
         """Describe a release of this query; refuses what is not a vector of class counts."""
@@ -112,6 +109,13 @@ class DirichletClamp:
         counts = check_moved_task(query)
         clamped = np.maximum(counts, self.floor)
         return draw_urn(clamped, self.scale, self.draws(int(query.n), counts.size), noise)
+
+
+def public_draws(scale: Fraction, n: int, n_classes: int, total: int) -> int:
+    """How many draws an urn gives whose counts add up to `total` or so, for n tasks."""
+    if not (n >= 1 and n_classes >= 2):
+        raise ValueError(f"n must be >= 1 and n_classes >= 2, got n={n}, {n_classes}")
+    return min(MOST_DRAWS, math.ceil(DRAWS_PER_WEIGHT * scale * total))
 
 
 def draw_urn(

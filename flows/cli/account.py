@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,9 +22,13 @@ class Mechanism(StrEnum):
     discrete_laplace = "discrete_laplace"
     discrete_gaussian = "discrete_gaussian"
     dirichlet_clamp = "dirichlet_clamp"
+    dirichlet_pseudo_count = "dirichlet_pseudo_count"
 
 
-@app.command(epilog="Example: `crowdassay budget state`")
+@app.command(
+    epilog="Example: `crowdassay budget state`; before a run, "
+    "`crowdassay budget state --preview settings.toml --tasks 2000`"
+)
 def budget(
     state: Annotated[Path, typer.Argument(help="state folder, the one with ledger.sqlite")] = Path(
         "state"
@@ -69,7 +74,7 @@ def audit(
     delta: Annotated[
         float, typer.Option(help="claimed delta, where the mechanism has one; below 1/n")
     ] = 1e-3,
-    floor: Annotated[int, typer.Option(help="public floor of dirichlet_clamp")] = 40,
+    floor: Annotated[int, typer.Option(help="public floor, or pseudo-count, of a Dirichlet")] = 40,
     counts: Annotated[
         str, typer.Option(help="made-up class counts; the neighbour moves one task to the second")
     ] = "10,10,10",
@@ -102,31 +107,47 @@ def audit(
 def _print_statement(found: dict[str, Any]) -> None:
     from flows.listing import print_rows
 
+    prices = _parameters(found)
+    plans = {plan["entry"] for plan in found["plans"]}
     rows = [
-        [str(e["entry"]), e["time"], _what(e), e["cell"] or "-", f"{e['epsilon']:g}"]
+        [
+            str(e["entry"]),
+            e["time"][:16].replace("T", " "),
+            _what(e, plans),
+            e["cell"] or "-",
+            *(f"{e[name]:g}" for name in prices),
+        ]
         for e in found["entries"]
     ]
-    title = (
-        f"{found['dataset']}: epsilon {found['spent']['epsilon']:g} of {found['budget']['epsilon']:g} spent, "
-        f"{found['left']['epsilon']:g} left (unit: {found['unit']})"
+    totals = "; ".join(
+        f"{name} {found['spent'][name]:g} of {found['budget'][name]:g} spent, "
+        f"{found['left'][name]:g} left"
+        for name in prices
     )
+    title = f"{found['dataset']}: {totals} (unit: {found['unit']})"
     if rows:
-        print_rows(console(), title, ["entry", "time", "what", "cell", "epsilon"], rows)
+        print_rows(console(), title, ["entry", "time", "what", "cell", *prices], rows)
     else:
         console().print(title, style="bold", soft_wrap=True)
     for line in _totals(found):
         console().print(line, style="dim", soft_wrap=True)
 
 
-def _what(entry: dict[str, Any]) -> str:
+def _parameters(found: dict[str, Any]) -> list[str]:
+    """What the budget is of: epsilon, and delta where it has one."""
+    return ["epsilon", "delta"] if found["budget"]["delta"] else ["epsilon"]
+
+
+def _what(entry: dict[str, Any], plans: Collection[int]) -> str:
     paid = "" if entry["plan"] is None else f" (paid by entry {entry['plan']})"
-    return f"{entry['what']}{paid}"
+    lost = "" if entry["released"] or entry["entry"] in plans else " (paid, not drawn yet)"
+    return f"{entry['what']}{paid}{lost}"
 
 
 def _totals(found: dict[str, Any]) -> list[str]:
     """Under the entries: how many there are, what plans have left, and how many more fit."""
     listed, all_ = len(found["entries"]), found["n_entries"]
-    lines = ["cells of one partition compose in parallel: the dearest cell counts"]
+    lines = ["cells of one partition compose in parallel: the dearest cell counts"] if all_ else []
     if listed < all_:
         shown = f"the newest {listed:,} of {all_:,} entries" if listed else f"{all_:,} entries"
         lines.insert(0, f"{shown}; --entries N lists more")
@@ -148,8 +169,8 @@ def _price(cost: dict[str, float]) -> str:
 
 def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> None:
     """Print what a run would ask for, and whether it fits."""
-    from flows.accounts import preview
     from flows.listing import print_rows
+    from flows.preview import preview
     from flows.settings import load_settings
 
     found = preview(state, load_settings(path), n_tasks=n_tasks)

@@ -26,8 +26,8 @@ COLUMNS = {
         "group": "name of the group of tasks; which task is in which group is public",
         "class": "name of the class",
         "n": "tasks in the group, exact and public",
-        "noisy_count": "released count: the exact one plus noise; it may be negative, and a "
-        "group's counts add up to n",
+        "noisy_count": "released count: the exact one plus noise; it may be negative. With lattice "
+        "Laplace noise a group's counts add up to n, with other noise they need not",
         "proportion": "noisy counts projected to shares that are >= 0 and add up to 1",
         "low": "lower end of the interval for the exact share, cut off at 0",
         "high": "upper end of the interval for the exact share, cut off at 1",
@@ -81,6 +81,8 @@ def release(folder: Path) -> dict[str, Any]:
 def write_release_files(folder: Path) -> tuple[str, ...]:
     """Write `public/release.json` and, for each table released, `public/<table>.csv` and `.parquet`.
 
+    A Parquet file tells level, noise and the meaning of its columns in its metadata as well.
+
     Parameters
     ----------
     folder
@@ -104,7 +106,9 @@ def write_release_files(folder: Path) -> tuple[str, ...]:
         if found[stage] is not None:
             table = _table(folder, stage)
             write_whole(target / f"{stage}.csv", partial(csv.write_csv, table))
-            write_whole(target / f"{stage}.parquet", partial(pq.write_table, table))
+            facts = {key: value for key, value in found[stage].items() if key != "rows"}
+            told = table.replace_schema_metadata({FORMAT: json.dumps(facts, allow_nan=False)})
+            write_whole(target / f"{stage}.parquet", partial(pq.write_table, told))
             names += [f"{stage}.csv", f"{stage}.parquet"]
     return tuple(names)
 

@@ -6,12 +6,17 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 from flows.report import write_reports
 from flows.report.release_files import COLUMNS, release, write_release_files
+from flows.stages.publication import _proportion_table
+from privacy import LatticeLaplace, Part, Release
 from tests.flows.report_folder import SKIPPED, overwrite_what_is_internal, write_folder, write_json
+from tests.privacy.toy import counts_query
 
 
 def test_release_files_depend_on_released_values_alone(tmp_path: Path) -> None:
@@ -35,6 +40,45 @@ def test_the_tables_are_the_same_in_every_format(tmp_path: Path) -> None:
             read = list(csv.DictReader(file))
         assert [row["group"] for row in read] == [row["group"] for row in rows]
         assert [float(row["low"]) for row in read] == [row["low"] for row in rows]
+
+
+def test_a_reader_without_this_package_can_use_them(tmp_path: Path) -> None:
+    """pandas and json alone: a noisy count +- the half width is the interval at the level told."""
+    folder, width = write_folder(tmp_path), 5
+    groups = {"north": [38, -3, 5], "south": [2, 8, 50]}
+    event = LatticeLaplace(0.5).event(counts_query((1, 1, 1)))
+    table = _proportion_table(
+        ["benign", "odd", "toxic"],
+        tuple(
+            counts_query((sum(row), 0, 0), part=Part("site:1", name))
+            for name, row in groups.items()
+        ),
+        tuple(Release(row, entry, event, True) for entry, row in enumerate(groups.values(), 1)),
+        width,
+    )
+    pq.write_table(table, folder / "proportions.parquet")
+    write_release_files(folder)
+    public = folder / "public"
+    facts = json.loads((public / "release.json").read_text(encoding="utf-8"))["proportions"]
+    for found in (
+        pd.read_csv(public / "proportions.csv"),
+        pd.read_parquet(public / "proportions.parquet"),
+        pd.DataFrame(facts["rows"]),
+    ):
+        assert list(found.columns) == list(facts["columns"])
+        assert found["noisy_count"].tolist() == [*groups["north"], *groups["south"]]
+        for column in ("noisy_count", "n"):
+            total = found.groupby("group")[column].agg(
+                "sum" if column == "noisy_count" else "first"
+            )
+            assert total.to_dict() == {"north": 40, "south": 60}
+        for end, sign in (("low", -1), ("high", 1)):
+            share = (found["noisy_count"] + sign * facts["half_width_labels"]) / found["n"]
+            np.testing.assert_allclose(found[end], share.clip(0, 1))
+        np.testing.assert_allclose(found.groupby("group")["proportion"].sum(), 1)
+    metadata = pq.read_schema(public / "proportions.parquet").metadata[b"crowdassay release"]
+    assert json.loads(metadata) == {key: facts[key] for key in facts if key != "rows"}
+    assert (facts["level"], facts["half_width_labels"]) == (0.9, width)
 
 
 def test_the_noise_and_its_price_are_told(tmp_path: Path) -> None:

@@ -159,7 +159,14 @@ def test_the_dirichlet_law_has_its_density_and_mean():
 
 @pytest.mark.parametrize(
     ("argument", "value"),
-    [("epsilon", -0.1), ("epsilon", math.nan), ("draws", 0), ("level", 0.0), ("level", 1.0)],
+    [
+        ("epsilon", -0.1),
+        ("epsilon", math.nan),
+        ("epsilon", 1e3),
+        ("draws", 0),
+        ("level", 0.0),
+        ("level", 1.0),
+    ],
 )
 def test_what_cannot_be_audited_is_refused(argument, value):
     law = dirichlet((5, 5), 1.0)

@@ -12,6 +12,7 @@ from learners import ObjectivePerturbation, ScoredTraining, StabilityValidation
 from learners.private_linear import training_query
 from privacy import (
     DirichletClamp,
+    DirichletPseudoCount,
     DiscreteGaussian,
     DiscreteLaplace,
     LatticeLaplace,
@@ -31,6 +32,7 @@ MECHANISMS = [
     DiscreteGaussian(0.5, 1e-3),
     NoisyMax(1.0),
     DirichletClamp(1.0, 1e-3, floor=FLOOR),
+    DirichletPseudoCount(1.0, 1e-3, pseudo_count=FLOOR),
 ]
 SELECTION = StabilityValidation(
     candidates=(0.01, 0.1), epsilon_train=0.5, epsilon_select=0.5, norm_bound=1.0, n_classes=3

@@ -76,6 +76,11 @@ def test_any_usual_delta_goes_to_the_lattice(n_classes, epsilon):
     assert isinstance(choose_mechanism(n_classes, epsilon, 1e-4).mechanism, LatticeLaplace)
 
 
+def test_a_delta_that_cannot_be_shared_leaves_the_gaussian_out():
+    reason = choose_mechanism(3, 1.0, 5e-324, n_releases=16).reason
+    assert "Gaussian" not in reason
+
+
 @pytest.mark.parametrize(
     ("n_classes", "epsilon", "delta"),
     [(1, 1.0, 0.0), (2, 0.0, 0.0), (2, math.nan, 0.0), (2, 1.0, -0.1), (2, 1.0, 1.0)],

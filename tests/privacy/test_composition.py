@@ -20,6 +20,7 @@ from privacy.events import (
     LatticeLaplaceEvent,
     PlanEvent,
     PlannedEvent,
+    PseudoCountDirichletEvent,
     PureEvent,
     event_json,
 )
@@ -42,6 +43,7 @@ ONE_OF_EACH = [
     PlanEvent(((event_json(TOY), 2),), 1.0, 0.01),
     PlannedEvent(7, event_json(TOY)),
     ApproximateEvent("toy", 1.0, 0.01),
+    PseudoCountDirichletEvent("0.7928756", 50, 1, 0.05, 0.0500001),
 ]
 
 
@@ -337,6 +339,13 @@ def test_no_nan_enters_or_leaves():
         composed.delta(math.inf)
     with pytest.raises(ValueError, match="delta"):
         composed.epsilon(1.0)
+
+
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e300])
+def test_the_smallest_and_the_largest_claims_compose(epsilon):
+    composed = compose({PureEvent("toy", epsilon): 3, TOY: 1})
+    assert 0 < composed.delta(0.5) <= 1
+    assert composed.epsilon(0.0) >= 3 * epsilon
 
 
 @pytest.mark.parametrize("event", ONE_OF_EACH[1:5])

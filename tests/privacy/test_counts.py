@@ -82,6 +82,16 @@ def test_the_task_unit_needs_a_local_consensus():
 
 
 @pytest.mark.parametrize(
+    "code",
+    [np.int16, *(pytest.param(one, marks=pytest.mark.refusal) for one in (np.uint8, np.uint64))],
+)
+def test_codes_are_of_any_integer_type(code):
+    """numpy adds int64 and uint64 in floating point."""
+    found = count(np.array([0, 1, 1], dtype=code), np.array([0, 0, 1], dtype=code))
+    assert [query.value.tolist() for query in found] == [[1, 1, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize(
     ("label", "group", "changed", "error"),
     [
         ([0, 3], [0, 1], {}, CountsError),
@@ -115,6 +125,8 @@ def test_what_cannot_be_counted_is_refused_without_telling_labels(label, group, 
         (np.array([3.0, 1.0]), 4, 2.0),
         ({"x": np.array([3, 1])}, 4, 2.0),
         (np.array([3, 1]), 4, float("inf")),
+        (np.array([2**62, 2**62, 2**62, 2**62 + 4]), 4, 2.0),  # whose sum wraps around to 4
+        (np.array([2**63, 2**63, 4], dtype=np.uint64), 4, 2.0),
     ],
 )
 def test_mechanisms_refuse_what_are_not_counts_without_telling_them(mechanism, value, n, l1):

@@ -15,6 +15,7 @@ from privacy.events import (
     DiscreteGaussianEvent,
     PlanEvent,
     PlannedEvent,
+    PseudoCountDirichletEvent,
     covering_scale,
     event_json,
     exact,
@@ -29,6 +30,7 @@ EVENTS = [
     PureEvent("gate", epsilon="1/3"),
     DiscreteGaussianEvent(scale=8.0, epsilon=0.05, delta=0.05),
     ClampedDirichletEvent("97/125", floor=49, draws=100, epsilon=0.05, delta=0.05),
+    PseudoCountDirichletEvent("97/125", 49, draws=100, epsilon=0.05, delta=0.05),
     ApproximateEvent("gaussian objective perturbation", 0.3, 1e-6, parameters={"n": 100}),
     ApproximateEvent("toy", epsilon="1/3", delta="1/7"),
     PlanEvent(((TOY, 10),), epsilon=1.0, delta=0.0),
@@ -121,9 +123,24 @@ def test_a_claim_below_what_the_scale_realises_is_refused(scale, l1, epsilon):
         LatticeLaplaceEvent(scale, l1, 3, epsilon)
 
 
-def test_a_lattice_has_two_classes_or_more():
+@pytest.mark.parametrize("n_classes", [1, pytest.param(5.5, marks=pytest.mark.refusal)])
+def test_a_lattice_has_two_classes_or_more(n_classes):
     with pytest.raises(ValueError, match="n_classes"):
-        LatticeLaplaceEvent(2.0, 2.0, 1, 1.0)
+        LatticeLaplaceEvent(2.0, 2.0, n_classes, 1.0)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda delta: DiscreteGaussianEvent(1000.0, 50.0, delta),
+        lambda delta: ClampedDirichletEvent("100000", 49_000, 10, 90.0, delta),
+    ],
+)
+def test_no_gaussian_or_dirichlet_release_is_without_a_delta(build):
+    """At these prices the deltas realised are below the smallest double, and told as 0."""
+    assert build(1e-300).cost().delta > 0
+    with pytest.raises(ValueError, match="delta must be in"):
+        build(0.0)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

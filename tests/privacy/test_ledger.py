@@ -219,8 +219,9 @@ def test_a_statement_can_list_the_newest_entries_alone(ledger):
         told = ledger.statement(DATASET, entries=newest)
         assert whole.entries[5 - min(newest, 5) :] == told.entries
         assert (5, whole.spent, whole.left) == (told.n_entries, told.spent, told.left)
-    with pytest.raises(ValueError, match="entries"):
-        ledger.statement(DATASET, entries=-1)
+    for wrong in (-1, 2**80):
+        with pytest.raises(ValueError, match="entries"):
+            ledger.statement(DATASET, entries=wrong)
 
 
 def test_opening_a_budget_again_changes_nothing_and_other_numbers_are_refused(ledger):
@@ -256,6 +257,9 @@ def test_a_changed_budget_is_recorded_and_covers_what_is_spent(ledger):
         {"delta": float("nan")},
         {"delta": float("inf")},
         {"n": 0},
+        {"n": 2**53 + 1},
+        pytest.param({"n": 4.7}, marks=pytest.mark.refusal),
+        pytest.param({"n": float("inf")}, marks=pytest.mark.refusal),
         pytest.param({"unit": "worker"}, marks=pytest.mark.refusal),
     ],
 )
@@ -265,6 +269,22 @@ def test_a_budget_that_protects_nothing_is_refused(ledger, changed):
     with pytest.raises(ValueError, match=r"must|valid"):
         ledger.open_budget("other", **(numbers | changed))
     assert ledger.datasets() == (DATASET,)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "a\0b",
+        "\ud800",
+        pytest.param(7, marks=pytest.mark.refusal),
+        pytest.param(None, marks=pytest.mark.refusal),
+    ],
+)
+def test_a_data_set_has_a_name_that_a_database_keeps(ledger, name):
+    with pytest.raises((TypeError, ValueError), match="dataset must be a text"):
+        ledger.open_budget(name, unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
+    assert ledger.verify() == 1
 
 
 def test_delta_is_below_one_over_n_of_every_query(tmp_path):
@@ -292,8 +312,9 @@ def test_a_data_set_without_a_budget_releases_nothing(ledger):
     ):
         with pytest.raises(LedgerError, match="open_budget"):
             call()
-    with pytest.raises(LedgerError, match="entry"):
-        ledger.time_of(1)
+    for entry in (0, 1, 2**80):
+        with pytest.raises(LedgerError, match="entry"):
+            ledger.time_of(entry)
 
 
 def test_data_sets_are_told_sorted(ledger):

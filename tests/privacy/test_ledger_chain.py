@@ -3,12 +3,19 @@
 import os
 import shutil
 import sqlite3
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
+import privacy.booking
 import privacy.ledger
 import privacy.opening
-from privacy import LatticeLaplace, Ledger, LedgerError
+from privacy import LatticeLaplace, Ledger, LedgerError, Unit
+from privacy.chain import append
+from privacy.opening import store_at
+from privacy.store import transaction
+from privacy.tables import releases
 from tests.privacy.toy import DATASET, KEY, Turnstile, counts_query, open_toy, question
 
 CUT = (
@@ -81,6 +88,77 @@ def test_the_first_row_that_does_not_fit_is_named(path, script, named):
             call()
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "named"),
+    [
+        ("releases", "value", "the value of entry 5 is"),
+        ("answers", "state", "an answer of entry 6 is"),
+        ("answers", "question", "an answer of entry 6 is"),
+        ("about", "key_digest", "another fingerprint key"),
+    ],
+)
+def test_a_text_that_is_none_is_named_and_not_told(path, table, column, named):
+    """Python's sqlite3 would repeat a text that is not UTF-8, be it a secret state."""
+    ledger, secret = Ledger(path, key=KEY), b"hunter2 \xff"
+    tamper(
+        path,
+        f"UPDATE {table} SET {column} = CAST(x'{secret.hex()}' AS TEXT) "
+        f"WHERE rowid = (SELECT max(rowid) FROM {table});",
+    )
+    with pytest.raises(LedgerError, match=named) as refused:
+        ledger.verify()
+    chain = refused.value
+    while chain is not None:
+        assert "hunter2" not in str(chain) + repr(chain)
+        chain = chain.__context__
+
+
+@pytest.mark.parametrize("value", ["'x'", "123456789012", "zeroblob(9)", "3.5"])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("about", "start"), ("budgets", "link"), ("entries", "link"), ("head", "link")],
+)
+def test_a_link_of_another_type_is_damage(path, monkeypatch, table, column, value):
+    ledger = Ledger(path, key=KEY)
+    tamper(path, f"UPDATE {table} SET {column} = {value};")
+    for newest in (5, 13):
+        monkeypatch.setattr(privacy.opening, "NEWEST", newest)
+        monkeypatch.setattr(privacy.ledger, "NEWEST", newest)
+        for call in (lambda: Ledger(path, key=KEY), lambda: ledger.statement(DATASET)):
+            if newest == 13 or table in ("entries", "head"):
+                with pytest.raises(LedgerError, match="damaged"):
+                    call()
+    with pytest.raises(LedgerError, match="damaged"):
+        ledger.verify()
+
+
+@pytest.mark.parametrize("value", [7, True, 2**63, 0.5, "a\0b", "\ud800", np.int64(3)])
+def test_what_would_not_come_back_as_it_was_is_not_written(path, value):
+    """A database keeps 7 as '7' in a column of texts: such a row would pass for damaged for ever."""
+    ledger, row = Ledger(path, key=KEY), {"time": "now", "entry": 6, "value": "1"}
+    for name in row:
+        if (name, value) != ("entry", 7):
+            with (
+                pytest.raises(LedgerError, match=f"{name} is not what"),
+                transaction(store_at(path)) as connection,
+            ):
+                append(connection, releases, [row | {name: value}], key=KEY)
+    assert ledger.verify() == 13
+
+
+def test_a_clock_that_goes_backwards_changes_nothing(path, monkeypatch):
+    """Order is the chain's; times are for people."""
+    ledger, before = Ledger(path, key=KEY), Ledger(path, key=KEY).statement(DATASET)
+    monkeypatch.setattr(privacy.booking, "now", lambda: "1970-01-01T00:00:00+00:00")
+    ledger.release(LatticeLaplace(0.1), counts_query((9, 1)))
+    assert not ledger.release(LatticeLaplace(0.1), counts_query((9, 1))).fresh
+    told = ledger.statement(DATASET)
+    assert told.entries[:-1] == before.entries
+    assert told.entries[-1].time.startswith("1970")
+    assert told.spent.epsilon == before.spent.epsilon + Fraction("0.1")
+    assert ledger.verify() == 15
+
+
 def test_a_ledger_whose_head_does_not_fit_spends_nothing(path):
     ledger = Ledger(path, key=KEY)
     tamper(path, "UPDATE head SET n_rows = 12;")
@@ -99,6 +177,40 @@ def test_opening_follows_the_newest_rows_and_verify_follows_all(path, monkeypatc
     tamper(path, "UPDATE entries SET query = 'x' WHERE entry = 5;")
     with pytest.raises(LedgerError, match="entry 5 is"):
         Ledger(path, key=KEY)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "UPDATE budgets SET epsilon = '9'",
+        "UPDATE budgets SET delta = '-1'",
+        "UPDATE budgets SET n = 'x'",
+        "UPDATE budgets SET unit = 'task'",
+    ],
+)
+def test_no_spend_is_measured_by_a_budget_that_was_not_written(path, monkeypatch, script):
+    """A budget's row is the oldest, and is looked at whatever has come after it."""
+    for module in (privacy.opening, privacy.ledger):
+        monkeypatch.setattr(module, "NEWEST", 5)
+    tamper(path, f"{script};")
+    ledger = Ledger(path, key=KEY)
+    for call in (
+        lambda: ledger.release(LatticeLaplace(0.1), counts_query((9, 1))),
+        lambda: ledger.interact(Turnstile(0.1), counts_query(), question(2)),
+        lambda: ledger.open_budget(DATASET, unit=Unit.CONSENSUS_LABEL, epsilon=9.0, delta=0.0, n=4),
+        lambda: ledger.change_budget(DATASET, epsilon=9.0, delta=0.0),
+        lambda: ledger.statement(DATASET),
+    ):
+        with pytest.raises(LedgerError, match=r"damaged: a budget of 'toy' \(row 1\) is not"):
+            call()
+
+
+@pytest.mark.parametrize("state", ["'{}'", "'x'", "7"])
+def test_no_answer_follows_a_state_that_was_not_written(path, state):
+    ledger = Ledger(path, key=KEY)
+    tamper(path, f"UPDATE answers SET state = {state};")
+    with pytest.raises(LedgerError, match="an answer of entry 6 is not what was written"):
+        ledger.interact(Turnstile(0.1), counts_query(), question(2))
 
 
 def test_verify_counts_rows_and_the_count_only_grows(path):

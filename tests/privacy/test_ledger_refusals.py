@@ -1,5 +1,7 @@
 """Files that are no ledger, ledgers that cannot be written, and private values that must not be told."""
 
+import contextlib
+import resource
 import sqlite3
 import sys
 
@@ -8,7 +10,7 @@ import pytest
 
 import privacy.sqlite_store
 import privacy.store
-from privacy import LatticeLaplace, Ledger, LedgerError, PureEvent, Query, Question, Unit
+from privacy import LatticeLaplace, Ledger, LedgerError, Part, PureEvent, Query, Question, Unit
 from privacy.chain import append
 from privacy.opening import store_at
 from privacy.store import transaction
@@ -24,6 +26,7 @@ from tests.privacy.toy import (
 )
 
 CANARY = 987654321
+NORTH = Part("site:1", "north")
 
 
 @pytest.fixture
@@ -100,6 +103,14 @@ def test_a_damaged_file_is_refused(path, start):
         Ledger(path, key=KEY)
 
 
+def test_a_schema_that_is_no_text_is_refused(path):
+    """SQLite repeats it in its message, which Python then cannot read."""
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"CREATE TABLE budgets", b"CREATE TA\xe4LE budgets"))
+    with pytest.raises(LedgerError, match="schema is malformed"):
+        Ledger(path, key=KEY)
+
+
 @pytest.mark.parametrize("content", [b"", b"not a ledger", b"\0" * 8192])
 def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_is(tmp_path, content):
     path = tmp_path / "ledger.sqlite"
@@ -123,10 +134,38 @@ def test_a_ledger_that_cannot_be_written_releases_nothing(path, monkeypatch):
         return sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
 
     with monkeypatch.context() as patched:
-        patched.setattr(privacy.sqlite_store, "_connect", read_only)
+        patched.setattr(privacy.sqlite_store, "connect", read_only)
         with pytest.raises(LedgerError, match="readonly"):
             ledger.release(LatticeLaplace(0.1), counts_query((9, 1)))
     assert len(ledger.statement(DATASET).entries) == 5
+
+
+@contextlib.contextmanager
+def full_disk(size):
+    """Files of this process cannot grow beyond a size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("size", [0, 4096, 20_000])
+def test_a_full_disk_releases_nothing_and_leaves_a_sound_ledger(tmp_path, path, size):
+    ledger, twenty = Ledger(path, key=KEY), [counts_query((9, k), part=NORTH) for k in range(20)]
+    with full_disk(size):
+        for call in (
+            lambda: ledger.release_all(LatticeLaplace(0.01), twenty),
+            lambda: ledger.interact(Turnstile(0.1), counts_query(), question(1)),
+            lambda: ledger.backup(tmp_path / "copy.sqlite"),
+            lambda: Ledger(tmp_path / "new.sqlite", key=KEY),
+        ):
+            with pytest.raises(LedgerError):
+                call()
+    assert all(one.name.startswith("ledger.sqlite") for one in tmp_path.iterdir())  # and its log
+    assert (ledger.statement(DATASET).n_entries, ledger.verify()) == (5, 11)
+    assert ledger.release_all(LatticeLaplace(0.01), twenty)[0].fresh
 
 
 def test_a_locked_ledger_releases_nothing(path, monkeypatch):

@@ -151,6 +151,14 @@ def test_what_is_no_plan_is_refused(events, epsilon, delta):
         PlanEvent(events, epsilon, delta)
 
 
+@pytest.mark.refusal
+def test_counts_are_integers_whatever_was_composed_before():
+    """16.0 equals 16, and would find what was composed for it."""
+    PlanEvent(((ONE, 16),), 1.6, 0.0)
+    with pytest.raises(TypeError, match="integers"):
+        PlanEvent(((ONE, 16.0),), 1.6, 0.0)
+
+
 def test_plans_do_not_nest():
     planned = plan({TOY: 3}, delta=0.0)
     for event in (planned, PlannedEvent(1, ONE)):

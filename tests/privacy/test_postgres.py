@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine, make_url, select, text
 from sqlalchemy.exc import DBAPIError
 
+import privacy.booking
 import privacy.limits
 import privacy.store
 from flows.accounts import LEDGER_URL, open_state, read_statements
@@ -179,6 +180,24 @@ def test_a_spender_that_waited_sees_the_limit_that_was_set_meanwhile(url):
         )
     spender.join()
     assert outcome == [1]
+
+
+def test_a_budget_that_comes_after_the_lock_is_not_spent_from(url, monkeypatch):
+    """Nothing was locked for it, so two that spend could both see all of it left."""
+    ledger = Ledger(url, key=KEY)
+
+    def lock_and_lose(connection, *datasets):
+        try:
+            lock(connection, *datasets)
+        finally:
+            open_toy(url)
+
+    monkeypatch.setattr(privacy.booking, "lock", lock_and_lose)
+    with pytest.raises(LedgerError, match="must have a budget first"):
+        ledger.release(Mortal(0.5), counts_query())
+    monkeypatch.undo()
+    assert ledger.statement(DATASET).n_entries == 0
+    assert ledger.release(Mortal(0.5), counts_query()).fresh
 
 
 def test_other_data_sets_do_not_wait(url, monkeypatch):

@@ -45,6 +45,7 @@ def test_no_point_of_the_simplex_is_nearer(rng):
 def test_large_values_keep_their_differences():
     found = project_to_simplex(np.array([1e300, 1e300]), 1.0)
     assert found.tolist() == [0.5, 0.5]
+    assert project_to_simplex(np.array([1.7e308, -1.7e308, 0.0]), 1.0).tolist() == [1.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,11 @@ def test_a_row_covers_its_label_and_nothing_else_covers_another():
         ("l1", math.nan, ValueError),
         pytest.param("unit", "row", TypeError, marks=pytest.mark.refusal),
         pytest.param("value", [1, 2], TypeError, marks=pytest.mark.refusal),
+        ("name", "a\0b", ValueError),
+        ("name", "\ud800", ValueError),
+        ("n", 2**53 + 1, ValueError),
+        pytest.param("dataset", 7, TypeError, marks=pytest.mark.refusal),
+        pytest.param("name", None, TypeError, marks=pytest.mark.refusal),
         ("value", {}, TypeError),
         pytest.param("value", {"x": [1.0]}, TypeError, marks=pytest.mark.refusal),
         ("value", np.array(["a"]), TypeError),
@@ -60,8 +65,18 @@ def test_a_question_holds_arrays_and_numbers(value):
 def test_a_question_and_a_part_have_names():
     with pytest.raises(ValueError, match="name"):
         Question("", {"x": 1.0})
-    with pytest.raises(ValueError, match="names"):
+    with pytest.raises(ValueError, match="cell must be"):
         Part("site:1", "")
+    with pytest.raises(ValueError, match="partition must be"):
+        Part("\0", "north")
+
+
+@pytest.mark.refusal
+def test_a_name_is_a_text():
+    with pytest.raises(TypeError, match="name must be a text"):
+        Question(7, {"x": 1.0})
+    with pytest.raises(TypeError, match="cell must be a text"):
+        Part("site:1", 7)
 
 
 def test_a_partition_is_named_by_its_assignment_of_tasks():

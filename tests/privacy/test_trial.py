@@ -15,6 +15,7 @@ from privacy.audit import audit_losses
 from privacy.discrete_gaussian import DiscreteGaussian
 from privacy.discrete_laplace import DiscreteLaplace
 from privacy.lattice_laplace import LatticeLaplace
+from privacy.pseudo_count import DirichletPseudoCount
 from privacy.trial import Auditable, audit_mechanism
 from privacy.urn import DirichletClamp
 
@@ -29,6 +30,7 @@ COUNTS = (3, 3, 3)
         (DiscreteLaplace(1.0), COUNTS, 4000),
         (DiscreteGaussian(0.5, 0.01), COUNTS, 4000),
         (DirichletClamp(1.0, 0.04, floor=10), (11, 10), 300),
+        (DirichletPseudoCount(1.0, 0.04, pseudo_count=10), (1, 0), 300),
     ],
     ids=lambda value: type(value).__name__,
 )

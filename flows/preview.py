@@ -1,0 +1,97 @@
+"""What a run would spend: its releases' prices, from public numbers alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows.accounts import known_statement, numbers
+from flows.section import SettingsError
+from privacy import Cost, Statement
+from privacy.cost import exact
+
+if TYPE_CHECKING:
+    from flows.settings import Settings
+    from flows.settings_sections import PrivacySettings
+
+__all__ = ["preview"]
+
+
+def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> dict[str, Any]:
+    """What a run of these settings on new data would ask for, from public numbers alone.
+
+    No label is read. `n_tasks` is the public number of labelled tasks; where it is not given, the
+    one of the data set's budget is taken. The gate's price is for the expected size of the holdout.
+    """
+    privacy = settings.privacy
+    if privacy is None or settings.classes is None:
+        missing = "have no [privacy] section" if privacy is None else "do not declare the classes"
+        raise SettingsError(f"the settings {missing}: a run of them would release nothing")
+    found = known_statement(folder, settings.name)
+    if n_tasks is None and found is not None:
+        n_tasks = found.budgets[-1].n
+    limit = Cost(exact(privacy.epsilon), exact(privacy.delta))
+    budget, left = (limit, limit) if found is None else (found.budget, found.left)
+    counts = _counts_price(privacy, len(settings.classes), found)
+    parts = [counts, *_learning_prices(settings, n_tasks)]
+    return {
+        "dataset": settings.name,
+        "parts": [
+            {"what": what, "note": note} | ({} if cost is None else numbers(cost))
+            for what, cost, note in parts
+        ],
+        "budget": numbers(budget),
+        "left": numbers(left),
+        **_verdict(parts, budget, limit, left),
+    }
+
+
+Price = tuple[str, Cost | None, str]
+
+
+def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | None) -> Price:
+    """Class counts: all groups together, or their plan where it is not paid yet."""
+    from flows.count_noise import PLAN, count_noise  # a statement needs neither them nor settings
+
+    epsilon, delta = exact(privacy.proportions_epsilon), exact(privacy.proportions_delta)
+    n_planned = privacy.planned_releases
+    if n_planned > 1:
+        for one in () if found is None else found.plans:
+            price = one.name, one.plan.cost(), one.n_releases
+            if price == (PLAN, Cost(epsilon, delta), n_planned):
+                left = n_planned - one.used
+                note = f"paid by entry {one.entry}; {left} of {n_planned} releases left"
+                return "class counts", Cost(exact(0), exact(0)), note
+        return "class counts", Cost(epsilon, delta), f"a plan of {n_planned} releases"
+    noise = count_noise(privacy, n_classes)
+    return "class counts", Cost(epsilon, exact(noise.delta)), f"{noise.name} noise"
+
+
+def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
+    """Training, and the gate, which has other tasks: the dearer of them counts."""
+    model, gate = settings.model, settings.gate
+    if model is None or not settings.input.tasks:
+        return []
+    shares = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
+    training = Cost(sum(map(exact, shares), exact(0)), exact(0))
+    note = "training {:g}, selection {:g}, score {:g}".format(*shares)
+    if n_tasks is None:
+        unknown = "depends on the number of labelled tasks; give --tasks"
+        return [("model", training, note), ("gate", None, unknown)]
+    size = max(1, round(gate.holdout * n_tasks))
+    price = Cost(2 * gate.budget / (exact(gate.sigma) * size), exact(0))
+    about = f"expected, for a holdout of {size:,} of {n_tasks:,} tasks; in parallel with the model"
+    return [("model", training, note), ("gate", price, about)]
+
+
+def _verdict(parts: list[Price], budget: Cost, limit: Cost, left: Cost) -> dict[str, Any]:
+    """Whether the parts fit together into what is left; None where a price is not known."""
+    (_, counts, _), *learning = parts
+    known = [cost for _, cost, _ in parts if cost is not None]
+    asked = (counts or Cost(exact(0), exact(0))) + Cost.max(
+        [cost for _, cost, _ in learning if cost is not None] or [Cost(exact(0), exact(0))]
+    )
+    verdict: bool | None = asked.within(left) and budget == limit
+    if verdict and len(known) < len(parts):
+        verdict = None
+    return {"asked": numbers(asked), "fits": verdict, "same_budget": budget == limit}
