@@ -11,7 +11,6 @@ __all__ = ["LARGEST_EPSILON", "chi_delta", "noise_deviation"]
 SAFETY = 1 + 1e-6  # for rounding: what is computed is raised by it before it is compared
 LARGEST_EPSILON = 100.0
 BEYOND = 13.0  # deviations above the mean, where a chi's tail is below exp(-80)
-NODE, WEIGHT = np.polynomial.legendre.leggauss(400)
 
 
 def chi_delta(epsilon: float, shift: float, n_problems: int) -> float:
@@ -62,11 +61,18 @@ def chi_delta(epsilon: float, shift: float, n_problems: int) -> float:
     sure = max(0.0, -start)  # as far as the tail is one
     start = max(0.0, start)
     reach = max(math.sqrt(2 * n_problems) + BEYOND - start, BEYOND)
-    t = reach / 2 * (NODE + 1)
+    node, weight = _nodes()
+    t = reach / 2 * (node + 1)
     tail = gammaincc(n_problems, (start + t) ** 2 / 2)
-    rest = float(reach / 2 * WEIGHT @ (shift * np.exp(-shift * t) * tail))
+    rest = float(reach / 2 * weight @ (shift * np.exp(-shift * t) * tail))
     beyond = float(gammaincc(n_problems, (start + reach) ** 2 / 2))
     return min(1.0, -math.expm1(-shift * sure) + math.exp(-shift * sure) * (rest + beyond))
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of the quadrature: worked out when first used."""
+    return np.polynomial.legendre.leggauss(400)
 
 
 @lru_cache(maxsize=256)

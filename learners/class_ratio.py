@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from learners import mean_matching as matching
 from learners.boosted_trees import BoostedTrees
@@ -98,7 +99,7 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     Where the noise of the proportions is told, a bag weighs by how far its mean may be from what its
     proportions say (`matched_means.MatchedMeans`): by its noise where it is small, by its points where
-    it is large.
+    it is large; left out, it judges bandwidth and method by its `LabelledBags.evidence`.
 
     The interval is for the ratio of the population that the bag was drawn from. It is a parametric
     bootstrap of the quadratic program: f is perturbed by the sampling error of every bag (within
@@ -108,7 +109,8 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     **Guarantees.** The ratio lies on the simplex and in its interval; the interval lies in [0, 1];
     relabelling the classes relabels the ratio; neither the order of the bags nor the units of the
-    features matter to it; the same arguments give the same bytes; what is given is left as it was.
+    features matter to it; the same arguments give the same bytes, on any number of threads, as one is
+    used; what is given is left as it was.
     **Privacy.** The proportions may be releases: what is computed from them costs nothing more. The
     features of all bags are used as they are, and the result is as private as they are.
 
@@ -171,8 +173,9 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(self.scale_)
         points = tuple(point / self.scale_ for point in labelled.points)
         labelled = LabelledBags(points, labelled.mixture, labelled.noise)
-        self.method_, self.trials_ = self._choose(labelled)
-        self._matcher = self.method_.fit(labelled)
+        with threadpool_limits(1):  # most problems here are small: threads would wait, and spin
+            self.method_, self.trials_ = self._choose(labelled)
+            self._matcher = self.method_.fit(labelled)
         self.mixture_, self.size_ = labelled.mixture, labelled.size
         return self
 
@@ -197,9 +200,10 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         point = checked_bag(bag, "bag")
         if not point.shape[1] == self.n_features_in_:
             raise ValueError(f"bag must have {self.n_features_in_} features, got {point.shape[1]}")
-        means, product = self._matcher.match(point / self.scale_)
-        seen = means.see(product)
-        ratio, interval = means.ratio(seen), means.interval(seen, self.level)
+        with threadpool_limits(1):
+            means, product = self._matcher.match(point / self.scale_)
+            seen = means.see(product)
+            ratio, interval = means.ratio(seen), means.interval(seen, self.level)
         diagnostics = self._diagnose(means, float((interval[:, 1] - interval[:, 0]).max()))
         for array in (ratio, interval):
             array.setflags(write=False)

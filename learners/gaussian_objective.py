@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from learners.chi_loss import LARGEST_EPSILON, noise_deviation
-from learners.linear_model import check_knobs, lift, signs, to_coef
+from learners.linear_model import check_knobs, to_coef
 from learners.logistic_minimum import TOLERANCE
-from learners.private_linear import noisy_minimum, split_epsilon, training_rows
+from learners.private_linear import lifted_rows, noisy_minimum, split_epsilon, training_rows
 from privacy.events import ApproximateEvent
 from privacy.mechanisms import Json, Noise
 from privacy.queries import Query
@@ -120,10 +120,10 @@ class GaussianObjectivePerturbation:
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Train on the query's rows; only the ledger calls this."""
-        rows = training_rows(query, self.n_classes)
+        row, sign = lifted_rows(query, self.norm_bound, self.n_classes)
         weight = gaussian_weight(
-            lift(rows["x"], self.norm_bound),
-            signs(rows["y"], self.n_classes),
+            row,
+            sign,
             epsilon=self.epsilon,
             delta=self.delta,
             regularization=self.regularization,

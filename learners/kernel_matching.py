@@ -73,12 +73,13 @@ class KernelMatching:
         ladder = bandwidth_ladder(median_distance(labelled.points))
         exact = labelled.size.sum() <= EXACT_POINTS
         gram = (set_gram if exact else _landmark_gram)(labelled.points, ladder)
-        error = errors_left_out(gram, labelled.mixture, labelled.size)
-        total = error.sum(axis=1)
+        error = errors_left_out(gram, labelled.mixture, labelled.evidence)
+        weight = labelled.evidence[np.concatenate(parts_left_out(labelled.mixture))]
+        total = error @ weight
         chosen = int(np.flatnonzero(total == total.min())[-1])
         method = KernelMatching(float(ladder[chosen]))
         expected = _expected_left_out(method.fit(labelled), labelled)
-        return Trial(method, error[chosen], expected)
+        return Trial(method, error[chosen], expected, weight)
 
     def fit(self, labelled: LabelledBags) -> "KernelMatcher | NystroemMatcher":
         """Train on all bags."""

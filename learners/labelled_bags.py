@@ -73,6 +73,14 @@ class LabelledBags:
         """Points in each bag."""
         return np.array([len(point) for point in self.points])
 
+    @property
+    def evidence(self) -> Float[np.ndarray, " bags"]:
+        """How many labels would tell each bag's shares as well: its points, and fewer under noise."""
+        size = self.size.astype(np.float64)
+        if self.noise is None:
+            return size
+        return np.asarray(size / (1 + size * np.trace(self.noise, axis1=1, axis2=2)))
+
 
 def checked_bag(
     bag: Float[np.ndarray, "points features"], name: str

@@ -64,7 +64,7 @@ class SeenBag:
     ) -> "SeenBag":
         """From every point's inner products with the labelled bags' means."""
         feature = product @ weights
-        return cls(feature.mean(axis=0), np.cov(feature, rowvar=False) / len(feature))
+        return cls(feature.mean(axis=0), _covariance(feature) / (len(feature) - 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,6 +212,12 @@ def covariances_of(products: Sequence[Float[np.ndarray, "_ bags"]]) -> Covarianc
     array([[ 0.25, -0.25],
            [-0.25,  0.25]])
     """
-    return lambda weights: (
-        np.cov(product @ weights, rowvar=False, bias=True) for product in products
-    )
+    return lambda weights: (_covariance(product @ weights) for product in products)
+
+
+def _covariance(
+    feature: Float[np.ndarray, "points classes"],
+) -> Float[np.ndarray, "classes classes"]:
+    """As `numpy.cov`, which checks for longer than it computes, with the points as divisor."""
+    offset = feature - feature.mean(axis=0)
+    return np.asarray(offset.T @ offset / len(feature))

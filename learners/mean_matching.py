@@ -11,7 +11,7 @@ from scipy.stats import qmc
 
 from learners.labelled_bags import LARGEST_MIXING_CONDITION
 from learners.ratio_diagnostics import LEAST_RELIABILITY
-from learners.simplex_qp import simplex_qp
+from learners.simplex_qp import simplex_minima, simplex_qp
 
 __all__ = [
     "DRAWS",
@@ -143,13 +143,14 @@ def parts_left_out(mixture: Float[np.ndarray, "bags classes"]) -> list[Int[np.nd
 def errors_left_out(
     gram: Float[np.ndarray, "bandwidths bags bags"],
     mixture: Float[np.ndarray, "bags classes"],
-    size: Int[np.ndarray, " bags"],
+    evidence: Int[np.ndarray, " bags"] | Float[np.ndarray, " bags"],
 ) -> Float[np.ndarray, "bandwidths left"]:
     """L1 error of the proportions of every bag left out, for each bandwidth.
 
     Bags are left out as in `parts_left_out`. No kernel is computed again: a left-out bag is predicted
     from its row of G. Points that meet themselves are left in H: what they do to the ratio weighs
-    against bandwidths at which classes hardly differ by more than sampling error.
+    against bandwidths at which classes hardly differ by more than sampling error. Bags weigh by their
+    evidence, such as their points, in the means of the classes.
 
     Returns
     -------
@@ -165,7 +166,7 @@ def errors_left_out(
     columns = [np.zeros((len(gram), 0))]
     for fold in parts_left_out(mixture):
         rest = np.setdiff1d(np.arange(len(mixture)), fold)
-        weights = class_weights(mixture[rest], size[rest])
+        weights = class_weights(mixture[rest], evidence[rest])
         hessian = class_gram(gram[:, rest[:, None], rest], weights)
         linear = gram[:, fold[:, None], rest] @ weights
         ratio = np.array(
@@ -225,7 +226,7 @@ def redrawn_ratios(
     array([[0.6, 0.4]])
     """
     shifted = linear + nodes @ _roots(error)
-    return np.array([simplex_qp(hessian, f).point for f in shifted])
+    return simplex_minima(hessian, shifted)
 
 
 def _tells_apart(mixture: Float[np.ndarray, "bags classes"]) -> bool:

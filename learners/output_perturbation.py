@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from learners.linear_model import check_knobs, lift, signs, to_coef
+from learners.linear_model import check_knobs, to_coef
 from learners.logistic_minimum import TOLERANCE, certified_minimum
-from learners.private_linear import training_rows
+from learners.private_linear import lifted_rows, training_rows
 from privacy.events import PureEvent
 from privacy.mechanisms import Json, Noise
 from privacy.queries import Query
@@ -106,13 +106,9 @@ class OutputPerturbation:
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Train on the query's rows; only the ledger calls this."""
-        rows = training_rows(query, self.n_classes)
+        row, sign = lifted_rows(query, self.norm_bound, self.n_classes)
         weight = noisy_output(
-            lift(rows["x"], self.norm_bound),
-            signs(rows["y"], self.n_classes),
-            epsilon=self.epsilon,
-            regularization=self.regularization,
-            noise=noise,
+            row, sign, epsilon=self.epsilon, regularization=self.regularization, noise=noise
         )
         return {"coef": to_coef(weight, self.norm_bound).tolist()}
 

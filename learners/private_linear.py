@@ -26,6 +26,7 @@ __all__ = [
     "EpsilonSplit",
     "ObjectivePerturbation",
     "gradient_tolerance",
+    "lifted_rows",
     "noisy_minimum",
     "perturbed_weight",
     "split_epsilon",
@@ -187,13 +188,9 @@ class ObjectivePerturbation:
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Train on the query's rows; only the ledger calls this."""
-        rows = training_rows(query, self.n_classes)
+        row, sign = lifted_rows(query, self.norm_bound, self.n_classes)
         weight = perturbed_weight(
-            lift(rows["x"], self.norm_bound),
-            signs(rows["y"], self.n_classes),
-            epsilon=self.epsilon,
-            regularization=self.regularization,
-            noise=noise,
+            row, sign, epsilon=self.epsilon, regularization=self.regularization, noise=noise
         )
         return {"coef": to_coef(weight, self.norm_bound).tolist()}
 
@@ -245,6 +242,14 @@ def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
     if not len(rows["x"]) == query.n:
         raise ValueError(f"query.n must be the number of rows, got n={query.n}")
     return rows
+
+
+def lifted_rows(
+    query: Query, norm_bound: float, n_classes: int
+) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, "problems rows"]]:
+    """Lifted rows of a query and their sign in each problem, **private**."""
+    rows = training_rows(query, n_classes)
+    return lift(rows["x"], norm_bound), signs(rows["y"], n_classes)
 
 
 def perturbed_weight(

@@ -1,5 +1,6 @@
 """Which method finds class ratios best here? The one that errs least on labelled groups left out."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -59,6 +60,9 @@ class Trial:
         What that error should be in the mean by the delta method, from the spread of the points. It
         knows nothing of classes that look different from bag to bag, but it is precise where bags
         are few.
+    weight
+        How much each bag left out counts, as `LabelledBags.evidence`; None: all alike. The error of a
+        bag whose shares are mostly noise says little of the method.
 
     Examples
     --------
@@ -71,11 +75,12 @@ class Trial:
     method: RatioMethod
     error: Float[np.ndarray, " left"]
     expected_error: float
+    weight: Float[np.ndarray, " left"] | None = None
 
     @property
     def mean_error(self) -> float:
-        """Mean over the bags left out."""
-        return float(self.error.mean())
+        """Weighted mean over the bags left out."""
+        return float(np.average(self.error, weights=self.weight))
 
 
 def refitted_trial(
@@ -115,13 +120,15 @@ def refitted_trial(
     (3, True)
     """
     error, expected, train = [], [], fit or method.fit
-    for part in parts_left_out(labelled.mixture):
+    parts = parts_left_out(labelled.mixture)
+    for part in parts:
         matcher = train(labelled.only(np.setdiff1d(np.arange(len(labelled.mixture)), part)))
         for bag in part:
             means, product = matcher.match(labelled.points[bag])
             error.append(float(np.abs(means.ratio(product) - labelled.mixture[bag]).sum()))
             expected.append(means.expected_error(product))
-    return Trial(method, np.array(error), float(np.mean(expected)))
+    weight = labelled.evidence[np.concatenate(parts)]
+    return Trial(method, np.array(error), float(np.mean(expected)), weight)
 
 
 def preferred(trials: Sequence[Trial]) -> Trial:
@@ -142,8 +149,8 @@ def preferred(trials: Sequence[Trial]) -> Trial:
 
     Notes
     -----
-    The standard error is that of the mean difference, bag by bag, between a method's errors and those
-    of the method that errs least.
+    The standard error is that of the weighted mean difference, bag by bag, between a method's errors
+    and those of the method that errs least.
 
     **Guarantees.** A method that errs more than another on every bag, by the same amount, is not
     taken.
@@ -163,9 +170,14 @@ def preferred(trials: Sequence[Trial]) -> Trial:
     0.05
     """
     best = min(trials, key=lambda trial: trial.mean_error)
-    level = []
-    for trial in trials:
-        excess = trial.error - best.error
-        if excess.mean() <= STANDARD_ERRORS * excess.std() / max(len(excess) - 1, 1) ** 0.5:
-            level.append(trial)
+    level = [one for one in trials if _as_good(one.error - best.error, best.weight)]
     return min(level, key=lambda trial: trial.expected_error)
+
+
+def _as_good(excess: Float[np.ndarray, " left"], weight: Float[np.ndarray, " left"] | None) -> bool:
+    """Whether an excess of errors, bag by bag, may be chance."""
+    share = np.full(len(excess), 1.0) if weight is None else weight
+    share = share / share.sum()
+    mean, n = float(share @ excess), len(excess)
+    variance = float(np.square(share) @ np.square(excess - mean)) * n / max(n - 1, 1)
+    return bool(mean <= STANDARD_ERRORS * math.sqrt(variance))

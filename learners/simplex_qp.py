@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-__all__ = ["SimplexMinimum", "simplex_qp"]
+__all__ = ["SimplexMinimum", "simplex_minima", "simplex_qp"]
 
 TOLERANCE = 1e-12  # relative to the largest coefficient
 RIDGE = 1e-13  # likewise; keeps every subproblem solvable and moves the objective by no more
@@ -79,9 +79,8 @@ def simplex_qp(
     >>> simplex_qp(np.eye(3), np.array([0.9, 0.7, 0.0])).point
     array([0.6, 0.4, 0. ])
     """
-    _check(quadratic, linear)
-    scale = max(float(np.abs(quadratic).max()), float(np.abs(linear).max()), np.finfo(float).tiny)
-    H, f = quadratic / scale + RIDGE * np.eye(len(linear)), linear / scale
+    _check(quadratic, linear, 1)
+    H, f, scale = _scaled(quadratic, linear)
     point = np.zeros(len(f))
     point[np.argmin(H.diagonal() - 2 * f)] = 1.0
     n_iter = 0
@@ -95,6 +94,50 @@ def simplex_qp(
         n_iter += 1
     gap = 2 * scale * max(0.0, float(point @ (H @ point - f) - (H @ point - f).min()))
     return SimplexMinimum(point, gap, n_iter)
+
+
+def simplex_minima(
+    quadratic: Float[np.ndarray, "variables variables"],
+    linear: Float[np.ndarray, "problems variables"],
+) -> Float[np.ndarray, "problems variables"]:
+    """Points of `simplex_qp` for one H and many f, which share one solve where no variable is 0.
+
+    Parameters
+    ----------
+    quadratic
+        H, as for `simplex_qp`.
+    linear
+        One f per row.
+
+    Returns
+    -------
+    Float[np.ndarray, "problems variables"]
+        One minimum per row.
+
+    Raises
+    ------
+    ValueError
+        As `simplex_qp`.
+
+    Notes
+    -----
+    The minimum on the plane sum r = 1 that has no variable below 0 is the minimum on the simplex.
+
+    **Guarantees.** Each row is that of `simplex_qp` for its f, up to rounding.
+
+    Examples
+    --------
+    >>> simplex_minima(np.eye(2), np.array([[0.9, 0.7], [2.0, 0.0]]))
+    array([[0.6, 0.4],
+           [1. , 0. ]])
+    """
+    _check(quadratic, linear, 2)
+    H, f, _ = _scaled(quadratic, linear)
+    point = _equality_minimum(H, f, np.arange(len(H)))
+    point /= point.sum(axis=1, keepdims=True)
+    for outside in np.flatnonzero((point < 0).any(axis=1)):
+        point[outside] = simplex_qp(quadratic, linear[outside]).point
+    return np.asarray(point)
 
 
 def _descend(
@@ -121,20 +164,33 @@ def _descend(
 
 def _equality_minimum(
     H: Float[np.ndarray, "variables variables"],
-    f: Float[np.ndarray, " variables"],
+    f: Float[np.ndarray, "*problems variables"],
     support: Int[np.ndarray, " support"],
-) -> Float[np.ndarray, " support"]:
-    """Minimum on the plane sum r = 1, from the KKT system."""
+) -> Float[np.ndarray, "*problems support"]:
+    """Minimum on the plane sum r = 1, from the KKT system; one for every row of f."""
     size = len(support)
     system = np.ones((size + 1, size + 1))
     system[:size, :size] = H[np.ix_(support, support)]
     system[size, size] = 0.0
-    right = np.append(f[support], 1.0)
-    return np.asarray(np.linalg.solve(system, right)[:size])
+    right = np.concatenate([f[..., support], np.ones((*f.shape[:-1], 1))], axis=-1)
+    return np.asarray(np.linalg.solve(system, right.T).T[..., :size])
 
 
-def _check(quadratic: np.ndarray, linear: np.ndarray) -> None:
-    if not (linear.ndim == 1 and quadratic.shape == (len(linear), len(linear)) and len(linear) > 0):
+def _scaled(
+    quadratic: Float[np.ndarray, "variables variables"],
+    linear: Float[np.ndarray, "*problems variables"],
+) -> tuple[
+    Float[np.ndarray, "variables variables"], Float[np.ndarray, "*problems variables"], float
+]:
+    """H with its ridge and f, by their largest coefficient, and that."""
+    largest = max(float(np.abs(one).max()) for one in (quadratic, linear))
+    scale = max(largest, float(np.finfo(float).tiny))
+    return quadratic / scale + RIDGE * np.eye(len(quadratic)), linear / scale, scale
+
+
+def _check(quadratic: np.ndarray, linear: np.ndarray, n_dimensions: int) -> None:
+    fits = linear.ndim == n_dimensions and quadratic.shape == 2 * linear.shape[-1:]
+    if not (fits and linear.size > 0):
         raise ValueError(
             "quadratic must be square with one row per entry of linear, "
             f"got shapes {quadratic.shape} and {linear.shape}"

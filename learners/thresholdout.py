@@ -18,6 +18,7 @@ from privacy.queries import Query
 __all__ = ["GateAnswer", "Thresholdout"]
 
 STATUSES = ("agrees", "overfit", "exhausted")
+BITS_OF_ONE = np.float64(1).view(np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +201,17 @@ def _means(question: Question, n: int) -> tuple[float, float]:
         raise ValueError(f"holdout must be one value for each of the {n} records")
     if holdout.dtype == np.bool_:
         return float(train), np.count_nonzero(holdout) / n
-    least, greatest = np.minimum.reduce(holdout), np.maximum.reduce(holdout)
-    if not (least >= 0 and greatest <= 1):  # NaN is the least and the greatest
+    if not _in_unit_interval(holdout):
         raise ValueError("holdout must lie in [0, 1] for every record")
     return float(train), float(np.add.reduce(holdout, dtype=np.float64)) / n
+
+
+def _in_unit_interval(value: np.ndarray) -> bool:
+    """Whether every value lies in [0, 1]; one pass over float64, whose bits are in order there."""
+    if value.dtype == np.float64 and np.maximum.reduce(value.view(np.uint64)) <= BITS_OF_ONE:
+        return True  # neither a sign bit, nor above one, nor NaN
+    least, greatest = np.minimum.reduce(value), np.maximum.reduce(value)
+    return bool(least >= 0 and greatest <= 1)  # NaN is the least and the greatest
 
 
 def _public(state: Json, status: str, value: float | None) -> Json:

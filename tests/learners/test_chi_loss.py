@@ -41,6 +41,7 @@ def test_delta_is_the_divergence_that_the_loss_gives(n_problems, epsilon, shift)
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(epsilon=st.floats(0.01, 20.0), delta=st.floats(1e-10, 0.3), n_problems=st.integers(1, 30))
 def test_the_deviation_pays_the_delta_asked_for_and_little_less(epsilon, delta, n_problems):
+    """Opacus #346: a search for the noise that may end where it costs more than was asked for."""
     shift = 2 * math.sqrt(n_problems) / noise_deviation(epsilon, delta, n_problems)
     assert 0.999 * delta < chi_delta(epsilon, shift, n_problems) <= delta
 

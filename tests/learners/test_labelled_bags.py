@@ -64,3 +64,11 @@ def test_bags_that_cannot_be_learned_from_are_refused(bags, shares, message):
 def test_noise_that_is_no_covariance_is_refused(noise, message):
     with pytest.raises(ValueError, match=message):
         LabelledBags.of(BAGS, SHARES, noise)
+
+
+def test_evidence_is_the_points_and_falls_with_the_noise():
+    """n / (1 + n tr C): 20 / (1 + 20 x 0.2) = 4; without noise the points."""
+    points, shares = [np.zeros((20, 1)), np.ones((5, 1))], np.array([[0.9, 0.1], [0.2, 0.8]])
+    noise = np.array([[[0.1, -0.1], [-0.1, 0.1]], np.zeros((2, 2))])
+    assert LabelledBags.of(points, shares).evidence.tolist() == [20.0, 5.0]
+    assert LabelledBags.of(points, shares, noise).evidence == pytest.approx([4.0, 5.0])

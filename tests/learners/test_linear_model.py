@@ -28,7 +28,10 @@ def test_scikit_learn_finds_the_same_weights_on_the_lifted_rows(rng, n_classes):
 
 
 def test_the_intercept_is_regularised(rng):
-    """With one class only, an unregularised intercept would run to infinity."""
+    """With one class only, an unregularised intercept would run to infinity.
+
+    diffprivlib leaves it out of the regulariser, where the proof does not hold.
+    """
     x = rng.normal(size=(50, 2))
     weak, strong = (
         fit_linear(x, np.ones(50, int), regularization=lam, norm_bound=1.0, n_classes=2).coef[0, -1]

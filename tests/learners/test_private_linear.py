@@ -245,7 +245,10 @@ def test_rows_are_clipped_to_the_declared_bound(rng):
 
 
 def test_the_norm_bound_only_sets_the_unit_of_the_coefficients(rng):
-    """Rows and bound ten times larger: features' coefficients ten times smaller, same noise."""
+    """Rows and bound ten times larger: features' coefficients ten times smaller, same noise.
+
+    diffprivlib #10: curvature that grows with the bound and not with its square.
+    """
     x, y = some_rows(rng)
     small = MECHANISM.draw(training_query(x, y, dataset="toy"), OneDraw([1.0, 2.0, 3.0]))["coef"]
     wide = dataclasses.replace(MECHANISM, norm_bound=20.0)

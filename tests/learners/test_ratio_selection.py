@@ -2,6 +2,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +34,17 @@ def test_between_methods_that_few_bags_cannot_tell_apart_the_more_precise_is_tak
 def test_of_equal_methods_the_first_is_taken():
     first, second = (Trial(METHOD, np.array([0.1, 0.2]), 0.1) for _ in range(2))
     assert preferred([first, second]) is first
+
+
+def test_a_bag_without_evidence_has_no_say():
+    """The last bag's errors are noise: with it the other method would be taken."""
+    weight = np.array([9.0, 9.0, 9.0, 0.0])
+    good = Trial(METHOD, np.array([0.02, 0.03, 0.02, 0.9]), 0.06, weight)
+    poor = Trial(METHOD, np.array([0.22, 0.23, 0.22, 0.0]), 0.04, weight)
+    assert preferred([poor, good]) is good
+    assert good.mean_error == pytest.approx(0.07 / 3)
+    unweighted = [Trial(METHOD, one.error, one.expected_error) for one in (poor, good)]
+    assert preferred(unweighted) is unweighted[0]
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ def test_three_times_the_trials_epsilon_is_enough_and_needed(mean_runs):
 
 
 def test_the_cost_is_epsilon_whatever_the_runs_and_the_candidates(rng):
+    """TensorFlow Privacy #76, LeakPro #438: tuning that is accounted as its winning run alone."""
     query = some_query(rng)
     assert isinstance(REPEATED, Mechanism)
     for knobs in ({"mean_runs": 1}, {"mean_runs": 10**6}, {"candidates": (0.1,)}):

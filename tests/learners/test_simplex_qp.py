@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.simplex_qp import simplex_qp
+from learners.simplex_qp import simplex_minima, simplex_qp
 
 
 def problem(seed, variables, rank):
@@ -46,6 +46,20 @@ def test_no_support_has_a_lower_minimum(seed, variables, rank):
     scale = max(np.abs(quadratic).max(), np.abs(linear).max())
     found = objective(quadratic, linear, simplex_qp(quadratic, linear).point)
     assert found <= minimum_over_all_supports(quadratic, linear) + 1e-11 * scale
+
+
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(seed=seeds, variables=sizes, rank=st.integers(1, 6))
+def test_each_row_of_many_is_the_minimum_for_its_own_linear_part(seed, variables, rank):
+    """To 1e-11 of the largest coefficient of all rows, whose scale they share."""
+    quadratic, linear = problem(seed, variables, rank)
+    many = linear + np.random.default_rng(seed).normal(size=(20, variables))
+    scale = max(np.abs(quadratic).max(), np.abs(many).max())
+    for one, point in zip(many, simplex_minima(quadratic, many), strict=True):
+        assert point.min() >= 0
+        assert point.sum() == pytest.approx(1, abs=1e-12)
+        least = objective(quadratic, one, simplex_qp(quadratic, one).point)
+        assert objective(quadratic, one, point) <= least + 1e-11 * scale
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
@@ -96,3 +110,5 @@ def test_ties_go_to_the_lower_index():
 def test_coefficients_that_make_no_problem_are_refused(quadratic, linear, message):
     with pytest.raises(ValueError, match=message):
         simplex_qp(quadratic, linear)
+    with pytest.raises(ValueError, match=message):
+        simplex_minima(quadratic, linear[None])

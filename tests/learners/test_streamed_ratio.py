@@ -1,5 +1,7 @@
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import compute, parquet
 
 from learners.kernel_matching import NystroemMatcher
 from learners.labelled_bags import LabelledBags
@@ -68,6 +70,30 @@ def test_a_small_sample_chooses_and_all_rows_are_matched(monkeypatch):
     )
     means, product = memory.match(unlabelled / estimator.scale_)
     np.testing.assert_allclose(found.ratio, means.ratio(product), atol=0.03)
+
+
+class ParquetBag:
+    """The rows of one group of a Parquet file, a batch at a time."""
+
+    def __init__(self, path, group):
+        self.path, self.group = path, group
+
+    def __iter__(self):
+        with parquet.ParquetFile(self.path) as file:
+            for batch in file.iter_batches(batch_size=50):
+                rows = batch.filter(compute.equal(batch["group"], self.group))
+                yield np.column_stack([rows["x"], rows["y"]])
+
+
+def test_groups_of_a_parquet_file_are_bags(tmp_path):
+    bags, unlabelled = drawn()
+    rows = np.concatenate([*bags, unlabelled])
+    columns = {"x": rows[:, 0], "y": rows[:, 1], "group": np.repeat(range(5), 80)}
+    parquet.write_table(pa.table(columns), tmp_path / "tasks.parquet", row_group_size=70)
+    *labelled, new = (ParquetBag(tmp_path / "tasks.parquet", group) for group in range(5))
+    found = StreamedRatioEstimator().fit(labelled, SHARES).predict(new)
+    memory = StreamedRatioEstimator().fit([[bag] for bag in bags], SHARES).predict([unlabelled])
+    np.testing.assert_allclose(found.ratio, memory.ratio, rtol=0, atol=1e-12)
 
 
 def test_a_bag_that_can_be_read_once_only_is_refused():

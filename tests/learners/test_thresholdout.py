@@ -140,6 +140,12 @@ def test_answers_are_clamped_to_the_range_of_means():
         (0.5, share(1.01)),
         (0.5, share(-0.01)),
         (0.5, share(math.nan)),
+        (0.5, share(-math.nan)),
+        (0.5, share(math.inf)),
+        (0.5, share(-math.inf)),
+        (0.5, share(np.nextafter(1, 2))),
+        (0.5, share(-5e-324)),
+        (0.5, np.append(share(0.5, n=9), -0.25)),
         (1.01, share(0.5)),
         (math.nan, share(0.5)),
     ],
@@ -416,3 +422,19 @@ def test_boolean_values_are_judged_as_zeros_and_ones():
         asked = [Question("a", {"train": train, "holdout": one}) for one in (right, right * 1.0)]
         one, two = (GATE.answer(opened(), *pair) for pair in zip(asked, noises, strict=True))
         assert one == two
+
+
+def test_zeros_of_either_sign_and_numbers_of_any_width_are_read_alike():
+    def answered(holdout):
+        noise = ScriptedNoise([0.0, 0.01, 0.0])
+        asked = Question("a", {"train": 0.75, "holdout": holdout})
+        return GATE.answer(opened(), asked, noise)
+
+    plain = np.array([0.0, 0.25, 0.5, 1.0, 0.0] * 2)
+    signed = np.where(plain == 0, -0.0, plain)
+    strided = np.repeat(plain, 2)[::2]
+    narrow = plain.astype(np.float32)
+    swapped = plain.astype(">f8")
+    assert all(answered(one) == answered(plain) for one in (signed, strided, narrow, swapped))
+    whole = np.array([0, 1] * 5)
+    assert answered(whole) == answered(whole.astype(float))
