@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.text_table import Coded
+from quality.arrow_texts import array_texts
 from quality.integer_codes import code_integers
 from quality.text_codes import code_texts
 from quality.texts import Texts, taken, text_array
@@ -58,7 +59,7 @@ def _coded(path: Path, metadata: pq.FileMetaData, name: str) -> Coded:
         if pa.types.is_dictionary(kind):
             code, names = _code_dictionaries(list(_chunks(file, name)))
         elif pa.types.is_integer(kind) and kind != pa.uint64():
-            code, names = code_integers(np.concatenate([c.to_numpy() for c in _chunks(file, name)]))
+            code, names = code_integers(chunk.to_numpy() for chunk in _chunks(file, name))
         else:
             code, names = code_texts(_texts(chunk) for chunk in _chunks(file, name))
     return Coded(code, text_array(_plain(names)))
@@ -106,12 +107,10 @@ def _texts(array: Any) -> Texts:
     """An array's own buffers."""
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
-    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+    texts = array_texts(array)
+    if texts is None:
         raise _NotPlain
-    offset = np.int64 if pa.types.is_large_string(array.type) else np.int32
-    _, start, letters = array.buffers()
-    bounds = np.frombuffer(start, dtype=offset)[array.offset : array.offset + len(array) + 1]
-    return Texts(np.frombuffer(letters or b"", dtype=np.uint8), bounds)
+    return texts
 
 
 def _code_dictionaries(chunks: list[Any]) -> tuple[np.ndarray, Texts]:
@@ -120,9 +119,11 @@ def _code_dictionaries(chunks: list[Any]) -> tuple[np.ndarray, Texts]:
         raise _NotPlain
     code, names = code_texts(_texts(chunk.dictionary) for chunk in chunks)
     first = np.cumsum([0, *(len(chunk.dictionary) for chunk in chunks)])
-    rows = [code[low:][c.indices.to_numpy()] for low, c in zip(first[:-1], chunks, strict=True)]
-    row = np.concatenate(rows)
-    used = np.bincount(row, minlength=len(names.start) - 1) > 0
+    begin = np.cumsum([0, *(len(chunk) for chunk in chunks)])
+    row, used = np.empty(begin[-1], dtype=np.int32), np.zeros(len(names.start) - 1, dtype=np.bool_)
+    for at, chunk in enumerate(chunks):
+        mine = code[first[at] : first[at + 1]][chunk.indices.to_numpy()]
+        row[begin[at] : begin[at + 1]], used[mine] = mine, True
     if used.all():
         return row, names
     return (np.cumsum(used, dtype=np.int32) - 1)[row], taken(names, np.flatnonzero(used))

@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 COLUMNS = ("worker", "task", "label")
+AT_ONCE = 256  # feature columns of one query: each orders the rows anew
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,11 +241,14 @@ def _group_of(table: TextTable, names: np.ndarray, groups: GroupSettings) -> np.
 def _features_of(table: TextTable, group: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
     """The feature columns as finite numbers; a fault is told with its row, column and value."""
     features = np.empty((group.size, len(names)))
-    for j, name in enumerate(names):
-        sql = (
-            f"SELECT coalesce(try_cast({quote(name)} AS DOUBLE), 'nan') AS v FROM t ORDER BY {ROW}"
+    for start in range(0, len(names), AT_ONCE):
+        cells = ", ".join(
+            f"coalesce(try_cast({quote(name)} AS DOUBLE), 'nan') AS v{j}"
+            for j, name in enumerate(names[start : start + AT_ONCE], start)
         )
-        features[:, j] = table.connection.execute(sql).fetchnumpy()["v"]
+        found = table.connection.execute(f"SELECT {cells} FROM t ORDER BY {ROW}").fetchnumpy()
+        for column, values in found.items():
+            features[:, int(column[1:])] = values
     bad = ~np.isfinite(features)
     if bad.any():
         _refuse_features(table, group, names, bad)

@@ -112,7 +112,7 @@ class TextTable:
 def open_table(path: Path, needed: tuple[str, ...]) -> TextTable:
     """Load one file; refuse it if it is missing, empty, torn, or lacks a column."""
     if not path.is_file():
-        raise TableError(f"{path} does not exist; mend the path in the settings")
+        raise TableError(f"{path} does not exist; mend the path")
     connection = duckdb.connect()
     parquet = path.suffix == ".parquet"
     try:
@@ -180,6 +180,18 @@ def _book(name: str) -> str:
     return quote(f"book {name}")
 
 
+def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> str:
+    """How a table comes by the columns it needs."""
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+        return "separate the columns by commas"
+    if "worker" not in needed:
+        return "rename or add it"
+    return (
+        f"rename or add it, or have it done: crowdassay import {path.name} --format csv "
+        "--map worker=...,task=...,label=... --output labels.csv"
+    )
+
+
 def _refuse_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> None:
     if not names:
         raise TableError(f"{path.name} is empty; it needs the columns {', '.join(needed)}")
@@ -187,7 +199,8 @@ def _refuse_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) 
     if missing:
         raise TableError(
             f"{path.name} must have the columns {', '.join(needed)}; missing: {', '.join(missing)} "
-            f"(it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}); rename or add it"
+            f"(it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}); "
+            f"{_renaming(path, names, needed)}"
         )
     if len(set(names)) != len(names):
         raise TableError(f"{path.name}: column names must differ; rename one")

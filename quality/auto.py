@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -15,6 +16,7 @@ from quality.kos_plus import kos_plus
 from quality.labels import CrowdLabels
 from quality.majority import majority_vote
 from quality.one_coin import one_coin_dawid_skene
+from quality.progress import Progress, counter
 
 __all__ = ["CANDIDATES", "Auto", "Candidate", "Consensus", "Score", "auto"]
 
@@ -125,6 +127,7 @@ def auto(
     held_out: float = 0.1,
     n_splits: int = 3,
     smoothing: float = 10.0,
+    progress: Progress | None = None,
     rng: np.random.Generator,
 ) -> Auto:
     """Fit the aggregator that best foresees held-out labels; no gold is used.
@@ -147,6 +150,8 @@ def auto(
         How often, at least 1.
     smoothing
         Labels, spread as the whole crowd's are, added to each row of a confusion matrix; above 0.
+    progress
+        Told after every fit: see :data:`quality.progress.Progress`.
     rng
         Source of the splits, and of the candidates' randomness.
 
@@ -192,7 +197,11 @@ def auto(
         raise ValueError(f"n_splits must be >= 1, got n_splits={n_splits}")
     if not 0 < smoothing < np.inf:
         raise ValueError(f"smoothing must be > 0 and finite, got smoothing={smoothing}")
-    results = {name: fit(labels, rng) for name, fit in candidates.items()}
+    told, n_fits = counter(progress, "auto", (1 + n_splits) * len(candidates)), count(1)
+    results: dict[str, Consensus] = {}
+    for name, fit in candidates.items():
+        results[name] = fit(labels, rng)
+        told(next(n_fits))
     log_p = np.zeros((len(candidates), labels.n_tasks))  # summed over a task's held-out labels
     n_held_out = 0
     for _ in range(n_splits):
@@ -201,6 +210,7 @@ def auto(
         for place, fit in enumerate(candidates.values()):
             foreseen = foresee(labels, away, rest, fit(rest, rng).posterior, smoothing)
             log_p[place] += np.bincount(labels.task[away], foreseen, labels.n_tasks)
+            told(next(n_fits))
     misread = np.array([_misread(labels, result.label) for result in results.values()])
     scores = _scores(tuple(candidates), log_p, misread, n_held_out)
     chosen = _choose(scores)

@@ -48,7 +48,7 @@ def shared_out(
 ) -> Iterator[Callable[[Callable[[int], Result]], list[Result]]]:
     """A function that runs work on every chunk number, and returns what it gave in their order."""
     n_threads = min(threads or cpu_count() or 1, n_chunks)
-    if n_threads == 1:
+    if n_threads <= 1:
         yield lambda work: [work(chunk) for chunk in range(n_chunks)]
         return
     with ThreadPoolExecutor(n_threads) as pool:

@@ -8,16 +8,21 @@ import numpy as np
 from jaxtyping import Int, Shaped
 from numba import njit
 
+from quality.arrow_texts import column_texts
 from quality.codes import LabelError, column, factorize
+from quality.text_codes import code_texts
+from quality.texts import Texts, text_array
 
 __all__ = ["check_codes", "code_columns"]
+
+MANY = 2**15  # rows that are worth loading the kernels for text
 
 Coded = tuple[Int[np.ndarray, " rows"], Shaped[np.ndarray, " names"]]
 
 
 def code_columns(**columns: Iterable[Any]) -> dict[str, Coded]:
     """Codes and sorted names of equally long columns, which are refused if they are not sound."""
-    held: dict[str, Any] = {n: v if _distinct_of(v) else column(v) for n, v in columns.items()}
+    held: dict[str, Any] = {n: v if _is_quick(v) else column(v) for n, v in columns.items()}
     lengths = [len(values) for values in held.values()]
     if len(set(lengths)) > 1:
         message = f"{', '.join(held)} must be equally long, got {lengths}"
@@ -49,8 +54,18 @@ def check_codes(
         raise ValueError(f"{plural} must all differ")
 
 
+def _is_quick(values: Any) -> bool:
+    """Whether a column need not become a list of objects, unless it has a fault."""
+    if _distinct_of(values) is not None:
+        return True
+    return hasattr(values, "__len__") and len(values) >= MANY and column_texts(values) is not None
+
+
 def _code(values: Any, name: str) -> Coded:
     """Codes and sorted names: where a column can tell its distinct values, they alone are sorted."""
+    pieces = column_texts(values) if len(values) >= MANY else None
+    if pieces is not None:
+        return _code_texts(pieces) or factorize(column(values), name)
     distinct_of = _distinct_of(values)
     if distinct_of is None:
         return factorize(values, name)
@@ -61,6 +76,15 @@ def _code(values: Any, name: str) -> Coded:
         return factorize(column(values), name)  # which names the first row at fault
     rank, names = factorize(book, name)
     return rank[code], names
+
+
+def _code_texts(pieces: list[Texts]) -> Coded | None:
+    """Codes and sorted names of texts that Arrow holds; None if one is blank."""
+    code, found = code_texts(pieces)
+    names = text_array(found)
+    first = names.view(np.uint32).reshape(len(names), -1)[:, 0]
+    open_to_doubt = names[(first <= ord(" ")) | (first > ord("~"))]
+    return None if any(not name.strip() for name in open_to_doubt.tolist()) else (code, names)
 
 
 def _distinct_of(values: Any) -> Callable[[], tuple[np.ndarray, Any]] | None:

@@ -16,12 +16,14 @@ from jaxtyping import Float64, Int, Int16, Int64
 
 from quality.chunks import check_threads, chunk_starts, shared_out
 from quality.em_pass import LEAST_ENTRY, majority_pass, safe_factors, task_pass
+from quality.em_start import EMStart, start_between
 from quality.labels import CrowdLabels
 from quality.shards import LabelShard, Sums, tree_total
 
 __all__ = [
     "EMFit", "EMRows", "begin_em", "believe", "believe_under", "check_em", "check_smoothing",
-    "climb", "em_rows", "fit_em", "pass_chunk", "start_chunk", "start_em",
+    "climb", "em_rows", "fit_em", "go_on_from", "pass_chunk", "start_at",
+    "start_chunk", "start_em",
 ]  # fmt: skip
 
 UNROLLED = 8  # up to so many classes the pass is compiled for that very number
@@ -126,6 +128,38 @@ def start_chunk(rows: EMRows, chunk: int) -> Sums:
     first, last = rows.chunk_start[chunk : chunk + 2]
     start, gold = rows.task_start[first : last + 1], rows.gold[first:last]
     majority_pass(start, rows.label, rows.place, gold, counts.reshape(-1), mass)
+    return counts, mass
+
+
+def start_at(
+    rows: EMRows,
+    labels: CrowdLabels,
+    known: EMStart | None,
+    m_step: Callable[[Counts], Counts],
+    threads: int | None,
+) -> tuple[Counts, Mass]:
+    """As :func:`start_em`, or :func:`go_on_from` where something is known."""
+    if known is None:
+        return start_em(rows)
+    n_chunks = len(rows.chunk_start) - 1
+    buffer, nothing = np.empty((n_chunks, int(np.prod(rows.shape)))), np.empty((0, rows.shape[1]))
+    matched = known.matched(labels.workers, labels.classes)
+    with shared_out(threads, n_chunks) as shared:
+        return go_on_from(
+            matched, start_em(rows), m_step,
+            lambda prior, table: _iterate(rows, prior, table, buffer, nothing, shared),
+        )  # fmt: skip
+
+
+def go_on_from(
+    known: EMStart,
+    start: tuple[Counts, Mass],
+    m_step: Callable[[Counts], Counts],
+    iterate: Callable[[Mass, Counts], Sums],
+) -> tuple[Counts, Mass]:
+    """Expected counts and class mass under what is known, and under the start where nothing is."""
+    counts, mass = start
+    counts, mass, _ = iterate(*start_between(known, _prior(mass), m_step(counts)))
     return counts, mass
 
 

@@ -21,7 +21,8 @@ from jaxtyping import Bool, Float64, Int, Int16
 from scipy.special import digamma
 
 from quality.codes import freeze_arrays
-from quality.em_fit import believe, check_em, em_rows, fit_em, start_em
+from quality.em_fit import believe, check_em, em_rows, fit_em, start_at
+from quality.em_start import EMStart
 from quality.labels import CrowdLabels
 from quality.majority import decide
 from quality.progress import Progress, counter
@@ -92,6 +93,7 @@ def hierarchical_dawid_skene(
     anchor: float = 1000.0,
     most_strength: float = 2.0,
     gold: Int[np.ndarray, " tasks"] | None = None,
+    start: EMStart | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> HierarchicalDawidSkene:
@@ -116,6 +118,8 @@ def hierarchical_dawid_skene(
     gold
         The class code of each task whose truth is known, -1 elsewhere, as
         :func:`~quality.encode_gold` gives them.
+    start
+        What an earlier fit believed, to go on from; EM starts from the majority vote if None.
     threads
         At most so many; all cores if None.
     progress
@@ -162,17 +166,23 @@ def hierarchical_dawid_skene(
             f"most_strength must be >= {LEAST} and finite, got most_strength={most_strength}"
         )
     rows = em_rows(labels, gold)
-    start, before, n_iter, converged = start_em(rows), -np.inf, 0, False
+
+    def first_table(counts: np.ndarray) -> np.ndarray:
+        row = _crowd_row(counts, anchor)
+        return _posterior_mean(counts, _fit_strength(counts, row, most_strength) * row)
+
+    begun = start_at(rows, labels, start, first_table, threads)
+    before, n_iter, converged = -np.inf, 0, False
     while n_iter < max_iter and not converged:
-        row = _crowd_row(start[0], anchor)
-        strength = _fit_strength(start[0], row, most_strength)
+        row = _crowd_row(begun[0], anchor)
+        strength = _fit_strength(begun[0], row, most_strength)
         fit = fit_em(
-            rows, start, partial(_posterior_mean, pseudo=strength * row),
+            rows, begun, partial(_posterior_mean, pseudo=strength * row),
             max_iter=min(STAGE, max_iter - n_iter), tol=0.0, threads=threads,
             tell=counter(progress, "hierarchical Dawid–Skene", max_iter, before=n_iter),
         )  # fmt: skip
         converged = bool(abs(fit.log_likelihood - before) <= tol * max(labels.n_labels, 1))
-        start, before, n_iter = (fit.counts, fit.mass), fit.log_likelihood, n_iter + fit.n_iter
+        begun, before, n_iter = (fit.counts, fit.mass), fit.log_likelihood, n_iter + fit.n_iter
     posterior = believe(rows, fit, threads)
     label, tied = decide(posterior)
     return HierarchicalDawidSkene(

@@ -1,50 +1,101 @@
 """Columns of integers coded as the texts they are written as. Private to this package."""
 
+from collections.abc import Iterable
 from typing import no_type_check
 
 import numpy as np
-from jaxtyping import Int, Int32
+from jaxtyping import Int, Int32, Int64
 from numba import njit
 
+from quality.chunks import shared_out
 from quality.text_codes import code_texts, ranks
-from quality.texts import Texts, decimals, sorted_texts
+from quality.texts import Texts, decimals
 
 __all__ = ["code_integers"]
 
 
 def code_integers(
-    values: Int[np.ndarray, " values"], *, threads: int | None = None
+    pieces: Iterable[Int[np.ndarray, " _"]], *, threads: int | None = None
 ) -> tuple[Int32[np.ndarray, " values"], Texts]:
-    """Codes of integers, and the distinct ones as text, in the order of text.
+    """Codes of a column that comes in pieces, and the distinct integers as text, in text's order.
 
     Parameters
     ----------
-    values
-        Integers that fit into 64 bits with a sign.
+    pieces
+        Integers that fit into 64 bits with a sign, one piece after the other.
     threads
         How many threads work; None for one per core.
 
     Examples
     --------
     >>> from quality.texts import text_array
-    >>> code, names = code_integers(np.array([9, 10, 9]))
+    >>> code, names = code_integers([np.array([9, 10]), np.array([9])])
     >>> code, text_array(names)
     (array([1, 0, 1], dtype=int32), array(['10', '9'], dtype='<U2'))
     """
-    wide = np.ascontiguousarray(values, dtype=np.int64)
-    low, high = int(wide.min(initial=0)), int(wide.max(initial=0))
-    if high - low <= 4 * len(wide):
-        code, distinct = _code_range(wide, low, high)
-    else:  # eight bytes are a text
-        eights = Texts(wide.view(np.uint8), np.arange(0, 8 * len(wide) + 1, 8))
-        code, found = code_texts([eights], threads=threads)
+    held = [_narrow(piece) for piece in pieces]
+    row = np.cumsum([0, *(len(piece) for piece in held)])
+    low = min((int(piece.min(initial=0)) for piece in held), default=0)
+    high = max((int(piece.max(initial=0)) for piece in held), default=0)
+    if high - low > 4 * row[-1]:  # eight bytes are a text
+        code, found = code_texts(map(_eights, held), threads=threads)
         distinct = found.letters.view(np.int64)
-    order, names = sorted_texts(decimals(distinct), threads=threads)
-    _to_rank(ranks(order), code)
-    return code, names
+        order = np.argsort(distinct)
+        order = order[_in_text_order(distinct[order])]
+        _to_rank(ranks(order), code)
+        return code, decimals(distinct[order])
+    place = np.zeros(high - low + 1, dtype=np.int32)
+    for piece in held:
+        _mark(piece, low, place)
+    distinct = np.flatnonzero(place) + low
+    order = _in_text_order(distinct)
+    place[distinct - low] = ranks(order)
+    code = np.empty(row[-1], dtype=np.int32)
+    with shared_out(threads, len(held)) as share:
+        share(lambda at: _look_up(held[at], low, place, code[row[at] : row[at + 1]]))
+    return code, decimals(distinct[order])
+
+
+def _narrow(values: Int[np.ndarray, " values"]) -> Int[np.ndarray, " values"]:
+    """The same in a copy of 32 bits, if they fit: memory that is not used costs no time."""
+    least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+    fits = least <= values.min(initial=0) and values.max(initial=0) <= most
+    return values.astype(np.int32 if fits else np.int64)
+
+
+def _eights(values: Int[np.ndarray, " values"]) -> Texts:
+    """Each integer as a text of eight bytes."""
+    letters = values.astype(np.int64, copy=False).view(np.uint8)
+    return Texts(letters, np.arange(0, 8 * len(values) + 1, 8))
+
+
+def _in_text_order(ascending: Int64[np.ndarray, " values"]) -> Int64[np.ndarray, " values"]:
+    """Positions of ascending integers in the order of their texts: a minus comes before a digit.
+
+    Texts stand as their digits behind a decimal point do, and where those are equal the shorter
+    comes first, which it does already. The sort merges one run for each number of digits.
+    """
+    n_negative = int(np.searchsorted(ascending, 0))
+    negative = np.argsort(_behind_point(ascending[:n_negative][::-1].copy()), kind="stable")
+    others = np.argsort(_behind_point(ascending[n_negative:]), kind="stable")
+    return np.concatenate([n_negative - 1 - negative, n_negative + others])
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _behind_point(values):
+    """The digits of integers, filled up with zeros to nineteen."""
+    found = np.empty(len(values), dtype=np.uint64)
+    for at in range(len(values)):
+        negative = np.int64(values[at] < 0)
+        size = np.uint64(abs(values[at] + negative)) + np.uint64(negative)  # -2**63 fits as well
+        while np.uint64(0) < size < np.uint64(10**18):
+            size *= np.uint64(10)
+        found[at] = size
+    return found
+
+
+@no_type_check
 @njit(cache=True, nogil=True)
 def _to_rank(rank, code):
     for row in range(len(code)):
@@ -53,20 +104,13 @@ def _to_rank(rank, code):
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _code_range(values, low, high):
-    """Codes of integers of a small range, and the distinct ones in their order."""
-    place = np.zeros(high - low + 1, dtype=np.int32)
+def _mark(values, low, place):
     for row in range(len(values)):
-        place[values[row] - low] = 1
-    n_found = 0
-    for offset in range(len(place)):
-        n_found += place[offset]
-    distinct, n_found = np.empty(n_found, dtype=np.int64), 0
-    for offset in range(len(place)):
-        if place[offset]:
-            distinct[n_found], place[offset] = low + offset, n_found
-            n_found += 1
-    code = np.empty(len(values), dtype=np.int32)
+        place[np.int64(values[row]) - low] = 1
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _look_up(values, low, place, code):
     for row in range(len(values)):
-        code[row] = place[values[row] - low]
-    return code, distinct
+        code[row] = place[np.int64(values[row]) - low]

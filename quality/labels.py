@@ -191,7 +191,7 @@ def encode(
     Parameters
     ----------
     worker, task, label
-        Equally long columns: lists, arrays or pandas columns of text, or of numbers.
+        Equally long columns of text or of numbers: lists, arrays, columns of pandas or of Arrow.
         Row ``i`` says that ``worker[i]`` gave ``label[i]`` to ``task[i]``.
     classes
         The classes a label may take; their order is the order of the codes. Without it the

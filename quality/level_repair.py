@@ -194,18 +194,20 @@ def _find_full(sink: int, edges, state, search):
     while position < n_reached:
         taker = queue[position]
         position += 1
-        at, end = job_start[taker], job_end[taker]
+        # most of a repair's time goes here: indices without a sign are not looked at for one
+        at, end = np.uint64(job_start[taker]), np.uint64(job_end[taker])
         while at < end:
             node = job[at]
-            owner = assigned[node]
+            owner = assigned[np.uint64(node)]
             if owner == GONE:  # not to be met again
-                end -= 1
+                end -= np.uint64(1)
                 job[at] = job[end]
                 continue
-            at += 1
-            is_lower = label[owner] < here  # no branches: half of the nodes are the taker's own
-            below = max(below, is_lower * label[owner])
-            if (not is_lower) & (seen[owner] != search_number):
+            at += np.uint64(1)
+            its = label[np.uint64(owner)]
+            is_lower = its < here  # no branches: half of the nodes are the taker's own
+            below = max(below, is_lower * its)
+            if (not is_lower) & (seen[np.uint64(owner)] != search_number):
                 seen[owner], by_node[owner], by_worker[owner] = search_number, node, taker
                 if load[owner] == here:
                     job_end[taker] = end

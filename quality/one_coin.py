@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.codes import freeze_arrays
-from quality.em_fit import believe, check_em, check_smoothing, em_rows, fit_em, start_em
+from quality.em_fit import believe, check_em, check_smoothing, em_rows, fit_em, start_at
+from quality.em_start import EMStart
 from quality.labels import CrowdLabels
 from quality.majority import decide
 from quality.progress import Progress, counter
@@ -64,6 +65,7 @@ def one_coin_dawid_skene(
     tol: float = 1e-7,
     smoothing: float = 0.01,
     gold: Int[np.ndarray, " tasks"] | None = None,
+    start: EMStart | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> OneCoin:
@@ -86,6 +88,8 @@ def one_coin_dawid_skene(
     gold
         The class code of each task whose truth is known, -1 elsewhere, as
         :func:`~quality.encode_gold` gives them.
+    start
+        What an earlier fit believed, to go on from; EM starts from the majority vote if None.
     threads
         At most so many; all cores if None.
     progress
@@ -126,9 +130,10 @@ def one_coin_dawid_skene(
     check_em(max_iter, tol, threads)
     check_smoothing(smoothing)
     rows = em_rows(labels, gold)
+    m_step = partial(one_coin_table, smoothing=smoothing)
     fit = fit_em(
-        rows, start_em(rows), partial(one_coin_table, smoothing=smoothing), max_iter=max_iter, tol=tol,
-        threads=threads, tell=counter(progress, "one-coin Dawid–Skene", max_iter),
+        rows, start_at(rows, labels, start, m_step, threads), m_step,
+        max_iter=max_iter, tol=tol, threads=threads, tell=counter(progress, "one-coin Dawid–Skene", max_iter),
     )  # fmt: skip
     posterior = believe(rows, fit, threads)
     label, tied = decide(posterior)

@@ -45,19 +45,19 @@ def conflict_tasks(labels: CrowdLabels) -> Bool[np.ndarray, " tasks"]:
     return nodes_per_task(labels) > 0
 
 
-def nodes_per_task(labels: CrowdLabels) -> Int32[np.ndarray, " tasks"]:
+def nodes_per_task(labels: CrowdLabels | LabelShard) -> Int32[np.ndarray, " tasks"]:
     """Return the number of classes given to each conflict task, 0 for the other tasks."""
     n_nodes: np.ndarray = _count_nodes(labels.task_start, labels.label, labels.n_classes)
     return n_nodes
 
 
-def conflict_graph(labels: CrowdLabels) -> csr_array:
+def conflict_graph(labels: CrowdLabels | LabelShard) -> csr_array:
     """Join every label node to the workers who gave that label.
 
     Parameters
     ----------
     labels
-        The crowd's labels.
+        The crowd's labels, or those of some tasks.
 
     Returns
     -------

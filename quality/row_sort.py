@@ -12,6 +12,7 @@ from quality.codes import LabelError
 __all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]
 
 MOST_RANGES = 64  # of tasks: the rows of one fit into a cache
+FEW = 32  # rows of a task that are faster sorted by insertion; most tasks have fewer
 
 
 class RepeatError(LabelError):
@@ -79,6 +80,7 @@ def sort_rows(
     with shared_out(threads, n_ranges) as share:
         if any(share(sort_range)):
             _refuse_repeat(task.astype(np.int64) * n_workers + worker)
+    del key, near  # the order that comes now has room in their memory
     worker_order, worker_start = _by_worker(sorted_worker, n_workers, threads)
     return SortedRows(
         sorted_worker, sorted_task, sorted_label, task_start, worker_order, worker_start
@@ -165,7 +167,10 @@ def _sort_range(key, task, first_task, first_row, start, to_worker, to_task, to_
     repeated = False
     for offset in range(len(start)):
         low, high = start[offset], place[offset]
-        _sort_keys(near[low:high])
+        if high - low > FEW:
+            near[low:high].sort()
+        else:
+            _sort_few(near, low, high)
         for row in range(low, high):
             to_worker[row], to_label[row] = near[row] >> 16, near[row] & 0xFFFF
             to_task[row] = first_task + offset
@@ -175,15 +180,12 @@ def _sort_range(key, task, first_task, first_row, start, to_worker, to_task, to_
 
 
 @no_type_check
-@njit(cache=True, nogil=True)
-def _sort_keys(key):
-    """Sort in place; most tasks have few rows."""
-    if len(key) > 32:
-        key.sort()
-        return
-    for at in range(1, len(key)):
+@njit(cache=True, nogil=True, forceinline=True)
+def _sort_few(key, low, high):
+    """Sort a run of few in place, by insertion."""
+    for at in range(low + 1, high):
         held, to = key[at], at
-        while to > 0 and key[to - 1] > held:
+        while to > low and key[to - 1] > held:
             key[to] = key[to - 1]
             to -= 1
         key[to] = held

@@ -19,9 +19,11 @@ from quality.em_fit import (
     check_smoothing,
     climb,
     em_rows,
+    go_on_from,
     pass_chunk,
     start_chunk,
 )
+from quality.em_start import EMStart
 from quality.one_coin import one_coin_table
 from quality.shards import Engine, LabelShard, Sums
 
@@ -41,6 +43,7 @@ def dawid_skene_by_shards(
     tol: float = 1e-7,
     smoothing: float = 0.01,
     use_gold: bool = False,
+    start: EMStart | None = None,
     begun: EMFit | None = None,
     after: Callable[[EMFit], object] = lambda _: None,
 ) -> EMFit:
@@ -54,6 +57,9 @@ def dawid_skene_by_shards(
         As for :func:`~quality.dawid_skene`.
     use_gold
         Whether the gold of the shards counts.
+    start
+        What an earlier fit believed of this table's workers and classes, in the order of their
+        codes (:meth:`~quality.EMStart.matched`).
     begun
         Where an earlier run of the same fit stood: it goes on from there.
     after
@@ -67,7 +73,7 @@ def dawid_skene_by_shards(
     Raises
     ------
     ValueError
-        If a parameter is out of its range.
+        If a parameter is out of its range, or `start` is of other workers or classes.
 
     Notes
     -----
@@ -92,7 +98,7 @@ def dawid_skene_by_shards(
     """
     check_smoothing(smoothing)
     m_step = partial(smoothed_table, smoothing=smoothing)
-    return _fit(engine, m_step, max_iter, tol, use_gold, begun, after)
+    return _fit(engine, m_step, max_iter, tol, use_gold, start, begun, after)
 
 
 def one_coin_by_shards(
@@ -102,6 +108,7 @@ def one_coin_by_shards(
     tol: float = 1e-7,
     smoothing: float = 0.01,
     use_gold: bool = False,
+    start: EMStart | None = None,
     begun: EMFit | None = None,
     after: Callable[[EMFit], object] = lambda _: None,
 ) -> EMFit:
@@ -121,7 +128,7 @@ def one_coin_by_shards(
     """
     check_smoothing(smoothing)
     m_step = partial(one_coin_table, smoothing=smoothing)
-    return _fit(engine, m_step, max_iter, tol, use_gold, begun, after)
+    return _fit(engine, m_step, max_iter, tol, use_gold, start, begun, after)
 
 
 def posterior_of_shard(
@@ -147,23 +154,40 @@ def _fit(
     max_iter: int,
     tol: float,
     use_gold: bool,
+    start: EMStart | None,
     begun: EMFit | None,
     after: Callable[[EMFit], object],
 ) -> EMFit:
     """EM whose passes are an engine's."""
     check_em(max_iter, tol, None)
+
+    def iterate(prior: np.ndarray, table: Table) -> Sums:
+        return engine.add_up(_iterate, (prior, table, use_gold))
+
     if begun is None:
         counts, mass = engine.add_up(_start, use_gold)
+        if start is not None:
+            counts, mass = go_on_from(_check_start(start, counts), (counts, mass), m_step, iterate)
         begun = begin_em(counts, mass, m_step)
     return climb(
         begun,
-        lambda prior, table: engine.add_up(_iterate, (prior, table, use_gold)),
+        iterate,
         m_step,
         n_labels=round(float(begun.counts.sum())),  # each label counts once over the truths
         max_iter=max_iter,
         tol=tol,
         after=after,
     )
+
+
+def _check_start(start: EMStart, counts: Table) -> EMStart:
+    """Refuse a start that was not matched with the table."""
+    if not start.confusion.shape == counts.shape:
+        raise ValueError(
+            f"start must be of {len(counts)} workers and {counts.shape[1]} classes, got "
+            f"{len(start.workers)} and {len(start.classes)}"
+        )
+    return start
 
 
 def _start(shard: LabelShard, use_gold: bool) -> Sums:

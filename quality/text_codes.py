@@ -1,7 +1,6 @@
 """Columns of text coded exactly, from their bytes. Private to this package.
 
-Bytes are hashed eight at a time. A hash only proposes a name to compare with, so equal codes mean
-equal bytes.
+A hash only proposes a name to compare with, so equal codes mean equal bytes.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,11 +11,10 @@ from jaxtyping import Int32, Int64, UInt8, UInt64
 from numba import njit
 
 from quality.chunks import shared_out
+from quality.text_parts import PARTS, Room, bring_together, room_for, room_of
 from quality.texts import Texts, copy_text, eight, joined, sorted_texts
 
 __all__ = ["code_texts", "ranks"]
-
-PARTS = 64  # of the texts, by the first bits of their hash: the names of one fit into a cache
 
 
 class _Book(NamedTuple):
@@ -30,6 +28,14 @@ class _Book(NamedTuple):
     key: UInt64[np.ndarray, " keys"]
     slots: UInt64[np.ndarray, " slots"]
     n_names: int
+
+
+class _Piece(NamedTuple):
+    """The part of each row; where the rows of each part start, and their codes in its book."""
+
+    part: UInt8[np.ndarray, " rows"]
+    row_start: Int64[np.ndarray, " row_starts"]
+    code: Int32[np.ndarray, " rows"]
 
 
 def code_texts(
@@ -67,17 +73,13 @@ def code_texts(
     >>> code, text_array(names)
     (array([1, 0, 1], dtype=int32), array(['t10', 't9'], dtype='<U3'))
     """
-    books = [_new_book() for _ in range(PARTS)]
-    with shared_out(threads, PARTS) as share:
-        codes = [np.empty(0, dtype=np.int32)]
-        codes += (_code_piece(piece, books, share) for piece in pieces)
-    names = [Texts(b.letters[: b.start[b.n_names]], b.start[: b.n_names + 1]) for b in books]
-    order, found = sorted_texts(joined(names), threads=threads)
-    first = np.cumsum([0, *(book.n_names for book in books)])
-    rank = ranks(order)
-    with shared_out(threads, len(codes)) as share:
-        share(lambda at: _to_ranks(first, rank, codes[at]))
-    return np.concatenate(codes), found
+    coded, first, names = _code_pieces(pieces, threads)
+    order, found = sorted_texts(names, threads=threads)
+    row, rank = np.cumsum([0, *(len(piece.part) for piece in coded)]), ranks(order)
+    code = np.empty(row[-1], dtype=np.int32)
+    with shared_out(threads, len(coded)) as share:
+        share(lambda at: _to_rows(*coded[at], first, rank, code[row[at] : row[at + 1]]))
+    return code, found
 
 
 def ranks(order: Int64[np.ndarray, " names"]) -> Int32[np.ndarray, " names"]:
@@ -87,20 +89,38 @@ def ranks(order: Int64[np.ndarray, " names"]) -> Int32[np.ndarray, " names"]:
     return rank
 
 
-def _code_piece(
-    piece: Texts, books: list[_Book], share: Callable[[Callable[[int], None]], object]
-) -> Int32[np.ndarray, " texts"]:
-    """Codes of a piece, which say the part and the code in it; new names join the books."""
-    letters = piece.letters.view()
-    letters.flags.writeable = False  # one kind of array, one compiled kernel
-    together = _bring_together(letters, piece.start.astype(np.int64))
-    code = np.empty(len(piece.start) - 1, dtype=np.int32)
+def _code_pieces(
+    pieces: Iterable[Texts], threads: int | None
+) -> tuple[list[_Piece], Int64[np.ndarray, " name_starts"], Texts]:
+    """The pieces in codes of the parts' books, where the names of each book start, and the names."""
+    books, room, coded = [_new_book() for _ in range(PARTS)], room_of(0, 0), list[_Piece]()
+    with shared_out(threads, PARTS) as share:
+        for piece in pieces:
+            room = room_for(piece, room)
+            coded.append(_code_piece(piece, books, room, share))
+    names = joined(
+        [Texts(b.letters[: b.start[b.n_names]], b.start[: b.n_names + 1]) for b in books]
+    )
+    return coded, np.cumsum([0, *(book.n_names for book in books)]), names
 
-    def code_part(part: int) -> None:
-        books[part] = _Book(*_code_part(part, *together, code, *books[part]))
+
+def _code_piece(
+    piece: Texts, books: list[_Book], room: Room, share: Callable[[Callable[[int], None]], object]
+) -> _Piece:
+    """Codes of a piece in the books of the parts; new names join them."""
+    n_rows = len(piece.start) - 1
+    letters, start = piece.letters.view(), room.start[: n_rows + 1]
+    letters.flags.writeable = False  # one kind of array, one compiled kernel
+    start[:] = piece.start
+    part, code = np.empty(n_rows, dtype=np.uint8), np.empty(n_rows, dtype=np.int32)
+    texts = room.letters, room.size, room.key
+    row_start, byte_start = bring_together(letters, start, room.hash, *texts, part)
+
+    def code_part(at: int) -> None:
+        books[at] = _Book(*_code_part(at, row_start, byte_start, texts, code, *books[at]))
 
     share(code_part)
-    return code
+    return _Piece(part, row_start, code)
 
 
 def _new_book() -> _Book:
@@ -115,7 +135,7 @@ def _code_part(part, row_start, byte_start, texts, code, names, start, key, slot
     row, low, end = row_start[part], byte_start[part], row_start[part + 1]
     while True:
         row, low, n_names = _code_rows(
-            part, row, end, low, texts, code, names, start, key, slots, n_names
+            row, end, low, texts, code, names, start, key, slots, n_names
         )
         if row == end:
             return names, start, key, slots, n_names
@@ -129,12 +149,12 @@ def _code_part(part, row_start, byte_start, texts, code, names, start, key, slot
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _code_rows(part, row, end, low, texts, code, names, start, key, slots, n_names):
+def _code_rows(row, end, low, texts, code, names, start, key, slots, n_names):
     """Code rows up to the end, or to the first that the book has no room for.
 
     Apart from what makes room, so that no array changes within the loop.
     """
-    letters, size_of, keys, row_of = texts
+    letters, size_of, keys = texts
     half, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
     most_names, most_letters, most_slots = len(slots) // 2 - 1, len(names), np.int64(len(slots))
     while row < end:
@@ -158,76 +178,9 @@ def _code_rows(part, row, end, low, texts, code, names, start, key, slots, n_nam
             copy_text(letters, low, size, names, at)
             start[n_names], key[found] = at + size, keys[row]
             slots[slot] = sought | np.uint64(n_names)
-        code[row_of[row]] = found * PARTS + part
+        code[row] = found
         row, low = row + 1, low + size
     return row, low, n_names
-
-
-@no_type_check
-@njit(cache=True, nogil=True)
-def _bring_together(letters, start):
-    """The texts of a piece with those of a part together: so they meet in a cache.
-
-    Where the rows and the bytes of each part start; letters, size, hash and row of each text.
-    """
-    n_rows = len(start) - 1
-    row_at, byte_at = np.zeros(PARTS + 1, dtype=np.int64), np.zeros(PARTS + 1, dtype=np.int64)
-    hashes = np.empty(n_rows, dtype=np.uint64)
-    for row in range(n_rows):
-        low, high = np.int64(start[row]), np.int64(start[row + 1])
-        hashes[row] = _hash(letters, low, high)
-        part = _part(hashes[row])
-        row_at[part + 1] += 1
-        byte_at[part + 1] += high - low
-    for part in range(PARTS):
-        row_at[part + 1] += row_at[part]
-        byte_at[part + 1] += byte_at[part]
-    row_start, byte_start = row_at.copy(), byte_at.copy()
-    to, size = np.empty(byte_at[PARTS], dtype=np.uint8), np.empty(n_rows, dtype=np.int32)
-    key, row_of = np.empty(n_rows, dtype=np.uint64), np.empty(n_rows, dtype=np.int32)
-    for row in range(n_rows):
-        low, part = np.int64(start[row]), _part(hashes[row])
-        length, put = np.int64(start[row + 1]) - low, row_at[part]
-        copy_text(letters, low, length, to, byte_at[part])
-        size[put], key[put], row_of[put] = length, hashes[row], row
-        row_at[part] += 1
-        byte_at[part] += length
-    return row_start, byte_start, (to, size, key, row_of)
-
-
-@no_type_check
-@njit(cache=True, nogil=True)
-def _hash(letters, low, high):
-    """A hash of a text: its size and its words, multiplied and folded one after the other."""
-    mixed, at = np.uint64(high - low) * np.uint64(0x9E3779B97F4A7C15), low
-    while at < high:
-        if at + 8 <= high:
-            word = eight(letters, at)
-        elif high - low >= 8:
-            word = eight(letters, high - 8)
-        else:
-            word = _few(letters, at, high)
-        mixed = (mixed ^ word) * np.uint64(0xD6E8FEB86659FD93)
-        mixed ^= mixed >> np.uint64(32)
-        at += 8
-    return mixed * np.uint64(0x9E3779B97F4A7C15)
-
-
-@no_type_check
-@njit(cache=True, nogil=True)
-def _few(letters, low, high):
-    """Fewer than eight bytes as one number."""
-    word = np.uint64(0)
-    for at in range(low, high):
-        word = word << np.uint64(8) | np.uint64(letters[at])
-    return word
-
-
-@no_type_check
-@njit(cache=True, nogil=True)
-def _part(key):
-    """The part of a hash: its first six bits."""
-    return np.int64(key >> np.uint64(58))
 
 
 @no_type_check
@@ -238,7 +191,7 @@ def _slot(key, n_slots):
 
 
 @no_type_check
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)  # a call would count references, from all threads
 def _same(one, low, other, at, size):
     """Whether two texts of one size are equal."""
     if size < 8:
@@ -276,7 +229,10 @@ def _more_slots(name_key, n_names, n_slots):
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _to_ranks(first, rank, code):
-    """Turn codes that say the part, and the code in it, into ranks."""
+def _to_rows(part, row_start, found, first, rank, code):
+    """Codes of a piece in the order of its rows, as ranks among all names."""
+    place = row_start.copy()
     for row in range(len(code)):
-        code[row] = rank[first[code[row] % PARTS] + code[row] // PARTS]
+        mine = np.int64(part[row])
+        code[row] = rank[first[mine] + found[place[mine]]]
+        place[mine] += 1

@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 RANGES = 64  # of sorted texts: one fits into a cache
+FEW = 32  # texts that are faster sorted by insertion
 LEAST_SPLIT = 2**14  # texts that are worth sorting in ranges
 
 
@@ -79,16 +80,21 @@ def sorted_texts(
     sample = np.sort(word[:: max(n_texts // (32 * RANGES), 1)])
     bounds = sample[np.arange(1, n_ranges) * len(sample) // n_ranges]
     order, start = sort_codes(np.searchsorted(bounds, word, side="right"), n_ranges)
+    end = np.zeros(n_texts + 1, dtype=np.int64)
+    np.cumsum(np.diff(texts.start)[order], out=end[1:])
+    found, first = Texts(np.empty(end[-1], dtype=np.uint8), end), end[start]
 
-    def sort_range(at: int) -> Texts:
-        mine = order[start[at] : start[at + 1]]
+    def sort_range(at: int) -> None:
+        mine, bounds = order[start[at] : start[at + 1]], end[start[at] : start[at + 1] + 1]
         near = taken(texts, mine)
         by_bytes = _in_order(*near)
         mine[:] = mine[by_bytes]
-        return taken(near, by_bytes)
+        bounds[1:] = first[at] + np.cumsum(np.diff(near.start)[by_bytes])
+        _copy_texts(near.letters, near.start, by_bytes, found.letters, bounds)
 
     with shared_out(threads, n_ranges) as share:
-        return order, joined(share(sort_range))
+        share(sort_range)
+    return order, found
 
 
 def joined(books: Sequence[Texts]) -> Texts:
@@ -138,7 +144,7 @@ def _put_eight(word, letters, at):
 
 
 @no_type_check
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)  # a call would count references, from all threads
 def copy_text(source, low, size, to, at):
     """Copy a text, the last eight bytes anew if need be."""
     if size < 8:
@@ -183,7 +189,7 @@ def _words(letters, start, skip):
 
 
 @no_type_check
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _seven(letters, at, high):
     """The next seven bytes, the first highest, and how many of them there are: ordered as texts are."""
     word, count = np.uint64(0), min(max(high - at, 0), 7)
@@ -212,7 +218,10 @@ def _in_order(letters, start):
                 for at in range(low, high):
                     text = order[at]
                     word[at] = _seven(letters, start[text] + skip, start[text + 1])
-                _sort_run(order[low:high], word[low:high])
+                if high - low > FEW:
+                    _sort_many(order[low:high], word[low:high])
+                else:
+                    _sort_few(order, word, low, high)
                 for at in range(low + 1, high):
                     tied[at] = word[at] == word[at - 1]
                     left |= tied[at]
@@ -223,16 +232,20 @@ def _in_order(letters, start):
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _sort_run(order, word):
+def _sort_many(order, word):
     """Sort both by word, in place."""
-    if len(word) > 32:
-        if word.min() < word.max():
-            by_word = np.argsort(word)
-            order[:], word[:] = order[by_word], word[by_word]
-        return
-    for at in range(1, len(word)):
+    if word.min() < word.max():
+        by_word = np.argsort(word)
+        order[:], word[:] = order[by_word], word[by_word]
+
+
+@no_type_check
+@njit(cache=True, nogil=True, forceinline=True)
+def _sort_few(order, word, low, high):
+    """The same for a run of few, by insertion."""
+    for at in range(low + 1, high):
         text, key, to = order[at], word[at], at
-        while to > 0 and word[to - 1] > key:
+        while to > low and word[to - 1] > key:
             order[to], word[to] = order[to - 1], word[to - 1]
             to -= 1
         order[to], word[to] = text, key

@@ -1,12 +1,15 @@
 """The label table: what comes in, what is refused, and what can never change."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality import CrowdLabels, LabelError, encode, encode_gold
+from quality import CrowdLabels, LabelError, columns, encode, encode_gold
 from quality.labels import RepeatError
 from tests.quality.strategies import Row, crowds, label_rows, named_crowd
 
@@ -314,6 +317,37 @@ def test_a_pandas_column_is_coded_or_refused_as_its_list_is(names: list[object],
     made = pd.Index(names, dtype=object) if kind == "index" else pd.Series(names, dtype=kind)
     rows = list(range(len(names)))
     assert outcome(names, rows) == outcome(made, rows)
+
+
+ARROW = {
+    "string": lambda names: pa.array(names, pa.string()),
+    "sliced": lambda names: pa.array(["other", *names, None], pa.large_string())[1:-1],
+    "chunked": lambda names: pa.chunked_array(
+        [names[:1], [], names[1:]], pa.string() if len(names) % 2 else pa.large_string()
+    ),
+    "view": lambda names: pa.array(names, pa.string_view()),
+    "pandas": lambda names: pd.Series(names, dtype=pd.StringDtype("pyarrow")),
+    "pandas' Arrow": lambda names: pd.Series(names, dtype=pd.ArrowDtype(pa.string())),
+    "index": lambda names: pd.Index(names, dtype=pd.StringDtype("pyarrow")),
+}
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    st.lists(
+        st.one_of(st.text(alphabet="aé𝄞Z1~", min_size=1, max_size=3), st.sampled_from([" ", None])),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from(sorted(ARROW)),
+    st.booleans(),
+)
+def test_a_column_held_by_arrow_is_coded_or_refused_as_its_list_is(
+    names: list[str | None], kind: str, many: bool
+) -> None:
+    rows = list(range(len(names)))
+    with patch.object(columns, "MANY", 1 if many else columns.MANY):
+        assert outcome(names, rows) == outcome(ARROW[kind](names), rows)
 
 
 @QUICK

@@ -9,6 +9,7 @@ import pytest
 
 from quality import (
     CrowdLabels,
+    auto,
     dawid_skene,
     encode,
     glad,
@@ -25,7 +26,7 @@ def seeded(rule: Callable[..., Any]) -> Callable[..., Any]:
     return lambda labels, **asked: rule(labels, rng=np.random.default_rng(5), **asked)
 
 
-ITERATIVE = {
+ITERATIVE: dict[str, Callable[..., Any]] = {
     "Dawid–Skene": dawid_skene,
     "one-coin Dawid–Skene": one_coin_dawid_skene,
     "hierarchical Dawid–Skene": hierarchical_dawid_skene,
@@ -77,6 +78,21 @@ def test_the_steps_of_all_classes_are_one_work(rng: np.random.Generator, what: s
         crowd_of(rng, 3), max_iter=4, tol=0.0, progress=lambda _, done, total: told.append(done)
     )
     assert told == list(range(1, 13))
+
+
+def test_the_choice_among_candidates_tells_of_every_fit(rng: np.random.Generator) -> None:
+    """Five candidates, on all labels and on two splits; watching changes nothing."""
+    labels, told = crowd_of(rng, 2), list[tuple[str, int, int]]()
+    alone = auto(labels, n_splits=2, rng=np.random.default_rng(5))
+    watched = auto(
+        labels,
+        n_splits=2,
+        progress=lambda *step: told.append(step),
+        rng=np.random.default_rng(5),
+    )
+    assert told == [("auto", done, 15) for done in range(1, 16)]
+    assert alone.posterior.tobytes() == watched.posterior.tobytes()
+    assert repr(alone.scores) == repr(watched.scores)
 
 
 @every_rule

@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 
 from quality import (
     CrowdLabels,
+    balanced_loads,
+    balanced_penalty,
+    conflict_graph,
+    conflict_graph_by_shards,
     conflict_tasks,
     dawid_skene,
     encode,
     filter_workers,
     krippendorff_alpha,
+    load_levels,
     majority_vote,
     one_coin_dawid_skene,
     regular_assignment,
@@ -180,6 +185,19 @@ def test_majority_and_soft_penalty_are_the_whole_tables_to_the_bit(
     share = np.concatenate(engine.map(majority_of_shard, None))
     assert share.tobytes() == majority_vote(labels).posterior.tobytes()
     assert soft_penalty_by_shards(engine).tobytes() == soft_penalty(labels).tobytes()
+
+
+@QUICK
+@given(crowds(), CUTS)
+def test_the_conflict_graph_and_what_is_shared_on_it_are_the_whole_tables(
+    labels: CrowdLabels, places: list[float]
+) -> None:
+    whole, graph = conflict_graph(labels), conflict_graph_by_shards(cut_at(labels, places))
+    assert graph.shape == whole.shape
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(graph, name), getattr(whole, name), strict=True)
+    np.testing.assert_array_equal(load_levels(graph).level, load_levels(whole).level)
+    np.testing.assert_array_equal(balanced_loads(graph).load, balanced_penalty(labels))
 
 
 @QUICK

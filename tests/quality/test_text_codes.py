@@ -50,17 +50,17 @@ def test_a_hash_that_tells_nothing_changes_nothing(monkeypatch: pytest.MonkeyPat
     """All texts in one part and one slot: only their bytes tell them apart."""
     rng = np.random.default_rng(0)
     column = [f"t{value}".encode() for value in rng.integers(300, size=900)]
-    together = text_codes._bring_together
 
-    def colliding(letters: np.ndarray, start: np.ndarray) -> object:
-        _, _, (_, size, key, row) = together(letters, start)
-        order = np.zeros(text_codes.PARTS + 1, dtype=np.int64)
-        order[1:] = len(row)
-        bytes_end = np.where(order > 0, len(letters), 0)
-        by_row = np.argsort(row)
-        return order, bytes_end, (letters.copy(), size[by_row], np.zeros_like(key), row[by_row])
+    def colliding(
+        letters: np.ndarray, start: np.ndarray, _: np.ndarray, *to: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        n_rows, n_letters = len(start) - 1, len(letters)
+        for array, same in zip(to, (letters, np.diff(start), 0, 0), strict=True):
+            array[: n_letters if same is letters else n_rows] = same
+        ends = np.arange(text_codes.PARTS + 1) > 0
+        return ends * n_rows, ends * n_letters
 
-    monkeypatch.setattr(text_codes, "_bring_together", colliding)
+    monkeypatch.setattr(text_codes, "bring_together", colliding)
     check([column[:400], column[400:]])
 
 
@@ -72,7 +72,8 @@ def test_a_hash_that_tells_nothing_changes_nothing(monkeypatch: pytest.MonkeyPat
 )
 def test_integers_are_coded_by_their_text(far: list[int], near: list[int], both: bool) -> None:
     values = near + far if both else near
-    code, found = code_integers(np.array(values, dtype=np.int64))
+    column = np.array(values, dtype=np.int64)
+    code, found = code_integers([column[:2], column[2:]])
     names, expected = np.unique([str(value) for value in values], return_inverse=True)
     assert text_array(found).tolist() == names.tolist()
     assert code.tolist() == expected.tolist()
