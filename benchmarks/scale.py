@@ -1,9 +1,9 @@
 """What an iteration of Dawid–Skene costs on tables from a million labels up, and what more would need.
 
-    python -m benchmarks.scale --labels 1000000 10000000 --dask 1000000 10000000
+    python -m benchmarks.scale
 
-A simulated crowd (5 labels a task, 10,000 workers, 4 classes, four labels in five right) is written
-as Parquet, streamed into shards of 5,000,000 labels, and fitted from there. Each row is a process of
+A simulated crowd (5 labels a task, 4 classes, four labels in five right) is written as Parquet,
+streamed into shards of 5,000,000 labels, and fitted from there. Each row is a process of
 its own, which counts what it and its Dask workers take. *Held* shards stay in memory between
 passes, *streamed* ones are read from disk in every pass. CPU seconds are those of all threads and
 processes; wall seconds depend on what else the cores are doing. Moved is at most: the table of
@@ -20,7 +20,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -35,20 +35,24 @@ from quality.em_fit import EMFit
 from quality.shard_em import dawid_skene_by_shards
 
 HEADER = (
-    "labels", "runs on", "into shards, cpu s", "cpu s / iteration", "wall s / iteration",
+    "labels", "workers", "runs on", "into shards, cpu s", "cpu s / iteration", "wall s / iteration",
     "ns / label / iteration", "peak MB", "MB moved / iteration",
 )  # fmt: skip
 N_WORKERS, N_CLASSES, PER_TASK = 10_000, 4, 5
+CROWDS_LABELS = 10**7  # of the tables by larger crowds, whose confusion matrices leave the caches
 SHARD, BLOCK = 5_000_000, 200_000  # labels of a shard; tasks written at once
 HELD_GB = 4.0
 DASK_PROCESSES = 2
 BEYOND = {10**9: 100_000, 10**10: 1_000_000}  # labels, and workers of such a crowd
-ITERATIONS, CORES, HOURS = 50, 16, 1.0  # of a fit; of a machine; by when it is to be done
+ITERATIONS, CORES, LARGE_SHARD = 50, 16, 10**8  # of a fit; of a machine; labels, 0.8 GB in memory
+
+Found = tuple[int, int, str, dict[str, float]]  # labels, workers, how they were run, figures
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--labels", type=int, nargs="+", default=[10**6, 10**7])
+    parser.add_argument("--labels", type=int, nargs="+", default=[10**6, 10**7, 10**8])
+    parser.add_argument("--crowds", type=int, nargs="*", default=list(BEYOND.values()))
     parser.add_argument("--dask", type=int, nargs="*", default=[10**6, 10**7])
     parser.add_argument("--iterations", type=int, default=5)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
@@ -57,18 +61,25 @@ def main() -> None:
     if asked.measure:
         print(json.dumps(measure(Path(asked.measure[0]), asked.measure[1], asked.iterations)))
         return
-    found: list[tuple[int, str, dict[str, float]]] = []
-    for n_labels in sorted({*asked.labels, *asked.dask}):
+    tables = [(size, N_WORKERS) for size in sorted({*asked.labels, *asked.dask})]
+    found: list[Found] = []
+    for n_labels, n_workers in [*((CROWDS_LABELS, crowd) for crowd in asked.crowds), *tables]:
         with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
-            write_crowd(Path(folder) / "labels.parquet", n_labels)
-            for how in runs_of(n_labels, asked.labels, asked.dask):
+            write_crowd(Path(folder) / "labels.parquet", n_labels, n_workers)
+            crowd = n_workers != N_WORKERS
+            for how in ["streamed"] if crowd else runs_of(n_labels, asked.labels, asked.dask):
                 arguments = ("--measure", folder, how, "--iterations", str(asked.iterations))
-                found.append((n_labels, how, in_own_process("scale", *arguments)))
+                figures = in_own_process("scale", *arguments)
+                found.append((n_labels, n_workers, how, figures))
                 print(*found[-1], flush=True)
-    publish(
-        "scale", "Dawid–Skene past memory and past one machine", HEADER,
-        [row_of(*one) for one in found], note=described(found),
-    )  # fmt: skip
+    tell(found)
+
+
+def tell(found: list[Found]) -> None:
+    """Print and write what was found, the smallest table first."""
+    rows = [row_of(*one) for one in sorted(found, key=lambda one: one[:2])]
+    title = "Dawid–Skene past memory and past one machine"
+    publish("scale", title, HEADER, rows, note=described(found))
 
 
 def runs_of(n_labels: int, local: list[int], dask: list[int]) -> list[str]:
@@ -98,7 +109,7 @@ def measure(folder: Path, how: str, n_iter: int) -> dict[str, float]:
     with open_engine(shards, chosen, hold=hold) as engine:
 
         def after(_: EMFit) -> None:
-            workers = engine.client.run(time.process_time) if how == "dask" else {}
+            workers = cast(Any, engine).client.run(time.process_time) if how == "dask" else {}
             seconds.append((time.process_time() + sum(workers.values()), time.perf_counter()))
 
         dawid_skene_by_shards(engine, max_iter=n_iter + 1, tol=0.0, after=after)
@@ -107,7 +118,7 @@ def measure(folder: Path, how: str, n_iter: int) -> dict[str, float]:
     places = DASK_PROCESSES + len(shards.paths) if how == "dask" else 0
     return {
         "into_shards": into_shards, "cpu": cpu, "wall": wall, "peak": peak_megabytes(),
-        "moved": places * payload(N_WORKERS) / 1e6, "disk": size / 1e6,
+        "moved": places * payload(shards.n_workers) / 1e6, "disk": size / 1e6,
     }  # fmt: skip
 
 
@@ -116,51 +127,57 @@ def payload(n_workers: int) -> int:
     return 8 * n_workers * N_CLASSES**2
 
 
-def row_of(n_labels: int, how: str, found: dict[str, float]) -> tuple[str, ...]:
+def row_of(n_labels: int, n_workers: int, how: str, found: dict[str, float]) -> tuple[str, ...]:
     named = {"dask": f"Dask, {DASK_PROCESSES} processes", "held": "threads, held"}
-    into = f"{found['into_shards']:.1f}" if found["into_shards"] > 0.5 else ""
+    into = f"{found['into_shards']:.1f}" if found["into_shards"] > 0.05 else ""
     return (
-        f"{n_labels:,}", named.get(how, "threads, streamed"), into, f"{found['cpu']:.3f}",
+        f"{n_labels:,}", f"{n_workers:,}", named.get(how, "threads, streamed"), into, f"{found['cpu']:.3f}",
         f"{found['wall']:.3f}", f"{1e9 * found['cpu'] / n_labels:.0f}", f"{found['peak']:.0f}",
         f"{found['moved']:.1f}",
     )  # fmt: skip
 
 
-def described(found: list[tuple[int, str, dict[str, float]]]) -> str:
+def described(found: list[Found]) -> str:
     """How it was measured, and what larger tables need by these figures."""
-    n_labels, _, largest = next(one for one in reversed(found) if one[1] == "streamed")
-    each, into = largest["cpu"] / n_labels, largest["into_shards"] / n_labels
     parts = [" ".join(" ".join(__doc__.splitlines()[4:]).split())]
+    streamed = {(n, crowd): one for n, crowd, how, one in found if how == "streamed"}
     parts.append(
-        f"The streamed row of {n_labels:,} labels reads {largest['disk']:.0f} MB from disk in a pass: "
-        f"{1e9 * each:.0f} ns of a core for a label and iteration, {1e9 * into:.0f} ns once to bring "
-        f"a label into its shard. By these two figures, with {ITERATIONS} iterations and machines of "
-        f"{CORES} such cores:"
+        f"What is larger is worked out, not run: with the streamed row of as many workers, "
+        f"{ITERATIONS} iterations, and machines of {CORES} such cores,"
     )
-    for beyond, n_workers in BEYOND.items():
-        hours = beyond * each * ITERATIONS / 3600
-        machines = math.ceil(hours / CORES / HOURS)
-        n_shards = math.ceil(beyond / SHARD)
-        moved = (machines * CORES + n_shards) * payload(n_workers) / 1e9
-        parts.append(
-            f"{beyond:.0e} labels take {hours:.0f} core hours, that is {hours / CORES:.1f} hours on one "
-            f"machine or {machines} machine{'s' if machines > 1 else ''} for {HOURS:g} hour, "
-            f"{beyond * into / 3600:.1f} core hours into {n_shards:,} shards, "
-            f"{beyond * largest['disk'] / n_labels / 1e3:.0f} GB on disk, and with {n_workers:,} workers "
-            f"{moved:.1f} GB moved in an iteration;"
-        )
-    parts.append(
-        "worked out, not run. Past 10,000 workers the tables leave the caches and a label costs more."
-    )
+    parts += [
+        _worked_out(beyond, n_workers, streamed[CROWDS_LABELS, n_workers])
+        for beyond, n_workers in BEYOND.items()
+        if (CROWDS_LABELS, n_workers) in streamed
+    ]
     if overhead := overhead_of(found):
         parts.append(overhead)
     parts.append(f"{os.cpu_count()} cores, shared with other work.")
     return " ".join(parts)
 
 
-def overhead_of(found: list[tuple[int, str, dict[str, float]]]) -> str:
+def _worked_out(n_labels: int, n_workers: int, row: dict[str, float]) -> str:
+    """What a table beyond those that were run needs, by one row's figures."""
+    each, into = row["cpu"] / CROWDS_LABELS, row["into_shards"] / CROWDS_LABELS
+    fit, cut = n_labels * each * ITERATIONS / 3600, n_labels * into / 3600
+    small, large = (
+        (CORES + math.ceil(n_labels / size)) * payload(n_workers) / 1e9
+        for size in (SHARD, LARGE_SHARD)
+    )
+    return (
+        f"{n_labels:.0e} labels by {n_workers:,} workers take {cut:.1f} core hours into shards "
+        f"({n_labels * row['disk'] / CROWDS_LABELS / 1e3:.0f} GB on disk) and {fit:.1f} core hours to "
+        f"fit, that is {(cut + fit) / CORES:.1f} hours on one machine and {(cut + fit) / CORES / 10:.2f} "
+        f"on ten; an iteration moves {small:.1f} GB at most with these shards, {large:.1f} GB with "
+        f"shards of {LARGE_SHARD:,} labels."
+    )
+
+
+def overhead_of(found: list[Found]) -> str:
     """Dask beside threads that hold the same shards."""
-    by_run: dict[tuple[int, str], Any] = {(n, how): one for n, how, one in found}
+    by_run: dict[tuple[int, str], Any] = {
+        (n, how): one for n, crowd, how, one in found if crowd == N_WORKERS
+    }
     said = [
         f"{n_labels:,} labels {one['cpu'] / by_run[n_labels, 'held']['cpu']:.2f} times the CPU and "
         f"{one['wall'] / by_run[n_labels, 'held']['wall']:.2f} times the wall seconds"
@@ -170,16 +187,16 @@ def overhead_of(found: list[tuple[int, str, dict[str, float]]]) -> str:
     return f"Dask takes of {' and of '.join(said)} of threads that hold the shards." if said else ""
 
 
-def write_crowd(path: Path, n_labels: int) -> None:
+def write_crowd(path: Path, n_labels: int, n_workers: int) -> None:
     """A crowd of integer names, its rows shuffled within blocks of tasks; never whole in memory."""
     rng, n_tasks = np.random.default_rng(0), n_labels // PER_TASK
     schema = pa.schema([("worker", pa.int32()), ("task", pa.int32()), ("label", pa.int8())])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for first in range(0, n_tasks, BLOCK):
             task = np.arange(first, min(first + BLOCK, n_tasks), dtype=np.int32)
-            step = rng.integers(1, N_WORKERS // PER_TASK, size=(task.size, 1))
-            begin = rng.integers(N_WORKERS, size=(task.size, 1))
-            worker = (begin + step * np.arange(PER_TASK)) % N_WORKERS  # five who differ
+            step = rng.integers(1, n_workers // PER_TASK, size=(task.size, 1))
+            begin = rng.integers(n_workers, size=(task.size, 1))
+            worker = (begin + step * np.arange(PER_TASK)) % n_workers  # five who differ
             truth = rng.integers(N_CLASSES, size=(task.size, 1))
             wrong = rng.integers(N_CLASSES, size=worker.shape)
             label = np.where(rng.random(worker.shape) < 0.8, truth, wrong)

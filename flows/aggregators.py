@@ -25,6 +25,7 @@ from quality import (
     soft_penalty,
     weighted_majority,
 )
+from quality.em_start import EMStart
 
 __all__ = ["AGGREGATORS", "READ_AS", "consensus_of"]
 
@@ -61,9 +62,13 @@ def consensus_of(
     *,
     seed: int,
     gold: Int[np.ndarray, " tasks"] | None = None,
+    start: EMStart | None = None,
     progress: Progress | None = None,
 ) -> Consensus:
-    """Aggregate by the method the settings name; `gold` counts only where they say to use it."""
+    """Aggregate by the method the settings name; `gold` counts only where they say to use it.
+
+    `start` is for those that can go on from an earlier fit.
+    """
     knobs: dict[str, Any] = {
         knob: getattr(chosen, knob)
         for knob in ("max_iter", "tol", "smoothing")
@@ -71,7 +76,9 @@ def consensus_of(
     }
     if chosen.use_gold and gold is not None:
         knobs["gold"] = gold
-    if "max_iter" in KNOBS.get(chosen.aggregator, ()):
+    if start is not None:
+        knobs["start"] = start
+    if chosen.aggregator == "auto" or "max_iter" in KNOBS.get(chosen.aggregator, ()):
         knobs["progress"] = progress
     if chosen.aggregator in DRAWS:
         knobs["rng"] = np.random.default_rng(seed)

@@ -9,7 +9,6 @@ from pathlib import Path
 from flows.input_files import input_paths, is_query
 from flows.run_store import MANIFEST, Run, code_version, file_digest
 from flows.settings import Settings
-from flows.sql_source import fetch
 
 __all__ = ["complete_runs", "same_work", "unchanged_run"]
 
@@ -56,6 +55,8 @@ def _same_answer(run: Run, role: str, path: Path) -> bool:
     """Whether a query has the answer that a run has read; files are known by their digests already."""
     if not is_query(path):
         return True
+    from flows.sql_source import fetch  # a client of databases, for a query only
+
     with tempfile.TemporaryDirectory(dir=run.settings.runs, prefix=".asked-") as folder:
         answer = Path(folder) / "answer.parquet"
         fetch(path, run.settings.input.url_env, answer)

@@ -157,6 +157,7 @@ def _consensus(found: Found) -> list[str]:
         _off("tol", 1e-5, "likewise"),
         _off("smoothing", 0.01, "likewise"),
         _line("use_gold", False, gold if found.n_gold else "there is no gold"),
+        _line("go_on", False, "true: start from what the run before believed of the workers"),
     ]
 
 
@@ -249,6 +250,9 @@ def _engine() -> list[str]:
         _off("shard_labels", given.shard_labels, "labels a shard"),
         _off("memory_gb", given.memory_gb, "for labels, in 1e9 bytes"),
         _off("checkpoint_every", given.checkpoint_every, "iterations that a killed run may lose"),
+        _off(
+            "whole_conflicts", given.whole_conflicts, "up to so many, hard and balanced penalties"
+        ),
         _off("whole_labels", given.whole_labels, "up to so many, what looks at all labels at once"),
     ]
 

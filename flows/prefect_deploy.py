@@ -8,8 +8,11 @@ A deployment's parameters are the path of the settings file and whether to resum
 
 from __future__ import annotations
 
+import asyncio
 import shlex
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -22,8 +25,9 @@ from flows.settings import Settings, load_settings
 
 quieten()
 
-from prefect import get_client, serve
+from prefect import get_client
 from prefect.exceptions import ObjectNotFound
+from prefect.runner import Runner
 from prefect.schedules import Cron
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.types.entrypoint import EntrypointType
@@ -98,8 +102,8 @@ def serve_campaign(
 
     Notes
     -----
-    **Guarantees.** The schedule is paused when this process ends. Prefect stores the settings'
-    path, never what is in the file.
+    **Guarantees.** The schedule is paused when this process ends, by Ctrl-C or SIGTERM. Prefect
+    stores the settings' path, never what is in the file.
 
     Examples
     --------
@@ -113,7 +117,9 @@ def serve_campaign(
             _limit_ledger(client, settings)
         tell(f"serving {deployment.full_name}; Ctrl-C ends it and pauses its schedule")
         tell(_how_to_ask(deployment.full_name))
-        serve(deployment, print_starting_message=False)
+        runner = Runner()
+        runner.add_deployment(deployment)
+        _until_ended(runner)
 
 
 def deploy_campaign(
@@ -203,11 +209,23 @@ def write_prefect_yaml(
     output.write_text(text, encoding="utf-8")
 
 
+def _until_ended(runner: Runner) -> None:
+    """Serve until Ctrl-C or SIGTERM, which ends it in the same way: Prefect's own forgets to wait."""
+
+    def as_ctrl_c(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    runner.handle_sigterm = as_ctrl_c  # type: ignore[method-assign]  # set when it starts
+    with suppress(KeyboardInterrupt):
+        asyncio.run(runner.start())
+
+
 def _deployment(
     settings_path: Path, settings: Settings, schedule: Schedule, name: str | None
 ) -> RunnerDeployment:
     """What Prefect stores: where the flow is imported from, the settings' path, when to run."""
-    when: dict[str, Any] = {"cron": schedule.cron, "interval": schedule.interval}
+    cron = None if schedule.cron is None else Cron(schedule.cron, timezone="UTC")
+    when: dict[str, Any] = {"schedule": cron, "interval": schedule.interval}
     deployment = crowd_quality_flow.to_deployment(
         name or settings.name,
         parameters={"settings_path": str(settings_path.resolve()), "resume": False},

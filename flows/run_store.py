@@ -16,14 +16,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.input_files import input_files
 from flows.settings import Settings
-from quality import Progress
+
+if TYPE_CHECKING:
+    from quality import Progress
 
 __all__ = [
     "MANIFEST",

@@ -29,8 +29,8 @@ class Section(BaseModel):
 
 
 def fault_sentence(error: ValidationError, settings: type[Section]) -> str:
-    """The first fault of a settings file, as one sentence."""
-    fault = error.errors()[0]
+    """The first fault of a settings file, as one sentence; a misspelt key before one that lacks."""
+    fault = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     key = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         return f"unknown key {key!r}{_nearest(fault['loc'], settings)}"

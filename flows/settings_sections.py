@@ -38,12 +38,12 @@ Aggregator = Literal[
     "weighted_majority",
 ]
 KNOBS = {  # what each takes besides the labels
-    "dawid_skene": ("max_iter", "tol", "smoothing", "use_gold"),
+    "dawid_skene": ("max_iter", "tol", "smoothing", "use_gold", "go_on"),
     "glad": ("max_iter", "tol"),
-    "hierarchical_dawid_skene": ("max_iter", "tol", "use_gold"),
+    "hierarchical_dawid_skene": ("max_iter", "tol", "use_gold", "go_on"),
     "kos": ("max_iter", "tol"),
     "kos_plus": ("max_iter", "tol"),
-    "one_coin_dawid_skene": ("max_iter", "tol", "smoothing", "use_gold"),
+    "one_coin_dawid_skene": ("max_iter", "tol", "smoothing", "use_gold", "go_on"),
 }
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -139,18 +139,23 @@ class FilterSettings(Section):
 
 
 class ConsensusSettings(Section):
-    """The aggregator that turns kept labels into one label per task."""
+    """The aggregator that turns kept labels into one label per task.
+
+    With `go_on` it starts from what the campaign's run before believed of the workers, instead of
+    anew from the majority vote: where it ends may then depend on that run.
+    """
 
     aggregator: Aggregator = "dawid_skene"
     max_iter: Annotated[int, Field(ge=1)] | None = None
     tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     smoothing: Positive | None = None
     use_gold: bool = False
+    go_on: bool = False
 
     @model_validator(mode="after")
     def _aggregator_takes_what_is_given(self) -> ConsensusSettings:
         given = [key for key in ("max_iter", "tol", "smoothing") if getattr(self, key) is not None]
-        given += ["use_gold"] if self.use_gold else []
+        given += [key for key in ("use_gold", "go_on") if getattr(self, key)]
         takes = KNOBS.get(self.aggregator, ())
         for key in given:
             if key not in takes:
@@ -236,8 +241,9 @@ class EngineSettings(Section):
 
     `memory_gb` is for labels, in 1e9 bytes: of the process that reads them, and of all workers
     together. `workers` are threads of this process, or processes of a Dask cluster that is started
-    where no `scheduler` is named. Up to `whole_labels` the run works out as well what looks at all
-    labels together: hard and balanced penalty, robustness, and whom to ask for more labels.
+    where no `scheduler` is named. Up to `whole_conflicts` labels on conflict tasks the run works out
+    hard and balanced penalties, from a conflict graph that the shards build; up to `whole_labels` what
+    needs the whole table: robustness, and whom to ask for more labels.
     """
 
     kind: Literal["local", "dask"] = "local"
@@ -246,6 +252,7 @@ class EngineSettings(Section):
     shard_labels: Annotated[int, Field(ge=1)] = 5_000_000
     memory_gb: Annotated[float, Field(ge=0.1, allow_inf_nan=False)] = 2.0
     checkpoint_every: Annotated[int, Field(ge=1)] = 10
+    whole_conflicts: Annotated[int, Field(ge=0)] = 100_000_000
     whole_labels: Annotated[int, Field(ge=0)] = 20_000_000
 
     @model_validator(mode="after")

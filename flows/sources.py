@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 from flows.input_files import find_files, input_paths, is_query
 from flows.run_store import file_digest, write_whole
 from flows.settings_sections import InputSettings
-from flows.sql_source import fetch, is_ordered
 from flows.text_table import TableError, open_table, quote
 
 __all__ = ["Source", "Sources", "open_source", "open_sources"]
@@ -92,6 +91,8 @@ def open_source(
         If a file cannot be read or lacks a column, or the database refuses.
     """
     if is_query(path):
+        from flows.sql_source import fetch  # a client of databases, for a query only
+
         table = folder / f"{role}.parquet"
         write_whole(table, lambda aside: fetch(path, url_env, aside))
         return Source(table, path.name)
@@ -151,11 +152,8 @@ def open_sources(inputs: InputSettings, folder: Path) -> Sources:
     TableError
         If a table cannot be found or read, or the labels' order counts and their query has none.
     """
-    if inputs.duplicates != "error" and is_query(inputs.labels) and not is_ordered(inputs.labels):
-        raise TableError(
-            f'{inputs.labels.name} must say ORDER BY where duplicates = "{inputs.duplicates}": '
-            "which of a worker's labels of a task comes first is otherwise left to the database"
-        )
+    if inputs.duplicates != "error" and is_query(inputs.labels):
+        _check_ordered(inputs)
     seconds = [inputs.seconds] if inputs.seconds else []
     columns = {"labels": ["worker", "task", "label", *seconds], "gold": ["task", "label"]}
     found: dict[str, list[Source]] = {"labels": [], "gold": [], "tasks": []}
@@ -181,3 +179,14 @@ def _described(role: str, file: Path) -> dict[str, str]:
     if not file.is_file():
         raise TableError(f"{file} does not exist; mend the path in the settings")
     return {"role": role, "name": file.name, "sha256": file_digest(file)}
+
+
+def _check_ordered(inputs: InputSettings) -> None:
+    """Refuse a query whose rows come in any order, where the order decides."""
+    from flows.sql_source import is_ordered
+
+    if not is_ordered(inputs.labels):
+        raise TableError(
+            f'{inputs.labels.name} must say ORDER BY where duplicates = "{inputs.duplicates}": '
+            "which of a worker's labels of a task comes first is otherwise left to the database"
+        )

@@ -68,11 +68,7 @@ def _verdicts(run: Run) -> list[tuple[str, str]]:
     """One sentence for each question a data lead asks."""
     crowd, consensus = run.read_json("quality.json"), run.read_json("consensus.json")
     answers = [
-        (
-            "crowd",
-            f"agreement alpha {_alpha(crowd['alpha'])}, {_alpha(crowd['alpha_kept'])} without the "
-            f"{crowd['n_removed']} removed",
-        ),
+        ("crowd", _crowd(crowd)),
         ("consensus", _consensus(consensus)),
     ]
     for name, file, say in (
@@ -86,6 +82,15 @@ def _verdicts(run: Run) -> list[tuple[str, str]]:
         found = run.read_json(file)
         answers.append((name, f"skipped: {found['skipped']}" if "skipped" in found else say(found)))
     return answers
+
+
+def _crowd(found: Json) -> str:
+    without = (
+        f"{_alpha(found['alpha_kept'])} without the {found['n_removed']:,} removed"
+        if found["n_removed"]
+        else "nobody was removed"
+    )
+    return f"agreement alpha {_alpha(found['alpha'])} (1: all agree, 0: as by chance), {without}"
 
 
 def _alpha(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The campaign over its runs: how labels, workers, agreement, spend and published proportions moved."""
+"""The campaign over its runs: how labels, workers, agreement, spend, holdout and proportions moved."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from flows.earlier_runs import complete_runs, same_work
 from flows.run_store import MANIFEST, Run
 
 __all__ = ["trend"]
+
+GATE = ("question", "status", "value", "budget", "budget_left")
 
 
 def trend(run: Run) -> dict[str, Any]:
@@ -26,6 +28,8 @@ def trend(run: Run) -> dict[str, Any]:
         - ``n_removed``: workers whom the filter removed;
         - ``alpha``, ``alpha_kept``: Krippendorff's alpha of all workers and of those kept, or None;
         - ``epsilon``, ``delta``: what was spent of the budget by then, or None;
+        - ``gate``: question, status, value, budget and what is left of it, of the holdout's answer; or
+          None, where it was not asked;
         - ``drift``: total variation between the released proportions and those of the row before,
           by group that both have; or None, where either released nothing.
 
@@ -63,8 +67,15 @@ def _row(run: Run, before: Run | None) -> dict[str, Any]:
         "alpha_kept": crowd["alpha_kept"],
         "epsilon": spent.get("epsilon"),
         "delta": spent.get("delta"),
+        "gate": _gate(run),
         "drift": None if before is None else _drift(before, run),
     }
+
+
+def _gate(run: Run) -> dict[str, Any] | None:
+    """What the holdout said to the run."""
+    found = run.read_json("gate.json")
+    return None if "skipped" in found else {key: found[key] for key in GATE}
 
 
 def _drift(before: Run, run: Run) -> dict[str, float] | None:

@@ -19,6 +19,7 @@ __all__ = ["Output", "Quiet", "app", "console", "mistakes", "show_rows"]
 
 _hushed = ContextVar("_hushed", default=False)
 MISTAKE = 2  # exit code for what the user can mend
+STOPPED = 130  # as shells have it for Ctrl-C
 SHOWN = 15
 
 app = typer.Typer(
@@ -52,7 +53,7 @@ def console(*, quiet: bool = False) -> Console:
 
 @contextmanager
 def mistakes() -> Iterator[None]:
-    """Turn a user's mistake into one sentence on stderr and exit code 2; nothing else is caught."""
+    """Turn a user's mistake, or Ctrl-C, into one sentence on stderr; nothing else is caught."""
     try:
         yield
     except (OSError, RuntimeError, ValueError) as error:
@@ -62,6 +63,12 @@ def mistakes() -> Iterator[None]:
             raise
         print(f"crowdassay: {sentence(error)}", file=sys.stderr)
         raise typer.Exit(MISTAKE) from None
+    except KeyboardInterrupt:
+        print(
+            "crowdassay: stopped; a run goes on from its last whole stage with --resume",
+            file=sys.stderr,
+        )
+        raise typer.Exit(STOPPED) from None
 
 
 def show_rows(title: str, header: list[str], rows: list[list[str]], output: Path | None) -> None:

@@ -83,6 +83,8 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Build a finished run's reports again and say where they lie."""
+    from jinja2 import UndefinedError
+
     from flows.report import write_reports
 
     with mistakes():
@@ -90,8 +92,24 @@ def report(
             raise FileNotFoundError(
                 f"{run_folder} must be the folder of a finished run; the file spend.json is not in it"
             )
-        write_reports(run_folder, show_worker_ids=show_worker_ids)
+        try:
+            write_reports(run_folder, show_worker_ids=show_worker_ids)
+        except (FileNotFoundError, KeyError, UndefinedError) as lacking:
+            raise FileNotFoundError(_of_another_version(run_folder, lacking)) from lacking
         console().print(f"report  {run_folder / 'report.html'}", soft_wrap=True)
+
+
+def _of_another_version(folder: Path, lacking: Exception) -> str:
+    """Why a whole run has no report: what today's pages read, the code that made it did not write."""
+    from importlib.metadata import version
+
+    what = Path(lacking.filename).name if isinstance(lacking, OSError) else lacking
+    made = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["versions"]
+    return (
+        f"{folder} was written by other code (crowdassay {made['crowdassay']}, this is "
+        f"{version('crowdassay')}) and lacks what the reports show, {what}; its own report.html "
+        "stays as it is, and `crowdassay run SETTINGS --again` makes a run with this code"
+    )
 
 
 def _run(

@@ -24,6 +24,7 @@ class Platform(StrEnum):
     mturk = "mturk"
     parquet = "parquet"
     prodigy = "prodigy"
+    sql = "sql"
     toloka = "toloka"
 
 
@@ -47,6 +48,10 @@ def import_(
             "--map", help="columns of a table, as in worker=annotator,task=item,label=answer"
         ),
     ] = "",
+    url_env: Annotated[
+        str | None,
+        typer.Option(help="for a query: the environment variable with the database's address"),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Turn a crowdsourcing platform's export into a table of worker, task, label and seconds."""
@@ -61,6 +66,7 @@ def import_(
             question=question,
             keep_rejected=keep_rejected,
             columns=columns,
+            url_env=url_env,
         )
         write_labels(labels, output)
         timed = ", with their seconds" if labels.has_seconds else ""

@@ -61,8 +61,8 @@ def _lines(found: Found) -> list[str]:
     lines = [
         f"{found.n_labels:,} labels of {found.n_labelled:,} tasks by {found.n_workers:,} workers, "
         f"{len(found.classes)} classes: {', '.join(map(spelled, found.classes))}",
-        f"{found.n_tasks:,} tasks in {found.n_groups:,} group{'s' if found.n_groups > 1 else ''}, "
-        f"{len(found.group_sizes):,} of them labelled; {found.n_features:,} features",
+        f"{found.n_tasks:,} tasks in {found.n_groups:,} group{'s' if found.n_groups > 1 else ''} "
+        f"({len(found.group_sizes):,} with labels); {found.n_features:,} features",
         "no gold" if found.n_gold is None else f"{found.n_gold:,} gold tasks",
     ]
     why = why_no_model(found)

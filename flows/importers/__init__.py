@@ -13,7 +13,7 @@ from typing import NamedTuple
 from flows.importers.appen import read_appen
 from flows.importers.argilla import read_argilla
 from flows.importers.label_studio import read_label_studio
-from flows.importers.mapped import read_jsonl, read_table
+from flows.importers.mapped import read_jsonl, read_query, read_table
 from flows.importers.mturk import read_mturk
 from flows.importers.prodigy import read_prodigy
 from flows.importers.responses import Dropped, ImportedLabels, Response, gather
@@ -38,7 +38,7 @@ ROLES = ("worker", "task", "label", "seconds")
 class Format(NamedTuple):
     """How an export is read, and which columns of it may be named by hand."""
 
-    read: Callable[[Path, Mapping[str, str]], Iterator[Response]]
+    read: Callable[..., Iterator[Response]]  # of a path and columns by role
     roles: tuple[str, ...]
 
 
@@ -51,6 +51,7 @@ FORMATS = {
     "mturk": Format(read_mturk, ROLES),
     "parquet": Format(read_table, ROLES),
     "prodigy": Format(read_prodigy, ()),
+    "sql": Format(read_query, ROLES),
     "toloka": Format(read_toloka, ROLES[:3]),
 }
 
@@ -79,6 +80,7 @@ def import_labels(
     question: str | None = None,
     keep_rejected: bool = False,
     columns: Mapping[str, str] | None = None,
+    url_env: str | None = None,
 ) -> ImportedLabels:
     r"""Read a platform's export.
 
@@ -94,11 +96,14 @@ def import_labels(
         Keep answers of assignments that were rejected.
     columns
         Columns by role where they differ from the platform's own, as `parse_map` finds them.
+    url_env
+        For a query, the name of the environment variable that holds the database's address.
 
     Raises
     ------
     TableError
-        If the file is no such export, its question is not told, or no label is left.
+        If the file is no such export, its question is not told, no label is left, or an address
+        is named for what is no query or none for a query.
 
     Notes
     -----
@@ -115,5 +120,13 @@ def import_labels(
     ...     import_labels(path, "csv", columns=parse_map("worker=annotator,task=item", "csv"))
     ImportedLabels(3 answers to 'label' read from answers.csv; dropped 1 skipped; 2 labels)
     """
-    responses = list(FORMATS[form].read(path, columns or {}))
+    if form == "sql" and url_env is None:
+        raise TableError(
+            f"{path.name} is to be asked of a database: --url-env must name the environment variable "
+            "that holds its address; check --format"
+        )
+    if form != "sql" and url_env is not None:
+        raise TableError("--url-env is for --format sql: leave it out")
+    database = {} if url_env is None else {"url_env": url_env}
+    responses = list(FORMATS[form].read(path, columns or {}, **database))
     return gather(responses, path.name, question=question, keep_rejected=keep_rejected)

@@ -1,15 +1,19 @@
-"""Plain tables: CSV, Parquet or JSON lines whose columns are named worker, task, label, or mapped to them."""
+"""Plain tables whose columns are named worker, task, label, or mapped to them.
+
+CSV, Parquet, JSON lines, or what a database answers to a query.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from flows.importers.records import name_in, read_records
 from flows.importers.responses import Response
 from flows.importers.sheet import number_of_seconds, open_sheet
 
-__all__ = ["read_jsonl", "read_table"]
+__all__ = ["read_jsonl", "read_query", "read_table"]
 
 ROLES = ("worker", "task", "label")
 PLAIN = "a plain label table"
@@ -25,6 +29,16 @@ def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
     for row, (worker, task, label, text) in enumerate(zip(*cells, strict=True), start=1):
         seconds = number_of_seconds(text, f"{sheet.file}, row {row}, column {time}")
         yield Response(row, worker, task, {named["label"]: label}, seconds)
+
+
+def read_query(path: Path, columns: Mapping[str, str], *, url_env: str) -> Iterator[Response]:
+    """Answers in the rows of a database, as a table, by the query that a file holds."""
+    from flows.sql_source import fetch  # a client of databases, for a query only
+
+    with TemporaryDirectory(prefix="crowdassay-") as folder:
+        answer = Path(folder) / f"{path.name}.parquet"
+        fetch(path, url_env, answer)
+        yield from read_table(answer, columns)
 
 
 def read_jsonl(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:

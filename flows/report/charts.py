@@ -50,6 +50,7 @@ MARKS = (
 )
 WIDTH = 5.2  # inches at 72 points: wide enough for a column, and still read at 390 pixels
 LONGEST_NAME = 22
+ENDS = (0.25, 0.5, 1.0)  # of an axis of shares: the first that holds all of them
 
 STYLE: Mapping[str, Any] = {
     "svg.fonttype": "none",
@@ -83,7 +84,8 @@ def worker_scatter(
         axes.plot(
             *_columns(kept), "o", mfc="none", mec=BLUE, ms=5, mew=1.0, alpha=0.85, label="kept"
         )
-        axes.plot(*_columns(flagged), "^", color=VERMILLION, ms=6.5, mew=0, label="flagged")
+        if flagged:
+            axes.plot(*_columns(flagged), "^", color=VERMILLION, ms=6.5, mew=0, label="flagged")
         axes.set_xlabel("agreement with the consensus")
         axes.set_ylabel("soft penalty")
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -135,6 +137,7 @@ def interval_rows(
         raise ValueError(f"classes must be at most {len(MARKS)}, got {len(classes)}")
     with _styled(name):
         pitch = 0.75 / len(classes)
+        end = _end(groups)
         figure, axes = _axes(0.8 + len(groups) * max(0.24, 0.1 + 0.085 * len(classes)))
         for code, (text, (colour, marker)) in enumerate(zip(classes, MARKS, strict=False)):
             cells = [row["cells"][code] for row in groups]
@@ -153,10 +156,10 @@ def interval_rows(
         axes.set_yticks(range(len(groups)), [_short(row["group"]) for row in groups])
         axes.tick_params(axis="y", length=0)
         axes.hlines(
-            [row + 0.5 for row in range(len(groups) - 1)], 0, 1, NEUTRAL, "-", lw=0.4, alpha=0.3
+            [row + 0.5 for row in range(len(groups) - 1)], 0, end, NEUTRAL, "-", lw=0.4, alpha=0.3
         )
         axes.set_ylim(len(groups) - 0.45, -0.55)
-        axes.set_xlim(-0.01, 1.01)
+        axes.set_xlim(-0.01 * end, 1.01 * end)
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x")
@@ -236,6 +239,12 @@ def _legend(figure: Figure, axes: Axes, *, ncols: int = 4) -> None:
 def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
     """Pairs as two columns, also when there are none."""
     return [x for x, _ in points], [y for _, y in points]
+
+
+def _end(groups: Sequence[Mapping[str, Any]]) -> float:
+    """Where an axis of shares ends, so that small ones can be told apart."""
+    highest = max(cell["high"] for row in groups for cell in row["cells"])
+    return next((end for end in ENDS if highest <= end), ENDS[-1])
 
 
 def _short(name: str) -> str:

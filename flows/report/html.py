@@ -190,6 +190,11 @@ def _count(value: int | None) -> str:
     return NOTHING if value is None else f"{value:,}"
 
 
+def _counted(value: int, noun: str) -> str:
+    """A count with its noun: 1 group, 12 groups."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
 def _number(value: float | None, digits: int = 2) -> str:
     """A number to so many digits behind the point."""
     return NOTHING if value is None or _absent(value) else f"{value:,.{digits}f}".replace("-", "−")
@@ -254,6 +259,7 @@ def _moment(value: str) -> str:
 FILTERS: dict[str, Callable[..., str]] = {
     "cost": _cost,
     "count": _count,
+    "counted": _counted,
     "factor": _factor,
     "moment": _moment,
     "named": _named,

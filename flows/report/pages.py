@@ -61,6 +61,7 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
     called = dict(zip(names, names, strict=True)) if show_worker_ids else pseudonyms(names)
     whole = ("inputs", "consensus", "bounds", "robustness")
     page = {name: _read_json(folder, f"{name}.json") for name in whole}
+    trend = _trend(folder)
     return page | {
         "quality": quality,
         "called": called,
@@ -74,7 +75,8 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         "model": _read_json(folder, "model.json"),
         "gate": _read_json(folder, "gate.json"),
         "spend": _spend(folder),
-        "trend": _trend(folder),
+        "trend": trend,
+        "asked": _asked(trend),
         "lineage": lineage(_read_json(folder, "manifest.json")),
     }
 
@@ -149,3 +151,9 @@ def _trend(folder: Path) -> Facts | None:
         for run in runs[-SHOWN_RUNS:]
     ]
     return {"runs": rows, "n_runs": len(runs)}
+
+
+def _asked(trend: Facts | None) -> list[Facts]:
+    """The shown runs that asked the holdout, oldest first; none where only this one did."""
+    asked = [run for run in (trend["runs"] if trend else ()) if run.get("gate")]
+    return asked if len(asked) > 1 else []

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from flows.aggregators import consensus_of
 from flows.crowd import Crowd
+from flows.earlier_fit import facts_of, in_words, keep_fit, start_of
 from flows.run_store import Run
 from flows.settings import Settings
 from flows.stages.label_plan import plan_next
@@ -25,15 +26,18 @@ from quality import (
     next_labels,
     task_report,
 )
+from quality.em_start import EMStart
+from quality.fit_start import Fit, start_from
 
-__all__ = ["aggregate", "consensus_table", "next_table"]
+__all__ = ["aggregate", "consensus_facts", "consensus_line", "consensus_table", "next_table"]
 
 
 def aggregate(run: Run) -> str:
     """Consensus labels from the kept workers, and which tasks to label next."""
     crowd = load(run)
     kept = kept_labels(run, crowd)
-    consensus = _consensus(kept, crowd, run.settings, progress=run.progress)
+    start = start_of(run, kept)
+    consensus = _consensus(kept, crowd, run.settings, start=start, progress=run.progress)
     fitted = consensus.result if isinstance(consensus, Auto) else consensus
     tasks, uncertain = (
         task_report(kept, consensus.posterior),
@@ -43,10 +47,28 @@ def aggregate(run: Run) -> str:
     run.write_table("consensus.parquet", consensus_table(crowd, consensus, tasks))
     run.write_table("next_labels.parquet", next_table(consensus, tasks, uncertain.task))
     run.write_table("label_plan.parquet", plan)
-    confidence = consensus.posterior.max(axis=1)
+    found = consensus_facts(run, crowd, fitted, consensus.posterior, tasks) | {
+        "plan": planned,
+        "gold": _gold_check(crowd, consensus, run.settings),
+        "choice": _choice(consensus),
+    }
+    if start is not None:
+        anew = _consensus(kept, crowd, run.settings)
+        found["start"] = facts_of(run, start, consensus, anew)
+    if run.settings.consensus.go_on and isinstance(fitted, Fit):
+        keep_fit(run, start_from(kept, fitted))
+    run.write_json("consensus.json", found)
+    return consensus_line(found, crowd.labels.n_tasks)
+
+
+def consensus_facts(
+    run: Run, crowd: Crowd, fitted: object, posterior: np.ndarray, tasks: TaskReport
+) -> dict[str, Any]:
+    """What is said of a consensus as a whole; plan, gold, choice and start are its stage's to add."""
+    confidence, chosen = posterior.max(axis=1), run.settings.consensus
     counts, edges = np.histogram(confidence, bins=20, range=(0.0, 1.0))
-    found: dict[str, Any] = {
-        "aggregator": run.settings.consensus.aggregator,
+    return {
+        "aggregator": chosen.aggregator,
         "n_iter": getattr(fitted, "n_iter", 1),
         "converged": getattr(fitted, "converged", True),
         "log_likelihood": getattr(fitted, "log_likelihood", None),
@@ -55,25 +77,35 @@ def aggregate(run: Run) -> str:
         "n_overruled": int(tasks.overruled.sum()),
         "entropy": float(tasks.entropy.sum()),
         "classes": [str(name) for name in crowd.labels.classes],
-        "plan": planned,
         "mean_confidence": float(confidence.mean()),
         "confidence_histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
-        "gold": _gold_check(crowd, consensus, run.settings),
-        "gold_used": int((crowd.gold_code() >= 0).sum()) if run.settings.consensus.use_gold else 0,
-        "choice": _choice(consensus),
+        "gold_used": int((crowd.gold_code() >= 0).sum()) if chosen.use_gold else 0,
+        "choice": None,
+        "start": None,
     }
-    run.write_json("consensus.json", found)
-    gold = found["gold"]
+
+
+def consensus_line(found: dict[str, Any], n_tasks: int) -> str:
+    """The stage's line, from its facts."""
+    said, gold = f"{n_tasks:,} consensus labels", found["gold"]
     checked = f"; {gold['accuracy']:.1%} right on {gold['n']:,} gold tasks" if gold else ""
-    return f"{crowd.labels.n_tasks:,} consensus labels, mean confidence {confidence.mean():.3f}{checked}"
+    gone_on = in_words(found["start"], found["n_iter"])
+    return f"{said}, mean confidence {found['mean_confidence']:.3f}{checked}{gone_on}"
 
 
 def _consensus(
-    labels: CrowdLabels, crowd: Crowd, settings: Settings, *, progress: Progress | None = None
+    labels: CrowdLabels,
+    crowd: Crowd,
+    settings: Settings,
+    *,
+    start: EMStart | None = None,
+    progress: Progress | None = None,
 ) -> Consensus:
     """The consensus of these labels as the settings ask for it."""
     gold, seed = crowd.gold_code(), settings.seed
-    return consensus_of(labels, settings.consensus, seed=seed, gold=gold, progress=progress)
+    return consensus_of(
+        labels, settings.consensus, seed=seed, gold=gold, start=start, progress=progress
+    )
 
 
 def _choice(consensus: Consensus) -> dict[str, Any] | None:

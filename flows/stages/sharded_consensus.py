@@ -8,17 +8,24 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from flows.crowd import Crowd
+from flows.earlier_fit import facts_of, keep_fit, start_of
 from flows.engine import open_engine
 from flows.run_store import Run
 from flows.settings import Settings
 from flows.shards import ShardFolder, load_shard, open_shards
-from flows.stages.consensus import consensus_table, next_table
+from flows.stages.consensus import (
+    consensus_facts,
+    consensus_line,
+    consensus_table,
+    next_table,
+)
 from flows.stages.label_plan import plan_next
 from flows.stages.reading import load
 from flows.stages.sharded_fit import KEPT_FIT, MAJORITY, UNFILTERED_FIT, believed, whole_table
 from flows.stages.sharded_reading import SHARDS, books_of, engine_of
 from quality import DawidSkene, MajorityVote, OneCoin, TaskReport, accuracy, task_report
 from quality.em_fit import EMFit
+from quality.fit_start import Fit, start_from
 from quality.majority import decide
 from quality.shards import Engine, join_shards
 from quality.tasks import DECIMALS
@@ -31,10 +38,10 @@ Result: TypeAlias = DawidSkene | OneCoin | MajorityVote
 def aggregate_shards(run: Run) -> str:
     """Consensus labels from the kept workers, and which tasks to label next."""
     crowd, shards = load(run), open_shards(run.folder / SHARDS)
-    keep = _kept(run, crowd)
+    keep, start = _kept(run, crowd), start_of(run, crowd.labels)
     with open_engine(shards, engine_of(run)) as engine:
         kept = engine.keep_workers(keep)
-        belief = believed(run, kept, KEPT_FIT)
+        belief = believed(run, kept, KEPT_FIT, start)
         posterior = np.concatenate(kept.map(belief.posterior, belief.parameters))
         gold = _gold_check(run, engine, crowd, posterior)
         whole = whole_table(run, engine, shards, crowd)
@@ -47,32 +54,14 @@ def aggregate_shards(run: Run) -> str:
     run.write_table("consensus.parquet", consensus_table(crowd, result, tasks))
     run.write_table("next_labels.parquet", next_table(result, tasks, order))
     run.write_table("label_plan.parquet", plan)
-    facts = _facts(run, crowd, result, tasks)
-    run.write_json("consensus.json", facts | {"plan": planned, "gold": gold})
-    checked = f"; {gold['accuracy']:.1%} right on {gold['n']:,} gold tasks" if gold else ""
-    confidence = facts["mean_confidence"]
-    return f"{crowd.labels.n_tasks:,} consensus labels, mean confidence {confidence:.3f}{checked}"
-
-
-def _facts(run: Run, crowd: Crowd, result: Result, tasks: TaskReport) -> dict[str, Any]:
-    """What is said of the consensus as a whole."""
-    confidence, chosen = result.posterior.max(axis=1), run.settings.consensus
-    counts, edges = np.histogram(confidence, bins=20, range=(0.0, 1.0))
-    return {
-        "aggregator": chosen.aggregator,
-        "n_iter": getattr(result, "n_iter", 1),
-        "converged": getattr(result, "converged", True),
-        "log_likelihood": getattr(result, "log_likelihood", None),
-        "n_tied": int(tasks.tied.sum()),
-        "n_conflict": int(tasks.conflict.sum()),
-        "n_overruled": int(tasks.overruled.sum()),
-        "entropy": float(tasks.entropy.sum()),
-        "classes": [str(name) for name in crowd.labels.classes],
-        "mean_confidence": float(confidence.mean()),
-        "confidence_histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
-        "gold_used": int((crowd.gold_code() >= 0).sum()) if chosen.use_gold else 0,
-        "choice": None,
-    }
+    facts = consensus_facts(run, crowd, result, posterior, tasks) | {"plan": planned, "gold": gold}
+    if start is not None:
+        facts["start"] = facts_of(run, start, result, None)
+    if run.settings.consensus.go_on and belief.fit is not None and isinstance(result, Fit):
+        labelled = belief.fit.counts.sum(axis=(1, 2)) > 0
+        keep_fit(run, start_from(crowd.labels, result, labelled=labelled))
+    run.write_json("consensus.json", facts)
+    return consensus_line(facts, crowd.labels.n_tasks)
 
 
 def _kept(run: Run, crowd: Crowd) -> np.ndarray:

@@ -12,6 +12,7 @@ from flows.shards import ShardFolder
 from flows.stages.sharded_reading import engine_of
 from quality import CrowdLabels
 from quality.em_fit import EMFit
+from quality.em_start import EMStart
 from quality.shard_em import (
     dawid_skene_by_shards,
     majority_of_shard,
@@ -41,8 +42,11 @@ class Belief(NamedTuple):
 MAJORITY = Belief(majority_of_shard, None, None)
 
 
-def believed(run: Run, engine: Engine, name: str) -> Belief:
-    """The consensus of an engine's labels; a fit goes on from where its file says it stood."""
+def believed(run: Run, engine: Engine, name: str, start: EMStart | None = None) -> Belief:
+    """The consensus of an engine's labels; a fit goes on from where its file says it stood.
+
+    A fit that has no file yet starts from `start`, which is in the order of the table's codes.
+    """
     chosen, path = run.settings.consensus, run.folder / name
     if chosen.aggregator == "majority_vote":
         return MAJORITY
@@ -55,7 +59,7 @@ def believed(run: Run, engine: Engine, name: str) -> Belief:
             save_fit(path, fit)
 
     fit = FITS[chosen.aggregator](
-        engine, use_gold=chosen.use_gold, begun=load_fit(path), after=after,
+        engine, use_gold=chosen.use_gold, start=start, begun=load_fit(path), after=after,
         **{knob: value for knob, value in knobs.items() if value is not None},
     )  # fmt: skip
     save_fit(path, fit)

@@ -1,7 +1,8 @@
 """Judging workers on shards: the soft penalty's filter, and the numbers about each worker.
 
-What looks at all labels together (hard and balanced penalty, robustness) is worked out where there
-are no more of them than `engine.whole_labels`.
+Hard and balanced penalty are worked out on the conflict graph that the shards build, up to
+`engine.whole_conflicts` labels on conflict tasks; the bounds on robustness on the whole table, up to
+`engine.whole_labels`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flows.earlier_fit import start_of
 from flows.engine import open_engine
 from flows.run_store import Run
 from flows.shards import open_shards
@@ -18,7 +20,7 @@ from flows.stages.reading import load
 from flows.stages.sharded_fit import KEPT_FIT, believed, whole_table
 from flows.stages.sharded_reading import SHARDS, engine_of
 from flows.stages.workers import number_or_none, robustness_curves, worker_table
-from quality import CrowdLabels, balanced_penalty, conflict_graph, load_levels
+from quality import CrowdLabels, Engine, balanced_loads, conflict_graph_by_shards, load_levels
 from quality.filtering import Filtered
 from quality.shard_filter import filter_workers_by_shards
 from quality.shard_sums import CrowdSums, crowd_sums
@@ -26,7 +28,11 @@ from quality.workers import report_of
 
 __all__ = ["judge_shards"]
 
-UNKNOWN = {"hard_least": pa.int32(), "hard_penalty": pa.int32(), "balanced_penalty": pa.float64()}
+SHARED = {
+    "hard_least": (np.int32, pa.int32()),
+    "hard_penalty": (np.int32, pa.int32()),
+    "balanced_penalty": (np.float64, pa.float64()),
+}
 
 
 def judge_shards(run: Run) -> str:
@@ -37,10 +43,12 @@ def judge_shards(run: Run) -> str:
             engine, crowd.labels.tasks, n_workers=chosen.n_workers, fraction=chosen.fraction,
             min_labels_per_task=chosen.min_labels_per_task, progress=run.progress,
         )  # fmt: skip
-        belief = believed(run, engine.keep_workers(filtered.keep), KEPT_FIT)
+        start = start_of(run, crowd.labels)
+        belief = believed(run, engine.keep_workers(filtered.keep), KEPT_FIT, start)
         sums = crowd_sums(engine, filtered.keep, belief.posterior, belief.parameters)
+        shared = _shared_loads(engine, sums, engine_of(run).whole_conflicts)
         whole = whole_table(run, engine, shards, crowd)
-    run.write_table("workers.parquet", _workers(crowd.labels, filtered, sums, whole))
+    run.write_table("workers.parquet", _workers(crowd.labels, filtered, sums, shared))
     run.write_json("robustness.json", _robust(whole, filtered))
     labels_removed = int(sums.n_labels[~filtered.keep].sum())
     stop = (
@@ -71,20 +79,26 @@ def judge_shards(run: Run) -> str:
     )
 
 
+def _shared_loads(engine: Engine, sums: CrowdSums, most: int) -> dict[str, np.ndarray]:
+    """What an optimal sharing out of all label nodes gives each worker; nothing where too many are shared."""
+    if sums.n_conflict.sum() > most:
+        return {}
+    graph = conflict_graph_by_shards(engine)
+    levels = load_levels(graph)
+    loads = (levels.least, levels.level, balanced_loads(graph).load)
+    return dict(zip(SHARED, loads, strict=True))
+
+
 def _workers(
-    books: CrowdLabels, filtered: Filtered, sums: CrowdSums, whole: CrowdLabels | None
+    books: CrowdLabels, filtered: Filtered, sums: CrowdSums, shared: dict[str, np.ndarray]
 ) -> pa.Table:
     """Workers ranked; penalties that look at all labels together are null where these are too many."""
-    nobody = np.zeros(books.n_workers)
-    loads = None if whole is None else load_levels(conflict_graph(whole))
     numbers = {
         "n_labels": sums.n_labels,
         "n_conflict": sums.n_conflict,
         "agreement": sums.agreement,
         "soft_penalty": sums.soft_penalty,
-        "hard_penalty": nobody.astype(np.int32) if loads is None else loads.level,
-        "hard_least": nobody.astype(np.int32) if loads is None else loads.least,
-        "balanced_penalty": nobody if whole is None else balanced_penalty(whole),
+        **(shared or {name: np.zeros(books.n_workers, kind) for name, (kind, _) in SHARED.items()}),
         "gold_n": sums.gold_n,
         "gold_correct": sums.gold_correct,
         "median_seconds": np.full(books.n_workers, np.nan),
@@ -92,7 +106,12 @@ def _workers(
     }
     report = report_of(filtered, numbers, sums.only_class, books.classes)
     table = worker_table(books, report)
-    for name, kind in UNKNOWN.items() if whole is None else ():
+    return table if shared else _without(table)
+
+
+def _without(table: pa.Table) -> pa.Table:
+    """The table with nulls for what was not worked out."""
+    for name, (_, kind) in SHARED.items():
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, pa.nulls(len(table), kind))
     return table

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from flows.aggregators import consensus_of
 from flows.crowd import Crowd
+from flows.earlier_fit import start_of
 from flows.run_store import Run
 from flows.settings_sections import FilterSettings
 from flows.stages.reading import load
@@ -55,8 +56,9 @@ def judge_workers(run: Run) -> str:
     kept = crowd.labels.keep_workers(filtered.keep)
     settings, gold = run.settings, crowd.gold_code()
     consensus = consensus_of(
-        kept, settings.consensus, seed=settings.seed, gold=gold, progress=run.progress
-    )
+        kept, settings.consensus, seed=settings.seed, gold=gold, start=start_of(run, kept),
+        progress=run.progress,
+    )  # fmt: skip
     report = worker_report(
         crowd.labels, filtered, consensus.posterior, gold=gold, seconds=crowd.seconds
     )

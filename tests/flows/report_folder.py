@@ -402,10 +402,23 @@ def _runs(n_tasks: int, workers: int) -> list[dict[str, Any]]:
             "alpha_kept": 0.78 + day / 100,
             "epsilon": 1.0 * day,
             "delta": 0.0,
+            "gate": None if day == 1 else _answer(day),
             "drift": None if day == 1 else {"site-01": 0.02, "site-02": day / 50},
         }
         for day in (1, 2, 3)
     ]
+
+
+def _answer(day: int) -> dict[str, Any]:
+    """The holdout disagrees on the third day."""
+    agrees = day < 3
+    return {
+        "question": f"accuracy of the model of entry {9 + day}",
+        "status": "agrees" if agrees else "overfit",
+        "value": 0.842 if agrees else 0.791,
+        "budget": 3,
+        "budget_left": 3 if agrees else 2,
+    }
 
 
 def _label_plan(names: list[str]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from flows.settings import load_settings
 from tests.flows.browser import Scheme, open_browser, open_page
 
 TARGET = Path(__file__).resolve().parents[2] / "screenshots"
-WIDTHS = (360, 800, 1280)
+WIDTHS = (390, 820, 1280)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
 

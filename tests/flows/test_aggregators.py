@@ -31,10 +31,11 @@ def test_settings_command_line_and_report_know_the_same_aggregators() -> None:
 
 
 def test_an_aggregator_takes_the_knobs_that_settings_say_it_takes() -> None:
-    knobs = {"max_iter", "tol", "smoothing", "gold"}
+    called = {"use_gold": "gold", "go_on": "start"}
+    knobs = {"max_iter", "tol", "smoothing", *called.values()}
     for name, rule in AGGREGATORS.items():
         takes = knobs & set(inspect.signature(rule).parameters)
-        said = {"gold" if knob == "use_gold" else knob for knob in KNOBS.get(name, ())}
+        said = {called.get(knob, knob) for knob in KNOBS.get(name, ())}
         assert takes - {"smoothing"} == said - {"smoothing"}, name
         assert said <= takes, name
         assert ("rng" in inspect.signature(rule).parameters) == (name in DRAWS), name

@@ -10,6 +10,7 @@ import sqlite3
 from pathlib import Path
 from typing import get_args
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -331,6 +332,33 @@ def test_report_is_built_again_with_the_same_bytes(finished: Path) -> None:
     assert (run / "report.html").read_bytes() == before
     assert invoke("report", str(run), "--show-worker-ids").exit_code == 0
     assert b"w00" in (run / "report.html").read_bytes()
+
+
+@pytest.mark.parametrize("lacking", ["robustness.json", "alpha_kept", "hard_penalty"])
+def test_report_of_a_run_of_another_version_is_a_sentence(
+    finished: Path, tmp_path: Path, lacking: str
+) -> None:
+    """A file, a fact or a column that is not there; the report that is there stays."""
+    (run,) = (finished / "runs").iterdir()
+    old = tmp_path / run.name
+    shutil.copytree(run, old)
+    if lacking.endswith(".json"):
+        (old / lacking).unlink()
+    elif lacking == "hard_penalty":
+        workers = pq.read_table(old / "workers.parquet").drop_columns([lacking])
+        pq.write_table(workers, old / "workers.parquet")
+    else:
+        facts = json.loads((old / "quality.json").read_text(encoding="utf-8"))
+        del facts[lacking]
+        (old / "quality.json").write_text(json.dumps(facts), encoding="utf-8")
+    before = (old / "report.html").read_bytes()
+    told = invoke("report", str(old))
+    assert told.exit_code == 2
+    (line,) = told.stderr.splitlines()
+    assert lacking in line
+    assert "was written by other code" in line
+    assert "`crowdassay run SETTINGS --again` makes a run with this code" in line
+    assert (old / "report.html").read_bytes() == before
 
 
 def test_report_of_no_run_is_a_mistake(tmp_path: Path) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.cli.app import console
+from flows.cli.app import console, mistakes
+from flows.listing import print_rows
 from tests.flows.campaign import write_small_campaign
 
 
@@ -32,7 +35,7 @@ LONG = ("aggregate", "demo", "deploy", "import", "report", "run", "serve", "simu
 def test_the_help_of_every_command_ends_with_an_example(name: str) -> None:
     told = CliRunner().invoke(app, [*name.split(), "--help"])
     assert told.exit_code == 0
-    assert f"Example: crowdassay {name}" in " ".join(told.output.split())
+    assert re.search(f"Examples?: crowdassay {name}", " ".join(told.output.split()))
 
 
 @pytest.mark.parametrize("name", LONG)
@@ -68,3 +71,44 @@ def test_colours_are_for_terminals(
     monkeypatch.setenv("TERM", "xterm")
     console().print("red", style="bold red")
     assert "\x1b[" in capsys.readouterr().out
+
+
+def test_no_color_is_heeded(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """https://no-color.org: on a terminal too; what is bold may stay so."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    console().print("plain", style="red")
+    assert capsys.readouterr().out == "plain\n"
+
+
+def test_stopping_by_hand_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as stopped, mistakes():
+        raise KeyboardInterrupt
+    assert stopped.value.exit_code == 130
+    told = capsys.readouterr().err
+    assert told == "crowdassay: stopped; a run goes on from its last whole stage with --resume\n"
+
+
+def test_a_narrow_terminal_cuts_nothing_off() -> None:
+    terminal = Console(width=40, record=True)
+    cells = ["2026-11-21 19:13", "class counts", "group: a-site-with-a-long-name"]
+    print_rows(terminal, "title", ["time", "what", "cell"], [cells])
+    shown = terminal.export_text()
+    assert "…" not in shown
+    letters = sorted("".join(shown.split()))
+    assert letters == sorted("".join("".join(["title", "time", "what", "cell", *cells]).split()))
+
+
+@pytest.mark.parametrize("columns", ["60", "200"])
+def test_a_run_says_the_same_at_any_width(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    path = write_small_campaign(tmp_path)
+    told = CliRunner().invoke(app, ["run", str(path), "--no-prefect"])
+    assert told.exit_code == 0
+    assert "…" not in told.output
+    assert "left (unit: consensus label)" in " ".join(told.output.split())

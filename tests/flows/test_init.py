@@ -203,7 +203,7 @@ def test_the_command_says_what_it_found_and_what_comes_next(tmp_path: Path) -> N
     assert told.exit_code == 0
     assert told.output.splitlines() == [
         '20,000 labels of 4,000 tasks by 120 workers, 3 classes: "benign", "suspicious", "toxic"',
-        "5,500 tasks in 18 groups, 12 of them labelled; 16 features",
+        "5,500 tasks in 18 groups (12 with labels); 16 features",
         "300 gold tasks",
         f"{output} is written. Read it, the class names above all, then:",
         f"crowdassay run '{output}'",

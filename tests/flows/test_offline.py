@@ -77,7 +77,7 @@ def outside(trace: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "way",
-    ["--no-prefect", pytest.param("--prefect", marks=[pytest.mark.prefect, pytest.mark.slow])],
+    ["--no-prefect", pytest.param("--prefect", marks=pytest.mark.prefect)],
 )
 def test_a_run_asks_nothing_of_the_network(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

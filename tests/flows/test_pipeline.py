@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import shutil
 import signal
 import subprocess
@@ -11,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.accounts import preview, read_statements
+from flows.accounts import read_statements
 from flows.pipeline import RunResult, Stage, nothing_new, run_pipeline, run_stage
-from flows.run_store import Run, open_run
+from flows.preview import preview
+from flows.run_store import PARTIAL, Run, open_run
 from flows.section import SettingsError
 from flows.settings import Settings, load_settings
 from flows.stages import aggregate, judge_workers, publish_proportions, read_and_check
@@ -53,18 +56,19 @@ OUTPUTS = {
     "trend.json",
     "workers.parquet",
 }
-KILL_AFTER = """
-import os, signal, sys
-from pathlib import Path
-from flows.pipeline import run_pipeline, run_stage
-from flows.settings import load_settings
-def step(stage, run):
-    line = run_stage(stage, run)
-    if stage.__name__ == sys.argv[2]:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return line
-run_pipeline(load_settings(Path(sys.argv[1])), step=step)
-"""
+STAGE_MODULES = ("reading", "workers", "consensus", "publication", "model", "reporting")
+
+
+def run_and_die(path: Path, last: str) -> None:
+    """Run, or go on with a run that died, and be killed as soon as a stage is whole."""
+
+    def step(stage: Stage, run: Run) -> str:
+        line = run_stage(stage, run)
+        if stage.__name__ == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return line
+
+    run_pipeline(load_settings(path), step=step, resume=True)
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +137,27 @@ def test_where_nothing_is_new_nothing_is_written(campaign: tuple[Settings, RunRe
     assert {path: path.stat().st_mtime_ns for path in settings.runs.parent.rglob("*")} == left
 
 
+HEAVY = ("learners", "matplotlib", "numba", "opendp", "pandas", "prefect", "sklearn")
+NOTHING_NEW = f"""
+import sys
+from pathlib import Path
+from flows.pipeline import nothing_new
+from flows.settings import load_settings
+found = nothing_new(load_settings(Path(sys.argv[1])))
+print(found.unchanged, [name for name in {HEAVY} if name in sys.modules])
+"""
+
+
+def test_what_a_stage_works_with_is_imported_when_it_is_run(
+    campaign: tuple[Settings, RunResult],
+) -> None:
+    """So a run where nothing is new, or without a model, does not wait for what it does not use."""
+    settings, _ = campaign
+    asked = [sys.executable, "-c", NOTHING_NEW, str(settings.runs.parent / "settings.toml")]
+    told = subprocess.run(asked, capture_output=True, text=True, check=True)
+    assert told.stdout == "True []\n"
+
+
 def test_other_settings_or_another_version_are_something_new(
     campaign: tuple[Settings, RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,20 +186,25 @@ def test_as_a_prefect_flow_a_run_has_the_same_bytes_and_pays_nothing(
     assert spent(settings) == before
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_killed_run_is_resumed_and_never_pays_twice(
-    campaign: tuple[Settings, RunResult], tmp_path: Path, stage: str
+def test_a_run_killed_after_every_stage_is_resumed_and_never_pays_twice(
+    campaign: tuple[Settings, RunResult], tmp_path: Path
 ) -> None:
+    """Eight processes, each goes on from where SIGKILL ended the one before; forked ready-made."""
     settings, reference = campaign
     path = tmp_path / "settings.toml"
-    for name in ("labels.csv", "tasks.csv", "gold.csv"):
+    for name in ("labels.csv", "tasks.csv", "gold.csv", "settings.toml"):
         shutil.copy(settings.input.labels.parent / name, tmp_path)
-    shutil.copy(settings.input.labels.parent / "settings.toml", path)
-    killed = subprocess.run(
-        [sys.executable, "-c", KILL_AFTER, str(path), stage], capture_output=True, check=False
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    own = load_settings(path)
+    own, context = load_settings(path), multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([f"flows.stages.{module}" for module in STAGE_MODULES])
+    for n_done, stage in enumerate(STAGES, start=1):
+        killed = context.Process(target=run_and_die, args=(path, stage))
+        killed.start()
+        killed.join()
+        assert killed.exitcode == -signal.SIGKILL, stage
+        (partial,) = own.runs.iterdir()
+        assert partial.name.startswith(PARTIAL)
+        written = json.loads((partial / "manifest.json").read_text(encoding="utf-8"))
+        assert tuple(written["stages"]) == STAGES[:n_done]
     resumed = run_pipeline(own, resume=True)
     assert [p.name for p in own.runs.iterdir()] == [resumed.folder.name]
     assert spent(own)[1] == spent(settings)[1]

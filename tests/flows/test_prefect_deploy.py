@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun
 
-pytestmark = [pytest.mark.prefect, pytest.mark.slow]
+pytestmark = pytest.mark.prefect
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,8 +122,8 @@ def alert(client: SyncPrefectClient) -> str:
 
 @pytest.fixture(scope="module")
 def serving(client: SyncPrefectClient, settings: Path, alert: str) -> Iterator[Any]:
-    """`crowdassay serve`, which has a run due in a minute."""
-    with started("flows.cli", "serve", str(settings), "--interval", "60") as process:
+    """`crowdassay serve`, which has a run due in half a minute."""
+    with started("flows.cli", "serve", str(settings), "--interval", "30") as process:
         yield process
 
 
@@ -237,12 +237,14 @@ def test_a_failed_run_tells_its_errors_type_alone(
     assert "TableError" in str(run.state.message)
 
 
+@pytest.mark.slow
 def test_deploy_names_the_pool_that_is_missing(api: str, settings: Path) -> None:
     told = CliRunner().invoke(app, ["deploy", str(settings), "--pool", "nobody"])
     assert told.exit_code == 2
     assert "`prefect work-pool create nobody --type process` makes it" in told.stderr
 
 
+@pytest.mark.slow
 def test_a_worker_runs_what_is_deployed(
     api: str, client: SyncPrefectClient, settings: Path
 ) -> None:
@@ -265,6 +267,7 @@ def test_a_worker_runs_what_is_deployed(
     assert ended.state.type.value == "COMPLETED"
 
 
+@pytest.mark.slow
 def test_the_yaml_that_is_written_deploys_the_same(
     api: str, client: SyncPrefectClient, settings: Path, tmp_path: Path
 ) -> None:
@@ -285,7 +288,8 @@ def test_the_yaml_that_is_written_deploys_the_same(
 def test_the_schedule_is_paused_when_serving_ends(
     client: SyncPrefectClient, serving: subprocess.Popen[bytes]
 ) -> None:
-    serving.send_signal(signal.SIGINT)
+    """By SIGTERM, as service managers do; by Ctrl-C it is the same: `test_prefect_schedule.py`."""
+    serving.send_signal(signal.SIGTERM)
     assert serving.wait(timeout=WAIT) == 0
     assert client.read_deployment_by_name(NAME).paused
 

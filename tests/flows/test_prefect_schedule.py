@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -77,3 +81,41 @@ def test_the_yaml_holds_paths_and_names_only(
     assert (
         deployment["work_pool"]["job_variables"]["env"]["PREFECT_LOGGING_TO_API_ENABLED"] == "false"
     )
+
+
+@pytest.mark.prefect
+def test_cron_is_in_utc_wherever_the_server_stands(settings: Path) -> None:
+    """As `--cron` says, and as the yaml has it."""
+    from flows.prefect_deploy import Schedule, _deployment
+    from flows.settings import load_settings
+
+    deployment = _deployment(settings, load_settings(settings), Schedule(cron="0 6 * * *"), None)
+    (found,) = deployment.schedules
+    assert (found.schedule.cron, found.schedule.timezone) == ("0 6 * * *", "UTC")
+
+
+@pytest.mark.prefect
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serving_is_ended_by_sigterm_as_by_ctrl_c(number: signal.Signals) -> None:
+    """The runner leaves as a context manager does, which pauses schedules; nothing is un-awaited."""
+    from prefect.runner import Runner
+
+    from flows.prefect_deploy import _until_ended
+
+    former, told = signal.getsignal(signal.SIGTERM), []
+
+    class Waiting(Runner):
+        async def start(self, *_: object, **__: object) -> None:
+            signal.signal(signal.SIGTERM, self.handle_sigterm)  # as Prefect's does
+            threading.Timer(0.1, os.kill, [os.getpid(), number]).start()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                told.append("left")
+                raise
+
+    try:
+        _until_ended(Waiting())
+    finally:
+        signal.signal(signal.SIGTERM, former)
+    assert told == ["left"]

@@ -183,6 +183,32 @@ def test_a_model_no_better_than_the_largest_class_is_told_apart(tmp_path: Path) 
     assert "always guessing the commonest class does as well" in Page(render_report(folder)).text
 
 
+def test_a_model_that_privacy_cost_most_of_its_skill_is_told_apart(tmp_path: Path) -> None:
+    """Less than half of what it gains on guessing without privacy."""
+    folder = write_folder(tmp_path)
+    for private, little in ((0.54, True), (0.56, False)):
+        seen = {"n": 460, "private": private, "non_private": 0.8, "majority_class": 0.3}
+        edit(folder / "model.json", validation=seen)
+        assert ("privacy took most of what" in Page(render_report(folder)).text) is little
+
+
+def test_what_the_holdout_answered_is_told_run_by_run(tmp_path: Path, report: str) -> None:
+    text = Page(report).text
+    assert "What the holdout answered, run by run" in text
+    assert "2026-03-02 10:15 accuracy of the model of entry 11 agrees 84.2% 3 of 3" in text
+    assert "2026-03-03 10:15 accuracy of the model of entry 12 overfit 79.1% 2 of 3" in text
+    folder = write_folder(tmp_path)
+    runs = json.loads((folder / "trend.json").read_text())["runs"]
+    edit(folder / "trend.json", runs=[*runs[:1], runs[2]])
+    assert "run by run" not in Page(render_report(folder)).text
+
+
+def test_one_group_is_not_called_groups(tmp_path: Path) -> None:
+    text = Page(render_report(write_folder(tmp_path, groups=2))).text
+    assert "class proportions of 2 groups (ε = 1)" in text
+    assert "class ratios of 1 unlabelled group (" in text
+
+
 def test_consensus_verdict_sees_what_speaks_against_it(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     gold = {
@@ -207,7 +233,7 @@ def test_sections_hold_their_numbers(report: str) -> None:
     for words in (
         "Workers: flagged first, then by reputation, lowest first",
         "Workers disagree about 1,204 of 2,880 tasks",
-        "post-00733 3 suspicious, 1 benign suspicious",  # the second of the least certain tasks
+        "post-00733 3 × suspicious, 1 × benign suspicious",  # the second of the least certain tasks
         "60 labels of 60 tasks by 6 workers are expected to lower the uncertainty by 41.2 of 310.4",
         "post-00010, post-00011",  # the second worker to ask
         "site-12",
@@ -267,9 +293,9 @@ def test_a_large_crowd_is_added_up_by_agreement(tmp_path: Path) -> None:
 def test_answers_are_told_in_words_the_commonest_first() -> None:
     counts = [[1, 0, 3], [0, 0, 0]]
     tasks = pa.table({"task": ["a", "b"], "counts": pa.array(counts, pa.list_(pa.int32()))})
-    assert [row["given"] for row in task_rows(tasks, ["x", "y", "z"])] == ["3 z, 1 x", ""]
+    assert [row["given"] for row in task_rows(tasks, ["x", "y", "z"])] == ["3 × z, 1 × x", ""]
     many = pa.table({"counts": pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int32()))})
-    assert task_rows(many, list("abcdef"))[0]["given"] == "6 f, 5 e, 4 d, 3 c, 3 others"
+    assert task_rows(many, list("abcdef"))[0]["given"] == "6 × f, 5 × e, 4 × d, 3 × c, 3 others"
 
 
 def test_a_folder_without_a_trend_has_no_such_section(tmp_path: Path) -> None:
@@ -532,6 +558,15 @@ def test_flagged_workers_differ_by_shape() -> None:
 
 def test_a_chart_of_nobody_is_a_chart() -> None:
     assert ElementTree.fromstring(charts.worker_scatter([], [], label="nobody")) is not None
+
+
+@pytest.mark.parametrize(("high", "last"), [(0.2, "25%"), (0.3, "50%"), (0.51, "100%")])
+def test_an_axis_of_shares_ends_where_they_can_be_told_apart(high: float, last: str) -> None:
+    cells = [{"share": 0.1, "low": 0.05, "high": high}]
+    svg = charts.interval_rows(
+        [{"group": "a", "cells": cells}], ["x"], share="share", name="n", label="l"
+    )
+    assert re.findall(r">(\d+)%<", svg)[-1] == last.rstrip("%")
 
 
 def test_interval_rows_refuse_more_classes_than_marks() -> None:

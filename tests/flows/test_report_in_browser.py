@@ -102,6 +102,44 @@ def test_a_page_is_no_wider_than_a_phone(
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_on_a_desk_no_table_is_wider_than_its_place(
+    page: Page, folders: dict[str, Path], name: str
+) -> None:
+    show(page, folders["whole"], name)
+    wide = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth + 1)"
+        ".map((e) => e.getAttribute('aria-label'))"
+    )
+    assert wide == []
+
+
+@pytest.mark.parametrize("kind", ["whole", "large"])
+def test_the_verdicts_fill_one_screen_and_no_more(
+    page: Page, folders: dict[str, Path], kind: str
+) -> None:
+    """At 1280 by 900, the size of `open_page`."""
+    show(page, folders[kind], "report")
+    box = page.locator("#verdicts").bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 900
+
+
+def test_where_the_keyboard_is_can_be_seen(page: Page, folders: dict[str, Path]) -> None:
+    """Skip link, links of the page, then the tables and their sort buttons, each with an outline."""
+    show(page, folders["whole"], "public")
+    seen = []
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        tag, outline = page.evaluate(
+            "[document.activeElement.tagName, getComputedStyle(document.activeElement).outlineStyle]"
+        )
+        seen.append(tag)
+        assert outline == "solid"
+    assert seen[:7] == ["A"] * 7
+    assert "BUTTON" in seen
+
+
 def test_a_click_sorts_up_and_another_down(page: Page, folders: dict[str, Path]) -> None:
     show(page, folders["whole"], "report")
     head = page.locator("#workers th", has_text="Agreement")
@@ -193,8 +231,10 @@ def test_a_page_is_whole_without_its_script(browser: Browser, folders: dict[str,
 
 
 def test_in_print_nothing_is_cut_off(page: Page, folders: dict[str, Path]) -> None:
-    show(page, folders["whole"], "report")
+    page.set_viewport_size({"width": 718, "height": 1040})  # A4 with Chromium's margins
     page.emulate_media(media="print")
+    show(page, folders["whole"], "report")
+    assert page.evaluate("document.documentElement.scrollWidth") == 718
     cut = page.evaluate(
         "[...document.querySelectorAll('.scroll')].filter((e) => e.clientHeight < e.scrollHeight - 1).length"
     )

@@ -70,6 +70,7 @@ def test_the_budget_names_its_unit(tmp_path: Path) -> None:
         ),
         (MINIMAL + '[groups]\npattern = "x"\n', "pattern must have a (capturing group), got 'x'"),
         ('name = "c"\n', "input must be given"),
+        (MINIMAL + "[privacy]\nepsilom = 4.0\n", "'privacy.epsilom'; did you mean 'epsilon'?"),
         ('name = "a/b"\n[input]\nlabels = "l"\n', "name: string should match pattern"),
         ('classes = ["a"]\n' + MINIMAL, "classes must name two or more, got 1"),
         ('classes = ["a", "a"]\n' + MINIMAL, "classes must differ from one another"),

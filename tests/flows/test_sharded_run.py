@@ -35,6 +35,8 @@ FACTS = (
     "model",
 )
 
+SHARED_LOADS = ("hard_least", "hard_penalty", "balanced_penalty")
+
 
 def settings_in(folder: Path, more: str = "") -> Settings:
     """The small campaign with its labels in Parquet."""
@@ -153,17 +155,29 @@ def test_a_run_killed_in_a_fit_goes_on_from_its_checkpoint(
 
 def test_what_needs_all_labels_is_left_out_of_tables_past_the_limit(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
-    chosen = SHARDS.model_copy(update={"whole_labels": 100})
+    chosen = SHARDS.model_copy(update={"whole_labels": 100, "whole_conflicts": 100})
 
     folder = run_pipeline(on(settings, chosen)).folder
     workers = pq.read_table(folder / "workers.parquet")
-    for name in ("hard_least", "hard_penalty", "balanced_penalty"):
+    for name in SHARED_LOADS:
         assert workers.column(name).null_count == len(workers)
     assert np.all(workers.column("soft_penalty").to_numpy() > 0)
     said = json.loads((folder / "robustness.json").read_text())
     assert said == {"skipped": "there are more labels than engine.whole_labels"}
     assert json.loads((folder / "consensus.json").read_text())["plan"]["n"] == 0
     assert "There are more labels than engine.whole_labels" in (folder / "report.html").read_text()
+
+
+def test_penalties_that_workers_share_need_no_whole_table(
+    runs: tuple[Settings, RunResult, RunResult],
+) -> None:
+    settings, whole, _ = runs
+    chosen = SHARDS.model_copy(update={"whole_labels": 0})
+    folder = run_pipeline(on(settings, chosen), again=True).folder
+    one, other = (pq.read_table(where / "workers.parquet") for where in (whole.folder, folder))
+    for name in SHARED_LOADS:
+        assert one.column(name).equals(other.column(name))
+        assert one.column(name).null_count == 0
 
 
 def test_labels_that_say_nothing_are_refused(tmp_path: Path) -> None:

@@ -231,3 +231,21 @@ def test_a_row_more_is_something_new_and_the_same_rows_are_not(
     assert [path.name for path in settings.runs.iterdir()] == [result.folder.name]
     execute(os.environ[VARIABLE], "INSERT INTO labels VALUES ('w99', 't000', 'a')")
     assert nothing_new(settings) is None
+
+
+def test_a_query_is_imported_under_mapped_names(database: str, tmp_path: Path) -> None:
+    """Skipped answers are dropped; the address is told by the variable's name alone."""
+    path, output = query(tmp_path, "SELECT * FROM crowd ORDER BY item, who"), tmp_path / "l.csv"
+    asked = ["import", str(path), "--format", "sql", "--output", str(output)]
+    mapped = ["--map", "worker=who,task=item,label=said"]
+    told = CliRunner().invoke(app, [*asked, *mapped, "--url-env", VARIABLE])
+    assert told.exit_code == 0, told.stderr
+    assert output.read_text() == "worker,task,label\nw1,1,a\nw2,1,b\nw1,2,a\nw2,2,a\n"
+    assert "dropped 1 skipped" in told.output
+    for wrong, sentence in (
+        (asked, "--url-env must name the environment variable"),
+        ([*asked[:3], "csv", *asked[4:], "--url-env", "X"], "--url-env is for --format sql"),
+    ):
+        refused = CliRunner().invoke(app, wrong)
+        assert refused.exit_code == 2
+        assert sentence in refused.stderr

@@ -62,6 +62,8 @@ def test_byte_order_mark_crlf_and_quoted_cells_are_read(tmp_path: Path) -> None:
         ("", "labels.csv is empty; it needs the columns worker, task, label"),
         ("worker,task,label\n", "labels.csv has no rows below its header"),
         ("worker,item,label\nw,t,a\n", "missing: task (it has worker, item, label)"),
+        ("who,item,answer\nw,t,a\n", "crowdassay import labels.csv --format csv --map worker="),
+        ("worker;task;label\nw;t;a\n", "separate the columns by commas"),
         (GOOD + "w3,,a\n", "labels.csv, row 4, column task: the cell is blank"),
         (GOOD + "w3,t2,  \n", "labels.csv, row 4, column label: the cell is blank"),
         (GOOD + "w2,t1,a\n", "labels.csv, rows 2, 4: worker 'w2', task 't1' stands 2 times"),
