@@ -1,4 +1,4 @@
-"""Pages that are made of the code when the site is built: guarantees, results, the command line."""
+"""What is made of code and results when the site is built: whole pages, and figures within a page."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -31,6 +32,7 @@ class Test:
 
 ROOMS = ("quality", "privacy", "learners", "flows")
 GUARANTEES = re.compile(r"\*\*Guarantees\.\*\*(.*?)(?=\n\s*\n|\Z)", re.DOTALL)
+FIGURE = re.compile(r"\{\{([\w.]+): (.+?) → (.+?)\}\}")
 SOURCE = re.compile(r"References\n-+\n(.*?)(?=\n\s*\n[A-Z][a-z]+\n-+|\Z)", re.DOTALL)
 
 
@@ -45,6 +47,25 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     for path, text in made.items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Give the results' tables the whole width, and other pages the figures that they name."""
+    if page.file.src_uri.startswith("results"):
+        page.meta["hide"] = ["toc"]
+    return FIGURE.sub(lambda found: figure(*found.groups()), markdown)
+
+
+def figure(page: str, row: str, column: str) -> str:
+    """A cell of a page of results: of the row called so, else of the first that begins so."""
+    text = (ROOT / "docs" / "results" / page).read_text(encoding="utf-8")
+    heads, *rows = (
+        [cell.strip() for cell in line.strip().strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| ")
+    )
+    beginning = [cells for cells in rows if ", ".join(cells).startswith(row)]
+    return min(beginning, key=lambda cells: cells[0] != row)[heads.index(column)]
 
 
 def guarantees() -> str:
@@ -139,7 +160,7 @@ def results() -> str:
 
 def command_line() -> str:
     """The help of every command, as the terminal shows it."""
-    os.environ.setdefault("TERMINAL_WIDTH", "100")
+    os.environ.setdefault("TERMINAL_WIDTH", "80")
     from typer.main import get_command
     from typer.testing import CliRunner
 

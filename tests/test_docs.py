@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import re
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 import pytest
+
+from benchmarks.peers import CROWDKIT, DIFFPRIVLIB, QUAPY
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -33,6 +40,51 @@ def test_every_command_a_page_names_can_be_run(page: Path) -> None:
         assert found is not None
         assert found.origin is not None
         assert "__main__" in Path(found.origin).read_text(encoding="utf-8"), module
+
+
+def pages_module() -> ModuleType:
+    """`docs/pages.py`, which mkdocs calls when it builds the site."""
+    pytest.importorskip("mkdocs", reason="the extra docs is not installed")
+    found = importlib.util.spec_from_file_location("pages", ROOT / "docs" / "pages.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules["pages"] = module
+    found.loader.exec_module(module)
+    return module
+
+
+COMPARISON = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+
+
+def test_every_figure_of_the_comparison_is_read_from_a_page_that_a_command_wrote() -> None:
+    pages = pages_module()
+    named = pages.FIGURE.findall(COMPARISON)
+    assert len(named) > 20
+    for page, row, column in named:
+        assert re.match(r"\d", pages.figure(page, row, column)), (page, row, column)
+    assert "{{" not in pages.FIGURE.sub("", COMPARISON)
+    assert pages.figure("aggregators.md", "majority_vote", "rule") == "majority_vote"
+
+
+def test_the_comparisons_versions_are_those_that_are_run() -> None:
+    run = {f"opendp-{version('opendp')}"} | {peer.name for peer in (CROWDKIT, DIFFPRIVLIB, QUAPY)}
+    named = re.findall(r"^## (\S+) ([\d.]+) ", COMPARISON, re.MULTILINE)
+    assert {f"{name.lower()}-{number}" for name, number in named} == run
+
+
+@pytest.mark.slow
+def test_no_page_of_the_site_asks_another_host_for_anything(tmp_path: Path) -> None:
+    """Links that a reader follows are no requests; what a page loads by itself lies beside it."""
+    pytest.importorskip("mkdocs", reason="the extra docs is not installed")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, env=dict(os.environ, NO_MKDOCS_2_WARNING="1"), check=True)
+    built = sorted(tmp_path.rglob("*.html"))
+    assert len(built) > 40
+    for page in built:
+        text = page.read_text(encoding="utf-8")
+        assert not re.findall(r"<(?:script|img|iframe)[^>]* src=\"?(?:https?:)?//[^>]*>", text)
+        assert not re.findall(r"<link[^>]*stylesheet[^>]* href=\"?(?:https?:)?//[^>]*>", text)
 
 
 PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
