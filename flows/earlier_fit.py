@@ -15,8 +15,7 @@ import numpy as np
 
 from flows.earlier_runs import complete_runs, same_work
 from flows.run_store import Run, write_whole
-from quality import Consensus, CrowdLabels
-from quality.em_start import EMStart
+from quality import Consensus, CrowdLabels, EMStart
 
 __all__ = ["begun_from", "facts_of", "in_words", "keep_fit", "start_of"]
 
