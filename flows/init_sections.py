@@ -81,7 +81,24 @@ def why_no_model(found: Found) -> str | None:
         return "every feature of every task is 0, or too large to measure"
     if gate_for(found.n_labelled) is None:
         return f"{found.n_labelled:,} labelled tasks are too few for a holdout that could judge it"
+    rows, noise = _training(found)
+    if noise > rows:
+        return (
+            f"its noise would have a length of {noise:,.0f}, more than its {rows:,} training tasks can "
+            f"add up to: {found.n_features:,} features and {len(found.classes)} classes are too many"
+        )
     return None
+
+
+def _training(found: Found) -> tuple[int, float]:
+    """Tasks that are trained on, and the mean length of the noise on their sums of unit vectors.
+
+    Of objective perturbation where all of epsilon_train went into the noise, which is the best case.
+    """
+    given = ModelSettings(norm_bound=1.0)
+    rows = round(found.n_labelled * (1 - GateSettings().holdout) * (1 - given.validation))
+    n_problems = 1 if len(found.classes) == 2 else len(found.classes)
+    return rows, 2 * (found.n_features + 1) * n_problems / given.epsilon_train
 
 
 def _head(found: Found, name: str) -> list[str]:

@@ -8,6 +8,7 @@ import json
 import re
 import sqlite3
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +18,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.init_sections import spelled
+from flows.init_sections import spelled, why_no_model
 from flows.init_settings import Shown, look_at, write_settings
 from flows.pipeline import RunResult, run_pipeline
 from flows.section import SettingsError, section_of
 from flows.settings import Settings, load_settings
 from learners import Thresholdout
 from privacy import Query, Unit, choose_mechanism
+from privacy.noise import SystemNoise
 from tests.flows.campaign import write_small_campaign
 
 SAMPLE = Path(__file__).resolve().parents[2] / "sample_data"
@@ -118,6 +120,17 @@ def test_too_few_tasks_for_a_holdout_leave_the_model_out(tmp_path: Path) -> None
     assert f"[model] and [gate] are left out: {why}" in told.output
     assert f"# [model]  is left out: {why}" in (tmp_path / "proposed.toml").read_text()
     assert load_settings(tmp_path / "proposed.toml").model is None
+
+
+def test_a_model_that_noise_would_drown_is_left_out(tmp_path: Path) -> None:
+    """The length it tells is that of the noise that training adds, where all of epsilon is the noise's."""
+    found = replace(look_at(WHOLE), n_features=500)
+    why = why_no_model(found)
+    assert str(why).startswith("its noise would have a length of 3,006, more than its 2,560")
+    assert why_no_model(replace(found, n_features=300)) is None
+    columns, times = 501, 400  # a mean of 400 lengths: within 5 standard errors
+    lengths = np.array([SystemNoise().gamma(columns, 1.0) for _ in range(times)]) * 2 * 3
+    assert abs(lengths.mean() - 3006) < 5 * 6 * np.sqrt(columns / times)
 
 
 def test_the_gate_costs_no_more_than_the_model(tmp_path: Path) -> None:
