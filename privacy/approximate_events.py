@@ -170,4 +170,6 @@ def _check_urn(text: str, draws: int) -> float:
 def _check_delta(claim: float, realised: float) -> None:
     # no realised one is 0, even where it is too small for a double
     if not (0 < claim < 1 and realised <= claim):
-        raise ValueError(f"delta must be in (0, 1), and what the scale realises, got {claim}")
+        raise ValueError(
+            f"delta must be in (0, 1) and at least what the scale realises, got {claim}"
+        )

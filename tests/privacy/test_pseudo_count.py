@@ -29,7 +29,7 @@ def test_the_realised_delta_is_at_most_the_claim():
     event = DEFAULT.event(counts_query((1000, 0)))
     assert Fraction(event.scale) == largest_scale(49, 0.05, 0.05)
     assert dominating_delta(49, float(Fraction(event.scale)), 0.05) <= event.delta
-    with pytest.raises(ValueError, match="what the scale realises"):
+    with pytest.raises(ValueError, match="at least what the scale realises"):
         PseudoCountDirichletEvent("4/5", 49, draws=9, epsilon=0.05, delta=0.05)
     with pytest.raises(ValueError, match="draws"):
         PseudoCountDirichletEvent("1/2", 49, draws=0, epsilon=0.05, delta=0.05)

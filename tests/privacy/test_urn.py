@@ -107,7 +107,7 @@ def test_the_realised_delta_is_at_most_the_claim():
     event = DEFAULT.event(counts_query((500, 500)))
     assert Fraction(event.scale) == largest_clamp_scale(49, 0.05, 0.05)
     assert clamp_delta(49, float(Fraction(event.scale)), 0.05) <= event.delta
-    with pytest.raises(ValueError, match="and what the scale realises"):
+    with pytest.raises(ValueError, match="at least what the scale realises"):
         ClampedDirichletEvent("4/5", floor=49, draws=9, epsilon=0.05, delta=0.05)
     with pytest.raises(ValueError, match="draws"):
         ClampedDirichletEvent("1/2", floor=49, draws=0, epsilon=0.05, delta=0.05)
