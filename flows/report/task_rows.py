@@ -43,6 +43,6 @@ def planned_rows(plan: pa.Table) -> dict[str, Any]:
 def _given(counts: Sequence[int], classes: Sequence[str]) -> str:
     """`3 × toxic, 1 × benign`, the class named most first, then in the order of classes."""
     named = sorted((code for code, n in enumerate(counts) if n), key=lambda code: -counts[code])
-    words = [f"{counts[code]:,} × {classes[code]}" for code in named[:SHOWN_CLASSES]]
+    words = [f"{counts[code]:,}\u00a0×\u00a0{classes[code]}" for code in named[:SHOWN_CLASSES]]
     rest = sum(counts[code] for code in named[SHOWN_CLASSES:])
     return ", ".join([*words, f"{rest:,} others"] if rest else words)
