@@ -8,15 +8,26 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from crowdkit.aggregation import KOS, MMSR, DawidSkene, MajorityVote, OneCoinDawidSkene, Wawa
+from crowdkit.aggregation import (
+    KOS,
+    MACE,
+    MMSR,
+    DawidSkene,
+    MajorityVote,
+    OneCoinDawidSkene,
+    Wawa,
+    ZeroBasedSkill,
+)
 
 warnings.simplefilter("ignore")
 
 CLASSES = {
     "MajorityVote": lambda: MajorityVote(),
     "Wawa": lambda: Wawa(),
+    "ZeroBasedSkill": lambda: ZeroBasedSkill(n_iter=100),
     "DawidSkene": lambda: DawidSkene(n_iter=100),
     "OneCoinDawidSkene": lambda: OneCoinDawidSkene(n_iter=100),
+    "MACE": lambda: MACE(n_restarts=1, random_state=0),  # with more, each is the first again
     "KOS": lambda: KOS(n_iter=100, random_state=0),
     "MMSR": lambda: MMSR(n_iter=100, random_state=0),
 }
@@ -37,7 +48,7 @@ def main(path: str) -> None:
             continue
         seconds = time.process_time() - start
         found[name] = {
-            "label": {int(task): int(label) for task, label in agreed.items()},
+            "label": {int(task): int(label) for task, label in agreed.dropna().items()},
             "seconds": seconds,
         }
     json.dump(found, sys.stdout)
