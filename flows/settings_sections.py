@@ -213,7 +213,7 @@ class GateSettings(Section):
     """The reusable holdout: its share of the tasks, and Thresholdout's three numbers."""
 
     holdout: Share = 0.2
-    threshold: Share = 0.06
+    threshold: Share = 0.1
     sigma: Positive = 0.004
     budget: Annotated[int, Field(ge=1)] = 3
     confidence: Share = 0.95

@@ -36,15 +36,15 @@ proportions_epsilon = 1.0
 
 [model]                 # trained and tuned privately on consensus labels
 epsilon_train = 2.0
-epsilon_select = 0.4
-epsilon_score = 0.1
+epsilon_select = 0.3
+epsilon_score = 0.2
 norm_bound = 4.0        # longer feature vectors are shortened to this
 regularization = [0.001, 0.003, 0.01]
 
 [gate]                  # the reusable holdout
 holdout = 0.2
-threshold = 0.06
-sigma = 0.004           # well below the threshold, or noise alone refutes
+threshold = 0.1         # a model that does not overfit passes 99 times in 100
+sigma = 0.0035          # well below the threshold, or noise alone refutes
 budget = 3
 """
 

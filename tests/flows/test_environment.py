@@ -92,7 +92,7 @@ def test_the_environment_stands_in_for_the_files_values(
         (
             "CROWDASSAY__GATE__SIGMA",
             "0.5",
-            "gate: sigma must be below threshold, or noise alone refutes, got 0.5 and 0.06; "
+            "gate: sigma must be below threshold, or noise alone refutes, got 0.5 and 0.1; "
             "set by the environment: CROWDASSAY__GATE__SIGMA",
         ),
         (

@@ -29,9 +29,9 @@ def load(folder: Path, text: str) -> None:
             "privacy: proportions_delta must be at most delta, got 1e-05 of 1e-06",
         ),
         (
-            MINIMAL + "[gate]\nsigma = 0.06\n",
+            MINIMAL + "[gate]\nsigma = 0.1\n",
             MINIMAL + "[gate]\nsigma = 0.05\n",
-            "gate: sigma must be below threshold, or noise alone refutes, got 0.06 and 0.06",
+            "gate: sigma must be below threshold, or noise alone refutes, got 0.1 and 0.1",
         ),
         (
             MINIMAL + BUDGET + "[model]\nnorm_bound = 1.0\n",
