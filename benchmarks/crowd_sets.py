@@ -20,12 +20,16 @@ SETS = (
 
 
 def read_set(folder: Path, *, keep: str = "first") -> tuple[CrowdLabels, np.ndarray]:
-    """Labels and gold (-1: unknown); of a worker's labels for one task the first or last is kept."""
+    """Labels and gold (-1: unknown); a worker's first label for a task, or those that are `agreed`."""
     labels, gold = _rows(folder / "labels.csv"), _rows(folder / "gold.csv")
     classes = sorted({row["label"] for row in labels + gold})
-    in_order = reversed(labels) if keep == "first" else labels
-    kept = list({(row["worker"], row["task"]): row for row in in_order}.values())
-    columns = ([row[name] for row in kept] for name in ("worker", "task", "label"))
+    kept = {(row["worker"], row["task"]): row for row in reversed(labels)}
+    if keep == "agreed":  # a pair with two labels is left out
+        for row in labels:
+            pair = row["worker"], row["task"]
+            if pair in kept and kept[pair]["label"] != row["label"]:
+                del kept[pair]
+    columns = ([row[name] for row in kept.values()] for name in ("worker", "task", "label"))
     table = encode(*columns, classes=classes)
     return table, encode_gold(table, [r["task"] for r in gold], [r["label"] for r in gold])
 

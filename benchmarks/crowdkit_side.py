@@ -1,6 +1,8 @@
 """Run by crowd-kit's own interpreter: labels as CSV in a folder, its consensus as JSON on the terminal."""
 
 import json
+import resource
+import signal
 import sys
 import time
 import warnings
@@ -9,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from crowdkit.aggregation import (
+    GLAD,
     KOS,
     MACE,
     MMSR,
@@ -27,32 +30,46 @@ CLASSES = {
     "ZeroBasedSkill": lambda: ZeroBasedSkill(n_iter=100),
     "DawidSkene": lambda: DawidSkene(n_iter=100),
     "OneCoinDawidSkene": lambda: OneCoinDawidSkene(n_iter=100),
+    "GLAD": lambda: GLAD(n_iter=100),
     "MACE": lambda: MACE(n_restarts=1, random_state=0),  # with more, each is the first again
     "KOS": lambda: KOS(n_iter=100, random_state=0),
     "MMSR": lambda: MMSR(n_iter=100, random_state=0),
 }
 
 
-def main(path: str) -> None:
+FAULTS = (KeyError, ValueError, ZeroDivisionError, OverflowError, np.linalg.LinAlgError)
+
+
+def out_of_time(*_):
+    raise TimeoutError
+
+
+def main(path: str, seconds: float, gigabytes: float) -> None:
     labels = pd.read_csv(Path(path), dtype=int)
-    binary = labels["label"].nunique() == 2
+    limit = int(gigabytes * 2**30)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    signal.signal(signal.SIGPROF, out_of_time)
     found = {}
     for name, make in CLASSES.items():
-        if (name == "KOS" and not binary) or (name == "MMSR" and labels["worker"].nunique() > 300):
-            continue  # KOS is binary; MMSR's memory grows with the square of the workers
+        if name == "KOS" and labels["label"].nunique() > 2:
+            continue
         start = time.process_time()
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             agreed = make().fit_predict(labels)
-        except (KeyError, ValueError, ZeroDivisionError, OverflowError, np.linalg.LinAlgError) as e:
-            found[name] = {"error": type(e).__name__}
-            continue
-        seconds = time.process_time() - start
-        found[name] = {
-            "label": {int(task): int(label) for task, label in agreed.dropna().items()},
-            "seconds": seconds,
-        }
+        except TimeoutError:
+            found[name] = {"error": f"> {seconds:g} s"}
+        except MemoryError:
+            found[name] = {"error": f"> {gigabytes:g} GB"}
+        except FAULTS as error:
+            found[name] = {"error": type(error).__name__}
+        else:
+            label = {int(task): int(label) for task, label in agreed.dropna().items()}
+            found[name] = {"label": label, "seconds": time.process_time() - start}
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
     json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]))

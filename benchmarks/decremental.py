@@ -1,6 +1,6 @@
 """What it costs to keep the hard penalty while workers are removed: repaired against computed anew.
 
-    python -m benchmarks.decremental --labels 100000 10000000
+    python -m benchmarks.decremental --labels 100000 1000000 10000000
 
 Process CPU time, one thread, compiled before. The worker with the highest level is removed, 15 % of
 the workers in all. "Repaired" is to find her and to remove her, "set-up" the first semi-matching.

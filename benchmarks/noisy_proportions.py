@@ -42,9 +42,9 @@ def main() -> None:
             "not told. Error: mean L1 error of the class ratios; held: share of the true ratios within the "
             f"90 % intervals. Mean of {REPETITIONS} draws, and its standard error; both see the same noise. "
             "Told, bags weigh by their noise when classes are learned and when bags left out judge a "
-            "bandwidth. Where all bags are of one size that changes nothing, and only the intervals "
-            "profit. Below 0.3 the noise of a small bag exceeds any share, and of a large one a tenth: "
-            "projection then bends its law, and intervals that take it as it is hold less than they say."
+            "bandwidth, and the distance that noise takes off the classes is put back, half of their "
+            "spread at most: below 0.3 the noise of a small bag exceeds any share and projection bends its "
+            "law, and there that limit holds. The intervals are for the population a bag is drawn from."
         ),
     )  # fmt: skip
 

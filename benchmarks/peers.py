@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CROWDKIT", "DIFFPRIVLIB", "QUAPY", "Peer"]
+__all__ = ["CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "QUAPY", "Peer"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Peer:
         return python
 
 
+CLEANLAB = Peer("cleanlab-2.9.0", ("cleanlab==2.9.0",))
 # with these crowd-kit works whole; Wawa and its kind fail on newer scikit-learn
 CROWDKIT = Peer(
     "crowd-kit-1.4.2",

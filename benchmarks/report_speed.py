@@ -56,10 +56,13 @@ def campaign(folder: Path, size: int) -> Path:
     names = pa.array([f"A{code:013d}" for code in range(size)])
     workers = _with(workers, {"worker": names, "rank": pa.array(np.arange(1, size + 1))})
     pq.write_table(workers, folder / "workers.parquet")
+    first, second = names[:2].to_pylist()
+    pair = {"workers": [first, second], "n_shared": 41, "n_same": 17, "expected": 3.25}
     edit(
         folder / "quality.json",
         removed=[],
-        refused=[{"worker": names[0].as_py(), "reason": "none"}],
+        refused=[{"worker": first, "reason": "none"}],
+        pairs={"n_tested": 10 * size, "n_flagged": size, "shown": [pair] * 10},
     )
     plan = pq.read_table(folder / "label_plan.parquet")
     pq.write_table(_with(plan, {"worker": names[: len(plan)]}), folder / "label_plan.parquet")

@@ -1,8 +1,7 @@
-"""What starting costs: `--help`, and a run beyond its stages, in process and on a Prefect server.
+"""What starting costs: `--help`, and a run beyond its stages' work, in process and on a Prefect server.
 
-A stage imports what it works with when it is run. Those imports are the stages' own and stand in a
-row of their own: NumPy, SciPy, Numba, scikit-learn, DuckDB, OpenDP and Matplotlib, of a run that has
-every stage.
+A stage imports what it works with when it is run. Those imports are no work on the data: they are
+done before the stages here, and counted with the rest of starting and ending.
 """
 
 from __future__ import annotations
@@ -23,17 +22,18 @@ TRIES = 3
 HELP, IN_PROCESS, ON_SERVER = 0.4, 2.0, 7.0  # the goals, in seconds of processor time
 STAGES = ("reading", "workers", "consensus", "publication", "model", "reporting")
 IMPORTED = f"""
-import time
-import flows.pipeline
-begin = time.process_time()
 import {", ".join(f"flows.stages.{stage}" for stage in STAGES)}
 import duckdb, opendp.prelude, sklearn.linear_model
-print(time.process_time() - begin)
 """
-TIMED = """
-import sys, time
-from flows import pipeline, terminal
+TIMED = f"""
+import atexit, gc, time
+from flows.cli import main, process
+gc.set_threshold(process.OBJECTS)
+begin = time.process_time()
+{IMPORTED}
+imported = time.process_time() - begin
 
+from flows import pipeline, terminal
 in_stages, run_stage = 0.0, pipeline.run_stage
 
 def timed(stage, run):
@@ -45,9 +45,8 @@ def timed(stage, run):
         in_stages += time.process_time() - begin
 
 terminal.run_stage = timed
-from flows.cli import app
-app(sys.argv[1:], standalone_mode=False)
-print(in_stages)
+atexit.register(lambda: print(in_stages, imported))
+main()
 """
 
 
@@ -57,24 +56,18 @@ def main() -> None:
         write_campaign(settings.parent, seed=20)
         plain = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
         plain["PREFECT_HOME"] = folder  # and no profile of the user's
-        _beyond_stages(settings, plain)  # once: kernels are compiled, releases are paid
+        _run(settings, plain)  # once: kernels are compiled, releases are paid
         rows = [
             _row("crowdassay --help", [_help(plain) for _ in range(TRIES)], HELP),
             _row(
                 "run where nothing is new, whole",
                 [_unchanged(settings, plain) for _ in range(TRIES)],
             ),
-            _row("imports of all stages", [_imports(plain) for _ in range(TRIES)]),
-            _row(
-                "run beyond its stages, in process",
-                [_beyond_stages(settings, plain) for _ in range(TRIES)],
-                IN_PROCESS,
-            ),
         ]
+        rows += _beyond("in process", settings, plain, IN_PROCESS)
         with embedded_server(Path(folder) / "prefect") as url:
             served = plain | {"PREFECT_API_URL": url}
-            on_server = [_beyond_stages(settings, served) for _ in range(TRIES)]
-        rows.append(_row("run beyond its stages, on a Prefect server", on_server, ON_SERVER))
+            rows += _beyond("on a Prefect server", settings, served, ON_SERVER)
     publish(
         "startup",
         "What starting costs",
@@ -82,12 +75,22 @@ def main() -> None:
         rows,
         note=(
             f"Processor time of the command's process, {TRIES} tries each, on the sample campaign. What "
-            "is beyond the stages is everything but them: starting, settings, the run folder, Prefect. "
-            "A stage imports what it works with; these imports are in the stages' time, and are "
-            "shown by themselves for a run that has every stage. The server, which runs already, has "
-            "processor time of its own that is not in it."
+            "is beyond the stages' work is everything but it: starting, every import, settings, the "
+            "run folder, Prefect, ending. What a stage imports is imported before the stages here. The "
+            "server, which runs already, has processor time of its own that is not in it."
         ),
     )
+
+
+def _beyond(
+    where: str, settings: Path, environment: dict[str, str], goal: float
+) -> list[list[str]]:
+    """What a run costs beyond its stages' work, and how much of that is the stages' imports."""
+    runs = [_run(settings, environment) for _ in range(TRIES)]
+    return [
+        _row(f"run beyond its stages' work, {where}", [beyond for beyond, _ in runs], goal),
+        _row("of that, what the stages import", [imported for _, imported in runs]),
+    ]
 
 
 def _row(name: str, seconds: list[float], goal: float | None = None) -> list[str]:
@@ -107,14 +110,11 @@ def _unchanged(settings: Path, environment: dict[str, str]) -> float:
     return seconds
 
 
-def _imports(environment: dict[str, str]) -> float:
-    return float(_cpu_seconds(["-c", IMPORTED], environment)[1])
-
-
-def _beyond_stages(settings: Path, environment: dict[str, str]) -> float:
-    """Processor time of `crowdassay run` without what is spent in its stages."""
+def _run(settings: Path, environment: dict[str, str]) -> tuple[float, float]:
+    """Processor time of `crowdassay run` without its stages' work, and that of the stages' imports."""
     whole, told = _cpu_seconds(["-c", TIMED, "run", str(settings), "--again"], environment)
-    return whole - float(told.split()[-1])
+    in_stages, imported = map(float, told.split()[-2:])
+    return whole - in_stages, imported
 
 
 def _cpu_seconds(arguments: list[str], environment: dict[str, str]) -> tuple[float, str]:

@@ -32,7 +32,11 @@ class Test:
 
 ROOMS = ("quality", "privacy", "learners", "flows")
 GUARANTEES = re.compile(r"\*\*Guarantees\.\*\*(.*?)(?=\n\s*\n|\Z)", re.DOTALL)
+BOUNDS = {
+    "gt": "above", "ge": "at least", "lt": "below", "le": "at most", "pattern": "matching",
+}  # fmt: skip
 FIGURE = re.compile(r"\{\{([\w.]+): (.+?) → (.+?)\}\}")
+PROBED = re.compile(r"^\{\{comparison\.md: ([\w-]+)\}\}$", re.MULTILINE)
 SOURCE = re.compile(r"References\n-+\n(.*?)(?=\n\s*\n[A-Z][a-z]+\n-+|\Z)", re.DOTALL)
 
 
@@ -53,17 +57,34 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Give the results' tables the whole width, and other pages the figures that they name."""
     if page.file.src_uri.startswith("results"):
         page.meta["hide"] = ["toc"]
+    markdown = PROBED.sub(lambda found: probed(found[1]), markdown)
     return FIGURE.sub(lambda found: figure(*found.groups()), markdown)
+
+
+def probed(peer: str) -> str:
+    """The rows of what a peer was asked, as those of a table of what, there, here and whence."""
+    _, *rows = cells_of("comparison.md")
+    source = "[asked](results/comparison.md)"
+    return "\n".join(
+        f"| {what} | {there} | {here} | {source} |"
+        for name, what, there, here, _ in rows
+        if name == peer
+    )
+
+
+def cells_of(page: str) -> list[list[str]]:
+    """The table of a page of results, its header first."""
+    text = (ROOT / "docs" / "results" / page).read_text(encoding="utf-8")
+    return [
+        [cell.strip() for cell in line.strip().strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| ")
+    ]
 
 
 def figure(page: str, row: str, column: str) -> str:
     """A cell of a page of results: of the row called so, else of the first that begins so."""
-    text = (ROOT / "docs" / "results" / page).read_text(encoding="utf-8")
-    heads, *rows = (
-        [cell.strip() for cell in line.strip().strip("|").split("|")]
-        for line in text.splitlines()
-        if line.startswith("| ")
-    )
+    heads, *rows = cells_of(page)
     beginning = [cells for cells in rows if ", ".join(cells).startswith(row)]
     return min(beginning, key=lambda cells: cells[0] != row)[heads.index(column)]
 
@@ -182,7 +203,8 @@ def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]
 
 
 def settings() -> str:
-    """Every key of the settings file, by section, with its default."""
+    """Every key of the settings file, by section: what it is for, takes and is without being set."""
+    from flows.environment import variables_of
     from flows.section import section_of
     from flows.settings import Settings
 
@@ -192,22 +214,41 @@ def settings() -> str:
         for name, field in Settings.model_fields.items()
         if (section := section_of(field.annotation)) is not None
     ]
+    variables = {key: variable for variable, key in variables_of(Settings).items()}
     lines = [
         "# Settings",
         "",
         "One TOML file. A key that is not listed is refused, and the nearest right one named;"
         " `crowdassay init labels.csv` writes a commented file from the tables it is shown."
-        " `CROWDASSAY__SECTION__KEY` in the environment overrides a key.",
+        " Under a key's sentence: what it takes, what it is where it is not set, and the environment"
+        " variable that overrides it.",
     ]
     for name, section in sections:
         doc = " ".join((section.__doc__ or "").split())
         lines += ["", f"## [{name}]" if name else "## Top of the file", "", doc]
-        lines += ["", "| key | takes | default |", "|---|---|---|"]
+        lines += ["", "| key | |", "|---|---|"]
         for key, field in section.model_fields.items():
             if section_of(field.annotation) is None:
-                default = "required" if field.is_required() else f"`{_toml(field.default)}`"
-                lines.append(f"| `{key}` | {_taken(field.annotation)} | {default} |")
+                takes = ", ".join((_taken(field.annotation), *_ranges(field)))
+                facts = (takes, _unset(field), f"`{variables[(name, key) if name else (key,)]}`")
+                lines.append(
+                    f"| `{key}` | {field.description}<br>{'; '.join(filter(None, facts))} |"
+                )
     return "\n".join(lines) + "\n"
+
+
+def _ranges(field: Any) -> Iterator[str]:
+    """What bounds a key's values, of its own and of what it lists."""
+    metadata, annotations = list(field.metadata), [field.annotation]
+    while annotations:
+        parts = get_args(annotation := annotations.pop())
+        metadata += parts[1:] if get_origin(annotation) is Annotated else ()
+        metadata += [one for part in parts for one in getattr(part, "metadata", ())]
+        annotations += parts
+    for bound in metadata:
+        for name, words in BOUNDS.items():
+            if (least := getattr(bound, name, None)) is not None:
+                yield f"{words} " + (f"`{least}`" if isinstance(least, str) else f"{least:,}")
 
 
 def _taken(annotation: Any) -> str:
@@ -227,9 +268,9 @@ def _taken(annotation: Any) -> str:
     return words[annotation]
 
 
-def _toml(value: Any) -> str:
-    """A default as it would stand in the file; a dash where the key is absent by default."""
-    if value is None:
-        return "–"
-    plain = list(value) if isinstance(value, tuple) else value
-    return json.dumps(plain, default=str)
+def _unset(field: Any) -> str:
+    """What a key is where it is not set, as it would stand in the file; nothing if it is then absent."""
+    if field.is_required():
+        return "required"
+    plain = list(field.default) if isinstance(field.default, tuple) else field.default
+    return "" if plain is None else f"default `{json.dumps(plain, default=str)}`"

@@ -23,15 +23,20 @@ def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str],
         [
             str(labels.workers[w]),
             str(found.n_labels[w]),
-            f"{found.agreement[w]:.2f}",
-            f"{found.soft_penalty[w]:.3f}",
+            _number(found.agreement[w], 2),
+            _number(found.soft_penalty[w], 3),
             str(found.hard_penalty[w]),
-            f"{found.reputation[w]:.2f}",
+            _number(found.reputation[w], 2),
             found.reason[w],
         ]
         for w in order
     ]
     return header, rows
+
+
+def _number(value: float, digits: int) -> str:
+    """To so many digits; nothing where there is none, as for who never met a disagreement."""
+    return f"{value:.{digits}f}" if np.isfinite(value) else ""
 
 
 def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], list[list[str]]]:

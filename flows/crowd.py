@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
+from flows.feature_folder import FeatureFolder, open_features
 from flows.run_store import write_whole
 from flows.tables import Gold, TaskTable
 from quality import CrowdLabels, encode_gold
 
-__all__ = ["Crowd", "load_crowd", "save_crowd"]
+__all__ = ["FEATURES", "Crowd", "load_crowd", "save_crowd"]
 
+FEATURES = "features"  # the folder beside it where these are not in the file
 CODED = (
     "worker",
     "task",
@@ -26,12 +28,16 @@ CODED = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crowd:
-    """A campaign: crowd labels, and task table, gold answers and response times where there are any."""
+    """A campaign: crowd labels, and task table, gold answers and response times where there are any.
+
+    Where a run is on shards, the table's features are in a folder instead.
+    """
 
     labels: CrowdLabels
     tasks: TaskTable | None
     gold: Gold | None
     seconds: Float[np.ndarray, " labels"] | None = None
+    features: FeatureFolder | None = None
 
     @property
     def group_names(self) -> np.ndarray:
@@ -46,8 +52,9 @@ class Crowd:
         return self.tasks
 
     def label_features(self) -> Float[np.ndarray, "tasks features"]:
-        """Features of every labelled task, in the order of `labels.tasks`."""
-        features: np.ndarray = self.table.features[self.table.rows(self.labels.tasks)]
+        """Features of every labelled task, in the order of `labels.tasks`: all are loaded for it."""
+        whole = self.table.features if self.features is None else self.features.load()
+        features: np.ndarray = whole[self.table.rows(self.labels.tasks)]
         return features
 
     def label_group(self) -> Int[np.ndarray, " tasks"]:
@@ -56,6 +63,11 @@ class Crowd:
             return np.zeros(self.labels.n_tasks, dtype=np.int32)
         group: np.ndarray = self.tasks.group[self.tasks.rows(self.labels.tasks)]
         return group
+
+    def labelled_groups(self) -> tuple[np.ndarray, Int[np.ndarray, " tasks"]]:
+        """Sorted names of the groups that have labels, and every labelled task's code among them."""
+        found, code = np.unique(self.label_group(), return_inverse=True)
+        return self.group_names[found], code
 
     def gold_code(self) -> Int[np.ndarray, " tasks"]:
         """True class code of every labelled task, -1 where it is unknown."""
@@ -102,4 +114,4 @@ def load_crowd(path: Path) -> Crowd:
         if "gold_task" in stored:
             gold = Gold(stored["gold_task"], stored["gold_label"])
         seconds = stored.get("seconds")
-    return Crowd(labels, tasks, gold, seconds)
+    return Crowd(labels, tasks, gold, seconds, open_features(path.parent / FEATURES))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from os import cpu_count
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,8 +20,10 @@ from quality.em_fit import EMFit
 from quality.local_engine import LocalEngine
 from quality.shards import Engine
 
-__all__ = ["load_fit", "open_engine", "save_fit"]
+__all__ = ["Spread", "load_fit", "open_engine", "open_spread", "save_fit"]
 
+Spread: TypeAlias = Callable[[Callable[[Any, Any], Any], Sequence[Any], Any], Iterable[Any]]
+"""Returns ``work(piece, parameters)`` of every piece, in their order."""
 LABEL_BYTES = 8  # of a shard in memory: two codes, and a share of what its tasks take
 
 
@@ -39,12 +44,8 @@ def open_engine(
     if hold is None:
         hold = LABEL_BYTES * shards.n_labels <= chosen.memory_gb * 1e9 / 2
     if chosen.kind == "dask":
-        try:
+        with _saying_what_to_install():
             from flows.engine_dask import open_dask
-        except ModuleNotFoundError:
-            raise SettingsError(
-                'engine.kind = "dask" needs the extra "scale": pip install "crowdassay[scale]"'
-            ) from None
         with open_dask(shards, chosen, hold=hold) as engine:
             yield engine
         return
@@ -54,6 +55,45 @@ def open_engine(
     else:
         loaders = [partial(load_shard, shards, number) for number in numbers]
         yield LocalEngine(loaders, threads=chosen.workers)
+
+
+@contextmanager
+def open_spread(chosen: EngineSettings) -> Iterator[Spread]:
+    """Open what the settings name, for pieces of work that say themselves what they load.
+
+    Raises
+    ------
+    SettingsError
+        As :func:`open_engine`.
+    """
+    if chosen.kind == "dask":
+        with _saying_what_to_install():
+            from flows.engine_dask import open_dask_spread
+        with open_dask_spread(chosen) as spread:
+            yield spread
+        return
+    with ThreadPoolExecutor(chosen.workers or cpu_count()) as pool:
+
+        def here(
+            work: Callable[[Any, Any], Any], pieces: Sequence[Any], parameters: Any
+        ) -> Iterable[Any]:
+            return pool.map(partial(_with, work, parameters), pieces)
+
+        yield here
+
+
+def _with(work: Callable[[Any, Any], Any], parameters: Any, piece: Any) -> Any:
+    return work(piece, parameters)
+
+
+@contextmanager
+def _saying_what_to_install() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise SettingsError(
+            'engine.kind = "dask" needs the extra "scale": pip install "crowdassay[scale]"'
+        ) from None
 
 
 def save_fit(path: Path, fit: EMFit) -> None:

@@ -1,14 +1,15 @@
 """Sharded work on a Dask cluster: of this machine's processes, or at a scheduler's address.
 
-Workers load the shards from the folder that the run reads them from, so that what a dead worker held
-is loaded again by another: no shard is ever sent. Parameters travel as one task, whose result the
+Workers load shards and blocks from the folder that the run reads them from, so that what a dead worker
+held is loaded again by another: no row is ever sent. Parameters travel as one task, whose result the
 workers hand on; parts are added up on the workers, two by two, in the one order there is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -16,24 +17,54 @@ from uuid import uuid4
 import dask
 import numpy as np
 from dask.typing import Key
-from distributed import Client, Future, LocalCluster
+from distributed import Client, Future, KilledWorker, LocalCluster
+from distributed.scheduler import NoWorkerError
 from jaxtyping import Bool
 
-from flows.section import SettingsError
+from flows.engine import Spread
+from flows.section import EngineError, SettingsError
 from flows.settings_sections import EngineSettings
 from flows.shards import ShardFolder, load_shard
 from quality.shards import LabelShard, Sums, add_parts
 
-__all__ = ["DaskEngine", "open_dask"]
+__all__ = ["DaskEngine", "open_dask", "open_dask_spread"]
 
 Found = TypeVar("Found")
 QUIET = {
     "distributed.admin.large-graph-warning-threshold": "1GB",  # parameters are tens of megabytes
     "distributed.scheduler.allowed-failures": 10,  # deaths of workers on one task
+    "distributed.scheduler.no-workers-timeout": "3 minutes",  # and not for ever, where none comes back
     "distributed.worker.memory.target": False,  # nothing is spilled: spilling pickles to disk
     "distributed.worker.memory.spill": False,
     "distributed.comm.timeouts.connect": "20s",
 }
+
+
+class _Tasks:
+    """Tasks of a client, under names that no others have: equal calls are not taken for one."""
+
+    def __init__(self, client: Client) -> None:
+        self.client, self._calls = client, count()
+        self._name = f"crowdassay-{uuid4().hex}"
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """One task."""
+        key: Key = f"{self._name}-{work.__name__}-{next(self._calls)}"
+        return self.client.submit(work, *arguments, key=key, pure=False)
+
+    def send(self, value: Any) -> Future[Any]:
+        """A value as a task's result: unlike scattered data it can be made again."""
+        return self.submit(_itself, value)
+
+    def gather(self, futures: Any) -> Any:
+        """What has come of one task or of several, in their order."""
+        try:
+            return self.client.gather(futures)  # type: ignore[no-untyped-call]
+        except (KilledWorker, NoWorkerError) as error:
+            raise EngineError(
+                f"the Dask cluster has no worker that lives ({error}); see why they end, memory_gb "
+                "perhaps, and go on with --resume"
+            ) from None
 
 
 class DaskEngine:
@@ -65,11 +96,12 @@ class DaskEngine:
         keep: Bool[np.ndarray, " workers"] | None = None,
     ) -> None:
         self.client, self._shards, self._hold, self._keep = client, shards, hold, keep
-        self._numbers, self._calls = range(len(shards.paths)), count()
-        self._name = f"crowdassay-{uuid4().hex}"
-        self._kept = self._send("keep", keep)
+        self._numbers, self._tasks = range(len(shards.paths)), _Tasks(client)
+        self._kept = self._tasks.send(keep)
         self._held = (
-            [self._submit(_load, shards, n, self._kept) for n in self._numbers] if hold else []
+            [self._tasks.submit(_load, shards, n, self._kept) for n in self._numbers]
+            if hold
+            else []
         )
 
     def __repr__(self) -> str:
@@ -77,16 +109,16 @@ class DaskEngine:
 
     def map(self, work: Callable[[LabelShard, Any], Found], parameters: Any) -> list[Found]:
         """Return ``work(shard, parameters)`` of every shard, in the order of the shards."""
-        found: list[Found] = self.client.gather(self._each(work, parameters))  # type: ignore[no-untyped-call]
+        found: list[Found] = self._tasks.gather(self._each(work, parameters))
         return found
 
     def add_up(self, work: Callable[[LabelShard, Any], Sums], parameters: Any) -> Sums:
         """Return the :func:`~quality.shards.tree_total` of what `map` would return."""
         level = self._each(work, parameters)
         while len(level) > 1:
-            pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
-            level = [self._submit(add_parts, *two) if len(two) == 2 else two[0] for two in pairs]
-        total: Sums = self.client.gather(level[0])  # type: ignore[no-untyped-call]
+            pairs, add = [level[at : at + 2] for at in range(0, len(level), 2)], self._tasks.submit
+            level = [add(add_parts, *two) if len(two) == 2 else two[0] for two in pairs]
+        total: Sums = self._tasks.gather(level[0])
         return total
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> DaskEngine:
@@ -96,26 +128,40 @@ class DaskEngine:
 
     def _each(self, work: Callable[[LabelShard, Any], Any], parameters: Any) -> list[Future[Any]]:
         """What the shards give, wherever it comes to lie."""
-        sent = self._send("parameters", parameters)
+        sent, submit = self._tasks.send(parameters), self._tasks.submit
         if self._hold:
-            return [self._submit(work, shard, sent) for shard in self._held]
+            return [submit(work, shard, sent) for shard in self._held]
         rest = (self._kept, work, sent)
-        return [self._submit(_load_and_work, self._shards, n, *rest) for n in self._numbers]
-
-    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """One task, under a name that no other has: equal calls are not taken for one."""
-        key: Key = f"{self._name}-{work.__name__}-{next(self._calls)}"
-        return self.client.submit(work, *arguments, key=key, pure=False)
-
-    def _send(self, what: str, value: Any) -> Future[Any]:
-        """A value as a task's result: unlike scattered data it can be made again."""
-        key: Key = f"{self._name}-{what}-{next(self._calls)}"
-        return self.client.submit(_itself, value, key=key, pure=False)
+        return [submit(_load_and_work, self._shards, n, *rest) for n in self._numbers]
 
 
 @contextmanager
 def open_dask(shards: ShardFolder, chosen: EngineSettings, *, hold: bool) -> Iterator[DaskEngine]:
     """Open an engine at the scheduler of the settings, or on a cluster of this machine's processes."""
+    with _open_client(chosen) as client:
+        yield DaskEngine(client, shards, hold=hold)
+
+
+@contextmanager
+def open_dask_spread(chosen: EngineSettings) -> Iterator[Spread]:
+    """Open the same for pieces of work that say themselves what they load."""
+    with _open_client(chosen) as client:
+        yield partial(_spread, client)
+
+
+def _spread(
+    client: Client, work: Callable[[Any, Any], Any], pieces: Sequence[Any], parameters: Any
+) -> Iterable[Any]:
+    """What ``work(piece, parameters)`` gives of every piece, in their order."""
+    tasks = _Tasks(client)
+    sent = tasks.send(parameters)
+    found: list[Any] = tasks.gather([tasks.submit(work, piece, sent) for piece in pieces])
+    return found
+
+
+@contextmanager
+def _open_client(chosen: EngineSettings) -> Iterator[Client]:
+    """A client of the scheduler of the settings, or of a cluster of this machine's processes."""
     with dask.config.set(QUIET):
         if chosen.scheduler is not None:
             try:
@@ -126,7 +172,7 @@ def open_dask(shards: ShardFolder, chosen: EngineSettings, *, hold: bool) -> Ite
                     "leave the address out"
                 ) from None
             with client:
-                yield DaskEngine(client, shards, hold=hold)
+                yield client
             return
         n_workers = chosen.workers or dask.system.CPU_COUNT
         with (
@@ -139,7 +185,7 @@ def open_dask(shards: ShardFolder, chosen: EngineSettings, *, hold: bool) -> Ite
             ) as cluster,
             Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
         ):
-            yield DaskEngine(client, shards, hold=hold)
+            yield client
 
 
 def _itself(value: Any) -> Any:

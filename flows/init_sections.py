@@ -14,9 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.init_gate import GateNumbers, gate_for, training_price
+from flows.section import Section
+from flows.settings import Settings
 from flows.settings_sections import (
+    ConsensusSettings,
     EngineSettings,
+    FilterSettings,
     GateSettings,
+    GroupSettings,
+    InputSettings,
     ModelSettings,
     PrivacySettings,
     ReportSettings,
@@ -107,13 +113,13 @@ def _head(found: Found, name: str) -> list[str]:
         f"{found.n_workers:,} workers.",
         "# Read and edit every line; what is commented out is off, or shows what else there is.",
         "# Paths count from this file.",
-        _line("name", name, "the data set's name: the ledger keeps its budget under it, for ever"),
+        _said(Settings, "name", name),
         "# The class names become public with every release. These stand in the data, and a name that",
         "# only private labels hold would leak: list what the workers could choose, chosen or not.",
         f"classes = {spelled(found.classes)}",
-        _line("seed", 0, "deals tasks to training, validation and holdout"),
-        _line("runs", "runs", "a folder a run; internal, for the data's owner alone"),
-        _line("state", "state", "the ledger and its key: never delete it, never keep two"),
+        _said(Settings, "seed", 0),
+        _said(Settings, "runs", "runs"),
+        _said(Settings, "state", "state"),
     ]
 
 
@@ -130,22 +136,20 @@ def _input(found: Found, paths: Mapping[str, Sequence[str]], duplicates: str) ->
         _line("gold", gold[0], f"{found.n_gold:,} tasks whose truth is known")
         if gold
         else _off("gold", "gold.csv", "none was given: nothing checks the consensus"),
-        _line("url_env", found.url_env, "the variable with the address of the queries' database")
+        _said(InputSettings, "url_env", found.url_env)
         if found.url_env
-        else _off("url_env", "CROWD_DATABASE", "for queries: the variable with their address"),
-        _line("seconds", found.seconds, "how long each label took")
+        else _said(InputSettings, "url_env", "CROWD_DATABASE", off=True),
+        _said(InputSettings, "seconds", found.seconds)
         if found.seconds
         else _off("seconds", "seconds", f"no column of that name; besides what is read: {others}"),
-        _line(
-            "duplicates", duplicates, "a worker's repeated label of a task: error, first or last"
-        ),
-        _line("features_private", False, "true: what reads them in the clear stays internal"),
-        _line("standardize", False, "true: centred and scaled, which reads them in the clear"),
+        _said(InputSettings, "duplicates", duplicates),
+        _said(InputSettings, "features_private", False),
+        _said(InputSettings, "standardize", False),
     ]
 
 
 def _groups(found: Found) -> list[str]:
-    pattern = _off("pattern", "^([a-z]+)", "or: what a pattern captures of the task's name")
+    pattern = _said(GroupSettings, "pattern", "^([a-z]+)", off=True)
     if not found.grouped:
         why = "the task tables have no such column: all tasks are one group"
         return ["[groups]", _off("column", found.column, why), pattern]
@@ -157,24 +161,25 @@ def _filter(found: Found) -> list[str]:
     rate = 0.1
     return [
         "[filter]",
-        _line("penalty", "soft", "soft or hard: what speaks against a worker"),
-        _line("false_removal_rate", rate, "chance to remove anybody from an honest crowd"),
-        _off("fraction", 0.15, f"or: a share of the {found.n_workers:,} workers"),
-        _off("n_workers", math.ceil(0.15 * found.n_workers), "or: a number of them"),
-        _line("min_labels_per_task", 1, "no task is left with fewer"),
+        _said(FilterSettings, "penalty", "soft"),
+        _said(FilterSettings, "false_removal_rate", rate),
+        _off("fraction", 0.15, f"instead of a rate: a share of the {found.n_workers:,} workers"),
+        _said(FilterSettings, "n_workers", math.ceil(0.15 * found.n_workers), off=True),
+        _said(FilterSettings, "min_labels_per_task", 1),
     ]
 
 
 def _consensus(found: Found) -> list[str]:
-    gold = "true: gold teaches the consensus, and can no longer check it"
     return [
         "[consensus]",
-        _line("aggregator", "dawid_skene", '"auto" and others: crowdassay aggregate --help'),
-        _off("max_iter", 100, "given none, the aggregator's own"),
-        _off("tol", 1e-5, "likewise"),
-        _off("smoothing", 0.01, "likewise"),
-        _line("use_gold", False, gold if found.n_gold else "there is no gold"),
-        _line("go_on", False, "true: start from what the run before believed of the workers"),
+        _said(ConsensusSettings, "aggregator", "dawid_skene"),
+        _said(ConsensusSettings, "max_iter", 100, off=True),
+        _said(ConsensusSettings, "tol", 1e-5, off=True),
+        _said(ConsensusSettings, "smoothing", 0.01, off=True),
+        _said(ConsensusSettings, "use_gold", False)
+        if found.n_gold
+        else _line("use_gold", False, "there is no gold"),
+        _said(ConsensusSettings, "go_on", False),
     ]
 
 
@@ -195,19 +200,22 @@ def _privacy(found: Found) -> list[str]:
         f"# By proportions_epsilon, the {len(found.classes)} published counts of a group err, in labels and",
         f"# together, by {errors}. Labelled groups have {min(sizes):,} to {max(sizes):,}",
         f"# tasks, the median {statistics.median(sizes):,.0f}.",
-        _line("unit", "consensus label", "what one entry of the ledger protects: or row, or task"),
+        _said(PrivacySettings, "unit", "consensus label"),
         _line("epsilon", total, f"the whole budget, for ever: {parts}, once"),
         _line("delta", 0.0, f"pure; if more, then below 1/{found.n_labelled}"),
-        _line("proportions_epsilon", counts, "smaller is more private and errs more"),
-        _line("proportions_delta", 0.0, "at most delta"),
+        _said(PrivacySettings, "proportions_epsilon", counts),
+        _said(PrivacySettings, "proportions_delta", 0.0),
         _line("planned_releases", 1, f"counts of changed data this price pays for; {planned}"),
-        _line("level", 0.9, "of the published intervals"),
+        _said(PrivacySettings, "level", 0.9),
     ]
 
 
 def _model(found: Found) -> list[str]:
     why, given = why_no_model(found), ModelSettings(norm_bound=found.norm or 1.0)
-    line = _line if why is None else _off
+    keys = (
+        "norm_bound", "epsilon_train", "epsilon_select", "epsilon_score", "regularization",
+        "validation",
+    )  # fmt: skip
     looked = [
         "# norm_bound is the median length of the feature vectors; longer ones are shortened to it.",
         "# That looked at the features in the clear: if they are private, set one known without.",
@@ -215,20 +223,14 @@ def _model(found: Found) -> list[str]:
     return [
         "[model]" if why is None else f"# [model]  is left out: {why}",
         *(looked if found.norm else []),
-        line(
-            "norm_bound", given.norm_bound, "fixed before training; a larger one needs more noise"
-        ),
-        line("epsilon_train", given.epsilon_train, "for the coefficients"),
-        line("epsilon_select", given.epsilon_select, "for choosing among regularization"),
-        line("epsilon_score", given.epsilon_score, "for the score that is told"),
-        line("regularization", list(given.regularization), "candidates, few and fixed beforehand"),
-        line("validation", given.validation, "share of the tasks outside the holdout"),
+        *(_said(ModelSettings, key, getattr(given, key), off=why is not None) for key in keys),
     ]
 
 
 def _gate(found: Found) -> list[str]:
     why, gate, given = why_no_model(found), gate_for(found.n_labelled), GateSettings()
-    line = _line if why is None else _off
+    off = why is not None
+    line = _off if off else _line
     head = "[gate]" if why is None else "# [gate]  is left out: it judges the model"
     if gate is None:
         gate = GateNumbers(0, given.threshold, given.sigma, given.budget)
@@ -240,37 +242,28 @@ def _gate(found: Found) -> list[str]:
             given.holdout,
             f"share of {found.n_labelled:,} labelled tasks, never trained on",
         ),
-        line("threshold", gate.threshold, "gap of training and holdout mean that passes"),
-        line("sigma", gate.sigma, price if why is None else "well below the threshold"),
-        line("budget", gate.budget, "refutations before the gate shuts"),
-        line("confidence", given.confidence, "of the error bound"),
+        _said(GateSettings, "threshold", gate.threshold, off=off),
+        _line("sigma", gate.sigma, price)
+        if why is None
+        else _said(GateSettings, "sigma", gate.sigma, off=True),
+        _said(GateSettings, "budget", gate.budget, off=off),
+        _said(GateSettings, "confidence", given.confidence, off=off),
     ]
 
 
 def _report() -> list[str]:
     given = ReportSettings()
-    return [
-        "[report]",
-        _line("worker_names", given.worker_names, "true: the internal report has their ids"),
-        _line("plan_labels", given.plan_labels, "labels to ask for next, at most so many"),
-        _line("plan_per_worker", given.plan_per_worker, "of them by one worker, at most"),
-    ]
+    keys = ("worker_names", "plan_labels", "plan_per_worker")
+    return ["[report]", *(_said(ReportSettings, key, getattr(given, key)) for key in keys)]
 
 
 def _engine() -> list[str]:
-    given = EngineSettings()
+    """What is off unless asked for; keys without a default have an example."""
+    examples = {"scheduler": "tcp://host:8786", "workers": 4}
+    shown = {**EngineSettings().model_dump(), **examples}
     return [
         "# [engine]  is off: for labels that do not fit into memory, worked on in shards",
-        _off("kind", given.kind, "local: threads of one process; dask: a cluster"),
-        _off("scheduler", "tcp://host:8786", "a Dask cluster that runs; without, one is started"),
-        _off("workers", 4, "threads, or processes of the cluster that is started"),
-        _off("shard_labels", given.shard_labels, "labels a shard"),
-        _off("memory_gb", given.memory_gb, "for labels, in 1e9 bytes"),
-        _off("checkpoint_every", given.checkpoint_every, "iterations that a killed run may lose"),
-        _off(
-            "whole_conflicts", given.whole_conflicts, "up to so many, hard and balanced penalties"
-        ),
-        _off("whole_labels", given.whole_labels, "up to so many, what looks at all labels at once"),
+        *(_said(EngineSettings, key, value, off=True) for key, value in shown.items()),
     ]
 
 
@@ -286,6 +279,12 @@ def _line(key: str, value: Any, why: str) -> str:
 def _off(key: str, value: Any, why: str) -> str:
     """The same as a comment; without its first two characters it is a line."""
     return _line(f"# {key}", value, why)
+
+
+def _said(section: type[Section], key: str, value: Any, *, off: bool = False) -> str:
+    """A line that says what the section says of its key."""
+    said = (section.model_fields[key].description or "").removesuffix(".")
+    return (_off if off else _line)(key, value, said[:1].lower() + said[1:])
 
 
 def spelled(value: Any) -> str:

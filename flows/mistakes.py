@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.section import SettingsError
+from flows.section import EngineError, SettingsError
 from flows.text_table import TableError
 from learners import ConvergenceError
 from privacy import BudgetError, LedgerError, UnitError
@@ -13,6 +13,7 @@ __all__ = ["MISTAKES", "sentence"]
 MISTAKES = (
     BudgetError,
     ConvergenceError,
+    EngineError,
     FileNotFoundError,
     LabelError,
     LedgerError,

@@ -5,8 +5,9 @@ Cells stay bytes in Arrow's buffers; no object is made of them, and no text is t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from quality.texts import Texts, taken, text_array
 
 __all__ = ["parquet_codes"]
 
-PIECE = 2**20  # rows read at once, in whole row groups
+PIECE = 2**20  # rows read at once, at most
 PLAIN = 4  # bytes that a text takes at the least; cells that take fewer repeat a dictionary's
 
 
@@ -51,17 +52,20 @@ def parquet_codes(path: Path, names: Sequence[str]) -> dict[str, Coded] | None:
 
 def _coded(path: Path, metadata: pq.FileMetaData, name: str) -> Coded:
     """One column."""
-    repeated = [name] if metadata.num_rows and _is_repeated(metadata, name) else []
-    with pq.ParquetFile(path, metadata=metadata, read_dictionary=repeated) as file:
+    n_rows = metadata.num_rows
+    repeated = [name] if n_rows and _is_repeated(metadata, name) else []
+    # buffered ahead, a whole row group's column would lie in memory that is fresh each time
+    unbuffered = {"metadata": metadata, "pre_buffer": False}
+    with pq.ParquetFile(path, read_dictionary=repeated, **unbuffered) as file:
         kind = file.schema_arrow.field(name).type
-        if not metadata.num_rows:
+        if not n_rows:
             raise _NotPlain
         if pa.types.is_dictionary(kind):
-            code, names = _code_dictionaries(list(_chunks(file, name)))
+            code, names = _code_dictionaries(_chunks(file, name), n_rows)
         elif pa.types.is_integer(kind) and kind != pa.uint64():
-            code, names = code_integers(chunk.to_numpy() for chunk in _chunks(file, name))
+            code, names = code_integers((c.to_numpy() for c in _chunks(file, name)), n_rows)
         else:
-            code, names = code_texts(_texts(chunk) for chunk in _chunks(file, name))
+            code, names = code_texts(map(_texts, _chunks(file, name)), n_rows)
     return Coded(code, text_array(_plain(names)))
 
 
@@ -76,31 +80,19 @@ def _is_repeated(metadata: pq.FileMetaData, name: str) -> bool:
 
 
 def _chunks(file: pq.ParquetFile, name: str) -> Iterator[Any]:
-    """A column's Arrow arrays, none with a missing cell; the next are read meanwhile."""
-
-    def read(groups: list[int]) -> Any:
-        return file.read_row_groups(groups, columns=[name], use_threads=False)[name]
-
-    spans = _spans(file.metadata)
+    """A column's Arrow arrays, none with a missing cell; the next is read meanwhile."""
+    batches = file.iter_batches(PIECE, columns=[name], use_threads=False)
+    n_left = file.metadata.num_rows
     with ThreadPoolExecutor(1) as pool:
-        ahead = pool.submit(read, spans[0])
-        for groups in [*spans[1:], None]:
-            chunks = ahead.result().chunks
-            if groups is not None:
-                ahead = pool.submit(read, groups)
-            for chunk in chunks:
-                if chunk.null_count:
-                    raise _NotPlain
-                yield chunk
-
-
-def _spans(metadata: pq.FileMetaData) -> list[list[int]]:
-    """Row groups that are read at once."""
-    rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-    spans: dict[int, list[int]] = {}
-    for group, begin in enumerate(np.cumsum([0, *rows[:-1]]).tolist()):
-        spans.setdefault(begin // PIECE, []).append(group)
-    return list(spans.values())
+        ahead = pool.submit(next, batches, None)
+        while (batch := ahead.result()) is not None:
+            ahead = pool.submit(next, batches, None)
+            n_left -= batch.num_rows
+            if n_left < 0 or batch[name].null_count:
+                raise _NotPlain
+            yield batch[name]
+    if n_left:  # who takes the rows has counted on them
+        raise _NotPlain
 
 
 def _texts(array: Any) -> Texts:
@@ -113,17 +105,23 @@ def _texts(array: Any) -> Texts:
     return texts
 
 
-def _code_dictionaries(chunks: list[Any]) -> tuple[np.ndarray, Texts]:
+def _code_dictionaries(chunks: Iterable[Any], n_rows: int) -> tuple[np.ndarray, Texts]:
     """Codes of a column that comes as places in dictionaries; only what occurs is a name."""
-    if any(chunk.dictionary.null_count for chunk in chunks):
-        raise _NotPlain
-    code, names = code_texts(_texts(chunk.dictionary) for chunk in chunks)
-    first = np.cumsum([0, *(len(chunk.dictionary) for chunk in chunks)])
-    begin = np.cumsum([0, *(len(chunk) for chunk in chunks)])
-    row, used = np.empty(begin[-1], dtype=np.int32), np.zeros(len(names.start) - 1, dtype=np.bool_)
-    for at, chunk in enumerate(chunks):
-        mine = code[first[at] : first[at + 1]][chunk.indices.to_numpy()]
-        row[begin[at] : begin[at + 1]], used[mine] = mine, True
+    row, begin, first, books = np.empty(n_rows, dtype=np.int32), [0], [0], list[Any]()
+    for chunk in chunks:  # a place becomes one in all dictionaries, then a code, in its own memory
+        if chunk.dictionary.null_count:
+            raise _NotPlain
+        if not (books and chunk.dictionary.equals(books[-1])):
+            books.append(chunk.dictionary)
+            first.append(first[-1] + len(chunk.dictionary))
+        begin.append(begin[-1] + len(chunk))
+        row[begin[-2] : begin[-1]] = chunk.indices.to_numpy()
+        row[begin[-2] : begin[-1]] += first[-2]
+    code, names = code_texts(map(_texts, books), first[-1])
+    used = np.zeros(len(names.start) - 1, dtype=np.bool_)
+    for low, high in pairwise(begin):
+        row[low:high] = code[row[low:high]]
+        used[row[low:high]] = True
     if used.all():
         return row, names
     return (np.cumsum(used, dtype=np.int32) - 1)[row], taken(names, np.flatnonzero(used))
@@ -132,7 +130,7 @@ def _code_dictionaries(chunks: list[Any]) -> tuple[np.ndarray, Texts]:
 def _plain(names: Texts) -> Texts:
     """Names that are what their cells are: nothing to trim, nothing blank."""
     letters, start = names
-    if not (np.diff(start).all() and letters.all()):
+    if not ((start[:-1] < start[1:]).all() and letters.all()):
         raise _NotPlain
     if min(letters[start[:-1]].min(), letters[start[1:] - 1].min()) <= ord(" "):
         raise _NotPlain

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.earlier_runs import unchanged_run
+from flows.preview import check_budget
 from flows.run_store import Run, find_unfinished, identity_of, open_run
+from flows.section import EngineError
 from flows.settings import Settings
 from flows.stages import (
     aggregate,
@@ -76,6 +78,7 @@ def run_pipeline(
     earlier = None if again else nothing_new(settings, resume=resume)
     if earlier is not None:
         return earlier
+    check_budget(settings)
     run = open_run(settings, resume=resume)
     try:
         step(read_and_check, run)  # tables, checked and encoded
@@ -86,6 +89,8 @@ def run_pipeline(
         step(train_privately, run)  # and no others,
         step(ask_holdout, run)  # hold the ledger
         step(write_report, run)
+    except EngineError:
+        raise
     except (ValueError, RuntimeError, OSError):
         run.discard()
         raise

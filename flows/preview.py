@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.accounts import known_statement, numbers
+from flows.accounts import known_statement, numbers, open_account
 from flows.section import SettingsError
-from privacy import Cost, Statement
+from privacy import BudgetError, Cost, Statement
+from privacy.budgets import told
 from privacy.cost import exact
 
 if TYPE_CHECKING:
     from flows.settings import Settings
     from flows.settings_sections import PrivacySettings
 
-__all__ = ["preview"]
+__all__ = ["check_budget", "preview"]
+
+NOTHING = Cost(exact(0), exact(0))
 
 
 def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> dict[str, Any]:
@@ -46,6 +49,39 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
     }
 
 
+def check_budget(settings: Settings) -> str | None:
+    """Refuse a run whose releases cost more than there ever was; or say that not all could be new.
+
+    No table is read, and of the gate, whose price depends on the data's size, nothing is said. What
+    was asked before is free, so a budget that has been spent from is told and not refused.
+
+    Raises
+    ------
+    BudgetError
+        If nothing is spent, and the settings ask for more than their own budget.
+    LedgerError
+        If the data set has another budget than the settings say.
+    """
+    privacy = settings.privacy
+    if privacy is None or settings.classes is None:
+        return None
+    found = known_statement(settings.state, settings.name)
+    limit = Cost(exact(privacy.epsilon), exact(privacy.delta))
+    if found is not None:
+        open_account(settings, privacy, n=found.budgets[-1].n)  # refuses another budget
+    left = limit if found is None else found.left
+    counts = _counts_price(privacy, len(settings.classes), found)
+    asked = _asked([counts, *_learning_prices(settings, None)])
+    if asked.within(left):
+        return None
+    if found is None or not found.n_entries:
+        raise BudgetError(settings.name, limit, NOTHING, asked)
+    return (
+        f"{told(left)} is left of {told(limit)}, and where all is new a run asks {told(asked)}: unless "
+        "most was paid before, this one will be refused when it comes to release"
+    )
+
+
 Price = tuple[str, Cost | None, str]
 
 
@@ -61,7 +97,7 @@ def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | N
             if price == (PLAN, Cost(epsilon, delta), n_planned):
                 left = n_planned - one.used
                 note = f"paid by entry {one.entry}; {left} of {n_planned} releases left"
-                return "class counts", Cost(exact(0), exact(0)), note
+                return "class counts", NOTHING, note
         return "class counts", Cost(epsilon, delta), f"a plan of {n_planned} releases"
     noise = count_noise(privacy, n_classes)
     return "class counts", Cost(epsilon, exact(noise.delta)), f"{noise.name} noise"
@@ -86,12 +122,16 @@ def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
 
 def _verdict(parts: list[Price], budget: Cost, limit: Cost, left: Cost) -> dict[str, Any]:
     """Whether the parts fit together into what is left; None where a price is not known."""
-    (_, counts, _), *learning = parts
-    known = [cost for _, cost, _ in parts if cost is not None]
-    asked = (counts or Cost(exact(0), exact(0))) + Cost.max(
-        [cost for _, cost, _ in learning if cost is not None] or [Cost(exact(0), exact(0))]
-    )
+    asked = _asked(parts)
     verdict: bool | None = asked.within(left) and budget == limit
-    if verdict and len(known) < len(parts):
+    if verdict and any(cost is None for _, cost, _ in parts):
         verdict = None
     return {"asked": numbers(asked), "fits": verdict, "same_budget": budget == limit}
+
+
+def _asked(parts: list[Price]) -> Cost:
+    """What the parts whose price is known cost together."""
+    (_, counts, _), *learning = parts
+    return (counts or NOTHING) + Cost.max(
+        [cost for _, cost, _ in learning if cost is not None] or [NOTHING]
+    )

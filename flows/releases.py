@@ -83,10 +83,10 @@ class Plan:
 
 def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     """The run's releases, from its consensus labels."""
-    settings, label = run.settings, consensus_label(run, crowd)
-    names, group = np.unique(crowd.group_names[crowd.label_group()], return_inverse=True)
+    settings = run.settings
+    names, group = crowd.labelled_groups()
     counts = class_counts(
-        label,
+        _counted_label(run, crowd, group),
         group,
         dataset=settings.name,
         n_classes=crowd.labels.n_classes,
@@ -98,7 +98,7 @@ def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     )
     learning = None
     if settings.model is not None and crowd.tasks is not None and crowd.tasks.feature_names:
-        rows = _rows(crowd, label, settings, settings.model)
+        rows = _rows(crowd, consensus_label(run, crowd), settings, settings.model)
         if all(cell.any() for cell in (rows.training, rows.validation, rows.holdout)):
             learning = _learning(rows, crowd, settings, settings.model, privacy)
     return Plan(count_noise(privacy, crowd.labels.n_classes), counts, learning)
@@ -133,6 +133,19 @@ def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
     book = {name: code for code, name in enumerate(crowd.labels.classes.tolist())}
     names = run.read_table("consensus.parquet").column("label").to_pylist()
     return np.array([book[name] for name in names], dtype=np.int64)
+
+
+def _counted_label(
+    run: Run, crowd: Crowd, group: Int[np.ndarray, " tasks"]
+) -> Int[np.ndarray, " tasks"]:
+    """Class codes to be counted; where shards have added them up, any codes that come to their counts."""
+    if run.settings.engine is None:
+        return consensus_label(run, crowd)
+    counts, classes = run.read_table("class_counts.parquet").column("n"), crowd.labels.n_classes
+    label = np.empty(group.size, dtype=np.int64)
+    of_rows = np.tile(np.arange(classes), len(counts) // classes)
+    label[np.argsort(group, kind="stable")] = np.repeat(of_rows, counts.to_numpy())
+    return label
 
 
 def deal(

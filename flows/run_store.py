@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.input_files import input_files
+from flows.section import SettingsError
 from flows.settings import Settings
 
 if TYPE_CHECKING:
@@ -109,13 +110,24 @@ class Run:
 
 
 def open_run(settings: Settings, *, resume: bool = False) -> Run:
-    """Start a run folder; with `resume`, go on in the newest one that died on these settings and inputs."""
+    """Start a run folder; with `resume`, go on in the newest one that died on these settings and inputs.
+
+    Raises
+    ------
+    SettingsError
+        If the folder of the runs can be neither made nor written.
+    """
     wanted = identity_of(settings)
     run = find_unfinished(settings, wanted) if resume else None
     if run is not None:
         return run
-    settings.runs.mkdir(parents=True, exist_ok=True)
-    run = Run(_new_folder(settings), settings)
+    try:
+        settings.runs.mkdir(parents=True, exist_ok=True)
+        run = Run(_new_folder(settings), settings)
+    except OSError as error:
+        raise SettingsError(
+            f"runs must be a folder that can be made and written, got {settings.runs}: {error.strerror}"
+        ) from None
     run.write_json(MANIFEST, _manifest(settings, wanted))
     return run
 
@@ -154,7 +166,7 @@ def _new_folder(settings: Settings) -> Path:
             continue
         folder.mkdir(mode=0o700)
         return folder
-    raise FileExistsError(f"{settings.runs} holds a thousand runs named {name}")
+    raise SettingsError(f"{settings.runs} holds a thousand runs named {name}; name another folder")
 
 
 def _manifest(settings: Settings, identity: str) -> dict[str, Any]:

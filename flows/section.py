@@ -7,17 +7,24 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
-__all__ = ["Section", "SettingsError", "fault_sentence", "section_of"]
+__all__ = ["EngineError", "Section", "SettingsError", "fault_sentence", "section_of"]
 
 
 class SettingsError(ValueError):
     """The settings file cannot be used; the message says which key, what came and what to do."""
 
 
-class Section(BaseModel):
-    """One table of the settings file: frozen, and an unknown key is a mistake."""
+class EngineError(RuntimeError):
+    """The machines that a run works on are gone; what it has finished stays, to be gone on with."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+class Section(BaseModel):
+    """One table of the settings file: frozen, and an unknown key is a mistake.
+
+    The text under a key says what it is for: `crowdassay init` and the reference repeat it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @field_validator("*", mode="before")
     @classmethod

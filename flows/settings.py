@@ -36,10 +36,15 @@ class Settings(Section):
     """One run, whole. Sections that are absent switch their stages off."""
 
     name: Annotated[str, Field(pattern=NAME)]
+    """The data set's name: the ledger keeps its budget under it, for ever."""
     classes: tuple[str, ...] | None = None
+    """What workers could choose, chosen or not: public with every release."""
     seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of every draw but the noise: the filter's, the deal to training, validation and holdout."""
     runs: Path = Path("runs")
+    """A folder a run; internal, for the data's owner alone."""
     state: Path = Path("state")
+    """The ledger and its key: never delete it, never keep two."""
     input: InputSettings
     groups: GroupSettings = GroupSettings()
     filter: FilterSettings = FilterSettings()

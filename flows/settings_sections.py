@@ -12,31 +12,14 @@ from flows.section import Section
 from privacy import Unit
 
 __all__ = [
-    "KNOBS",
-    "Aggregator",
-    "ConsensusSettings",
-    "EngineSettings",
-    "FilterSettings",
-    "GateSettings",
-    "GroupSettings",
-    "InputSettings",
-    "ModelSettings",
-    "PrivacySettings",
-    "ReportSettings",
-]
+    "KNOBS", "Aggregator", "ConsensusSettings", "EngineSettings", "FilterSettings", "GateSettings",
+    "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings",
+]  # fmt: skip
 
 Aggregator = Literal[
-    "auto",
-    "dawid_skene",
-    "glad",
-    "hierarchical_dawid_skene",
-    "kos",
-    "kos_plus",
-    "majority_vote",
-    "one_coin_dawid_skene",
-    "penalty_vote",
-    "weighted_majority",
-]
+    "auto", "dawid_skene", "glad", "hierarchical_dawid_skene", "kos", "kos_plus", "majority_vote",
+    "one_coin_dawid_skene", "penalty_vote", "weighted_majority",
+]  # fmt: skip
 KNOBS = {  # what each takes besides the labels
     "dawid_skene": ("max_iter", "tol", "smoothing", "use_gold", "go_on"),
     "glad": ("max_iter", "tol"),
@@ -53,7 +36,9 @@ class GroupSettings(Section):
     """Where a task's group comes from: a column of the task table, or what a pattern captures of its name."""
 
     column: str = "group"
+    """The column of the task tables that names a task's group."""
     pattern: str | None = None
+    """Instead of a column: what a pattern captures of the task's name."""
 
     @model_validator(mode="after")
     def _pattern_captures_the_group(self) -> GroupSettings:
@@ -72,19 +57,25 @@ class InputSettings(Section):
     """The tables to read, told apart by their names: CSV (plain or gzipped), Parquet, or a query.
 
     A path is a file, or a folder or pattern of files that arrive day by day. A query is a file `*.sql`,
-    and `url_env` names the environment variable that holds its database's address: a secret, which
-    never stands in settings. `seconds` names a column of the label table that says how long each
-    label took.
+    whose database's address is a secret, which never stands in settings.
     """
 
     labels: Path
+    """The crowd's labels, one a row: worker, task, label."""
     tasks: tuple[Path, ...] = ()
+    """Tables of the tasks: their names, groups and features."""
     gold: Path | None = None
+    """Tasks whose truth is known: task, label."""
     url_env: str | None = None
+    """For queries: the variable with their database's address."""
     seconds: str | None = None
+    """The column of the labels that says how long each took."""
     duplicates: Literal["error", "first", "last"] = "error"
+    """A worker's repeated label of a task: error, first or last."""
     features_private: bool = False
+    """True: what reads the features in the clear stays internal."""
     standardize: bool = False
+    """True: features are centred and scaled, which reads them in the clear."""
 
     @model_validator(mode="after")
     def _queries_have_an_address(self) -> InputSettings:
@@ -123,10 +114,15 @@ class FilterSettings(Section):
     """
 
     penalty: Literal["soft", "hard"] = "soft"
+    """Soft or hard: what speaks against a worker."""
     false_removal_rate: Annotated[float, Field(ge=0.001, lt=1)] | None = None
+    """Chance to remove anybody from an honest crowd."""
     n_workers: Annotated[int, Field(ge=0)] | None = None
+    """Instead of a rate: the number of workers to remove."""
     fraction: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Instead of a rate: the share of the workers to remove."""
     min_labels_per_task: Annotated[int, Field(ge=1)] = 1
+    """No task is left with fewer."""
 
     @model_validator(mode="after")
     def _one_stop_rule(self) -> FilterSettings:
@@ -146,11 +142,17 @@ class ConsensusSettings(Section):
     """
 
     aggregator: Aggregator = "dawid_skene"
+    """The rule; crowdassay aggregate --help lists them."""
     max_iter: Annotated[int, Field(ge=1)] | None = None
+    """Iterations at most; given none, the aggregator's own."""
     tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """The change at which it ends; given none, the aggregator's own."""
     smoothing: Positive | None = None
+    """Added to each count of a worker's answers; given none, the aggregator's own."""
     use_gold: bool = False
+    """True: gold teaches the consensus, and can no longer check it."""
     go_on: bool = False
+    """True: start from what the run before believed of the workers."""
 
     @model_validator(mode="after")
     def _aggregator_takes_what_is_given(self) -> ConsensusSettings:
@@ -175,12 +177,19 @@ class PrivacySettings(Section):
     """
 
     unit: Unit = Unit.CONSENSUS_LABEL
+    """What one entry of the ledger protects: consensus label, row or task."""
     epsilon: Positive
+    """The whole budget, for ever."""
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Delta of the whole budget: 0 is pure, else below 1 over the labelled tasks."""
     proportions_epsilon: Positive = 1.0
+    """Price of the class counts; smaller is more private and errs more."""
     proportions_delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Delta of the class counts, at most delta."""
     planned_releases: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Releases of the counts, of changed data, that their price pays for."""
     level: Share = 0.9
+    """Confidence of each published interval."""
 
     @model_validator(mode="after")
     def _budget_has_the_proportions_delta(self) -> PrivacySettings:
@@ -196,11 +205,17 @@ class ModelSettings(Section):
     """Private training: what it may spend, and what is fixed before the data are seen."""
 
     epsilon_train: Positive = 1.0
+    """Price of the coefficients."""
     epsilon_select: Positive = 0.5
+    """Price of choosing among regularization."""
     epsilon_score: Positive = 0.1
+    """Price of the score that is told."""
     norm_bound: Positive
+    """Length to which longer feature vectors are cut; a larger one needs more noise."""
     regularization: tuple[Positive, ...] = (0.001, 0.003, 0.01)
+    """Candidate strengths, few and fixed beforehand."""
     validation: Share = 0.2
+    """Share of the tasks outside the holdout that judges the candidates."""
 
     @model_validator(mode="after")
     def _candidates_differ(self) -> ModelSettings:
@@ -213,10 +228,15 @@ class GateSettings(Section):
     """The reusable holdout: its share of the tasks, and Thresholdout's three numbers."""
 
     holdout: Share = 0.2
+    """Share of the labelled tasks, never trained on."""
     threshold: Share = 0.1
+    """Gap of training and holdout mean that passes."""
     sigma: Positive = 0.004
+    """Scale of the answers' noise; well below the threshold."""
     budget: Annotated[int, Field(ge=1)] = 3
+    """Refutations before the gate shuts."""
     confidence: Share = 0.95
+    """Confidence of the gate's error bound."""
 
     @model_validator(mode="after")
     def _noise_is_below_the_threshold(self) -> GateSettings:
@@ -232,8 +252,11 @@ class ReportSettings(Section):
     """The internal report: whether it names workers, and for how many labels more it plans."""
 
     worker_names: bool = False
+    """True: the internal report has the workers' ids."""
     plan_labels: Annotated[int, Field(ge=0, le=10_000)] = 100
+    """Labels to ask for next, at most."""
     plan_per_worker: Annotated[int, Field(ge=1)] = 10
+    """Labels to ask of one worker, at most."""
 
 
 class EngineSettings(Section):
@@ -244,16 +267,29 @@ class EngineSettings(Section):
     where no `scheduler` is named. Up to `whole_conflicts` labels on conflict tasks the run works out
     hard and balanced penalties, from a conflict graph that the shards build; up to `whole_labels` what
     needs the whole table: robustness, and whom to ask for more labels.
+
+    Features are then streamed too: task tables of Parquet in batches (others are read whole), class
+    ratios by kernel mean matching on blocks of rows (`learners.StreamedRatioEstimator`), where a run
+    without this section tries several methods on all features in memory. A `[model]` does need them
+    all in memory.
     """
 
     kind: Literal["local", "dask"] = "local"
+    """Local: threads of one process; dask: a cluster."""
     scheduler: Annotated[str, Field(min_length=1)] | None = None
+    """A Dask cluster that runs; without, one is started."""
     workers: Annotated[int, Field(ge=1)] | None = None
+    """Threads, or processes of the cluster that is started."""
     shard_labels: Annotated[int, Field(ge=1)] = 5_000_000
+    """Labels of a shard."""
     memory_gb: Annotated[float, Field(ge=0.1, allow_inf_nan=False)] = 2.0
+    """Memory for labels, and for reading tasks, in 1e9 bytes."""
     checkpoint_every: Annotated[int, Field(ge=1)] = 10
+    """Iterations that a killed run may lose."""
     whole_conflicts: Annotated[int, Field(ge=0)] = 100_000_000
+    """Labels on conflict tasks up to which hard and balanced penalties are worked out."""
     whole_labels: Annotated[int, Field(ge=0)] = 20_000_000
+    """Labels up to which robustness, and whom to ask for more, are worked out."""
 
     @model_validator(mode="after")
     def _a_scheduler_is_dasks(self) -> EngineSettings:

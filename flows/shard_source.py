@@ -1,11 +1,11 @@
-"""A Parquet label table as codes, sorted by task and worker, found by DuckDB under a cap of memory.
+"""Parquet tables read by DuckDB under a cap of memory: labels as codes, sorted by task and worker.
 
-The table is never loaded: it is read anew by each query, and what a query cannot hold is spilled.
+A table is never loaded: it is read anew by each query, and what a query cannot hold is spilled.
 """
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ from flows.text_table import (
     refuse_outside,
 )
 
-__all__ = ["CODES", "ShardSource", "open_source"]
+__all__ = ["CODES", "ShardSource", "open_source", "open_tasks"]
 
 Column = Literal["worker", "task", "label"]
 CODES: tuple[Column, ...] = ("worker", "task", "label")
-SPILL = ".spill"
+NUMBER = "file_row_number"  # what DuckDB calls it; from 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class ShardSource:
         joins = " ".join(f"JOIN {column}s ON raw.{column} = {column}s.cell" for column in CODES)
         order = "DESC" if keep == "last" else "ASC"
         rows = self.table.connection.sql(
-            f"SELECT {codes} FROM raw {joins} ORDER BY tasks.code, workers.code, n {order}"
+            f"SELECT {codes} FROM raw {joins} ORDER BY tasks.code, workers.code, {NUMBER} {order}"
         )
         with rows.to_arrow_reader(size) as reader:  # closed before the next query is begun
             yield from reader
@@ -121,43 +121,83 @@ def open_source(
         raise TableError(
             f"{path.name} must be Parquet to be read in shards; convert it, or leave out [engine]"
         )
+    with _capped(folder, memory_gb, threads) as connection:
+        types = _types(connection, path, CODES)
+        cells = ", ".join(
+            f"{quote(c)}{'' if types[c] in WHOLE else '::VARCHAR'} AS {c}" for c in CODES
+        )
+        connection.execute(f"CREATE VIEW raw AS SELECT {cells}, {NUMBER} FROM {_rows(path)}")
+        yield ShardSource(_told(connection, path, "raw", CODES))
+
+
+@contextmanager
+def open_tasks(
+    paths: Sequence[Path], folder: Path, *, memory_gb: float, threads: int | None
+) -> Iterator[list[TextTable]]:
+    """Open task tables of Parquet, each as rows of text; all of them share the cap of memory."""
+    with _capped(folder, memory_gb, threads) as shared:
+        tables = []
+        for number, path in enumerate(paths):
+            connection = shared.cursor()
+            connection.execute(f"CREATE SCHEMA of_{number}")
+            connection.execute(f"USE of_{number}")
+            types = _types(connection, path, ("task",))
+            tables.append(_told(connection, path, _rows(path), tuple(types)))
+        yield tables
+
+
+@contextmanager
+def _capped(
+    folder: Path, memory_gb: float, threads: int | None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that spills into the folder what does not fit."""
+    with (
+        tempfile.TemporaryDirectory(prefix=".spill-", dir=folder) as spill,
+        duckdb.connect() as one,
+    ):
+        one.execute("SET enable_progress_bar = false")
+        one.execute(f"SET memory_limit = '{round(1e3 * memory_gb)}MB'")
+        one.execute(f"SET temp_directory = {_literal(spill)}")
+        if threads is not None:
+            one.execute(f"SET threads = {threads}")
+        yield one
+
+
+def _rows(path: Path) -> str:
+    """SQL of a file's rows, with their numbers."""
+    return f"read_parquet({_literal(str(path))}, {NUMBER}=true)"
+
+
+def _types(
+    connection: duckdb.DuckDBPyConnection, path: Path, needed: Sequence[str]
+) -> dict[str, str]:
+    """Types of a file's columns; refuse it if it is missing, empty, torn, or lacks a column."""
     if not path.is_file():
         raise TableError(f"{path} does not exist; mend the path in the settings")
-    spill = folder / SPILL
-    spill.mkdir()
-    with duckdb.connect() as connection:
-        connection.execute("SET enable_progress_bar = false")
-        connection.execute(f"SET memory_limit = '{round(1e3 * memory_gb)}MB'")
-        connection.execute(f"SET temp_directory = {_literal(str(spill))}")
-        if threads is not None:
-            connection.execute(f"SET threads = {threads}")
-        try:
-            names = _columns(connection, path)
-        except duckdb.Error as error:
-            raise TableError(f"{path.name}: not a readable table: {error}") from None
-        yield ShardSource(TextTable(connection, path.name, names))
-    shutil.rmtree(spill)
-
-
-def _columns(connection: duckdb.DuckDBPyConnection, path: Path) -> tuple[str, ...]:
-    """Views of the file's rows: `raw`, whole numbers as they are, and `t`, all cells text."""
-    source = "read_parquet($1, file_row_number=true)"
-    found = connection.execute(f"DESCRIBE SELECT * FROM {source}", [str(path)]).fetchall()
-    types = {row[0]: row[1] for row in found}
-    missing = [column for column in CODES if column not in types]
+    try:
+        found = connection.execute(f"DESCRIBE SELECT * FROM {_rows(path)}").fetchall()
+        (n_rows,) = connection.execute(f"SELECT count(*) FROM {_rows(path)}").fetchall()
+    except duckdb.Error as error:
+        raise TableError(f"{path.name}: not a readable table: {error}") from None
+    types = {row[0]: row[1] for row in found if row[0] != NUMBER}
+    missing = [column for column in needed if column not in types]
     if missing:
         raise TableError(
-            f"{path.name} must have the columns {', '.join(CODES)}; missing: {', '.join(missing)}; "
+            f"{path.name} must have the columns {', '.join(needed)}; missing: {', '.join(missing)}; "
             "rename or add it"
         )
-    cells = ", ".join(f"{quote(c)}{'' if types[c] in WHOLE else '::VARCHAR'} AS {c}" for c in CODES)
-    rows = source.replace("$1", _literal(str(path)))
-    connection.execute(f"CREATE VIEW raw AS SELECT {cells}, file_row_number AS n FROM {rows}")
-    texts = ", ".join(f"{_text(column)} AS {column}" for column in CODES)
-    connection.execute(f"CREATE VIEW t AS SELECT n + 1 AS {ROW}, {texts} FROM raw")
-    if connection.execute("SELECT count(*) FROM raw").fetchall() == [(0,)]:
+    if n_rows == (0,):
         raise TableError(f"{path.name} has no rows below its header; export it again")
-    return CODES
+    return types
+
+
+def _told(
+    connection: duckdb.DuckDBPyConnection, path: Path, rows: str, names: tuple[str, ...]
+) -> TextTable:
+    """The rows with all cells text, and numbered from 1, as faults are told."""
+    texts = ", ".join(f"{_text(quote(name))} AS {quote(name)}" for name in names)
+    connection.execute(f"CREATE VIEW t AS SELECT {NUMBER} + 1 AS {ROW}, {texts} FROM {rows}")
+    return TextTable(connection, path.name, names)
 
 
 def _text(cell: str) -> str:

@@ -25,9 +25,12 @@ from flows.run_store import write_whole
 from flows.shard_source import CODES, ShardSource, open_source
 from quality.shards import LabelShard
 
-__all__ = ["ShardFolder", "load_shard", "open_shards", "write_gold", "write_shards"]
+__all__ = [
+    "ShardFolder", "group_of_shard", "load_shard", "open_shards", "write_gold", "write_groups",
+    "write_shards",
+]  # fmt: skip
 
-BOOK, GOLD = "shards.json", "gold.npz"
+BOOK, GOLD, GROUPS = "shards.json", "gold.npz", "groups.npy"
 BATCH = 1_000_000  # rows of codes in this process at a time
 SCHEMA = pa.schema([("task", pa.int32()), ("worker", pa.int32()), ("label", pa.int16())])
 
@@ -128,6 +131,22 @@ def write_gold(shards: ShardFolder, gold: Int[np.ndarray, " tasks"]) -> None:
             np.savez(file, allow_pickle=False, task=known, label=gold[known].astype(np.int16))
 
     write_whole(shards.folder / GOLD, write)
+
+
+def write_groups(shards: ShardFolder, group: Int[np.ndarray, " tasks"]) -> None:
+    """Keep the public group codes of tasks beside the shards."""
+
+    def write(path: Path) -> None:
+        with path.open("wb") as file:
+            np.save(file, group.astype(np.int32), allow_pickle=False)
+
+    write_whole(shards.folder / GROUPS, write)
+
+
+def group_of_shard(shards: ShardFolder, shard: LabelShard) -> Int[np.ndarray, " tasks"]:
+    """Group codes of a shard's tasks; the others' are not read."""
+    group = np.load(shards.folder / GROUPS, mmap_mode="r", allow_pickle=False)
+    return np.array(group[shard.first_task : shard.first_task + shard.n_tasks])
 
 
 def load_shard(shards: ShardFolder, number: int) -> LabelShard:

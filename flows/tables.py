@@ -17,13 +17,12 @@ from jaxtyping import Float, Int
 
 from flows.parquet_codes import parquet_codes
 from flows.settings_sections import GroupSettings
+from flows.task_features import features_of, standardized
 from flows.text_table import (
-    ROW,
     Coded,
     TableError,
     TextTable,
     open_table,
-    quote,
     refuse_blanks,
     refuse_duplicates,
     refuse_outside,
@@ -34,6 +33,7 @@ __all__ = [
     "Gold",
     "TableError",
     "TaskTable",
+    "list_tasks",
     "read_gold",
     "read_labels",
     "read_tasks",
@@ -41,7 +41,6 @@ __all__ = [
 ]
 
 COLUMNS = ("worker", "task", "label")
-AT_ONCE = 256  # feature columns of one query: each orders the rows anew
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,20 +172,30 @@ def read_tasks(
     which reads the features in the clear.
     """
     tables = [open_table(path, ("task",)) for path in paths]
+    tasks, groups_of, order = list_tasks(tables, groups)
+    parts = [
+        features_of(table, group, tasks.feature_names)
+        for table, group in zip(tables, groups_of, strict=True)
+    ]
+    features = np.concatenate(parts)[order]
+    return replace(tasks, features=standardized(features) if standardize else features)
+
+
+def list_tasks(
+    tables: Sequence[TextTable], groups: GroupSettings
+) -> tuple[TaskTable, list[np.ndarray], Int[np.ndarray, " tasks"]]:
+    """Tasks without their features, every table's groups, and which of all rows each task is."""
     parts = [_tasks_of(table, groups, tables[0]) for table in tables]
     names = np.concatenate([part[0] for part in parts])
     order = np.argsort(names, kind="stable")
     again = np.flatnonzero(names[order][1:] == names[order][:-1])
     if again.size:
         raise TableError(f"task {names[order][again[0]]!r} is in two task tables; keep one")
-    group_names, group = np.unique(np.concatenate([part[1] for part in parts]), return_inverse=True)
-    features = np.concatenate([part[2] for part in parts])[order]
-    if standardize:
-        spread = features.std(axis=0)
-        features = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    return TaskTable(
-        names[order], group[order].astype(np.int32), group_names, features, parts[0][3]
-    )
+    by_table = [part[1] for part in parts]
+    group_names, group = np.unique(np.concatenate(by_table), return_inverse=True)
+    feature_names = tuple(n for n in tables[0].names if n not in ("task", groups.column))
+    code, nothing = group[order].astype(np.int32), np.empty((0, len(feature_names)))
+    return TaskTable(names[order], code, group_names, nothing, feature_names), by_table, order
 
 
 def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
@@ -205,8 +214,8 @@ def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
 
 def _tasks_of(
     table: TextTable, groups: GroupSettings, first: TextTable
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Names, groups, features and feature names of one task table."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Names and groups of one task table."""
     refuse_blanks(table, ("task",))
     refuse_duplicates(table, ("task",), "error", "keep one row per task")
     if set(table.names) != set(first.names):
@@ -216,9 +225,7 @@ def _tasks_of(
             f"{', '.join(differing[:4])} stands in one only"
         )
     names = table.columns("task")["task"]
-    group = _group_of(table, names, groups)
-    feature_names = tuple(n for n in first.names if n not in ("task", groups.column))
-    return names, group, _features_of(table, group, feature_names), feature_names
+    return names, _group_of(table, names, groups)
 
 
 def _group_of(table: TextTable, names: np.ndarray, groups: GroupSettings) -> np.ndarray:
@@ -236,38 +243,3 @@ def _group_of(table: TextTable, names: np.ndarray, groups: GroupSettings) -> np.
         refuse_blanks(table, (groups.column,))
         return table.columns(groups.column)[groups.column]
     return np.full(names.size, "all tasks")
-
-
-def _features_of(table: TextTable, group: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-    """The feature columns as finite numbers; a fault is told with its row, column and value."""
-    features = np.empty((group.size, len(names)))
-    for start in range(0, len(names), AT_ONCE):
-        cells = ", ".join(
-            f"coalesce(try_cast({quote(name)} AS DOUBLE), 'nan') AS v{j}"
-            for j, name in enumerate(names[start : start + AT_ONCE], start)
-        )
-        found = table.connection.execute(f"SELECT {cells} FROM t ORDER BY {ROW}").fetchnumpy()
-        for column, values in found.items():
-            features[:, int(column[1:])] = values
-    bad = ~np.isfinite(features)
-    if bad.any():
-        _refuse_features(table, group, names, bad)
-    return features
-
-
-def _refuse_features(
-    table: TextTable, group: np.ndarray, names: tuple[str, ...], bad: np.ndarray
-) -> None:
-    """Say which feature cell is no finite number; a group without any feature is said as such."""
-    row, column = (int(index[0]) for index in np.nonzero(bad))
-    whole = group == group[row]
-    if bad[whole].all():
-        raise TableError(
-            f"{table.file}: group {str(group[row])!r} has no features ({int(whole.sum()):,} tasks from row "
-            f"{row + 1}); give its tasks their features or leave the group out"
-        )
-    value = table.query(f"SELECT {quote(names[column])} FROM t WHERE {ROW} = ?", row + 1)[0][0]
-    raise TableError(
-        f"{table.file}, row {row + 1}, column {names[column]}: a feature must be a finite number, got "
-        f"{'a blank cell' if value is None else repr(value)}; fill it, or drop the row or the column"
-    )

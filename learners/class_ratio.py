@@ -104,11 +104,17 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
     The interval is for the ratio of the population that the bag was drawn from. It is a parametric
     bootstrap of the quadratic program: f is perturbed by the sampling error of every bag (within
     classes for labelled bags, whose proportions describe these very points; in total for the
-    unlabelled one) and by the noise of the proportions. Its 512 draws are Sobol
-    points with one fixed scramble: nodes of an integral, the same in every run.
+    unlabelled one) and by the noise of the proportions, each as large as it is at the ratio drawn. Its
+    512 draws are Sobol points with one fixed scramble: nodes of an integral, the same in every run.
+    Chance and noise both set classes nearer or farther apart than they are; what that moves ratios by in
+    the mean is taken off to second order (`corrected_class_gram`, `NoisyShares`), so that the
+    interval is about the right place.
 
-    **Limits.** Where the noise of the proportions is large beside them, intervals hold less than
-    their level (``python -m benchmarks.noisy_proportions``); those of boosted trees do so sooner.
+    **Limits.** The level is that of a normal approximation, measured and not proved: of population
+    ratios 90 % intervals held 0.87 to 0.91 on six bags of 120 points, with noise of 0.08 in their
+    shares and without; of bags' own ratios 0.90 to 1.00 where noise takes up to all of the proportions'
+    spread (``python -m benchmarks.noisy_proportions``). A class that looks different from bag to bag is
+    not allowed for.
 
     **Guarantees.** The ratio lies on the simplex and in its interval; the interval lies in [0, 1];
     relabelling the classes relabels the ratio; neither the order of the bags nor the units of the

@@ -4,6 +4,7 @@ Every way of embedding points whose inner products can be had (a kernel, outputs
 comes down to this: a Gram matrix of the labelled bags' means, and each point's products with them.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
@@ -12,9 +13,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from learners import mean_matching as matching
+from learners.noisy_shares import NoisyShares
 from learners.simplex_qp import simplex_qp
 
 __all__ = ["BagShares", "Covariances", "MatchedMeans", "SeenBag", "covariances_of"]
+
+ROUNDS = 4  # of redrawing; more move no end by a hundredth of the interval
 
 Covariances = Callable[
     [Float[np.ndarray, "bags classes"]], Iterable[Float[np.ndarray, "classes classes"]]
@@ -85,6 +89,8 @@ class MatchedMeans:
         G, inner products of the bags' means.
     own
         Mean inner product of a point with itself, per bag.
+    drift
+        What the square of the noise in a bag's proportions moves a ratio by: `NoisyShares.drift`.
 
     Notes
     -----
@@ -92,8 +98,10 @@ class MatchedMeans:
     expected square, the sampling of its points v / n_i, v that of one point: tr J V J, V the covariance
     within classes of B'k(x) and J the inverse of H on contrasts. Bags weigh by the inverse of the sum,
     n_i / (1 + n_i tr(C_i) / v) up to a factor, with V and H by bag sizes first: feasible generalised
-    least squares. What noise takes off the classes' distance in bags that keep their weight is left:
-    a correction by the noise's law was tried, and adds as much variance as it takes away bias.
+    least squares. What noise takes off the classes' distance is put back by `NoisyShares`. It leaves
+    chance in the square of the noise E_i: for a ratio r, E_i E_i' y with y = W_i N^-1 r of bag i has
+    covariance (y'C_i y) C_i + C_i y y'C_i under a normal law. The first term is in `error`, whose
+    weight in r is that of P_i, noise included; the second is added from `drift`.
 
     **Guarantees.** Without noise bags weigh by their points; equal bags under equal noise weigh
     equally; more noise never makes a bag weigh more.
@@ -102,6 +110,7 @@ class MatchedMeans:
     ----------
     .. [1] Aitken, "On least squares and linear combinations of observations", Proceedings of the Royal
        Society of Edinburgh 55 (1935).
+    .. [2] Fieller, "Some problems in interval estimation", JRSS B 16 (1954).
 
     Examples
     --------
@@ -122,6 +131,7 @@ class MatchedMeans:
     error: Float[np.ndarray, "bags classes classes"]
     gram: Float[np.ndarray, "bags bags"]
     own: Float[np.ndarray, " bags"]
+    drift: Float[np.ndarray, "bags classes classes"]
 
     @classmethod
     def of(
@@ -130,19 +140,25 @@ class MatchedMeans:
         gram: Float[np.ndarray, "bags bags"],
         own: Float[np.ndarray, " bags"],
         covariances: Covariances,
+        *,
+        dimension: float = math.inf,
     ) -> "MatchedMeans":
-        """From the Gram matrix, points' mean inner products with themselves and `covariances_of`."""
+        """From the Gram matrix, points' mean inner products with themselves and `covariances_of`.
+
+        dimension: of the embedding, where its directions are few (`corrected_class_gram`).
+        """
         size, mixture, noise = labelled.size, labelled.mixture, labelled.noise
         weights = matching.class_weights(mixture, size)
-        means = cls._weighted(labelled, gram, own, covariances, weights)
+        given = labelled, gram, own, covariances, dimension
+        means = cls._weighted(*given, weights)
         if noise is None:
             return means
         slope = means.slope()
         point = np.trace(slope @ np.tensordot(size**2 / size.sum(), means.error, 1) @ slope)
         if point > 0 and noise.any():
             off = np.trace(noise, axis1=1, axis2=2)
-            weights = matching.class_weights(mixture, size / (1 + size * off / point))
-            means = cls._weighted(labelled, gram, own, covariances, weights)
+            shares = NoisyShares.of(mixture, size / (1 + size * off / point), noise)
+            means = replace(cls._weighted(*given, shares.weights), drift=shares.drift)
         noisy = means.error + means.hessian @ noise @ means.hessian
         return replace(means, error=noisy)
 
@@ -153,18 +169,20 @@ class MatchedMeans:
         gram: Float[np.ndarray, "bags bags"],
         own: Float[np.ndarray, " bags"],
         covariances: Covariances,
+        dimension: float,
         weights: Float[np.ndarray, "bags classes"],
     ) -> "MatchedMeans":
         """With these weights and exact proportions."""
         size = labelled.size
-        hessian, reliability = matching.corrected_class_gram(gram, weights, size, own)
+        hessian, reliability = matching.corrected_class_gram(gram, weights, size, own, dimension)
         error = [
             matching.within_class_covariance(covariance, share, hessian) / n
             for covariance, share, n in zip(
                 covariances(weights), labelled.mixture, size, strict=True
             )
         ]
-        return cls(weights, hessian, reliability, np.array(error), gram, own)
+        still = np.zeros((len(size), *hessian.shape))
+        return cls(weights, hessian, reliability, np.array(error), gram, own, still)
 
     def see(self, product: Float[np.ndarray, "points bags"]) -> SeenBag:
         """A bag, from every point's inner products with the labelled bags' means."""
@@ -185,21 +203,33 @@ class MatchedMeans:
 
     def expected_error(self, product: Float[np.ndarray, "points bags"]) -> float:
         """Expected L1 error of the ratio of these points by the delta method, were no share near 0."""
-        error, slope = self._error(self.see(product)), self.slope()
+        seen, slope = self.see(product), self.slope()
+        error = self._error(seen, self.ratio(seen)[None])[0]
         variance = (slope @ error @ slope).diagonal()
         return float(np.sqrt(2 / np.pi * np.maximum(variance, 0.0)).sum())
 
     def interval(self, bag: SeenBag, level: float) -> Float[np.ndarray, "classes ends"]:
-        """Range of the ratio when the program is redrawn from the errors of all means and shares."""
+        """Range of the ratio when the program is redrawn from the errors of all means and shares.
+
+        The errors grow with a ratio's distance from the bags' mean, so a draw's are those at the ratio
+        drawn, not at the estimate: for two classes the ends are those of Fieller's test.
+        """
         ratio, nodes = self.ratio(bag), matching.normal_nodes(len(bag.linear))
-        drawn = matching.redrawn_ratios(self.hessian, bag.linear, self._error(bag), nodes)
+        drawn = ratio[None]
+        for _ in range(ROUNDS):
+            error = self._error(bag, drawn)
+            drawn = matching.redrawn_ratios(self.hessian, bag.linear, error, nodes)
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return np.stack([np.minimum(low, ratio), np.maximum(high, ratio)], axis=1)
 
-    def _error(self, bag: SeenBag) -> Float[np.ndarray, "classes classes"]:
+    def _error(
+        self, bag: SeenBag, ratio: Float[np.ndarray, "draws classes"]
+    ) -> Float[np.ndarray, "draws classes classes"]:
         """Covariance of f - H r: the unlabelled bag's own, and every labelled one's through its weight."""
-        combined = (self.weights @ self.ratio(bag)) ** 2
-        return np.asarray(bag.error + np.einsum("b,bcd->cd", combined, self.error))
+        combined = np.square(ratio @ self.weights.T)
+        moved = np.einsum("bcd,nd->nbc", self.drift, ratio) @ self.hessian
+        labelled = np.tensordot(combined, self.error, 1) + moved.swapaxes(1, 2) @ moved
+        return np.asarray(bag.error + labelled)
 
 
 def covariances_of(products: Sequence[Float[np.ndarray, "_ bags"]]) -> Covariances:

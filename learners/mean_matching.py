@@ -5,6 +5,8 @@ mu = Phi B; everything below works on inner products of embeddings alone, the Gr
 An estimator that matches other means than kernels' (of a classifier's outputs, say) brings its own G.
 """
 
+import math
+
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import qmc
@@ -86,13 +88,31 @@ def corrected_class_gram(
     weights: Float[np.ndarray, "bags classes"],
     size: Int[np.ndarray, " bags"],
     own: Float[np.ndarray, " bags"],
+    dimension: float = math.inf,
 ) -> tuple[Float[np.ndarray, "classes classes"], float]:
     """`class_gram`, less what the points owe to meeting themselves.
 
     A bag's own entry of G counts each point with itself, which adds (own_i - G_ii) / (n_i - 1) to its
     expectation, where own is the mean inner product of a point with itself, 1 for a Gaussian kernel.
     That adds to the distance between classes but not to f, and so pulls ratios towards equal shares.
-    As much of it is taken off as leaves each contrast of classes half of its size.
+    But the inverse of H is convex in the sampling error along the classes' contrasts, which pushes
+    ratios outwards; of an embedding of D directions alike, 1 - c / D of the excess remain to be taken
+    off for c classes (all of it for a kernel; with as few directions as contrasts, some is added). As
+    much is taken off as leaves each contrast of classes half of its size.
+
+    The count is that of least squares on p = c - 1 regressors with independent errors in D rows: with
+    H = (M + e)'(M + e) and f = (M + e)'M r the expectation of H^-1 f is, to second order in e, r less
+    (D - p - 1) (M'M)^-1 cov(e) r: D from e'e, less p + 1 from the correlation of H^-1 with what it
+    multiplies.
+
+    Parameters
+    ----------
+    gram, own
+        Inner products of the bags' means; mean inner product of a point with itself, per bag.
+    weights, size
+        B, and the bags' points.
+    dimension
+        D, directions of the embedding if they are few.
 
     Returns
     -------
@@ -119,7 +139,8 @@ def corrected_class_gram(
     root = np.linalg.cholesky(contrast.T @ hessian @ contrast + rounding)
     half = np.linalg.solve(root, contrast.T @ owed @ contrast)
     largest = float(np.linalg.eigvalsh(np.linalg.solve(root, half.T))[-1])
-    part = (1.0 - LEAST_RELIABILITY) / max(largest, 1.0 - LEAST_RELIABILITY)
+    most = (1.0 - LEAST_RELIABILITY) / max(largest, 1.0 - LEAST_RELIABILITY)
+    part = min(most, 1.0 - weights.shape[1] / dimension)
     return hessian - part * owed, 1.0 - largest
 
 
@@ -214,10 +235,10 @@ def normal_nodes(n_dimensions: int) -> Float[np.ndarray, "draws dimensions"]:
 def redrawn_ratios(
     hessian: Float[np.ndarray, "classes classes"],
     linear: Float[np.ndarray, " classes"],
-    error: Float[np.ndarray, "classes classes"],
+    error: Float[np.ndarray, "*draws classes classes"],
     nodes: Float[np.ndarray, "draws classes"],
 ) -> Float[np.ndarray, "draws classes"]:
-    """Minima of the quadratic program with `linear` perturbed by its sampling error.
+    """Minima of the quadratic program with `linear` perturbed by its sampling error, or each draw's.
 
     Examples
     --------
@@ -225,7 +246,7 @@ def redrawn_ratios(
     >>> ratios.round(6)
     array([[0.6, 0.4]])
     """
-    shifted = linear + nodes @ _roots(error)
+    shifted = linear + (nodes[:, None] @ _roots(error))[:, 0]
     return simplex_minima(hessian, shifted)
 
 

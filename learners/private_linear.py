@@ -36,6 +36,7 @@ __all__ = [
 
 CURVATURE = 0.25  # the largest second derivative of the logistic loss
 MINIMUM_SHARE = 0.01  # of epsilon, for stopping short of the exact minimum
+JACOBIAN_SHARE = 0.125  # of what that leaves, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class EpsilonSplit:
 
     `noise` for the density of the noise, `jacobian` for the change of variables from noise to
     weights, `minimum` for stopping within a certified distance of the minimum.
-    `extra_regularization` keeps the Jacobian's part at half of what the first two share.
+    `extra_regularization` keeps the Jacobian's part at an eighth of what the first two share.
     """
 
     noise: float
@@ -56,7 +57,7 @@ class EpsilonSplit:
 def split_epsilon(epsilon: float, regularization: float, n: int) -> EpsilonSplit:
     """Split the epsilon of one problem trained on `n` rows.
 
-    With h half of 0.99 epsilon and c = 1/4, the Jacobian costs log(1 + c / (n regularization)).
+    With h an eighth of 0.99 epsilon and c = 1/4, the Jacobian costs log(1 + c / (n regularization)).
     Where that exceeds h, the regularization is raised to c / (n (exp(h) - 1)), at which it costs h.
 
     Parameters
@@ -75,8 +76,10 @@ def split_epsilon(epsilon: float, regularization: float, n: int) -> EpsilonSplit
 
     Notes
     -----
-    **Guarantees.** The parts are positive and add up to `epsilon`; the noise gets at least half of
-    what the minimum leaves.
+    At a share s for the Jacobian the noise moves a minimum by up to 8 s / (1 - s) ||R|| at small epsilon:
+    8 ||R|| at the customary half, 8/7 ||R|| at an eighth.
+    **Guarantees.** The parts are positive and add up to `epsilon`; the noise gets at least seven eighths
+    of what the minimum leaves.
 
     Examples
     --------
@@ -85,11 +88,10 @@ def split_epsilon(epsilon: float, regularization: float, n: int) -> EpsilonSplit
     (0.0247, 0.9653, 0.0)
     """
     exact = (1 - MINIMUM_SHARE) * epsilon
-    jacobian = math.log1p(CURVATURE / (n * regularization))
-    if jacobian <= exact / 2:
-        return EpsilonSplit(exact - jacobian, jacobian, epsilon - exact, 0.0)
-    raised = CURVATURE / (n * math.expm1(exact / 2))
-    return EpsilonSplit(exact / 2, exact / 2, epsilon - exact, raised - regularization)
+    most = JACOBIAN_SHARE * exact
+    strength = max(regularization, CURVATURE / n * math.exp(-most) / -math.expm1(-most))
+    jacobian = min(most, math.log1p(CURVATURE / (n * strength)))
+    return EpsilonSplit(exact - jacobian, jacobian, epsilon - exact, strength - regularization)
 
 
 @dataclass(frozen=True, slots=True)

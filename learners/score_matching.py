@@ -124,7 +124,9 @@ def match_outputs(
     mean = np.array([bag.mean(axis=0) for bag in embedded])
     own = np.array([np.square(bag).sum(axis=1).mean() for bag in embedded])
     products = covariances_of([bag @ mean.T for bag in embedded])
-    means = MatchedMeans.of(labelled, mean @ mean.T, own, products)
+    means = MatchedMeans.of(
+        labelled, mean @ mean.T, own, products, dimension=max(1.0, float(kept.sum()))
+    )
     return means, (new.mean(axis=0) - centre) @ root @ mean.T
 
 

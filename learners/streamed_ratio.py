@@ -4,14 +4,17 @@ What has to be chosen is chosen on a spread sample of the rows; the means that a
 all rows, added up block by block.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
 from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from learners import mean_matching as matching
+from learners.bag_passes import BagPasses, Block, Blocks, BlocksHere
 from learners.class_ratio import ClassRatio, feature_scale
 from learners.kernel_matching import KernelMatching, n_landmarks
 from learners.labelled_bags import LabelledBags
@@ -24,7 +27,7 @@ __all__ = ["Blocks", "StreamedRatioEstimator"]
 
 SAMPLE_POINTS = 5000  # on which scale, bandwidth and landmarks are chosen
 
-Blocks = Iterable[Float[np.ndarray, "_ features"]]
+Directions: TypeAlias = Float[np.ndarray, "directions classes"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,12 +51,15 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
     -----
     A bag is anything that yields its blocks anew each time it is iterated: a list of arrays, an object
     whose `__iter__` opens a file. Training iterates each labelled bag four times, five where noise is
-    told; a prediction iterates its bag once. The features are `nystroem.NystroemMap` ones of
-    min(1200, 4 sqrt(n)) landmarks, n rows in all.
+    told; a prediction iterates its bag once. Where blocks are worked on elsewhere, by other processes
+    or machines, all bags are one :class:`~learners.bag_passes.BagPasses`. The features are
+    `nystroem.NystroemMap` ones of min(1200, 4 sqrt(n)) landmarks, n rows in all.
 
     **Guarantees.** How rows are cut into blocks does not matter beyond rounding, 1e-12 of the ratio; the
-    result is that of the same landmarks with all rows at once.
+    result is that of the same landmarks with all rows at once. The same blocks give the same bytes,
+    wherever they are worked on.
     **Cost.** Memory for one block, a sample of 5000 rows and the landmarks, whatever the bags' size.
+    A block is worked on by one thread.
     **Privacy.** As for `ClassRatioEstimator`.
 
     Examples
@@ -72,7 +78,7 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     def fit(
         self,
-        bags: Sequence[Blocks],
+        bags: Sequence[Blocks] | BagPasses,
         proportions: Float[np.ndarray, "bags classes"],
         *,
         noise: Float[np.ndarray, "bags classes classes"] | None = None,
@@ -99,22 +105,21 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
         """
         if not 0 < self.level < 1:
             raise ValueError(f"level must be in (0, 1), got level={self.level}")
-        for position, blocks in enumerate(bags):
-            if iter(blocks) is blocks:
-                raise ValueError(f"bag {position} must yield its blocks anew each time, not once")
-        size = np.array([sum(len(block) for block in blocks) for blocks in bags])
-        sample = LabelledBags.of(_sampled(bags, size), proportions, noise)
+        passes = _passes(bags)
+        size = passes.sizes()
+        sample = LabelledBags.of(_sampled(passes, size), proportions, noise)
         if not matching.parts_left_out(sample.mixture):
             raise ValueError("bags must tell the classes apart with one left out; add a bag")
-        self.scale_ = feature_scale(np.concatenate(sample.points))
-        self.n_features_in_ = len(self.scale_)
-        points = tuple(point / self.scale_ for point in sample.points)
-        self.trial_ = KernelMatching().trial(LabelledBags(points, sample.mixture, sample.noise))
-        self.bandwidth_ = _bandwidth(self.trial_)
-        landmark = spread_points(points, n_landmarks(int(size.sum())))
-        self._features = NystroemMap.of(landmark, self.bandwidth_)
-        self._shares = _Shares(sample.mixture, sample.noise, size)
-        self._means, self._mean = self._matched(bags)
+        self.n_features_in_ = sample.points[0].shape[1]
+        with threadpool_limits(1):  # the same bytes here as where each block has one thread
+            self.scale_ = feature_scale(np.concatenate(sample.points))
+            points = tuple(point / self.scale_ for point in sample.points)
+            self.trial_ = KernelMatching().trial(LabelledBags(points, sample.mixture, sample.noise))
+            self.bandwidth_ = _bandwidth(self.trial_)
+            landmark = spread_points(points, n_landmarks(int(size.sum())))
+            self._seen = _Seen(self.scale_, NystroemMap.of(landmark, self.bandwidth_))
+            self._shares = _Shares(sample.mixture, sample.noise, size)
+            self._means, self._mean = self._matched(passes)
         return self
 
     def predict(self, bag: Blocks) -> ClassRatio:
@@ -135,10 +140,32 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
         ValueError
             If the bag does not fit those the estimator was trained on.
         """
-        n, mean, covariance = self._moments(bag, self._mean.T @ self._means.weights)
+        blocks = (np.asarray(block, dtype=np.float64) for block in bag)
+        parameters = (self._direction, self._seen)
+        with threadpool_limits(1):
+            return self._ratio([_moments(block, parameters) for block in blocks])
+
+    def predict_all(self, bags: Sequence[Blocks] | BagPasses) -> list[ClassRatio]:
+        """Class ratio of each of several unlabelled bags, in one pass.
+
+        Parameters, results and errors are those of `predict`, for every bag.
+        """
+        parameters = (self._direction, self._seen)
+        with threadpool_limits(1):
+            return [self._ratio(parts) for parts in _passes(bags).each(_moments, parameters)]
+
+    @property
+    def _direction(self) -> Directions:
+        """What a bag's mean is seen along: the classes' means."""
+        direction: Directions = self._mean.T @ self._means.weights
+        return direction
+
+    def _ratio(self, parts: Sequence["_Moments"]) -> ClassRatio:
+        """The ratio of a bag of these parts."""
+        n, mean, scatter = _joined(parts, self._shares.mixture.shape[1])
         if not n >= 2:
             raise ValueError(f"bag must hold at least 2 points, got {n}")
-        seen = SeenBag(mean, covariance / (n - 1))
+        seen = SeenBag(mean, scatter / n / (n - 1))
         ratio, interval = self._means.ratio(seen), self._means.interval(seen, self.level)
         for array in (ratio, interval):
             array.setflags(write=False)
@@ -156,50 +183,69 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
         return ClassRatio(ratio, interval, self.level, self.bandwidth_, diagnostics, name)
 
     def _matched(
-        self, bags: Sequence[Blocks]
+        self, passes: BagPasses
     ) -> tuple[MatchedMeans, Float[np.ndarray, "bags directions"]]:
         """Means of all rows' features: one pass for them, one for each weighting of the bags."""
         size, total, own = self._shares.size, [], []
-        for blocks in bags:
-            seen = [(f.sum(axis=0), np.square(f).sum()) for f in self._seen(blocks)]
-            total.append(np.sum([first for first, _ in seen], axis=0))
-            own.append(sum(float(square) for _, square in seen))
+        for parts in passes.each(_feature_sums, self._seen):
+            total.append(np.sum([part for part, _ in parts], axis=0))
+            own.append(sum(square for _, square in parts))
         mean = np.array(total) / size[:, None]
 
         def covariances(
             weights: Float[np.ndarray, "bags classes"],
         ) -> Iterator[Float[np.ndarray, "classes classes"]]:
-            return (self._moments(blocks, mean.T @ weights)[2] for blocks in bags)
+            for parts in passes.each(_moments, (mean.T @ weights, self._seen)):
+                n, _, scatter = _joined(parts, weights.shape[1])
+                yield scatter / n
 
         return MatchedMeans.of(self._shares, mean @ mean.T, np.array(own) / size, covariances), mean
 
-    def _moments(
-        self, blocks: Blocks, direction: Float[np.ndarray, "directions classes"]
-    ) -> tuple[int, Float[np.ndarray, " classes"], Float[np.ndarray, "classes classes"]]:
-        """Rows, mean and covariance of features along directions; deviations first, so that none cancel."""
-        n, n_classes = 0, direction.shape[1]
-        mean, scatter = np.zeros(n_classes), np.zeros((n_classes, n_classes))
-        for feature in self._seen(blocks):
-            value = feature @ direction
-            offset = value.mean(axis=0) - mean
-            value = value - value.mean(axis=0)
-            share = len(value) / (n + len(value))
-            scatter += value.T @ value + n * share * np.outer(offset, offset)
-            n, mean = n + len(value), mean + share * offset
-        return n, mean, scatter / max(n, 1)
 
-    def _seen(self, blocks: Blocks) -> Iterator[Float[np.ndarray, "_ directions"]]:
-        """Features of every block that holds rows."""
-        for block in blocks:
-            point = np.asarray(block, dtype=np.float64)
-            if not (point.ndim == 2 and point.shape[1] == self.n_features_in_):
-                raise ValueError(
-                    f"bag must have {self.n_features_in_} features, got shape={point.shape}"
-                )
-            if not np.isfinite(point).all():
-                raise ValueError("bag must be finite in every cell")
-            if len(point):
-                yield self._features(point / self.scale_)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """Features of a block's rows."""
+
+    scale: Float[np.ndarray, " features"]
+    features: NystroemMap
+
+    def __call__(self, point: Block) -> Float[np.ndarray, "_ directions"]:
+        if not (point.ndim == 2 and point.shape[1] == len(self.scale)):
+            raise ValueError(f"bag must have {len(self.scale)} features, got shape={point.shape}")
+        if not np.isfinite(point).all():
+            raise ValueError("bag must be finite in every cell")
+        return self.features(point / self.scale)
+
+
+_Moments: TypeAlias = tuple[
+    int, Float[np.ndarray, " classes"], Float[np.ndarray, "classes classes"]
+]  # rows, their mean, and the sum of squares and products of the deviations from it
+
+
+def _feature_sums(block: Block, seen: _Seen) -> tuple[Float[np.ndarray, " directions"], float]:
+    """Sum of a block's features, and of their squares."""
+    feature = seen(block)
+    return feature.sum(axis=0), float(np.square(feature).sum())
+
+
+def _moments(block: Block, parameters: tuple[Directions, _Seen]) -> _Moments:
+    """Moments of a block's features along directions; deviations first, so that none cancel."""
+    direction, seen = parameters
+    value = seen(block) @ direction
+    mean = value.mean(axis=0) if len(value) else np.zeros(direction.shape[1])
+    value -= mean
+    return len(value), mean, value.T @ value
+
+
+def _joined(parts: Sequence[_Moments], n_classes: int) -> _Moments:
+    """Moments of all blocks, from those of each, in their order."""
+    n, mean, scatter = 0, np.zeros(n_classes), np.zeros((n_classes, n_classes))
+    for size, centre, own in parts:
+        if size:
+            offset, share = centre - mean, size / (n + size)
+            scatter += own + n * share * np.outer(offset, offset)
+            n, mean = n + size, mean + share * offset
+    return n, mean, scatter
 
 
 def _bandwidth(trial: Trial) -> float:
@@ -209,18 +255,12 @@ def _bandwidth(trial: Trial) -> float:
     return method.bandwidth
 
 
-def _sampled(
-    bags: Sequence[Blocks], size: Int[np.ndarray, " bags"]
-) -> list[Float[np.ndarray, "_ features"]]:
-    """The rows that `spread_points` would take of all, gathered in one pass."""
+def _passes(bags: Sequence[Blocks] | BagPasses) -> BagPasses:
+    return bags if isinstance(bags, BagPasses) else BlocksHere(bags)
+
+
+def _sampled(passes: BagPasses, size: Int[np.ndarray, " bags"]) -> list[Block]:
+    """The rows that `spread_points` would take of all."""
     share = min(1.0, SAMPLE_POINTS / max(int(size.sum()), 1))
-    sample = []
-    for blocks, n in zip(bags, size, strict=True):
-        wanted = np.sort(spread_order(int(n))[: max(2, round(share * n))])
-        first, rows = 0, []
-        for block in blocks:
-            here = wanted[(wanted >= first) & (wanted < first + len(block))]
-            rows.append(np.asarray(block, dtype=np.float64)[here - first])
-            first += len(block)
-        sample.append(np.concatenate(rows) if rows else np.zeros((0, 1)))
-    return sample
+    wanted = [np.sort(spread_order(int(n))[: max(2, round(share * n))]) for n in size]
+    return passes.take(wanted)

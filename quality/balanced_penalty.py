@@ -24,6 +24,7 @@ from scipy.sparse import csr_array
 from quality.codes import freeze_arrays, sort_codes
 from quality.labels import CrowdLabels
 from quality.levelling import find_root, level_out
+from quality.progress import Progress, counter
 from quality.reputation import conflict_graph
 from quality.semi_matching import ascending_rows, matching_and_level
 
@@ -65,7 +66,9 @@ class BalancedLoads:
         )
 
 
-def balanced_loads(graph: csr_array, *, max_iter: int = 10_000) -> BalancedLoads:
+def balanced_loads(
+    graph: csr_array, *, max_iter: int = 10_000, progress: Progress | None = None
+) -> BalancedLoads:
     """Split every job among its machines so that the loads are as even as fractions allow.
 
     Minimises the sum over machines of load ** 2.
@@ -77,6 +80,9 @@ def balanced_loads(graph: csr_array, *, max_iter: int = 10_000) -> BalancedLoads
         Values are ignored.
     max_iter
         At most so many waves, at least 1.
+    progress
+        Told of the waves, of several at a time where they are short: see
+        :data:`quality.progress.Progress`.
 
     Returns
     -------
@@ -125,7 +131,11 @@ def balanced_loads(graph: csr_array, *, max_iter: int = 10_000) -> BalancedLoads
     job = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
     share = (machine == matching.assigned[job]).astype(np.float64)
     by_machine, of_machine = sort_codes(machine, graph.shape[1])
-    n_iter = level_out((start, machine, of_machine, by_machine, job), level, share, max_iter)
+    edges, tell = (
+        (start, machine, of_machine, by_machine, job),
+        counter(progress, "balanced loads", max_iter),
+    )
+    n_iter = level_out(edges, level, share, max_iter, tell)
     flow = np.bincount(machine, share, minlength=graph.shape[1])
     load, converged = _pools(start, machine, share, flow)
     load = load if converged else flow
@@ -134,7 +144,9 @@ def balanced_loads(graph: csr_array, *, max_iter: int = 10_000) -> BalancedLoads
     return BalancedLoads(load, shares, residual, n_iter, bool(converged))
 
 
-def balanced_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
+def balanced_penalty(
+    labels: CrowdLabels, *, progress: Progress | None = None
+) -> Float64[np.ndarray, " workers"]:
     """Share every label node out among its workers, as evenly in the end as fractions allow.
 
     The penalty is the worker's balanced load in the conflict graph.
@@ -143,6 +155,8 @@ def balanced_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     ----------
     labels
         The crowd's labels.
+    progress
+        As in :func:`balanced_loads`.
 
     Returns
     -------
@@ -169,7 +183,7 @@ def balanced_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     >>> balanced_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
     array([0.5, 1. , 0.5])
     """
-    return balanced_loads(conflict_graph(labels)).load
+    return balanced_loads(conflict_graph(labels), progress=progress).load
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it

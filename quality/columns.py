@@ -80,7 +80,7 @@ def _code(values: Any, name: str) -> Coded:
 
 def _code_texts(pieces: list[Texts]) -> Coded | None:
     """Codes and sorted names of texts that Arrow holds; None if one is blank."""
-    code, found = code_texts(pieces)
+    code, found = code_texts(pieces, sum(len(piece.start) - 1 for piece in pieces))
     names = text_array(found)
     first = names.view(np.uint32).reshape(len(names), -1)[:, 0]
     open_to_doubt = names[(first <= ord(" ")) | (first > ord("~"))]

@@ -15,7 +15,7 @@ __all__ = ["code_integers"]
 
 
 def code_integers(
-    pieces: Iterable[Int[np.ndarray, " _"]], *, threads: int | None = None
+    pieces: Iterable[Int[np.ndarray, " _"]], n_values: int, *, threads: int | None = None
 ) -> tuple[Int32[np.ndarray, " values"], Texts]:
     """Codes of a column that comes in pieces, and the distinct integers as text, in text's order.
 
@@ -23,22 +23,26 @@ def code_integers(
     ----------
     pieces
         Integers that fit into 64 bits with a sign, one piece after the other.
+    n_values
+        How many integers all pieces hold together.
     threads
         How many threads work; None for one per core.
 
     Examples
     --------
     >>> from quality.texts import text_array
-    >>> code, names = code_integers([np.array([9, 10]), np.array([9])])
+    >>> code, names = code_integers([np.array([9, 10]), np.array([9])], 3)
     >>> code, text_array(names)
     (array([1, 0, 1], dtype=int32), array(['10', '9'], dtype='<U2'))
     """
-    held = [_narrow(piece) for piece in pieces]
-    row = np.cumsum([0, *(len(piece) for piece in held)])
+    code, held, row = np.empty(n_values, dtype=np.int32), list[np.ndarray](), [0]
+    for piece in pieces:
+        row.append(row[-1] + len(piece))
+        held.append(_narrow(piece, code[row[-2] : row[-1]]))
     low = min((int(piece.min(initial=0)) for piece in held), default=0)
     high = max((int(piece.max(initial=0)) for piece in held), default=0)
-    if high - low > 4 * row[-1]:  # eight bytes are a text
-        code, found = code_texts(map(_eights, held), threads=threads)
+    if high - low > 4 * n_values:  # eight bytes are a text
+        code, found = code_texts(map(_eights, held), n_values, threads=threads)
         distinct = found.letters.view(np.int64)
         order = np.argsort(distinct)
         order = order[_in_text_order(distinct[order])]
@@ -50,17 +54,20 @@ def code_integers(
     distinct = np.flatnonzero(place) + low
     order = _in_text_order(distinct)
     place[distinct - low] = ranks(order)
-    code = np.empty(row[-1], dtype=np.int32)
     with shared_out(threads, len(held)) as share:
         share(lambda at: _look_up(held[at], low, place, code[row[at] : row[at + 1]]))
     return code, decimals(distinct[order])
 
 
-def _narrow(values: Int[np.ndarray, " values"]) -> Int[np.ndarray, " values"]:
-    """The same in a copy of 32 bits, if they fit: memory that is not used costs no time."""
+def _narrow(
+    values: Int[np.ndarray, " values"], room: Int32[np.ndarray, " values"]
+) -> Int[np.ndarray, " values"]:
+    """A copy of the values, where their codes will be if they fit: fresh memory costs time."""
     least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
-    fits = least <= values.min(initial=0) and values.max(initial=0) <= most
-    return values.astype(np.int32 if fits else np.int64)
+    if not (least <= values.min(initial=0) and values.max(initial=0) <= most):
+        return values.astype(np.int64)
+    room[:] = values
+    return room
 
 
 def _eights(values: Int[np.ndarray, " values"]) -> Texts:

@@ -16,39 +16,57 @@ References
    Mathematics of Operations Research 5 (1980).
 """
 
+from collections.abc import Callable
 from typing import no_type_check
 
 import numpy as np
+from jaxtyping import Float64, Int32
 from numba import njit
 
 __all__ = ["level_out"]
 
 FAR = -1  # no machine with room can be reached
+AT_ONCE = 2**22  # entries that waves go through before progress is told: some milliseconds
+
+
+def level_out(
+    edges: tuple[np.ndarray, ...],
+    level: Int32[np.ndarray, " machines"],
+    share: Float64[np.ndarray, " entries"],
+    max_iter: int,
+    tell: Callable[[int], object],
+) -> int:
+    """Move shares, which are brought up to date, in at most so many waves; how many there were."""
+    start, machine = edges[:2]
+    part, home = level.copy(), np.empty(len(start) - 1, dtype=np.int32)
+    room = np.empty_like(part), np.empty_like(part), np.zeros(len(home), dtype=np.bool_)
+    at_once = max(AT_ONCE // max(len(machine), 1), 1)
+    n_waves, splits = 0, True
+    while splits and n_waves < max_iter:
+        _components(start, machine, share, part, home)
+        excess, slack = _excess(edges, share, part, home)
+        settled = False
+        while n_waves < max_iter and not settled:
+            asked = min(at_once, max_iter - n_waves)
+            made = _waves(edges, share, part, home, excess, slack, room, asked)
+            n_waves, settled = n_waves + made, made < asked
+            if made:
+                tell(n_waves)
+        splits = _split(part, excess, room[0])
+    return n_waves
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
 @njit(cache=True, nogil=True)
-def level_out(edges, level, share, max_iter: int) -> int:
-    """Move shares, which are brought up to date, in at most so many waves; how many there were."""
-    start, machine = edges[0], edges[1]
-    part, home = level.copy(), np.empty(len(start) - 1, dtype=np.int32)
-    distance, queue = np.empty_like(part), np.empty_like(part)
-    reached = np.zeros(len(home), dtype=np.bool_)
-    n_waves = 0
-    splits = True
-    while splits and n_waves < max_iter:
-        _components(start, machine, share, part, home)
-        excess, slack = _excess(edges, share, part, home)
-        while n_waves < max_iter:
-            n_reached = _distances(
-                edges, share, part, home, excess, slack, distance, queue, reached
-            )
-            if n_reached == 0:
-                break
-            _wave(edges, share, part, home, excess, slack, distance, queue[:n_reached])
-            n_waves += 1
-        splits = _split(part, excess, distance)
-    return n_waves
+def _waves(edges, share, part, home, excess, slack, room, most: int) -> int:
+    """At most so many waves; how many were of use."""
+    distance, queue, reached = room
+    for made in range(most):
+        n_reached = _distances(edges, share, part, home, excess, slack, distance, queue, reached)
+        if n_reached == 0:
+            return made
+        _wave(edges, share, part, home, excess, slack, distance, queue[:n_reached])
+    return most
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it

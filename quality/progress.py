@@ -15,7 +15,8 @@ __all__ = ["Progress", "counter"]
 Progress: TypeAlias = Callable[[str, int, int], object]
 """Called as ``progress(what, done, total)``: the name of the work, and steps made out of how many.
 
-It is called in the caller's thread, once after every iteration. `done` grows; work that settles
+It is called in the caller's thread, after every iteration, or after some where one takes less time
+than to tell of it. `done` grows; work that settles
 early stops short of `total`. What it returns is passed over, and what it raises ends the work: so
 a cancel button is made. It changes nothing about the result.
 """

@@ -8,6 +8,7 @@ workers: adversaries who mirror all of them leave nothing by which to tell the t
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy.sparse import csr_array
 
 from quality.codes import freeze_arrays
 from quality.labels import CrowdLabels
+from quality.progress import Progress, counter
 from quality.resting_tasks import few_worker_tasks, greedy_workers, n_resting
 from quality.semi_matching import semi_matching
 
@@ -73,7 +75,11 @@ class RobustnessBounds:
 
 
 def robustness_bounds(
-    labels: CrowdLabels, *, max_adversaries: int = 10, max_steps: int = 2_000
+    labels: CrowdLabels,
+    *,
+    max_adversaries: int = 10,
+    max_steps: int = 2_000,
+    progress: Progress | None = None,
 ) -> RobustnessBounds:
     """Bound the number of tasks whose consensus k adversaries could turn, for k = 1, 2, ...
 
@@ -86,6 +92,9 @@ def robustness_bounds(
     max_steps
         At most so many steps of the exact search for each k, at least 0; past them the greedy
         lower bound stands.
+    progress
+        Told of every step of the search, and of one before for each k: see
+        :data:`quality.progress.Progress`.
 
     Returns
     -------
@@ -139,7 +148,7 @@ def robustness_bounds(
     load[1 : 1 + labels.n_workers] = np.sort(semi_matching(graph).load)[::-1]
     total = np.cumsum(load)  # total[i] = d_1 + ... + d_i
     n_adversaries = np.arange(1, max_adversaries + 1)
-    resting, exact = _resting_curve(labels, max_adversaries, max_steps)
+    resting, exact = _resting_curve(labels, max_adversaries, max_steps, progress)
     return RobustnessBounds(
         n_adversaries=n_adversaries,
         lower=total[n_adversaries - 1],
@@ -179,11 +188,13 @@ def weakest_workers(
     members = few_worker_tasks(worker, task_start, n_workers)
     taken = greedy_workers(members, int(worker.max(initial=-1)) + 1, n_workers)
     best = frozenset(np.flatnonzero(taken).tolist())
-    return _search(_worker_sets(members), n_workers, best, max_steps)[0] if max_steps else best
+    if not max_steps:
+        return best
+    return _search(_worker_sets(members), n_workers, best, max_steps, lambda _: None)[0]
 
 
 def _resting_curve(
-    labels: CrowdLabels, most: int, max_steps: int
+    labels: CrowdLabels, most: int, max_steps: int, progress: Progress | None
 ) -> tuple[Int64[np.ndarray, " curve"], Bool[np.ndarray, " curve"]]:
     """For each k the most tasks that k workers labelled among themselves, and if that is sure."""
     members = few_worker_tasks(labels.worker, labels.task_start, most)
@@ -193,10 +204,13 @@ def _resting_curve(
     for k in range(1, most + 1):
         taken = greedy_workers(members, labels.n_workers, k)
         best = max(best, taken, key=lambda chosen: n_resting(members, chosen))
+        steps = 1 + max_steps
+        tell = counter(progress, "robustness", most * steps, before=(k - 1) * steps)
+        tell(1)
         if max_steps:
             small = Counter({workers: n for workers, n in sets.items() if len(workers) <= k})
             start = frozenset(np.flatnonzero(best).tolist())
-            found, exact[k - 1] = _search(small, k, start, max_steps)
+            found, exact[k - 1] = _search(small, k, start, max_steps, tell)
             best = np.isin(np.arange(labels.n_workers), list(found))
         resting[k - 1] = n_resting(members, best)
     return resting, exact
@@ -213,7 +227,7 @@ def _resting(sets: Sets, taken: frozenset[int]) -> int:
 
 
 def _search(
-    sets: Sets, k: int, best: frozenset[int], max_steps: int
+    sets: Sets, k: int, best: frozenset[int], max_steps: int, tell: Callable[[int], object]
 ) -> tuple[frozenset[int], bool]:
     """Branch and bound over workers in or out: those with the most tasks; was the search whole."""
     todo: list[tuple[frozenset[int], frozenset[int]]] = [(frozenset(), frozenset())]
@@ -238,4 +252,5 @@ def _search(
         if highest and bound > most + 1 - 1e-6:  # room for one task more
             worker = highest[0][0]
             todo += [(taken, out | {worker}), (taken | {worker}, out)]
+        tell(1 + n_steps)
     return best, True

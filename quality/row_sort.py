@@ -12,7 +12,8 @@ from quality.codes import LabelError
 __all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]
 
 MOST_RANGES = 64  # of tasks: the rows of one fit into a cache
-FEW = 32  # rows of a task that are faster sorted by insertion; most tasks have fewer
+KEY_BITS = 63  # of the number that a row is while it is sorted
+FEW = 32  # rows of a task that are faster sorted by counting; most tasks have fewer
 
 
 class RepeatError(LabelError):
@@ -49,22 +50,25 @@ def sort_rows(
 ) -> SortedRows:
     """Sort rows of codes, on one thread per core; a (worker, task) that stands twice is refused.
 
-    Rows are first brought together by ranges of tasks, each of which then sorts in a cache.
+    Rows are first brought together by ranges of tasks, each of which then sorts in a cache. A row
+    is one number meanwhile: its task's place in the range, the worker and the label.
     """
     worker = np.ascontiguousarray(worker, dtype=np.int32)
     task = np.ascontiguousarray(task, dtype=np.int32)
     label = np.ascontiguousarray(label, dtype=np.int16)
     cut = _cuts(len(task), 1)
     split = MOST_RANGES if len(cut) > 2 else 1
+    bits = (n_workers - 1).bit_length(), int(label.max(initial=0)).bit_length()
     shift = max((n_tasks - 1).bit_length() - split.bit_length() + 1, 0)
+    shift = min(shift, KEY_BITS - sum(bits))  # very many names are cut into more ranges
     n_ranges = max(n_tasks - 1 >> shift, 0) + 1
-    key, near = np.empty(len(task), dtype=np.int64), np.empty_like(task)
+    key = np.empty(len(task), dtype=np.int64)
     with shared_out(threads, len(cut) - 1) as share:
         count = share(lambda at: _count(task[cut[at] : cut[at + 1]], shift, n_ranges))
         place = _first_of(np.array(count))
         share(
             lambda at: _to_ranges(
-                worker, task, label, *cut[at : at + 2], shift, place[at], key, near
+                worker, task, label, *cut[at : at + 2], shift, bits, place[at], key
             )
         )
     row = np.append(place[0], len(task))
@@ -75,16 +79,14 @@ def sort_rows(
         rows, first = slice(row[at], row[at + 1]), at << shift
         start = task_start[first : min(first + (1 << shift), n_tasks)]
         to = sorted_worker[rows], sorted_task[rows], sorted_label[rows]
-        return bool(_sort_range(key[rows], near[rows], first, row[at], start, *to))
+        return bool(_sort_range(key[rows], bits, first, row[at], start, *to))
 
     with shared_out(threads, n_ranges) as share:
         if any(share(sort_range)):
             _refuse_repeat(task.astype(np.int64) * n_workers + worker)
-    del key, near  # the order that comes now has room in their memory
-    worker_order, worker_start = _by_worker(sorted_worker, n_workers, threads)
-    return SortedRows(
-        sorted_worker, sorted_task, sorted_label, task_start, worker_order, worker_start
-    )
+    # the keys' memory is used again: fresh memory takes as long as what is put there
+    worker_start = _by_worker(sorted_worker, n_workers, threads, key)
+    return SortedRows(sorted_worker, sorted_task, sorted_label, task_start, key, worker_start)
 
 
 def keep_rows(
@@ -98,22 +100,26 @@ def keep_rows(
     """Keep some of the rows, which are sorted and stay so."""
     worker, task, label = worker[keep], task[keep], label[keep]
     task_start = np.zeros(n_tasks + 1, dtype=np.int64)
-    np.cumsum(np.bincount(task, minlength=n_tasks), out=task_start[1:])
-    return SortedRows(worker, task, label, task_start, *_by_worker(worker, n_workers, None))
+    np.cumsum(_count(task, 0, n_tasks), out=task_start[1:])
+    order = np.empty(len(worker), dtype=np.int64)
+    worker_start = _by_worker(worker, n_workers, None, order)
+    return SortedRows(worker, task, label, task_start, order, worker_start)
 
 
 def _by_worker(
-    worker: Int32[np.ndarray, " rows"], n_workers: int, threads: int | None
-) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " starts"]]:
-    """The rows of each worker in their order, and where those of each start."""
+    worker: Int32[np.ndarray, " rows"],
+    n_workers: int,
+    threads: int | None,
+    order: Int64[np.ndarray, " rows"],
+) -> Int64[np.ndarray, " starts"]:
+    """Where the rows of each worker start in their order, which is brought up to date."""
     cut = _cuts(len(worker), n_workers)
-    order = np.empty(len(worker), dtype=np.int64)
     with shared_out(threads, len(cut) - 1) as share:
         count = share(lambda at: _count(worker[cut[at] : cut[at + 1]], 0, n_workers))
         place = _first_of(np.array(count))
         start = np.append(place[0], len(worker))
         share(lambda at: _rows_of_workers(worker, *cut[at : at + 2], place[at], order))
-    return order, start
+    return start
 
 
 def _cuts(n_rows: int, least_rows: int) -> Int64[np.ndarray, " cuts"]:
@@ -141,38 +147,44 @@ def _count(code, shift, n_kinds):
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _to_ranges(worker, task, label, begin, end, shift, place, key, near):
-    """Move a chunk's rows to their ranges of tasks; a key is the worker and, lower, the label."""
-    place = place.copy()
+def _to_ranges(worker, task, label, begin, end, shift, bits, place, key):
+    """Move a chunk's rows, as keys, to their ranges of tasks."""
+    place, within = place.copy(), (np.int64(1) << shift) - 1
+    worker_bits, label_bits = bits
     for row in range(begin, end):
         put = place[task[row] >> shift]
-        key[put], near[put] = np.int64(worker[row]) << 16 | np.int64(label[row]), task[row]
         place[task[row] >> shift] = put + 1
+        pair = (task[row] & within) << worker_bits | np.int64(worker[row])
+        key[put] = pair << label_bits | np.int64(label[row])
 
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _sort_range(key, task, first_task, first_row, start, to_worker, to_task, to_label):
-    """Sort the rows of a range by task, then by key; whether a task has a worker twice."""
+def _sort_range(key, bits, first_task, first_row, start, to_worker, to_task, to_label):
+    """Sort the keys of a range, by task and then each task's; whether a task has a worker twice."""
+    worker_bits, label_bits = bits
     start[:] = 0
-    for row in range(len(task)):
-        start[task[row] - first_task] += 1
+    for row in range(len(key)):
+        start[key[row] >> worker_bits + label_bits] += 1
     at = 0
     for offset in range(len(start)):
         at, start[offset] = at + start[offset], at
     place, near = start.copy(), np.empty_like(key)
-    for row in range(len(task)):
-        near[place[task[row] - first_task]] = key[row]
-        place[task[row] - first_task] += 1
+    for row in range(len(key)):
+        offset = key[row] >> worker_bits + label_bits
+        near[place[offset]] = key[row]
+        place[offset] += 1
     repeated = False
     for offset in range(len(start)):
         low, high = start[offset], place[offset]
         if high - low > FEW:
             near[low:high].sort()
+            key[low:high] = near[low:high]
         else:
-            _sort_few(near, low, high)
+            _sort_few(near, low, high, key)
         for row in range(low, high):
-            to_worker[row], to_label[row] = near[row] >> 16, near[row] & 0xFFFF
+            to_worker[row] = key[row] >> label_bits & (np.int64(1) << worker_bits) - 1
+            to_label[row] = key[row] & (np.int64(1) << label_bits) - 1
             to_task[row] = first_task + offset
             repeated |= row > low and to_worker[row] == to_worker[row - 1]
         start[offset] += first_row
@@ -181,14 +193,15 @@ def _sort_range(key, task, first_task, first_row, start, to_worker, to_task, to_
 
 @no_type_check
 @njit(cache=True, nogil=True, forceinline=True)
-def _sort_few(key, low, high):
-    """Sort a run of few in place, by insertion."""
-    for at in range(low + 1, high):
-        held, to = key[at], at
-        while to > low and key[to - 1] > held:
-            key[to] = key[to - 1]
-            to -= 1
-        key[to] = held
+def _sort_few(key, low, high, to):
+    """Sort a run of few: no branch depends on the keys, which a processor could only guess."""
+    for at in range(low, high):
+        put = low
+        for before in range(low, at):
+            put += key[before] <= key[at]
+        for behind in range(at + 1, high):
+            put += key[behind] < key[at]
+        to[put] = key[at]
 
 
 @no_type_check

@@ -1,11 +1,11 @@
-"""What one pass over shards says about the workers, and how far they agree."""
+"""What one pass over shards says about the workers, how far they agree, and of groups of tasks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int, Int64
 
 from quality.agreement import alpha_of, alpha_sums
 from quality.codes import freeze_arrays
@@ -13,9 +13,13 @@ from quality.majority import decide
 from quality.reputation import mean_share, tally_shares, unit_shares
 from quality.shards import Engine, LabelShard, Sums
 
-__all__ = ["CrowdSums", "Posterior", "crowd_sums", "share_sums", "soft_penalty_by_shards"]
+__all__ = [
+    "CrowdSums", "Groups", "Posterior", "class_sums", "crowd_sums", "share_sums",
+    "soft_penalty_by_shards",
+]  # fmt: skip
 
 Posterior = Callable[[LabelShard, Any], Float64[np.ndarray, "tasks classes"]]
+Groups = Callable[[LabelShard], Int[np.ndarray, " tasks"]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +114,45 @@ def crowd_sums(
     )  # fmt: skip
 
 
+def class_sums(
+    engine: Engine, group: Groups, n_groups: int, posterior: Posterior, belief: Any
+) -> Int64[np.ndarray, "groups classes"]:
+    """Count the consensus classes of each group of tasks.
+
+    Parameters
+    ----------
+    engine
+        Where the shards of the labels that make the consensus are worked on.
+    group
+        Says the group codes of a shard's tasks; importable by name, like `posterior`.
+    n_groups
+        Number of groups; one without tasks has counts of 0.
+    posterior, belief
+        The consensus is the likeliest class of ``posterior(shard, belief)``.
+
+    Notes
+    -----
+    **Guarantees.** The counts are those of the whole table's consensus: sums of integers, equal on
+    any engine and for any cut into shards.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> from quality.local_engine import LocalEngine
+    >>> from quality.shard_em import majority_of_shard
+    >>> from quality.shards import cut_labels
+    >>> labels = encode(["ann", "bob", "ann", "ann"], [1, 1, 2, 3], list("xxyx"))
+    >>> engine = LocalEngine(cut_labels(labels, [0, 2, 3]))
+    >>> def parity(shard):
+    ...     return (shard.first_task + np.arange(shard.n_tasks)) % 2
+    >>> class_sums(engine, parity, 2, majority_of_shard, None)
+    array([[2, 0],
+           [0, 1]])
+    """
+    (counts,) = engine.add_up(_about_groups, (n_groups, group, posterior, belief))
+    return counts
+
+
 def soft_penalty_by_shards(engine: Engine) -> Float64[np.ndarray, " workers"]:
     """Return :func:`~quality.soft_penalty`, to the bit, of a table in shards.
 
@@ -152,6 +195,15 @@ def _about_workers(shard: LabelShard, parameters: tuple[np.ndarray, Posterior, A
         *alpha_sums(shard.counts()),
         *alpha_sums(kept.counts()),
     )
+
+
+def _about_groups(shard: LabelShard, parameters: tuple[int, Groups, Posterior, Any]) -> Sums:
+    """What a shard adds to the counts of :func:`class_sums`."""
+    n_groups, group, posterior, belief = parameters
+    consensus, _ = decide(posterior(shard, belief))
+    cell = group(shard).astype(np.int64) * shard.n_classes + consensus
+    count = np.bincount(cell, minlength=n_groups * shard.n_classes)
+    return (count.reshape(n_groups, shard.n_classes),)
 
 
 def _count(shard: LabelShard, chosen: Bool[np.ndarray, " labels"]) -> Int64[np.ndarray, " workers"]:

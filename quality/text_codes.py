@@ -39,7 +39,7 @@ class _Piece(NamedTuple):
 
 
 def code_texts(
-    pieces: Iterable[Texts], *, threads: int | None = None
+    pieces: Iterable[Texts], n_texts: int, *, threads: int | None = None
 ) -> tuple[Int32[np.ndarray, " texts"], Texts]:
     """Codes of a column that comes in pieces, and its distinct texts in the order of their bytes.
 
@@ -47,6 +47,8 @@ def code_texts(
     ----------
     pieces
         The column, one piece after the other.
+    n_texts
+        How many texts all pieces hold together.
     threads
         How many threads work; None for one per core.
 
@@ -69,16 +71,16 @@ def code_texts(
     --------
     >>> from quality.texts import text_array
     >>> letters = np.frombuffer(b"t9t10t9", dtype=np.uint8)
-    >>> code, names = code_texts([Texts(letters, np.array([0, 2, 5, 7]))])
+    >>> code, names = code_texts([Texts(letters, np.array([0, 2, 5, 7]))], 3)
     >>> code, text_array(names)
     (array([1, 0, 1], dtype=int32), array(['t10', 't9'], dtype='<U3'))
     """
-    coded, first, names = _code_pieces(pieces, threads)
-    order, found = sorted_texts(names, threads=threads)
-    row, rank = np.cumsum([0, *(len(piece.part) for piece in coded)]), ranks(order)
-    code = np.empty(row[-1], dtype=np.int32)
+    code = np.empty(n_texts, dtype=np.int32)
+    coded, first, names = _code_pieces(pieces, code, threads)
+    order, found = sorted_texts(names)
+    rank = ranks(order)
     with shared_out(threads, len(coded)) as share:
-        share(lambda at: _to_rows(*coded[at], first, rank, code[row[at] : row[at + 1]]))
+        share(lambda at: _to_rows(*coded[at], first, rank))
     return code, found
 
 
@@ -90,14 +92,15 @@ def ranks(order: Int64[np.ndarray, " names"]) -> Int32[np.ndarray, " names"]:
 
 
 def _code_pieces(
-    pieces: Iterable[Texts], threads: int | None
+    pieces: Iterable[Texts], code: Int32[np.ndarray, " texts"], threads: int | None
 ) -> tuple[list[_Piece], Int64[np.ndarray, " name_starts"], Texts]:
     """The pieces in codes of the parts' books, where the names of each book start, and the names."""
-    books, room, coded = [_new_book() for _ in range(PARTS)], room_of(0, 0), list[_Piece]()
+    books, room, coded, row = [_new_book() for _ in range(PARTS)], room_of(0, 0), list[_Piece](), 0
     with shared_out(threads, PARTS) as share:
         for piece in pieces:
-            room = room_for(piece, room)
-            coded.append(_code_piece(piece, books, room, share))
+            room, end = room_for(piece, room), row + len(piece.start) - 1
+            coded.append(_code_piece(piece, books, room, code[row:end], share))
+            row = end
     names = joined(
         [Texts(b.letters[: b.start[b.n_names]], b.start[: b.n_names + 1]) for b in books]
     )
@@ -105,14 +108,17 @@ def _code_pieces(
 
 
 def _code_piece(
-    piece: Texts, books: list[_Book], room: Room, share: Callable[[Callable[[int], None]], object]
+    piece: Texts,
+    books: list[_Book],
+    room: Room,
+    code: Int32[np.ndarray, " rows"],
+    share: Callable[[Callable[[int], None]], object],
 ) -> _Piece:
     """Codes of a piece in the books of the parts; new names join them."""
-    n_rows = len(piece.start) - 1
-    letters, start = piece.letters.view(), room.start[: n_rows + 1]
+    letters, start = piece.letters.view(), room.start[: len(code) + 1]
     letters.flags.writeable = False  # one kind of array, one compiled kernel
     start[:] = piece.start
-    part, code = np.empty(n_rows, dtype=np.uint8), np.empty(n_rows, dtype=np.int32)
+    part = np.empty(len(code), dtype=np.uint8)
     texts = room.letters, room.size, room.key
     row_start, byte_start = bring_together(letters, start, room.hash, *texts, part)
 
@@ -199,7 +205,7 @@ def _same(one, low, other, at, size):
         while place < size and one[low + place] == other[at + place]:
             place += 1
         return place == size
-    for place in range(0, size - 7, 8):
+    for place in range(0, size - 8, 8):
         if eight(one, low + place) != eight(other, at + place):
             return False
     return eight(one, low + size - 8) == eight(other, at + size - 8)
@@ -229,9 +235,9 @@ def _more_slots(name_key, n_names, n_slots):
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _to_rows(part, row_start, found, first, rank, code):
-    """Codes of a piece in the order of its rows, as ranks among all names."""
-    place = row_start.copy()
+def _to_rows(part, row_start, code, first, rank):
+    """Codes of a piece in the order of its rows, as ranks among all names, in their own place."""
+    found, place = code.copy(), row_start.copy()
     for row in range(len(code)):
         mine = np.int64(part[row])
         code[row] = rank[first[mine] + found[place[mine]]]

@@ -7,9 +7,6 @@ import numpy as np
 from jaxtyping import Int, Int64, Shaped, UInt8
 from numba import njit
 
-from quality.chunks import shared_out
-from quality.codes import sort_codes
-
 __all__ = [
     "Texts",
     "copy_text",
@@ -21,9 +18,7 @@ __all__ = [
     "text_array",
 ]
 
-RANGES = 64  # of sorted texts: one fits into a cache
 FEW = 32  # texts that are faster sorted by insertion
-LEAST_SPLIT = 2**14  # texts that are worth sorting in ranges
 
 
 class Texts(NamedTuple):
@@ -60,54 +55,38 @@ def text_array(texts: Texts) -> Shaped[np.ndarray, " texts"]:
         whole = letters.tobytes()
         bounds = zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
         return np.array([whole[low:high].decode() for low, high in bounds], dtype=np.str_)
-    width = max(int(np.diff(start).max(initial=0)), 1)
+    width = max(_longest(start), 1)
     found = np.zeros((len(start) - 1, width), dtype=np.uint32)
     _spread(letters, start, found)
     named: np.ndarray = found.view(f"<U{width}")[:, 0]
     return named
 
 
-def sorted_texts(
-    texts: Texts, *, threads: int | None = None
-) -> tuple[Int64[np.ndarray, " texts"], Texts]:
+def sorted_texts(texts: Texts) -> tuple[Int64[np.ndarray, " texts"], Texts]:
     """Positions of different texts in the order of their bytes, and the texts in that order.
 
-    They are first brought together in ranges, each of which sorts in a cache.
+    NumPy sorts their first words, of which processors do several at a time.
     """
-    n_texts = len(texts.start) - 1
-    word = _words(*texts, _same_at_first(*texts))
-    n_ranges = RANGES if n_texts >= LEAST_SPLIT else 1
-    sample = np.sort(word[:: max(n_texts // (32 * RANGES), 1)])
-    bounds = sample[np.arange(1, n_ranges) * len(sample) // n_ranges]
-    order, start = sort_codes(np.searchsorted(bounds, word, side="right"), n_ranges)
-    end = np.zeros(n_texts + 1, dtype=np.int64)
-    np.cumsum(np.diff(texts.start)[order], out=end[1:])
-    found, first = Texts(np.empty(end[-1], dtype=np.uint8), end), end[start]
-
-    def sort_range(at: int) -> None:
-        mine, bounds = order[start[at] : start[at + 1]], end[start[at] : start[at + 1] + 1]
-        near = taken(texts, mine)
-        by_bytes = _in_order(*near)
-        mine[:] = mine[by_bytes]
-        bounds[1:] = first[at] + np.cumsum(np.diff(near.start)[by_bytes])
-        _copy_texts(near.letters, near.start, by_bytes, found.letters, bounds)
-
-    with shared_out(threads, n_ranges) as share:
-        share(sort_range)
-    return order, found
+    skip = _same_at_first(*texts)
+    word = _words(*texts, skip)
+    order = np.argsort(word)
+    _settle(*texts, order, word[order], skip)
+    return order, taken(texts, order)
 
 
 def joined(books: Sequence[Texts]) -> Texts:
     """Texts one after the other."""
-    sizes = np.concatenate([np.diff(book.start) for book in books])
-    start = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    first = np.cumsum([0, *(len(book.start) - 1 for book in books)])
+    end = np.cumsum([0, *(len(book.letters) for book in books)])
+    start = np.zeros(first[-1] + 1, dtype=np.int64)
+    for at, book in enumerate(books):
+        np.add(book.start[1:], end[at], out=start[first[at] + 1 : first[at + 1] + 1])
     return Texts(np.concatenate([book.letters for book in books]), start)
 
 
 def taken(texts: Texts, chosen: Int[np.ndarray, " chosen"]) -> Texts:
     """Some of the texts."""
-    start = np.zeros(len(chosen) + 1, dtype=np.int64)
-    np.cumsum(np.diff(texts.start)[chosen], out=start[1:])
+    start = _ends(texts.start, chosen)
     letters = np.empty(start[-1], dtype=np.uint8)
     _copy_texts(texts.letters, texts.start, chosen, letters, start)
     return Texts(letters, start)
@@ -151,7 +130,7 @@ def copy_text(source, low, size, to, at):
         for place in range(size):
             to[at + place] = source[low + place]
         return
-    for place in range(0, size - 7, 8):
+    for place in range(0, size - 8, 8):
         _put_eight(eight(source, low + place), to, at + place)
     _put_eight(eight(source, low + size - 8), to, at + size - 8)
 
@@ -162,6 +141,26 @@ def _copy_texts(letters, start, chosen, to, to_start):
     for place in range(len(chosen)):
         size = to_start[place + 1] - to_start[place]
         copy_text(letters, start[chosen[place]], size, to, to_start[place])
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _longest(start):
+    """Most bytes that a text has."""
+    most = 0
+    for text in range(len(start) - 1):
+        most = max(most, start[text + 1] - start[text])
+    return most
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _ends(start, chosen):
+    """Where each of the texts chosen begins and ends, one after the other."""
+    found = np.zeros(len(chosen) + 1, dtype=np.int64)
+    for place in range(len(chosen)):
+        found[place + 1] = found[place] + start[chosen[place] + 1] - start[chosen[place]]
+    return found
 
 
 @no_type_check
@@ -201,15 +200,16 @@ def _seven(letters, at, high):
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _in_order(letters, start):
-    """Sort by the first seven bytes, the runs that agree in them by the next seven, and so on."""
-    n_texts = len(start) - 1
-    order, tied = np.arange(n_texts), np.ones(n_texts + 1, dtype=np.bool_)
+def _settle(letters, start, order, word, skip):
+    """Sort texts that agree in a word by the next seven bytes, those that still do likewise.
+
+    The words come in order, and are overwritten.
+    """
+    n_texts = len(order)
+    tied = np.ones(n_texts + 1, dtype=np.bool_)
     tied[0] = tied[n_texts] = False  # whether a text agrees with the one before it
-    word, skip = np.empty(n_texts, dtype=np.uint64), 0
-    left = n_texts > 1
-    while left:
-        left, low = False, 0
+    while _any_tied(word, tied):
+        skip, low = skip + 7, 0
         while low < n_texts:
             high = low + 1
             while tied[high]:
@@ -222,12 +222,18 @@ def _in_order(letters, start):
                     _sort_many(order[low:high], word[low:high])
                 else:
                     _sort_few(order, word, low, high)
-                for at in range(low + 1, high):
-                    tied[at] = word[at] == word[at - 1]
-                    left |= tied[at]
             low = high
-        skip += 7
-    return order
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _any_tied(word, tied):
+    """Whether texts that agreed with the one before it do so in their words as well."""
+    left = False
+    for at in range(1, len(word)):
+        tied[at] &= word[at] == word[at - 1]
+        left |= tied[at]
+    return left
 
 
 @no_type_check

@@ -14,6 +14,7 @@ from quality.filtering import Filtered
 from quality.labels import CrowdLabels
 from quality.levels import load_levels
 from quality.majority import decide
+from quality.progress import Progress
 from quality.reputation import conflict_graph, conflict_tasks, soft_penalty
 from quality.response_times import response_times
 
@@ -88,6 +89,7 @@ def worker_report(
     *,
     gold: Int[np.ndarray, " tasks"] | None = None,
     seconds: Float[np.ndarray, " labels"] | None = None,
+    progress: Progress | None = None,
 ) -> WorkerReport:
     """Put together what the labels, the filter, the consensus and gold say about each worker.
 
@@ -103,6 +105,9 @@ def worker_report(
         The true class code of each task, -1 where it is unknown; see :func:`encode_gold`.
     seconds
         How long each label took, in the order of the rows of `labels`; NaN where it is unknown.
+    progress
+        Told of the waves of the balanced loads, which take longest: see
+        :func:`~quality.balanced_loads`.
 
     Returns
     -------
@@ -143,7 +148,7 @@ def worker_report(
         "soft_penalty": penalty,
         "hard_penalty": loads.level,
         "hard_least": loads.least,
-        "balanced_penalty": balanced_penalty(labels),
+        "balanced_penalty": balanced_penalty(labels, progress=progress),
         "gold_n": np.bincount(labels.worker[on_gold], minlength=labels.n_workers),
         "gold_correct": np.bincount(labels.worker[right], minlength=labels.n_workers),
         "median_seconds": times.median_seconds,

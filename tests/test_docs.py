@@ -8,14 +8,16 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
 import pytest
 
-from benchmarks.peers import CROWDKIT, DIFFPRIVLIB, QUAPY
+from benchmarks import comparison
+from flows.environment import variables_of
+from flows.section import Section, section_of
+from flows.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -62,15 +64,59 @@ def test_every_figure_of_the_comparison_is_read_from_a_page_that_a_command_wrote
     named = pages.FIGURE.findall(COMPARISON)
     assert len(named) > 20
     for page, row, column in named:
-        assert re.match(r"\d", pages.figure(page, row, column)), (page, row, column)
-    assert "{{" not in pages.FIGURE.sub("", COMPARISON)
+        told = pages.figure(page, row, column)
+        assert re.match(r"\d", told) or page == "comparison.md", (page, row, column)
+    assert "{{" not in pages.PROBED.sub("", pages.FIGURE.sub("", COMPARISON))
     assert pages.figure("aggregators.md", "majority_vote", "rule") == "majority_vote"
 
 
+def test_no_cell_of_the_comparison_is_written_by_hand() -> None:
+    """But a row's first, which asks, and its last, which links; and `1x`, a peer beside itself."""
+    pages = pages_module()
+    tables = re.findall(r"(?m)^\|.*\n\|[-|]+\n((?:\|.*\n)*)", COMPARISON)
+    rows = [line.strip("|\n ").split(" | ") for table in tables for line in table.splitlines()]
+    assert len(rows) > 15
+    for _, *cells in rows:
+        for cell in cells:
+            told = pages.FIGURE.sub("", cell).strip(" |")
+            assert told in ("", "1x") or re.fullmatch(r"\[.*\]\(.*\)|\([^)]*\)", told), cell
+
+
+@pytest.mark.parametrize("row", comparison.ROWS, ids=lambda row: f"{row.peer}, {row.what}")
+def test_our_side_of_the_comparison_is_what_its_probe_answers_now(row: comparison.Row) -> None:
+    assert pages_module().figure("comparison.md", f"{row.peer}, {row.what}", "here") == row.here()
+
+
+def test_every_row_of_the_comparison_is_one_of_the_command_and_stands_on_the_page() -> None:
+    pages = pages_module()
+    _, *rows = pages.cells_of("comparison.md")
+    asked = [(row.peer, row.what, row.how) for row in comparison.ROWS]
+    assert [(peer, what, how) for peer, what, _, _, how in rows] == asked
+    assert all(there and here for _, _, there, here, _ in rows)
+    assert pages.PROBED.findall(COMPARISON) == list(comparison.PEERS)
+
+
 def test_the_comparisons_versions_are_those_that_are_run() -> None:
-    run = {f"opendp-{version('opendp')}"} | {peer.name for peer in (CROWDKIT, DIFFPRIVLIB, QUAPY)}
-    named = re.findall(r"^## (\S+) ([\d.]+) ", COMPARISON, re.MULTILINE)
-    assert {f"{name.lower()}-{number}" for name, number in named} == run
+    run = {comparison.named(peer) for peer in comparison.PEERS}
+    assert {" ".join(said) for said in re.findall(r"(?m)^## (\S+) ([\d.]+) ", COMPARISON)} == run
+    told = (ROOT / "docs" / "results" / "comparison.md").read_text(encoding="utf-8")
+    assert all(version in told for version in run)
+
+
+def test_the_reference_of_settings_has_every_key_with_its_sentence_and_its_variable() -> None:
+    text = pages_module().settings()
+    known = variables_of(Settings)
+    assert len(known) > 50
+    for variable, (*inside, key) in known.items():
+        section: type[Section] = Settings
+        for name in inside:
+            section = section_of(section.model_fields[name].annotation) or section
+        said = section.model_fields[key].description
+        (row,) = (line for line in text.splitlines() if line.endswith(f"; `{variable}` |"))
+        assert row.startswith(f"| `{key}` | {said}<br>")
+    assert "<br>number, at least 0, below 1; default `0.0`; " in text
+    assert "<br>list of number, above 0; default `[0.001, 0.003, 0.01]`; " in text
+    assert "<br>whole number, at least 1; `CROWDASSAY__CONSENSUS__MAX_ITER` |" in text
 
 
 @pytest.mark.slow

@@ -6,4 +6,7 @@ from flows.cli.app import app
 # isort: off
 from flows.cli import init, campaign, serve, deploy, importing, labels, account, ledger  # noqa: F401  # they add their commands to the app
 
-__all__ = ["app"]
+# isort: on
+from flows.cli.process import main
+
+__all__ = ["app", "main"]

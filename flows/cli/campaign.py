@@ -117,6 +117,7 @@ def _run(
 ) -> None:
     """Run as a flow where that is asked for or an API is configured, else in process; print what it found."""
     from flows.pipeline import nothing_new
+    from flows.preview import check_budget
     from flows.settings import load_settings
 
     settings = load_settings(path)
@@ -124,6 +125,8 @@ def _run(
     _tell_unfinished(terminal, settings, resume=resume)
     result = None if again else nothing_new(settings, resume=resume)
     if result is None:
+        if short := check_budget(settings):
+            terminal.print(short, soft_wrap=True)
         result = _result(
             path, settings, terminal, prefect=prefect, embedded=embedded, resume=resume
         )

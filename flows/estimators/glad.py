@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import no_type_check
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
+from numba import njit
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 from sklearn.base import BaseEstimator
 
-from flows.estimators.answers import by_task, check_iterations, read_answers, shares
+from flows.estimators.answers import Answers, by_task, check_iterations, read_answers, shares
 from quality.majority import decide
 
 __all__ = ["GLAD"]
@@ -48,18 +50,19 @@ class GLAD(BaseEstimator):  # type: ignore[misc]
     alphas_, betas_ : Series
         Of workers and tasks, in order of appearance.
     priors_ : Series
-        P(truth), in order of appearance; as given, sorted, with `labels_priors`.
+        P(truth), in order of appearance; as given, with `labels_priors`.
     loss_history_ : list
         Expected log-posterior over labels times classes, after each iteration.
 
     Notes
     -----
-    **Guarantees.** The order of the rows does not matter. A single label wins everywhere. Labels of
-    `labels_priors` that nobody gave are columns too.
+    **Guarantees.** crowd-kit's numbers however many iterations: every sum runs over the same terms
+    in the same order, for conjugate gradients carry a last bit on. So the order of the rows tells
+    in what has not converged. A single label wins everywhere. Labels of `labels_priors` that nobody
+    gave are columns too.
 
-    **Limits.** A line search compares losses, so conjugate gradients carry a sum's last bit on: the
-    first iterations are crowd-kit's to many digits, later ones are not; nor are crowd-kit's own
-    when its rows are reordered. :func:`quality.glad` goes on to the maximum.
+    **Limits.** The line search ends where it cannot tell losses apart, short of the maximum:
+    :func:`quality.glad` goes on to it.
 
     References
     ----------
@@ -99,27 +102,29 @@ class GLAD(BaseEstimator):  # type: ignore[misc]
         """Run EM on the answers in `data`."""
         check_iterations(self.n_iter, self.tol)
         answers = read_answers(data)
-        prior = _read_prior(self.labels_priors, answers.classes)
+        prior = _read_prior(self.labels_priors, answers)
+        classes = prior.index.sort_values()
+        (worker, workers), (task, tasks) = map(pd.factorize, (answers.worker, answers.task))
         model = _Model(
-            answers.table.worker,
-            answers.table.task,
-            prior.index.get_indexer(answers.classes)[answers.table.label],
-            np.log(prior.to_numpy() / prior.sum()),
-            _read_mean(self.alphas_priors_mean, answers.workers, "alphas_priors_mean"),
-            _read_mean(self.betas_priors_mean, answers.tasks, "betas_priors_mean"),
+            worker,
+            task,
+            prior.index.get_indexer(answers.classes)[answers.label]
+            == np.arange(len(prior))[:, None],
+            classes.get_indexer(prior.index),
+            np.log(prior[classes].to_numpy()),
+            _read_mean(self.alphas_priors_mean, answers.workers, "alphas_priors_mean")[workers],
+            _read_mean(self.betas_priors_mean, answers.tasks, "betas_priors_mean")[tasks],
         )
         posterior, point, self.loss_history_ = _fit(
             model, self.n_iter, self.tol, self.m_step_max_iter, self.m_step_tol
         )
-        told = replace(answers, classes=prior.index)
+        told, posterior = replace(answers, classes=classes), posterior[np.argsort(tasks)]
         self.labels_ = by_task(told, decide(posterior)[0])
         self.probas_ = shares(told, posterior).rename_axis(columns="variable")
-        alpha, beta = np.split(point, [len(answers.workers)])
-        worker, task, label = map(pd.unique, (answers.worker, answers.task, answers.label))
-        self.alphas_ = pd.Series(alpha[worker], index=answers.workers[worker], name="alpha")
-        self.betas_ = pd.Series(beta[task], index=answers.tasks[task], name="beta")
-        self.priors_ = prior[answers.classes[label]] if self.labels_priors is None else prior
-        self.priors_ = self.priors_.rename_axis(None)
+        alpha, beta = np.split(point, [len(workers)])
+        self.alphas_ = pd.Series(alpha, index=answers.workers[workers], name="alpha")
+        self.betas_ = pd.Series(beta, index=answers.tasks[tasks], name="beta")
+        self.priors_ = prior.rename_axis(None)
         return self
 
     def fit_predict(self, data: pd.DataFrame) -> pd.Series:
@@ -133,63 +138,95 @@ class GLAD(BaseEstimator):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Model:
-    """The answers, sorted by task and worker, and the priors; a point is alpha, then beta."""
+    """The answers in the caller's order, units in order of appearance; a point is alpha, then beta.
+
+    A cell is an answer beside a truth, all answers for the first truth first.
+    """
 
     worker: Int[np.ndarray, " rows"]
     task: Int[np.ndarray, " rows"]
-    label: Int[np.ndarray, " rows"]
-    log_prior: Float64[np.ndarray, " classes"]
+    said: Bool[np.ndarray, "truths rows"]  # whether the answer is this truth
+    rank: Int[np.ndarray, " truths"]  # each truth's place among the sorted
+    log_prior: Float64[np.ndarray, " classes"]  # sorted
     alpha_mean: Float64[np.ndarray, " workers"]
     beta_mean: Float64[np.ndarray, " tasks"]
 
-    def logit(self, point: Float64[np.ndarray, " units"]) -> Float64[np.ndarray, " rows"]:
-        """Log odds that each label is right."""
-        alpha, beta = np.split(point, [len(self.alpha_mean)])
-        odds: np.ndarray = alpha[self.worker] * np.exp(beta)[self.task]
-        return odds
-
     def log_chances(
         self, point: Float64[np.ndarray, " units"]
-    ) -> tuple[Float64[np.ndarray, " rows"], Float64[np.ndarray, " rows"]]:
-        """Log chance that each label is right, and that it is this one of the wrong ones."""
-        logit = self.logit(point)
-        log_others = np.log(max(len(self.log_prior) - 1, 1))
-        return -np.logaddexp(0.0, -logit), -np.logaddexp(0.0, logit) - log_others
+    ) -> Float64[np.ndarray, "truths rows"]:
+        """Log chance of every answer, given every truth."""
+        alpha, beta = np.split(point, [len(self.alpha_mean)])
+        logit = alpha[self.worker] * np.exp(beta)[self.task]
+        log_others = np.log(max(len(self.said) - 1, 1))
+        found: np.ndarray = np.where(self.said, -_softplus(-logit), -_softplus(logit) - log_others)
+        return found
 
     def posterior(
         self, point: Float64[np.ndarray, " units"]
     ) -> Float64[np.ndarray, "tasks classes"]:
         """E-step: Bayes' rule in every task."""
-        log_right, log_wrong = self.log_chances(point)
-        n_tasks, n_classes = len(self.beta_mean), len(self.log_prior)
-        cell = self.task * n_classes + self.label
-        gain = np.bincount(cell, log_right - log_wrong, minlength=n_tasks * n_classes)
-        log_belief = gain.reshape(n_tasks, n_classes) + self.log_prior
-        belief = np.exp(log_belief - log_belief.max(axis=1, keepdims=True))
-        posterior: np.ndarray = belief / belief.sum(axis=1, keepdims=True)
+        log_chances, n_tasks = self.log_chances(point), len(self.beta_mean)
+        log_belief = np.empty((n_tasks, len(self.said)))
+        for truth, place in enumerate(self.rank):
+            log_belief[:, place] = _sums(self.task, log_chances[truth : truth + 1], n_tasks)
+        log_belief += self.log_prior
+        posterior: np.ndarray = np.exp(log_belief - logsumexp(log_belief, axis=1, keepdims=True))
         return posterior
 
     def loss(
-        self, point: Float64[np.ndarray, " units"], right: Float64[np.ndarray, " rows"]
+        self, point: Float64[np.ndarray, " units"], belief: Float64[np.ndarray, "truths rows"]
     ) -> float:
-        """Minus the expected log-posterior, given each label's chance to be right."""
-        log_right, log_wrong = self.log_chances(point)
-        away = point - np.concatenate([self.alpha_mean, self.beta_mean])
-        log_density = -np.sum(away * away) / 2 - len(away) * np.log(2 * np.pi) / 2
-        return -float(np.sum(right * log_right + (1 - right) * log_wrong) + log_density)
+        """Minus the expected log-posterior, given what is believed of the truth."""
+        total = (belief * self.log_chances(point)).ravel().sum()
+        alpha, beta = np.split(point, [len(self.alpha_mean)])
+        for away in (alpha - self.alpha_mean, beta - self.beta_mean):
+            total += _log_normal(away).sum()
+        return -float(total)
 
     def slope(
-        self, point: Float64[np.ndarray, " units"], right: Float64[np.ndarray, " rows"]
+        self, point: Float64[np.ndarray, " units"], belief: Float64[np.ndarray, "truths rows"]
     ) -> Float64[np.ndarray, " units"]:
         """Gradient of the loss."""
         alpha, beta = np.split(point, [len(self.alpha_mean)])
-        easiness = np.exp(beta)[self.task]
-        pull = (right - expit(alpha[self.worker] * easiness)) * easiness
-        by_worker = np.bincount(self.worker, pull, minlength=len(alpha))
-        by_task = np.bincount(self.task, pull * alpha[self.worker], minlength=len(beta))
-        return np.concatenate(
-            [alpha - self.alpha_mean - by_worker, beta - self.beta_mean - by_task]
-        )
+        ability, easiness = alpha[self.worker], np.exp(beta)[self.task]
+        pull = belief * (self.said - expit(ability * easiness))
+        by_worker = _sums(self.worker, pull * easiness, len(alpha))
+        by_task = _sums(self.task, pull * ability * easiness, len(beta))
+        by_worker -= alpha - self.alpha_mean
+        by_task -= beta - self.beta_mean
+        return -np.concatenate([by_worker, by_task])
+
+
+def _softplus(x: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " rows"]:
+    """log(1 + exp(x)), beyond 30 either way its limit."""
+    inner = np.abs(x) <= 30.0
+    found: np.ndarray = np.where(inner, np.log1p(np.exp(x * inner)), np.maximum(x, 0.0))
+    return found
+
+
+def _log_normal(x: Float64[np.ndarray, " units"]) -> Float64[np.ndarray, " units"]:
+    """Log of the normal density, by way of the density unless that is 0 in floating point."""
+    exponent, root = -(x**2) / 2.0, np.sqrt(2.0 * np.pi)
+    density = np.exp(np.maximum(exponent, -700.0)) / root
+    found: np.ndarray = np.where(exponent > -700.0, np.log(density), exponent - np.log(root))
+    return found
+
+
+@no_type_check  # numba compiles it
+@njit(cache=True, nogil=True)
+def _sums(
+    unit: Int[np.ndarray, " rows"], value: Float64[np.ndarray, "truths rows"], n_units: int
+) -> Float64[np.ndarray, " units"]:
+    """Sum over the cells of each unit, compensated as pandas compensates a group's sum."""
+    total, lost = np.zeros(n_units), np.zeros(n_units)
+    for truth in range(len(value)):
+        for row in range(len(unit)):
+            of = unit[row]
+            term = value[truth, row] - lost[of]
+            grown = total[of] + term
+            lost[of] = grown - total[of] - term
+            total[of] = grown
+    return total
 
 
 def _fit(
@@ -200,26 +237,27 @@ def _fit(
     losses, gain = [-np.inf], np.inf
     while len(losses) <= n_iter and gain >= tol:
         posterior = model.posterior(point)
-        right = posterior[model.task, model.label]
+        belief = posterior[model.task][:, model.rank].T.copy()
         found = minimize(
-            model.loss, point, (right,), "CG", model.slope,
+            model.loss, point, (belief,), "CG", model.slope,
             tol=m_step_tol, options={"maxiter": m_step_max_iter},
         )  # fmt: skip
         point = found.x
-        losses.append(-model.loss(point, right) / (posterior.shape[1] * len(right)))
+        losses.append(-model.loss(point, belief) / belief.size)
         gain = losses[-1] - losses[-2]
     return posterior, point, losses[1:]
 
 
-def _read_prior(given: pd.Series | None, classes: pd.Index) -> pd.Series:
-    """P(truth), labels sorted: as given, for more labels than occur if need be, or all alike."""
+def _read_prior(given: pd.Series | None, answers: Answers) -> pd.Series:
+    """P(truth): as given, for more labels than occur if need be, or alike, in order of appearance."""
+    classes = answers.classes
     if given is None:
-        return pd.Series(1.0 / len(classes), index=classes)
+        return pd.Series(1.0 / len(classes), index=classes[pd.unique(answers.label)])
     if not (isinstance(given, pd.Series) and given.index.is_unique):
         raise ValueError("labels_priors must be a pandas Series with one row per label")
     if not classes.isin(given.index).all():
         raise ValueError("labels_priors must have every label that occurs in data")
-    prior = given.astype(np.float64).sort_index().rename_axis("label")
+    prior = given.astype(np.float64).rename_axis("label")
     if not ((prior > 0) & (prior < np.inf)).all():
         raise ValueError("labels_priors must be finite and > 0 for every label")
     return prior

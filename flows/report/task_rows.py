@@ -23,7 +23,7 @@ def task_rows(tasks: pa.Table, classes: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def planned_rows(plan: pa.Table) -> dict[str, Any]:
-    """The planned labels gathered by worker, in the order of each one's first; those left out counted."""
+    """The planned labels gathered by worker, whose answers tell most first; those left out counted."""
     asked: dict[str, list[dict[str, Any]]] = {}
     for row in plan.to_pylist():
         asked.setdefault(row["worker"], []).append(row)
@@ -35,9 +35,10 @@ def planned_rows(plan: pa.Table) -> dict[str, Any]:
             "tasks": [label["task"] for label in labels[:SHOWN_PER_WORKER]],
             "n_more": max(0, len(labels) - SHOWN_PER_WORKER),
         }
-        for worker, labels in list(asked.items())[:SHOWN_ASKED]
+        for worker, labels in asked.items()
     ]
-    return {"rows": rows, "n_more": len(asked) - len(rows)}
+    rows.sort(key=lambda row: -row["gain"])
+    return {"rows": rows[:SHOWN_ASKED], "n_more": max(0, len(rows) - SHOWN_ASKED)}
 
 
 def _given(counts: Sequence[int], classes: Sequence[str]) -> str:

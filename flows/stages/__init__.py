@@ -1,7 +1,7 @@
 """One function per stage: read what it needs, call the pure rooms, write the result, say one line.
 
-Each imports what it works with when it is run, and not before. The first three work on a table in
-memory, or on shards where the settings have an `[engine]`.
+Each imports what it works with when it is run, and not before. The first three and the class ratios
+work on tables in memory, or on shards where the settings have an `[engine]`.
 """
 
 from __future__ import annotations
@@ -62,6 +62,10 @@ def publish_proportions(run: Run) -> str:
 
 def estimate_ratios(run: Run) -> str:
     """Class ratios of the groups without labels, from what was released."""
+    if run.settings.engine is not None:
+        from flows.stages.sharded_ratios import estimate_ratios_by_shards
+
+        return estimate_ratios_by_shards(run)
     from flows.stages import publication
 
     return publication.estimate_ratios(run)

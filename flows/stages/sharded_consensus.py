@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from flows.crowd import Crowd
 from flows.earlier_fit import facts_of, keep_fit, start_of
 from flows.engine import open_engine
 from flows.run_store import Run
 from flows.settings import Settings
-from flows.shards import ShardFolder, load_shard, open_shards
+from flows.shards import ShardFolder, group_of_shard, load_shard, open_shards
 from flows.stages.consensus import (
     consensus_facts,
     consensus_line,
@@ -21,18 +23,27 @@ from flows.stages.consensus import (
 )
 from flows.stages.label_plan import plan_next
 from flows.stages.reading import load
-from flows.stages.sharded_fit import KEPT_FIT, MAJORITY, UNFILTERED_FIT, believed, whole_table
+from flows.stages.sharded_fit import (
+    KEPT_FIT,
+    MAJORITY,
+    UNFILTERED_FIT,
+    Belief,
+    believed,
+    whole_table,
+)
 from flows.stages.sharded_reading import SHARDS, books_of, engine_of
 from quality import DawidSkene, MajorityVote, OneCoin, TaskReport, accuracy, task_report
 from quality.em_fit import EMFit
 from quality.fit_start import Fit, start_from
 from quality.majority import decide
+from quality.shard_sums import class_sums
 from quality.shards import Engine, join_shards
 from quality.tasks import DECIMALS
 
 __all__ = ["aggregate_shards"]
 
 Result: TypeAlias = DawidSkene | OneCoin | MajorityVote
+NOT_ANEW = "no fit is begun anew to compare with: on shards that would cost what going on saves"
 
 
 def aggregate_shards(run: Run) -> str:
@@ -43,6 +54,7 @@ def aggregate_shards(run: Run) -> str:
         kept = engine.keep_workers(keep)
         belief = believed(run, kept, KEPT_FIT, start)
         posterior = np.concatenate(kept.map(belief.posterior, belief.parameters))
+        counts = _class_counts(kept, shards, crowd, belief)
         gold = _gold_check(run, engine, crowd, posterior)
         whole = whole_table(run, engine, shards, crowd)
     result = _result(run.settings, belief.fit, posterior)
@@ -54,14 +66,26 @@ def aggregate_shards(run: Run) -> str:
     run.write_table("consensus.parquet", consensus_table(crowd, result, tasks))
     run.write_table("next_labels.parquet", next_table(result, tasks, order))
     run.write_table("label_plan.parquet", plan)
+    run.write_table("class_counts.parquet", counts)
     facts = consensus_facts(run, crowd, result, posterior, tasks) | {"plan": planned, "gold": gold}
     if start is not None:
-        facts["start"] = facts_of(run, start, result, None)
+        facts["start"] = facts_of(run, start, result, None) | {"why_not_anew": NOT_ANEW}
     if run.settings.consensus.go_on and belief.fit is not None and isinstance(result, Fit):
         labelled = belief.fit.counts.sum(axis=(1, 2)) > 0
         keep_fit(run, start_from(crowd.labels, result, labelled=labelled))
     run.write_json("consensus.json", facts)
-    return consensus_line(facts, crowd.labels.n_tasks)
+    said = consensus_line(facts, crowd.labels.n_tasks)
+    return said if start is None else f"{said} ({NOT_ANEW})"
+
+
+def _class_counts(engine: Engine, shards: ShardFolder, crowd: Crowd, belief: Belief) -> pa.Table:
+    """Consensus classes of each labelled group, added up on the shards: what publication counts."""
+    names, _ = crowd.labelled_groups()
+    groups = partial(group_of_shard, shards)
+    counts = class_sums(engine, groups, names.size, belief.posterior, belief.parameters)
+    group, classes = np.repeat(names, crowd.labels.n_classes), crowd.labels.classes
+    cells = {"group": group, "class": np.tile(classes, names.size), "n": counts.ravel()}
+    return pa.table({name: pa.array(column) for name, column in cells.items()})
 
 
 def _kept(run: Run, crowd: Crowd) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Reading a label table into shards: the `[engine]` of the settings.
+"""Reading a label table into shards, and features into a folder: the `[engine]` of the settings.
 
-The labels are never in this process at once; names, and what is said of each task, are. From here on
+Neither is in this process at once; names, and what is said of each task, are. From here on
 the campaign has code books and no rows, which is all that the later stages ask of it.
 """
 
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.crowd import Crowd, save_crowd
+from flows.crowd import FEATURES, Crowd, save_crowd
 from flows.engine import open_engine
+from flows.feature_folder import list_features, write_features
 from flows.run_store import Run
 from flows.settings_sections import EngineSettings
-from flows.shards import ShardFolder, write_gold, write_shards
+from flows.shards import ShardFolder, write_gold, write_groups, write_shards
 from flows.sources import Sources, open_sources
 from flows.stages.reading import CROWD, public_sizes
-from flows.tables import read_gold, read_tasks
+from flows.tables import read_gold
 from flows.text_table import TableError
 from quality import CrowdLabels
 from quality.shards import LabelShard
@@ -63,16 +64,24 @@ def _read(run: Run, sources: Sources) -> tuple[ShardFolder, Crowd]:
     """Every table, checked by itself and against the others; the crowd has no rows of labels."""
     settings, engine = run.settings, engine_of(run)
     tables, inputs = [source.table for source in sources.tasks], settings.input
-    tasks = read_tasks(tables, settings.groups, standardize=inputs.standardize) if tables else None
+    folder, memory_gb = run.folder / FEATURES, engine.memory_gb
+    listed = list_features(tables, settings.groups, folder, memory_gb=memory_gb) if tables else None
+    tasks = None if listed is None else listed.table
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=settings.classes)
     shards = write_shards(
         sources.labels.table, run.folder / SHARDS, shard_labels=engine.shard_labels,
-        memory_gb=engine.memory_gb, classes=settings.classes, duplicates=inputs.duplicates,
+        memory_gb=memory_gb, classes=settings.classes, duplicates=inputs.duplicates,
         known_tasks=None if tasks is None else tasks.names,
     )  # fmt: skip
     books = books_of(shards.names("worker"), shards.names("task"), shards.names("label"))
+    if listed is not None and listed.table.feature_names:
+        labelled, standardize = np.isin(listed.table.names, books.tasks), inputs.standardize
+        write_features(
+            tables, listed, labelled, folder, memory_gb=memory_gb, standardize=standardize
+        )
     crowd = Crowd(books, tasks, gold)
     write_gold(shards, crowd.gold_code())
+    write_groups(shards, crowd.labelled_groups()[1])
     return shards, crowd
 
 

@@ -19,8 +19,15 @@ from flows.shards import open_shards
 from flows.stages.reading import load
 from flows.stages.sharded_fit import KEPT_FIT, believed, whole_table
 from flows.stages.sharded_reading import SHARDS, engine_of
-from flows.stages.workers import number_or_none, robustness_curves, worker_table
-from quality import CrowdLabels, Engine, balanced_loads, conflict_graph_by_shards, load_levels
+from flows.stages.workers import agreeing_pairs, number_or_none, robustness_curves, worker_table
+from quality import (
+    CrowdLabels,
+    Engine,
+    Progress,
+    balanced_loads,
+    conflict_graph_by_shards,
+    load_levels,
+)
 from quality.filtering import Filtered
 from quality.shard_filter import filter_workers_by_shards
 from quality.shard_sums import CrowdSums, crowd_sums
@@ -46,7 +53,8 @@ def judge_shards(run: Run) -> str:
         start = start_of(run, crowd.labels)
         belief = believed(run, engine.keep_workers(filtered.keep), KEPT_FIT, start)
         sums = crowd_sums(engine, filtered.keep, belief.posterior, belief.parameters)
-        shared = _shared_loads(engine, sums, engine_of(run).whole_conflicts)
+        most = engine_of(run).whole_conflicts
+        shared = _shared_loads(engine, sums, most, run.progress)
         whole = whole_table(run, engine, shards, crowd)
     run.write_table("workers.parquet", _workers(crowd.labels, filtered, sums, shared))
     run.write_json("robustness.json", _robust(whole, filtered))
@@ -71,6 +79,7 @@ def judge_shards(run: Run) -> str:
                 for code, reason in zip(filtered.refused, filtered.refused_reason, strict=True)
             ],
             "labels_removed": labels_removed,
+            "pairs": None if whole is None else agreeing_pairs(whole),
         },
     )
     return (
@@ -79,13 +88,15 @@ def judge_shards(run: Run) -> str:
     )
 
 
-def _shared_loads(engine: Engine, sums: CrowdSums, most: int) -> dict[str, np.ndarray]:
+def _shared_loads(
+    engine: Engine, sums: CrowdSums, most: int, progress: Progress | None
+) -> dict[str, np.ndarray]:
     """What an optimal sharing out of all label nodes gives each worker; nothing where too many are shared."""
     if sums.n_conflict.sum() > most:
         return {}
     graph = conflict_graph_by_shards(engine)
     levels = load_levels(graph)
-    loads = (levels.least, levels.level, balanced_loads(graph).load)
+    loads = (levels.least, levels.level, balanced_loads(graph, progress=progress).load)
     return dict(zip(SHARED, loads, strict=True))
 
 

@@ -20,6 +20,7 @@ from quality import (
     FilteredDishonest,
     Progress,
     WorkerReport,
+    collusion_pairs,
     filter_dishonest,
     filter_workers,
     hard_level,
@@ -31,6 +32,7 @@ from quality import (
 )
 
 __all__ = [
+    "agreeing_pairs",
     "filter_by",
     "judge_workers",
     "kept_labels",
@@ -45,6 +47,8 @@ PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
 }
 ADVERSARIES = 10  # how far the robustness curve goes
 FALSE_REMOVAL_RATE = 0.1  # where the settings name no stop rule
+MOST_MEETINGS = 10_000_000  # of two workers on a task: more would take gigabytes
+SHOWN_PAIRS = 10
 PAPERS_FRACTION = 0.15  # of the workers; likewise, for a penalty that has no such rate
 
 
@@ -60,8 +64,9 @@ def judge_workers(run: Run) -> str:
         progress=run.progress,
     )  # fmt: skip
     report = worker_report(
-        crowd.labels, filtered, consensus.posterior, gold=gold, seconds=crowd.seconds
-    )
+        crowd.labels, filtered, consensus.posterior, gold=gold, seconds=crowd.seconds,
+        progress=run.progress,
+    )  # fmt: skip
     run.write_table("workers.parquet", worker_table(crowd.labels, report))
     run.write_json("robustness.json", robustness_curves(kept))
     names = crowd.labels.workers
@@ -79,6 +84,7 @@ def judge_workers(run: Run) -> str:
                 for code, reason in zip(filtered.refused, filtered.refused_reason, strict=True)
             ],
             "labels_removed": crowd.labels.n_labels - kept.n_labels,
+            "pairs": agreeing_pairs(crowd.labels),
         },
     )
     return (
@@ -127,6 +133,25 @@ def filter_by(
         progress=progress,
     )
     return filtered, f"{n_workers} workers" if share is None else f"{share:.0%} of the workers"
+
+
+def agreeing_pairs(labels: CrowdLabels) -> dict[str, Any] | None:
+    """Pairs who share wrong-looking labels beyond chance; None where too many would have to be looked at."""
+    n_labels = np.diff(labels.task_start)
+    if int((n_labels * (n_labels - 1)).sum()) > 2 * MOST_MEETINGS:
+        return None
+    found = collusion_pairs(labels)
+    flagged = np.flatnonzero(found.flagged)
+    shown = [
+        {
+            "workers": [str(labels.workers[worker]) for worker in found.worker[pair]],
+            "n_shared": int(found.n_shared[pair]),
+            "n_same": int(found.n_same[pair]),
+            "expected": float(found.expected[pair]),
+        }
+        for pair in flagged[:SHOWN_PAIRS]
+    ]
+    return {"n_tested": len(found.p_value), "n_flagged": len(flagged), "shown": shown}
 
 
 def robustness_curves(kept: CrowdLabels) -> dict[str, Any]:

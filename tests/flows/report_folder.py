@@ -169,6 +169,11 @@ def _quality(names: list[str], flagged: int) -> dict[str, Any]:
         "removed": names[:flagged],
         "refused": [{"worker": names[flagged], "reason": "12 tasks would be left without a label"}],
         "labels_removed": 3912,
+        "pairs": {
+            "n_tested": 903,
+            "n_flagged": 1,
+            "shown": [{"workers": names[:2], "n_shared": 41, "n_same": 17, "expected": 3.25}],
+        },
     }
 
 

@@ -117,6 +117,19 @@ def test_workers_are_ranked_with_a_verdict(finished: Path, tmp_path: Path) -> No
     assert rows[0]["verdict"].startswith("removed ")
 
 
+def test_a_worker_who_met_no_disagreement_has_empty_cells(tmp_path: Path) -> None:
+    """Of two tasks all agree on the first, and ann labelled nothing else: she has no reputation."""
+    (tmp_path / "labels.csv").write_text(
+        "worker,task,label\nann,t1,a\nbob,t1,a\nbob,t2,a\ncy,t2,b\ndee,t2,a\n"
+    )
+    output = tmp_path / "workers.csv"
+    told = invoke("workers", str(tmp_path / "labels.csv"), "--output", str(output))
+    assert told.exit_code == 0
+    assert "nan" not in told.output.split()
+    (ann,) = (row for row in rows_of(output) if row["worker"] == "ann")
+    assert (ann["soft"], ann["reputation"], ann["agreement"]) == ("0.000", "", "1.00")
+
+
 def test_aggregate_writes_one_row_per_task(finished: Path, tmp_path: Path) -> None:
     output = tmp_path / "consensus.csv"
     labels = str(finished / "labels.csv")
@@ -193,6 +206,55 @@ def test_a_preview_starts_from_what_is_left(finished: Path, tmp_path: Path) -> N
     assert invoke(*asked, str(dearer)).output.splitlines()[-1].endswith("it does not fit")
     dearer.write_text(text.replace("epsilon = 20.0", "epsilon = 30.0"))
     assert "another budget, which a run refuses" in invoke(*asked, str(dearer)).output
+
+
+def test_a_budget_that_its_own_run_exceeds_is_refused_before_any_table_is_read(
+    tmp_path: Path,
+) -> None:
+    settings = write_small_campaign(tmp_path)
+    settings.write_text(settings.read_text().replace("epsilon = 20.0", "epsilon = 8.0"))
+    (tmp_path / "labels.csv").write_text("no table")
+    told = invoke("run", str(settings), "--no-prefect")
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert "does not cover this: asked epsilon=9.5" in told.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_budget_that_the_settings_change_is_refused_before_any_work(
+    finished: Path, tmp_path: Path
+) -> None:
+    campaign = shutil.copytree(finished, tmp_path / "copy")
+    settings = campaign / "settings.toml"
+    settings.write_text(settings.read_text().replace("epsilon = 20.0", "epsilon = 30.0"))
+    told = invoke("run", str(settings), "--no-prefect")
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert "the budget of 'small' is epsilon=20" in told.stderr
+
+
+def test_a_run_that_is_left_too_little_is_told_so_first_and_not_refused_for_what_is_free(
+    finished: Path, tmp_path: Path
+) -> None:
+    """9.5 of 20 is spent; other counts cost 3, and their 7.5 are less than the 9.5 of a new run."""
+    campaign = shutil.copytree(finished, tmp_path / "copy")
+    settings = campaign / "settings.toml"
+    text = settings.read_text()
+    settings.write_text(text.replace("proportions_epsilon = 2.0", "proportions_epsilon = 3.0"))
+    first = invoke("run", str(settings), "--no-prefect")
+    assert (first.exit_code, "unless most was paid before" in first.output) == (0, False)
+    settings.write_text(text)
+    again = invoke("run", str(settings), "--no-prefect", "--again")
+    assert again.exit_code == 0
+    assert again.stdout.startswith("epsilon=7.5, delta=0 is left of epsilon=20, delta=0, and where")
+
+
+@pytest.mark.parametrize("runs", ["labels.csv", "labels.csv/runs"])
+def test_a_folder_of_runs_that_cannot_be_made_is_a_sentence(tmp_path: Path, runs: str) -> None:
+    settings = write_small_campaign(tmp_path)
+    settings.write_text(f'runs = "{runs}"\n{settings.read_text()}')
+    told = invoke("run", str(settings), "--no-prefect")
+    assert told.exit_code == 2
+    where = (tmp_path / runs).resolve()
+    assert f"runs must be a folder that can be made and written, got {where}: " in told.stderr
 
 
 @pytest.mark.parametrize("section", ["[privacy]", "classes"])

@@ -8,14 +8,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from distributed import Client, LocalCluster
 
 from flows.engine import load_fit, open_engine, save_fit
 from flows.engine_dask import DaskEngine, open_dask
-from flows.section import SettingsError
+from flows.section import EngineError, SettingsError
 from flows.settings_sections import EngineSettings
 from flows.shards import ShardFolder, load_shard, write_shards
 from quality import regular_assignment, simulate_crowd
@@ -158,6 +160,17 @@ def test_a_scheduler_that_does_not_answer_is_told(shards: ShardFolder) -> None:
         open_dask(shards, chosen, hold=True),
     ):
         pass
+
+
+def test_a_cluster_whose_workers_do_not_come_back_is_told(shards: ShardFolder) -> None:
+    """A scheduler without workers: nothing would ever run, and nobody would hear of it."""
+    with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": "1s"}),
+        LocalCluster(n_workers=0, dashboard_address=":0") as cluster,  # type: ignore[no-untyped-call]
+        Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
+        pytest.raises(EngineError, match=r"has no worker that lives .* go on with --resume"),
+    ):
+        soft_penalty_by_shards(DaskEngine(client, shards, hold=False))
 
 
 def test_without_dask_one_sentence_says_what_to_install(

@@ -143,7 +143,10 @@ def test_on_shards_it_goes_on_as_in_memory(tmp_path: Path) -> None:
     whole, sharded = (said(one) for one in found)
     assert whole["n_iter"] == sharded["n_iter"] <= whole["start"]["n_iter_anew"]
     assert sharded["start"]["n_known_workers"] == whole["start"]["n_known_workers"]
-    assert "n_differ" not in sharded["start"]  # to know that would cost what is saved
+    assert "n_differ" not in sharded["start"]
+    line = next(stage.line for stage in found[1].stages if stage.stage == "aggregate")
+    assert line.endswith(f"({sharded['start']['why_not_anew']})")
+    assert "on shards that would cost what going on saves" in line
     tables = [pq.read_table(one.folder / "consensus.parquet").column("label") for one in found]
     assert tables[0] == tables[1]
 

@@ -95,6 +95,31 @@ def test_every_key_of_every_section_is_there(tmp_path: Path, shown: Shown) -> No
             assert set(tomllib.loads(line)) == {key}
 
 
+def test_a_key_is_explained_in_the_words_of_its_section(tmp_path: Path) -> None:
+    """Unless a number of these tables says more; those that do are named here."""
+    proposed(tmp_path, WHOLE)
+    text = (tmp_path / "proposed.toml").read_text(encoding="utf-8")
+    own = {
+        "classes",
+        "labels",
+        "tasks",
+        "gold",
+        "seconds",
+        "column",
+        "fraction",
+        "epsilon",
+        "delta",
+    }
+    own |= {"planned_releases", "holdout", "sigma"}
+    sections = [section_of(field.annotation) for field in Settings.model_fields.values()]
+    for section in [Settings, *filter(None, sections)]:
+        for key, field in section.model_fields.items():
+            if section_of(field.annotation) is None and key not in own:
+                assert field.description is not None
+                said = field.description[:1].lower() + field.description[1:-1]
+                assert re.search(rf"(?m)^(?:# )?{key} = .*  # {re.escape(said)}$", text), key
+
+
 def test_the_numbers_depend_on_public_facts_alone(tmp_path: Path) -> None:
     """Every label another, the same classes and sizes: the same file, byte for byte."""
     folders = [tmp_path / "a", tmp_path / "b"]

@@ -17,7 +17,12 @@ TIMES = 400_000
 
 
 def refuted(
-    gate: GateSettings, model: ModelSettings, *, n_labelled: int, right: float, rng: np.random.Generator
+    gate: GateSettings,
+    model: ModelSettings,
+    *,
+    n_labelled: int,
+    right: float,
+    rng: np.random.Generator,
 ) -> float:
     """Share of first questions that are refuted, with training and holdout equally right in truth."""
     n_holdout = round(n_labelled * gate.holdout)
@@ -54,5 +59,6 @@ def test_a_model_that_does_not_overfit_passes_the_samples_gate_99_times_in_100(
 def test_the_fewest_tasks_for_which_a_gate_is_proposed() -> None:
     fewest = next(n for n in range(100, 4000) if gate_for(n) is not None)
     found = gate_for(fewest)
-    assert found is not None and math.isclose(found.threshold, 0.15)
+    assert found is not None
+    assert math.isclose(found.threshold, 0.15)
     assert found.budget == 1

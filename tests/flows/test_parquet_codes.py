@@ -133,6 +133,24 @@ def test_the_rest_is_left_to_the_slow_way(tmp_path: Path, table: pa.Table) -> No
     assert quick == slow
 
 
+@pytest.mark.parametrize("n_groups", [1, 3])
+def test_rows_that_the_file_counts_wrongly_are_left_to_the_slow_way(
+    tmp_path: Path, n_groups: int
+) -> None:
+    """A file of two groups gives one, or three."""
+    table = pa.table({"worker": [1, 2], "task": ["t", "u"], "label": ["x", "y"]})
+    pq.write_table(table, tmp_path / "l.parquet", row_group_size=1)
+    whole = pq.ParquetFile.iter_batches
+
+    def others(file: pq.ParquetFile, *asked: Any, **knobs: Any) -> Any:
+        groups = [batch for _ in range(2) for batch in whole(file, 1, **knobs)]
+        return iter(groups[:n_groups])
+
+    with patch.object(pq.ParquetFile, "iter_batches", others):
+        assert parquet_codes(tmp_path / "l.parquet", ("worker", "task", "label")) is None
+    assert parquet_codes(tmp_path / "l.parquet", ("worker", "task", "label")) is not None
+
+
 def test_what_is_no_parquet_is_left_to_the_slow_way(tmp_path: Path) -> None:
     (tmp_path / "l.parquet").write_text("worker,task,label\n")
     assert parquet_codes(tmp_path / "l.parquet", ("worker",)) is None

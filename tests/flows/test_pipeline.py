@@ -17,9 +17,10 @@ from flows.accounts import read_statements
 from flows.pipeline import RunResult, Stage, nothing_new, run_pipeline, run_stage
 from flows.preview import preview
 from flows.run_store import PARTIAL, Run, open_run
-from flows.section import SettingsError
+from flows.section import EngineError, SettingsError
 from flows.settings import Settings, load_settings
 from flows.stages import aggregate, judge_workers, publish_proportions, read_and_check
+from privacy import BudgetError
 from tests.flows.campaign import write_small_campaign
 
 STAGES = (
@@ -226,6 +227,20 @@ def test_resume_does_not_run_a_finished_stage_again(tmp_path: Path) -> None:
     assert (resumed.folder / "workers.parquet").stat().st_mtime_ns == touched
 
 
+def test_what_is_finished_stays_where_the_cluster_is_gone(tmp_path: Path) -> None:
+    settings = load_settings(write_small_campaign(tmp_path))
+
+    def gone(stage: Stage, run: Run) -> str:
+        if stage is aggregate:
+            raise EngineError("no worker lives")
+        return run_stage(stage, run)
+
+    with pytest.raises(EngineError):
+        run_pipeline(settings, step=gone)
+    (partial,) = settings.runs.iterdir()
+    assert run_pipeline(settings, resume=True).folder.name == partial.name.removeprefix(PARTIAL)
+
+
 def test_resume_starts_anew_where_an_input_has_changed(tmp_path: Path) -> None:
     settings = load_settings(write_small_campaign(tmp_path))
     with pytest.raises(KeyboardInterrupt):
@@ -266,6 +281,17 @@ def test_too_few_tasks_for_a_model_are_a_plain_line(tmp_path: Path) -> None:
     said = {stage.stage: stage.line for stage in run_pipeline(load_settings(path)).stages}
     few = "skipped: there are too few labelled tasks to deal to training, validation and holdout"
     assert said["train_privately"] == said["ask_holdout"] == few
+
+
+def test_a_budget_that_its_own_settings_exceed_is_refused_before_any_table_is_read(
+    tmp_path: Path,
+) -> None:
+    path = write_small_campaign(tmp_path)
+    path.write_text(path.read_text().replace("epsilon = 20.0", "epsilon = 8.0"))
+    (tmp_path / "labels.csv").write_text("no table")
+    with pytest.raises(BudgetError, match=r"asked epsilon=9\.5"):
+        run_pipeline(load_settings(path))
+    assert not (tmp_path / "runs").exists()
 
 
 def test_without_groups_all_tasks_are_one_group(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from flows.report import charts, render_public, render_report, write_reports
 from flows.report.release_files import COLUMNS
-from flows.report.task_rows import task_rows
+from flows.report.task_rows import planned_rows, task_rows
 from flows.report.worker_rows import pseudonyms, worker_rows
 from tests.flows.report_folder import (
     SKIPPED,
@@ -209,6 +209,25 @@ def test_one_group_is_not_called_groups(tmp_path: Path) -> None:
     assert "class ratios of 1 unlabelled group (" in text
 
 
+def test_one_entry_and_a_campaign_that_is_labelled_whole_are_told_so(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    edit(folder / "spend.json", n_entries=1)
+    n_tasks = json.loads((folder / "inputs.json").read_text())["n_labelled_tasks"]
+    edit(folder / "inputs.json", n_tasks=n_tasks)
+    text = Page(render_report(folder)).text
+    assert "in 1 ledger entry;" in text
+    assert f"workers on {n_tasks:,} tasks;" in text
+    assert f"Tasks {n_tasks:,}, all of them labelled" in text
+
+
+def test_whom_to_ask_begins_with_whose_answers_tell_most() -> None:
+    asked = [("ann", "t1", 0.9), ("bob", "t2", 0.8), ("bob", "t3", 0.7), ("cy", "t4", 0.6)]
+    plan = pa.table(dict(zip(("worker", "task", "gain"), zip(*asked, strict=True), strict=True)))
+    found = planned_rows(plan)
+    assert [row["worker"] for row in found["rows"]] == ["bob", "ann", "cy"]
+    assert found["n_more"] == 0
+
+
 def test_consensus_verdict_sees_what_speaks_against_it(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     gold = {
@@ -256,6 +275,29 @@ def test_sections_hold_their_numbers(report: str) -> None:
         "input labels labels.csv.gz",
     ):
         assert words in text
+
+
+def test_pairs_who_agree_beyond_chance_are_told(tmp_path: Path, report: str) -> None:
+    text = Page(report).text
+    assert "1 pair of 903 gave the same labels against a clear majority" in text
+    assert "41 17 3.25" in text
+    folder = write_folder(tmp_path)
+    nobody = {"n_tested": 903, "n_flagged": 0, "shown": []}
+    edit(folder / "quality.json", pairs=nobody)
+    assert "None of the 903 pairs of workers" in Page(render_report(folder)).text
+    edit(folder / "quality.json", pairs=None)  # of a crowd too large to look at every pair
+    assert "Pairs of workers were not compared" in Page(render_report(folder)).text
+
+
+def test_lineage_tells_how_the_fit_was_begun(tmp_path: Path, report: str) -> None:
+    assert "Consensus Dawid–Skene, 23 iterations, begun anew" in Page(report).text
+    folder = write_folder(tmp_path)
+    start = {"run": "20260303T101500Z-c", "n_known_workers": 40, "n_iter_anew": 31, "n_differ": 1}
+    edit(folder / "consensus.json", start=start)
+    told = Page(render_report(folder)).text
+    assert "gone on from 20260303T101500Z-c (31 anew, where 1 task would differ)" in told
+    edit(folder / "consensus.json", start={"run": "earlier", "why_not_anew": "too large"})
+    assert "23 iterations, gone on from earlier" in Page(render_report(folder)).text
 
 
 def test_a_small_crowd_is_listed_whole(folder: Path, report: str) -> None:

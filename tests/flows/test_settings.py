@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from flows.section import SettingsError
+from flows.section import Section, SettingsError, section_of
 from flows.settings import Settings, load_settings
 from privacy import Unit
 
@@ -91,6 +93,19 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"none\.toml cannot be read: No such file"):
         load_settings(tmp_path / "none.toml")
+
+
+def keys_of(section: type[Section]) -> Iterator[tuple[type[Section], str]]:
+    for key, field in section.model_fields.items():
+        inner = section_of(field.annotation)
+        yield from [(section, key)] if inner is None else keys_of(inner)
+
+
+@pytest.mark.parametrize(("section", "key"), list(keys_of(Settings)))
+def test_every_key_says_in_a_sentence_what_it_is_for(section: type[Section], key: str) -> None:
+    said = section.model_fields[key].description
+    assert said is not None
+    assert re.fullmatch(r"[A-Z][^\n|]+\.", said), said
 
 
 def test_settings_cannot_be_changed(tmp_path: Path) -> None:

@@ -3,46 +3,49 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
 from flows.accounts import read_statements
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
+from flows.releases import plan_releases
 from flows.run_store import Run
 from flows.section import SettingsError
 from flows.settings import Settings, load_settings
 from flows.settings_sections import EngineSettings
+from flows.stages.publication import Published, published_in
+from flows.stages.reading import load
 from flows.text_table import TableError
+from learners import StreamedRatioEstimator
+from privacy import Unit
+from privacy.fingerprint import fingerprint
 from tests.flows.campaign import write_small_campaign
 
 SHARDS = EngineSettings(shard_labels=400, memory_gb=0.3, checkpoint_every=2)
-ITS_OWN = {"shards", "kept_fit.npz", "unfiltered_fit.npz"}  # what only a run on shards leaves
-TABLES = ("workers", "consensus", "next_labels", "label_plan", "proportions", "class_ratios")
-FACTS = (
-    "quality",
-    "consensus",
-    "robustness",
-    "proportions",
-    "class_ratios",
-    "gate",
-    "bounds",
-    "model",
-)
+ITS_OWN = {  # what only a run on shards leaves
+    "class_counts.parquet", "features", "kept_fit.npz", "shards", "unfiltered_fit.npz",
+}  # fmt: skip
+TABLES = ("workers", "consensus", "next_labels", "label_plan", "proportions")
+FACTS = ("quality", "consensus", "robustness", "proportions", "gate", "bounds", "model")
 
 SHARED_LOADS = ("hard_least", "hard_penalty", "balanced_penalty")
 
 
 def settings_in(folder: Path, more: str = "") -> Settings:
-    """The small campaign with its labels in Parquet."""
+    """The small campaign with its labels and tasks in Parquet."""
     path = write_small_campaign(folder)
-    pq.write_table(pc.read_csv(folder / "labels.csv"), folder / "labels.parquet")
-    text = path.read_text(encoding="utf-8").replace("labels.csv", "labels.parquet")
+    text = path.read_text(encoding="utf-8")
+    for name in ("labels", "tasks"):
+        pq.write_table(pc.read_csv(folder / f"{name}.csv"), folder / f"{name}.parquet")
+        text = text.replace(f"{name}.csv", f"{name}.parquet")
     path.write_text(text + more, encoding="utf-8")
     return load_settings(path)
 
@@ -105,12 +108,82 @@ def test_a_run_on_shards_leaves_the_results_of_one_in_memory(
 def test_the_releases_of_both_are_one_payment(
     runs: tuple[Settings, RunResult, RunResult],
 ) -> None:
-    """The consensus labels are the same, so that the ledger sees the same data."""
+    """The counts and the rows are the same, so that the ledger sees the same data."""
     settings, whole, sharded = runs
-    for name in ("proportions.parquet", "class_ratios.parquet", "model.json", "spend.json"):
+    for name in ("proportions.parquet", "model.json", "spend.json"):
         assert (sharded.folder / name).read_bytes() == (whole.folder / name).read_bytes()
     (found,) = read_statements(settings.state)
     assert found["spent"] == json.loads((whole.folder / "spend.json").read_text())["spent"]
+    said = [stage.line for stage in sharded.stages if stage.stage == "publish_proportions"]
+    assert "6 of them paid for before" in said[0]
+
+
+@pytest.mark.parametrize("unit", ["consensus label", "row"])
+def test_what_is_asked_of_the_ledger_is_the_same_to_the_byte(
+    runs: tuple[Settings, RunResult, RunResult], unit: str
+) -> None:
+    """Fingerprints bind mechanism, event, unit, partition and the counts themselves."""
+    settings, whole, sharded = runs
+    assert settings.privacy is not None
+    privacy = settings.privacy.model_copy(update={"unit": Unit(unit)})
+    asked = []
+    for one, where in ((whole, settings), (sharded, on(settings, SHARDS))):
+        run = Run(one.folder, where)
+        plan = plan_releases(run, load(run), privacy)
+        asked.append(
+            [
+                fingerprint(mechanism, query, mechanism.event(query), key=b"key")
+                for mechanism, query in plan.releases()
+            ]
+        )
+    assert asked[0] == asked[1]
+    assert len(asked[0]) == 6 + 2  # groups; training and the gate
+
+
+def test_publication_needs_no_consensus_label_of_a_task(
+    runs: tuple[Settings, RunResult, RunResult], tmp_path: Path
+) -> None:
+    settings, whole, sharded = runs
+    shutil.copytree(sharded.folder, tmp_path / "run")
+    (tmp_path / "run" / "consensus.parquet").unlink()
+    counted = on(settings, SHARDS).model_copy(update={"model": None})
+    assert settings.privacy is not None
+    run = Run(tmp_path / "run", counted)
+    plan = plan_releases(run, load(run), settings.privacy)
+    labels = pq.read_table(whole.folder / "consensus.parquet").to_pandas()
+    expected = labels.groupby("group")["label"].value_counts()
+    for query in plan.counts:
+        assert query.part is not None
+        found = [int(expected.get((query.part.name, name), 0)) for name in ("a", "b", "c")]
+        assert np.asarray(query.value).tolist() == found
+
+
+def test_class_ratios_are_those_of_the_streamed_estimator_in_one_process(
+    runs: tuple[Settings, RunResult, RunResult],
+) -> None:
+    """From the features that the run in memory has read, and the same published proportions."""
+    settings, whole, sharded = runs
+    crowd = load(Run(whole.folder, settings))
+    published = published_in(Run(whole.folder, settings), crowd)
+    assert isinstance(published, Published)
+    features, group = crowd.label_features(), crowd.label_group()
+    estimator = StreamedRatioEstimator(level=published.level, classes=published.classes).fit(
+        [[features[group == code]] for code in range(6)],
+        published.proportions,
+        noise=published.noise,
+    )
+    table = pq.read_table(sharded.folder / "class_ratios.parquet")
+    for code in (6, 7):
+        expected = estimator.predict([crowd.table.features[crowd.table.group == code]])
+        rows = table.filter(pyarrow.compute.equal(table["group"], f"u{code - 6}"))
+        assert rows["ratio"].to_numpy().tobytes() == expected.ratio.tobytes()
+        assert rows["low"].to_numpy().tobytes() == expected.interval[:, 0].tobytes()
+        assert rows["n"].to_pylist() == [40] * 3
+    said = json.loads((sharded.folder / "class_ratios.json").read_text())
+    assert said["method"] == "kernel mean matching of streamed features"
+    assert said["cross_validated_l1"] == estimator.trial_.mean_error
+    for page in ("report.html", "manifest.json"):
+        assert said["method"] in (sharded.folder / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners import ClassRatioEstimator
 from learners.labelled_bags import LabelledBags
-from learners.matched_means import MatchedMeans, covariances_of
+from learners.matched_means import MatchedMeans, SeenBag, covariances_of
 
 SWAP = np.array(
     [[1.0, -1.0], [-1.0, 1.0]]
@@ -36,8 +39,8 @@ def test_without_noise_bags_weigh_by_their_points():
 @settings(deadline=None, derandomize=True, max_examples=10)
 @given(variance=st.floats(1e-6, 0.05))
 def test_equal_bags_under_equal_noise_weigh_equally(variance):
-    plain, noisy = (matched([50] * 4, noise) for noise in (None, np.full(4, variance)))
-    np.testing.assert_allclose(noisy.weights, plain.weights, atol=1e-12)
+    weights = matched([50] * 4, np.full(4, variance)).weights
+    np.testing.assert_allclose(weights[:2], weights[2:], atol=1e-12)
 
 
 def test_more_noise_never_makes_a_bag_weigh_more():
@@ -52,9 +55,36 @@ def test_more_noise_never_makes_a_bag_weigh_more():
 
 
 def test_noise_widens_what_a_bag_may_be_off_by():
-    plain, noisy = (matched([50] * 4, noise) for noise in (None, np.full(4, 0.01)))
-    grown = noisy.error - plain.error
-    np.testing.assert_allclose(grown[0], plain.hessian @ (0.01 * SWAP) @ plain.hessian)
+    variances = [0.01, 0.01, 0.0, 0.0]  # bags 0 and 2 are alike but for the noise
+    noisy = matched([50] * 4, variances)
+    grown = noisy.error[0] - noisy.error[2]
+    np.testing.assert_allclose(grown, noisy.hessian @ (0.01 * SWAP) @ noisy.hessian, rtol=0.05)
+
+
+def test_the_square_of_the_noise_widens_what_a_bag_of_any_ratio_may_be_off_by():
+    """Oracle: W_i C_i y, y = N^-1 r, for each bag, in units of ratios by the slope."""
+    noisy, ratio = matched([50] * 4, [0.02] * 4), np.array([0.9, 0.1])
+    seen = SeenBag(noisy.hessian @ ratio, np.zeros((2, 2)))
+    still = replace(noisy, drift=np.zeros_like(noisy.drift))
+    slope = noisy.slope()
+    more = slope @ (noisy._error(seen, ratio[None]) - still._error(seen, ratio[None]))[0] @ slope
+    moved = noisy.drift @ ratio
+    np.testing.assert_allclose(more, moved.T @ moved, atol=1e-12)
+    assert more[0, 0] > 1e-6
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+def test_the_ends_for_two_classes_are_those_of_fiellers_test(share):
+    """At an end r the distance of f from H r is 1.645 of its own standard errors, not the estimate's."""
+    means = matched([30] * 4, [0.004] * 4)
+    product = np.random.default_rng(0).normal(size=(60, 4)) * 0.05
+    seen = replace(means.see(product), linear=means.hessian @ [1 - share, share])
+    contrast = np.array([-1.0, 1.0])
+    for end, side in zip(means.interval(seen, 0.9)[1], (-1, 1), strict=True):
+        ratio = np.array([1 - end, end])
+        error = contrast @ means._error(seen, ratio[None])[0] @ contrast
+        distance = contrast @ (means.hessian @ ratio - seen.linear)
+        assert distance / np.sqrt(error) == pytest.approx(side * 1.645, abs=0.05)
 
 
 def test_small_groups_do_less_harm_when_their_noise_is_told():

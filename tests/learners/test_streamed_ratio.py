@@ -1,8 +1,11 @@
+import pickle
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import compute, parquet
 
+from learners.bag_passes import BlocksHere
 from learners.kernel_matching import NystroemMatcher
 from learners.labelled_bags import LabelledBags
 from learners.matched_means import MatchedMeans, covariances_of
@@ -46,7 +49,7 @@ def test_blocks_give_what_all_rows_give_at_once():
     bags, unlabelled = drawn()
     estimator = StreamedRatioEstimator().fit([cut(bag, 9) for bag in bags], SHARES)
     scaled = [bag / estimator.scale_ for bag in bags]
-    features, labelled = estimator._features, LabelledBags.of(scaled, SHARES)
+    features, labelled = estimator._seen.features, LabelledBags.of(scaled, SHARES)
     mean = np.array([features(bag).mean(axis=0) for bag in scaled])
     own = np.array([np.square(features(bag)).sum(axis=1).mean() for bag in scaled])
     products = covariances_of([features(bag) @ mean.T for bag in scaled])
@@ -70,6 +73,39 @@ def test_a_small_sample_chooses_and_all_rows_are_matched(monkeypatch):
     )
     means, product = memory.match(unlabelled / estimator.scale_)
     np.testing.assert_allclose(found.ratio, means.ratio(product), atol=0.03)
+
+
+class Travelling(BlocksHere):
+    """Passes whose work, parameters and findings go through bytes, as to another process."""
+
+    def each(self, work, parameters):
+        sent = pickle.dumps((work, parameters))
+
+        def there(block, _):
+            its_work, its_parameters = pickle.loads(sent)
+            return pickle.loads(pickle.dumps(its_work(block, its_parameters)))
+
+        return super().each(there, None)
+
+
+def test_blocks_worked_on_elsewhere_give_the_same_bytes():
+    bags, unlabelled = drawn()
+    blocks = [cut(bag, 9) for bag in bags]
+    here, there = (StreamedRatioEstimator().fit(of, SHARES) for of in (blocks, Travelling(blocks)))
+    new = [cut(unlabelled, 9), cut(bags[0], 7)]
+    found = there.predict_all(Travelling(new))
+    for one, other, single in zip(
+        found, here.predict_all(new), map(here.predict, new), strict=True
+    ):
+        assert one.ratio.tobytes() == other.ratio.tobytes() == single.ratio.tobytes()
+        assert one.interval.tobytes() == other.interval.tobytes() == single.interval.tobytes()
+
+
+def test_a_bag_to_predict_may_be_read_once_only():
+    bags, unlabelled = drawn()
+    estimator = StreamedRatioEstimator().fit([[bag] for bag in bags], SHARES)
+    once = estimator.predict(iter([unlabelled]))
+    assert once.ratio.tobytes() == estimator.predict([unlabelled]).ratio.tobytes()
 
 
 class ParquetBag:

@@ -1,4 +1,4 @@
-"""Progress is told after every iteration and changes nothing."""
+"""Progress is told of every iteration and changes nothing."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -10,15 +10,23 @@ import pytest
 from quality import (
     CrowdLabels,
     auto,
+    balanced_loads,
+    balanced_penalty,
+    conflict_graph,
     dawid_skene,
     encode,
+    filter_workers,
     glad,
     hierarchical_dawid_skene,
     kos,
     kos_plus,
+    majority_vote,
     one_coin_dawid_skene,
+    power_law_assignment,
     regular_assignment,
+    robustness_bounds,
     simulate_crowd,
+    worker_report,
 )
 
 
@@ -103,3 +111,55 @@ def test_what_progress_raises_ends_the_work(rng: np.random.Generator, what: str)
 
     with pytest.raises(KeyboardInterrupt):
         ITERATIVE[what](crowd_of(rng, 2), tol=0.0, progress=cancel)
+
+
+def test_balanced_loads_tell_of_their_waves_and_cutting_them_changes_no_byte(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a small graph many waves are one stretch; here each becomes its own."""
+    edges = power_law_assignment(n_tasks=4_000, n_workers=200, labels_per_task=5, rng=rng)
+    labels = encode(edges.worker, edges.task, rng.integers(2, size=len(edges.task)))
+    graph, stretch, wave = conflict_graph(labels), list[Any](), list[Any]()
+    whole = balanced_loads(graph, progress=lambda *step: stretch.append(step))
+    monkeypatch.setattr("quality.levelling.AT_ONCE", 1)
+    cut = balanced_loads(graph, progress=lambda *step: wave.append(step))
+    assert wave == [("balanced loads", n + 1, 10_000) for n in range(whole.n_iter)]
+    assert stretch[-1] == wave[-1]
+    assert len(stretch) < len(wave)
+    assert whole.load.tobytes() == cut.load.tobytes()
+    assert whole.share.data.tobytes() == cut.share.data.tobytes()
+    assert (whole.n_iter, whole.converged) == (cut.n_iter, cut.converged)
+
+
+def test_what_progress_raises_ends_the_waves(rng: np.random.Generator) -> None:
+    def cancel(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        balanced_penalty(crowd_of(rng, 2), progress=cancel)
+
+
+def test_the_search_for_what_rests_on_few_workers_tells_of_its_steps(
+    rng: np.random.Generator,
+) -> None:
+    """Nine tasks of two workers each, so that the search has something to decide."""
+    edges = regular_assignment(n_tasks=9, n_workers=6, labels_per_task=2, rng=rng)
+    labels, told = encode(edges.worker, edges.task, edges.task % 2), list[tuple[str, int, int]]()
+    alone = robustness_bounds(labels, max_adversaries=3, max_steps=40)
+    watched = robustness_bounds(
+        labels, max_adversaries=3, max_steps=40, progress=lambda *step: told.append(step)
+    )
+    done = [step for _, step, _ in told]
+    assert {(what, total) for what, _, total in told} == {("robustness", 3 * 41)}
+    assert done == sorted(set(done))
+    assert {1, 2, 42, 43, 83, 84} <= set(done)  # for each k the greedy choice and a first step
+    assert alone.name_blind.tobytes() == watched.name_blind.tobytes()
+
+
+def test_a_worker_report_tells_of_what_takes_longest(rng: np.random.Generator) -> None:
+    labels, told = crowd_of(rng, 3), list[tuple[str, int, int]]()
+    filtered, posterior = filter_workers(labels, n_workers=1), majority_vote(labels).posterior
+    alone = worker_report(labels, filtered, posterior)
+    watched = worker_report(labels, filtered, posterior, progress=lambda *step: told.append(step))
+    assert {what for what, _, _ in told} == {"balanced loads"}
+    assert alone.balanced_penalty.tobytes() == watched.balanced_penalty.tobytes()

@@ -23,24 +23,50 @@ def columns() -> tuple[np.ndarray, ...]:
     return rows_of(TASKS, WORKERS)
 
 
+def as_numpy_sorts(
+    worker: np.ndarray, task: np.ndarray, label: np.ndarray, n_workers: int, n_tasks: int
+) -> SortedRows:
+    order = np.lexsort((worker, task))
+    return SortedRows(
+        worker[order].astype(np.int32),
+        task[order].astype(np.int32),
+        label[order].astype(np.int16),
+        np.searchsorted(task[order], np.arange(n_tasks + 1)),
+        np.lexsort((task[order], worker[order])),
+        np.searchsorted(np.sort(worker), np.arange(n_workers + 1)),
+    )
+
+
+def check(found: SortedRows, expected: SortedRows) -> None:
+    for name in SortedRows._fields:
+        one, other = getattr(found, name), getattr(expected, name)
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes()), name
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5, None])
 def test_rows_are_sorted_as_numpy_sorts_them(
     columns: tuple[np.ndarray, ...], threads: int | None
 ) -> None:
-    worker, task, label = columns
-    found = sort_rows(worker, task, label, WORKERS, TASKS + 9, threads=threads)
-    order = np.lexsort((worker, task))
-    expected = SortedRows(
-        worker[order].astype(np.int32),
-        task[order].astype(np.int32),
-        label[order].astype(np.int16),
-        np.searchsorted(task[order], np.arange(TASKS + 10)),
-        np.lexsort((task[order], worker[order])),
-        np.searchsorted(np.sort(worker), np.arange(WORKERS + 1)),
-    )
-    for name in SortedRows._fields:
-        one, other = getattr(found, name), getattr(expected, name)
-        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes()), name
+    found = sort_rows(*columns, WORKERS, TASKS + 9, threads=threads)
+    check(found, as_numpy_sorts(*columns, WORKERS, TASKS + 9))
+
+
+@pytest.mark.parametrize("key_bits", [17, 22, 63])
+def test_rows_that_fill_their_number_are_sorted_in_more_ranges(
+    columns: tuple[np.ndarray, ...], key_bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Worker and label take 15 bits; 2, 7 and (of the 15 a task has) 9 are left for its place."""
+    monkeypatch.setattr("quality.row_sort.KEY_BITS", key_bits)
+    found = sort_rows(*columns, WORKERS, TASKS)
+    check(found, as_numpy_sorts(*columns, WORKERS, TASKS))
+
+
+def test_codes_that_use_all_their_bits_are_sorted(rng: np.random.Generator) -> None:
+    """Up to 4 million workers, a million tasks, 32,767 classes; the highest of each occurs."""
+    sizes = 2**22, 2**20, 2**15 - 1
+    worker, task, label = (np.append(rng.integers(size, size=999), size - 1) for size in sizes)
+    found = sort_rows(worker, task, label, *sizes[:2])
+    check(found, as_numpy_sorts(worker, task, label, *sizes[:2]))
 
 
 def test_a_repeat_among_many_rows_is_named(columns: tuple[np.ndarray, ...]) -> None:

@@ -38,7 +38,7 @@ from quality.shard_em import (
     posterior_of_shard,
 )
 from quality.shard_filter import filter_workers_by_shards
-from quality.shard_sums import crowd_sums, soft_penalty_by_shards
+from quality.shard_sums import class_sums, crowd_sums, soft_penalty_by_shards
 from quality.shards import LabelShard, add_parts, cut_labels, join_shards, tree_total
 from tests.quality.strategies import crowds
 
@@ -268,6 +268,24 @@ def test_an_engine_of_kept_workers_is_that_of_the_kept_labels(
         for found, part in zip(engine.map(itself, None), expected, strict=True):
             for name in ("worker", "label", "task_start", "gold"):
                 assert np.array_equal(getattr(found, name), getattr(part, name))
+
+
+@QUICK
+@given(labels=crowds(), places=CUTS, n_groups=st.integers(1, 4))
+def test_class_counts_of_groups_are_the_whole_tables(
+    labels: CrowdLabels, places: list[float], n_groups: int
+) -> None:
+    """Oracle: every task's consensus, counted one by one; the last group has no task."""
+    group = np.arange(labels.n_tasks) % n_groups
+
+    def of_shard(shard: LabelShard) -> np.ndarray:
+        return group[shard.first_task : shard.first_task + shard.n_tasks]
+
+    found = class_sums(cut_at(labels, places), of_shard, n_groups + 1, majority_of_shard, None)
+    expected = np.zeros((n_groups + 1, labels.n_classes), dtype=np.int64)
+    for task, label in enumerate(majority_vote(labels).label):
+        expected[group[task], label] += 1
+    assert found.tolist() == expected.tolist()
 
 
 def itself(shard: LabelShard, _: object) -> LabelShard:

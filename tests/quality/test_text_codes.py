@@ -18,7 +18,7 @@ NAMES = st.lists(
 
 
 def check(pieces: list[list[bytes]], threads: int | None = None) -> None:
-    code, found = code_texts(map(texts_of, pieces), threads=threads)
+    code, found = code_texts(map(texts_of, pieces), sum(map(len, pieces)), threads=threads)
     column = [name for piece in pieces for name in piece]
     assert bytes_of(found) == sorted(set(column))
     assert [bytes_of(found)[at] for at in code] == column
@@ -37,9 +37,9 @@ def test_same_result_on_any_number_of_threads_and_however_cut(threads: int) -> N
     rng = np.random.default_rng(0)
     names = [f"{value:x}-{'long' * (value % 5)}".encode() for value in range(100_003)]
     column = [names[at] for at in rng.integers(len(names), size=150_000)]
-    once = code_texts([texts_of(column)], threads=1)
+    once = code_texts([texts_of(column)], 150_000, threads=1)
     cut = code_texts(
-        map(texts_of, (column[:7], [], column[7:90_000], column[90_000:])), threads=threads
+        map(texts_of, (column[:7], [], column[7:90_000], column[90_000:])), 150_000, threads=threads
     )
     assert once[0].tobytes() == cut[0].tobytes()
     assert once[1].letters.tobytes() == cut[1].letters.tobytes()
@@ -73,7 +73,7 @@ def test_a_hash_that_tells_nothing_changes_nothing(monkeypatch: pytest.MonkeyPat
 def test_integers_are_coded_by_their_text(far: list[int], near: list[int], both: bool) -> None:
     values = near + far if both else near
     column = np.array(values, dtype=np.int64)
-    code, found = code_integers([column[:2], column[2:]])
+    code, found = code_integers([column[:2], column[2:]], len(column))
     names, expected = np.unique([str(value) for value in values], return_inverse=True)
     assert text_array(found).tolist() == names.tolist()
     assert code.tolist() == expected.tolist()
@@ -81,7 +81,7 @@ def test_integers_are_coded_by_their_text(far: list[int], near: list[int], both:
 
 def test_arguments_are_not_changed() -> None:
     letters, start = np.frombuffer(b"abab", dtype=np.uint8).copy(), np.array([0, 2, 4])
-    code, found = code_texts([Texts(letters, start)])
+    code, found = code_texts([Texts(letters, start)], len(start) - 1)
     assert letters.flags.writeable
     assert (letters.tobytes(), start.tolist()) == (b"abab", [0, 2, 4])
     assert (code.tolist(), bytes_of(found)) == ([0, 0], [b"ab"])

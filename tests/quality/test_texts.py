@@ -32,14 +32,13 @@ def test_texts_are_sorted_as_python_sorts_their_characters(names: list[str]) -> 
     assert [given[at] for at in order] == bytes_of(found)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_many_texts_are_sorted_in_ranges_as_at_once(threads: int) -> None:
-    """Beyond 16,384 texts; a third agree in their first fourteen bytes, which no range cuts."""
+def test_many_texts_of_which_runs_begin_alike_are_sorted_as_python_sorts_them() -> None:
+    """A third agree in their first fourteen bytes, a run that is not sorted by insertion."""
     rng = np.random.default_rng(0)
     size = rng.permutation(20_000)
     names = [f"task-{value:09d}" if value % 3 else f"same-same-same-{value}" for value in size]
     given = [name.encode() for name in names]
-    order, found = sorted_texts(texts_of(given), threads=threads)
+    order, found = sorted_texts(texts_of(given))
     assert bytes_of(found) == sorted(given)
     assert [given[at] for at in order] == sorted(given)
 
