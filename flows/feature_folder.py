@@ -137,8 +137,9 @@ def open_features(folder: Path) -> FeatureFolder | None:
 def _make_room(path: Path, shape: tuple[int, int]) -> None:
     """A file of zeros, its room on the disk taken: a full disk is an error here, and not later."""
     np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape).flush()
-    with path.open("r+b") as file:
-        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    if hasattr(os, "posix_fallocate"):  # not on every system
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def _pour(
