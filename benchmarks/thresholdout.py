@@ -48,7 +48,7 @@ class Sample:
 
 
 def main() -> None:
-    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     found: dict[tuple[str, str, int], list[tuple[float, float, float]]] = {}
     refuted: dict[tuple[str, str], list[int]] = {}
     for seed in range(repetitions):
