@@ -63,7 +63,9 @@ def _lines(found: Found) -> list[str]:
         f"{len(found.classes)} classes: {', '.join(map(spelled, found.classes))}",
         f"{found.n_tasks:,} tasks in {found.n_groups:,} group{'s' if found.n_groups > 1 else ''} "
         f"({len(found.group_sizes):,} with labels); {found.n_features:,} features",
-        "no gold" if found.n_gold is None else f"{found.n_gold:,} gold tasks",
+        "no gold: --gold FILE names tasks whose truth is known, to check the consensus by"
+        if found.n_gold is None
+        else f"{found.n_gold:,} gold tasks",
     ]
     why = why_no_model(found)
     return lines if why is None else [*lines, f"[model] and [gate] are left out: {why}"]

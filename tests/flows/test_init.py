@@ -332,3 +332,9 @@ def test_a_query_is_taken_up_with_the_name_of_its_address(
     told = init(labels, "--output", tmp_path / "other.toml")
     assert told.exit_code == 2
     assert "labels.sql is a query, so url_env must name" in told.stderr
+
+
+def test_without_gold_it_is_told_how_to_give_some(tmp_path: Path) -> None:
+    write_small_campaign(tmp_path)
+    told = init(tmp_path / "labels.csv", "--output", tmp_path / "proposed.toml")
+    assert "no gold: --gold FILE names tasks whose truth is known" in told.output
