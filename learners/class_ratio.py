@@ -110,11 +110,10 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
     the mean is taken off to second order (`corrected_class_gram`, `NoisyShares`), so that the
     interval is about the right place.
 
-    **Limits.** The level is that of a normal approximation, measured and not proved: of population
-    ratios 90 % intervals held 0.87 to 0.91 on six bags of 120 points, with noise of 0.08 in their
-    shares and without; of bags' own ratios 0.90 to 1.00 where noise takes up to all of the proportions'
-    spread (``python -m benchmarks.noisy_proportions``). A class that looks different from bag to bag is
-    not allowed for.
+    **Limits.** The level is that of a normal approximation, measured and not proved: tests ask that 90 %
+    intervals hold the population's ratio 85 to 97 times in 100, with noise in the proportions and
+    without; what they hold as the noise grows, ``python -m benchmarks.noisy_proportions`` prints. A class
+    that looks different from bag to bag is not allowed for.
 
     **Guarantees.** The ratio lies on the simplex and in its interval; the interval lies in [0, 1];
     relabelling the classes relabels the ratio; neither the order of the bags nor the units of the

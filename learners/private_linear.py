@@ -76,8 +76,9 @@ def split_epsilon(epsilon: float, regularization: float, n: int) -> EpsilonSplit
 
     Notes
     -----
-    At a share s for the Jacobian the noise moves a minimum by up to 8 s / (1 - s) ||R|| at small epsilon:
-    8 ||R|| at the customary half, 8/7 ||R|| at an eighth.
+    The noise is 2 / noise times an R of density in proportion to exp(-||R||), and moves a minimum by at
+    most its length over n times the whole regularization. At a share s for the Jacobian that is 8 s /
+    (1 - s) ||R|| at small epsilon: 8 ||R|| at the customary half, 8/7 ||R|| at an eighth.
     **Guarantees.** The parts are positive and add up to `epsilon`; the noise gets at least seven eighths
     of what the minimum leaves.
 

@@ -56,6 +56,12 @@ def log_density(row, sign, weight, split, regularization):
 # the accounting --------------------------------------------------------------------------------
 
 
+def test_at_small_epsilon_the_noise_moves_a_minimum_by_at_most_eight_sevenths_of_its_unit():
+    split = split_epsilon(1e-4, 1e-9, 1000)
+    strength = 1e-9 + split.extra_regularization
+    assert 2 / split.noise / (1000 * strength) == pytest.approx(8 / 7, rel=1e-3)
+
+
 def test_the_accounting_of_a_hard_case_on_magic():
     """Magic, ten candidates at .3 in all, lam = .001: the published accounting is below zero.
 
