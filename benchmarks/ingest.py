@@ -3,13 +3,14 @@
     python -m benchmarks.ingest --labels 1000000
 
 A simulated crowd (5 labels a task, 250 a worker on average, degrees by a power law, rows shuffled) is
-written as zstd Parquet: once with task ids of 24 characters, once with integer ids. Each path reads
-it in a process of its own; compiled kernels are loaded before the clock starts. CPU seconds are those
-of all threads; "of it system" is the part of the operating system, which is almost all the supply of
-memory: see the end for what that took. Wall seconds depend on what else the cores are doing. "Rows"
-says what comes out: *sorted table* is a `CrowdLabels` (missing values and repeats refused, names
-sorted, rows sorted by task and worker); *codes* are integers in the order of the file, nothing
-checked.
+written as zstd Parquet: once with task ids of 24 characters, once with integer ids. Each path reads it
+in a process of its own, three times, of which the one with the least CPU seconds is told; compiled
+kernels are loaded before the clock starts, and 2 GB of memory touched just before, so that who comes
+first does not pay for pages that a virtual machine fetches anew: the end says what that costs. CPU
+seconds are those of all threads; "of it system" is the part of the operating system, almost all of it
+the supply of memory. Wall seconds depend on what else the cores are doing. "Rows" says what comes out:
+*sorted table* is a `CrowdLabels` (missing values and repeats refused, names sorted, rows sorted by task
+and worker); *codes* are integers in the order of the file, nothing checked.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ from flows.tables import read_labels
 from quality import CrowdLabels, encode, power_law_assignment, simulate_crowd
 
 COLUMNS = ("worker", "task", "label")
+TRIES, MOST_MEMORY = 3, 2_000_000_000
 HEADER = ("ids", "path", "rows", "cpu s", "of it system", "wall s", "peak MB", "cpu / read_labels")
 
 
@@ -44,31 +47,34 @@ def main() -> None:
     parser.add_argument("--labels", type=int, default=1_000_000)
     parser.add_argument("--path", help="measure this path alone, on --file")
     parser.add_argument("--file", type=Path)
-    asked = parser.parse_args()
-    if asked.path:
-        print(json.dumps(measure(PATHS[asked.path][1], asked.file)))
+    given = parser.parse_args()
+    if given.path:
+        print(json.dumps(measure(PATHS[given.path][1], given.file)))
         return
     rows, sizes, (fresh, again) = [], {}, fresh_memory()
     with tempfile.TemporaryDirectory() as folder:
         for ids in ("text", "integer"):
             path = Path(folder) / f"{ids}.parquet"
-            write_crowd(path, asked.labels, text=ids == "text")
+            write_crowd(path, given.labels, text=ids == "text")
             sizes[ids] = path.stat().st_size / 1e6
             ours = 0.0
             for name, (kind, _) in PATHS.items():
-                found = in_own_process("ingest", "--path", name, "--file", str(path))
+                asked = "--path", name, "--file", str(path)
+                found = min(
+                    (in_handed_out_memory(*asked) for _ in range(TRIES)), key=itemgetter("cpu")
+                )
                 ours = ours or found["cpu"]
                 seconds = (f"{found[what]:.2f}" for what in ("cpu", "system", "wall"))
                 ratio = f"{found['cpu'] / ours:.2f}x"
                 rows.append((ids, name, kind, *seconds, f"{found['peak']:.0f}", ratio))
     note = (
         " ".join(" ".join(__doc__.splitlines()[4:]).split())
-        + f" {asked.labels:,} labels; {sizes['text']:.0f} MB with text ids, {sizes['integer']:.0f} MB "
+        + f" {given.labels:,} labels; {sizes['text']:.0f} MB with text ids, {sizes['integer']:.0f} MB "
         f"with integers; in the same run copying 64 MB ran at {copy_bandwidth():.1f} GB/s, and touching "
         f"400 MB took {fresh:.2f} CPU s, with memory that the system had handed out just before "
         f"{again:.2f}."
     )
-    title = f"Reading {asked.labels:,} labels"
+    title = f"Reading {given.labels:,} labels"
     publish("ingest", title, HEADER, rows, note=note)
 
 
@@ -123,6 +129,18 @@ def measure(act: Callable[[Path], Any], path: Path) -> dict[str, float]:
     return {"cpu": cpu, "system": system, "wall": wall, "peak": peak_megabytes()}
 
 
+def in_handed_out_memory(*arguments: str) -> dict[str, float]:
+    """What a path took in pages that the system need not fetch from whatever the machine runs on."""
+    touch(MOST_MEMORY)
+    found: dict[str, float] = in_own_process("ingest", *arguments)
+    return found
+
+
+def touch(n_bytes: int) -> None:
+    """Write to every page of so much memory, and give it back."""
+    np.empty(n_bytes, dtype=np.uint8)[::4096] = 1
+
+
 def in_own_process(benchmark: str, *arguments: str) -> Any:
     """What a benchmark prints as JSON when it runs alone."""
     command = [sys.executable, "-m", f"benchmarks.{benchmark}", *arguments]
@@ -151,7 +169,7 @@ def fresh_memory() -> list[float]:
     seconds = []
     for _ in range(2):
         begin = time.process_time()
-        np.empty(400_000_000, dtype=np.uint8)[::4096] = 1
+        touch(400_000_000)
         seconds.append(time.process_time() - begin)
     return seconds
 

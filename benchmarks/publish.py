@@ -23,8 +23,12 @@ def publish(
     *,
     note: str,
     picture: Figure | None = None,
+    by: str | None = None,
 ) -> None:
-    """Print a table and write it as Markdown, with a picture; `note` says how it was measured."""
+    """Print a table and write it as Markdown, with a picture; `note` says how it was measured.
+
+    `by` is the benchmark, where the page has another name.
+    """
     table = Table(*header, title=title, title_justify="left")
     for row in rows:
         table.add_row(*row)
@@ -34,7 +38,7 @@ def publish(
     lines = [
         f"# {title}",
         "",
-        f"Printed by `python -m benchmarks.{name}`. {note}",
+        f"Printed by `python -m benchmarks.{by or name}`. {note}",
         "",
         f"| {' | '.join(header)} |",
         f"|{'---|' * len(header)}",

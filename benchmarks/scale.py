@@ -9,6 +9,8 @@ passes, *streamed* ones are read from disk in every pass. CPU seconds are those 
 processes; wall seconds depend on what else the cores are doing. Moved is at most: the table of
 probabilities to every process, and the expected counts of every shard to where they are added up;
 threads move nothing. Peak is of the process that runs the fit, its streaming into shards included.
+
+The penalties of the tables by the smallest crowd go to a page of their own, `scale_penalties`.
 """
 
 from __future__ import annotations
@@ -25,19 +27,30 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy.sparse import csr_array
 
 from benchmarks.ingest import in_own_process, peak_megabytes
 from benchmarks.publish import publish
 from flows.engine import open_engine
 from flows.settings_sections import EngineSettings
 from flows.shards import open_shards, write_shards
+from quality import balanced_loads, conflict_graph_by_shards, load_levels
 from quality.em_fit import EMFit
 from quality.shard_em import dawid_skene_by_shards
+from quality.shard_sums import soft_penalty_by_shards
 
 HEADER = (
     "labels", "workers", "runs on", "into shards, cpu s", "cpu s / iteration", "wall s / iteration",
     "ns / label / iteration", "peak MB", "MB moved / iteration",
 )  # fmt: skip
+PENALTIES = "soft", "conflict graph", "hard", "balanced"
+PENALTY_NOTE = """
+The tables and shards of `benchmarks.scale`, each in a process of its own, shards read from disk in every
+pass. The soft penalty is a pass over the shards. The conflict graph is one more, and comes together in
+this process; hard (levels, every optimum's largest and smallest load) and balanced penalty are what is
+optimal over all of it, found here on one core. CPU seconds are those of all threads. Peak is of the
+process. In each table the balanced loads, rounded up, were the hard levels: two algorithms, one optimum.
+"""
 N_WORKERS, N_CLASSES, PER_TASK = 10_000, 4, 5
 CROWDS_LABELS = 10**7  # of the tables by larger crowds, whose confusion matrices leave the caches
 SHARD, BLOCK = 5_000_000, 200_000  # labels of a shard; tasks written at once
@@ -59,10 +72,15 @@ def main() -> None:
     parser.add_argument("--measure", nargs=2, metavar=("FOLDER", "HOW"))
     asked = parser.parse_args()
     if asked.measure:
-        print(json.dumps(measure(Path(asked.measure[0]), asked.measure[1], asked.iterations)))
+        folder, how = Path(asked.measure[0]), asked.measure[1]
+        figures = (
+            penalties(folder) if how == "penalties" else measure(folder, how, asked.iterations)
+        )
+        print(json.dumps(figures))
         return
     tables = [(size, N_WORKERS) for size in sorted({*asked.labels, *asked.dask})]
     found: list[Found] = []
+    judged: list[tuple[str, ...]] = []
     for n_labels, n_workers in [*((CROWDS_LABELS, crowd) for crowd in asked.crowds), *tables]:
         with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
             write_crowd(Path(folder) / "labels.parquet", n_labels, n_workers)
@@ -72,7 +90,20 @@ def main() -> None:
                 figures = in_own_process("scale", *arguments)
                 found.append((n_labels, n_workers, how, figures))
                 print(*found[-1], flush=True)
+            if not crowd:
+                figures = in_own_process("scale", "--measure", folder, "penalties")
+                judged.append(penalty_row(n_labels, figures))
+                print(*judged[-1], flush=True)
     tell(found)
+    header = (
+        "labels",
+        "label nodes",
+        "entries",
+        *(f"{name}, cpu s" for name in PENALTIES),
+        "peak MB",
+    )
+    note = " ".join(PENALTY_NOTE.split())
+    publish("scale_penalties", "Penalties past memory", header, judged, note=note, by="scale")
 
 
 def tell(found: list[Found]) -> None:
@@ -122,6 +153,32 @@ def measure(folder: Path, how: str, n_iter: int) -> dict[str, float]:
     }  # fmt: skip
 
 
+def penalties(folder: Path) -> dict[str, float]:
+    """Seconds of each penalty on the shards of a folder, and peak memory."""
+    small = csr_array(np.ones((2, 2), dtype=np.int8))
+    load_levels(small), balanced_loads(small)  # compiled before
+    shards, seconds = open_shards(folder / "shards"), [time.process_time()]
+    with open_engine(shards, EngineSettings(kind="local", memory_gb=HELD_GB), hold=False) as engine:
+        soft_penalty_by_shards(engine)
+        seconds.append(time.process_time())
+        graph = conflict_graph_by_shards(engine)
+    seconds.append(time.process_time())
+    levels = load_levels(graph)
+    seconds.append(time.process_time())
+    load = balanced_loads(graph).load
+    seconds.append(time.process_time())
+    if not np.array_equal(np.ceil(load - 1e-6), levels.level):
+        raise RuntimeError("the balanced load rounded up must be the hard level")
+    spent = dict(zip(PENALTIES, np.diff(seconds).tolist(), strict=True))
+    return {**spent, "nodes": graph.shape[0], "entries": graph.nnz, "peak": peak_megabytes()}
+
+
+def penalty_row(n_labels: int, found: dict[str, float]) -> tuple[str, ...]:
+    cells = (f"{found[name]:.2f}" for name in PENALTIES)
+    sizes = (f"{found[name]:,.0f}" for name in ("nodes", "entries"))
+    return (f"{n_labels:,}", *sizes, *cells, f"{found['peak']:.0f}")
+
+
 def payload(n_workers: int) -> int:
     """Bytes of a table of probabilities, which are those of the expected counts."""
     return 8 * n_workers * N_CLASSES**2
@@ -139,7 +196,7 @@ def row_of(n_labels: int, n_workers: int, how: str, found: dict[str, float]) -> 
 
 def described(found: list[Found]) -> str:
     """How it was measured, and what larger tables need by these figures."""
-    parts = [" ".join(" ".join(__doc__.splitlines()[4:]).split())]
+    parts = [" ".join(__doc__.split("\n\n")[2].split())]
     streamed = {(n, crowd): one for n, crowd, how, one in found if how == "streamed"}
     parts.append(
         f"What is larger is worked out, not run: with the streamed row of as many workers, "

@@ -23,7 +23,7 @@ from quality.texts import Texts, taken, text_array
 
 __all__ = ["parquet_codes"]
 
-PIECE = 2**20  # rows read at once, at most
+PIECE = 2**19  # rows read at once, at most
 PLAIN = 4  # bytes that a text takes at the least; cells that take fewer repeat a dictionary's
 
 

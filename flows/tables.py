@@ -118,7 +118,7 @@ def _sound_labels(
 
 
 def _labels_of(coded: dict[str, Coded]) -> CrowdLabels:
-    """The label table in codes; the classes are those that occur."""
+    """The label table, in the memory of the codes; the classes are those that occur."""
     worker, task, label = (coded[name] for name in COLUMNS)
     return CrowdLabels.from_codes(
         worker.code,
@@ -127,6 +127,7 @@ def _labels_of(coded: dict[str, Coded]) -> CrowdLabels:
         workers=worker.names,
         tasks=task.names,
         classes=label.names,
+        overwrite=True,
     )
 
 

@@ -1,22 +1,24 @@
-"""Models from rows: class ratios from set-level labels, private training and tuning, the holdout, bounds."""
+"""Models from rows: class ratios from set-level labels, private training and tuning, the holdout, bounds.
+
+What stands on scikit-learn is loaded when it is first used: scikit-learn takes longer to load than all
+of the rest together.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from learners.auc import Auc
-from learners.boosted_trees import BoostedTrees
 from learners.bound import Bound, least
 from learners.bounds import private_training_bounds
 from learners.candidate_stability import PerCandidateValidation
 from learners.cdp import cdp_bound
 from learners.certified_holdout import CertifiedHoldout, CertifiedState
-from learners.class_ratio import ClassRatio, ClassRatioEstimator, RatioDiagnostics
 from learners.clopper_pearson import clopper_pearson_bound
 from learners.exponential_gibbs import exponential_gibbs_bound
 from learners.gate_bound import agreeing_holdout_bound
 from learners.gaussian_objective import GaussianObjectivePerturbation
-from learners.histogram_validation import HistogramValidation, PerWidthValidation, histogram_query
 from learners.holdout_advice import largest_budget, thresholdout_advice
 from learners.holdout_widths import holdout_widths
-from learners.kernel_matching import KernelMatching
-from learners.kernel_witness import KernelWitness
 from learners.ladder import best_step, climb, ladder_error
 from learners.linear_model import LinearModel, fit_linear
 from learners.logistic_minimum import ConvergenceError
@@ -24,20 +26,31 @@ from learners.max_information import max_information_bound
 from learners.metric_gate import MetricGate
 from learners.output_perturbation import OutputPerturbation
 from learners.pac_bayes import drawn_model_bound, gibbs_bound
-from learners.private_histogram import PrivateHistogram
 from learners.private_holdout_bound import private_holdout_bound
 from learners.private_linear import ObjectivePerturbation
-from learners.private_logistic import PrivateLogisticRegression
 from learners.private_selection import StabilityValidation
 from learners.random_selection import RandomSelection
 from learners.repetition import RandomRepetition
-from learners.search_budget import check_search
 from learners.split_selection import SplitBudgetSelection, SplitDataSelection
-from learners.streamed_ratio import StreamedRatioEstimator
 from learners.thresholdout import GateAnswer, Thresholdout
 from learners.training_score import ScoredTraining
 from learners.transfer import transfer_bound
 from learners.tuning_advice import TuningAdvice, tuning_advice
+
+if TYPE_CHECKING:
+    from learners.boosted_trees import BoostedTrees
+    from learners.class_ratio import ClassRatio, ClassRatioEstimator, RatioDiagnostics
+    from learners.histogram_validation import (
+        HistogramValidation,
+        PerWidthValidation,
+        histogram_query,
+    )
+    from learners.kernel_matching import KernelMatching
+    from learners.kernel_witness import KernelWitness
+    from learners.private_histogram import PrivateHistogram
+    from learners.private_logistic import PrivateLogisticRegression
+    from learners.search_budget import check_search
+    from learners.streamed_ratio import StreamedRatioEstimator
 
 __all__ = [
     "Auc",
@@ -93,3 +106,25 @@ __all__ = [
     "transfer_bound",
     "tuning_advice",
 ]
+
+HOME = {
+    "BoostedTrees": "boosted_trees",
+    "ClassRatio": "class_ratio",
+    "ClassRatioEstimator": "class_ratio",
+    "HistogramValidation": "histogram_validation",
+    "KernelMatching": "kernel_matching",
+    "KernelWitness": "kernel_witness",
+    "PerWidthValidation": "histogram_validation",
+    "PrivateHistogram": "private_histogram",
+    "PrivateLogisticRegression": "private_logistic",
+    "RatioDiagnostics": "class_ratio",
+    "StreamedRatioEstimator": "streamed_ratio",
+    "check_search": "search_budget",
+    "histogram_query": "histogram_validation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOME:
+        raise AttributeError(f"module 'learners' has no attribute {name!r}")
+    return getattr(import_module(f"learners.{HOME[name]}"), name)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import rankdata
 
 __all__ = ["Auc"]
 
@@ -76,6 +75,8 @@ class Auc:
         if np.isnan(score).any():
             raise ValueError("score must be a number for every record")
         p = int(positive.sum())
-        in_order = float(rankdata(score)[positive].sum()) - p * (p + 1) / 2
+        _, place, count = np.unique(score, return_inverse=True, return_counts=True)
+        rank = np.cumsum(count) - (count - 1) / 2  # equal scores share the middle of their ranks
+        in_order = float(rank[place[positive]].sum()) - p * (p + 1) / 2
         pairs = max(p, self.least_positive) * max(len(score) - p, self.least_negative)
         return in_order / pairs

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betainccinv
 
 from learners.binary_divergence import largest_rate
 from learners.bound import Bound, check_count, check_level
@@ -24,7 +24,7 @@ def upper_limit(errors: float | int | np.integer, n: int | np.integer, tail: flo
     >>> round(upper_limit(0, 60, 0.05), 4)
     0.0487
     """
-    return 1.0 if errors >= n else float(beta.isf(tail, errors + 1, n - errors))
+    return 1.0 if errors >= n else float(betainccinv(errors + 1, n - errors, tail))
 
 
 def upper_limit_at(errors: int | np.integer, n: int | np.integer, log_tail: float) -> float:

@@ -21,8 +21,13 @@ import secrets
 from importlib.metadata import version
 
 import numpy as np
-import opendp.prelude as dp
 from jaxtyping import Float
+
+# each from its place: opendp.prelude loads scikit-learn and pandas too
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import then_gaussian, then_laplace
+from opendp.metrics import l1_distance, l2_distance
+from opendp.mod import enable_features
 
 __all__ = ["SystemNoise"]
 
@@ -43,9 +48,9 @@ def check_opendp(installed: str) -> None:
 
 
 check_opendp(version("opendp"))
-dp.enable_features("contrib")  # the samplers are not vetted upstream as of 0.16; tested here
-INTEGERS = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-INTEGERS_L2 = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+enable_features("contrib")  # the samplers are not vetted upstream as of 0.16; tested here
+INTEGERS = vector_domain(atom_domain(T="i64")), l1_distance(T="i64")
+INTEGERS_L2 = vector_domain(atom_domain(T="i64")), l2_distance(T="f64")
 
 
 class SystemNoise:
@@ -60,13 +65,13 @@ class SystemNoise:
     def discrete_laplace(self, scale: float, size: int) -> list[int]:
         """Independent integers, P(z) ~ exp(-|z| / scale), exactly; they saturate at 64 bits."""
         _check_positive(scale)
-        drawn: list[int] = (INTEGERS >> dp.m.then_laplace(scale=float(scale)))([0] * size)
+        drawn: list[int] = (INTEGERS >> then_laplace(scale=float(scale)))([0] * size)
         return drawn
 
     def discrete_gaussian(self, scale: float, size: int) -> list[int]:
         """Independent integers, P(z) ~ exp(-z^2 / (2 scale^2)), exactly; they saturate at 64 bits."""
         _check_positive(scale)
-        drawn: list[int] = (INTEGERS_L2 >> dp.m.then_gaussian(scale=float(scale)))([0] * size)
+        drawn: list[int] = (INTEGERS_L2 >> then_gaussian(scale=float(scale)))([0] * size)
         return drawn
 
     def uniform_integer(self, below: int) -> int:

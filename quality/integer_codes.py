@@ -13,6 +13,8 @@ from quality.texts import Texts, decimals
 
 __all__ = ["code_integers"]
 
+MIN_INT32, MAX_INT32 = -(2**31), 2**31 - 1
+
 
 def code_integers(
     pieces: Iterable[Int[np.ndarray, " _"]], n_values: int, *, threads: int | None = None
@@ -35,12 +37,15 @@ def code_integers(
     >>> code, text_array(names)
     (array([1, 0, 1], dtype=int32), array(['10', '9'], dtype='<U2'))
     """
-    code, held, row = np.empty(n_values, dtype=np.int32), list[np.ndarray](), [0]
+    code, held, row, low, high = np.empty(n_values, dtype=np.int32), list[np.ndarray](), [0], 0, 0
     for piece in pieces:
         row.append(row[-1] + len(piece))
-        held.append(_narrow(piece, code[row[-2] : row[-1]]))
-    low = min((int(piece.min(initial=0)) for piece in held), default=0)
-    high = max((int(piece.max(initial=0)) for piece in held), default=0)
+        values = piece.astype(np.int64, copy=False).view()
+        values.flags.writeable = False  # one kind of array, one compiled kernel
+        room = code[row[-2] : row[-1]]
+        least, most = _narrow(values, room)
+        low, high = min(low, least), max(high, most)
+        held.append(room if least >= MIN_INT32 and most <= MAX_INT32 else values.copy())
     if high - low > 4 * n_values:  # eight bytes are a text
         code, found = code_texts(map(_eights, held), n_values, threads=threads)
         distinct = found.letters.view(np.int64)
@@ -57,17 +62,6 @@ def code_integers(
     with shared_out(threads, len(held)) as share:
         share(lambda at: _look_up(held[at], low, place, code[row[at] : row[at + 1]]))
     return code, decimals(distinct[order])
-
-
-def _narrow(
-    values: Int[np.ndarray, " values"], room: Int32[np.ndarray, " values"]
-) -> Int[np.ndarray, " values"]:
-    """A copy of the values, where their codes will be if they fit: fresh memory costs time."""
-    least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
-    if not (least <= values.min(initial=0) and values.max(initial=0) <= most):
-        return values.astype(np.int64)
-    room[:] = values
-    return room
 
 
 def _eights(values: Int[np.ndarray, " values"]) -> Texts:
@@ -100,6 +94,17 @@ def _behind_point(values):
             size *= np.uint64(10)
         found[at] = size
     return found
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _narrow(values, room):
+    """Copy values to where their codes will be: fresh memory costs time. The least and the most."""
+    least = most = np.int64(0)
+    for row in range(len(values)):
+        least, most = min(least, values[row]), max(most, values[row])
+        room[row] = values[row]
+    return least, most
 
 
 @no_type_check

@@ -20,8 +20,9 @@ def kos_plus(
 ) -> MessagePassing:
     """Weigh every label by what the worker's other labels say about her, label for label.
 
-    :func:`quality.kos.kos` with means in place of sums: a message is divided by the number of
-    other messages it is made of. So having many labels gives a worker no louder voice.
+    :func:`quality.kos.kos` with messages that do not grow with the degrees. What a worker says is
+    divided by her number of labels: a mean, so having many gives her no louder voice. What a task
+    says is divided by the square root of its number of labels, by which a sum of guesses grows.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def kos_plus(
     .. [1] Karger, Oh, Shah, "Iterative learning for reliable crowdsourcing systems", NIPS 2011.
     .. [2] Jagabathula, Subramanian, Venkataraman, "Reputation-based worker filtering in
        crowdsourcing", NIPS 2014, section 4: KOS+, which names the normalisation and gives no
-       formula.
+       formula; this one gives the figures of its table 1 (``benchmarks.kos_normalisations``).
 
     Examples
     --------
@@ -77,8 +78,8 @@ def kos_plus(
     >>> labels.classes[result.label]
     array(['a', 'b', 'a', 'b'], dtype='<U1')
     """
-    task_scale = 1.0 / np.maximum(np.diff(labels.task_start) - 1, 1)
-    worker_scale = 1.0 / np.maximum(np.diff(labels.worker_start) - 1, 1)
+    task_scale = 1.0 / np.sqrt(np.maximum(np.diff(labels.task_start), 1))
+    worker_scale = 1.0 / np.maximum(np.diff(labels.worker_start), 1)
     return pass_messages(
         labels, "KOS+", task_scale, worker_scale, max_iter=max_iter, tol=tol, rng=rng,
         threads=threads, progress=progress,

@@ -75,6 +75,7 @@ class CrowdLabels:
         workers: Shaped[np.ndarray, " workers"],
         tasks: Shaped[np.ndarray, " tasks"],
         classes: Shaped[np.ndarray, " classes"],
+        overwrite: bool = False,
     ) -> "CrowdLabels":
         """Make the table from codes, for callers whose reader has coded the names already.
 
@@ -87,6 +88,9 @@ class CrowdLabels:
             Code books, in increasing order and each name once; a name need not occur.
         classes
             Code book of the labels, in any order and each name once.
+        overwrite
+            Whether the memory of `worker`, `task` and `label` may be used up, which saves fresh
+            memory; an error about two rows does not name them then.
 
         Raises
         ------
@@ -115,7 +119,8 @@ class CrowdLabels:
         if len(set(lengths)) > 1:
             raise ValueError(f"worker, task, label must be equally long, got {lengths}")
         # views, so that the caller's own arrays stay writable
-        return _table(worker, task, label, workers.view(), tasks.view(), classes.view())
+        books = workers.view(), tasks.view(), classes.view()
+        return _table(worker, task, label, *books, overwrite=overwrite)
 
     @property
     def n_labels(self) -> int:
@@ -281,10 +286,11 @@ def _table(
     workers: Shaped[np.ndarray, " workers"],
     tasks: Shaped[np.ndarray, " tasks"],
     classes: Shaped[np.ndarray, " classes"],
+    overwrite: bool = False,
 ) -> CrowdLabels:
     """The table from codes in any order; a repeated (worker, task) is refused."""
     if len(classes) > MOST_CLASSES:
         message = f"there must be at most {MOST_CLASSES} classes, got {len(classes)}"
         raise LabelError(f"{message}: is label the right column?", column="label")
-    rows = sort_rows(worker, task, label, len(workers), len(tasks))
+    rows = sort_rows(worker, task, label, len(workers), len(tasks), overwrite=overwrite)
     return CrowdLabels(workers=workers, tasks=tasks, classes=classes, **rows._asdict())

@@ -47,8 +47,12 @@ def sort_rows(
     n_tasks: int,
     *,
     threads: int | None = None,
+    overwrite: bool = False,
 ) -> SortedRows:
     """Sort rows of codes, on one thread per core; a (worker, task) that stands twice is refused.
+
+    With `overwrite` the sorted rows take the memory of those given where they can, and a refusal
+    names no rows.
 
     Rows are first brought together by ranges of tasks, each of which then sorts in a cache. A row
     is one number meanwhile: its task's place in the range, the worker and the label.
@@ -73,20 +77,27 @@ def sort_rows(
         )
     row = np.append(place[0], len(task))
     task_start = np.full(n_tasks + 1, len(task), dtype=np.int64)
-    sorted_worker, sorted_label, sorted_task = (np.empty_like(of) for of in (worker, label, task))
+    overwrite = overwrite and not np.may_share_memory(worker, task)
+    to_worker, to_task, to_label = (
+        codes if overwrite and codes.flags.writeable else np.empty_like(codes)
+        for codes in (worker, task, label)
+    )
 
     def sort_range(at: int) -> bool:
         rows, first = slice(row[at], row[at + 1]), at << shift
         start = task_start[first : min(first + (1 << shift), n_tasks)]
-        to = sorted_worker[rows], sorted_task[rows], sorted_label[rows]
+        to = to_worker[rows], to_task[rows], to_label[rows]
         return bool(_sort_range(key[rows], bits, first, row[at], start, *to))
 
     with shared_out(threads, n_ranges) as share:
-        if any(share(sort_range)):
-            _refuse_repeat(task.astype(np.int64) * n_workers + worker)
+        repeated = any(share(sort_range))
+    if repeated and overwrite:
+        raise RepeatError("a worker labels a task twice: keep one of the labels", column="worker")
+    if repeated:
+        _refuse_repeat(task.astype(np.int64) * n_workers + worker)
     # the keys' memory is used again: fresh memory takes as long as what is put there
-    worker_start = _by_worker(sorted_worker, n_workers, threads, key)
-    return SortedRows(sorted_worker, sorted_task, sorted_label, task_start, key, worker_start)
+    worker_start = _by_worker(to_worker, n_workers, threads, key)
+    return SortedRows(to_worker, to_task, to_label, task_start, key, worker_start)
 
 
 def keep_rows(

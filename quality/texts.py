@@ -38,7 +38,8 @@ def decimals(values: Int[np.ndarray, " values"]) -> Texts:
     """
     negative = values < 0
     size = np.where(negative, -(values + negative), values).astype(np.uint64)
-    letters, start = _decimals(size + negative.astype(np.uint64), negative)
+    size += negative  # apart, as the least integer has no positive one
+    letters, start = _decimals(size, negative, len(str(size.max(initial=0))) + 1)
     return Texts(letters, start)
 
 
@@ -267,9 +268,9 @@ def _spread(letters, start, character):
 
 @no_type_check
 @njit(cache=True, nogil=True)
-def _decimals(size, negative):
-    """Decimal digits of sizes, behind a minus where asked."""
-    letters, end = np.empty(21 * len(size), dtype=np.uint8), 0
+def _decimals(size, negative, width):
+    """Decimal digits of sizes, behind a minus where asked; none has more characters than `width`."""
+    letters, end = np.empty(width * len(size), dtype=np.uint8), 0
     start, digit = np.zeros(len(size) + 1, dtype=np.int64), np.empty(20, dtype=np.uint8)
     for text in range(len(size)):
         if negative[text]:

@@ -104,13 +104,29 @@ def test_a_plain_run_does_not_import_prefect() -> None:
     assert told.stdout.strip() == "False"
 
 
+def test_a_run_imports_scikit_learn_for_class_ratios_alone() -> None:
+    """It takes as long to load as all of the rest, and brings pandas and scipy.stats with it."""
+    stages = "reading", "workers", "consensus", "publication", "class_ratios", "model", "reporting"
+    code = (
+        f"import sys, flows.pipeline, flows.terminal, privacy.noise, learners\n"
+        f"import {', '.join(f'flows.stages.{stage}' for stage in stages)}\n"
+        "heavy = {'sklearn', 'pandas', 'scipy.stats'}\n"
+        "print(sorted(heavy & sys.modules.keys()))\n"
+        "print([name for name in learners.__all__ if not hasattr(learners, name)])\n"
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines() == ["[]", "[]", "['pandas', 'scipy.stats', 'sklearn']"]
+
+
 def test_nothing_but_the_ledger_reaches_a_sampler() -> None:
     """Beside the import contract: no other file names the noise source, in any way of importing it."""
     reaching = {
         name_of(path)
         for path in MODULES
         if re.search(
-            r"privacy\.noise|from privacy import noise|NoiseSource|import opendp", path.read_text()
+            r"privacy\.noise|from privacy import noise|NoiseSource|(import|from) opendp",
+            path.read_text(),
         )
         and path.name != "noise.py"
     }

@@ -66,9 +66,9 @@ def estimate_ratios(run: Run) -> str:
         from flows.stages.sharded_ratios import estimate_ratios_by_shards
 
         return estimate_ratios_by_shards(run)
-    from flows.stages import publication
+    from flows.stages import class_ratios
 
-    return publication.estimate_ratios(run)
+    return class_ratios.estimate_ratios(run)
 
 
 def train_privately(run: Run) -> str:

@@ -9,7 +9,7 @@ from flows.engine import Spread, open_spread
 from flows.feature_folder import FeatureFolder
 from flows.feature_passes import FeaturePasses
 from flows.run_store import Run
-from flows.stages.publication import Published, published_in, write_ratios
+from flows.stages.class_ratios import Published, published_in, write_ratios
 from flows.stages.reading import load
 from flows.stages.sharded_reading import engine_of
 from flows.stages.skipping import skip

@@ -21,7 +21,7 @@ from flows.run_store import Run
 from flows.section import SettingsError
 from flows.settings import Settings, load_settings
 from flows.settings_sections import EngineSettings
-from flows.stages.publication import Published, published_in
+from flows.stages.class_ratios import Published, published_in
 from flows.stages.reading import load
 from flows.text_table import TableError
 from learners import StreamedRatioEstimator

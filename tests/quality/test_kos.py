@@ -15,9 +15,12 @@ QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 
 
 def slow_messages(
-    labels: CrowdLabels, code: int, n_iter: int, start: np.ndarray, *, mean: bool
+    labels: CrowdLabels, code: int, n_iter: int, start: np.ndarray, *, scaled: bool
 ) -> list[float]:
-    """Message passing as the paper tells it, label for label; each class's share of the weight."""
+    """Message passing as the paper tells it, label for label; each class's share of the weight.
+
+    Scaled: a task's word by the square root of its number of labels, a worker's by hers.
+    """
     rows = range(labels.n_labels)
     sign = [1.0 if label == code else -1.0 for label in labels.label]
     same_task = [[s for s in rows if labels.task[s] == labels.task[r] and s != r] for r in rows]
@@ -27,11 +30,11 @@ def slow_messages(
     heard = list(start)
     for _ in range(n_iter):
         told = [
-            sum(sign[s] * heard[s] for s in near) / (max(len(near), 1) if mean else 1)
+            sum(sign[s] * heard[s] for s in near) / (np.sqrt(len(near) + 1) if scaled else 1)
             for near in same_task
         ]
         heard = [
-            sum(sign[s] * told[s] for s in near) / (max(len(near), 1) if mean else 1)
+            sum(sign[s] * told[s] for s in near) / (len(near) + 1 if scaled else 1)
             for near in same_worker
         ]
         length = np.sqrt(np.square(heard).sum())
@@ -68,7 +71,7 @@ def test_it_is_the_papers_message_passing(labels: CrowdLabels) -> None:
     result = kos(labels, max_iter=3, tol=0.0, rng=np.random.default_rng(7))
     start = np.random.default_rng(7).normal(1.0, 1.0, size=labels.n_labels)
     support = np.transpose(
-        [slow_messages(labels, code, 3, start, mean=False) for code in range(labels.n_classes)]
+        [slow_messages(labels, code, 3, start, scaled=False) for code in range(labels.n_classes)]
     )
     assert result.posterior == pytest.approx(shares(support), abs=1e-9)
     assert result.n_iter <= 3
@@ -78,7 +81,7 @@ def test_two_classes_are_one_run(rng: np.random.Generator) -> None:
     labels, _ = crowd_of(rng)
     result = kos(labels, max_iter=4, tol=0.0, rng=np.random.default_rng(7))
     start = np.random.default_rng(7).normal(1.0, 1.0, size=labels.n_labels)
-    share = np.array(slow_messages(labels, 1, 4, start, mean=False))
+    share = np.array(slow_messages(labels, 1, 4, start, scaled=False))
     assert result.posterior == pytest.approx(np.column_stack([1 - share, share]), abs=1e-9)
 
 

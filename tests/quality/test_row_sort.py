@@ -75,6 +75,42 @@ def test_a_repeat_among_many_rows_is_named(columns: tuple[np.ndarray, ...]) -> N
         sort_rows(worker, task, label, WORKERS, TASKS)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_sorted_rows_may_take_the_memory_of_those_given(
+    columns: tuple[np.ndarray, ...], threads: int
+) -> None:
+    expected = sort_rows(*columns, WORKERS, TASKS)
+    worker, task = (column.astype(np.int32) for column in columns[:2])
+    label = columns[2].astype(np.int16)
+    found = sort_rows(worker, task, label, WORKERS, TASKS, threads=threads, overwrite=True)
+    check(found, expected)
+    assert [found.worker is worker, found.task is task, found.label is label] == [True] * 3
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_rows_that_cannot_be_used_up_stay(columns: tuple[np.ndarray, ...], overwrite: bool) -> None:
+    """Without leave; of another type; read-only; or where the columns share their memory."""
+    given = [column.astype(np.int32) for column in columns]
+    for column in given[: 3 if overwrite else 0]:
+        column.flags.writeable = False
+    expected, held = sort_rows(*columns, WORKERS, TASKS), [column.copy() for column in given]
+    for taken in (given, [column.astype(np.int64) for column in given]):
+        check(sort_rows(*taken, WORKERS, TASKS, overwrite=overwrite), expected)
+        assert all(np.array_equal(*pair) for pair in zip(taken, held, strict=True))
+    same = np.arange(7, dtype=np.int32)[::-1].copy()
+    found = sort_rows(same, same, same, 7, 7, overwrite=True)
+    assert found.worker.tolist() == found.task.tolist() == same[::-1].tolist()
+
+
+def test_a_repeat_in_memory_used_up_is_refused_without_its_rows(
+    columns: tuple[np.ndarray, ...],
+) -> None:
+    codes = (np.append(column, column[5]).astype(np.int32) for column in columns)
+    with pytest.raises(RepeatError, match="a worker labels a task twice") as refused:
+        sort_rows(*codes, WORKERS, TASKS, overwrite=True)
+    assert (refused.value.column, refused.value.row) == ("worker", None)
+
+
 @pytest.mark.parametrize(("n_tasks", "n_workers"), [(0, 0), (1, 1), (65, 3)])
 def test_no_rows_leave_empty_tasks_and_workers(n_tasks: int, n_workers: int) -> None:
     none = np.empty(0, dtype=np.int64)
