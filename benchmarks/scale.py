@@ -221,12 +221,13 @@ def _worked_out(n_labels: int, n_workers: int, row: dict[str, float]) -> str:
         (CORES + math.ceil(n_labels / size)) * payload(n_workers) / 1e9
         for size in (SHARD, LARGE_SHARD)
     )
+    minutes = 60 * (cut + fit) / CORES
     return (
         f"{n_labels:.0e} labels by {n_workers:,} workers take {cut:.1f} core hours into shards "
         f"({n_labels * row['disk'] / CROWDS_LABELS / 1e3:.0f} GB on disk) and {fit:.1f} core hours to "
-        f"fit, that is {(cut + fit) / CORES:.1f} hours on one machine and {(cut + fit) / CORES / 10:.2f} "
-        f"on ten; an iteration moves {small:.1f} GB at most with these shards, {large:.1f} GB with "
-        f"shards of {LARGE_SHARD:,} labels."
+        f"fit, that is {minutes:.2g} minutes on one machine and {minutes / 10:.2g} on ten; an iteration "
+        f"moves {small:.1f} GB at most with these shards, {large:.1f} GB with shards of {LARGE_SHARD:,} "
+        "labels."
     )
 
 

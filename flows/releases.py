@@ -10,6 +10,7 @@ import hashlib
 import math
 import os
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -22,7 +23,7 @@ from flows.run_store import Run
 from flows.settings import Settings
 from flows.settings_sections import ModelSettings, PrivacySettings
 from learners import ScoredTraining, StabilityValidation, Thresholdout
-from privacy import Ledger, Part, PlanEvent, Query, Unit, class_counts, partition_of
+from privacy import Ledger, Part, PlanEvent, Query, Unit, class_counts, count_queries, partition_of
 
 __all__ = ["Learning", "Plan", "Rows", "consensus_label", "deal", "grown", "plan_releases"]
 
@@ -83,19 +84,7 @@ class Plan:
 
 def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     """The run's releases, from its consensus labels."""
-    settings = run.settings
-    names, group = crowd.labelled_groups()
-    counts = class_counts(
-        _counted_label(run, crowd, group),
-        group,
-        dataset=settings.name,
-        n_classes=crowd.labels.n_classes,
-        n_groups=names.size,
-        group_names=tuple(names.tolist()),
-        unit=privacy.unit,
-        local=_is_local(settings),
-        tasks=crowd.labels.tasks,
-    )
+    settings, counts = run.settings, _count_queries(run, crowd, privacy)
     learning = None
     if settings.model is not None and crowd.tasks is not None and crowd.tasks.feature_names:
         rows = _rows(crowd, consensus_label(run, crowd), settings, settings.model)
@@ -135,17 +124,19 @@ def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
     return np.array([book[name] for name in names], dtype=np.int64)
 
 
-def _counted_label(
-    run: Run, crowd: Crowd, group: Int[np.ndarray, " tasks"]
-) -> Int[np.ndarray, " tasks"]:
-    """Class codes to be counted; where shards have added them up, any codes that come to their counts."""
-    if run.settings.engine is None:
-        return consensus_label(run, crowd)
-    counts, classes = run.read_table("class_counts.parquet").column("n"), crowd.labels.n_classes
-    label = np.empty(group.size, dtype=np.int64)
-    of_rows = np.tile(np.arange(classes), len(counts) // classes)
-    label[np.argsort(group, kind="stable")] = np.repeat(of_rows, counts.to_numpy())
-    return label
+def _count_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Query, ...]:
+    """Every labelled group's class counts, counted here or added up on the shards."""
+    settings, n_classes = run.settings, crowd.labels.n_classes
+    names, group = crowd.labelled_groups()
+    about: dict[str, Any] = {
+        "group": group, "dataset": settings.name, "group_names": tuple(names.tolist()),
+        "unit": privacy.unit, "local": _is_local(settings), "tasks": crowd.labels.tasks,
+    }  # fmt: skip
+    if settings.engine is None:
+        label = consensus_label(run, crowd)
+        return class_counts(label, n_classes=n_classes, n_groups=names.size, **about)
+    counts = run.read_table("class_counts.parquet").column("n").to_numpy()
+    return count_queries(counts.reshape(names.size, n_classes), **about)
 
 
 def deal(

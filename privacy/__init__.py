@@ -4,7 +4,7 @@ from privacy.account import fits
 from privacy.audit import AuditBound, DirichletLaw, Law, audit_losses, audit_pair
 from privacy.choice import Choice, choose_mechanism, crossover_delta
 from privacy.composition import Composition, compose
-from privacy.counts import CountsError, class_counts
+from privacy.counts import CountsError, class_counts, count_queries
 from privacy.dirichlet import InfeasibleFloor, dominating_delta, largest_scale, smallest_floor
 from privacy.dirichlet_pair import PairDelta, clamp_delta, expected_distortion, pair_delta
 from privacy.discrete_gaussian import DiscreteGaussian, DiscreteGaussianLaw
@@ -89,6 +89,7 @@ __all__ = [
     "clamp_delta",
     "class_counts",
     "compose",
+    "count_queries",
     "crossover_delta",
     "dominating_delta",
     "expected_distortion",

@@ -8,7 +8,7 @@ from jaxtyping import Int
 
 from privacy.queries import Part, Query, Unit, UnitError, assignment_digest, task_names
 
-__all__ = ["ONE_TASK", "CountsError", "check_counts", "class_counts"]
+__all__ = ["ONE_TASK", "CountsError", "check_counts", "class_counts", "count_queries"]
 
 ONE_TASK = 2.0  # l1 sensitivity: a replaced label leaves one class's count and joins another's
 
@@ -86,23 +86,76 @@ def class_counts(
     >>> north.value, south.value, north.part.name
     (array([1, 1]), array([0, 1]), 'north')
     """
+    _check_codes(label, group, n_classes, n_groups, group_names)
+    cell = group.astype(np.int64) * n_classes + label.astype(np.int64)
+    counts = np.bincount(cell, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
+    return count_queries(
+        counts, group, dataset=dataset, group_names=group_names, unit=unit, local=local, tasks=tasks
+    )
+
+
+def count_queries(
+    counts: Int[np.ndarray, "groups classes"],
+    group: Int[np.ndarray, " tasks"],
+    *,
+    dataset: str,
+    group_names: Sequence[str],
+    unit: Unit,
+    local: bool,
+    tasks: Sequence[str] | np.ndarray,
+) -> tuple[Query, ...]:
+    """Ask for class counts that have been added up already: what `class_counts` does with its own.
+
+    Parameters
+    ----------
+    counts
+        Tasks of each group in each class, private.
+    group, dataset, group_names, unit, local, tasks
+        As for `class_counts`.
+
+    Raises
+    ------
+    UnitError, ValueError
+        As `class_counts`.
+    CountsError
+        If the counts of a group are not whole numbers >= 0, of two classes or more, that add up to
+        its number of tasks; the message does not tell them.
+
+    Notes
+    -----
+    **Guarantees.** Counts that come to the same give the same queries as `class_counts`.
+
+    Examples
+    --------
+    >>> north, south = count_queries(
+    ...     np.array([[1, 1], [0, 1]]), np.array([0, 0, 1]), dataset="toy",
+    ...     group_names=("north", "south"), unit=Unit.CONSENSUS_LABEL, local=False,
+    ...     tasks=("t1", "t2", "t3"),
+    ... )
+    >>> north.value, south.value
+    (array([1, 1]), array([0, 1]))
+    """
     if unit is Unit.TASK and not local:
         raise UnitError(
             "unit 'task' needs a consensus that depends on each task's own labels alone (majority "
             "vote without worker filter); use unit 'consensus label', or aggregate locally"
         )
-    _check_codes(label, group, n_classes, n_groups, group_names)
-    cell = group.astype(np.int64) * n_classes + label.astype(np.int64)
-    counts = np.bincount(cell, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
-    n = np.bincount(group, minlength=n_groups)
     names = tuple(str(name) for name in group_names)
+    _check_groups(group, len(names), names)
+    n = np.bincount(group, minlength=len(names))
     if not (n >= 1).all():
         raise ValueError(f"every group must have a task, got none in {names[int(n.argmin())]!r}")
+    if not (counts.ndim == 2 and counts.shape[0] == len(names) and counts.shape[1] >= 2):
+        raise CountsError(f"counts must be of {len(names)} groups and 2 classes or more")
+    within = counts.dtype.kind in "iu" and ((counts >= 0) & (counts <= n[:, None])).all()
+    if not (within and (counts.sum(axis=1) == n).all()):
+        raise CountsError("counts of a group must be >= 0 and add up to its number of tasks")
     partition = f"group:{assignment_digest(group, names, task_names(tasks, group.size))}"
-    counts.setflags(write=False)
+    held = counts.astype(np.int64)
+    held.setflags(write=False)
     return tuple(
         Query(dataset, "class counts", row, unit, int(size), ONE_TASK, Part(partition, name))
-        for row, size, name in zip(counts, n, names, strict=True)
+        for row, size, name in zip(held, n, names, strict=True)
     )
 
 
@@ -125,11 +178,17 @@ def _check_codes(
 ) -> None:
     if not n_classes >= 2:
         raise CountsError(f"n_classes must be >= 2, got n_classes={n_classes}")
-    if not n_groups >= 1 or len(set(map(str, names))) != n_groups or len(names) != n_groups:
-        raise ValueError(f"group_names must be {n_groups} different names, got {len(names)} names")
-    if not (label.ndim == group.ndim == 1 and label.size == group.size >= 1):
+    _check_groups(group, n_groups, names)
+    if not (label.ndim == 1 and label.size == group.size):
         raise CountsError("label and group must be of equal length, with a task or more")
     if not (label.dtype.kind in "iu" and ((label >= 0) & (label < n_classes)).all()):
         raise CountsError(f"labels must be integer codes of the {n_classes} declared classes")
+
+
+def _check_groups(group: np.ndarray, n_groups: int, names: Sequence[str]) -> None:
+    if not n_groups >= 1 or len(set(map(str, names))) != n_groups or len(names) != n_groups:
+        raise ValueError(f"group_names must be {n_groups} different names, got {len(names)} names")
+    if not (group.ndim == 1 and group.size >= 1):
+        raise CountsError("label and group must be of equal length, with a task or more")
     if not (group.dtype.kind in "iu" and ((group >= 0) & (group < n_groups)).all()):
         raise ValueError(f"group must be integer codes of the {n_groups} named groups")

@@ -3,7 +3,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy import CountsError, DiscreteLaplace, LatticeLaplace, Unit, UnitError, class_counts
+from privacy import (
+    CountsError,
+    DiscreteLaplace,
+    LatticeLaplace,
+    Unit,
+    UnitError,
+    class_counts,
+    count_queries,
+)
 from privacy.queries import Query
 
 CANARY = 987654321
@@ -20,6 +28,17 @@ def count(label, group, **changed):
         "tasks": [f"t{place}" for place in range(len(label))],
     }
     return class_counts(np.array(label), np.array(group), **(arguments | changed))
+
+
+def ask(counts, group, **changed):
+    arguments = {
+        "dataset": "toy",
+        "group_names": ("north", "south"),
+        "unit": Unit.CONSENSUS_LABEL,
+        "local": False,
+        "tasks": [f"t{place}" for place in range(len(group))],
+    }
+    return count_queries(counts, np.array(group), **(arguments | changed))
 
 
 campaigns = st.integers(2, 30).flatmap(
@@ -51,6 +70,41 @@ def test_a_replaced_label_moves_all_counts_together_by_at_most_the_sensitivity(c
     moved = [abs(a.value - b.value).sum() for a, b in zip(before, after, strict=True)]
     assert sum(moved) <= min(query.l1 for query in before)
     assert [query.part for query in before] == [query.part for query in after]
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(campaigns)
+def test_counts_added_up_already_give_the_same_queries(campaign):
+    label, group = campaign
+    added = np.zeros((2, 3), dtype=np.int32)
+    np.add.at(added, (group, label), 1)
+    expected = count(label, group)
+    for one, other in zip(ask(added, group), expected, strict=True):
+        assert one.value.tolist() == other.value.tolist()
+        assert (one.n, one.l1, one.part, one.unit) == (other.n, other.l1, other.part, other.unit)
+        assert not one.value.flags.writeable
+    with pytest.raises(UnitError, match="majority"):
+        ask(added, group, unit=Unit.TASK)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [[2, 0, 0], [1, CANARY, 0]],
+        [[2, 0, 0], [2, -1, 0]],
+        [[2, 0, 0], [2, 0, 0]],
+        [[2, 0, 0]],
+        [2, 1],
+        [[2], [1]],
+        [[2.0, 0.0, 0.0], [1.0, 0.0, 0.0]],
+        [[2**62, 2**62, 2**63 + 2], [1, 0, 0]],  # whose sum wraps around to 2
+    ],
+)
+def test_counts_that_are_not_those_of_the_groups_are_refused_without_telling_them(counts):
+    array = np.array(counts, dtype=np.uint64 if 2**62 in np.ravel(counts) else None)
+    with pytest.raises(CountsError) as refused:
+        ask(array, [0, 0, 1])
+    assert str(CANARY) not in str(refused.value)
 
 
 def test_queries_are_cells_of_one_partition_bound_to_assignment_and_names():
