@@ -164,6 +164,14 @@ def test_crowd_verdict_follows_alpha(tmp_path: Path, alpha: float | None, words:
     assert words in Page(render_report(folder)).text
 
 
+def test_without_gold_nobody_is_told_to_lean_on_it(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    edit(folder / "quality.json", alpha=0.31)
+    assert "Lean on the consensus as far as gold bears it out." in Page(render_report(folder)).text
+    edit(folder / "consensus.json", gold=None)
+    assert "Gold kept for checking would tell" in Page(render_report(folder)).text
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [
