@@ -29,3 +29,7 @@ def __getattr__(name: str) -> Any:
     if name not in HOME:
         raise AttributeError(f"module 'flows' has no attribute {name!r}")
     return getattr(import_module(HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *HOME]

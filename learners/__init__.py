@@ -128,3 +128,7 @@ def __getattr__(name: str) -> Any:
     if name not in HOME:
         raise AttributeError(f"module 'learners' has no attribute {name!r}")
     return getattr(import_module(f"learners.{HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *HOME]

@@ -104,6 +104,14 @@ def test_a_plain_run_does_not_import_prefect() -> None:
     assert told.stdout.strip() == "False"
 
 
+@pytest.mark.parametrize("room", ["flows", "learners"])
+def test_names_that_load_when_first_used_are_found_before(room: str) -> None:
+    """A notebook completes them."""
+    code = f"import {room}; print(set({room}.__all__) - set(dir({room})))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "set()"
+
+
 def test_a_run_imports_scikit_learn_for_class_ratios_alone() -> None:
     """It takes as long to load as all of the rest, and brings pandas and scipy.stats with it."""
     stages = "reading", "workers", "consensus", "publication", "class_ratios", "model", "reporting"
