@@ -20,7 +20,7 @@ from numba import njit
 
 __all__ = ["shift_loads"]
 
-NONE = -1  # no job, no machine: the end of a list
+NONE = np.int32(-1)  # no job, no machine: the end of a list
 
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it

@@ -140,10 +140,9 @@ def robustness_bounds(
         raise ValueError(f"max_adversaries must be >= 1, got max_adversaries={max_adversaries}")
     if not max_steps >= 0:
         raise ValueError(f"max_steps must be >= 0, got max_steps={max_steps}")
-    labelled = np.flatnonzero(np.diff(labels.task_start))
-    place = np.searchsorted(labelled, labels.task)
-    edges = (np.ones(labels.n_labels), (place, labels.worker))
-    graph = csr_array(edges, shape=(len(labelled), labels.n_workers))
+    start = np.append(0, labels.task_start[1:][np.diff(labels.task_start) > 0])  # of labelled tasks
+    edges = np.ones(labels.n_labels, dtype=np.int8), labels.worker, start
+    graph = csr_array(edges, shape=(len(start) - 1, labels.n_workers))
     load = np.zeros(2 * max_adversaries + 1 + labels.n_workers, dtype=np.int64)
     load[1 : 1 + labels.n_workers] = np.sort(semi_matching(graph).load)[::-1]
     total = np.cumsum(load)  # total[i] = d_1 + ... + d_i
@@ -156,7 +155,7 @@ def robustness_bounds(
         upper=total[2 * n_adversaries],
         name_blind=resting / 2,
         name_blind_exact=exact,
-        n_tasks=len(labelled),
+        n_tasks=len(start) - 1,
     )
 
 

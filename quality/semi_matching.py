@@ -121,12 +121,16 @@ def matching_and_level(graph: Any) -> tuple[SemiMatching, Int32[np.ndarray, " ma
 
 
 def ascending_rows(graph: Any) -> tuple[Int[np.ndarray, " offsets"], Int[np.ndarray, " entries"]]:
-    """Where each job's machines start, and the machines in ascending order; not to be written."""
+    """Where each job's machines start, and the machines in ascending order; not to be written.
+
+    Of 32 bits wherever they suffice: a kernel for each kind of integer is compiled apart.
+    """
     _check_sparse(graph)
     rows = csr_array(graph)
     if not rows.has_sorted_indices:
         rows = rows.sorted_indices()
-    return rows.indptr, rows.indices
+    kind = np.int32 if max(rows.nnz, *rows.shape) <= np.iinfo(np.int32).max else np.int64
+    return rows.indptr.astype(kind, copy=False), rows.indices.astype(kind, copy=False)
 
 
 def _check_sparse(graph: Any) -> None:
