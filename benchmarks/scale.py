@@ -34,22 +34,32 @@ from benchmarks.publish import publish
 from flows.engine import open_engine
 from flows.settings_sections import EngineSettings
 from flows.shards import open_shards, write_shards
-from quality import balanced_loads, conflict_graph_by_shards, load_levels
+from quality import (
+    LocalEngine,
+    balanced_loads,
+    conflict_graph_by_shards,
+    cut_labels,
+    encode,
+    load_levels,
+)
 from quality.em_fit import EMFit
 from quality.shard_em import dawid_skene_by_shards
+from quality.shard_filter import filter_workers_by_shards
 from quality.shard_sums import soft_penalty_by_shards
 
 HEADER = (
     "labels", "workers", "runs on", "into shards, cpu s", "cpu s / iteration", "wall s / iteration",
     "ns / label / iteration", "peak MB", "MB moved / iteration",
 )  # fmt: skip
-PENALTIES = "soft", "conflict graph", "hard", "balanced"
+PENALTIES = "soft", "filter", "conflict graph", "hard", "balanced"
 PENALTY_NOTE = """
-The tables and shards of `benchmarks.scale`, each in a process of its own, shards read from disk in every
-pass. The soft penalty is a pass over the shards. The conflict graph is one more, and comes together in
-this process; hard (levels, every optimum's largest and smallest load) and balanced penalty are what is
-optimal over all of it, found here on one core. CPU seconds are those of all threads. Peak is of the
-process. In each table the balanced loads, rounded up, were the hard levels: two algorithms, one optimum.
+The tables and shards of `benchmarks.scale`, each in a process of its own, shards read from disk in
+every pass. The soft penalty is a pass over the shards. The filter removes 15 % of the workers by it,
+one by one, with a few passes in all, and looks again at the tasks of each who goes. The conflict graph
+is one more, and comes together in this process; hard (levels, every optimum's largest and smallest
+load) and balanced penalty are what is optimal over all of it, found here on one core. CPU seconds are
+those of all threads. Peak is of the process. In each table the balanced loads, rounded up, were the
+hard levels: two algorithms, one optimum.
 """
 N_WORKERS, N_CLASSES, PER_TASK = 10_000, 4, 5
 CROWDS_LABELS = 10**7  # of the tables by larger crowds, whose confusion matrices leave the caches
@@ -157,9 +167,13 @@ def penalties(folder: Path) -> dict[str, float]:
     """Seconds of each penalty on the shards of a folder, and peak memory."""
     small = csr_array(np.ones((2, 2), dtype=np.int8))
     load_levels(small), balanced_loads(small)  # compiled before
+    tiny = LocalEngine(cut_labels(encode([0, 1, 2], [0, 0, 0], [0, 1, 1]), [0, 1]))
+    filter_workers_by_shards(tiny, np.arange(1), n_workers=1)
     shards, seconds = open_shards(folder / "shards"), [time.process_time()]
     with open_engine(shards, EngineSettings(kind="local", memory_gb=HELD_GB), hold=False) as engine:
         soft_penalty_by_shards(engine)
+        seconds.append(time.process_time())
+        filter_workers_by_shards(engine, np.arange(shards.n_tasks), fraction=0.15)
         seconds.append(time.process_time())
         graph = conflict_graph_by_shards(engine)
     seconds.append(time.process_time())

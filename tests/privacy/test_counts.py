@@ -94,10 +94,12 @@ def test_counts_added_up_already_give_the_same_queries(campaign):
         [[2, 0, 0], [2, -1, 0]],
         [[2, 0, 0], [2, 0, 0]],
         [[2, 0, 0]],
-        [2, 1],
         [[2], [1]],
-        [[2.0, 0.0, 0.0], [1.0, 0.0, 0.0]],
-        [[2**62, 2**62, 2**63 + 2], [1, 0, 0]],  # whose sum wraps around to 2
+        pytest.param([2, 1], marks=pytest.mark.refusal),
+        pytest.param([[2.0, 0.0, 0.0], [1.0, 0.0, 0.0]], marks=pytest.mark.refusal),
+        pytest.param(  # whose sum wraps around to 2
+            [[2**62, 2**62, 2**63 + 2], [1, 0, 0]], marks=pytest.mark.refusal
+        ),
     ],
 )
 def test_counts_that_are_not_those_of_the_groups_are_refused_without_telling_them(counts):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,17 +203,39 @@ def test_the_conflict_graph_and_what_is_shared_on_it_are_the_whole_tables(
 
 
 @QUICK
-@given(crowds(), CUTS, st.integers(0, 4), st.integers(0, 2))
+@given(crowds(), CUTS, st.integers(0, 4), st.integers(0, 2), st.sampled_from([1, 4, 10_000_000]))
 def test_the_filter_is_the_whole_tables_to_the_bit(
-    labels: CrowdLabels, places: list[float], n_workers: int, least: int
+    labels: CrowdLabels, places: list[float], n_workers: int, least: int, at_hand: int
 ) -> None:
+    """However many workers' tasks are fetched at once: each one's alone, a few, or all."""
     asked = {"n_workers": n_workers, "min_labels_per_task": least}
-    found = filter_workers_by_shards(cut_at(labels, places), labels.tasks, **asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quality.shard_filter.LABELS_AT_HAND", at_hand)
+        found = filter_workers_by_shards(cut_at(labels, places), labels.tasks, **asked)
     expected = filter_workers(labels, **asked)
     for name in ("keep", "removed", "removed_penalty", "refused", "refused_penalty"):
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
     assert found.refused_reason == expected.refused_reason
     assert (found.stopped, found.criterion) == (expected.stopped, expected.criterion)
+
+
+class CountingEngine(LocalEngine):
+    """Knows how often it has passed over its shards."""
+
+    passes = 0
+
+    def _each(self, work: Any, parameters: Any) -> Iterator[Any]:
+        self.passes += 1
+        return super()._each(work, parameters)
+
+
+def test_the_filter_passes_over_the_shards_once_for_many_removals(rng: np.random.Generator) -> None:
+    """Once for penalties, once for all who may go, and once more where agreement breaks a tie."""
+    labels = crowd_of(rng, n_workers=50)
+    engine = CountingEngine(cut_labels(labels, [0, 90, 300, 400]))
+    found = filter_workers_by_shards(engine, labels.tasks, n_workers=15)
+    assert len(found.removed) == 15
+    assert 2 <= engine.passes <= 3
 
 
 @pytest.mark.parametrize(
