@@ -86,6 +86,7 @@ class _ShardedCrowd:
         self._share = share.copy()  # an engine's own may be read-only
         self._agreed: np.ndarray | None = None  # from the first call on
         self.keep = np.ones(len(self.n_labels), dtype=np.bool_)
+        self._in_line = self.n_labels > 0  # not tried yet; she who is, goes or is never tried again
         self._fetched = np.zeros(len(self.n_labels), dtype=np.bool_)  # whose tasks are at hand
         self._at_hand: _TasksAtHand | None = None
 
@@ -105,6 +106,7 @@ class _ShardedCrowd:
     def refusal(self, worker: int, min_labels_per_task: int) -> str:
         """Return why this worker cannot go; empty if she can."""
         tasks, held = self._tasks_of(worker)
+        self._in_line[worker] = False
         left = labels_left(tasks, held.table.task_start, held.table.worker, self.keep)
         short = tasks[left - 1 < min_labels_per_task]
         first = str(self._tasks[held.task[short[0]]]) if len(short) else ""
@@ -136,13 +138,12 @@ class _ShardedCrowd:
 
     def _next_in_line(self, worker: int) -> Bool[np.ndarray, " workers"]:
         """Choose this worker and those with the highest penalties, up to so many labels of theirs."""
-        penalty = np.where(self.keep, self.soft_penalty(), -1.0)
-        penalty[worker] = np.inf
-        order = np.argsort(-penalty, kind="stable")
+        order = np.argsort(-self.soft_penalty(), kind="stable")
+        order = np.append(worker, order[self._in_line[order] & (order != worker)])
         before = np.cumsum(self.n_labels[order]) - self.n_labels[order]
-        chosen = np.zeros(len(penalty), dtype=np.bool_)
+        chosen = np.zeros(len(self.keep), dtype=np.bool_)
         chosen[order[before < LABELS_AT_HAND]] = True
-        return chosen & self.keep
+        return chosen
 
 
 class _TasksAtHand(NamedTuple):

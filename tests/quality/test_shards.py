@@ -238,6 +238,19 @@ def test_the_filter_passes_over_the_shards_once_for_many_removals(rng: np.random
     assert 2 <= engine.passes <= 3
 
 
+def test_who_was_refused_is_not_fetched_again(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can go; fifty workers of 40 labels are fetched by tens."""
+    monkeypatch.setattr("quality.shard_filter.LABELS_AT_HAND", 400)
+    labels = crowd_of(rng, n_workers=50)
+    engine = CountingEngine(cut_labels(labels, [0, 90, 300, 400]))
+    asked = {"n_workers": 1, "min_labels_per_task": 5}
+    found = filter_workers_by_shards(engine, labels.tasks, **asked)
+    assert len(found.refused) == 50
+    assert 5 <= engine.passes - 1 <= 6  # agreement may take one
+
+
 @pytest.mark.parametrize(
     "asked", [{}, {"n_workers": 1, "fraction": 0.1}, {"fraction": 2.0}, {"n_workers": -1}]
 )
