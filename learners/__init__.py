@@ -4,7 +4,6 @@ What stands on scikit-learn is loaded when it is first used: scikit-learn takes 
 of the rest together.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from learners.auc import Auc
@@ -38,19 +37,21 @@ from learners.transfer import transfer_bound
 from learners.tuning_advice import TuningAdvice, tuning_advice
 
 if TYPE_CHECKING:
-    from learners.boosted_trees import BoostedTrees
-    from learners.class_ratio import ClassRatio, ClassRatioEstimator, RatioDiagnostics
-    from learners.histogram_validation import (
+    from learners.on_scikit_learn import (
+        BoostedTrees,
+        ClassRatio,
+        ClassRatioEstimator,
         HistogramValidation,
+        KernelMatching,
+        KernelWitness,
         PerWidthValidation,
+        PrivateHistogram,
+        PrivateLogisticRegression,
+        RatioDiagnostics,
+        StreamedRatioEstimator,
+        check_search,
         histogram_query,
     )
-    from learners.kernel_matching import KernelMatching
-    from learners.kernel_witness import KernelWitness
-    from learners.private_histogram import PrivateHistogram
-    from learners.private_logistic import PrivateLogisticRegression
-    from learners.search_budget import check_search
-    from learners.streamed_ratio import StreamedRatioEstimator
 
 __all__ = [
     "Auc",
@@ -107,28 +108,30 @@ __all__ = [
     "tuning_advice",
 ]
 
-HOME = {
-    "BoostedTrees": "boosted_trees",
-    "ClassRatio": "class_ratio",
-    "ClassRatioEstimator": "class_ratio",
-    "HistogramValidation": "histogram_validation",
-    "KernelMatching": "kernel_matching",
-    "KernelWitness": "kernel_witness",
-    "PerWidthValidation": "histogram_validation",
-    "PrivateHistogram": "private_histogram",
-    "PrivateLogisticRegression": "private_logistic",
-    "RatioDiagnostics": "class_ratio",
-    "StreamedRatioEstimator": "streamed_ratio",
-    "check_search": "search_budget",
-    "histogram_query": "histogram_validation",
-}
+LATE = (
+    "BoostedTrees",
+    "ClassRatio",
+    "ClassRatioEstimator",
+    "HistogramValidation",
+    "KernelMatching",
+    "KernelWitness",
+    "PerWidthValidation",
+    "PrivateHistogram",
+    "PrivateLogisticRegression",
+    "RatioDiagnostics",
+    "StreamedRatioEstimator",
+    "check_search",
+    "histogram_query",
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in HOME:
+    if name not in LATE:
         raise AttributeError(f"module 'learners' has no attribute {name!r}")
-    return getattr(import_module(f"learners.{HOME[name]}"), name)
+    from learners import on_scikit_learn
+
+    return getattr(on_scikit_learn, name)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *HOME]
+    return [*globals(), *LATE]

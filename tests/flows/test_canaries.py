@@ -29,7 +29,11 @@ from privacy import LatticeLaplace
 from tests.flows.campaign import write_small_campaign
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKER, TASK, DIGITS = "-zebra", "-kudu", "867530924601"
+WORKER, TASK, DIGITS = (
+    "-zebra8675",
+    "-kudu8675",
+    "867530924601",
+)  # runs in Prefect have animals' names
 PLANTED = (WORKER, TASK, DIGITS)
 INTERNAL = {
     "crowd.npz": "what was read: every label, and every feature",
