@@ -55,11 +55,11 @@ PENALTIES = "soft", "filter", "conflict graph", "hard", "balanced"
 PENALTY_NOTE = """
 The tables and shards of `benchmarks.scale`, each in a process of its own, shards read from disk in
 every pass. The soft penalty is a pass over the shards. The filter removes 15 % of the workers by it,
-one by one, with a few passes in all, and looks again at the tasks of each who goes. The conflict graph
-is one more, and comes together in this process; hard (levels, every optimum's largest and smallest
-load) and balanced penalty are what is optimal over all of it, found here on one core. CPU seconds are
-those of all threads. Peak is of the process. In each table the balanced loads, rounded up, were the
-hard levels: two algorithms, one optimum.
+one by one, with a pass for many of them at once, and looks again at the tasks of each who goes. The
+conflict graph is one more, and comes together in this process; hard (levels, every optimum's largest
+and smallest load) and balanced penalty are what is optimal over all of it, found here on one core. CPU
+seconds are those of all threads. Peak is of the process. In each table the balanced loads, rounded up,
+were the hard levels: two algorithms, one optimum.
 """
 N_WORKERS, N_CLASSES, PER_TASK = 10_000, 4, 5
 CROWDS_LABELS = 10**7  # of the tables by larger crowds, whose confusion matrices leave the caches

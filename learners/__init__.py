@@ -1,7 +1,6 @@
 """Models from rows: class ratios from set-level labels, private training and tuning, the holdout, bounds.
 
-What stands on scikit-learn is loaded when it is first used: scikit-learn takes longer to load than all
-of the rest together.
+What stands on scikit-learn is loaded when it is first used: scikit-learn brings pandas and scipy.stats.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What stands on scikit-learn, which takes long to load: `learners` has it when it is first used."""
+"""What stands on scikit-learn, which is slow to load: `learners` loads it when it is first used."""
 
 from learners.boosted_trees import BoostedTrees
 from learners.class_ratio import ClassRatio, ClassRatioEstimator, RatioDiagnostics

@@ -113,7 +113,7 @@ def test_names_that_load_when_first_used_are_found_before(room: str) -> None:
 
 
 def test_a_run_imports_scikit_learn_for_class_ratios_alone() -> None:
-    """It takes as long to load as all of the rest, and brings pandas and scipy.stats with it."""
+    """It brings pandas and scipy.stats with it; what that takes: `python -m benchmarks.startup`."""
     stages = "reading", "workers", "consensus", "publication", "class_ratios", "model", "reporting"
     code = (
         f"import sys, flows.pipeline, flows.terminal, privacy.noise, learners\n"
