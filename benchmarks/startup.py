@@ -34,9 +34,10 @@ from flows.cli import main, process
 gc.set_threshold(process.OBJECTS)
 begin = time.process_time()
 {IMPORTED}
-imported = time.process_time() - begin
+ratios = time.process_time()
 from learners import ClassRatioEstimator
-ratios = time.process_time() - begin - imported
+ended = time.process_time()
+imported, ratios = ended - begin, ended - ratios
 
 from flows import pipeline, terminal
 in_stages, run_stage = 0.0, pipeline.run_stage
@@ -82,9 +83,9 @@ def main() -> None:
             f"Processor time of the command's process, {TRIES} tries each, on the sample campaign. What "
             "is beyond the stages' work is everything but it: starting, imports, settings, the run "
             "folder, Prefect, ending. What a stage imports is imported before the stages here, and "
-            "counted; but for scikit-learn, which brings pandas and scipy.stats with it and which the "
-            "class ratios load where a group has no labels: it has a row of its own. The server, which "
-            "runs already, has processor time of its own that is not in it."
+            "counted. scikit-learn, which brings pandas and scipy.stats with it, is loaded only where "
+            "class ratios are estimated, as in the sample: other runs are without it. The server, "
+            "which runs already, has processor time of its own that is not in it."
         ),
     )
 
@@ -99,7 +100,7 @@ def _beyond(
     return [
         _row(f"run beyond its stages' work, {where}", beyond, goal),
         _row("of that, what the stages import", imported),
-        _row("not in that: scikit-learn, for class ratios", ratios),
+        _row("of that, scikit-learn, for class ratios alone", ratios),
     ]
 
 
@@ -124,7 +125,7 @@ def _run(settings: Path, environment: dict[str, str]) -> tuple[float, float, flo
     """Processor time of `crowdassay run` beyond its stages, of their imports, and of scikit-learn's."""
     whole, told = _cpu_seconds(["-c", TIMED, "run", str(settings), "--again"], environment)
     in_stages, imported, ratios = map(float, told.split()[-3:])
-    return whole - in_stages - ratios, imported, ratios
+    return whole - in_stages, imported, ratios
 
 
 def _cpu_seconds(arguments: list[str], environment: dict[str, str]) -> tuple[float, str]:
