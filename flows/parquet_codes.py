@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flows.arrow_table import numpy_array
 from flows.text_table import Coded
 from quality.arrow_texts import array_texts
 from quality.integer_codes import code_integers
@@ -63,7 +64,7 @@ def _coded(path: Path, metadata: pq.FileMetaData, name: str) -> Coded:
         if pa.types.is_dictionary(kind):
             code, names = _code_dictionaries(_chunks(file, name), n_rows)
         elif pa.types.is_integer(kind) and kind != pa.uint64():
-            code, names = code_integers((c.to_numpy() for c in _chunks(file, name)), n_rows)
+            code, names = code_integers(map(numpy_array, _chunks(file, name)), n_rows)
         else:
             code, names = code_texts(map(_texts, _chunks(file, name)), n_rows)
     return Coded(code, text_array(_plain(names)))
@@ -115,7 +116,7 @@ def _code_dictionaries(chunks: Iterable[Any], n_rows: int) -> tuple[np.ndarray, 
             books.append(chunk.dictionary)
             first.append(first[-1] + len(chunk.dictionary))
         begin.append(begin[-1] + len(chunk))
-        row[begin[-2] : begin[-1]] = chunk.indices.to_numpy()
+        row[begin[-2] : begin[-1]] = numpy_array(chunk.indices)
         row[begin[-2] : begin[-1]] += first[-2]
     code, names = code_texts(map(_texts, books), first[-1])
     used = np.zeros(len(names.start) - 1, dtype=np.bool_)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from flows.accounts import LEDGER_URL
+from flows.arrow_table import numpy_array
 from flows.count_noise import PLAN, CountNoise, CountsMechanism, count_noise
 from flows.crowd import Crowd
 from flows.partitions import grow_partition
@@ -135,7 +136,7 @@ def _count_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Qu
     if settings.engine is None:
         label = consensus_label(run, crowd)
         return class_counts(label, n_classes=n_classes, n_groups=names.size, **about)
-    counts = run.read_table("class_counts.parquet").column("n").to_numpy()
+    counts = numpy_array(run.read_table("class_counts.parquet").column("n"))
     return count_queries(counts.reshape(names.size, n_classes), **about)
 
 

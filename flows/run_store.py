@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flows.arrow_table import read_parquet
 from flows.input_files import input_files
 from flows.section import SettingsError
 from flows.settings import Settings
@@ -71,7 +72,7 @@ class Run:
 
     def read_table(self, name: str) -> pa.Table:
         """A Parquet output of an earlier stage."""
-        return pq.read_table(self.folder / name)
+        return read_parquet(self.folder / name)
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a Parquet output, whole or not at all."""

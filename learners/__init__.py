@@ -17,6 +17,8 @@ from learners.gate_bound import agreeing_holdout_bound
 from learners.gaussian_objective import GaussianObjectivePerturbation
 from learners.holdout_advice import largest_budget, thresholdout_advice
 from learners.holdout_widths import holdout_widths
+from learners.kernel_matching import KernelMatching
+from learners.kernel_witness import KernelWitness
 from learners.ladder import best_step, climb, ladder_error
 from learners.linear_model import LinearModel, fit_linear
 from learners.logistic_minimum import ConvergenceError
@@ -28,6 +30,8 @@ from learners.private_holdout_bound import private_holdout_bound
 from learners.private_linear import ObjectivePerturbation
 from learners.private_selection import StabilityValidation
 from learners.random_selection import RandomSelection
+from learners.ratio_diagnostics import RatioDiagnostics
+from learners.ratio_model import ClassRatio, RatioModel, learn_ratios
 from learners.repetition import RandomRepetition
 from learners.split_selection import SplitBudgetSelection, SplitDataSelection
 from learners.thresholdout import GateAnswer, Thresholdout
@@ -38,15 +42,11 @@ from learners.tuning_advice import TuningAdvice, tuning_advice
 if TYPE_CHECKING:
     from learners.on_scikit_learn import (
         BoostedTrees,
-        ClassRatio,
         ClassRatioEstimator,
         HistogramValidation,
-        KernelMatching,
-        KernelWitness,
         PerWidthValidation,
         PrivateHistogram,
         PrivateLogisticRegression,
-        RatioDiagnostics,
         StreamedRatioEstimator,
         check_search,
         histogram_query,
@@ -77,6 +77,7 @@ __all__ = [
     "RandomRepetition",
     "RandomSelection",
     "RatioDiagnostics",
+    "RatioModel",
     "ScoredTraining",
     "SplitBudgetSelection",
     "SplitDataSelection",
@@ -98,6 +99,7 @@ __all__ = [
     "holdout_widths",
     "ladder_error",
     "largest_budget",
+    "learn_ratios",
     "least",
     "max_information_bound",
     "private_holdout_bound",
@@ -109,15 +111,11 @@ __all__ = [
 
 LATE = (
     "BoostedTrees",
-    "ClassRatio",
     "ClassRatioEstimator",
     "HistogramValidation",
-    "KernelMatching",
-    "KernelWitness",
     "PerWidthValidation",
     "PrivateHistogram",
     "PrivateLogisticRegression",
-    "RatioDiagnostics",
     "StreamedRatioEstimator",
     "check_search",
     "histogram_query",

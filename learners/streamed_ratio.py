@@ -15,12 +15,13 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from learners import mean_matching as matching
 from learners.bag_passes import BagPasses, Block, Blocks, BlocksHere
-from learners.class_ratio import ClassRatio, feature_scale
+from learners.feature_scale import feature_scale
 from learners.kernel_matching import KernelMatching, n_landmarks
 from learners.labelled_bags import LabelledBags
 from learners.matched_means import MatchedMeans, SeenBag
 from learners.nystroem import NystroemMap, spread_order, spread_points
 from learners.ratio_diagnostics import diagnose
+from learners.ratio_model import ClassRatio
 from learners.ratio_selection import Trial
 
 __all__ = ["Blocks", "StreamedRatioEstimator"]
@@ -60,7 +61,7 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
     wherever they are worked on.
     **Cost.** Memory for one block, a sample of 5000 rows and the landmarks, whatever the bags' size.
     A block is worked on by one thread.
-    **Privacy.** As for `ClassRatioEstimator`.
+    **Privacy.** As for `learn_ratios`.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
         bags
             Blocks of points by features, for every bag; two points at least in each.
         proportions, noise
-            As for `ClassRatioEstimator.fit`.
+            As for `learn_ratios`.
 
         Returns
         -------
@@ -100,8 +101,8 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If a bag can be iterated once only, breaks the conditions of `ClassRatioEstimator.fit`, or no
-            bag can be left out to choose the bandwidth.
+            If a bag can be iterated once only, breaks the conditions of `learn_ratios`, or no bag
+            can be left out to choose the bandwidth.
         """
         if not 0 < self.level < 1:
             raise ValueError(f"level must be in (0, 1), got level={self.level}")

@@ -112,7 +112,7 @@ def test_names_that_load_when_first_used_are_found_before(room: str) -> None:
     assert told.stdout.strip() == "set()"
 
 
-def test_a_run_imports_scikit_learn_for_class_ratios_alone() -> None:
+def test_scikit_learn_is_imported_for_what_stands_on_it_alone() -> None:
     """It brings pandas and scipy.stats with it; what that takes: `python -m benchmarks.startup`."""
     stages = "reading", "workers", "consensus", "publication", "class_ratios", "model", "reporting"
     code = (

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from flows.arrow_table import read_parquet
 from flows.report.lineage import lineage
 from flows.report.task_rows import planned_rows, task_rows
 from flows.report.worker_rows import pseudonyms, worker_rows
@@ -106,7 +106,7 @@ def _read_json(folder: Path, name: str) -> Facts:
 
 def _read_table(folder: Path, name: str) -> pa.Table:
     """One table of the run folder."""
-    return pq.read_table(folder / name)
+    return read_parquet(folder / name)
 
 
 def _released(facts: Facts, fields: Iterable[str]) -> Facts | None:
@@ -119,7 +119,7 @@ def _by_group(folder: Path, stage: str) -> Facts:
     facts = _read_json(folder, f"{stage}.json")
     if "skipped" in facts:
         return facts
-    rows = pq.read_table(folder / f"{stage}.parquet", columns=list(COLUMNS[stage])).to_pylist()
+    rows = read_parquet(folder / f"{stage}.parquet", COLUMNS[stage]).to_pylist()
     groups = [
         {"group": group, "cells": list(cells)}
         for group, cells in groupby(rows, key=lambda row: row["group"])

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
+from flows.arrow_table import read_parquet
 from flows.report.pages import GROUPED, public_page
 from flows.run_store import write_whole
 
@@ -115,4 +116,4 @@ def write_release_files(folder: Path) -> tuple[str, ...]:
 
 def _table(folder: Path, stage: str) -> pa.Table:
     """The columns of a release's table that may be shown, by name."""
-    return pq.read_table(folder / f"{stage}.parquet", columns=list(COLUMNS[stage]))
+    return read_parquet(folder / f"{stage}.parquet", COLUMNS[stage])

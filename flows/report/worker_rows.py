@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from flows.arrow_table import arrow_array, numpy_array
 
 __all__ = ["pseudonyms", "worker_rows"]
 
@@ -54,7 +57,8 @@ def worker_rows(workers: pa.Table) -> dict[str, Any]:
 
     `workers` is the run's table, ranked: the removed first, then by reputation.
     """
-    flagged, kept = workers.filter(pc.field("flagged")), workers.filter(~pc.field("flagged"))
+    removed = workers["flagged"]
+    flagged, kept = workers.filter(removed), workers.filter(pc.invert(removed))
     whole = len(workers) <= SHOWN_WORKERS
     parts = [("", workers.to_pylist())] if whole else _ends(flagged, kept)
     return {
@@ -72,7 +76,7 @@ def worker_rows(workers: pa.Table) -> dict[str, Any]:
 
 def _ends(flagged: pa.Table, kept: pa.Table) -> list[tuple[str, list[dict[str, Any]]]]:
     """The flagged, and the least and the most trusted of the others, under their headings."""
-    known = kept.filter(pc.field("reputation").is_valid())  # no conflict, no reputation, no rank
+    known = kept.filter(kept["reputation"].is_valid())  # no conflict, no reputation, no rank
     shown, highest = flagged[:SHOWN_FLAGGED], known[max(SHOWN_KEPT, len(known) - SHOWN_KEPT) :]
     cut = f"the first {len(shown):,} of " if len(shown) < len(flagged) else ""
     parts = [
@@ -85,34 +89,31 @@ def _ends(flagged: pa.Table, kept: pa.Table) -> list[tuple[str, list[dict[str, A
 
 def _by_agreement(workers: pa.Table) -> list[dict[str, Any]]:
     """Workers, labels and flagged workers for each tenth of the scale of agreement."""
-    known = workers.filter(pc.field("agreement").is_valid())
-    tenth = pc.min_element_wise(pc.floor(pc.multiply(known["agreement"], 10.0)), 9.0)
-    table = pa.table(
-        {
-            "tenth": tenth,
-            "n_labels": known["n_labels"],
-            "flagged": pc.cast(known["flagged"], pa.int64()),
-            "soft_penalty": known["soft_penalty"],
-        }
+    known = workers.filter(workers["agreement"].is_valid())
+    tenth = np.minimum(numpy_array(known["agreement"]) * 10, 9).astype(np.int64)
+    n, n_labels, n_flagged, soft_penalty = (
+        np.bincount(tenth, weights, minlength=10)
+        for weights in (
+            None,
+            *(numpy_array(known[name]) for name in ("n_labels", "flagged", "soft_penalty")),
+        )
     )
-    added: list[Any] = [("n_labels", "sum"), ("flagged", "sum"), ("soft_penalty", "mean")]
-    found = table.group_by("tenth").aggregate([*added, ([], "count_all")])
     return [
         {
-            "low": row["tenth"] / 10,
-            "high": (row["tenth"] + 1) / 10,
-            "n": row["count_all"],
-            "n_labels": row["n_labels_sum"],
-            "n_flagged": row["flagged_sum"],
-            "soft_penalty": row["soft_penalty_mean"],
+            "low": one / 10,
+            "high": (one + 1) / 10,
+            "n": int(n[one]),
+            "n_labels": int(n_labels[one]),
+            "n_flagged": int(n_flagged[one]),
+            "soft_penalty": float(soft_penalty[one] / n[one]),
         }
-        for row in found.sort_by("tenth").to_pylist()
+        for one in np.flatnonzero(n).tolist()
     ]
 
 
 def _points(workers: pa.Table) -> list[tuple[float, float]]:
     """Agreement and soft penalty of evenly spaced workers, at most `SHOWN_POINTS` of them."""
     step = max(1, -(-len(workers) // SHOWN_POINTS))
-    chosen = workers.take(pa.array(range(0, len(workers), step), pa.int64()))
+    chosen = workers.take(arrow_array(np.arange(0, len(workers), step)))
     pairs = zip(chosen["agreement"].to_pylist(), chosen["soft_penalty"].to_pylist(), strict=True)
     return [(x, y) for x, y in pairs if x is not None and y is not None]

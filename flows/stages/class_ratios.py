@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
+from flows.arrow_table import arrow_table, numpy_array
 from flows.count_noise import count_noise
 from flows.crowd import Crowd
 from flows.run_store import Run
 from flows.stages.reading import load
 from flows.stages.skipping import skip, why_no_features, why_nothing_leaves
-
-if TYPE_CHECKING:
-    from learners import ClassRatio
+from learners import ClassRatio, learn_ratios
 
 __all__ = ["Published", "estimate_ratios", "published_in", "write_ratios"]
 
@@ -27,16 +25,18 @@ def estimate_ratios(run: Run) -> str:
     published = published_in(run, crowd)
     if isinstance(published, str):
         return skip(run, "class_ratios.json", published)
-    from learners import ClassRatioEstimator  # scikit-learn, where there is something to estimate
-
     features, group, table = crowd.label_features(), crowd.label_group(), crowd.table
     codes = np.searchsorted(crowd.group_names, published.groups)
     new = [table.features[table.group == code] for code in published.unlabelled]
-    estimator = ClassRatioEstimator(level=published.level, classes=published.classes)
     try:
-        bags = [features[group == code] for code in codes]
-        estimator.fit(bags, published.proportions, noise=published.noise)
-        found = [estimator.predict(bag) for bag in new]
+        model = learn_ratios(
+            [features[group == code] for code in codes],
+            published.proportions,
+            noise=published.noise,
+            level=published.level,
+            classes=published.classes,
+        )
+        found = [model.ratio(bag) for bag in new]
     except (
         ValueError
     ) as error:  # groups that cannot tell the classes apart, or one without two tasks:
@@ -66,10 +66,10 @@ def published_in(run: Run, crowd: Crowd) -> Published | str:
     if privacy is None or why_not is not None:
         return str(why_not)
     table, n_classes = run.read_table("proportions.parquet"), crowd.labels.n_classes
-    size = table.column("n").to_numpy()[::n_classes].astype(np.float64)
+    size = numpy_array(table.column("n"))[::n_classes].astype(np.float64)
     return Published(
         groups=tuple(table.column("group").to_pylist()[::n_classes]),
-        proportions=table.column("proportion").to_numpy().reshape(-1, n_classes),
+        proportions=numpy_array(table.column("proportion")).reshape(-1, n_classes),
         noise=count_noise(privacy, n_classes).projected / np.square(size)[:, None, None],
         unlabelled=unlabelled,
         level=privacy.level,
@@ -114,7 +114,7 @@ def write_ratios(
 def _ratio_table(classes: list[str], found: dict[str, ClassRatio], sizes: list[int]) -> pa.Table:
     """One row per unlabelled group and class."""
     intervals = np.concatenate([one.interval for one in found.values()])
-    return pa.table(
+    return arrow_table(
         {
             "group": [name for name in found for _ in classes],
             "class": classes * len(found),

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.aggregators import consensus_of
+from flows.arrow_table import arrow_table
 from flows.crowd import Crowd
 from flows.earlier_fit import facts_of, in_words, keep_fit, start_of
 from flows.run_store import Run
@@ -144,11 +145,11 @@ def _gold_check(crowd: Crowd, consensus: Consensus, settings: Settings) -> dict[
 
 def consensus_table(crowd: Crowd, consensus: Consensus, tasks: TaskReport) -> pa.Table:
     """One row per labelled task, in the order of the labels' task codes."""
-    return pa.table(
+    return arrow_table(
         {
-            "task": pa.array(tasks.tasks.astype(str)),
-            "group": pa.array(crowd.group_names[crowd.label_group()].astype(str)),
-            "label": pa.array(tasks.classes[consensus.label].astype(str)),
+            "task": tasks.tasks.astype(str),
+            "group": crowd.group_names[crowd.label_group()].astype(str),
+            "label": tasks.classes[consensus.label].astype(str),
             "confidence": consensus.posterior.max(axis=1),
             "entropy": tasks.entropy,
             "margin": tasks.margin,
@@ -156,30 +157,23 @@ def consensus_table(crowd: Crowd, consensus: Consensus, tasks: TaskReport) -> pa
             "tied": tasks.tied,
             "overruled": tasks.overruled,
             "n_labels": tasks.n_labels,
-            "posterior": _lists(consensus.posterior),
+            "posterior": consensus.posterior,
         }
     )
 
 
 def next_table(consensus: Consensus, tasks: TaskReport, order: np.ndarray) -> pa.Table:
     """Tasks, the least certain first, with how many workers named each class."""
-    return pa.table(
+    return arrow_table(
         {
             "rank": np.arange(1, order.size + 1, dtype=np.int32),
-            "task": pa.array(tasks.tasks[order].astype(str)),
+            "task": tasks.tasks[order].astype(str),
             "entropy": tasks.entropy[order],
             "n_labels": tasks.n_labels[order],
-            "counts": _lists(tasks.counts[order]),
-            "label": pa.array(tasks.classes[consensus.label[order]].astype(str)),
+            "counts": tasks.counts[order],
+            "label": tasks.classes[consensus.label[order]].astype(str),
             "margin": tasks.margin[order],
             "tied": tasks.tied[order],
             "overruled": tasks.overruled[order],
         }
     )
-
-
-def _lists(rows: np.ndarray) -> pa.Array:
-    """The rows of a matrix as lists."""
-    n, width = rows.shape
-    start = np.arange(0, (n + 1) * width, width, dtype=np.int32)
-    return pa.ListArray.from_arrays(start, rows.ravel())

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float64, Int64
 
+from flows.arrow_table import arrow_table
 from flows.settings_sections import ReportSettings
 from quality import Consensus, CrowdLabels, one_coin_confusion, plan_labels
 
@@ -52,7 +53,7 @@ def plan_next(
     }
     worker, task = labels.workers[asked[plan.worker]], labels.tasks[considered[plan.task]]
     columns = {"worker": worker.astype(str), "task": task.astype(str), "gain": plan.gain}
-    return pa.table({name: pa.array(column) for name, column in columns.items()}), facts
+    return arrow_table(columns), facts
 
 
 def _asked(

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.accounts import open_account
+from flows.arrow_table import arrow_table
 from flows.releases import Plan, grown, plan_releases
 from flows.run_store import Run
 from flows.section import SettingsError
@@ -120,7 +121,7 @@ def _proportion_table(
     entry = [release.entry for release in releases]
     groups = [query.part.name for query in queries if query.part is not None]
     k = len(classes)
-    return pa.table(
+    return arrow_table(
         {
             "group": [name for name in groups for _ in classes],
             "class": classes * len(queries),

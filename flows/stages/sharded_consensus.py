@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from flows.arrow_table import arrow_table, numpy_array
 from flows.crowd import Crowd
 from flows.earlier_fit import facts_of, keep_fit, start_of
 from flows.engine import open_engine
@@ -85,13 +86,13 @@ def _class_counts(engine: Engine, shards: ShardFolder, crowd: Crowd, belief: Bel
     counts = class_sums(engine, groups, names.size, belief.posterior, belief.parameters)
     group, classes = np.repeat(names, crowd.labels.n_classes), crowd.labels.classes
     cells = {"group": group, "class": np.tile(classes, names.size), "n": counts.ravel()}
-    return pa.table({name: pa.array(column) for name, column in cells.items()})
+    return arrow_table(cells)
 
 
 def _kept(run: Run, crowd: Crowd) -> np.ndarray:
     """Who is kept, as the stage before wrote it."""
     table = run.read_table("workers.parquet")
-    flagged = table.column("flagged").to_numpy(zero_copy_only=False)
+    flagged = numpy_array(table.column("flagged"))
     removed = np.array(table.column("worker").to_pylist(), dtype=np.str_)[flagged]
     kept: np.ndarray = ~np.isin(crowd.labels.workers, removed)
     return kept

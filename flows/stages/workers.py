@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.aggregators import consensus_of
+from flows.arrow_table import arrow_table, numpy_array
 from flows.crowd import Crowd
 from flows.earlier_fit import start_of
 from flows.run_store import Run
@@ -96,7 +97,7 @@ def judge_workers(run: Run) -> str:
 def kept_labels(run: Run, crowd: Crowd) -> CrowdLabels:
     """The labels of the workers whom the filter kept."""
     table = run.read_table("workers.parquet")
-    flagged = table.column("flagged").to_numpy(zero_copy_only=False)
+    flagged = numpy_array(table.column("flagged"))
     removed = np.array(table.column("worker").to_pylist(), dtype=np.str_)[flagged]
     return crowd.labels.keep_workers(~np.isin(crowd.labels.workers, removed))
 
@@ -167,10 +168,10 @@ def worker_table(labels: CrowdLabels, report: WorkerReport) -> pa.Table:
     """Workers ranked: removed first, then by reputation, least first."""
     order = np.lexsort((np.arange(labels.n_workers), report.reputation, ~report.flagged))
     right = wilson_interval(report.gold_correct, report.gold_n)
-    unknown = report.gold_n == 0
+    right = np.where(report.gold_n[:, None] > 0, right, np.nan)
     columns: dict[str, Any] = {
-        "rank": pa.array(np.arange(1, labels.n_workers + 1, dtype=np.int32)),
-        "worker": pa.array(labels.workers[order].astype(str)),
+        "rank": np.arange(1, labels.n_workers + 1, dtype=np.int32),
+        "worker": labels.workers[order].astype(str),
     }
     for name in (
         "n_labels",
@@ -185,16 +186,16 @@ def worker_table(labels: CrowdLabels, report: WorkerReport) -> pa.Table:
         "median_seconds",
         "hasty",
     ):
-        columns[name] = pa.array(getattr(report, name)[order], from_pandas=True)  # NaN is null
+        columns[name] = getattr(report, name)[order]
     columns |= {
-        "gold_n": pa.array(report.gold_n[order]),
-        "gold_correct": pa.array(report.gold_correct[order]),
-        "gold_low": pa.array(right[order, 0], mask=unknown[order]),
-        "gold_high": pa.array(right[order, 1], mask=unknown[order]),
-        "flagged": pa.array(report.flagged[order]),
-        "reason": pa.array([report.reason[code] for code in order]),
+        "gold_n": report.gold_n[order],
+        "gold_correct": report.gold_correct[order],
+        "gold_low": right[order, 0],
+        "gold_high": right[order, 1],
+        "flagged": report.flagged[order],
+        "reason": [report.reason[code] for code in order],
     }
-    return pa.table(columns)
+    return arrow_table(columns)
 
 
 def number_or_none(value: float) -> float | None:

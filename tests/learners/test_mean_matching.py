@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm, qmc
 
 from learners.kernels import set_gram
 from learners.mean_matching import (
@@ -139,3 +140,18 @@ def test_nodes_are_standard_normal_and_always_the_same():
     assert (nodes == normal_nodes(6)).all()
     np.testing.assert_allclose(nodes.mean(axis=0), 0, atol=0.01)
     np.testing.assert_allclose(np.cov(nodes, rowvar=False), np.eye(6), atol=0.15)
+
+
+def quantile_error(nodes):
+    """Root mean square error of the 5 and 95 % points of 400 directions, in standard deviations."""
+    direction = np.random.default_rng(1).standard_normal((nodes.shape[1], 400))
+    direction /= np.linalg.norm(direction, axis=0)
+    found = np.quantile(nodes @ direction, [0.05, 0.95], axis=0)
+    return np.sqrt(np.square(np.abs(found) - norm.ppf(0.95)).mean())
+
+
+@pytest.mark.parametrize("n_dimensions", range(2, 11))
+def test_nodes_tell_quantiles_as_well_as_512_points_of_sobols_sequence(n_dimensions):
+    sobol = qmc.MultivariateNormalQMC(np.zeros(n_dimensions), rng=np.random.default_rng(0))
+    error = quantile_error(normal_nodes(n_dimensions))
+    assert error <= 1.15 * quantile_error(sobol.random(512)) <= 0.08
