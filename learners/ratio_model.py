@@ -77,12 +77,12 @@ class RatioModel:
         In use, `ratio_selection.preferred` of the trials.
     trials
         What each method came to on the bags left out; none for a given bandwidth.
-    scale
-        Unit of every feature.
     level
         Confidence of the intervals.
     classes
         Names of the classes, for the warnings; None: their codes.
+    scale
+        Unit of every feature.
     matcher
         The method, trained.
     labelled
@@ -99,9 +99,9 @@ class RatioModel:
 
     method: RatioMethod
     trials: tuple[Trial, ...]
-    scale: Float[np.ndarray, " features"]
     level: float
     classes: Sequence[str] | None
+    scale: Float[np.ndarray, " features"] = field(repr=False)
     matcher: Matcher = field(repr=False)
     labelled: LabelledBags = field(repr=False)
 
@@ -200,8 +200,8 @@ def learn_ratios(
     Features are divided by their `feature_scale`, so that units do not matter.
 
     Codes, scales and answers of yes or no are what distances, and so kernels, read badly. Where all
-    features are measures, trees make no difference beyond chance (``python -m benchmarks.class_ratios``)
-    and are not tried.
+    features are measures trees are not tried: on two such data sets they make no difference beyond
+    chance (Magic and Twitter; ``python -m benchmarks.class_ratios``).
 
     Where the noise of the proportions is told, a bag weighs by how far its mean may be from what its
     proportions say (`matched_means.MatchedMeans`): by its noise where it is small, by its points where
@@ -244,7 +244,9 @@ def learn_ratios(
     with threadpool_limits(1):  # most problems here are small: threads would wait, and spin
         trials = () if bandwidth is not None else _trials(labelled, methods)
         method = preferred(trials).method if trials else KernelMatching(bandwidth)
-        return RatioModel(method, trials, scale, level, classes, method.fit(labelled), labelled)
+        matcher = method.fit(labelled)
+    scale.setflags(write=False)
+    return RatioModel(method, trials, level, classes, scale, matcher, labelled)
 
 
 def _check_parameters(

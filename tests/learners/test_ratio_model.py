@@ -127,7 +127,7 @@ def test_the_same_arguments_give_the_same_bytes_on_any_threads_and_are_left_as_t
 def test_results_are_read_only():
     model, unlabelled = fitted()
     found = model.ratio(unlabelled)
-    for array in (found.ratio, found.interval, found.diagnostics.effective_points):
+    for array in (model.scale, found.ratio, found.interval, found.diagnostics.effective_points):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0.0
 
