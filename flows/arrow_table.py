@@ -44,7 +44,7 @@ def arrow_array(column: Column) -> pa.Array | pa.ChunkedArray:
     """
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column
-    array = column if isinstance(column, np.ndarray) else np.array(column, dtype=np.str_)
+    array = column if isinstance(column, np.ndarray) else _text_array(column)
     if array.ndim == 2:
         start = np.arange(0, array.size + 1, array.shape[1], dtype=np.int32)
         return pa.ListArray.from_arrays(arrow_array(start), arrow_array(array.ravel()))
@@ -85,6 +85,13 @@ def numpy_array(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 def _bits(truth: np.ndarray) -> pa.Buffer:
     return pa.py_buffer(np.packbits(truth, bitorder="little"))
+
+
+def _text_array(column: Sequence[str]) -> np.ndarray:
+    for one in column:
+        if not isinstance(one, str):
+            raise TypeError(f"a column that is no array must hold texts, got {one!r}")
+    return np.array(column, dtype=np.str_)
 
 
 def _texts(array: np.ndarray) -> pa.Array:

@@ -63,6 +63,9 @@ def test_what_is_arrows_already_stays() -> None:
 def test_other_columns_are_refused() -> None:
     with pytest.raises(TypeError, match="numbers, truth values or texts, got object"):
         arrow_array(np.array([1, "a"], dtype=object))
+    for mixed in (["a", None], ["a", 1], [1.0]):
+        with pytest.raises(TypeError, match="must hold texts, got"):
+            arrow_array(mixed)
 
 
 def test_numbers_come_back_from_chunks_and_slices() -> None:
