@@ -87,9 +87,8 @@ def main() -> None:
             "is beyond the stages' work is everything but it: starting, settings, the run folder, "
             "Prefect, ending, and all imports, also those that happen while a stage works. Boosted "
             "trees are tried for class ratios where a feature takes 2 to 63 values (here one more, of "
-            "7): scikit-learn, which brings pandas and scipy.stats with it, is loaded there, as with "
-            "an engine, and else not. The server, which runs already, has processor time of its own "
-            "that is not in it."
+            "7): scikit-learn, which brings pandas and scipy.stats with it, is loaded there alone. The "
+            "server, which runs already, has processor time of its own that is not in it."
         ),
     )
 

@@ -269,7 +269,7 @@ class EngineSettings(Section):
     needs the whole table: robustness, and whom to ask for more labels.
 
     Features are then streamed too: task tables of Parquet in batches (others are read whole), class
-    ratios by kernel mean matching on blocks of rows (`learners.StreamedRatioEstimator`), where a run
+    ratios by kernel mean matching on blocks of rows (`learners.learn_streamed_ratios`), where a run
     without this section tries several methods on all features in memory. A `[model]` does need them
     all in memory.
     """

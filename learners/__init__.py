@@ -34,6 +34,7 @@ from learners.ratio_diagnostics import RatioDiagnostics
 from learners.ratio_model import ClassRatio, RatioModel, learn_ratios
 from learners.repetition import RandomRepetition
 from learners.split_selection import SplitBudgetSelection, SplitDataSelection
+from learners.streamed_model import StreamedRatioModel, learn_streamed_ratios
 from learners.thresholdout import GateAnswer, Thresholdout
 from learners.training_score import ScoredTraining
 from learners.transfer import transfer_bound
@@ -83,6 +84,7 @@ __all__ = [
     "SplitDataSelection",
     "StabilityValidation",
     "StreamedRatioEstimator",
+    "StreamedRatioModel",
     "Thresholdout",
     "TuningAdvice",
     "agreeing_holdout_bound",
@@ -100,6 +102,7 @@ __all__ = [
     "ladder_error",
     "largest_budget",
     "learn_ratios",
+    "learn_streamed_ratios",
     "least",
     "max_information_bound",
     "private_holdout_bound",

@@ -13,7 +13,7 @@ from flows.stages.class_ratios import Published, published_in, write_ratios
 from flows.stages.reading import load
 from flows.stages.sharded_reading import engine_of
 from flows.stages.skipping import skip
-from learners import ClassRatio, StreamedRatioEstimator
+from learners import ClassRatio, learn_streamed_ratios
 
 __all__ = ["estimate_ratios_by_shards"]
 
@@ -42,9 +42,13 @@ def _found(
     first = np.cumsum(size) - size
     known = np.searchsorted(crowd.group_names, published.groups)
     bags = [(int(first[code]), int(first[code] + labelled[code])) for code in known]
-    estimator = StreamedRatioEstimator(level=published.level, classes=published.classes)
-    passes = FeaturePasses(features, bags, spread)
-    estimator.fit(passes, published.proportions, noise=published.noise)
+    model = learn_streamed_ratios(
+        FeaturePasses(features, bags, spread),
+        published.proportions,
+        noise=published.noise,
+        level=published.level,
+        classes=published.classes,
+    )
     new = [(int(first[code]), int(first[code] + size[code])) for code in published.unlabelled]
-    found = estimator.predict_all(FeaturePasses(features, new, spread))
+    found = model.ratios(FeaturePasses(features, new, spread))
     return found, size[published.unlabelled].tolist()

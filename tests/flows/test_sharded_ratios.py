@@ -132,7 +132,7 @@ def test_no_more_than_a_block_of_rows_is_loaded_at_once(
     features: FeatureFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But for the sample that scale, bandwidth and landmarks are chosen on, which has a fixed size."""
-    monkeypatch.setattr("learners.streamed_ratio.SAMPLE_POINTS", 120)
+    monkeypatch.setattr("learners.streamed_model.SAMPLE_POINTS", 120)
     loaded, taken = list[int](), list[int]()
     rows, take = FeatureFolder.rows, FeatureFolder.take
 
