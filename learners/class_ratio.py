@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from learners.ratio_diagnostics import RatioDiagnostics
 from learners.ratio_model import ClassRatio, RatioModel, learn_ratios
@@ -82,6 +83,7 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, bag: Float[np.ndarray, "points features"]) -> ClassRatio:
         """Class ratio of one unlabelled bag, by `RatioModel.ratio`."""
+        check_is_fitted(self)
         return self.model_.ratio(bag)
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from learners.bag_passes import BagPasses, Blocks
 from learners.ratio_model import ClassRatio
@@ -74,10 +75,12 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, bag: Blocks) -> ClassRatio:
         """Class ratio of one unlabelled bag, by `StreamedRatioModel.ratio`."""
+        check_is_fitted(self)
         return self.model_.ratio(bag)
 
     def predict_all(self, bags: Sequence[Blocks] | BagPasses) -> list[ClassRatio]:
         """Class ratio of each of several unlabelled bags, by `StreamedRatioModel.ratios`."""
+        check_is_fitted(self)
         return self.model_.ratios(bags)
 
     @property

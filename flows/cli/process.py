@@ -11,7 +11,7 @@ from flows.cli.app import app
 
 __all__ = ["main"]
 
-OBJECTS = 500_000  # new ones before the collector looks: a run of a small campaign makes fewer
+OBJECTS = 500_000  # new ones before the collector looks
 LIVE = {"distributed", "prefect"}  # have threads of their own, which an ordinary exit waits for
 
 

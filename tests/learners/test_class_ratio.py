@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from learners import ClassRatioEstimator, KernelMatching, learn_ratios
 
@@ -50,3 +51,8 @@ def test_parameters_are_scikit_learns():
     }
     assert clone(estimator).get_params() == estimator.get_params()
     assert ClassRatioEstimator().set_params(level=0.5).level == 0.5
+
+
+def test_an_estimator_that_has_learned_nothing_says_so():
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        ClassRatioEstimator().predict(np.zeros((3, 2)))

@@ -1,5 +1,7 @@
 import numpy as np
+import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from learners import StreamedRatioEstimator, learn_streamed_ratios
 
@@ -37,3 +39,9 @@ def test_parameters_are_scikit_learns():
     assert estimator.get_params() == {"level": 0.8, "classes": None}
     assert clone(estimator).get_params() == estimator.get_params()
     assert StreamedRatioEstimator().set_params(level=0.5).level == 0.5
+
+
+def test_an_estimator_that_has_learned_nothing_says_so():
+    for predict in (StreamedRatioEstimator().predict, StreamedRatioEstimator().predict_all):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            predict([np.zeros((3, 2))])
