@@ -42,6 +42,8 @@ def test_parameters_are_scikit_learns():
 
 
 def test_an_estimator_that_has_learned_nothing_says_so():
-    for predict in (StreamedRatioEstimator().predict, StreamedRatioEstimator().predict_all):
-        with pytest.raises(NotFittedError, match="not fitted yet"):
-            predict([np.zeros((3, 2))])
+    bag = [np.zeros((3, 2))]
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        StreamedRatioEstimator().predict(bag)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        StreamedRatioEstimator().predict_all([bag])
