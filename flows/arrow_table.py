@@ -1,7 +1,7 @@
 """Between Arrow, Parquet and NumPy, without pandas.
 
 `pyarrow.array` loads pandas, where it is installed, to ask of whatever it is given whether it is a series;
-so do `read_table` and `to_numpy`. A run has no other use for pandas, and would wait for it at every start.
+so do `read_table` and `to_numpy`. A run in memory has no other use for pandas, and would wait for it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _text_array(column: Sequence[str]) -> np.ndarray:
 
 
 def _texts(array: np.ndarray) -> pa.Array:
-    """As UTF-8; of more than 2 GiB in all, an ArrowInvalid."""
+    """As UTF-8; the cast refuses more than Arrow's `string` can hold."""
     pieces = [_encoded(array[at : at + PIECE]) for at in range(0, array.size, PIECE)]
     end = np.concatenate([np.zeros(1, np.int64), *(length for length, _ in pieces)]).cumsum()
     buffers = [None, pa.py_buffer(end), pa.py_buffer(b"".join(text for _, text in pieces))]
