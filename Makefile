@@ -52,7 +52,7 @@ docs: install    ## build the documentation into site/, which opens without a se
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 screenshots: install  ## the report's pages at three widths, light and dark, into screenshots/
-	$(BIN)/python -m tests.flows.screenshots
+	$(BIN)/python -m tests.flows.report.screenshots
 
 clean:           ## remove the environment and what was built
 	rm -rf $(VENV) demo dist site screenshots

@@ -14,11 +14,11 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks.crowdkit_speed import measure_crowdkit
-from benchmarks.dawid_skene_speed import least, power_law_crowd
-from benchmarks.decremental import DESIGNS, ratio_to_recompute
 from benchmarks.publish import publish
-from benchmarks.semi_matching_speed import ratio_to_highs
+from benchmarks.quality.crowdkit_speed import measure_crowdkit
+from benchmarks.quality.dawid_skene_speed import least, power_law_crowd
+from benchmarks.quality.decremental import DESIGNS, ratio_to_recompute
+from benchmarks.quality.semi_matching_speed import ratio_to_highs
 from quality import dawid_skene
 
 LABELS = 100_000

@@ -204,9 +204,9 @@ def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]
 
 def settings() -> str:
     """Every key of the settings file, by section: what it is for, takes and is without being set."""
-    from flows.environment import variables_of
-    from flows.section import section_of
-    from flows.settings import Settings
+    from flows.settings.environment import variables_of
+    from flows.settings.section import section_of
+    from flows.settings.settings import Settings
 
     sections = [("", Settings)]
     sections += [

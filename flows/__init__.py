@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flows.pipeline import RunResult, run_pipeline
-    from flows.prefect_flow import crowd_quality_flow
-    from flows.settings import Settings, load_settings
+    from flows.prefect.flow import crowd_quality_flow
+    from flows.settings.settings import Settings, load_settings
 
 __all__ = ["RunResult", "Settings", "crowd_quality_flow", "load_settings", "run_pipeline"]
 
 HOME = {
     "RunResult": "flows.pipeline",
-    "Settings": "flows.settings",
-    "crowd_quality_flow": "flows.prefect_flow",
-    "load_settings": "flows.settings",
+    "Settings": "flows.settings.settings",
+    "crowd_quality_flow": "flows.prefect.flow",
+    "load_settings": "flows.settings.settings",
     "run_pipeline": "flows.pipeline",
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from flows.settings_sections import KNOBS, ConsensusSettings
+from flows.settings.sections import KNOBS, ConsensusSettings
 from quality import (
     Consensus,
     CrowdLabels,
@@ -25,7 +25,7 @@ from quality import (
     soft_penalty,
     weighted_majority,
 )
-from quality.em_start import EMStart
+from quality.aggregation.em_start import EMStart
 
 __all__ = ["AGGREGATORS", "READ_AS", "consensus_of"]
 

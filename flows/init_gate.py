@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from flows.settings_sections import GateSettings, ModelSettings
+from flows.settings.sections import GateSettings, ModelSettings
 
 __all__ = ["GateNumbers", "gate_for", "training_price"]
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.init_gate import GateNumbers, gate_for, training_price
-from flows.section import Section
-from flows.settings import Settings
-from flows.settings_sections import (
+from flows.settings.section import Section
+from flows.settings.sections import (
     ConsensusSettings,
     EngineSettings,
     FilterSettings,
@@ -27,6 +26,7 @@ from flows.settings_sections import (
     PrivacySettings,
     ReportSettings,
 )
+from flows.settings.settings import Settings
 from privacy import choose_mechanism
 
 __all__ = ["Found", "settings_text", "spelled", "why_no_model"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flows.section import EngineError, SettingsError
-from flows.text_table import TableError
+from flows.settings.section import EngineError, SettingsError
+from flows.tables.text_table import TableError
 from learners import ConvergenceError
 from privacy import BudgetError, LedgerError, UnitError
 from quality import LabelError

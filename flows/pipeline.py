@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.earlier_runs import unchanged_run
-from flows.preview import check_budget
-from flows.run_store import Run, find_unfinished, identity_of, open_run
-from flows.section import EngineError
-from flows.settings import Settings
+from flows.run.history import unchanged_run
+from flows.run.store import Run, find_unfinished, identity_of, open_run
+from flows.settings.section import EngineError
+from flows.settings.settings import Settings
+from flows.spending.preview import check_budget
 from flows.stages import (
     aggregate,
     ask_holdout,

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.pipeline import RunResult, Stage, Step, run_stage
-from flows.run_store import Run
+from flows.run.store import Run
 
 __all__ = ["console_step", "print_summary"]
 

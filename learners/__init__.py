@@ -5,40 +5,40 @@ What stands on scikit-learn is loaded when it is first used: scikit-learn brings
 
 from typing import TYPE_CHECKING, Any
 
-from learners.auc import Auc
-from learners.bound import Bound, least
-from learners.bounds import private_training_bounds
-from learners.candidate_stability import PerCandidateValidation
-from learners.cdp import cdp_bound
-from learners.certified_holdout import CertifiedHoldout, CertifiedState
-from learners.clopper_pearson import clopper_pearson_bound
-from learners.exponential_gibbs import exponential_gibbs_bound
-from learners.gate_bound import agreeing_holdout_bound
-from learners.gaussian_objective import GaussianObjectivePerturbation
-from learners.holdout_advice import largest_budget, thresholdout_advice
-from learners.holdout_widths import holdout_widths
-from learners.kernel_matching import KernelMatching
-from learners.kernel_witness import KernelWitness
-from learners.ladder import best_step, climb, ladder_error
-from learners.linear_model import LinearModel, fit_linear
-from learners.logistic_minimum import ConvergenceError
-from learners.max_information import max_information_bound
-from learners.metric_gate import MetricGate
-from learners.output_perturbation import OutputPerturbation
-from learners.pac_bayes import drawn_model_bound, gibbs_bound
-from learners.private_holdout_bound import private_holdout_bound
-from learners.private_linear import ObjectivePerturbation
-from learners.private_selection import StabilityValidation
-from learners.random_selection import RandomSelection
-from learners.ratio_diagnostics import RatioDiagnostics
-from learners.ratio_model import ClassRatio, RatioModel, learn_ratios
-from learners.repetition import RandomRepetition
-from learners.split_selection import SplitBudgetSelection, SplitDataSelection
-from learners.streamed_model import StreamedRatioModel, learn_streamed_ratios
-from learners.thresholdout import GateAnswer, Thresholdout
-from learners.training_score import ScoredTraining
-from learners.transfer import transfer_bound
-from learners.tuning_advice import TuningAdvice, tuning_advice
+from learners.bounds.bound import Bound, least
+from learners.bounds.bounds import private_training_bounds
+from learners.bounds.cdp import cdp_bound
+from learners.bounds.clopper_pearson import clopper_pearson_bound
+from learners.bounds.exponential_gibbs import exponential_gibbs_bound
+from learners.bounds.holdout import agreeing_holdout_bound
+from learners.bounds.max_information import max_information_bound
+from learners.bounds.pac_bayes import drawn_model_bound, gibbs_bound
+from learners.bounds.private_holdout_bound import private_holdout_bound
+from learners.bounds.transfer import transfer_bound
+from learners.class_ratios.diagnostics import RatioDiagnostics
+from learners.class_ratios.kernel_matching import KernelMatching
+from learners.class_ratios.kernel_witness import KernelWitness
+from learners.class_ratios.model import ClassRatio, RatioModel, learn_ratios
+from learners.class_ratios.streamed import StreamedRatioModel, learn_streamed_ratios
+from learners.holdout.advice import largest_budget, thresholdout_advice
+from learners.holdout.auc import Auc
+from learners.holdout.certified import CertifiedHoldout, CertifiedState
+from learners.holdout.holdout_widths import holdout_widths
+from learners.holdout.ladder import best_step, climb, ladder_error
+from learners.holdout.metric_gate import MetricGate
+from learners.holdout.thresholdout import GateAnswer, Thresholdout
+from learners.private.gaussian_objective import GaussianObjectivePerturbation
+from learners.private.linear_model import LinearModel, fit_linear
+from learners.private.logistic_minimum import ConvergenceError
+from learners.private.objective_perturbation import ObjectivePerturbation
+from learners.private.output_perturbation import OutputPerturbation
+from learners.private.scored_training import ScoredTraining
+from learners.selection.advice import TuningAdvice, tuning_advice
+from learners.selection.candidate_stability import PerCandidateValidation
+from learners.selection.random_selection import RandomSelection
+from learners.selection.repetition import RandomRepetition
+from learners.selection.rivals import SplitBudgetSelection, SplitDataSelection
+from learners.selection.stability import StabilityValidation
 
 if TYPE_CHECKING:
     from learners.on_scikit_learn import (

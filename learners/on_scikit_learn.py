@@ -1,12 +1,16 @@
 """What stands on scikit-learn, which is slow to load: `learners` loads it when it is first used."""
 
-from learners.boosted_trees import BoostedTrees
-from learners.class_ratio import ClassRatioEstimator
-from learners.histogram_validation import HistogramValidation, PerWidthValidation, histogram_query
-from learners.private_histogram import PrivateHistogram
-from learners.private_logistic import PrivateLogisticRegression
-from learners.search_budget import check_search
-from learners.streamed_ratio import StreamedRatioEstimator
+from learners.class_ratios.boosted_trees import BoostedTrees
+from learners.class_ratios.estimator import ClassRatioEstimator
+from learners.class_ratios.streamed_ratio import StreamedRatioEstimator
+from learners.private.estimator import PrivateLogisticRegression
+from learners.private.histogram import PrivateHistogram
+from learners.private.search_budget import check_search
+from learners.selection.histogram_width import (
+    HistogramValidation,
+    PerWidthValidation,
+    histogram_query,
+)
 
 __all__ = [
     "BoostedTrees",

@@ -1,15 +1,30 @@
 """What leaves, and at what price: queries, mechanisms, and the ledger, the only door to noise."""
 
-from privacy.account import fits
+from privacy.accounting.account import fits
+from privacy.accounting.composition import Composition, compose
+from privacy.accounting.plans import PlanEvent, PlannedEvent, plan, slots_left
 from privacy.audit import AuditBound, DirichletLaw, Law, audit_losses, audit_pair
-from privacy.choice import Choice, choose_mechanism, crossover_delta
-from privacy.composition import Composition, compose
 from privacy.counts import CountsError, class_counts, count_queries
-from privacy.dirichlet import InfeasibleFloor, dominating_delta, largest_scale, smallest_floor
-from privacy.dirichlet_pair import PairDelta, clamp_delta, expected_distortion, pair_delta
-from privacy.discrete_gaussian import DiscreteGaussian, DiscreteGaussianLaw
-from privacy.discrete_laplace import DiscreteLaplace, DiscreteLaplaceLaw
-from privacy.events import (
+from privacy.ledger.importing import import_ledger
+from privacy.ledger.ledger import BudgetError, Ledger, LedgerError, PlanError, Release
+from privacy.ledger.statement import Entry, PlanUse, Statement
+from privacy.mechanism import Interaction, Json, Mechanism, Noise, Question
+from privacy.mechanisms.choice import Choice, choose_mechanism, crossover_delta
+from privacy.mechanisms.dirichlet import (
+    InfeasibleFloor,
+    dominating_delta,
+    largest_scale,
+    smallest_floor,
+)
+from privacy.mechanisms.dirichlet_pair import (
+    PairDelta,
+    clamp_delta,
+    expected_distortion,
+    pair_delta,
+)
+from privacy.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceLaw
+from privacy.mechanisms.gaussian import DiscreteGaussian, DiscreteGaussianLaw
+from privacy.mechanisms.kinds import (
     ApproximateEvent,
     ClampedDirichletEvent,
     Cost,
@@ -21,18 +36,13 @@ from privacy.events import (
     PseudoCountDirichletEvent,
     PureEvent,
 )
-from privacy.importing import import_ledger
-from privacy.lattice_laplace import LatticeLaplace, LatticeLaplaceLaw
-from privacy.ledger import BudgetError, Ledger, LedgerError, PlanError, Release
-from privacy.mechanisms import Interaction, Json, Mechanism, Noise, Question
-from privacy.noisy_max import NoisyMax
-from privacy.planned import PlanEvent, PlannedEvent, plan, slots_left
-from privacy.projection import project_to_simplex
-from privacy.pseudo_count import DirichletPseudoCount
-from privacy.queries import Part, Query, Unit, UnitError, partition_of
-from privacy.statement import Entry, PlanUse, Statement
+from privacy.mechanisms.laplace import LatticeLaplace, LatticeLaplaceLaw
+from privacy.mechanisms.noisy_max import NoisyMax
+from privacy.mechanisms.projection import project_to_simplex
+from privacy.mechanisms.pseudo_count import DirichletPseudoCount
+from privacy.mechanisms.urn import DirichletClamp
+from privacy.query import Part, Query, Unit, UnitError, partition_of
 from privacy.trial import Auditable, audit_mechanism
-from privacy.urn import DirichletClamp
 
 __all__ = [
     "ApproximateEvent",

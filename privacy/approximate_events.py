@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from privacy.cost import Cost, exact
-from privacy.dirichlet_pair import clamp_delta, dominating_delta
-from privacy.gaussian_delta import discrete_gaussian_delta
+from privacy.accounting.cost import Cost, exact
+from privacy.mechanisms.dirichlet_pair import clamp_delta, dominating_delta
+from privacy.mechanisms.gaussian_delta import discrete_gaussian_delta
 from privacy.pure_events import LARGEST_SCALE
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from jaxtyping import Float
 
-from privacy.cost import LARGEST_EPSILON
+from privacy.accounting.cost import LARGEST_EPSILON
 
 __all__ = ["AuditBound", "DirichletLaw", "Law", "audit_losses", "audit_pair"]
 

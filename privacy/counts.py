@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
-from privacy.queries import Part, Query, Unit, UnitError, assignment_digest, task_names
+from privacy.query import Part, Query, Unit, UnitError, assignment_digest, task_names
 
 __all__ = ["ONE_TASK", "CountsError", "check_counts", "class_counts", "count_queries"]
 

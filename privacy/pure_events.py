@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from privacy.cost import Cost, exact
+from privacy.accounting.cost import Cost, exact
 
 __all__ = [
     "LARGEST_SCALE",

@@ -16,9 +16,9 @@ from jaxtyping import Float, Int
 
 from privacy.audit import AuditBound, audit_losses
 from privacy.counts import ONE_TASK
-from privacy.ledger import Ledger
-from privacy.mechanisms import Mechanism
-from privacy.queries import Part, Query, Unit, check_size
+from privacy.ledger.ledger import Ledger
+from privacy.mechanism import Mechanism
+from privacy.query import Part, Query, Unit, check_size
 
 __all__ = ["Auditable", "audit_mechanism"]
 
@@ -74,7 +74,7 @@ def audit_mechanism(
 
     Examples
     --------
-    >>> from privacy.lattice_laplace import LatticeLaplace
+    >>> from privacy.mechanisms.laplace import LatticeLaplace
     >>> bound = audit_mechanism(LatticeLaplace(epsilon=1.0), (3, 3), draws=500)
     >>> bound.refutes(0.0), 0.0 < bound.least_epsilon() <= 1.0
     (False, True)

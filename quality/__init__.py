@@ -1,6 +1,27 @@
 """Who said what, how far to believe whom."""
 
-from quality.agreement import (
+from quality.aggregation.automatic import Auto, Consensus, auto
+from quality.aggregation.dawid_skene_em import DawidSkene, dawid_skene
+from quality.aggregation.em_start import EMStart
+from quality.aggregation.fit_start import start_from
+from quality.aggregation.glad_em import Glad, glad
+from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, hierarchical_dawid_skene
+from quality.aggregation.kos_messages import MessagePassing, kos
+from quality.aggregation.kos_plus import kos_plus
+from quality.aggregation.majority import MajorityVote, majority_vote
+from quality.aggregation.one_coin import OneCoin, one_coin_dawid_skene
+from quality.aggregation.penalty_weights import PenaltyVote, penalty_vote
+from quality.aggregation.sharded_em import dawid_skene_by_shards, one_coin_by_shards
+from quality.aggregation.weighted_majority import WeightedMajority, weighted_majority
+from quality.labels.local_engine import LocalEngine
+from quality.labels.shards import Engine, LabelShard, cut_labels
+from quality.labels.table import CrowdLabels, LabelError, RepeatError, encode, encode_gold
+from quality.matching.conflicts import conflict_graph_by_shards
+from quality.matching.cost_reducing import SemiMatching, semi_matching
+from quality.matching.dynamic import DynamicMatching
+from quality.matching.levels import LoadLevels, hard_level, load_levels
+from quality.progress import Progress
+from quality.reports.agreement import (
     Accuracy,
     PairwiseAgreement,
     accuracy,
@@ -9,44 +30,23 @@ from quality.agreement import (
     wilson_interval,
     worker_agreement,
 )
-from quality.assignment import Assignment, power_law_assignment, regular_assignment
-from quality.auto import Auto, Consensus, auto
-from quality.balanced_penalty import BalancedLoads, balanced_loads, balanced_penalty
-from quality.collusion import CollusionPairs, collusion_pairs
-from quality.dawid_skene import DawidSkene, dawid_skene
-from quality.dynamic_matching import DynamicMatching
-from quality.em_start import EMStart
-from quality.false_removal import FilteredDishonest, filter_dishonest
-from quality.filtering import Filtered, filter_workers
-from quality.fit_start import start_from
-from quality.glad import Glad, glad
-from quality.hierarchical_dawid_skene import HierarchicalDawidSkene, hierarchical_dawid_skene
-from quality.honest_population import HonestPopulation
-from quality.kos import MessagePassing, kos
-from quality.kos_plus import kos_plus
-from quality.label_plan import LabelPlan, one_coin_confusion, plan_labels
-from quality.labels import CrowdLabels, LabelError, RepeatError, encode, encode_gold
-from quality.levels import LoadLevels, hard_level, load_levels
-from quality.local_engine import LocalEngine
-from quality.majority import MajorityVote, majority_vote
-from quality.next_labels import NextLabels, next_labels
-from quality.one_coin import OneCoin, one_coin_dawid_skene
-from quality.penalty_vote import PenaltyVote, penalty_vote
-from quality.progress import Progress
-from quality.reputation import conflict_graph, conflict_tasks, hard_penalty, soft_penalty
-from quality.response_times import ResponseTimes, response_times
-from quality.robustness import RobustnessBounds, robustness_bounds
-from quality.semi_matching import SemiMatching, semi_matching
-from quality.shard_conflicts import conflict_graph_by_shards
-from quality.shard_em import dawid_skene_by_shards, one_coin_by_shards
-from quality.shard_filter import filter_workers_by_shards
-from quality.shard_sums import soft_penalty_by_shards
-from quality.shards import Engine, LabelShard, cut_labels
-from quality.simulate import Campaign, simulate_campaign
-from quality.strategies import SimulatedCrowd, simulate_crowd
-from quality.tasks import TaskReport, task_report
-from quality.weighted_majority import WeightedMajority, weighted_majority
-from quality.workers import WorkerReport, worker_report
+from quality.reports.label_plan import LabelPlan, one_coin_confusion, plan_labels
+from quality.reports.next_labels import NextLabels, next_labels
+from quality.reports.shard_sums import soft_penalty_by_shards
+from quality.reports.tasks import TaskReport, task_report
+from quality.reports.timing import ResponseTimes, response_times
+from quality.reports.workers import WorkerReport, worker_report
+from quality.reputation.balanced_penalty import BalancedLoads, balanced_loads, balanced_penalty
+from quality.reputation.collusion import CollusionPairs, collusion_pairs
+from quality.reputation.false_removal import FilteredDishonest, filter_dishonest
+from quality.reputation.filtering import Filtered, filter_workers
+from quality.reputation.honest_population import HonestPopulation
+from quality.reputation.penalties import conflict_graph, conflict_tasks, hard_penalty, soft_penalty
+from quality.reputation.robustness import RobustnessBounds, robustness_bounds
+from quality.reputation.sharded_filtering import filter_workers_by_shards
+from quality.simulation.assignment import Assignment, power_law_assignment, regular_assignment
+from quality.simulation.campaign import Campaign, simulate_campaign
+from quality.simulation.crowds import SimulatedCrowd, simulate_crowd
 
 __all__ = [
     "Accuracy",

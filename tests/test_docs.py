@@ -14,17 +14,17 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from benchmarks import comparison
-from flows.environment import variables_of
-from flows.section import Section, section_of
-from flows.settings import Settings
+from benchmarks.peers import comparison
+from flows.settings.environment import variables_of
+from flows.settings.section import Section, section_of
+from flows.settings.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
     path for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")) if path.is_file()
 )
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
-COMMAND = re.compile(r"python -m (benchmarks\.\w+)")
+COMMAND = re.compile(r"python -m (benchmarks(?:\.\w+)+)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from flows.pipeline import RunResult
-    from flows.settings import Settings
+    from flows.settings.settings import Settings
 
 __all__ = ["demo", "report", "run", "simulate"]
 
@@ -117,8 +117,8 @@ def _run(
 ) -> None:
     """Run as a flow where that is asked for or an API is configured, else in process; print what it found."""
     from flows.pipeline import nothing_new
-    from flows.preview import check_budget
-    from flows.settings import load_settings
+    from flows.settings.settings import load_settings
+    from flows.spending.preview import check_budget
 
     settings = load_settings(path)
     terminal = console(quiet=as_json)
@@ -160,10 +160,10 @@ def _result(
 
     step = console_step(terminal)
     if prefect is not False:
-        from flows.prefect_server import api_reachable
+        from flows.prefect.server import api_reachable
 
         if embedded or api_reachable() is not None:
-            from flows.prefect_flow import run_as_flow
+            from flows.prefect.flow import run_as_flow
 
             def tell(line: str) -> None:
                 terminal.print(line, soft_wrap=True)
@@ -186,7 +186,7 @@ def _result(
 
 
 def _tell_unfinished(terminal: Console, settings: Settings, *, resume: bool) -> None:
-    from flows.run_store import unfinished_runs
+    from flows.run.store import unfinished_runs
 
     left = unfinished_runs(settings)
     if left and not resume:

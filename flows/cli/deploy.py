@@ -27,7 +27,7 @@ def deploy(
 ) -> None:
     """Deploy a campaign to a Prefect work pool, whose workers run it on a schedule and on demand."""
     with mistakes():
-        from flows.prefect_deploy import Schedule, deploy_campaign, write_prefect_yaml
+        from flows.prefect.deploy import Schedule, deploy_campaign, write_prefect_yaml
 
         def tell(line: str) -> None:
             console().print(line, soft_wrap=True, markup=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.app import app, console, mistakes
-from flows.cli.labels import REPEATED, Duplicates, LabelsFile
+from flows.cli.label_commands import REPEATED, Duplicates, LabelsFile
 
 if TYPE_CHECKING:
     from flows.init_sections import Found
@@ -39,7 +39,7 @@ def init(
     ] = None,
 ) -> None:
     """Look at a campaign's tables and write settings that run as they are, with reasons."""
-    from flows.init_settings import Shown, write_settings
+    from flows.proposal import Shown, write_settings
 
     with mistakes():
         shown = Shown(labels, tuple(tasks or ()), gold, url_env, groups, duplicates.value)

@@ -27,7 +27,7 @@ def serve(
 ) -> None:
     """Run a campaign on a schedule and on demand, in this process, with a Prefect server that stays."""
     with mistakes():
-        from flows.prefect_deploy import Schedule, serve_campaign
+        from flows.prefect.deploy import Schedule, serve_campaign
 
         def tell(line: str) -> None:
             console().print(line, soft_wrap=True, markup=False)

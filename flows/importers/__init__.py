@@ -19,7 +19,7 @@ from flows.importers.prodigy import read_prodigy
 from flows.importers.responses import Dropped, ImportedLabels, Response, gather
 from flows.importers.toloka import read_toloka
 from flows.importers.written import check_output, write_labels
-from flows.text_table import TableError
+from flows.tables.text_table import TableError
 
 __all__ = [
     "FORMATS",

@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from flows.arrow_table import read_parquet
 from flows.report.lineage import lineage
+from flows.report.rows import pseudonyms, worker_rows
 from flows.report.task_rows import planned_rows, task_rows
-from flows.report.worker_rows import pseudonyms, worker_rows
+from flows.tables.arrow_table import read_parquet
 
 __all__ = ["GROUPED", "internal_page", "public_page"]
 

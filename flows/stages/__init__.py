@@ -6,7 +6,7 @@ work on tables in memory, or on shards where the settings have an `[engine]`.
 
 from __future__ import annotations
 
-from flows.run_store import Run
+from flows.run.store import Run
 
 __all__ = [
     "aggregate",

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float64, Int64
 
-from flows.arrow_table import arrow_table
-from flows.settings_sections import ReportSettings
+from flows.settings.sections import ReportSettings
+from flows.tables.arrow_table import arrow_table
 from quality import Consensus, CrowdLabels, one_coin_confusion, plan_labels
 
 __all__ = ["plan_next"]

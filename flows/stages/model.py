@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from flows.accounts import open_account
-from flows.crowd import Crowd
-from flows.releases import Learning, plan_releases
-from flows.run_store import Run
-from flows.settings_sections import GateSettings, ModelSettings, PrivacySettings
+from flows.run.crowd import Crowd
+from flows.run.store import Run
+from flows.settings.sections import GateSettings, ModelSettings, PrivacySettings
+from flows.spending.account import open_account
+from flows.spending.releases import Learning, plan_releases
 from flows.stages.reading import load
 from flows.stages.skipping import skip, why_no_features, why_nothing_leaves
 from learners import (

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.accounts import open_account
-from flows.arrow_table import arrow_table
-from flows.releases import Plan, grown, plan_releases
-from flows.run_store import Run
-from flows.section import SettingsError
+from flows.run.store import Run
+from flows.settings.section import SettingsError
+from flows.spending.account import open_account
+from flows.spending.releases import Plan, grown, plan_releases
 from flows.stages.reading import load
 from flows.stages.skipping import skip, why_nothing_leaves
+from flows.tables.arrow_table import arrow_table
 from privacy import Ledger, PlanError, PlanEvent, Query, Release, project_to_simplex
 
 __all__ = ["publish_proportions"]

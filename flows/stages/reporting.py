@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flows.accounts import open_state, statement
 from flows.report import write_reports
-from flows.run_store import Run
-from flows.trend import trend
+from flows.run.store import Run
+from flows.run.trend import trend
+from flows.spending.account import open_state, statement
 
 __all__ = ["write_report"]
 

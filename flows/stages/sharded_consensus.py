@@ -9,13 +9,20 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from flows.arrow_table import arrow_table, numpy_array
-from flows.crowd import Crowd
-from flows.earlier_fit import facts_of, keep_fit, start_of
-from flows.engine import open_engine
-from flows.run_store import Run
-from flows.settings import Settings
-from flows.shards import ShardFolder, group_of_shard, load_shard, open_shards
+from flows.run.crowd import Crowd
+from flows.run.earlier_fit import facts_of, keep_fit, start_of
+from flows.run.store import Run
+from flows.settings.settings import Settings
+from flows.sharding.engine import open_engine
+from flows.sharding.shards import ShardFolder, group_of_shard, load_shard, open_shards
+from flows.stages.belief import (
+    KEPT_FIT,
+    MAJORITY,
+    UNFILTERED_FIT,
+    Belief,
+    believed,
+    whole_table,
+)
 from flows.stages.consensus import (
     consensus_facts,
     consensus_line,
@@ -24,22 +31,15 @@ from flows.stages.consensus import (
 )
 from flows.stages.label_plan import plan_next
 from flows.stages.reading import load
-from flows.stages.sharded_fit import (
-    KEPT_FIT,
-    MAJORITY,
-    UNFILTERED_FIT,
-    Belief,
-    believed,
-    whole_table,
-)
 from flows.stages.sharded_reading import SHARDS, books_of, engine_of
+from flows.tables.arrow_table import arrow_table, numpy_array
 from quality import DawidSkene, MajorityVote, OneCoin, TaskReport, accuracy, task_report
-from quality.em_fit import EMFit
-from quality.fit_start import Fit, start_from
-from quality.majority import decide
-from quality.shard_sums import class_sums
-from quality.shards import Engine, join_shards
-from quality.tasks import DECIMALS
+from quality.aggregation.em import EMFit
+from quality.aggregation.fit_start import Fit, start_from
+from quality.aggregation.majority import decide
+from quality.labels.shards import Engine, join_shards
+from quality.reports.shard_sums import class_sums
+from quality.reports.tasks import DECIMALS
 
 __all__ = ["aggregate_shards"]
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.crowd import FEATURES, Crowd, save_crowd
-from flows.engine import open_engine
-from flows.feature_folder import list_features, write_features
-from flows.run_store import Run
-from flows.settings_sections import EngineSettings
-from flows.shards import ShardFolder, write_gold, write_groups, write_shards
-from flows.sources import Sources, open_sources
+from flows.run.crowd import FEATURES, Crowd, save_crowd
+from flows.run.store import Run
+from flows.settings.sections import EngineSettings
+from flows.sharding.engine import open_engine
+from flows.sharding.features import list_features, write_features
+from flows.sharding.shards import ShardFolder, write_gold, write_groups, write_shards
 from flows.stages.reading import CROWD, public_sizes
-from flows.tables import read_gold
-from flows.text_table import TableError
+from flows.tables.sources import Sources, open_sources
+from flows.tables.tables import read_gold
+from flows.tables.text_table import TableError
 from quality import CrowdLabels
-from quality.shards import LabelShard
+from quality.labels.shards import LabelShard
 
 __all__ = ["SHARDS", "books_of", "engine_of", "read_shards"]
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.earlier_fit import start_of
-from flows.engine import open_engine
-from flows.run_store import Run
-from flows.shards import open_shards
+from flows.run.earlier_fit import start_of
+from flows.run.store import Run
+from flows.sharding.engine import open_engine
+from flows.sharding.shards import open_shards
+from flows.stages.belief import KEPT_FIT, believed, whole_table
 from flows.stages.reading import load
-from flows.stages.sharded_fit import KEPT_FIT, believed, whole_table
 from flows.stages.sharded_reading import SHARDS, engine_of
 from flows.stages.workers import agreeing_pairs, number_or_none, robustness_curves, worker_table
 from quality import (
@@ -28,10 +28,10 @@ from quality import (
     conflict_graph_by_shards,
     load_levels,
 )
-from quality.filtering import Filtered
-from quality.shard_filter import filter_workers_by_shards
-from quality.shard_sums import CrowdSums, crowd_sums
-from quality.workers import report_of
+from quality.reports.shard_sums import CrowdSums, crowd_sums
+from quality.reports.workers import report_of
+from quality.reputation.filtering import Filtered
+from quality.reputation.sharded_filtering import filter_workers_by_shards
 
 __all__ = ["judge_shards"]
 

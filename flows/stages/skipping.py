@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flows.crowd import Crowd
-from flows.run_store import Run
-from flows.settings import Settings
+from flows.run.crowd import Crowd
+from flows.run.store import Run
+from flows.settings.settings import Settings
 
 __all__ = ["skip", "why_no_features", "why_nothing_leaves"]
 

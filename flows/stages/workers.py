@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from flows.aggregators import consensus_of
-from flows.arrow_table import arrow_table, numpy_array
-from flows.crowd import Crowd
-from flows.earlier_fit import start_of
-from flows.run_store import Run
-from flows.settings_sections import FilterSettings
+from flows.run.crowd import Crowd
+from flows.run.earlier_fit import start_of
+from flows.run.store import Run
+from flows.settings.sections import FilterSettings
 from flows.stages.reading import load
+from flows.tables.arrow_table import arrow_table, numpy_array
 from quality import (
     CrowdLabels,
     Filtered,

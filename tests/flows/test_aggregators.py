@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from flows.aggregators import AGGREGATORS, DRAWS, READ_AS, consensus_of
-from flows.cli.labels import Aggregator as Offered
-from flows.settings_sections import KNOBS, Aggregator, ConsensusSettings
+from flows.cli.label_commands import Aggregator as Offered
+from flows.settings.sections import KNOBS, Aggregator, ConsensusSettings
 from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
 
 NAMES = get_args(Aggregator)

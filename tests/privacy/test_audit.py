@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.paper_rule import paper_scale
+from benchmarks.privacy.paper_rule import paper_scale
 from privacy.audit import DirichletLaw, audit_pair
-from privacy.dirichlet import largest_scale
-from privacy.dirichlet_pair import dominating_delta
-from privacy.gaussian_delta import discrete_gaussian_delta, discrete_gaussian_scale
+from privacy.mechanisms.dirichlet import largest_scale
+from privacy.mechanisms.dirichlet_pair import dominating_delta
+from privacy.mechanisms.gaussian_delta import discrete_gaussian_delta, discrete_gaussian_scale
 
 EPSILON = DELTA = 0.05
 DRAWS = 200_000

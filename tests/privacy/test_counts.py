@@ -12,7 +12,7 @@ from privacy import (
     class_counts,
     count_queries,
 )
-from privacy.queries import Query
+from privacy.query import Query
 
 CANARY = 987654321
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privacy import Part, Query, Unit, partition_of
-from privacy.mechanisms import Question
+from privacy.mechanism import Question
 from tests.privacy.toy import counts_query
 
 

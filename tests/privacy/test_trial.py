@@ -12,12 +12,12 @@ import pytest
 from scipy import stats
 
 from privacy.audit import audit_losses
-from privacy.discrete_gaussian import DiscreteGaussian
-from privacy.discrete_laplace import DiscreteLaplace
-from privacy.lattice_laplace import LatticeLaplace
-from privacy.pseudo_count import DirichletPseudoCount
+from privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from privacy.mechanisms.gaussian import DiscreteGaussian
+from privacy.mechanisms.laplace import LatticeLaplace
+from privacy.mechanisms.pseudo_count import DirichletPseudoCount
+from privacy.mechanisms.urn import DirichletClamp
 from privacy.trial import Auditable, audit_mechanism
-from privacy.urn import DirichletClamp
 
 SURE = 1 - 1e-7
 COUNTS = (3, 3, 3)

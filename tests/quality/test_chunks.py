@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.chunks import LEAST_ROWS, MOST_CHUNKS, chunk_starts, shared_out
+from quality.parallel import LEAST_ROWS, MOST_CHUNKS, chunk_starts, shared_out
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

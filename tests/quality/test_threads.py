@@ -19,7 +19,7 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.chunks import chunk_starts
+from quality.parallel import chunk_starts
 
 RULES: dict[str, Callable[..., Any]] = {
     "dawid_skene": dawid_skene,

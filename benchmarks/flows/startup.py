@@ -1,0 +1,153 @@
+"""What starting costs: `--help`, and a run beyond its stages' work, in process and on a Prefect server.
+
+What is imported, before the stages or in them, is no work on the data: it is counted with the rest of
+starting and ending.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from benchmarks.publish import publish
+from flows.prefect.server import embedded_server
+from flows.simulate import write_campaign
+
+TRIES = 5
+HELP, IN_PROCESS, ON_SERVER = 0.4, 2.0, 7.0  # the goals, in seconds of processor time
+TIMED = """
+import atexit, gc, time
+from importlib import _bootstrap
+from flows.cli import main, process
+gc.set_threshold(process.OBJECTS)  # as main will, before it imports more
+from flows import pipeline, terminal
+
+spent = {"in stages": 0.0, "imports in stages": 0.0}
+counting = None
+
+def count(what, work, *given):
+    global counting
+    outer, counting, begin = counting, what, time.process_time()
+    try:
+        return work(*given)
+    finally:
+        counting = outer
+        spent[what] += time.process_time() - begin
+
+def load(name, import_, load=_bootstrap._find_and_load):
+    if counting == "in stages":
+        return count("imports in stages", load, name, import_)
+    return load(name, import_)
+
+def run_stage(stage, run, run_stage=pipeline.run_stage):
+    return count("in stages", run_stage, stage, run)
+
+_bootstrap._find_and_load, terminal.run_stage = load, run_stage
+atexit.register(lambda: print(*spent.values()))
+main()
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Path(folder) / "campaign" / "settings.toml"
+        write_campaign(settings.parent, seed=20)
+        plain = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
+        plain["PREFECT_HOME"] = folder  # and no profile of the user's
+        coded = _with_a_scale(settings, Path(folder) / "coded")
+        for campaign in (settings, coded):
+            _run(campaign, plain)  # once: kernels are compiled, releases are paid
+        rows = [
+            _row("crowdassay --help", [_help(plain) for _ in range(TRIES)], HELP),
+            _row(
+                "run where nothing is new, whole",
+                [_unchanged(settings, plain) for _ in range(TRIES)],
+            ),
+        ]
+        rows += _beyond("in process", settings, plain, IN_PROCESS)
+        rows += _beyond("in process, where boosted trees are tried", coded, plain)
+        with embedded_server(Path(folder) / "prefect") as url:
+            served = plain | {"PREFECT_API_URL": url}
+            rows += _beyond("on a Prefect server", settings, served, ON_SERVER)
+    publish(
+        "startup",
+        "What starting costs",
+        ["CPU seconds", "median", "least", "goal"],
+        rows,
+        note=(
+            f"Processor time of the command's process, {TRIES} tries each, on the sample campaign. What "
+            "is beyond the stages' work is everything but it: starting, settings, the run folder, "
+            "Prefect, ending, and all imports, also those that happen while a stage works. Boosted "
+            "trees are tried for class ratios where a feature takes 2 to 63 values (here one more, of "
+            "7): scikit-learn, which brings pandas and scipy.stats with it, is loaded there alone. The "
+            "server, which runs already, has processor time of its own that is not in it."
+        ),
+    )
+
+
+def _with_a_scale(settings: Path, folder: Path) -> Path:
+    """The settings of the same campaign with one more feature, of seven values."""
+    shutil.copytree(settings.parent, folder)
+    with (folder / "tasks.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    with (folder / "tasks.csv").open("w", newline="") as file:
+        scale = ([*row, place % 7] for place, row in enumerate(rows))
+        csv.writer(file).writerows([[*header, "scale"], *scale])
+    return folder / settings.name
+
+
+def _beyond(
+    where: str, settings: Path, environment: dict[str, str], goal: float | None = None
+) -> list[list[str]]:
+    """What a run costs beyond its stages' work, and how much of that is imports in the stages."""
+    beyond, imported = zip(*(_run(settings, environment) for _ in range(TRIES)), strict=True)
+    return [
+        _row(f"run beyond its stages' work, {where}", beyond, goal),
+        _row("of that, imports while the stages work", imported),
+    ]
+
+
+def _row(name: str, seconds: Sequence[float], goal: float | None = None) -> list[str]:
+    wanted = "" if goal is None else f"< {goal:g}"
+    return [name, f"{median(seconds):.2f}", f"{min(seconds):.2f}", wanted]
+
+
+def _help(environment: dict[str, str]) -> float:
+    return _cpu_seconds(["-m", "flows.cli", "--help"], environment)[0]
+
+
+def _unchanged(settings: Path, environment: dict[str, str]) -> float:
+    asked = ["-m", "flows.cli", "run", str(settings)]
+    seconds, told = _cpu_seconds(asked, environment)
+    if "nothing is new" not in told:
+        raise RuntimeError(f"the run was to find nothing new, and said {told}")
+    return seconds
+
+
+def _run(settings: Path, environment: dict[str, str]) -> tuple[float, float]:
+    """Processor time of `crowdassay run` beyond its stages' work, and of imports in the stages."""
+    whole, told = _cpu_seconds(["-c", TIMED, "run", str(settings), "--again"], environment)
+    in_stages, imported = map(float, told.split()[-2:])
+    return whole - in_stages + imported, imported
+
+
+def _cpu_seconds(arguments: list[str], environment: dict[str, str]) -> tuple[float, str]:
+    """Processor time of a Python process, and what it printed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    told = subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, told.stdout
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Peers in environments of their own, for side-by-side runs: their needs and this project's differ.
+
+A peer's environment is built once, in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "QUAPY", "Peer"]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A peer and the packages it is installed with."""
+
+    name: str
+    packages: tuple[str, ...]
+
+    def run(self, script: str, *arguments: str) -> str | None:
+        """Return what a script of this folder prints in the peer's environment; None where that cannot be built."""
+        python = self._environment()
+        if python is None:
+            return None
+        command = [str(python), str(Path(__file__).with_name(script)), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def _environment(self) -> Path | None:
+        """The interpreter of the environment, built first if need be."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crowdassay"
+        folder = cache / self.name
+        ready, python = folder / "ready", folder / "bin" / "python"
+        if ready.exists():
+            return python
+        pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        try:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+            subprocess.run([*pip, *self.packages], check=True)
+        except subprocess.CalledProcessError:
+            return None
+        ready.touch()
+        return python
+
+
+CLEANLAB = Peer("cleanlab-2.9.0", ("cleanlab==2.9.0",))
+# with these crowd-kit works whole; Wawa and its kind fail on newer scikit-learn
+CROWDKIT = Peer(
+    "crowd-kit-1.4.2",
+    ("crowd-kit==1.4.2", "scikit-learn==1.6.1", "pandas==2.3.3", "numpy==2.3.5"),
+)
+# newer scikit-learn has lost what it imports
+DIFFPRIVLIB = Peer("diffprivlib-0.6.6", ("diffprivlib==0.6.6", "scikit-learn==1.5.2"))
+QUAPY = Peer("quapy-0.2.3", ("quapy==0.2.3",))

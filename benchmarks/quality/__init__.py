@@ -1,0 +1,1 @@
+"""TODO face of benchmarks/quality."""

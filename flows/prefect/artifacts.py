@@ -1,0 +1,189 @@
+# ruff: noqa: E402 - Prefect reads its environment when it is imported, so that is set first
+"""What Prefect is told of a run beside how its stages ended: progress, what was released, two alerts.
+
+The releases and their prices are those of the public page, which picks them by name; nothing else
+of the run folder is read but how much of the budget is spent. What cannot be told, because the
+server is gone say, is left untold: the run and its report do not depend on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from flows import stages
+from flows.pipeline import RunResult, Stage, Step
+from flows.prefect.server import quieten
+from flows.report.pages import public_page
+from flows.run.store import Run
+
+quieten()
+
+import httpx
+from prefect.artifacts import (
+    create_link_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.events import emit_event
+
+__all__ = ["BUDGET_LOW", "GATE_REFUSED", "step_with_progress", "tell_releases"]
+
+GATE_REFUSED = "crowdassay.gate.refused"
+BUDGET_LOW = "crowdassay.budget.low"
+LOW = 0.8  # of the budget is spent
+N_STAGES = len(stages.__all__)
+TABLES = ("proportions", "class_ratios")
+
+Facts = dict[str, Any]
+
+
+def step_with_progress(inner: Step, campaign: str) -> Step:
+    """Show how many of a run's stages are done, as a progress artifact of the flow run.
+
+    Examples
+    --------
+    >>> from flows.pipeline import run_stage
+    >>> step = step_with_progress(run_stage, "web-2026")  # for `run_pipeline` inside a flow
+    """
+    shown: list[Any] = []  # the artifact, once it is made
+    n_done = 0
+
+    def step(stage: Stage, run: Run) -> str:
+        nonlocal n_done
+        if not shown:
+            with _if_heard():
+                shown.append(create_progress_artifact(0.0, key=_key(campaign, "progress")))
+        line = inner(stage, run)
+        n_done += 1
+        if shown:
+            with _if_heard():
+                update_progress_artifact(shown[0], 100.0 * n_done / N_STAGES)
+        return line
+
+    return step
+
+
+def tell_releases(campaign: str, result: RunResult) -> None:
+    """Make artifacts of what a run released, and emit an event where the gate or the budget calls.
+
+    Parameters
+    ----------
+    campaign
+        The campaign's name, which is public.
+    result
+        The whole run.
+
+    Notes
+    -----
+    **Guarantees.** Everything told is on the public page, or public by itself: the campaign's name,
+    the number of stages, where the report lies, the budget. A server that does not answer is no error.
+
+    `crowdassay.gate.refused` is sent where the gate's released status is not that it agrees.
+    `crowdassay.budget.low` is sent at the end of every run while 80 % of the budget or more is
+    spent, whether or not this run paid: it tells of a state, not of a payment. Its payload holds the
+    budget, not what is spent.
+
+    Examples
+    --------
+    >>> tell_releases("web-2026", result)  # doctest: +SKIP
+    """
+    page = public_page(result.folder)
+    with _if_heard():
+        for name in TABLES:
+            if page[name] is not None:
+                create_table_artifact(
+                    _rows(page[name]), _key(campaign, name), _table_title(name, page[name])
+                )
+        create_markdown_artifact(_summary(campaign, page, result), _key(campaign, "summary"))
+        create_link_artifact(result.report.as_uri(), "the run's report", _key(campaign, "report"))
+    for event, payload in _alerts(campaign, page, Run(result.folder, None)):  # type: ignore[arg-type]
+        resource = f"crowdassay.campaign.{campaign}"
+        emit_event(
+            event,
+            {"prefect.resource.id": resource, "prefect.resource.name": campaign},
+            payload=payload,
+        )
+
+
+@contextmanager
+def _if_heard() -> Iterator[None]:
+    """Let it pass that the server does not answer."""
+    with suppress(httpx.HTTPError, RuntimeError):
+        yield
+
+
+def _key(campaign: str, what: str) -> str:
+    """An artifact's key: lower case, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", f"crowdassay {campaign} {what}".lower())
+
+
+def _rows(facts: Facts) -> list[Facts]:
+    """A released table's rows, as many as the public page shows."""
+    return [cell for group in facts["groups"] for cell in group["cells"]]
+
+
+def _table_title(name: str, facts: Facts) -> str:
+    shown, n_groups = len(facts["groups"]), facts["n_groups"]
+    more = f"; the first {shown} of {n_groups} groups" if shown < n_groups else ""
+    return f"{name.replace('_', ' ')} as released, intervals at {facts['level']:.0%}{more}"
+
+
+def _summary(campaign: str, page: Facts, result: RunResult) -> str:
+    """The run in a few lines of Markdown."""
+    done = f"{len(result.stages)} stages done."
+    if result.unchanged:
+        done = "Nothing is new: the releases are those of the run before."
+    lines = [f"# {campaign}", "", done, ""]
+    for name, say in (
+        ("proportions", _say_proportions),
+        ("class_ratios", _say_ratios),
+        ("model", _say_model),
+        ("gate", _say_gate),
+    ):
+        told = "nothing released" if page[name] is None else say(page[name])
+        lines.append(f"- **{name.replace('_', ' ')}**: {told}")
+    return "\n".join([*lines, "", f"Public report: `{result.report.with_name('public.html')}`"])
+
+
+def _say_proportions(facts: Facts) -> str:
+    return (
+        f"{facts['n_groups']} groups by {facts['mechanism']} at epsilon {facts['epsilon']:g}, delta "
+        f"{facts['delta']:g} per {facts['unit']}, each count within "
+        f"±{facts['half_width_labels']:g} labels at {facts['level']:.0%}"
+    )
+
+
+def _say_ratios(facts: Facts) -> str:
+    return f"{facts['n_groups']} unlabelled groups, at no further price"
+
+
+def _say_model(facts: Facts) -> str:
+    prices = " + ".join(f"{facts[f'epsilon_{part}']:g}" for part in ("train", "select", "score"))
+    return f"{len(facts['classes'])} classes, trained, selected and scored at epsilon {prices}"
+
+
+def _say_gate(facts: Facts) -> str:
+    value = "no answer" if facts["value"] is None else f"answer {facts['value']:.1%}"
+    return f"{facts['status']}, {value}, at epsilon {facts['epsilon']:g}"
+
+
+def _alerts(campaign: str, page: Facts, run: Run) -> Iterator[tuple[str, Facts]]:
+    """The events that the run calls for, each with its payload."""
+    gate = page["gate"]
+    if gate is not None and gate["status"] != "agrees":
+        yield GATE_REFUSED, {"campaign": campaign, "status": gate["status"]}
+    spend = run.read_json("spend.json")
+    if "skipped" not in spend and _spent_share(spend) >= LOW:
+        yield BUDGET_LOW, {"campaign": campaign, "at_least": LOW, "budget": spend["budget"]}
+
+
+def _spent_share(spend: Facts) -> float:
+    """The share of epsilon or of delta that is spent, whichever is larger."""
+    budget, spent = spend["budget"], spend["spent"]
+    shares: list[float] = [spent[part] / budget[part] for part in budget if budget[part] > 0]
+    return max(shares)

@@ -1,0 +1,226 @@
+# ruff: noqa: E402 - Prefect reads its environment when it is imported, so that is set first
+"""The run as a Prefect flow: the same story, each stage a task.
+
+Prefect records that a stage ran, when, and how it ended. What a stage read, found or said stays out
+of its database: tasks take nothing and return nothing, nothing printed or logged is sent, and of an
+error only the type is told, because its message may quote a row. What was released is shown as
+artifacts. Only this file and its neighbours, flows/prefect_*.py, import Prefect's SDK.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from traceback import clear_frames
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
+from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server, quieten
+from flows.run.store import Run
+from flows.settings.settings import load_settings
+
+quieten()
+
+from prefect import Flow, State, get_client, tags
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.events.worker import EventsWorker
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+    PREFECT_HOME,
+    PREFECT_LOGGING_TO_API_ENABLED,
+    temporary_settings,
+)
+from prefect.utilities.urls import url_for
+
+from flows.prefect.artifacts import step_with_progress, tell_releases
+from flows.prefect.task import Past, failed, prefect_step
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+__all__ = ["TAG", "crowd_quality_flow", "run_as_flow"]
+
+T = TypeVar("T")
+TAG = "crowdassay"
+RECORD_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What `run_as_flow` was asked for."""
+
+    settings_path: Path
+    campaign: str
+    step: Step
+    resume: bool
+    again: bool
+
+
+def run_as_flow(
+    settings_path: Path,
+    *,
+    home: Path,
+    tell: Callable[[str], None],
+    step: Step = run_stage,
+    resume: bool = False,
+    again: bool = False,
+    startup_timeout: float = 300.0,
+) -> RunResult:
+    """Run the pipeline as a flow on the configured Prefect API, or else on an embedded server.
+
+    Parameters
+    ----------
+    settings_path
+        The settings file.
+    home
+        Folder of the embedded server's database, kept after the run.
+    tell
+        Takes the line that says where the run can be looked at, or that it runs in process.
+    step
+        How a stage is run inside its task.
+    resume
+        Go on in the newest run that died.
+    again
+        Run though nothing is new since the last complete run.
+    startup_timeout
+        Seconds the embedded server has to start; where it does not, the run is done in process.
+
+    Returns
+    -------
+    RunResult
+        As of `run_pipeline`.
+
+    Notes
+    -----
+    **Guarantees.** The same stages write the same run folder as in process. A user's mistake leaves
+    with its own type. The embedded server ends with this call, however the call ends. The run and
+    its tasks are tagged "crowdassay" and with the campaign's name.
+
+    Examples
+    --------
+    >>> home = Path("state/prefect")
+    >>> run_as_flow(Path("settings.toml"), home=home, tell=print)  # doctest: +SKIP
+    """
+    settings = load_settings(settings_path)  # a mistake is told before a server is started
+    asked = _Asked(settings_path, settings.name, step, resume, again)
+    given: dict[Any, Any] = {PREFECT_LOGGING_TO_API_ENABLED: False}
+    configured = api_reachable()
+    if configured is not None:
+        with temporary_settings(given | {PREFECT_API_URL: configured}):
+            return _run(asked, lambda run_id: tell(_where(run_id)))
+    # the heartbeat is for servers that watch over runs, and takes a second to stop
+    given |= {PREFECT_HOME: home.resolve(), PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+    try:
+        with (
+            embedded_server(home, startup_timeout=startup_timeout) as api_url,
+            temporary_settings(given | {PREFECT_API_URL: api_url}),
+        ):
+            return _run(asked, lambda run_id: tell(_where_kept(run_id, home)))
+    except ServerUnavailable as missing:
+        tell(f"{missing}: running in process")
+        return run_pipeline(settings, step=step, resume=resume, again=again)
+
+
+def _flow_over(body: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
+    """The flow that does `body`, which is no parameter of it: parameters are stored."""
+
+    def crowd_quality_flow(settings_path: str, resume: bool = False) -> T:
+        """Judge workers, aggregate labels, release proportions, train privately, test, report."""
+        return body(Path(settings_path), resume)
+
+    return Flow(
+        crowd_quality_flow,
+        name="crowdassay",
+        version=version("crowdassay"),
+        flow_run_name="{settings_path}",
+        persist_result=False,
+        log_prints=False,
+    )
+
+
+def _called(settings_path: Path, resume: bool) -> RunResult | State[None]:
+    """The run for who calls the flow itself, and gets the error that the failed state holds."""
+    try:
+        return _pipeline(settings_path, run_stage, resume=resume)
+    except Exception as error:  # raised again by Prefect, which is told its type alone
+        clear_frames(error.__traceback__)  # and keeps it to the end: open tables are not kept
+        return failed(error, data=error)
+
+
+crowd_quality_flow = cast("Flow[[str, bool], RunResult]", _flow_over(_called))
+"""The pipeline as a Prefect flow: call it with the path of a settings file, or serve or deploy it
+(`flows.prefect.deploy`).
+
+It runs against the configured API. Without one Prefect starts a temporary server of its own, which
+is left behind when the process is killed; the one that `run_as_flow` starts is not.
+"""
+
+
+def _pipeline(settings_path: Path, step: Step, *, resume: bool, again: bool = False) -> RunResult:
+    """The whole story, each stage a task; then what it released, as artifacts."""
+    settings = load_settings(settings_path)
+    with tags(TAG, settings.name):
+        told = step_with_progress(prefect_step(step), settings.name)
+        result = run_pipeline(settings, step=told, resume=resume, again=again)
+    tell_releases(settings.name, result)
+    return result
+
+
+def _run(asked: _Asked, tell_where: Callable[[str], None]) -> RunResult:
+    """Run the flow, see it recorded, say where it can be seen; return or raise what it did."""
+    begun: set[str] = set()
+
+    def noted(stage: Stage, run: Run) -> str:
+        begun.add(stage.__name__)
+        return asked.step(stage, run)
+
+    past = Past(
+        lambda: _pipeline(asked.settings_path, noted, resume=asked.resume, again=asked.again)
+    )
+    flow = _flow_over(lambda path, resume: past.attempt())
+    try:
+        with tags(TAG, asked.campaign):
+            state = flow(str(asked.settings_path.resolve()), asked.resume, return_state=True)
+    finally:
+        EventsWorker.drain_all(timeout=RECORD_SECONDS)
+    run_id = cast("UUID", state.state_details.flow_run_id)
+    _await_record(FlowRunFilter(id=FlowRunFilterId(any_=[run_id])), n_tasks=len(begun))
+    tell_where(str(run_id))
+    return past.outcome()
+
+
+def _await_record(this_run: FlowRunFilter, *, n_tasks: int) -> None:
+    """Return when the server has recorded how each task ended: it hears of that by events, later."""
+    deadline = time.monotonic() + RECORD_SECONDS
+    with get_client(sync_client=True) as client:
+        while time.monotonic() < deadline:
+            runs = client.read_task_runs(flow_run_filter=this_run)
+            if sum(run.state is not None and run.state.is_final() for run in runs) >= n_tasks:
+                return
+            time.sleep(0.1)
+
+
+def _where(run_id: str) -> str:
+    """The page of a run on the configured server."""
+    return f"this run in Prefect: {url_for('flow-run', run_id)}"
+
+
+def _where_kept(run_id: str, home: Path) -> str:
+    """The command that shows a run of the embedded server again."""
+    prefect = "prefect" if shutil.which("prefect") else f"{shlex.quote(sys.executable)} -m prefect"
+    given = {"PREFECT_HOME": str(home.resolve()), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    if "PREFECT_API_URL" in os.environ:
+        given["PREFECT_API_URL"] = "http://127.0.0.1:4200/api"
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in given.items())
+    return (
+        f"this run in Prefect: start `DO_NOT_TRACK=1 {settings} {prefect} server start`, "
+        f"then open http://127.0.0.1:4200/runs/flow-run/{run_id}"
+    )

@@ -1,0 +1,156 @@
+# ruff: noqa: E402 - Prefect reads its environment when it is imported, so that is set first
+"""A stage as a Prefect task: takes nothing, returns nothing, and of an error tells the type alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from flows.pipeline import Stage, Step
+from flows.prefect.server import quieten
+from flows.run.store import Run
+
+quieten()
+
+import httpx
+from prefect import State, Task
+from prefect.cache_policies import NO_CACHE
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+from prefect.concurrency.sync import concurrency
+from prefect.states import Failed
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import TaskRun
+
+__all__ = ["Past", "failed", "ledger_limit", "prefect_step"]
+
+T = TypeVar("T")
+READING = "read_and_check"
+LASTING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+RETRY_SECONDS = [1.0, 5.0]
+HOLD_THE_LEDGER = ("publish_proportions", "train_privately", "ask_holdout")
+TURN_SECONDS = 600.0  # a run that was killed holds its turn for five minutes
+
+
+class UntoldError(Exception):
+    """An error as Prefect may see it, which may log and does keep what it sees: its type alone."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(type(error).__name__)
+        self.kind = type(error)
+
+
+class Past(Generic[T]):
+    """Carries what some work returns or raises past Prefect, which hears only how it ended."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._returned: list[T] = []
+        self._raised: list[Exception] = []
+
+    def attempt(self) -> State[None] | None:
+        """Do the work; tell None if it is done, or a failed state that names an error's type."""
+        try:
+            self._returned = [self._work()]
+        except Exception as error:  # of any type: its message may quote rows, its frames hold them
+            self._raised = [error]
+            return failed(error, data=UntoldError(error))
+        return None
+
+    def outcome(self) -> T:
+        """What the last attempt returned, or what it raised."""
+        if self._returned:
+            return self._returned.pop()
+        raise self._raised.pop()
+
+
+def failed(error: Exception, *, data: Exception) -> State[None]:
+    """A failed state that names the error's type, and holds `data` for this process."""
+    return Failed(message=f"{type(error).__name__}, told where the run was started", data=data)
+
+
+def ledger_limit(dataset: str) -> str:
+    """Name of the Prefect concurrency limit on a data set's ledger.
+
+    Examples
+    --------
+    >>> ledger_limit("web-2026")
+    'crowdassay-ledger-web-2026'
+    """
+    return f"crowdassay-ledger-{dataset}"
+
+
+def prefect_step(inner: Step) -> Step:
+    """Run each stage as a Prefect task named after it, whose body is `inner`.
+
+    Parameters
+    ----------
+    inner
+        How the stage is run inside the task, e.g. the step that prints its line.
+
+    Returns
+    -------
+    Step
+        A step for `run_pipeline` inside a flow.
+
+    Notes
+    -----
+    **Guarantees.** Nothing of the run is a task's input or result, and no error's message is told to
+    Prefect. An error leaves as it was raised. Only reading is tried again, and only where the
+    operating system failed in a way that may pass; a stage that spends budget never is.
+
+    Where the server has the data set's `ledger_limit`, stages that hold the ledger wait for their
+    turn. That is politeness: it spares the others a wait at the database. Without the limit, or
+    when the server dies, the ledger's own lock still keeps two runs from spending the same budget.
+
+    Examples
+    --------
+    >>> from flows.pipeline import run_stage
+    >>> step = prefect_step(run_stage)
+    """
+
+    def step(stage: Stage, run: Run) -> str:
+        past = Past(lambda: inner(stage, run))
+
+        def in_turn() -> State[None] | None:
+            with _turn(run.settings.name):
+                return past.attempt()
+
+        name = stage.__name__
+        _as_task(name, in_turn if name in HOLD_THE_LEDGER else past.attempt)()
+        return past.outcome()
+
+    return step
+
+
+@contextmanager
+def _turn(dataset: str) -> Iterator[None]:
+    """Wait for a turn where the server has that limit, and go on without where it cannot be had."""
+    with ExitStack() as held:
+        with suppress(ConcurrencySlotAcquisitionError, TimeoutError):
+            held.enter_context(concurrency(ledger_limit(dataset), timeout_seconds=TURN_SECONDS))
+        yield
+        with suppress(httpx.HTTPError, RuntimeError):
+            held.close()
+
+
+def _as_task(name: str, work: Callable[[], T]) -> Task[[], T]:
+    """A task that takes nothing, stores nothing, and is tried again only where that is harmless."""
+    return Task(
+        work,
+        name=name,
+        task_run_name=name,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        log_prints=False,
+        retries=len(RETRY_SECONDS) if name == READING else 0,
+        retry_delay_seconds=RETRY_SECONDS,
+        retry_condition_fn=_may_pass,
+    )
+
+
+def _may_pass(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+    """Whether the operating system failed in a way that may pass; a user's mistake never does."""
+    kind = cast("UntoldError", state.result(raise_on_failure=False)).kind
+    return issubclass(kind, OSError) and not issubclass(kind, LASTING)

@@ -1,0 +1,119 @@
+"""Workers as the report shows them: each by a pseudonym, all of a small crowd, the ends of a large one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.tables.arrow_table import arrow_array, numpy_array
+
+__all__ = ["pseudonyms", "worker_rows"]
+
+SHOWN_WORKERS = 250  # a crowd up to this is listed whole
+SHOWN_FLAGGED = 100
+SHOWN_KEPT = 5
+SHOWN_POINTS = 400
+
+
+def pseudonyms(names: Iterable[str]) -> dict[str, str]:
+    """Name workers by the first digits of a digest: `worker 7f3a`, longer where two would meet.
+
+    Parameters
+    ----------
+    names
+        Worker ids; repeated ones are taken once.
+
+    Returns
+    -------
+    dict
+        Id -> pseudonym, the same for the same set of ids.
+
+    Notes
+    -----
+    **Guarantees.** Different ids have different pseudonyms.
+    The digest has no key: whoever holds a list of ids can recompute it. It keeps ids off a screen
+    and out of a mail; it does not make a report anonymous.
+
+    Examples
+    --------
+    >>> pseudonyms(["A1B2C3", "A9Z8Y7"])
+    {'A1B2C3': 'worker 675c', 'A9Z8Y7': 'worker 7b63'}
+    """
+    digest = {name: hashlib.blake2b(name.encode(), digest_size=16).hexdigest() for name in names}
+    numbers = sorted(int(text, 16) for text in digest.values())
+    closest = min((one ^ next_ for one, next_ in pairwise(numbers)), default=(1 << 128) - 1)
+    digits = max(4, 33 - -(-closest.bit_length() // 4))  # one more than the two closest share
+    return {name: f"worker {text[:digits]}" for name, text in digest.items()}
+
+
+def worker_rows(workers: pa.Table) -> dict[str, Any]:
+    """The workers to list, in parts, and the points of the chart; of a large crowd also the deciles.
+
+    `workers` is the run's table, ranked: the removed first, then by reputation.
+    """
+    removed = workers["flagged"]
+    flagged, kept = workers.filter(removed), workers.filter(pc.invert(removed))
+    whole = len(workers) <= SHOWN_WORKERS
+    parts = [("", workers.to_pylist())] if whole else _ends(flagged, kept)
+    return {
+        "parts": parts,
+        "worst": flagged[:3].to_pylist(),
+        "n_flagged": len(flagged),
+        "n_kept": len(kept),
+        "n_more": len(workers) - sum(len(rows) for _, rows in parts),
+        "by_agreement": [] if whole else _by_agreement(workers),
+        "flagged_points": _points(flagged),
+        "kept_points": _points(kept),
+        "thinned": max(len(flagged), len(kept)) > SHOWN_POINTS,
+    }
+
+
+def _ends(flagged: pa.Table, kept: pa.Table) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The flagged, and the least and the most trusted of the others, under their headings."""
+    known = kept.filter(kept["reputation"].is_valid())  # no conflict, no reputation, no rank
+    shown, highest = flagged[:SHOWN_FLAGGED], known[max(SHOWN_KEPT, len(known) - SHOWN_KEPT) :]
+    cut = f"the first {len(shown):,} of " if len(shown) < len(flagged) else ""
+    parts = [
+        (f"Flagged: {cut}{len(flagged):,}", shown.to_pylist()),
+        (f"Least trusted of {len(kept):,} kept", known[:SHOWN_KEPT].to_pylist()),
+        (f"Most trusted of {len(kept):,} kept", highest.to_pylist()),
+    ]
+    return [(title, rows) for title, rows in parts if rows]
+
+
+def _by_agreement(workers: pa.Table) -> list[dict[str, Any]]:
+    """Workers, labels and flagged workers for each tenth of the scale of agreement."""
+    known = workers.filter(workers["agreement"].is_valid())
+    tenth = np.minimum(numpy_array(known["agreement"]) * 10, 9).astype(np.int64)
+    n, n_labels, n_flagged, soft_penalty = (
+        np.bincount(tenth, weights, minlength=10)
+        for weights in (
+            None,
+            *(numpy_array(known[name]) for name in ("n_labels", "flagged", "soft_penalty")),
+        )
+    )
+    return [
+        {
+            "low": one / 10,
+            "high": (one + 1) / 10,
+            "n": int(n[one]),
+            "n_labels": int(n_labels[one]),
+            "n_flagged": int(n_flagged[one]),
+            "soft_penalty": float(soft_penalty[one] / n[one]),
+        }
+        for one in np.flatnonzero(n).tolist()
+    ]
+
+
+def _points(workers: pa.Table) -> list[tuple[float, float]]:
+    """Agreement and soft penalty of evenly spaced workers, at most `SHOWN_POINTS` of them."""
+    step = max(1, -(-len(workers) // SHOWN_POINTS))
+    chosen = workers.take(arrow_array(np.arange(0, len(workers), step)))
+    pairs = zip(chosen["agreement"].to_pylist(), chosen["soft_penalty"].to_pylist(), strict=True)
+    return [(x, y) for x, y in pairs if x is not None and y is not None]

@@ -1,0 +1,3 @@
+"""TODO face of flows/run."""
+
+__all__: list[str] = []

@@ -1,0 +1,220 @@
+"""The run folder: built aside, written whole or not at all, renamed when the run is complete.
+
+A run is built in `runs/.partial-<id>` and becomes `runs/<id>` in one rename, so that a folder without
+the dot is a whole run. What died half-way stays aside, and `--resume` goes on from its last whole stage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flows.settings.section import SettingsError
+from flows.settings.settings import Settings
+from flows.tables.arrow_table import read_parquet
+from flows.tables.input_files import input_files
+
+if TYPE_CHECKING:
+    from quality import Progress
+
+__all__ = [
+    "MANIFEST",
+    "PARTIAL",
+    "Run",
+    "code_version",
+    "file_digest",
+    "find_unfinished",
+    "identity_of",
+    "open_run",
+    "unfinished_runs",
+    "write_whole",
+]
+
+MANIFEST = "manifest.json"
+PARTIAL = ".partial-"
+PACKAGES = ("crowdassay", "numpy", "scipy", "numba", "scikit-learn", "opendp", "duckdb", "pyarrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run's folder and its settings; the only thing that stages hand on."""
+
+    folder: Path
+    settings: Settings = field(repr=False)
+    progress: Progress | None = field(default=None, repr=False, compare=False)  # of long work
+
+    @property
+    def final_name(self) -> str:
+        """The folder's name when the run is complete."""
+        return self.folder.name.removeprefix(PARTIAL)
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """A JSON output of an earlier stage."""
+        read: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
+        return read
+
+    def write_json(self, name: str, value: dict[str, Any]) -> None:
+        """Write a JSON output, whole or not at all."""
+        text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        write_whole(self.folder / name, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def read_table(self, name: str) -> pa.Table:
+        """A Parquet output of an earlier stage."""
+        return read_parquet(self.folder / name)
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Write a Parquet output, whole or not at all."""
+        write_whole(self.folder / name, lambda path: pq.write_table(table, path))
+
+    def finished(self, stage: str) -> dict[str, Any] | None:
+        """What the manifest says of a stage that is whole, or None."""
+        record: dict[str, Any] | None = self.read_json(MANIFEST)["stages"].get(stage)
+        return record
+
+    def record(self, stage: str, line: str, seconds: float) -> None:
+        """Note in the manifest that a stage's outputs are whole."""
+        manifest = self.read_json(MANIFEST)
+        manifest["stages"][stage] = {"line": line, "seconds": round(seconds, 3)}
+        self.write_json(MANIFEST, manifest)
+
+    def work(self) -> dict[str, Any]:
+        """What the run was done on, and by which code."""
+        manifest = self.read_json(MANIFEST)
+        return {key: manifest[key] for key in ("identity", "python", "versions")}
+
+    def close(self) -> Run:
+        """Mark the run complete and move its folder to its final name."""
+        manifest = self.read_json(MANIFEST)
+        manifest["state"] = "complete"
+        manifest["ended"] = _now().isoformat(timespec="seconds")
+        self.write_json(MANIFEST, manifest)
+        final = self.folder.with_name(self.final_name)
+        self.folder.rename(final)
+        _sync_folder(final.parent)
+        return Run(final, self.settings)
+
+    def discard(self) -> None:
+        """Remove a run that was refused, so that nothing half-written is left."""
+        shutil.rmtree(self.folder)
+
+
+def open_run(settings: Settings, *, resume: bool = False) -> Run:
+    """Start a run folder; with `resume`, go on in the newest one that died on these settings and inputs.
+
+    Raises
+    ------
+    SettingsError
+        If the folder of the runs can be neither made nor written.
+    """
+    wanted = identity_of(settings)
+    run = find_unfinished(settings, wanted) if resume else None
+    if run is not None:
+        return run
+    try:
+        settings.runs.mkdir(parents=True, exist_ok=True)
+        run = Run(_new_folder(settings), settings)
+    except OSError as error:
+        raise SettingsError(
+            f"runs must be a folder that can be made and written, got {settings.runs}: {error.strerror}"
+        ) from None
+    run.write_json(MANIFEST, _manifest(settings, wanted))
+    return run
+
+
+def find_unfinished(settings: Settings, identity: str) -> Run | None:
+    """The newest run that died on these settings and inputs."""
+    for folder in unfinished_runs(settings):
+        run = Run(folder, settings)
+        if (folder / MANIFEST).is_file() and run.read_json(MANIFEST)["identity"] == identity:
+            return run
+    return None
+
+
+def unfinished_runs(settings: Settings) -> list[Path]:
+    """Folders of this campaign's runs that did not end, newest first."""
+    return sorted(settings.runs.glob(f"{PARTIAL}*-{settings.name}*"), reverse=True)
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file aside, sync it and rename it into place."""
+    aside = path.with_name(f".{path.name}.tmp")
+    write(aside)
+    with aside.open("rb") as file:
+        os.fsync(file.fileno())
+    aside.replace(path)
+    _sync_folder(path.parent)
+
+
+def _new_folder(settings: Settings) -> Path:
+    """A folder of a name that no run has, open to its owner alone."""
+    name = f"{_now():%Y%m%dT%H%M%SZ}-{settings.name}"
+    for count in range(1, 1000):
+        unique = name if count == 1 else f"{name}-{count}"
+        folder = settings.runs / f"{PARTIAL}{unique}"
+        if folder.exists() or (settings.runs / unique).exists():
+            continue
+        folder.mkdir(mode=0o700)
+        return folder
+    raise SettingsError(f"{settings.runs} holds a thousand runs named {name}; name another folder")
+
+
+def _manifest(settings: Settings, identity: str) -> dict[str, Any]:
+    return {
+        "name": settings.name,
+        "state": "running",
+        "started": _now().isoformat(timespec="seconds"),
+        "ended": None,
+        "identity": identity,
+        "settings": settings.model_dump(mode="json"),
+        "seed": settings.seed,
+        **code_version(),
+        "stages": {},
+    }
+
+
+def code_version() -> dict[str, Any]:
+    """Python and packages, as manifests record them."""
+    versions = {package: version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), "versions": versions}
+
+
+def identity_of(settings: Settings) -> str:
+    """Digest of the settings and of every input's bytes: a resumed run must share it with its first try.
+
+    Of what comes from a database it is the query: a resumed run keeps the rows it has read.
+    """
+    digest = hashlib.sha256(settings.model_dump_json().encode())
+    for _, path in input_files(settings.input):
+        digest.update(path.name.encode())
+        digest.update(file_digest(path).encode() if path.is_file() else b"missing")
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,300 @@
+"""The sections of the settings file: what each may say, and what in it cannot be together."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from flows.settings.section import Section
+from privacy import Unit
+
+__all__ = [
+    "KNOBS", "Aggregator", "ConsensusSettings", "EngineSettings", "FilterSettings", "GateSettings",
+    "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings",
+]  # fmt: skip
+
+Aggregator = Literal[
+    "auto", "dawid_skene", "glad", "hierarchical_dawid_skene", "kos", "kos_plus", "majority_vote",
+    "one_coin_dawid_skene", "penalty_vote", "weighted_majority",
+]  # fmt: skip
+KNOBS = {  # what each takes besides the labels
+    "dawid_skene": ("max_iter", "tol", "smoothing", "use_gold", "go_on"),
+    "glad": ("max_iter", "tol"),
+    "hierarchical_dawid_skene": ("max_iter", "tol", "use_gold", "go_on"),
+    "kos": ("max_iter", "tol"),
+    "kos_plus": ("max_iter", "tol"),
+    "one_coin_dawid_skene": ("max_iter", "tol", "smoothing", "use_gold", "go_on"),
+}
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class GroupSettings(Section):
+    """Where a task's group comes from: a column of the task table, or what a pattern captures of its name."""
+
+    column: str = "group"
+    """The column of the task tables that names a task's group."""
+    pattern: str | None = None
+    """Instead of a column: what a pattern captures of the task's name."""
+
+    @model_validator(mode="after")
+    def _pattern_captures_the_group(self) -> GroupSettings:
+        try:
+            captures = self.pattern is None or re.compile(self.pattern).groups >= 1
+        except re.error as error:
+            raise ValueError(f"pattern must be a regular expression: {error}") from None
+        if self.column == "task":
+            raise ValueError('column must not be "task": every task would be its own group')
+        if not captures:
+            raise ValueError(f"pattern must have a (capturing group), got {self.pattern!r}")
+        return self
+
+
+class InputSettings(Section):
+    """The tables to read, told apart by their names: CSV (plain or gzipped), Parquet, or a query.
+
+    A path is a file, or a folder or pattern of files that arrive day by day. A query is a file `*.sql`,
+    whose database's address is a secret, which never stands in settings.
+    """
+
+    labels: Path
+    """The crowd's labels, one a row: worker, task, label."""
+    tasks: tuple[Path, ...] = ()
+    """Tables of the tasks: their names, groups and features."""
+    gold: Path | None = None
+    """Tasks whose truth is known: task, label."""
+    url_env: str | None = None
+    """For queries: the variable with their database's address."""
+    seconds: str | None = None
+    """The column of the labels that says how long each took."""
+    duplicates: Literal["error", "first", "last"] = "error"
+    """A worker's repeated label of a task: error, first or last."""
+    features_private: bool = False
+    """True: what reads the features in the clear stays internal."""
+    standardize: bool = False
+    """True: features are centred and scaled, which reads them in the clear."""
+
+    @model_validator(mode="after")
+    def _queries_have_an_address(self) -> InputSettings:
+        given = (self.labels, *self.tasks, *([self.gold] if self.gold else []))
+        query = next((path.name for path in given if path.suffix == ".sql"), None)
+        if self.url_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.url_env):
+            raise ValueError(
+                "url_env must be the name of an environment variable; the address that it holds is "
+                "a secret and does not stand in settings"
+            )
+        if query is not None and self.url_env is None:
+            raise ValueError(
+                f"{query} is a query, so url_env must name the environment variable that holds the "
+                "database's address"
+            )
+        if query is None and self.url_env is not None:
+            raise ValueError("url_env is for queries; name a file *.sql as labels, tasks or gold")
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_read_fits(self) -> InputSettings:
+        if self.seconds in ("worker", "task", "label"):
+            raise ValueError(f"seconds must name a column of its own, got {self.seconds!r}")
+        if self.standardize and self.features_private:
+            raise ValueError(
+                "standardize reads all features in the clear; not with features_private"
+            )
+        return self
+
+
+class FilterSettings(Section):
+    """Which penalty speaks against a worker, and when the filter stops.
+
+    One stop rule is given, or none: then the false removal rate is 0.1, and with the hard penalty,
+    which has no such rate, the paper's 15 % of the workers are removed.
+    """
+
+    penalty: Literal["soft", "hard"] = "soft"
+    """Soft or hard: what speaks against a worker."""
+    false_removal_rate: Annotated[float, Field(ge=0.001, lt=1)] | None = None
+    """Chance to remove anybody from an honest crowd."""
+    n_workers: Annotated[int, Field(ge=0)] | None = None
+    """Instead of a rate: the number of workers to remove."""
+    fraction: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Instead of a rate: the share of the workers to remove."""
+    min_labels_per_task: Annotated[int, Field(ge=1)] = 1
+    """No task is left with fewer."""
+
+    @model_validator(mode="after")
+    def _one_stop_rule(self) -> FilterSettings:
+        rules = (self.false_removal_rate, self.n_workers, self.fraction)
+        if sum(rule is not None for rule in rules) > 1:
+            raise ValueError("give one of false_removal_rate, n_workers and fraction")
+        if self.false_removal_rate is not None and self.penalty != "soft":
+            raise ValueError('false_removal_rate is for penalty = "soft"')
+        return self
+
+
+class ConsensusSettings(Section):
+    """The aggregator that turns kept labels into one label per task.
+
+    With `go_on` it starts from what the campaign's run before believed of the workers, instead of
+    anew from the majority vote: where it ends may then depend on that run.
+    """
+
+    aggregator: Aggregator = "dawid_skene"
+    """The rule; crowdassay aggregate --help lists them."""
+    max_iter: Annotated[int, Field(ge=1)] | None = None
+    """Iterations at most; given none, the aggregator's own."""
+    tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """The change at which it ends; given none, the aggregator's own."""
+    smoothing: Positive | None = None
+    """Added to each count of a worker's answers; given none, the aggregator's own."""
+    use_gold: bool = False
+    """True: gold teaches the consensus, and can no longer check it."""
+    go_on: bool = False
+    """True: start from what the run before believed of the workers."""
+
+    @model_validator(mode="after")
+    def _aggregator_takes_what_is_given(self) -> ConsensusSettings:
+        given = [key for key in ("max_iter", "tol", "smoothing") if getattr(self, key) is not None]
+        given += [key for key in ("use_gold", "go_on") if getattr(self, key)]
+        takes = KNOBS.get(self.aggregator, ())
+        for key in given:
+            if key not in takes:
+                who = ", ".join(name for name, knobs in KNOBS.items() if key in knobs)
+                raise ValueError(f"{key} is for {who}, not for {self.aggregator}")
+        return self
+
+
+class PrivacySettings(Section):
+    """The data set's whole privacy budget, and what the published proportions take of it.
+
+    With `planned_releases` above 1 the proportions' price pays once for that many releases of class
+    counts: those of later runs, on data that have changed, are then drawn from what was paid.
+    While no task changes its group, a release counts for the groups that have changed, or that
+    tasks have joined; after a task has moved it counts for all groups, and adds to all releases
+    before. With a ledger on a server (CROWDASSAY_LEDGER) that is so after tasks have joined, too.
+    """
+
+    unit: Unit = Unit.CONSENSUS_LABEL
+    """What one entry of the ledger protects: consensus label, row or task."""
+    epsilon: Positive
+    """The whole budget, for ever."""
+    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Delta of the whole budget: 0 is pure, else below 1 over the labelled tasks."""
+    proportions_epsilon: Positive = 1.0
+    """Price of the class counts; smaller is more private and errs more."""
+    proportions_delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Delta of the class counts, at most delta."""
+    planned_releases: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Releases of the counts, of changed data, that their price pays for."""
+    level: Share = 0.9
+    """Confidence of each published interval."""
+
+    @model_validator(mode="after")
+    def _budget_has_the_proportions_delta(self) -> PrivacySettings:
+        if self.proportions_delta > self.delta:
+            raise ValueError(
+                f"proportions_delta must be at most delta, got {self.proportions_delta:g} of "
+                f"{self.delta:g}"
+            )
+        return self
+
+
+class ModelSettings(Section):
+    """Private training: what it may spend, and what is fixed before the data are seen."""
+
+    epsilon_train: Positive = 1.0
+    """Price of the coefficients."""
+    epsilon_select: Positive = 0.5
+    """Price of choosing among regularization."""
+    epsilon_score: Positive = 0.1
+    """Price of the score that is told."""
+    norm_bound: Positive
+    """Length to which longer feature vectors are cut; a larger one needs more noise."""
+    regularization: tuple[Positive, ...] = (0.001, 0.003, 0.01)
+    """Candidate strengths, few and fixed beforehand."""
+    validation: Share = 0.2
+    """Share of the tasks outside the holdout that judges the candidates."""
+
+    @model_validator(mode="after")
+    def _candidates_differ(self) -> ModelSettings:
+        if not len(set(self.regularization)) == len(self.regularization) > 0:
+            raise ValueError("regularization must list one number or more, each once")
+        return self
+
+
+class GateSettings(Section):
+    """The reusable holdout: its share of the tasks, and Thresholdout's three numbers."""
+
+    holdout: Share = 0.2
+    """Share of the labelled tasks, never trained on."""
+    threshold: Share = 0.1
+    """Gap of training and holdout mean that passes."""
+    sigma: Positive = 0.004
+    """Scale of the answers' noise; well below the threshold."""
+    budget: Annotated[int, Field(ge=1)] = 3
+    """Refutations before the gate shuts."""
+    confidence: Share = 0.95
+    """Confidence of the gate's error bound."""
+
+    @model_validator(mode="after")
+    def _noise_is_below_the_threshold(self) -> GateSettings:
+        if not self.sigma < self.threshold:
+            raise ValueError(
+                f"sigma must be below threshold, or noise alone refutes, got {self.sigma:g} and "
+                f"{self.threshold:g}"
+            )
+        return self
+
+
+class ReportSettings(Section):
+    """The internal report: whether it names workers, and for how many labels more it plans."""
+
+    worker_names: bool = False
+    """True: the internal report has the workers' ids."""
+    plan_labels: Annotated[int, Field(ge=0, le=10_000)] = 100
+    """Labels to ask for next, at most."""
+    plan_per_worker: Annotated[int, Field(ge=1)] = 10
+    """Labels to ask of one worker, at most."""
+
+
+class EngineSettings(Section):
+    """Where a label table larger than memory is worked on, in shards of some millions of labels.
+
+    `memory_gb` is for labels, in 1e9 bytes: of the process that reads them, and of all workers
+    together. `workers` are threads of this process, or processes of a Dask cluster that is started
+    where no `scheduler` is named. Up to `whole_conflicts` labels on conflict tasks the run works out
+    hard and balanced penalties, from a conflict graph that the shards build; up to `whole_labels` what
+    needs the whole table: robustness, and whom to ask for more labels.
+
+    Features are then streamed too: task tables of Parquet in batches (others are read whole), class
+    ratios by kernel mean matching on blocks of rows (`learners.learn_streamed_ratios`), where a run
+    without this section tries several methods on all features in memory. A `[model]` does need them
+    all in memory.
+    """
+
+    kind: Literal["local", "dask"] = "local"
+    """Local: threads of one process; dask: a cluster."""
+    scheduler: Annotated[str, Field(min_length=1)] | None = None
+    """A Dask cluster that runs; without, one is started."""
+    workers: Annotated[int, Field(ge=1)] | None = None
+    """Threads, or processes of the cluster that is started."""
+    shard_labels: Annotated[int, Field(ge=1)] = 5_000_000
+    """Labels of a shard."""
+    memory_gb: Annotated[float, Field(ge=0.1, allow_inf_nan=False)] = 2.0
+    """Memory for labels, and for reading tasks, in 1e9 bytes."""
+    checkpoint_every: Annotated[int, Field(ge=1)] = 10
+    """Iterations that a killed run may lose."""
+    whole_conflicts: Annotated[int, Field(ge=0)] = 100_000_000
+    """Labels on conflict tasks up to which hard and balanced penalties are worked out."""
+    whole_labels: Annotated[int, Field(ge=0)] = 20_000_000
+    """Labels up to which robustness, and whom to ask for more, are worked out."""
+
+    @model_validator(mode="after")
+    def _a_scheduler_is_dasks(self) -> EngineSettings:
+        if self.scheduler is not None and self.kind != "dask":
+            raise ValueError('scheduler is for kind = "dask"')
+        if self.scheduler is not None and self.workers is not None:
+            raise ValueError("workers is for a cluster that is started, not for a scheduler's")
+        return self

@@ -1,0 +1,3 @@
+"""TODO face of flows/sharding."""
+
+__all__: list[str] = []

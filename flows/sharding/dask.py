@@ -1,0 +1,211 @@
+"""Sharded work on a Dask cluster: of this machine's processes, or at a scheduler's address.
+
+Workers load shards and blocks from the folder that the run reads them from, so that what a dead worker
+held is loaded again by another: no row is ever sent. Parameters travel as one task, whose result the
+workers hand on; parts are added up on the workers, two by two, in the one order there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import dask
+import numpy as np
+from dask.typing import Key
+from distributed import Client, Future, KilledWorker, LocalCluster
+from distributed.scheduler import NoWorkerError
+from jaxtyping import Bool
+
+from flows.settings.section import EngineError, SettingsError
+from flows.settings.sections import EngineSettings
+from flows.sharding.engine import Spread
+from flows.sharding.shards import ShardFolder, load_shard
+from quality.labels.shards import LabelShard, Sums, add_parts
+
+__all__ = ["DaskEngine", "open_dask", "open_dask_spread"]
+
+Found = TypeVar("Found")
+QUIET = {
+    "distributed.admin.large-graph-warning-threshold": "1GB",  # parameters are tens of megabytes
+    "distributed.scheduler.allowed-failures": 10,  # deaths of workers on one task
+    "distributed.scheduler.no-workers-timeout": "3 minutes",  # and not for ever, where none comes back
+    "distributed.worker.memory.target": False,  # nothing is spilled: spilling pickles to disk
+    "distributed.worker.memory.spill": False,
+    "distributed.comm.timeouts.connect": "20s",
+}
+
+
+class _Tasks:
+    """Tasks of a client, under names that no others have: equal calls are not taken for one."""
+
+    def __init__(self, client: Client) -> None:
+        self.client, self._calls = client, count()
+        self._name = f"crowdassay-{uuid4().hex}"
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """One task."""
+        key: Key = f"{self._name}-{work.__name__}-{next(self._calls)}"
+        return self.client.submit(work, *arguments, key=key, pure=False)
+
+    def send(self, value: Any) -> Future[Any]:
+        """A value as a task's result: unlike scattered data it can be made again."""
+        return self.submit(_itself, value)
+
+    def gather(self, futures: Any) -> Any:
+        """What has come of one task or of several, in their order."""
+        try:
+            return self.client.gather(futures)  # type: ignore[no-untyped-call]
+        except (KilledWorker, NoWorkerError) as error:
+            raise EngineError(
+                f"the Dask cluster has no worker that lives ({error}); see why they end, memory_gb "
+                "perhaps, and go on with --resume"
+            ) from None
+
+
+class DaskEngine:
+    """An :class:`~quality.labels.shards.Engine` of Dask workers.
+
+    Parameters
+    ----------
+    client
+        Of the cluster.
+    shards
+        Where they lie; every worker must see the folder under the same path.
+    hold
+        Whether workers keep the shards in memory between passes.
+    keep
+        True for each worker of the crowd whose labels count; everybody's do if None.
+
+    Notes
+    -----
+    **Guarantees.** The bytes are those of a :class:`~quality.labels.local_engine.LocalEngine` on the same
+    shards, whichever workers die on the way as long as some are left or come back.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        shards: ShardFolder,
+        *,
+        hold: bool,
+        keep: Bool[np.ndarray, " workers"] | None = None,
+    ) -> None:
+        self.client, self._shards, self._hold, self._keep = client, shards, hold, keep
+        self._numbers, self._tasks = range(len(shards.paths)), _Tasks(client)
+        self._kept = self._tasks.send(keep)
+        self._held = (
+            [self._tasks.submit(_load, shards, n, self._kept) for n in self._numbers]
+            if hold
+            else []
+        )
+
+    def __repr__(self) -> str:
+        return f"DaskEngine({len(self._numbers)} shards)"
+
+    def map(self, work: Callable[[LabelShard, Any], Found], parameters: Any) -> list[Found]:
+        """Return ``work(shard, parameters)`` of every shard, in the order of the shards."""
+        found: list[Found] = self._tasks.gather(self._each(work, parameters))
+        return found
+
+    def add_up(self, work: Callable[[LabelShard, Any], Sums], parameters: Any) -> Sums:
+        """Return the :func:`~quality.labels.shards.tree_total` of what `map` would return."""
+        level = self._each(work, parameters)
+        while len(level) > 1:
+            pairs, add = [level[at : at + 2] for at in range(0, len(level), 2)], self._tasks.submit
+            level = [add(add_parts, *two) if len(two) == 2 else two[0] for two in pairs]
+        total: Sums = self._tasks.gather(level[0])
+        return total
+
+    def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> DaskEngine:
+        """Return an engine on the same shards without the labels of the other workers."""
+        both = keep if self._keep is None else keep & self._keep
+        return DaskEngine(self.client, self._shards, hold=self._hold, keep=both)
+
+    def _each(self, work: Callable[[LabelShard, Any], Any], parameters: Any) -> list[Future[Any]]:
+        """What the shards give, wherever it comes to lie."""
+        sent, submit = self._tasks.send(parameters), self._tasks.submit
+        if self._hold:
+            return [submit(work, shard, sent) for shard in self._held]
+        rest = (self._kept, work, sent)
+        return [submit(_load_and_work, self._shards, n, *rest) for n in self._numbers]
+
+
+@contextmanager
+def open_dask(shards: ShardFolder, chosen: EngineSettings, *, hold: bool) -> Iterator[DaskEngine]:
+    """Open an engine at the scheduler of the settings, or on a cluster of this machine's processes."""
+    with _open_client(chosen) as client:
+        yield DaskEngine(client, shards, hold=hold)
+
+
+@contextmanager
+def open_dask_spread(chosen: EngineSettings) -> Iterator[Spread]:
+    """Open the same for pieces of work that say themselves what they load."""
+    with _open_client(chosen) as client:
+        yield partial(_spread, client)
+
+
+def _spread(
+    client: Client, work: Callable[[Any, Any], Any], pieces: Sequence[Any], parameters: Any
+) -> Iterable[Any]:
+    """What ``work(piece, parameters)`` gives of every piece, in their order."""
+    tasks = _Tasks(client)
+    sent = tasks.send(parameters)
+    found: list[Any] = tasks.gather([tasks.submit(work, piece, sent) for piece in pieces])
+    return found
+
+
+@contextmanager
+def _open_client(chosen: EngineSettings) -> Iterator[Client]:
+    """A client of the scheduler of the settings, or of a cluster of this machine's processes."""
+    with dask.config.set(QUIET):
+        if chosen.scheduler is not None:
+            try:
+                client = Client(chosen.scheduler, set_as_default=False)  # type: ignore[no-untyped-call]
+            except (OSError, TimeoutError, ValueError) as error:
+                raise SettingsError(
+                    f"engine.scheduler: {chosen.scheduler!r} does not answer ({error}); start it, or "
+                    "leave the address out"
+                ) from None
+            with client:
+                yield client
+            return
+        n_workers = chosen.workers or dask.system.CPU_COUNT
+        with (
+            LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=f"{max(round(2e3 * chosen.memory_gb / n_workers), 500)}MB",
+                dashboard_address=":0",  # any port that is free
+            ) as cluster,
+            Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
+        ):
+            yield client
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _load(
+    shards: ShardFolder, number: int, keep: Bool[np.ndarray, " workers"] | None
+) -> LabelShard:
+    """A shard from its file."""
+    shard = load_shard(shards, number)
+    return shard if keep is None else shard.keep_workers(keep)
+
+
+def _load_and_work(
+    shards: ShardFolder,
+    number: int,
+    keep: Bool[np.ndarray, " workers"] | None,
+    work: Callable[[LabelShard, Any], Found],
+    parameters: Any,
+) -> Found:
+    """One pass over a shard that nobody keeps."""
+    return work(_load(shards, number, keep), parameters)

@@ -1,0 +1,183 @@
+"""Task features too large for memory: one file of rows, bag after bag, read a block at a time.
+
+A bag is a group of tasks; of its rows those that have labels come first, then by name. A folder holds
+`rows.npy`, what of them is whose in `bags.npz`, and `features.json`, which is written last: a folder
+without it is not whole. Workers on other machines read the same folder, as they do for labels.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from flows.run.store import write_whole
+from flows.settings.sections import GroupSettings
+from flows.sharding.shard_source import open_tasks
+from flows.tables.tables import TaskTable, list_tasks, read_tasks
+from flows.tables.task_features import refuse_features, select_features, standardized
+from flows.tables.text_table import ROW, TextTable
+
+__all__ = ["FeatureFolder", "ListedTasks", "list_features", "open_features", "write_features"]
+
+ROWS, BAGS, BOOK = "rows.npy", "bags.npz", "features.json"
+BATCH = 16_384  # rows in this process at a time, of 256 features at most
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureFolder:
+    """Where the features of a task table lie, and how many they are."""
+
+    folder: Path
+    n_tasks: int
+    n_features: int
+    standardize: bool  # whether they are to be, where they are loaded whole
+
+    def rows(self, first: int, last: int) -> Float[np.ndarray, "_ features"]:
+        """Some rows that follow each other."""
+        return np.array(self._file()[first:last])
+
+    def take(self, places: Int[np.ndarray, " _"]) -> Float[np.ndarray, "_ features"]:
+        """Some rows, by their ascending places."""
+        return np.array(self._file()[places])
+
+    def bags(self) -> tuple[Int[np.ndarray, " groups"], Int[np.ndarray, " groups"]]:
+        """Tasks of each group, and how many of them have labels."""
+        with np.load(self.folder / BAGS, allow_pickle=False) as kept:
+            return kept["size"], kept["labelled"]
+
+    def load(self) -> Float[np.ndarray, "tasks features"]:
+        """All features in the order of the tasks' names: for what needs them whole."""
+        with np.load(self.folder / BAGS, allow_pickle=False) as kept:
+            whole = self.take(kept["place"])
+        return standardized(whole) if self.standardize else whole
+
+    def _file(self) -> np.ndarray:
+        whole: np.ndarray = np.load(self.folder / ROWS, mmap_mode="r", allow_pickle=False)
+        return whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedTasks:
+    """The tasks of some tables; `table` has none of their features, `whole` those read in one."""
+
+    table: TaskTable
+    groups: list[np.ndarray]  # of the rows of each table
+    order: Int[np.ndarray, " tasks"]  # which of all rows each task is
+    whole: Float[np.ndarray, "tasks features"] | None = None
+
+
+def list_features(
+    paths: Sequence[Path], groups: GroupSettings, folder: Path, *, memory_gb: float
+) -> ListedTasks:
+    """Read names and groups of task tables and check them; of a file that is not Parquet, all of it."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    if any(path.suffix != ".parquet" for path in paths):
+        table = read_tasks(paths, groups)
+        bare = replace(table, features=np.empty((0, len(table.feature_names))))
+        return ListedTasks(bare, [], np.arange(table.names.size), table.features)
+    with open_tasks(paths, folder, memory_gb=memory_gb, threads=None) as tables:
+        return ListedTasks(*list_tasks(tables, groups))
+
+
+def write_features(
+    paths: Sequence[Path],
+    listed: ListedTasks,
+    labelled: Bool[np.ndarray, " tasks"],
+    folder: Path,
+    *,
+    memory_gb: float,
+    standardize: bool,
+) -> FeatureFolder:
+    """Bring the features of the tasks listed into one file, by bag, a batch of rows at a time.
+
+    Raises
+    ------
+    TableError
+        As :func:`flows.tables.tables.read_tasks`: for a cell that is no finite number.
+    """
+    table, n_tasks = listed.table, listed.table.names.size
+    place = np.empty(n_tasks, dtype=np.int64)
+    place[np.lexsort((~labelled, table.group))] = np.arange(n_tasks)  # within those, by name
+    rows = folder / ROWS
+    _make_room(rows, (n_tasks, len(table.feature_names)))
+    if listed.whole is None:
+        at = np.empty_like(place)
+        at[listed.order] = place
+        with open_tasks(paths, folder, memory_gb=memory_gb, threads=None) as tables:
+            ends = np.cumsum([group.size for group in listed.groups])[:-1]
+            for one, group, its in zip(tables, listed.groups, np.split(at, ends), strict=True):
+                _pour(one, group, table.feature_names, its, rows)
+    else:
+        np.load(rows, mmap_mode="r+")[place] = listed.whole
+    with rows.open("rb") as file:
+        os.fsync(file.fileno())
+    _write_bags(folder / BAGS, table, labelled, place)
+    found = FeatureFolder(folder, n_tasks, len(table.feature_names), standardize)
+    sizes = {name: getattr(found, name) for name in ("n_tasks", "n_features", "standardize")}
+    write_whole(folder / BOOK, lambda path: path.write_text(json.dumps(sizes), encoding="utf-8"))
+    return found
+
+
+def open_features(folder: Path) -> FeatureFolder | None:
+    """The features that `write_features` wrote, or None where there are none."""
+    if not (folder / BOOK).is_file():
+        return None
+    return FeatureFolder(folder, **json.loads((folder / BOOK).read_text(encoding="utf-8")))
+
+
+def _make_room(path: Path, shape: tuple[int, int]) -> None:
+    """A file of zeros, its room on the disk taken: a full disk is an error here, and not later."""
+    np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape).flush()
+    if hasattr(os, "posix_fallocate"):  # not on every system
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+
+
+def _pour(
+    table: TextTable,
+    group: np.ndarray,
+    names: tuple[str, ...],
+    at: Int[np.ndarray, " tasks"],
+    rows: Path,
+) -> None:
+    """Bring one table's features to their places."""
+    n_bad = np.zeros(at.size, dtype=np.int64)
+    for columns, cells in select_features(names):
+        found = table.connection.sql(f"SELECT {ROW} AS number, {cells} FROM t")
+        with found.to_arrow_reader(BATCH) as batches:
+            for batch in batches:
+                number, *values = (column.to_numpy() for column in batch.columns)
+                cell = np.column_stack(values)
+                n_bad[number - 1] += np.count_nonzero(~np.isfinite(cell), axis=1)
+                by_place = np.argsort(at[number - 1])
+                out = np.load(rows, mmap_mode="r+")
+                out[at[number - 1][by_place], columns] = cell[by_place]
+                del out  # opened anew for each batch, so that no page is kept
+    if n_bad.any():
+        refuse_features(table, group, names, n_bad)
+
+
+def _write_bags(
+    path: Path, table: TaskTable, labelled: Bool[np.ndarray, " tasks"], place: np.ndarray
+) -> None:
+    n_groups = table.group_names.size
+    sizes = {
+        "size": np.bincount(table.group, minlength=n_groups),
+        "labelled": np.bincount(table.group[labelled], minlength=n_groups),
+        "place": place,
+    }
+
+    def write(aside: Path) -> None:
+        with aside.open("wb") as file:
+            np.savez(file, allow_pickle=False, **sizes)
+
+    write_whole(path, write)

@@ -1,0 +1,229 @@
+"""The campaign's account in the ledger: where it lies, what it may spend, and what it has spent."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows.settings.section import SettingsError
+from privacy import Cost, Ledger, LedgerError, Statement, fits, import_ledger
+from privacy.ledger.sqlite import new_file
+
+if TYPE_CHECKING:
+    from flows.settings.sections import PrivacySettings
+    from flows.settings.settings import Settings
+
+__all__ = [
+    "existing_ledger",
+    "import_state",
+    "known_statement",
+    "numbers",
+    "open_account",
+    "open_state",
+    "read_statements",
+    "statement",
+]
+
+LEDGER = "ledger.sqlite"
+LEDGER_URL = "CROWDASSAY_LEDGER"  # its password, if any, stays out of settings and run folders
+KEY = "fingerprint.key"
+KEY_BYTES = 32
+
+
+def open_account(settings: Settings, privacy: PrivacySettings, *, n: int) -> Ledger:
+    """The ledger with this campaign's budget open; `n` is the public number of labelled tasks."""
+    ledger = open_state(settings.state)
+    try:
+        ledger.open_budget(
+            settings.name, unit=privacy.unit, epsilon=privacy.epsilon, delta=privacy.delta, n=n
+        )
+    except ValueError as error:  # public numbers of the settings that do not fit the data's size
+        raise SettingsError(f"[privacy]: {error}") from None
+    return ledger
+
+
+def open_state(folder: Path) -> Ledger:
+    """The ledger of a state folder, which is made where it is missing (mode 0700).
+
+    Where the environment variable CROWDASSAY_LEDGER holds the URL of a PostgreSQL database, the
+    ledger is there, and the folder has its key alone: every machine needs that same key.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        key = _key(folder / KEY)
+    except OSError as error:
+        raise LedgerError(
+            f"the state folder {folder} must be writable, got {error.strerror}; nothing was spent"
+        ) from None
+    if url := os.environ.get(LEDGER_URL):
+        try:
+            return Ledger(url, key=key)
+        except ValueError as error:
+            raise SettingsError(f"{LEDGER_URL}: {error}") from None
+    path = folder / LEDGER
+    if path.exists() and not path.stat().st_mode & stat.S_IWUSR:
+        raise LedgerError(f"{path} is read-only; make it writable (chmod u+w); nothing was spent")
+    return Ledger(path, key=key)
+
+
+def existing_ledger(folder: Path) -> Ledger:
+    """The ledger of a state folder that has one."""
+    if not (folder / LEDGER).is_file() and LEDGER_URL not in os.environ:
+        raise LedgerError(f"{folder} holds no {LEDGER}; name the state folder of a campaign")
+    return open_state(folder)
+
+
+def import_state(old: Path, new: Path) -> int:
+    """Bring a state folder's ledger of an older version over into a new one; its number of rows."""
+    if not (old / LEDGER).is_file() or not (old / KEY).is_file():
+        raise LedgerError(
+            f"{old} must hold {LEDGER} and {KEY}; name the state folder of a campaign"
+        )
+    key = (old / KEY).read_bytes()
+    new.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = _write_key(new / KEY, key)
+    try:
+        if (new / KEY).read_bytes() != key:
+            raise LedgerError(f"{new} has another {KEY}; import into a new folder")
+        import_ledger(old / LEDGER, os.environ.get(LEDGER_URL) or new / LEDGER, key=key)
+    except LedgerError:
+        if made:
+            (new / KEY).unlink()
+        raise
+    with open_state(new) as ledger:
+        return ledger.verify()
+
+
+def statement(ledger: Ledger, dataset: str, *, entries: int | None = None) -> dict[str, Any]:
+    """Budget, spend and the newest or all entries of one data set, as plain numbers for reports."""
+    return _as_json(ledger.statement(dataset, entries=entries))
+
+
+def _as_json(found: Statement) -> dict[str, Any]:
+    return {
+        "dataset": found.dataset,
+        "unit": str(found.unit),
+        "budget": numbers(found.budget),
+        "spent": numbers(found.spent),
+        "left": numbers(found.left),
+        "n_entries": found.n_entries,
+        "plans": [
+            {
+                "entry": one.entry,
+                "name": one.name,
+                "n_releases": one.n_releases,
+                "used": one.used,
+                **numbers(one.plan.cost()),
+            }
+            for one in found.plans
+        ],
+        "entries": [
+            {
+                "entry": entry.entry,
+                "time": entry.time,
+                "what": entry.what,
+                "cell": None
+                if entry.part is None
+                else _cell(entry.part.partition, entry.part.name),
+                "released": entry.released,
+                "plan": entry.plan,
+                **numbers(entry.cost),
+            }
+            for entry in found.entries
+        ],
+    }
+
+
+def known_statement(folder: Path, dataset: str) -> Statement | None:
+    """A data set's totals, where there is a ledger that knows it."""
+    if not (folder / LEDGER).is_file() and LEDGER_URL not in os.environ:
+        return None
+    with open_state(folder) as ledger:
+        return ledger.statement(dataset, entries=0) if dataset in ledger.datasets() else None
+
+
+def read_statements(
+    folder: Path,
+    *,
+    dataset: str | None = None,
+    raise_to: float | None = None,
+    entries: int | None = None,
+) -> list[dict[str, Any]]:
+    """Statements of every data set of a state folder, after a budget was raised where that is asked for.
+
+    Each lists its newest entries, or all, and tells how many more of their kinds fit.
+    """
+    with existing_ledger(folder) as ledger:
+        names = ledger.datasets()
+        if raise_to is not None and dataset is None:
+            raise LedgerError(f"--raise-to needs --dataset, one of {', '.join(names)}")
+        if dataset is not None and dataset not in names:
+            raise LedgerError(f"--dataset must be one of {', '.join(names)}, got {dataset!r}")
+        if dataset is not None and raise_to is not None:
+            _raise_budget(ledger, dataset, raise_to)
+        found = [
+            ledger.statement(name, entries=entries) for name in names if dataset in (None, name)
+        ]
+    return [_as_json(one) | {"fits": _kinds(one)} for one in found]
+
+
+def _kinds(found: Statement) -> list[dict[str, Any]]:
+    """How many more of each listed kind fit; a round of a partition's cells costs the dearest one."""
+    kinds: dict[tuple[str, Cost | str], Cost] = {}
+    for entry in reversed(found.entries):
+        if entry.plan is None:
+            kind = entry.what, entry.cost if entry.part is None else entry.mechanism
+            kinds[kind] = Cost.max((kinds[kind], entry.cost)) if kind in kinds else entry.cost
+    return [
+        {
+            "what": what,
+            "cells": isinstance(of, str),
+            **numbers(cost),
+            "more": fits(found.left, cost),
+        }
+        for (what, of), cost in kinds.items()
+    ]
+
+
+def _raise_budget(ledger: Ledger, dataset: str, epsilon: float) -> None:
+    """Set a higher epsilon; delta stays as it is."""
+    budget = ledger.statement(dataset, entries=0).budget
+    if not budget.epsilon < epsilon < math.inf:
+        raise LedgerError(
+            f"--raise-to must be above the budget of {dataset!r}, which is epsilon "
+            f"{float(budget.epsilon):g}, got {epsilon:g}"
+        )
+    ledger.change_budget(dataset, epsilon=epsilon, delta=float(budget.delta))
+
+
+def _key(path: Path) -> bytes:
+    """The key of the private data's fingerprints; made once, and never leaves the state folder."""
+    if not path.exists():
+        _write_key(path, secrets.token_bytes(KEY_BYTES))
+    key = path.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise LedgerError(f"{path} must hold {KEY_BYTES} bytes; restore it from a backup")
+    return key
+
+
+def _write_key(path: Path, key: bytes) -> bool:
+    """Keep a key where there is none, durably, whole or not at all; whether there was none."""
+    try:
+        with new_file(path) as draft:
+            draft.write_bytes(key)
+    except FileExistsError:
+        return False
+    return True
+
+
+def numbers(cost: Cost) -> dict[str, float]:
+    """A cost, as plain numbers."""
+    return {"epsilon": float(cost.epsilon), "delta": float(cost.delta)}
+
+
+def _cell(partition: str, name: str) -> str:
+    return f"{partition.partition(':')[0]}: {name}"

@@ -1,0 +1,211 @@
+"""Which partition of the tasks a campaign's counts belong to, as tasks join from day to day.
+
+A partition composes in parallel while no task is ever in two of its cells. An assignment of tasks to
+groups that only gains tasks keeps that, so it keeps its partition, and a release of a group that has
+changed adds to that group's own alone. What was ever assigned is kept in the state folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Shaped
+
+from flows.run.store import write_whole
+from privacy import Ledger
+
+__all__ = ["grow_partition"]
+
+KEPT = 8  # partitions remembered; forgetting one costs budget, not privacy
+UNREADABLE = (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile, zlib.error)
+
+Size = tuple[str, int]  # of a group: its name, and how many tasks it had
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assigned:
+    """Digests of tasks in order with their groups, and of the tasks that a group of a size had."""
+
+    task: Shaped[np.ndarray, " tasks"]
+    group: Shaped[np.ndarray, " tasks"]
+    sets: dict[Size, str]
+
+
+def grow_partition(
+    folder: Path,
+    ledger: Ledger,
+    dataset: str,
+    *,
+    task: Shaped[np.ndarray, " tasks"],
+    group: Shaped[np.ndarray, " tasks"],
+    exact: str,
+) -> str:
+    """Name the partition that these groups are cells of, after noting what joins it, durably.
+
+    Parameters
+    ----------
+    folder
+        The state folder, which has the ledger.
+    ledger
+        What was released so far.
+    dataset
+        The ledger's name of the data set.
+    task, group
+        Names of the tasks, all different, and of their groups; **public**.
+    exact
+        The name that `partition_of` or `class_counts` gives to exactly this assignment.
+
+    Returns
+    -------
+    str
+        The partition that has grown, that of exactly this assignment where the ledger has one, or
+        a new one.
+
+    Notes
+    -----
+    **Guarantees.** No task is ever in two cells of a partition that this names. In one partition
+    a group of so many tasks is always of the same tasks. A file of assignments that is lost,
+    cannot be read, or is older than a release makes a new partition, whose costs add to the others'.
+    **Privacy.** All of this is public. A neighbour's one task is in one cell of each partition, in
+    all of its releases: hence parallel composition over cells, and addition within each. The
+    ledger returns a stored value for the same counts of as many tasks: as those are then the same
+    tasks, that tells nothing of tasks that left against tasks that came.
+    """
+    now = _assigned(task, group)
+    with _locked(folder / "groups.lock"):
+        known = _read(folder / f"groups-{dataset}.npz")
+        released = _released(ledger, dataset)
+        for name in reversed(known):
+            if released.get(name, set()) <= known[name].sets.keys() and _agree(known[name], now):
+                return _joined(folder, dataset, known, name, now)
+        if exact in released:
+            return exact
+        name = _unused(exact, {*released, *known})
+        known[name] = now
+        _write(folder / f"groups-{dataset}.npz", known)
+        return name
+
+
+def _joined(
+    folder: Path, dataset: str, known: dict[str, Assigned], name: str, now: Assigned
+) -> str:
+    """Note what is new in a partition, if anything is; it becomes the newest."""
+    before = known.pop(name)
+    new = ~np.isin(now.task, before.task)
+    known[name] = before
+    if new.any() or not now.sets.keys() <= before.sets.keys():
+        task = np.concatenate([before.task, now.task[new]])
+        order = np.argsort(task, kind="stable")
+        group = np.concatenate([before.group, now.group[new]])
+        known[name] = Assigned(task[order], group[order], before.sets | now.sets)
+        _write(folder / f"groups-{dataset}.npz", known)
+    return name
+
+
+def _assigned(task: np.ndarray, group: np.ndarray) -> Assigned:
+    """An assignment, its tasks told by digests, in whose order it is: names stay out of the state."""
+    mark = np.array([_digest(str(name).encode()) for name in task], dtype="S32")
+    order = np.argsort(mark, kind="stable")
+    mark, group = mark[order], group[order]
+    by_group = np.argsort(group, kind="stable")
+    names, start = np.unique(group[by_group], return_index=True)
+    cells = np.split(mark[by_group], start[1:])
+    sets = {
+        (str(name), cell.size): _digest(cell.tobytes())
+        for name, cell in zip(names, cells, strict=True)
+    }
+    return Assigned(mark, group, sets)
+
+
+def _agree(before: Assigned, now: Assigned) -> bool:
+    """Whether no task has moved, and groups of a size they had are of the same tasks."""
+    place = np.searchsorted(before.task, now.task).clip(max=before.task.size - 1)
+    met = before.task[place] == now.task
+    still = bool((before.group[place][met] == now.group[met]).all())
+    return still and all(
+        before.sets.get(size, digest) == digest for size, digest in now.sets.items()
+    )
+
+
+def _released(ledger: Ledger, dataset: str) -> dict[str, set[Size]]:
+    """Which groups were released in each partition, and of how many tasks."""
+    released: dict[str, set[Size]] = {}
+    for entry in ledger.statement(dataset).entries:
+        if entry.part is not None:
+            released.setdefault(entry.part.partition, set()).add((entry.part.name, entry.n))
+    return released
+
+
+def _unused(exact: str, taken: set[str]) -> str:
+    """A name that no partition has had, be its assignment lost or not."""
+    kind, _, digest = exact.partition(":")
+    name, count = f"{kind}:first-{digest}", 1
+    while name in taken:
+        count += 1
+        name = f"{kind}:first-{digest}-{count}"
+    return name
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _read(path: Path) -> dict[str, Assigned]:
+    """The partitions noted, the newest last; none where the file is lost or damaged."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            names = stored["names"].tolist()
+            return {name: _stored(stored, number) for number, name in enumerate(names)}
+    except UNREADABLE:
+        return {}
+
+
+def _stored(stored: Mapping[str, np.ndarray], number: int) -> Assigned:
+    groups, sizes, digests = (
+        stored[f"{what} {number}"].tolist() for what in ("set group", "set size", "set")
+    )
+    sets = dict(zip(zip(groups, sizes, strict=True), digests, strict=True))
+    return Assigned(stored[f"task {number}"], stored[f"group {number}"], sets)
+
+
+def _write(path: Path, known: dict[str, Assigned]) -> None:
+    """Keep the newest partitions, for the owner alone, whole or not at all."""
+    newest = dict(list(known.items())[-KEPT:])
+    arrays: dict[str, Any] = {"names": np.array(list(newest), dtype=np.str_)}
+    for number, one in enumerate(newest.values()):
+        groups, sizes = zip(*one.sets, strict=True)
+        arrays |= {
+            f"task {number}": one.task,
+            f"group {number}": one.group,
+            f"set group {number}": np.array(groups, dtype=np.str_),
+            f"set size {number}": np.array(sizes, dtype=np.int64),
+            f"set {number}": np.array(list(one.sets.values()), dtype=np.str_),
+        }
+
+    def write(aside: Path) -> None:
+        aside.touch(mode=0o600)
+        with aside.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+    write_whole(path, write)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the state folder's lock on assignments; it ends with the process at the latest."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

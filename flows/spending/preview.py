@@ -1,0 +1,140 @@
+"""What a run would spend: its releases' prices, from public numbers alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows.settings.section import SettingsError
+from flows.spending.account import known_statement, numbers, open_account
+from privacy import BudgetError, Cost, Statement
+from privacy.accounting.cost import exact
+from privacy.ledger.budgets import told
+
+if TYPE_CHECKING:
+    from flows.settings.sections import PrivacySettings
+    from flows.settings.settings import Settings
+
+__all__ = ["check_budget", "preview"]
+
+NOTHING = Cost(exact(0), exact(0))
+
+
+def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> dict[str, Any]:
+    """What a run of these settings on new data would ask for, from public numbers alone.
+
+    No label is read. `n_tasks` is the public number of labelled tasks; where it is not given, the
+    one of the data set's budget is taken. The gate's price is for the expected size of the holdout.
+    """
+    privacy = settings.privacy
+    if privacy is None or settings.classes is None:
+        missing = "have no [privacy] section" if privacy is None else "do not declare the classes"
+        raise SettingsError(f"the settings {missing}: a run of them would release nothing")
+    found = known_statement(folder, settings.name)
+    if n_tasks is None and found is not None:
+        n_tasks = found.budgets[-1].n
+    limit = Cost(exact(privacy.epsilon), exact(privacy.delta))
+    budget, left = (limit, limit) if found is None else (found.budget, found.left)
+    counts = _counts_price(privacy, len(settings.classes), found)
+    parts = [counts, *_learning_prices(settings, n_tasks)]
+    return {
+        "dataset": settings.name,
+        "parts": [
+            {"what": what, "note": note} | ({} if cost is None else numbers(cost))
+            for what, cost, note in parts
+        ],
+        "budget": numbers(budget),
+        "left": numbers(left),
+        **_verdict(parts, budget, limit, left),
+    }
+
+
+def check_budget(settings: Settings) -> str | None:
+    """Refuse a run whose releases cost more than there ever was; or say that not all could be new.
+
+    No table is read, and of the gate, whose price depends on the data's size, nothing is said. What
+    was asked before is free, so a budget that has been spent from is told and not refused.
+
+    Raises
+    ------
+    BudgetError
+        If nothing is spent, and the settings ask for more than their own budget.
+    LedgerError
+        If the data set has another budget than the settings say.
+    """
+    privacy = settings.privacy
+    if privacy is None or settings.classes is None:
+        return None
+    found = known_statement(settings.state, settings.name)
+    limit = Cost(exact(privacy.epsilon), exact(privacy.delta))
+    if found is not None:
+        open_account(settings, privacy, n=found.budgets[-1].n)  # refuses another budget
+    left = limit if found is None else found.left
+    counts = _counts_price(privacy, len(settings.classes), found)
+    asked = _asked([counts, *_learning_prices(settings, None)])
+    if asked.within(left):
+        return None
+    if found is None or not found.n_entries:
+        raise BudgetError(settings.name, limit, NOTHING, asked)
+    return (
+        f"{told(left)} is left of {told(limit)}, and where all is new a run asks {told(asked)}: unless "
+        "most was paid before, this one will be refused when it comes to release"
+    )
+
+
+Price = tuple[str, Cost | None, str]
+
+
+def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | None) -> Price:
+    """Class counts: all groups together, or their plan where it is not paid yet."""
+    from flows.spending.count_noise import (  # a statement needs neither them nor settings
+        PLAN,
+        count_noise,
+    )
+
+    epsilon, delta = exact(privacy.proportions_epsilon), exact(privacy.proportions_delta)
+    n_planned = privacy.planned_releases
+    if n_planned > 1:
+        for one in () if found is None else found.plans:
+            price = one.name, one.plan.cost(), one.n_releases
+            if price == (PLAN, Cost(epsilon, delta), n_planned):
+                left = n_planned - one.used
+                note = f"paid by entry {one.entry}; {left} of {n_planned} releases left"
+                return "class counts", NOTHING, note
+        return "class counts", Cost(epsilon, delta), f"a plan of {n_planned} releases"
+    noise = count_noise(privacy, n_classes)
+    return "class counts", Cost(epsilon, exact(noise.delta)), f"{noise.name} noise"
+
+
+def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
+    """Training, and the gate, which has other tasks: the dearer of them counts."""
+    model, gate = settings.model, settings.gate
+    if model is None or not settings.input.tasks:
+        return []
+    shares = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
+    training = Cost(sum(map(exact, shares), exact(0)), exact(0))
+    note = "training {:g}, selection {:g}, score {:g}".format(*shares)
+    if n_tasks is None:
+        unknown = "depends on the number of labelled tasks; give --tasks"
+        return [("model", training, note), ("gate", None, unknown)]
+    size = max(1, round(gate.holdout * n_tasks))
+    price = Cost(2 * gate.budget / (exact(gate.sigma) * size), exact(0))
+    about = f"expected, for a holdout of {size:,} of {n_tasks:,} tasks; in parallel with the model"
+    return [("model", training, note), ("gate", price, about)]
+
+
+def _verdict(parts: list[Price], budget: Cost, limit: Cost, left: Cost) -> dict[str, Any]:
+    """Whether the parts fit together into what is left; None where a price is not known."""
+    asked = _asked(parts)
+    verdict: bool | None = asked.within(left) and budget == limit
+    if verdict and any(cost is None for _, cost, _ in parts):
+        verdict = None
+    return {"asked": numbers(asked), "fits": verdict, "same_budget": budget == limit}
+
+
+def _asked(parts: list[Price]) -> Cost:
+    """What the parts whose price is known cost together."""
+    (_, counts, _), *learning = parts
+    return (counts or NOTHING) + Cost.max(
+        [cost for _, cost, _ in learning if cost is not None] or [NOTHING]
+    )

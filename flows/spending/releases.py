@@ -1,0 +1,238 @@
+"""What a run asks of the ledger: here alone a quality statistic is joined to a privacy query.
+
+All of a run's releases are planned before the first of them is paid, so that a budget that does not
+suffice is refused while nothing has been spent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from flows.run.crowd import Crowd
+from flows.run.store import Run
+from flows.settings.sections import ModelSettings, PrivacySettings
+from flows.settings.settings import Settings
+from flows.spending.account import LEDGER_URL
+from flows.spending.count_noise import PLAN, CountNoise, CountsMechanism, count_noise
+from flows.spending.partitions import grow_partition
+from flows.tables.arrow_table import numpy_array
+from learners import ScoredTraining, StabilityValidation, Thresholdout
+from privacy import Ledger, Part, PlanEvent, Query, Unit, class_counts, count_queries, partition_of
+
+__all__ = ["Learning", "Plan", "Rows", "consensus_label", "deal", "grown", "plan_releases"]
+
+DEVELOP, HOLDOUT = 0, 1
+CELLS = ("develop", "holdout")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Labelled tasks as rows for learning, dealt to training, validation and holdout."""
+
+    x: Float[np.ndarray, "tasks features"]
+    y: Int[np.ndarray, " tasks"]
+    holdout: Bool[np.ndarray, " tasks"]
+    validation: Bool[np.ndarray, " tasks"]
+
+    @property
+    def training(self) -> Bool[np.ndarray, " tasks"]:
+        """Rows that are neither for validation nor for the holdout."""
+        used: np.ndarray = self.holdout | self.validation
+        return ~used
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learning:
+    """The model's two releases: training on one cell of the split, the gate on the other."""
+
+    rows: Rows
+    mechanism: ScoredTraining
+    training: Query
+    judge: Thresholdout
+    holdout: Query
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Every release of a run; `learning` is None where no model can be trained."""
+
+    noise: CountNoise
+    counts: tuple[Query, ...]
+    learning: Learning | None
+
+    def plans(self) -> list[tuple[str, PlanEvent, str]]:
+        """What the run pays for ahead: data set, plan, name."""
+        plan = self.noise.plan
+        return [] if plan is None else [(self.counts[0].dataset, plan, PLAN)]
+
+    def releases(self) -> list[tuple[CountsMechanism | ScoredTraining | Thresholdout, Query]]:
+        """What the run will ask for, in order, without what a plan pays for."""
+        asked: list[tuple[CountsMechanism | ScoredTraining | Thresholdout, Query]] = [
+            (self.noise.mechanism, query) for query in self.counts if self.noise.plan is None
+        ]
+        if self.learning is not None:
+            asked.append((self.learning.mechanism, self.learning.training))
+            asked.append((self.learning.judge, self.learning.holdout))
+        return asked
+
+
+def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
+    """The run's releases, from its consensus labels."""
+    settings, counts = run.settings, _count_queries(run, crowd, privacy)
+    learning = None
+    if settings.model is not None and crowd.tasks is not None and crowd.tasks.feature_names:
+        rows = _rows(crowd, consensus_label(run, crowd), settings, settings.model)
+        if all(cell.any() for cell in (rows.training, rows.validation, rows.holdout)):
+            learning = _learning(rows, crowd, settings, settings.model, privacy)
+    return Plan(count_noise(privacy, crowd.labels.n_classes), counts, learning)
+
+
+def grown(plan: Plan, crowd: Crowd, settings: Settings, ledger: Ledger) -> Plan:
+    """The same plan, its counts in the partition that grows as tasks join.
+
+    With a ledger on a server several state folders may be in use, which could let one partition grow
+    in two ways: there every assignment stays a partition of its own.
+    """
+    if os.environ.get(LEDGER_URL):
+        return plan
+    parts = [query.part for query in plan.counts if query.part is not None]
+    partition = grow_partition(
+        settings.state,
+        ledger,
+        settings.name,
+        task=crowd.labels.tasks,
+        group=crowd.group_names[crowd.label_group()],
+        exact=parts[0].partition,
+    )
+    counts = tuple(
+        replace(query, part=Part(partition, part.name))
+        for query, part in zip(plan.counts, parts, strict=True)
+    )
+    return replace(plan, counts=counts)
+
+
+def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
+    """Consensus class codes in the order of the labelled tasks."""
+    book = {name: code for code, name in enumerate(crowd.labels.classes.tolist())}
+    names = run.read_table("consensus.parquet").column("label").to_pylist()
+    return np.array([book[name] for name in names], dtype=np.int64)
+
+
+def _count_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Query, ...]:
+    """Every labelled group's class counts, counted here or added up on the shards."""
+    settings, n_classes = run.settings, crowd.labels.n_classes
+    names, group = crowd.labelled_groups()
+    about: dict[str, Any] = {
+        "group": group, "dataset": settings.name, "group_names": tuple(names.tolist()),
+        "unit": privacy.unit, "local": _is_local(settings), "tasks": crowd.labels.tasks,
+    }  # fmt: skip
+    if settings.engine is None:
+        label = consensus_label(run, crowd)
+        return class_counts(label, n_classes=n_classes, n_groups=names.size, **about)
+    counts = numpy_array(run.read_table("class_counts.parquet").column("n"))
+    return count_queries(counts.reshape(names.size, n_classes), **about)
+
+
+def deal(
+    tasks: np.ndarray, *, seed: int, holdout: float, validation: float
+) -> tuple[Bool[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
+    """Deal tasks to holdout and validation by a hash of their names.
+
+    A task's part depends on its name and the seed alone: it stays the same in next month's run, when
+    other tasks have joined.
+
+    Parameters
+    ----------
+    tasks
+        Names of the tasks.
+    seed
+        Another seed, another deal.
+    holdout
+        Expected share of all tasks, in (0, 1).
+    validation
+        Expected share of the tasks that are not in the holdout, in (0, 1).
+
+    Returns
+    -------
+    holdout, validation
+        Masks that do not overlap; what is in neither is for training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> names = np.array([f"t{j}" for j in range(1000)])
+    >>> held, validated = deal(names, seed=1, holdout=0.2, validation=0.25)
+    >>> int(held.sum()), int(validated.sum()), int((held & validated).sum())
+    (178, 214, 0)
+    """
+    salt = str(seed).encode()
+    digests = (hashlib.blake2b(str(n).encode(), key=salt, digest_size=8).digest() for n in tasks)
+    drawn = np.array([int.from_bytes(digest) for digest in digests]) / 2.0**64
+    held = drawn < holdout
+    return held, ~held & (drawn < holdout + (1 - holdout) * validation)
+
+
+def _protected(settings: Settings, privacy: PrivacySettings) -> Unit:
+    """What training protects: the whole row, unless scaling has read the features in the clear."""
+    if privacy.unit is Unit.TASK:
+        return Unit.TASK
+    return Unit.CONSENSUS_LABEL if settings.input.standardize else Unit.ROW
+
+
+def _is_local(settings: Settings) -> bool:
+    """Whether one task's consensus depends on that task's labels alone: majority vote, and no filter."""
+    unfiltered = settings.filter.fraction == 0 or settings.filter.n_workers == 0
+    return settings.consensus.aggregator == "majority_vote" and unfiltered
+
+
+def _rows(crowd: Crowd, label: np.ndarray, settings: Settings, model: ModelSettings) -> Rows:
+    held, validated = deal(
+        crowd.labels.tasks,
+        seed=settings.seed,
+        holdout=settings.gate.holdout,
+        validation=model.validation,
+    )
+    return Rows(crowd.label_features(), label, held, validated)
+
+
+def _learning(
+    rows: Rows, crowd: Crowd, settings: Settings, model: ModelSettings, privacy: PrivacySettings
+) -> Learning:
+    """Training on the development rows and the gate on the holdout rows: two cells of one partition."""
+    cell = np.where(rows.holdout, HOLDOUT, DEVELOP)
+    partition = partition_of("split", cell, tasks=crowd.labels.tasks)
+    training = StabilityValidation(
+        candidates=model.regularization,
+        epsilon_train=model.epsilon_train,
+        epsilon_select=model.epsilon_select,
+        norm_bound=model.norm_bound,
+        n_classes=crowd.labels.n_classes,
+    )
+
+    def query(which: int, name: str, **value: np.ndarray) -> Query:
+        mask = rows.holdout == (which == HOLDOUT)
+        return Query(
+            dataset=settings.name,
+            name=name,
+            value={key: array[mask] for key, array in value.items()},
+            unit=_protected(settings, privacy),
+            n=int(mask.sum()),
+            l1=math.inf,
+            part=Part(partition, CELLS[which]),
+        )
+
+    gate = settings.gate
+    return Learning(
+        rows,
+        ScoredTraining(training, epsilon_score=model.epsilon_score),
+        query(DEVELOP, "rows to train on", x=rows.x, y=rows.y, validation=rows.validation),
+        Thresholdout(threshold=gate.threshold, sigma=gate.sigma, budget=gate.budget),
+        query(HOLDOUT, "holdout rows", x=rows.x, y=rows.y),
+    )

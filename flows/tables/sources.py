@@ -1,0 +1,192 @@
+"""Where a table's rows lie: a file, a folder of files, a file pattern, or a query in a file `*.sql`.
+
+Files that arrive day by day are one table, in the order of their names. What is not a single file is
+brought into one Parquet file of the run's folder and read from there, by the one way of reading;
+a fault is told of the file that it came from.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flows.run.store import file_digest, write_whole
+from flows.settings.sections import InputSettings
+from flows.tables.input_files import find_files, input_paths, is_query
+from flows.tables.text_table import TableError, open_table, quote
+
+__all__ = ["Source", "Sources", "open_source", "open_sources"]
+
+BATCH = 100_000  # rows in memory at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One table to read, and the files it was made of with their numbers of rows."""
+
+    table: Path
+    name: str
+    parts: tuple[tuple[str, int], ...] = ()
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Tell a fault of the table with the file and row that it came from."""
+        try:
+            yield
+        except TableError as error:
+            raise TableError(self._placed(str(error))) from None
+
+    def _placed(self, message: str) -> str:
+        """A message about rows of the one table, as one about rows of the files."""
+        found = re.match(rf"{re.escape(self.table.name)}, rows? (\d+(?:, \d+)*)", message)
+        if not self.parts or found is None:
+            return message.replace(self.table.name, self.name)
+        places = ", ".join(self._place(int(row)) for row in found[1].split(", "))
+        return places + message[found.end() :]
+
+    def _place(self, row: int) -> str:
+        ends = np.cumsum([size for _, size in self.parts])
+        which = int(np.searchsorted(ends, row))
+        name, size = self.parts[which]
+        return f"{name}, row {row - (int(ends[which]) - size)}"
+
+
+def open_source(
+    role: str,
+    path: Path,
+    *,
+    columns: Sequence[str],
+    folder: Path,
+    url_env: str | None,
+    files: Sequence[Path],
+) -> Source:
+    """Find one table to read: the file itself, or what `folder` is given of several, or of a query.
+
+    Parameters
+    ----------
+    role
+        What the table is for, such as ``"labels"``; names the file made.
+    path
+        As in the settings.
+    columns
+        What of several files is taken; the others' columns may differ from file to file.
+    folder
+        Where a table is made, whole or not at all.
+    url_env
+        Name of the environment variable with the address of the database that queries go to.
+    files
+        What `find_files` found there.
+
+    Raises
+    ------
+    TableError
+        If a file cannot be read or lacks a column, or the database refuses.
+    """
+    if is_query(path):
+        from flows.tables.sql import fetch  # a client of databases, for a query only
+
+        table = folder / f"{role}.parquet"
+        write_whole(table, lambda aside: fetch(path, url_env, aside))
+        return Source(table, path.name)
+    if len(files) == 1:
+        return Source(files[0], files[0].name)
+    table, sizes = folder / f"{role}.parquet", list[int]()
+    write_whole(table, lambda aside: sizes.extend(_join(files, columns, aside)))
+    common = os.path.commonpath([one.parent for one in files])
+    names = [Path(os.path.relpath(one, common)).as_posix() for one in files]
+    return Source(table, path.name, tuple(zip(names, sizes, strict=True)))
+
+
+def _join(files: Sequence[Path], columns: Sequence[str], path: Path) -> list[int]:
+    """Write the rows of several files into one, cells as the text that they are; rows of each."""
+    schema = pa.schema([(name, pa.string()) for name in columns])
+    cells = ", ".join(f"{quote(f'cell {name}')}::VARCHAR AS {quote(name)}" for name in columns)
+    sizes, part = [], path.with_name(f"{path.name}.part")
+    with pq.ParquetWriter(path, schema) as writer:
+        for file in files:
+            with open_table(file, tuple(columns)).connection as connection:
+                name = str(part).replace("'", "''")
+                connection.execute(f"COPY (SELECT {cells} FROM raw) TO '{name}' (FORMAT parquet)")
+            rows = pq.ParquetFile(part)
+            sizes.append(rows.metadata.num_rows)
+            for batch in rows.iter_batches(BATCH):
+                writer.write_batch(batch.cast(schema))
+            part.unlink()
+    return sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """A campaign's tables, ready to be read, and what of them is recorded."""
+
+    labels: Source
+    tasks: tuple[Source, ...]
+    gold: Source | None
+    described: tuple[dict[str, str], ...]
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Tell faults with the files that they come from."""
+        with ExitStack() as stack:
+            for source in (self.labels, *self.tasks, *([self.gold] if self.gold else [])):
+                stack.enter_context(source.telling())
+            yield
+
+
+def open_sources(inputs: InputSettings, folder: Path) -> Sources:
+    """Find a campaign's tables; what is made of several files or of a query goes into `folder`.
+
+    Files are digested before they are read, so that one which changes meanwhile is seen to have
+    changed by the next run.
+
+    Raises
+    ------
+    TableError
+        If a table cannot be found or read, or the labels' order counts and their query has none.
+    """
+    if inputs.duplicates != "error" and is_query(inputs.labels):
+        _check_ordered(inputs)
+    seconds = [inputs.seconds] if inputs.seconds else []
+    columns = {"labels": ["worker", "task", "label", *seconds], "gold": ["task", "label"]}
+    found: dict[str, list[Source]] = {"labels": [], "gold": [], "tasks": []}
+    described = []
+    for role, path in input_paths(inputs):
+        files = find_files(path)
+        described += [] if is_query(path) else [_described(role, file) for file in files]
+        for one in [(file,) for file in files] if role == "tasks" else [files]:
+            name = f"{role}-{len(found[role]) + 1}" if found[role] else role
+            opened = open_source(
+                name, path, columns=columns.get(role, ()), folder=folder,
+                url_env=inputs.url_env, files=one,
+            )  # fmt: skip
+            found[role].append(opened)
+        if is_query(path):
+            described.append({"role": role, "name": path.name, "sha256": file_digest(opened.table)})
+    (labels,), gold = found["labels"], next(iter(found["gold"]), None)
+    described.sort(key=lambda one: ("labels", "tasks", "gold").index(one["role"]))
+    return Sources(labels, tuple(found["tasks"]), gold, tuple(described))
+
+
+def _described(role: str, file: Path) -> dict[str, str]:
+    if not file.is_file():
+        raise TableError(f"{file} does not exist; mend the path in the settings")
+    return {"role": role, "name": file.name, "sha256": file_digest(file)}
+
+
+def _check_ordered(inputs: InputSettings) -> None:
+    """Refuse a query whose rows come in any order, where the order decides."""
+    from flows.tables.sql import is_ordered
+
+    if not is_ordered(inputs.labels):
+        raise TableError(
+            f'{inputs.labels.name} must say ORDER BY where duplicates = "{inputs.duplicates}": '
+            "which of a worker's labels of a task comes first is otherwise left to the database"
+        )

@@ -1,0 +1,246 @@
+"""Reading the tables a user hands over, and refusing what cannot be trusted.
+
+DuckDB reads CSV (plain or gzipped) and Parquet as text and finds the faults; every refusal names
+file, row, column and value, and says what to do. Rows count from 1, the header not counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from flows.settings.sections import GroupSettings
+from flows.tables.parquet import parquet_codes
+from flows.tables.task_features import features_of, standardized
+from flows.tables.text_table import (
+    Coded,
+    TableError,
+    TextTable,
+    open_table,
+    refuse_blanks,
+    refuse_duplicates,
+    refuse_outside,
+)
+from quality import CrowdLabels, RepeatError
+
+__all__ = [
+    "Gold",
+    "TableError",
+    "TaskTable",
+    "list_tasks",
+    "read_gold",
+    "read_labels",
+    "read_tasks",
+    "refuse_hollow",
+]
+
+COLUMNS = ("worker", "task", "label")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskTable:
+    """Tasks with their public group and their features, sorted by name."""
+
+    names: np.ndarray
+    group: Int[np.ndarray, " tasks"]
+    group_names: np.ndarray
+    features: Float[np.ndarray, "tasks features"]
+    feature_names: tuple[str, ...]
+
+    def rows(self, tasks: np.ndarray) -> Int[np.ndarray, " tasks"]:
+        """Rows of the given task names, all of which must be in the table."""
+        rows: np.ndarray = np.searchsorted(self.names, tasks)
+        return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gold:
+    """Tasks whose truth is known, sorted by name."""
+
+    task: np.ndarray
+    label: np.ndarray
+
+
+def read_labels(
+    path: Path,
+    *,
+    classes: Sequence[str] | None,
+    duplicates: Literal["error", "first", "last"],
+    known_tasks: np.ndarray | None,
+) -> CrowdLabels:
+    """Read and check the label table; `known_tasks` are the task table's sorted names, if there is one.
+
+    Faults are found in the codes, which is cheap, and then told from the text, row by row.
+    """
+    sound = _sound_labels(path, classes, known_tasks)
+    if sound is not None:
+        return sound
+    table = open_table(path, COLUMNS)
+    try:
+        labels = _labels_of(table.codes(*COLUMNS))
+    except RepeatError:
+        way_on = 'set duplicates = "first" or "last"'
+        refuse_duplicates(table, ("worker", "task"), duplicates, way_on)  # or keep one of each
+        labels = _labels_of(table.codes(*COLUMNS))
+    if classes is not None:
+        if not set(labels.classes.tolist()) <= set(classes):
+            where = "classes of the settings; add the class or mend the row"
+            refuse_outside(table, "label", classes, where)
+        labels = _declare(labels, np.array(classes, dtype=np.str_))
+    if known_tasks is not None and not _all_in(labels.tasks, known_tasks):
+        refuse_outside(table, "task", known_tasks, "task tables; add the task or drop the row")
+    return labels
+
+
+def _sound_labels(
+    path: Path, classes: Sequence[str] | None, known_tasks: np.ndarray | None
+) -> CrowdLabels | None:
+    """The labels of a Parquet file without a fault; None where there may be one to tell."""
+    coded = parquet_codes(path, COLUMNS) if path.suffix == ".parquet" else None
+    if coded is None:
+        return None
+    try:
+        labels = _labels_of(coded)
+    except RepeatError:
+        return None
+    if known_tasks is not None and not _all_in(labels.tasks, known_tasks):
+        return None
+    if classes is None:
+        return labels
+    among = set(labels.classes.tolist()) <= set(classes)
+    return _declare(labels, np.array(classes, dtype=np.str_)) if among else None
+
+
+def _labels_of(coded: dict[str, Coded]) -> CrowdLabels:
+    """The label table, in the memory of the codes; the classes are those that occur."""
+    worker, task, label = (coded[name] for name in COLUMNS)
+    return CrowdLabels.from_codes(
+        worker.code,
+        task.code,
+        label.code,
+        workers=worker.names,
+        tasks=task.names,
+        classes=label.names,
+        overwrite=True,
+    )
+
+
+def _declare(labels: CrowdLabels, classes: np.ndarray) -> CrowdLabels:
+    """The same labels in the codes of the classes declared, which hold those that occur."""
+    order = np.argsort(classes, kind="stable")
+    code = order[np.searchsorted(classes, labels.classes, sorter=order)].astype(np.int16)
+    return replace(labels, label=code[labels.label], classes=classes)
+
+
+def _all_in(names: np.ndarray, known: np.ndarray) -> bool:
+    """Whether all names are among the known, which are sorted."""
+    place = np.searchsorted(known, names).clip(max=known.size - 1)
+    return bool((known[place] == names).all())
+
+
+def refuse_hollow(labels: CrowdLabels, file: str) -> None:
+    """Refuse labels that say nothing of the workers: one class, one worker, or no two who differ."""
+    if np.unique(labels.label).size == 1:
+        only = str(labels.classes[labels.label[0]])
+        raise TableError(
+            f"{file}, column label: every label is {only!r}; agreement says nothing where only one "
+            "class is ever given; check the export"
+        )
+    if labels.n_workers == 1:
+        raise TableError(
+            f"{file}, column worker: every label is by one worker, {str(labels.workers[0])!r}; "
+            "reputations need two workers or more; check the export"
+        )
+    if not (np.count_nonzero(labels.counts(), axis=1) > 1).any():
+        raise TableError(
+            f"{file}: no two workers differ on any task, so nothing tells good workers from bad; have "
+            "tasks labelled by several workers, or use the labels as they are"
+        )
+
+
+def read_tasks(
+    paths: Sequence[Path], groups: GroupSettings, *, standardize: bool = False
+) -> TaskTable:
+    """Read and check the task tables; every column that is not task or group is a feature.
+
+    With `standardize` each feature is centred and divided by its standard deviation over all tasks,
+    which reads the features in the clear.
+    """
+    tables = [open_table(path, ("task",)) for path in paths]
+    tasks, groups_of, order = list_tasks(tables, groups)
+    parts = [
+        features_of(table, group, tasks.feature_names)
+        for table, group in zip(tables, groups_of, strict=True)
+    ]
+    features = np.concatenate(parts)[order]
+    return replace(tasks, features=standardized(features) if standardize else features)
+
+
+def list_tasks(
+    tables: Sequence[TextTable], groups: GroupSettings
+) -> tuple[TaskTable, list[np.ndarray], Int[np.ndarray, " tasks"]]:
+    """Tasks without their features, every table's groups, and which of all rows each task is."""
+    parts = [_tasks_of(table, groups, tables[0]) for table in tables]
+    names = np.concatenate([part[0] for part in parts])
+    order = np.argsort(names, kind="stable")
+    again = np.flatnonzero(names[order][1:] == names[order][:-1])
+    if again.size:
+        raise TableError(f"task {names[order][again[0]]!r} is in two task tables; keep one")
+    by_table = [part[1] for part in parts]
+    group_names, group = np.unique(np.concatenate(by_table), return_inverse=True)
+    feature_names = tuple(n for n in tables[0].names if n not in ("task", groups.column))
+    code, nothing = group[order].astype(np.int32), np.empty((0, len(feature_names)))
+    return TaskTable(names[order], code, group_names, nothing, feature_names), by_table, order
+
+
+def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
+    """Read and check the gold table."""
+    table = open_table(path, ("task", "label"))
+    refuse_blanks(table, ("task", "label"))
+    refuse_duplicates(table, ("task",), "error", "keep one truth per task")
+    if classes is not None:
+        refuse_outside(
+            table, "label", classes, "classes of the settings; add the class or mend the row"
+        )
+    column = table.columns("task", "label")
+    order = np.argsort(column["task"], kind="stable")
+    return Gold(column["task"][order], column["label"][order])
+
+
+def _tasks_of(
+    table: TextTable, groups: GroupSettings, first: TextTable
+) -> tuple[np.ndarray, np.ndarray]:
+    """Names and groups of one task table."""
+    refuse_blanks(table, ("task",))
+    refuse_duplicates(table, ("task",), "error", "keep one row per task")
+    if set(table.names) != set(first.names):
+        differing = sorted(set(table.names) ^ set(first.names))
+        raise TableError(
+            f"{table.file} and {first.file} must have the same columns; "
+            f"{', '.join(differing[:4])} stands in one only"
+        )
+    names = table.columns("task")["task"]
+    return names, _group_of(table, names, groups)
+
+
+def _group_of(table: TextTable, names: np.ndarray, groups: GroupSettings) -> np.ndarray:
+    """Every task's group: from the pattern, from the column, or one group of all tasks."""
+    if groups.pattern is not None:
+        found = [re.search(groups.pattern, name) for name in names]
+        if None in found:
+            row = found.index(None)
+            raise TableError(
+                f"{table.file}, row {row + 1}, column task: {str(names[row])!r} does not match the "
+                f"groups.pattern {groups.pattern!r}; widen the pattern"
+            )
+        return np.array(["-".join(m.groups("")) for m in found if m is not None], dtype=np.str_)
+    if groups.column in table.names:
+        refuse_blanks(table, (groups.column,))
+        return table.columns(groups.column)[groups.column]
+    return np.full(names.size, "all tasks")

@@ -1,0 +1,3 @@
+"""TODO face of learners/bounds."""
+
+__all__: list[str] = []

@@ -1,0 +1,137 @@
+"""The exact binomial bound on an error rate: errors counted in records that training never saw."""
+
+import math
+
+import numpy as np
+from scipy.special import betainccinv
+
+from learners.bounds.binary_divergence import largest_rate
+from learners.bounds.bound import Bound, check_count, check_level
+
+__all__ = ["clopper_pearson_bound", "clopper_pearson_interval", "upper_limit", "upper_limit_at"]
+
+SMALLEST_LOG_TAIL = -700.0  # below it a double has too few digits
+
+
+def upper_limit(errors: float | int | np.integer, n: int | np.integer, tail: float) -> float:
+    """The error rate at which `errors` or fewer out of n have probability `tail`.
+
+    The Beta quantile Q[1 - tail; errors + 1, n - errors], which also takes mean counts; computed from
+    the upper tail, so that the smallest `tail` keeps its digits.
+
+    Examples
+    --------
+    >>> round(upper_limit(0, 60, 0.05), 4)
+    0.0487
+    """
+    return 1.0 if errors >= n else float(betainccinv(errors + 1, n - errors, tail))
+
+
+def upper_limit_at(errors: int | np.integer, n: int | np.integer, log_tail: float) -> float:
+    """`upper_limit` at the tail exp(log_tail); an upper bound of it where a double cannot hold it.
+
+    There Chernoff's bound stands in, P(errors or fewer) <= exp(-n kl(errors / n || rate)).
+
+    Examples
+    --------
+    >>> round(upper_limit_at(0, 60, math.log(0.05)), 4), round(upper_limit_at(0, 10_000, -1e3), 4)
+    (0.0487, 0.0952)
+    """
+    if log_tail >= SMALLEST_LOG_TAIL:
+        return upper_limit(errors, n, math.exp(log_tail))
+    return largest_rate(float(errors / n), -log_tail / n)
+
+
+def clopper_pearson_bound(
+    errors: int | np.integer, n: int | np.integer, *, level: float, n_candidates: int = 1
+) -> Bound:
+    """Bound the true error by errors on records that training never saw.
+
+    Parameters
+    ----------
+    errors
+        Records misjudged, out of `n`.
+    n
+        Records, >= 1.
+    level
+        Confidence, in (0, 1).
+    n_candidates
+        Models among which these records helped to choose, >= 1.
+
+    Returns
+    -------
+    Bound
+        The exact binomial bound at tail (1 - level) / n_candidates.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    **Guarantees.** Coverage is at least `level` whatever the true error; with candidates, for
+    whichever is chosen (union bound); with no errors it is 1 - tail^(1/n).
+
+    References
+    ----------
+    .. [1] Clopper, Pearson, "The use of confidence or fiducial limits illustrated in the case of the
+       binomial", Biometrika 26 (1934).
+
+    Examples
+    --------
+    >>> round(clopper_pearson_bound(0, 60, level=0.95).value, 4)
+    0.0487
+    """
+    check_count(errors, n)
+    check_level(level)
+    if not n_candidates >= 1:
+        raise ValueError(f"n_candidates must be >= 1, got n_candidates={n_candidates}")
+    chosen = "" if n_candidates == 1 else f" but to choose among {n_candidates} models"
+    return Bound(
+        name="Clopper-Pearson",
+        value=upper_limit(errors, n, (1 - level) / n_candidates),
+        level=level,
+        assumption=f"{n} independent records that training did not see{chosen}",
+        applies=True,
+    )
+
+
+def clopper_pearson_interval(
+    errors: int | np.integer, n: int | np.integer, *, level: float
+) -> tuple[float, float]:
+    """Two-sided exact interval for an error rate, half of 1 - level on each side.
+
+    Parameters
+    ----------
+    errors
+        Records misjudged, out of `n`.
+    n
+        Records, >= 1.
+    level
+        Confidence, in (0, 1).
+
+    Returns
+    -------
+    low, high
+        Ends, in [0, 1]; `low` is 0 without errors, `high` is 1 without successes.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    **Guarantees.** Coverage is at least `level`; exchanging errors and successes mirrors the interval.
+
+    Examples
+    --------
+    >>> low, high = clopper_pearson_interval(5, 10, level=0.95)
+    >>> round(low, 4), round(high, 4)
+    (0.1871, 0.8129)
+    """
+    check_count(errors, n)
+    check_level(level)
+    tail = (1 - level) / 2
+    return 1.0 - upper_limit(n - errors, n, tail), upper_limit(errors, n, tail)

@@ -1,0 +1,149 @@
+"""PAC-Bayes in Kullback-Leibler form: a model drawn at random, against a prior set before the data."""
+
+import math
+
+import numpy as np
+from scipy.special import gammaln, logsumexp, xlogy
+
+from learners.bounds.binary_divergence import largest_rate
+from learners.bounds.bound import Bound, check_count, check_level
+
+__all__ = ["drawn_model_bound", "gibbs_bound", "log_xi"]
+
+
+def log_xi(n: int | np.integer) -> float:
+    """Logarithm of xi(n) = sum over k of C(n, k) (k / n)^k (1 - k / n)^(n - k).
+
+    The mean of exp(n kl(k / n || p)) over a binomial k, whatever p in (0, 1): p cancels.
+
+    Examples
+    --------
+    >>> round(math.exp(log_xi(100)), 3)
+    13.21
+    """
+    k = np.arange(n + 1)
+    chosen = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return float(logsumexp(chosen + xlogy(k, k / n) + xlogy(n - k, 1 - k / n)))
+
+
+def gibbs_bound(
+    mean_error: float, n: int | np.integer, *, divergence: float, level: float
+) -> Bound:
+    """Bound the true error of a model drawn anew for every prediction.
+
+    Parameters
+    ----------
+    mean_error
+        Mean over the posterior of the error rate on the training records, in [0, 1].
+    n
+        Training records, >= 1.
+    divergence
+        KL(posterior || prior) in nats, >= 0; the prior does not depend on the records.
+    level
+        Confidence, in (0, 1).
+
+    Returns
+    -------
+    Bound
+        The largest rate with kl(mean_error || rate) <= (divergence + ln(xi(n) / (1 - level))) / n.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    **Guarantees.** Holds at once for every posterior with probability >= `level`, so the posterior may
+    be chosen from the data; losses may lie anywhere in [0, 1].
+    *Proof.* For a fixed model exp(n kl(observed || true)) has mean xi(n) if losses are 0 or 1, and no
+    more otherwise: it is convex in each loss, which a coin of the same mean spreads out. So its mean
+    over records and prior is at most xi(n), and by Markov's inequality its mean over the prior exceeds
+    xi(n) / (1 - level) with probability at most 1 - level. Otherwise, for every posterior, n times the
+    mean of kl is at most the divergence and the logarithm of that mean (Donsker and Varadhan), and kl
+    of the means is at most the mean of kl.
+
+    References
+    ----------
+    .. [1] Seeger, "PAC-Bayesian generalisation error bounds for Gaussian process classification",
+       JMLR 3 (2002).
+    .. [2] Maurer, "A note on the PAC Bayesian theorem", arXiv:cs/0411099 (2004).
+
+    Examples
+    --------
+    >>> round(gibbs_bound(0.1, 1000, divergence=5.0, level=0.95).value, 4)
+    0.152
+    """
+    if not 0 <= mean_error <= 1:
+        raise ValueError("mean_error must be in [0, 1]")
+    check_count(0, n)
+    check_level(level)
+    if not divergence >= 0:
+        raise ValueError("divergence must be >= 0")
+    complexity = (divergence + log_xi(n) - math.log(1 - level)) / n
+    return Bound(
+        name="PAC-Bayes-kl",
+        value=largest_rate(mean_error, complexity),
+        level=level,
+        assumption=f"{n} independent records; a model drawn anew for every prediction; a prior "
+        "that does not depend on them",
+        applies=True,
+    )
+
+
+def drawn_model_bound(
+    errors: int | np.integer, n: int | np.integer, *, log_ratio: float, level: float
+) -> Bound:
+    """Bound the true error of the one model that was drawn from the posterior.
+
+    Parameters
+    ----------
+    errors
+        Training records that it misjudges, out of `n`.
+    n
+        Training records, >= 1.
+    log_ratio
+        Logarithm of posterior over prior density at this model, any sign.
+    level
+        Confidence, in (0, 1).
+
+    Returns
+    -------
+    Bound
+        The largest rate with kl(errors / n || rate) <= (log_ratio + ln(xi(n) / (1 - level))) / n.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    **Guarantees.** Fails with probability at most 1 - level over records and draw together, for one
+    posterior fixed as a function of the records.
+    *Proof.* The mean of exp(n kl(observed || true) - log_ratio) over records and posterior is the mean
+    of exp(n kl) over records and prior, at most xi(n); then Markov's inequality.
+
+    References
+    ----------
+    .. [1] Rivasplata, Kuzborskij, Szepesvári, Shawe-Taylor, "PAC-Bayes analysis beyond the usual
+       bounds", NeurIPS (2020).
+
+    Examples
+    --------
+    >>> round(drawn_model_bound(100, 1000, log_ratio=5.0, level=0.95).value, 4)
+    0.152
+    """
+    check_count(errors, n)
+    check_level(level)
+    if not math.isfinite(log_ratio):
+        raise ValueError("log_ratio must be finite")
+    complexity = max(0.0, log_ratio + log_xi(n) - math.log(1 - level)) / n
+    return Bound(
+        name="PAC-Bayes-kl of one draw",
+        value=largest_rate(float(errors / n), complexity),
+        level=level,
+        assumption=f"{n} independent records; one model drawn from the posterior; a prior that "
+        "does not depend on them",
+        applies=True,
+    )

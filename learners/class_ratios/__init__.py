@@ -1,0 +1,3 @@
+"""TODO face of learners/class_ratios."""
+
+__all__: list[str] = []

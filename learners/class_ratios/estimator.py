@@ -1,0 +1,102 @@
+"""Class ratios of unlabelled bags as a scikit-learn estimator: `ratio_model` says what is done."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from learners.class_ratios.diagnostics import RatioDiagnostics
+from learners.class_ratios.model import ClassRatio, RatioModel, learn_ratios
+from learners.class_ratios.selection import RatioMethod, Trial
+
+__all__ = ["ClassRatio", "ClassRatioEstimator", "RatioDiagnostics"]
+
+Bags = Sequence[Float[np.ndarray, "_ features"]]
+
+
+class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
+    """`learn_ratios` with the parameters, and the cloning, of scikit-learn.
+
+    Parameters
+    ----------
+    level, bandwidth, methods, classes
+        As for `ratio_model.learn_ratios`.
+
+    Attributes
+    ----------
+    model_
+        What was learned.
+
+    Notes
+    -----
+    **Guarantees.** The answers are those of `learn_ratios` and `RatioModel.ratio`, to the byte.
+    **Privacy.** As for `learn_ratios`.
+
+    Examples
+    --------
+    >>> line = np.linspace(-1, 1, 50)[:, None]
+    >>> bags = [np.vstack([line[: 50 - k], 5 + line[:k]]) for k in (10, 25, 40)]
+    >>> estimator = ClassRatioEstimator().fit(bags, np.array([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]]))
+    >>> estimator.predict(np.vstack([line[:35], 5 + line[:15]])).ratio.round(1)
+    array([0.7, 0.3])
+    """
+
+    model_: RatioModel
+
+    def __init__(
+        self,
+        *,
+        level: float = 0.9,
+        bandwidth: float | None = None,
+        methods: Sequence[RatioMethod] | None = None,
+        classes: Sequence[str] | None = None,
+    ) -> None:
+        self.level = level
+        self.bandwidth = bandwidth
+        self.methods = methods
+        self.classes = classes
+
+    def fit(
+        self,
+        bags: Bags,
+        proportions: Float[np.ndarray, "bags classes"],
+        *,
+        noise: Float[np.ndarray, "bags classes classes"] | None = None,
+    ) -> "ClassRatioEstimator":
+        """Learn what each class looks like.
+
+        Parameters
+        ----------
+        bags, proportions, noise
+            As for `ratio_model.learn_ratios`, which also says what is refused.
+
+        Returns
+        -------
+        ClassRatioEstimator
+            The estimator.
+        """
+        parameters = self.get_params(deep=False)
+        self.model_ = learn_ratios(bags, proportions, noise=noise, **parameters)
+        return self
+
+    def predict(self, bag: Float[np.ndarray, "points features"]) -> ClassRatio:
+        """Class ratio of one unlabelled bag, by `RatioModel.ratio`."""
+        check_is_fitted(self)
+        return self.model_.ratio(bag)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Features of a point."""
+        return len(self.model_.scale)
+
+    @property
+    def method_(self) -> RatioMethod:
+        """The method in use."""
+        return self.model_.method
+
+    @property
+    def trials_(self) -> tuple[Trial, ...]:
+        """What each method came to on the bags left out; empty for a given bandwidth."""
+        return self.model_.trials

@@ -1,0 +1,253 @@
+"""Match the mean of an unlabelled bag by a mixture of class means: the ratio and its interval.
+
+Every way of embedding points whose inner products can be had (a kernel, outputs of a classifier)
+comes down to this: a Gram matrix of the labelled bags' means, and each point's products with them.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from learners.class_ratios import mean_matching as matching
+from learners.class_ratios.noisy_shares import NoisyShares
+from learners.class_ratios.simplex_qp import simplex_qp
+
+__all__ = ["BagShares", "Covariances", "MatchedMeans", "SeenBag", "covariances_of"]
+
+ROUNDS = 4  # of redrawing; more move no end by a hundredth of the interval
+
+Covariances = Callable[
+    [Float[np.ndarray, "bags classes"]], Iterable[Float[np.ndarray, "classes classes"]]
+]
+
+
+@runtime_checkable
+class BagShares(Protocol):
+    """What is known of labelled bags but their points."""
+
+    @property
+    def mixture(self) -> Float[np.ndarray, "bags classes"]:
+        """Share of each class in each bag."""
+
+    @property
+    def noise(self) -> Float[np.ndarray, "bags classes classes"] | None:
+        """Covariance of the noise in each row of these shares."""
+
+    @property
+    def size(self) -> Int[np.ndarray, " bags"]:
+        """Points in each bag."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenBag:
+    """What an unlabelled bag's points come to.
+
+    Parameters
+    ----------
+    linear
+        f, mean over its points of B'k(x).
+    error
+        Covariance of f from the sampling of these points.
+
+    Examples
+    --------
+    >>> SeenBag.of(np.array([[0.0, 1.0], [1.0, 0.0]]), np.eye(2)).linear
+    array([0.5, 0.5])
+    """
+
+    linear: Float[np.ndarray, " classes"]
+    error: Float[np.ndarray, "classes classes"]
+
+    @classmethod
+    def of(
+        cls, product: Float[np.ndarray, "points bags"], weights: Float[np.ndarray, "bags classes"]
+    ) -> "SeenBag":
+        """From every point's inner products with the labelled bags' means."""
+        feature = product @ weights
+        return cls(feature.mean(axis=0), _covariance(feature) / (len(feature) - 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatchedMeans:
+    """Means of labelled bags in some embedding, and what they say of the classes.
+
+    Parameters
+    ----------
+    weights
+        B, which makes class means out of bag means.
+    hessian
+        H, inner products of the classes' means, freed of sampling error.
+    reliability
+        Of H, as in `corrected_class_gram`.
+    error
+        Covariance of B'(Phi_i - mu P_i) for every bag: how far its mean is from that of its shares.
+    gram
+        G, inner products of the bags' means.
+    own
+        Mean inner product of a point with itself, per bag.
+    drift
+        What the square of the noise in a bag's proportions moves a ratio by: `NoisyShares.drift`.
+
+    Notes
+    -----
+    In units of ratios, noise of covariance C_i in a bag's proportions puts its mean tr C_i off in
+    expected square, the sampling of its points v / n_i, v that of one point: tr J V J, V the covariance
+    within classes of B'k(x) and J the inverse of H on contrasts. Bags weigh by the inverse of the sum,
+    n_i / (1 + n_i tr(C_i) / v) up to a factor, with V and H by bag sizes first: feasible generalised
+    least squares. What noise takes off the classes' distance is put back by `NoisyShares`. It leaves
+    chance in the square of the noise E_i: for a ratio r, E_i E_i' y with y = W_i N^-1 r of bag i has
+    covariance (y'C_i y) C_i + C_i y y'C_i under a normal law. The first term is in `error`, whose
+    weight in r is that of P_i, noise included; the second is added from `drift`.
+
+    **Guarantees.** Without noise bags weigh by their points; equal bags under equal noise weigh
+    equally; more noise never makes a bag weigh more.
+
+    References
+    ----------
+    .. [1] Aitken, "On least squares and linear combinations of observations", Proceedings of the Royal
+       Society of Edinburgh 55 (1935).
+    .. [2] Fieller, "Some problems in interval estimation", JRSS B 16 (1954).
+
+    Examples
+    --------
+    >>> from learners.class_ratios.bags import LabelledBags
+    >>> near, far = np.linspace(0, 1, 9)[:, None], np.linspace(5, 6, 9)[:, None]
+    >>> bags = LabelledBags.of([near, far], np.eye(2))
+    >>> mean = np.array([[0.5], [5.5]])  # plain means, inner products of numbers
+    >>> products = [bag @ mean.T for bag in bags.points]
+    >>> own = np.array([(bag**2).mean() for bag in bags.points])
+    >>> means = MatchedMeans.of(bags, mean @ mean.T, own, covariances_of(products))
+    >>> means.ratio(np.full((4, 1), 3.0) @ mean.T).round(2)
+    array([0.5, 0.5])
+    """
+
+    weights: Float[np.ndarray, "bags classes"]
+    hessian: Float[np.ndarray, "classes classes"]
+    reliability: float
+    error: Float[np.ndarray, "bags classes classes"]
+    gram: Float[np.ndarray, "bags bags"]
+    own: Float[np.ndarray, " bags"]
+    drift: Float[np.ndarray, "bags classes classes"]
+
+    @classmethod
+    def of(
+        cls,
+        labelled: BagShares,
+        gram: Float[np.ndarray, "bags bags"],
+        own: Float[np.ndarray, " bags"],
+        covariances: Covariances,
+        *,
+        dimension: float = math.inf,
+    ) -> "MatchedMeans":
+        """From the Gram matrix, points' mean inner products with themselves and `covariances_of`.
+
+        dimension: of the embedding, where its directions are few (`corrected_class_gram`).
+        """
+        size, mixture, noise = labelled.size, labelled.mixture, labelled.noise
+        weights = matching.class_weights(mixture, size)
+        given = labelled, gram, own, covariances, dimension
+        means = cls._weighted(*given, weights)
+        if noise is None:
+            return means
+        slope = means.slope()
+        point = np.trace(slope @ np.tensordot(size**2 / size.sum(), means.error, 1) @ slope)
+        if point > 0 and noise.any():
+            off = np.trace(noise, axis1=1, axis2=2)
+            shares = NoisyShares.of(mixture, size / (1 + size * off / point), noise)
+            means = replace(cls._weighted(*given, shares.weights), drift=shares.drift)
+        noisy = means.error + means.hessian @ noise @ means.hessian
+        return replace(means, error=noisy)
+
+    @classmethod
+    def _weighted(
+        cls,
+        labelled: BagShares,
+        gram: Float[np.ndarray, "bags bags"],
+        own: Float[np.ndarray, " bags"],
+        covariances: Covariances,
+        dimension: float,
+        weights: Float[np.ndarray, "bags classes"],
+    ) -> "MatchedMeans":
+        """With these weights and exact proportions."""
+        size = labelled.size
+        hessian, reliability = matching.corrected_class_gram(gram, weights, size, own, dimension)
+        error = [
+            matching.within_class_covariance(covariance, share, hessian) / n
+            for covariance, share, n in zip(
+                covariances(weights), labelled.mixture, size, strict=True
+            )
+        ]
+        still = np.zeros((len(size), *hessian.shape))
+        return cls(weights, hessian, reliability, np.array(error), gram, own, still)
+
+    def see(self, product: Float[np.ndarray, "points bags"]) -> SeenBag:
+        """A bag, from every point's inner products with the labelled bags' means."""
+        return SeenBag.of(product, self.weights)
+
+    def ratio(
+        self, bag: SeenBag | Float[np.ndarray, "points bags"]
+    ) -> Float[np.ndarray, " classes"]:
+        """Mixture of classes whose mean is nearest to that of a bag."""
+        seen = bag if isinstance(bag, SeenBag) else self.see(bag)
+        return simplex_qp(self.hessian, seen.linear).point
+
+    def slope(self) -> Float[np.ndarray, "classes classes"]:
+        """J, the ratio's derivative by f where no share is 0: the inverse of H on contrasts."""
+        contrast = np.linalg.svd(np.ones((1, len(self.hessian))))[2][1:].T
+        inverse = np.linalg.pinv(contrast.T @ self.hessian @ contrast)
+        return np.asarray(contrast @ inverse @ contrast.T)
+
+    def expected_error(self, product: Float[np.ndarray, "points bags"]) -> float:
+        """Expected L1 error of the ratio of these points by the delta method, were no share near 0."""
+        seen, slope = self.see(product), self.slope()
+        error = self._error(seen, self.ratio(seen)[None])[0]
+        variance = (slope @ error @ slope).diagonal()
+        return float(np.sqrt(2 / np.pi * np.maximum(variance, 0.0)).sum())
+
+    def interval(self, bag: SeenBag, level: float) -> Float[np.ndarray, "classes ends"]:
+        """Range of the ratio when the program is redrawn from the errors of all means and shares.
+
+        The errors grow with a ratio's distance from the bags' mean, so a draw's are those at the ratio
+        drawn, not at the estimate: for two classes the ends are those of Fieller's test.
+        """
+        ratio, nodes = self.ratio(bag), matching.normal_nodes(len(bag.linear))
+        drawn = ratio[None]
+        for _ in range(ROUNDS):
+            error = self._error(bag, drawn)
+            drawn = matching.redrawn_ratios(self.hessian, bag.linear, error, nodes)
+        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return np.stack([np.minimum(low, ratio), np.maximum(high, ratio)], axis=1)
+
+    def _error(
+        self, bag: SeenBag, ratio: Float[np.ndarray, "draws classes"]
+    ) -> Float[np.ndarray, "draws classes classes"]:
+        """Covariance of f - H r: the unlabelled bag's own, and every labelled one's through its weight."""
+        combined = np.square(ratio @ self.weights.T)
+        moved = np.einsum("bcd,nd->nbc", self.drift, ratio) @ self.hessian
+        labelled = np.tensordot(combined, self.error, 1) + moved.swapaxes(1, 2) @ moved
+        return np.asarray(bag.error + labelled)
+
+
+def covariances_of(products: Sequence[Float[np.ndarray, "_ bags"]]) -> Covariances:
+    """Each bag's covariance of B'k(x) as a function of B, from its points' products with all bags.
+
+    Examples
+    --------
+    >>> product = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> next(iter(covariances_of([product])(np.eye(2))))
+    array([[ 0.25, -0.25],
+           [-0.25,  0.25]])
+    """
+    return lambda weights: (_covariance(product @ weights) for product in products)
+
+
+def _covariance(
+    feature: Float[np.ndarray, "points classes"],
+) -> Float[np.ndarray, "classes classes"]:
+    """As `numpy.cov`, which checks for longer than it computes, with the points as divisor."""
+    offset = feature - feature.mean(axis=0)
+    return np.asarray(offset.T @ offset / len(feature))

@@ -1,0 +1,282 @@
+"""The algebra of mean matching: classes' mean kernels out of bags' mean kernels.
+
+Bags with embeddings Phi_i and proportions P (bags by classes) give the classes' embeddings as
+mu = Phi B; everything below works on inner products of embeddings alone, the Gram matrix G of the bags.
+An estimator that matches other means than kernels' (of a classifier's outputs, say) brings its own G.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import ndtri
+
+from learners.class_ratios.bags import LARGEST_MIXING_CONDITION
+from learners.class_ratios.diagnostics import LEAST_RELIABILITY
+from learners.class_ratios.simplex_qp import simplex_minima, simplex_qp
+
+__all__ = [
+    "DRAWS",
+    "class_gram",
+    "class_weights",
+    "corrected_class_gram",
+    "effective_points",
+    "errors_left_out",
+    "normal_nodes",
+    "parts_left_out",
+    "redrawn_ratios",
+    "within_class_covariance",
+]
+
+RIDGE = 1e-12  # of the largest entry: above rounding, below anything that matters
+FOLDS = 5
+DRAWS = 1024
+
+
+def class_weights(
+    mixture: Float[np.ndarray, "bags classes"],
+    size: Int[np.ndarray, " bags"] | Float[np.ndarray, " bags"],
+) -> Float[np.ndarray, "bags classes"]:
+    """B = W P (P'W P)^-1, W the bag sizes: the weights that make class means out of bag means.
+
+    Least squares of the bag means on their proportions, bags weighted by their points.
+
+    Examples
+    --------
+    >>> class_weights(np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([10, 10])).round(6)
+    array([[ 1.5, -0.5],
+           [-0.5,  1.5]])
+    """
+    weighted = mixture * size[:, None]
+    normal = weighted.T @ mixture
+    return np.asarray(weighted @ np.linalg.pinv(normal, hermitian=True))
+
+
+def effective_points(
+    mixture: Float[np.ndarray, "bags classes"], size: Int[np.ndarray, " bags"]
+) -> Float[np.ndarray, " classes"]:
+    """1 / diag (P'W P)^-1: so many points of one class would estimate its mean as well.
+
+    Bag i's mean has variance proportional to 1 / n_i, so a class's has sum_i B_iy^2 / n_i, which is
+    that diagonal.
+
+    Examples
+    --------
+    >>> effective_points(np.eye(2), np.array([40, 60]))
+    array([40., 60.])
+    """
+    return 1.0 / np.linalg.inv((mixture.T * size) @ mixture).diagonal()
+
+
+def class_gram(
+    gram: Float[np.ndarray, "*stack bags bags"], weights: Float[np.ndarray, "bags classes"]
+) -> Float[np.ndarray, "*stack classes classes"]:
+    """H = B'G B, the inner products of the classes' means; symmetric to the last bit.
+
+    Examples
+    --------
+    >>> class_gram(np.eye(2), np.array([[2.0, 0.0], [0.0, 1.0]]))
+    array([[4., 0.],
+           [0., 1.]])
+    """
+    product = weights.T @ gram @ weights
+    return np.asarray((product + product.swapaxes(-1, -2)) / 2)
+
+
+def corrected_class_gram(
+    gram: Float[np.ndarray, "bags bags"],
+    weights: Float[np.ndarray, "bags classes"],
+    size: Int[np.ndarray, " bags"],
+    own: Float[np.ndarray, " bags"],
+    dimension: float = math.inf,
+) -> tuple[Float[np.ndarray, "classes classes"], float]:
+    """`class_gram`, less what the points owe to meeting themselves.
+
+    A bag's own entry of G counts each point with itself, which adds (own_i - G_ii) / (n_i - 1) to its
+    expectation, where own is the mean inner product of a point with itself, 1 for a Gaussian kernel.
+    That adds to the distance between classes but not to f, and so pulls ratios towards equal shares.
+    But the inverse of H is convex in the sampling error along the classes' contrasts, which pushes
+    ratios outwards; of an embedding of D directions alike, 1 - c / D of the excess remain to be taken
+    off for c classes (all of it for a kernel; with as few directions as contrasts, some is added). As
+    much is taken off as leaves each contrast of classes half of its size.
+
+    The count is that of least squares on p = c - 1 regressors with independent errors in D rows: with
+    H = (M + e)'(M + e) and f = (M + e)'M r the expectation of H^-1 f is, to second order in e, r less
+    (D - p - 1) (M'M)^-1 cov(e) r: D from e'e, less p + 1 from the correlation of H^-1 with what it
+    multiplies.
+
+    Parameters
+    ----------
+    gram, own
+        Inner products of the bags' means; mean inner product of a point with itself, per bag.
+    weights, size
+        B, and the bags' points.
+    dimension
+        D, directions of the embedding if they are few.
+
+    Returns
+    -------
+    hessian
+        H, positive definite on contrasts of classes.
+    reliability
+        Share of the squared distance between classes that is no sampling error, for the contrast
+        where it is least; at most 1.
+
+    Examples
+    --------
+    >>> gram = np.array([[1.0, 0.0], [0.0, 0.5]])
+    >>> size, own = np.array([11, 11]), np.ones(2)
+    >>> hessian, reliability = corrected_class_gram(gram, np.eye(2), size, own)
+    >>> hessian, round(reliability, 3)
+    (array([[1.  , 0.  ],
+           [0.  , 0.45]]), 0.967)
+    """
+    hessian = class_gram(gram, weights)
+    owed = class_gram(np.diag((own - gram.diagonal()) / (size - 1)), weights)
+    contrast = np.linalg.svd(np.ones((1, weights.shape[-1])))[2][1:].T
+    largest_entry = max(np.abs(hessian).max(), np.finfo(float).tiny / RIDGE)
+    rounding = RIDGE * largest_entry * np.eye(contrast.shape[1])
+    root = np.linalg.cholesky(contrast.T @ hessian @ contrast + rounding)
+    half = np.linalg.solve(root, contrast.T @ owed @ contrast)
+    largest = float(np.linalg.eigvalsh(np.linalg.solve(root, half.T))[-1])
+    most = (1.0 - LEAST_RELIABILITY) / max(largest, 1.0 - LEAST_RELIABILITY)
+    part = min(most, 1.0 - weights.shape[1] / dimension)
+    return hessian - part * owed, 1.0 - largest
+
+
+def parts_left_out(mixture: Float[np.ndarray, "bags classes"]) -> list[Int[np.ndarray, " part"]]:
+    """Parts of the bags to leave out in turn: single bags, of more than five bags five parts.
+
+    A part without which the proportions are singular is not among them. Parts go by proportions and
+    take bags from all over their range, so that the order of the bags does not matter.
+
+    Examples
+    --------
+    >>> parts_left_out(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
+    [array([0]), array([2]), array([1])]
+    """
+    order = np.lexsort(mixture.T)
+    n_parts = min(FOLDS, len(order))
+    parts = [order[first::n_parts] for first in range(n_parts)]
+    return [part for part in parts if _tells_apart(mixture[np.setdiff1d(order, part)])]
+
+
+def errors_left_out(
+    gram: Float[np.ndarray, "bandwidths bags bags"],
+    mixture: Float[np.ndarray, "bags classes"],
+    evidence: Int[np.ndarray, " bags"] | Float[np.ndarray, " bags"],
+) -> Float[np.ndarray, "bandwidths left"]:
+    """L1 error of the proportions of every bag left out, for each bandwidth.
+
+    Bags are left out as in `parts_left_out`. No kernel is computed again: a left-out bag is predicted
+    from its row of G. Points that meet themselves are left in H: what they do to the ratio weighs
+    against bandwidths at which classes hardly differ by more than sampling error. Bags weigh by their
+    evidence, such as their points, in the means of the classes.
+
+    Returns
+    -------
+    Float[np.ndarray, "bandwidths left"]
+        Bags in the order of the parts.
+
+    Examples
+    --------
+    >>> gram = np.array([[[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.5, 0.5, 0.5]]])
+    >>> errors_left_out(gram, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), np.array([9, 9, 9]))
+    array([[0., 0., 0.]])
+    """
+    columns = [np.zeros((len(gram), 0))]
+    for fold in parts_left_out(mixture):
+        rest = np.setdiff1d(np.arange(len(mixture)), fold)
+        weights = class_weights(mixture[rest], evidence[rest])
+        hessian = class_gram(gram[:, rest[:, None], rest], weights)
+        linear = gram[:, fold[:, None], rest] @ weights
+        ratio = np.array(
+            [[simplex_qp(H, f).point for f in row] for H, row in zip(hessian, linear, strict=True)]
+        )
+        columns.append(np.abs(ratio - mixture[fold]).sum(axis=2))
+    return np.hstack(columns)
+
+
+def within_class_covariance(
+    covariance: Float[np.ndarray, "classes classes"],
+    share: Float[np.ndarray, " classes"],
+    hessian: Float[np.ndarray, "classes classes"],
+) -> Float[np.ndarray, "classes classes"]:
+    """Covariance within classes of features B'k(x), from that in a bag whose class shares are known.
+
+    Class y's mean feature is column y of H, so the shares alone give the covariance between classes,
+    and what is left is within. It may miss being positive semi-definite by sampling error.
+
+    Examples
+    --------
+    >>> feature = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> covariance = np.cov(feature, rowvar=False, bias=True)
+    >>> within_class_covariance(covariance, np.array([0.5, 0.5]), np.eye(2))
+    array([[0., 0.],
+           [0., 0.]])
+    """
+    between = hessian @ (np.diag(share) - np.outer(share, share)) @ hessian
+    return np.asarray(covariance - between)
+
+
+def normal_nodes(n_dimensions: int) -> Float[np.ndarray, "draws dimensions"]:
+    """1024 points of Richtmyer's sequence, mapped to standard normals: nodes of an integral, always the same.
+
+    The k-th point of the unit cube is the fractional part of 1/2 + k sqrt(p), one prime p a dimension.
+
+    References
+    ----------
+    .. [1] Richtmyer, "The evaluation of definite integrals, and a quasi-Monte-Carlo method based on the
+       properties of algebraic numbers", Los Alamos report LA-1342 (1951).
+
+    Examples
+    --------
+    >>> nodes = normal_nodes(3)
+    >>> nodes.shape, bool(np.abs(nodes.mean(axis=0)).max() < 0.01)
+    ((1024, 3), True)
+    """
+    step = np.arange(1, DRAWS + 1)[:, None]
+    return np.asarray(ndtri((0.5 + step * np.sqrt(_primes(n_dimensions))) % 1))
+
+
+def redrawn_ratios(
+    hessian: Float[np.ndarray, "classes classes"],
+    linear: Float[np.ndarray, " classes"],
+    error: Float[np.ndarray, "*draws classes classes"],
+    nodes: Float[np.ndarray, "draws classes"],
+) -> Float[np.ndarray, "draws classes"]:
+    """Minima of the quadratic program with `linear` perturbed by its sampling error, or each draw's.
+
+    Examples
+    --------
+    >>> ratios = redrawn_ratios(np.eye(2), np.array([0.6, 0.4]), np.zeros((2, 2)), np.zeros((1, 2)))
+    >>> ratios.round(6)
+    array([[0.6, 0.4]])
+    """
+    shifted = linear + (nodes[:, None] @ _roots(error))[:, 0]
+    return simplex_minima(hessian, shifted)
+
+
+def _tells_apart(mixture: Float[np.ndarray, "bags classes"]) -> bool:
+    enough = len(mixture) >= mixture.shape[1]
+    return enough and bool(np.linalg.cond(mixture) <= LARGEST_MIXING_CONDITION)
+
+
+def _roots(
+    covariance: Float[np.ndarray, "*stack classes classes"],
+) -> Float[np.ndarray, "*stack classes classes"]:
+    """Symmetric square roots; what sampling error made negative counts as zero."""
+    value, vector = np.linalg.eigh(covariance)
+    scaled = vector * np.sqrt(np.maximum(value, 0.0))[..., None, :]
+    return np.asarray(scaled @ vector.swapaxes(-1, -2))
+
+
+def _primes(n: int) -> Int[np.ndarray, " primes"]:
+    """The first n, by trial division."""
+    found: list[int] = []
+    candidate = 2
+    while len(found) < n:
+        if all(candidate % prime for prime in found):
+            found.append(candidate)
+        candidate += 1
+    return np.array(found)

@@ -1,0 +1,3 @@
+"""TODO face of learners/holdout."""
+
+__all__: list[str] = []

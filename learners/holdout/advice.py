@@ -1,0 +1,177 @@
+"""How to set up Thresholdout, from public numbers: threshold, sigma and budget for a tolerance."""
+
+import math
+from dataclasses import dataclass
+
+from scipy.optimize import minimize_scalar
+
+from learners.bounds.bound import check_level
+from learners.bounds.holdout import noise_tail
+from learners.bounds.transfer import log_transfer_tail
+from learners.holdout.thresholdout import Thresholdout
+
+__all__ = [
+    "ThresholdoutAdvice",
+    "check_holdout",
+    "largest_budget",
+    "narrowest",
+    "thresholdout_advice",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdoutAdvice:
+    """The gate for a tolerance, or why there is none.
+
+    Parameters
+    ----------
+    gate
+        None where the tolerance cannot be kept.
+    epsilon
+        What the gate costs; of the narrowest one where there is none.
+    width
+        What noise and sampling take of the tolerance.
+    free
+        A question whose training mean is within so much of the truth never spends the budget, with the
+        same confidence; 0 where that cannot be said.
+    reason
+        In a sentence.
+    """
+
+    gate: Thresholdout | None
+    epsilon: float
+    width: float
+    free: float
+    reason: str
+
+
+def thresholdout_advice(
+    tolerance: float, *, n: int, n_questions: int, budget: int, level: float
+) -> ThresholdoutAdvice:
+    """Threshold and sigma of a private gate whose answers are within a tolerance of the truth.
+
+    Parameters
+    ----------
+    tolerance
+        In (0, 1).
+    n
+        Records in the holdout, > budget.
+    n_questions
+        m, >= 1.
+    budget
+        B, overfit answers before the gate shuts, >= 1.
+    level
+        Confidence, in (0, 1).
+
+    Returns
+    -------
+    ThresholdoutAdvice
+        The gate of least width, its threshold what the tolerance leaves.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    **Guarantees.** With probability >= `level` every answer but "exhausted" is within `tolerance` of the
+    truth, for m questions chosen adaptively; only public numbers are looked at.
+    *Proof.* Let delta = 1 - level. (1) Each question is chosen by what is (2 B / (sigma n))-
+    differentially private; by `log_transfer` and Hoeffding's inequality its holdout mean is within s of
+    the truth but for delta / (2 m). (2) Each sum of one of B offsets and one of m comparison noises
+    exceeds u, to one side, with probability at most delta / (4 B m); each of B noises of a value
+    exceeds u with probability at most delta / (4 B). An answer "agrees" is within threshold + u + s of
+    the truth, "overfit" within u + s; the width is u + s, least over sigma.
+    `free`: noise and sampling to the other side are as likely, which is a second event of chance delta.
+
+    Examples
+    --------
+    >>> advice = thresholdout_advice(0.2, n=100_000, n_questions=1000, budget=1, level=0.95)
+    >>> advice.gate is not None, round(advice.width, 3), round(advice.epsilon, 4)
+    (True, 0.044, 0.0437)
+    >>> print(thresholdout_advice(0.05, n=10_000, n_questions=99, budget=9, level=0.95).reason)
+    tolerance must exceed 0.396, which noise and sampling take of 10000 records
+    """
+    check_holdout(n, n_questions, budget, level)
+    if not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must be in (0, 1), got tolerance={tolerance}")
+    width, sigma = narrowest(n, n_questions, budget, 1 - level)
+    epsilon, threshold = 2 * budget / (sigma * n), tolerance - width
+    if not threshold > 0:
+        why = f"tolerance must exceed {width:.3g}, which noise and sampling take of {n} records"
+        return ThresholdoutAdvice(None, epsilon, width, 0.0, why)
+    gate = Thresholdout(threshold=threshold, sigma=sigma, budget=budget)
+    free = max(0.0, threshold - width)
+    reason = (
+        f"of the tolerance {tolerance:.3g} noise and sampling take {width:.3g}, which leaves a "
+        f"threshold of {threshold:.3g}; questions within {free:.3g} of the truth are free"
+    )
+    return ThresholdoutAdvice(gate, epsilon, width, free, reason)
+
+
+def largest_budget(tolerance: float, *, n: int, n_questions: int, level: float) -> int:
+    """Most overfit answers with which `thresholdout_advice` keeps honest questions free.
+
+    Parameters
+    ----------
+    tolerance
+        In (0, 1).
+    n
+        Records in the holdout, >= 2.
+    n_questions
+        >= 1.
+    level
+        Confidence, in (0, 1).
+
+    Returns
+    -------
+    int
+        Largest budget whose width is at most half of the tolerance, at most `n_questions`; 0 where not
+        even one overfit answer can be afforded.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> largest_budget(0.2, n=100_000, n_questions=1000, level=0.95)
+    4
+    """
+    check_holdout(n, n_questions, 1, level)
+    if not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must be in (0, 1), got tolerance={tolerance}")
+    low, high = 0, min(n_questions, n - 1) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        wide = narrowest(n, n_questions, middle, 1 - level)[0] > tolerance / 2
+        low, high = (low, middle) if wide else (middle, high)
+    return low
+
+
+def narrowest(n: int, n_questions: int, budget: int, delta: float) -> tuple[float, float]:
+    """Least u + s over sigma, and that sigma."""
+
+    def width(log_sigma: float) -> float:
+        sigma = math.exp(log_sigma)
+        u = max(
+            noise_tail(sigma, delta / (4 * budget * n_questions)),
+            sigma * math.log(4 * budget / delta),
+        )
+        log_tail = log_transfer_tail(delta / (2 * n_questions), n, 2 * budget / (sigma * n))
+        return u + math.sqrt((math.log(2) - log_tail) / (2 * n))
+
+    found = minimize_scalar(width, bounds=(math.log(1e-3 / n), 0.0), method="bounded",
+                            options={"xatol": 1e-9})  # fmt: skip
+    return float(found.fun), math.exp(float(found.x))
+
+
+def check_holdout(n: int, n_questions: int, budget: int, level: float) -> None:
+    """Refuse what is no holdout that can be asked."""
+    check_level(level)
+    if not n_questions >= 1:
+        raise ValueError(f"n_questions must be >= 1, got n_questions={n_questions}")
+    if not 1 <= budget < n:
+        raise ValueError(f"budget must be in 1 .. n - 1, got budget={budget} n={n}")

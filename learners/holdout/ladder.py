@@ -1,0 +1,135 @@
+"""The Ladder: a leaderboard that moves only where a model is better by a whole step."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import gammaln
+
+from learners.bounds.bound import check_level
+
+__all__ = ["best_step", "climb", "ladder_error"]
+
+
+def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: float) -> float:
+    """Leaderboard after one more model.
+
+    Parameters
+    ----------
+    best
+        Leaderboard so far; None before the first model.
+    loss
+        The model's loss on each record of the holdout, in [0, 1]; **private**.
+    step
+        In (0, 1]; values are multiples of it.
+
+    Returns
+    -------
+    float
+        The mean loss rounded to a step where it is below `best` by more than one, else `best`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range; the message tells no loss.
+
+    Notes
+    -----
+    **Guarantees.** The leaderboard falls by whole steps and never rises; it is within one step of the
+    least mean loss on the holdout of all models so far.
+    *Proof.* A model that moves it is rounded by half a step at most, and moves it by a step at least; one
+    that does not has a mean loss of at least `best` less one step.
+    It is not differentially private.
+
+    References
+    ----------
+    .. [1] Blum, Hardt, "The Ladder: a reliable leaderboard for machine learning competitions", ICML
+       (2015), Algorithm 1.
+
+    Examples
+    --------
+    >>> first = climb(None, np.array([1.0, 0.0, 0.0, 1.0]), step=0.1)
+    >>> first, climb(first, np.array([1.0, 0.0, 0.0, 0.8]), step=0.1)
+    (0.5, 0.5)
+    >>> climb(first, np.array([1.0, 0.0, 0.0, 0.0]), step=0.1)
+    0.2
+    """
+    _check_step(step)
+    if not (loss.ndim == 1 and loss.size >= 1 and ((loss >= 0) & (loss <= 1)).all()):
+        raise ValueError("loss must be one number in [0, 1] for each record")
+    mean = float(loss.mean())
+    if best is None or mean < best - step:
+        return float(round(round(mean / step) * step, 12))
+    return best
+
+
+def ladder_error(step: float, *, n: int | np.integer, n_models: int, level: float) -> float:
+    """How far the leaderboard may be from the least true loss of the models shown so far.
+
+    With M = floor(1 / step + 1 / 2) + 1 values and k models:
+
+        step + sqrt(ln(2 C(k + M - 1, M) / (1 - level)) / (2 n))
+
+    Parameters
+    ----------
+    step
+        In (0, 1].
+    n
+        Records in the holdout, >= 1.
+    n_models
+        k, >= 1.
+    level
+        Confidence, in (0, 1).
+
+    Returns
+    -------
+    float
+        At every moment up to the k-th model, at once.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    **Guarantees.** Holds with probability >= `level` for models chosen adaptively from the leaderboard.
+    *Proof.* The t-th model is a function of the first t - 1 leaderboards, which do not rise: one of
+    C(t + M - 2, M - 1) sequences. The sum over t of these numbers, C(k + M - 1, M), counts all models
+    that could ever be asked about; Hoeffding's inequality holds for all of them at once. The published
+    proof counts codewords of (1 / step + 2) log2(4 k / step) bits, which are more.
+
+    References
+    ----------
+    .. [1] Blum, Hardt, "The Ladder: a reliable leaderboard for machine learning competitions", ICML
+       (2015), Theorem 3.1.
+
+    Examples
+    --------
+    >>> round(ladder_error(0.05, n=10_000, n_models=100, level=0.95), 3)
+    0.103
+    """
+    _check_step(step)
+    check_level(level)
+    if not (n >= 1 and n_models >= 1):
+        raise ValueError(f"n and n_models must be >= 1, got n={n} n_models={n_models}")
+    values = math.floor(1 / step + 0.5) + 1
+    log_count = gammaln(n_models + values) - gammaln(values + 1) - gammaln(n_models)
+    return step + math.sqrt((math.log(2 / (1 - level)) + float(log_count)) / (2 * n))
+
+
+def best_step(*, n: int | np.integer, n_models: int, level: float) -> float:
+    """The step 1 / j of least `ladder_error`, from public numbers.
+
+    Examples
+    --------
+    >>> round(best_step(n=10_000, n_models=100, level=0.95), 4)
+    0.0192
+    """
+    steps = [1 / j for j in range(1, 1 + math.isqrt(int(n)))]
+    return min(steps, key=lambda step: ladder_error(step, n=n, n_models=n_models, level=level))
+
+
+def _check_step(step: float) -> None:
+    if not 0 < step <= 1:
+        raise ValueError(f"step must be in (0, 1], got step={step}")

@@ -1,0 +1,3 @@
+"""TODO face of learners/private."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""TODO face of learners/selection."""
+
+__all__: list[str] = []

@@ -1,0 +1,194 @@
+"""Choosing the regularization privately: candidates judged on validation rows by a stable score.
+
+One mechanism for the ledger, which pays for the whole procedure: never only for the winning run.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from learners.private.objective_perturbation import gradient_tolerance, split_epsilon
+from learners.selection.candidates import (
+    SplitRows,
+    check_candidates,
+    check_price,
+    check_split,
+    split_rows,
+)
+from privacy.mechanism import Json, Noise
+from privacy.mechanisms.kinds import PureEvent, exact
+from privacy.query import Query
+
+__all__ = ["StabilityValidation", "score_sensitivity"]
+
+
+@dataclass(frozen=True, slots=True)
+class StabilityValidation:
+    """Train at each candidate regularization, choose one by a noisy score, train the chosen again.
+
+    With T the training rows, V the validation rows, F the training of `ObjectivePerturbation`:
+
+        t_i = q(F(T, lam_i, R_i), V) + 2 beta Z_i,   i* = argmax t_i,   release i*, F(T, lam_i*, R)
+
+    where every R is fresh, q is `ramp_score`, beta its `score_sensitivity` and Z_i is exponential
+    of mean 1 / epsilon_select. Nothing else leaves: neither the scores nor the candidates' models.
+
+    Parameters
+    ----------
+    candidates
+        Regularizations to choose among, distinct, > 0, public. The smallest one sets beta.
+    epsilon_train
+        For one training, > 0.
+    epsilon_select
+        For the choice, > 0.
+    norm_bound
+        As in `ObjectivePerturbation`.
+    n_classes
+        As in `ObjectivePerturbation`.
+
+    Raises
+    ------
+    ValueError
+        If a knob breaks the conditions above.
+
+    Notes
+    -----
+    The query holds `{"x", "y", "validation"}`, the last one boolean: a public split, drawn without
+    looking at the data. A release is `{"coef", "chosen", "regularization"}`.
+
+    **Guarantees.** Without noise in the choice the best score wins, ties to the earlier candidate;
+    the cost is `epsilon_train + epsilon_select` for any number of candidates; a query without
+    training and validation rows is refused before it is paid.
+    **Privacy.** Unit: the query's, one row at most, as in `ObjectivePerturbation`. Fix the noise
+    R_i, which does not depend on the data. Replacing one row moves each score by at most beta (see
+    `score_sensitivity`), so i* is report-noisy-max with exponential noise of mean 2 beta /
+    epsilon_select: epsilon_select. The score is bounded, so this holds for every R_i and no delta
+    is spent [1]_, and averaging over R_i keeps it. Given i*, the second training is fresh:
+    epsilon_train. A replaced validation row costs epsilon_select alone.
+
+    References
+    ----------
+    .. [1] Chaudhuri, Vinterbo, "A stability-based validation procedure for differentially private
+       machine learning", NIPS (2013), Algorithms 1 and 2, Theorem 4.
+
+    Examples
+    --------
+    >>> from learners.private.objective_perturbation import training_query
+    >>> mechanism = StabilityValidation(
+    ...     candidates=(0.01, 0.1),
+    ...     epsilon_train=0.5,
+    ...     epsilon_select=0.5,
+    ...     norm_bound=1.0,
+    ...     n_classes=2,
+    ... )
+    >>> x, y = np.array([[-1.0], [1.0], [1.0]]), np.array([0, 1, 1])
+    >>> query = training_query(x, y, dataset="toy", validation=np.array([False, False, True]))
+    >>> mechanism.event(query).cost().epsilon
+    Fraction(1, 1)
+    """
+
+    candidates: tuple[float, ...]
+    epsilon_train: float
+    epsilon_select: float
+    norm_bound: float
+    n_classes: int
+
+    def __post_init__(self) -> None:
+        check_candidates(self.candidates, self.norm_bound, self.n_classes)
+        check_price(epsilon_train=self.epsilon_train, epsilon_select=self.epsilon_select)
+
+    def event(self, query: Query) -> PureEvent:
+        """Describe a release on this query; refuses one without training and validation rows."""
+        n_validation = int(check_split(query, self.n_classes)["validation"].sum())
+        return PureEvent(
+            name="stability-based validation",
+            epsilon=str(exact(self.epsilon_train) + exact(self.epsilon_select)),
+            parameters={
+                "candidates": list(self.candidates),
+                "epsilon_train": self.epsilon_train,
+                "epsilon_select": self.epsilon_select,
+                "norm_bound": self.norm_bound,
+                "n_classes": self.n_classes,
+                "n_train": query.n - n_validation,
+                "n_validation": n_validation,
+            },
+        )
+
+    def draw(self, query: Query, noise: Noise) -> Json:
+        """Choose and train on the query's rows; only the ledger calls this."""
+        return self.choose(split_rows(query, self.norm_bound, self.n_classes), noise)
+
+    def choose(self, rows: SplitRows, noise: Noise) -> Json:
+        """Choose and train on lifted rows, for `draw` and for experiments."""
+        train = partial(rows.train, epsilon=self.epsilon_train, noise=noise)
+        beta = score_sensitivity(
+            self.candidates,
+            epsilon_train=self.epsilon_train,
+            n_train=len(rows.row),
+            n_validation=len(rows.judge),
+            columns=rows.row.shape[1],
+            n_problems=len(rows.sign),
+        )
+        noisy_score = [
+            rows.score(train(candidate)) + 2 * beta * noise.exponential(1 / self.epsilon_select)
+            for candidate in self.candidates
+        ]
+        chosen = int(np.argmax(noisy_score))
+        return rows.release(train(self.candidates[chosen]), chosen, self.candidates)
+
+
+def score_sensitivity(
+    candidates: tuple[float, ...],
+    *,
+    epsilon_train: float,
+    n_train: int,
+    n_validation: int,
+    columns: int,
+    n_problems: int,
+) -> float:
+    """How far replacing one row can move any candidate's `ramp_score`, its noise held fixed.
+
+    Parameters
+    ----------
+    candidates
+        Regularizations.
+    epsilon_train
+        Of each candidate's training, all problems together.
+    n_train, n_validation
+        Rows on either side of the split.
+    columns
+        Length of a lifted row.
+    n_problems
+        Problems trained at each candidate.
+
+    Returns
+    -------
+    float
+        beta = min(1, max(beta1 / n_train, beta2 / n_validation)).
+
+    Notes
+    -----
+    A validation row enters one term of a mean whose terms lie in [0, 1]: beta2 = 1. A training row
+    moves the gradient of an objective that is lam-strongly convex by at most 2 / n_train, hence its
+    minimum by 2 / (lam n_train), and each computed minimum is off by at most tau / lam: with the
+    ramp 1-Lipschitz and ||z|| <= 1, beta1 = 2 (1 + n_train tau) / lam. Here lam includes the extra
+    regularization of `EpsilonSplit`, and the smallest one counts. Each problem's score keeps to
+    these bounds, and so does their mean: several classes change nothing.
+    **Guarantees.** No replacement of a row moves a score by more.
+
+    Examples
+    --------
+    >>> knobs = {"epsilon_train": 1.0, "columns": 3, "n_problems": 1}
+    >>> round(score_sensitivity((0.1, 1.0), n_train=800, n_validation=200, **knobs), 6)
+    0.025
+    >>> round(score_sensitivity((1.0,), n_train=800, n_validation=200, **knobs), 6)
+    0.005
+    """
+    movement = []
+    for regularization in candidates:
+        split = split_epsilon(epsilon_train / n_problems, regularization, n_train)
+        slack = gradient_tolerance(split, n_train, columns)
+        strength = regularization + split.extra_regularization
+        movement.append(2 * (1 / n_train + slack) / strength)
+    return min(1.0, max(max(movement), 1 / n_validation))

@@ -1,0 +1,3 @@
+"""TODO face of privacy/accounting."""
+
+__all__: list[str] = []

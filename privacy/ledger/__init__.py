@@ -1,0 +1,3 @@
+"""TODO face of privacy/ledger."""
+
+__all__: list[str] = []

@@ -1,0 +1,154 @@
+"""The ledger in a PostgreSQL database, for campaigns that several machines run.
+
+It lies in the schema `crowdassay`, one ledger to a database. A write transaction locks the data
+set's budget row (READ COMMITTED with SELECT ... FOR UPDATE) and is durable whatever the server's
+settings say. The server's administrators can read and undo all of it.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, make_url
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from privacy.ledger import store
+from privacy.ledger.store import Fill, LedgerError, check_version
+from privacy.ledger.tables import definitions
+
+__all__ = ["PostgresStore"]
+
+DRIVER = "postgresql+psycopg"
+MAKING = 6_030_213_117  # advisory lock: one process at a time makes the tables
+TABLES = ("about", "head", "budgets", "entries", "releases", "answers")
+REFUSE = "EXECUTE FUNCTION only_grows()"
+SCHEMA = (
+    "CREATE SCHEMA crowdassay",
+    "SET LOCAL search_path = crowdassay",
+    *definitions(number="BIGINT", bytes_="BYTEA"),
+    """CREATE FUNCTION only_grows() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE 'the ledger only grows'; END $$""",
+    *(
+        f"CREATE TRIGGER {table}_no_{action.lower()} BEFORE {action} ON {table} "
+        f"FOR EACH {'STATEMENT' if action == 'TRUNCATE' else 'ROW'} {REFUSE}"
+        for table in TABLES
+        for action in ("DELETE", "TRUNCATE", "UPDATE")
+        if (table, action) != ("head", "UPDATE")
+    ),
+    "CREATE TRIGGER head_moves_on BEFORE UPDATE ON head FOR EACH ROW "
+    f"WHEN (NOT NEW.n_rows > OLD.n_rows) {REFUSE}",
+    "CREATE UNIQUE INDEX one_about ON about ((TRUE))",
+    "CREATE UNIQUE INDEX one_head ON head ((TRUE))",
+)
+TRIGGERS = {words.split()[2] for words in SCHEMA if words.startswith("CREATE TRIGGER")}
+FOUND_TRIGGERS = (
+    "SELECT tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
+    "WHERE relnamespace = 'crowdassay'::regnamespace AND NOT tgisinternal AND tgenabled IN ('O', 'A')"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PostgresStore:
+    """A `privacy.ledger.store.Store` in the database that `url` names; the URL is kept out of every repr."""
+
+    url: URL = field(repr=False)
+    place: str = field(init=False)
+    engine: Engine = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        told = URL.create(DRIVER, None, None, self.url.host, self.url.port, self.url.database)
+        object.__setattr__(self, "place", str(told))
+        object.__setattr__(self, "engine", _engine(self.url))
+
+    @classmethod
+    def at(cls, text: str) -> "PostgresStore":
+        """Read a URL; no refusal repeats it, as it may hold a password."""
+        try:
+            url = make_url(text)
+        except (SQLAlchemyError, ValueError):
+            url = URL.create("unreadable")
+        if url.drivername != DRIVER or not url.database:
+            raise ValueError(
+                f"the ledger's URL must be {DRIVER}://user:password@host:port/database"
+            )
+        if "@" in (url.host or "") or "password" in url.query:
+            raise ValueError(
+                "the ledger's URL must have its password between user and host, with @ and / written "
+                "as %40 and %2F; better, keep it in ~/.pgpass"
+            )
+        return cls(url)
+
+    def begin(self, *, write: bool) -> str:
+        """Settings of this transaction, whatever the server's or the role's are."""
+        level = "READ COMMITTED" if write else "REPEATABLE READ READ ONLY"
+        return (
+            f"SET TRANSACTION ISOLATION LEVEL {level}; SET LOCAL search_path = crowdassay; "
+            f"SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {int(store.WAIT * 1000)}"
+        )
+
+    def told(self, error: SQLAlchemyError) -> str:
+        """The server's first words: the details after them can hold a row's content."""
+        cause = error.orig if isinstance(error, DBAPIError) else None
+        words = getattr(getattr(cause, "diag", None), "message_primary", None)
+        if words is None and cause is not None and getattr(cause, "sqlstate", None) is None:
+            words = str(cause).partition("\n")[0]  # no connection
+        return words or type(error).__name__
+
+    def exists(self) -> bool:
+        """Whether the database has the ledger's schema."""
+        try:
+            with self.engine.connect() as connection:
+                return _has_schema(connection)
+        except SQLAlchemyError as error:
+            raise LedgerError(f"cannot reach {self.place}: {self.told(error)}") from None
+
+    def make(self, fill: Fill) -> bool:
+        """Make schema and tables in one transaction; another process's are left as they are."""
+        try:
+            with self.engine.connect() as connection:
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MAKING})")
+                if _has_schema(connection):
+                    return False
+                for statement in SCHEMA:
+                    connection.exec_driver_sql(statement)
+                fill(connection)
+                connection.commit()
+        except SQLAlchemyError as error:
+            raise LedgerError(f"cannot make a ledger at {self.place}: {self.told(error)}") from None
+        return True
+
+    def check(self, connection: Connection) -> None:
+        """Refuse another version, and triggers that are missing or switched off."""
+        check_version(
+            self.place, connection.exec_driver_sql("SELECT max(version) FROM about").scalar_one()
+        )
+        if set(connection.exec_driver_sql(FOUND_TRIGGERS).scalars()) != TRIGGERS:
+            raise LedgerError(f"{self.place} must have the ledger's triggers; restore a backup")
+
+    def check_deeply(self, connection: Connection) -> None:
+        """Leave the server's own checks to its administrators (pg_amcheck)."""
+
+    def backup(self, path: Path) -> None:
+        """Refuse: the server's own tool does it."""
+        raise LedgerError(
+            f"a ledger on PostgreSQL is backed up by the server's own tool: pg_dump "
+            f"--schema=crowdassay writes one, got backup to {path}"
+        )
+
+
+def _engine(url: URL) -> Engine:
+    try:
+        return create_engine(
+            url,
+            poolclass=NullPool,
+            hide_parameters=True,
+            connect_args={"prepare_threshold": None},
+        )
+    except ModuleNotFoundError:
+        raise LedgerError(
+            "a ledger on PostgreSQL needs psycopg: pip install 'crowdassay[postgres]'"
+        ) from None
+
+
+def _has_schema(connection: Connection) -> bool:
+    found = connection.exec_driver_sql("SELECT to_regclass('crowdassay.about') IS NOT NULL")
+    return bool(found.scalar_one())

@@ -1,0 +1,114 @@
+"""What a paid mechanism is, and what it may draw from.
+
+A mechanism's fields are public knobs: a frozen dataclass of numbers, strings, tuples and other
+such dataclasses. Private data come as the argument of its methods. Only the ledger calls what
+draws, after the price of `event` has been booked, so that there is no noise without payment.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from privacy.mechanisms.kinds import Event
+from privacy.query import Query, check_arrays, check_name
+
+__all__ = ["Batched", "Interaction", "Json", "Mechanism", "Noise", "Question"]
+
+Json: TypeAlias = Any
+"""What `json.dumps` takes without NaN: None, bool, int, float, str, lists and dicts of them."""
+
+
+@runtime_checkable
+class Noise(Protocol):
+    """Fresh randomness for privacy, reached through the ledger alone; it takes no seed."""
+
+    def discrete_laplace(self, scale: float, size: int) -> list[int]:
+        """Independent integers, P(z) ~ exp(-|z| / scale), exactly."""
+
+    def discrete_gaussian(self, scale: float, size: int) -> list[int]:
+        """Independent integers, P(z) ~ exp(-z^2 / (2 scale^2)), exactly."""
+
+    def uniform_integer(self, below: int) -> int:
+        """One integer, uniform on 0, ..., below - 1, exactly."""
+
+    def laplace(self, scale: float) -> float:
+        """One real number with density ~ exp(-|z| / scale), up to floating point."""
+
+    def exponential(self, mean: float) -> float:
+        """One number > 0 with density ~ exp(-z / mean), up to floating point."""
+
+    def gamma(self, shape: float | int, scale: float) -> float:
+        """One number > 0 with density ~ z^(shape - 1) exp(-z / scale), up to floating point."""
+
+    def direction(self, dimension: int) -> Float[np.ndarray, " dimension"]:
+        """One point, uniform on the unit sphere, up to floating point."""
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A release of one value, paid before it is drawn.
+
+    What can be wrong with a query is refused by `event`, which is called before anything is paid.
+    Whether `draw` raises must not depend on private values, and no exception's text may tell them.
+    """
+
+    def event(self, query: Query) -> Event:
+        """Describe the release; depends on public things only."""
+
+    def draw(self, query: Query, noise: Noise) -> Json:
+        """Draw the value; only the ledger calls this."""
+
+
+@runtime_checkable
+class Batched(Protocol):
+    """A mechanism that draws for many queries in few calls of the noise source."""
+
+    def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
+        """Draw one value per query, each as `draw` would; only the ledger calls this."""
+
+
+@runtime_checkable
+class Interaction(Protocol):
+    """A mechanism that is paid once and answers many questions, such as a reusable holdout.
+
+    The state is secret. It stays in the ledger, which keeps the next one with each answer.
+    """
+
+    def event(self, query: Query) -> Event:
+        """Describe the whole interaction; depends on public things only."""
+
+    def start(self, query: Query, noise: Noise) -> Json:
+        """Draw the first secret state; only the ledger calls this."""
+
+    def answer(self, state: Json, question: "Question", noise: Noise) -> tuple[Json, Json]:
+        """Return the next state and the public answer; only the ledger calls this."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """One question to an `Interaction`.
+
+    Parameters
+    ----------
+    name
+        What is asked, for people; public.
+    value
+        What the answer is computed from, **private**: arrays and numbers. It has no repr.
+
+    Examples
+    --------
+    >>> Question("accuracy", {"train": 0.9, "holdout": np.array([1.0, 0.0])})
+    Question(name='accuracy')
+    """
+
+    name: str
+    value: Mapping[str, Any] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_name("name", self.name)
+        if not isinstance(self.value, Mapping):
+            raise TypeError("value must be a mapping of names to arrays and numbers")
+        check_arrays({name: np.asarray(entry) for name, entry in self.value.items()})

@@ -1,0 +1,3 @@
+"""TODO face of privacy/mechanisms."""
+
+__all__: list[str] = []

@@ -1,0 +1,147 @@
+"""Which score is the best, told privately: permute-and-flip, or report-noisy-max, in integers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float, Integer
+
+from privacy.mechanism import Json, Noise
+from privacy.mechanisms.discrete_laplace import draw_by_scale, draw_geometric
+from privacy.mechanisms.kinds import PureEvent, covering_scale, exact
+from privacy.query import Query
+
+__all__ = ["NoisyMax"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMax:
+    """Release the index of one score, the likelier the better it is.
+
+    The law is that of the index of the largest score_i + E_i, E_i independent and exponential of
+    mean spread / epsilon, drawn without a real number. Only the index leaves.
+
+    Parameters
+    ----------
+    epsilon
+        Price of one release, > 0 and finite.
+    spread
+        **Public** bound, > 0, on how far neighbours can move one score against another: 2 where
+        each moves by 1 at most, and 1 where they all move to one side. None for the query's l1,
+        which is such a bound: a task that moves from one class count to another moves them by 2.
+
+    Raises
+    ------
+    ValueError
+        If one of these conditions is broken.
+
+    Notes
+    -----
+    The query's value is a vector of two integer scores or more, higher is better. Real ones are to
+    be rounded to a public grid first: the spread is that of the rounded scores, in steps.
+
+    **Guarantees.** With c scores and any b in (0, 1), the released one is below the best by
+    (spread / epsilon) ln((c - 1) / b) or more with probability at most b; its expectation is at
+    least that of the exponential mechanism, of weights exp(epsilon score / spread); equal scores
+    are equally likely; the scale depends on public things only, and every vector of scores has a
+    release.
+    **Privacy.** Unit: the query's. Event: `PureEvent`. Let scores s become s', with s'_j - s_j <=
+    s'_i - s_i + spread for all i and j, and fix E_j for j != i. Then i is released if E_i > T - s_i
+    with T = max (s_j + E_j) over j != i, which has probability min(1, exp(-(T - s_i) / scale)).
+    For s' the difference T - s_i is larger by at most the spread, so the probability is smaller by
+    a factor of at most exp(spread / scale) <= exp(epsilon); averaging over the E_j keeps it.
+    **Sampler.** Let s* be the best score. s_i + E_i exceeds s* with probability exp(-(s* - s_i) /
+    scale), independently for each i, surely for the best; what it exceeds it by is exponential
+    again, with one law for all that do. So the largest is any of those with equal chance. For
+    integers that probability is P(g >= s* - s_i), g geometric: exact in integers, ties included.
+
+    References
+    ----------
+    .. [1] McKenna, Sheldon, "Permute-and-flip: a new mechanism for differentially private
+       selection", NeurIPS (2020).
+    .. [2] Ding, Kifer, et al., "The permute-and-flip mechanism is identical to report-noisy-max
+       with exponential noise", arXiv:2105.07260 (2021).
+
+    Examples
+    --------
+    >>> from privacy.query import Unit
+    >>> votes = np.array([40, 38, 2])
+    >>> query = Query("toy", "class counts", votes, Unit.CONSENSUS_LABEL, n=80, l1=2.0)
+    >>> NoisyMax(epsilon=1.0).probability(query).round(3)
+    array([0.816, 0.184, 0.   ])
+    """
+
+    epsilon: float
+    spread: float | int | None = None
+
+    def __post_init__(self) -> None:
+        if not exact(self.epsilon) > 0:
+            raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
+        if self.spread is not None:
+            covering_scale(_check_spread(self.spread), self.epsilon)
+
+    def event(self, query: Query) -> PureEvent:
+        """Describe a release of this query; refuses what is not a vector of integer scores."""
+        scores = _check_scores(query)
+        return PureEvent(
+            "report noisy max",
+            self.epsilon,
+            {"scale": self._scale(query), "n_scores": scores.size},
+        )
+
+    def probability(self, query: Query) -> Float[np.ndarray, " scores"]:
+        """Probability of each index, for plans and audits; told of private scores it tells them.
+
+        An index that passes is released with probability 1 / (1 + N), N the number of others that
+        pass: the integral over u in [0, 1] of E[u^N], a polynomial, for which quadrature is exact.
+        """
+        scores = _check_scores(query).astype(np.float64)
+        passes = np.exp((scores - scores.max()) / self._scale(query))
+        node, weight = np.polynomial.legendre.leggauss(scores.size // 2 + 1)
+        log_one = np.log1p(passes[:, None] * (node - 1) / 2)  # of E[u^1 if it passes, else u^0]
+        others = np.exp(log_one.sum(axis=0) - log_one)
+        return np.asarray(passes * (others @ weight) / 2)
+
+    def draw(self, query: Query, noise: Noise) -> Json:
+        """Index of one score; only the ledger calls this."""
+        return self.draw_all((query,), noise)[0]
+
+    def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
+        """Index of one score of each query, one call per scale; only the ledger calls this."""
+        scores = [_check_scores(query).tolist() for query in queries]
+        slacks = draw_by_scale(
+            partial(draw_geometric, noise),
+            [self._scale(query) for query in queries],
+            [len(one) for one in scores],
+        )
+        return [_choose(*pair, noise) for pair in zip(scores, slacks, strict=True)]
+
+    def _scale(self, query: Query) -> float:
+        """Scale of the noise for a query; public."""
+        spread = query.l1 if self.spread is None else self.spread
+        return covering_scale(_check_spread(spread), self.epsilon)
+
+
+def _choose(scores: Sequence[int], slacks: Sequence[int], noise: Noise) -> int:
+    """Any index whose score is below the best by its slack at most."""
+    best = max(scores)
+    passing = [
+        i for i, (score, g) in enumerate(zip(scores, slacks, strict=True)) if g >= best - score
+    ]
+    return passing[noise.uniform_integer(len(passing))]
+
+
+def _check_scores(query: Query) -> Integer[np.ndarray, " scores"]:
+    scores = query.value
+    if not (isinstance(scores, np.ndarray) and scores.ndim == 1 and scores.dtype.kind in "iu"):
+        raise ValueError("scores must be a one-dimensional integer array")
+    if not scores.size >= 2:
+        raise ValueError(f"scores must be two or more, got {scores.size}")
+    return scores
+
+
+def _check_spread(spread: float | int) -> float | int:
+    if not 0 < spread < float("inf"):
+        raise ValueError(f"spread must be > 0 and finite, or the query's l1 be, got {spread}")
+    return spread

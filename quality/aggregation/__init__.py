@@ -1,0 +1,3 @@
+"""TODO face of quality/aggregation."""
+
+__all__: list[str] = []

@@ -1,0 +1,262 @@
+"""Choosing an aggregator without gold: the one that best foresees labels kept from it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int16
+
+from quality.aggregation.dawid_skene_em import dawid_skene
+from quality.aggregation.held_out import foresee, set_aside
+from quality.aggregation.kos_messages import kos
+from quality.aggregation.kos_plus import kos_plus
+from quality.aggregation.majority import majority_vote
+from quality.aggregation.one_coin import one_coin_dawid_skene
+from quality.labels.codes import freeze_arrays
+from quality.labels.table import CrowdLabels
+from quality.progress import Progress, counter
+
+__all__ = ["CANDIDATES", "Auto", "Candidate", "Consensus", "Score", "auto"]
+
+MISREAD_SHARE = 0.5  # of the tasks given some class: most of them is too many
+MISREAD_TASKS = 0.01  # of all tasks: a handful of rare ones condemns no candidate
+ERRORS = 2.0  # standard errors: a difference within them is none
+
+
+@runtime_checkable
+class Consensus(Protocol):
+    """What every aggregator returns."""
+
+    @property
+    def posterior(self) -> Float64[np.ndarray, "tasks classes"]:
+        """Belief in each class."""
+
+    @property
+    def label(self) -> Int16[np.ndarray, " tasks"]:
+        """The likeliest class."""
+
+    @property
+    def tied(self) -> Bool[np.ndarray, " tasks"]:
+        """Where two or more classes are the likeliest."""
+
+
+Candidate = Callable[[CrowdLabels, np.random.Generator], Consensus]
+
+CANDIDATES: Mapping[str, Candidate] = {
+    "dawid_skene": lambda labels, rng: dawid_skene(labels),
+    "one_coin_dawid_skene": lambda labels, rng: one_coin_dawid_skene(labels),
+    "kos": lambda labels, rng: kos(labels, rng=rng),
+    "kos_plus": lambda labels, rng: kos_plus(labels, rng=rng),
+    "majority_vote": lambda labels, rng: majority_vote(labels),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well one candidate foresaw the labels kept from it.
+
+    Parameters
+    ----------
+    name
+        Of the candidate.
+    log_likelihood
+        Mean over the labels held out, in nats; NaN if none could be held out.
+    behind, behind_error
+        How far it is behind the best of them, and the standard error of that.
+    misread
+        Fitted to all labels: the largest share, over classes that it gives to more than 1 % of the
+        tasks, of tasks whose workers never named the class.
+    eligible
+        False if that is more than one half: the class no longer means what the workers meant.
+    """
+
+    name: str
+    log_likelihood: float
+    behind: float
+    behind_error: float
+    misread: float
+    eligible: bool
+
+    def __repr__(self) -> str:
+        reason = "" if self.eligible else ", misread"
+        return f"Score({self.name} {self.log_likelihood:.3f}{reason})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Auto:
+    """Result of :func:`auto`.
+
+    Parameters
+    ----------
+    posterior, label, tied
+        Those of the candidate chosen, fitted to all labels.
+    chosen
+        Its name.
+    result
+        All that it returned.
+    scores
+        One for each candidate, in the order given.
+    n_held_out
+        Labels that were foreseen, over all splits.
+    """
+
+    posterior: Float64[np.ndarray, "tasks classes"]
+    label: Int16[np.ndarray, " tasks"]
+    tied: Bool[np.ndarray, " tasks"]
+    chosen: str
+    result: Consensus
+    scores: tuple[Score, ...]
+    n_held_out: int
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"Auto({self.chosen} of {len(self.scores)} candidates, "
+            f"{len(self.label)} tasks, {np.count_nonzero(self.tied)} tied)"
+        )
+
+
+def auto(
+    labels: CrowdLabels,
+    *,
+    candidates: Mapping[str, Candidate] = CANDIDATES,
+    held_out: float = 0.1,
+    n_splits: int = 3,
+    smoothing: float = 10.0,
+    progress: Progress | None = None,
+    rng: np.random.Generator,
+) -> Auto:
+    """Fit the aggregator that best foresees held-out labels; no gold is used.
+
+    Some labels are set aside and every candidate is fitted to the rest. Its posterior gives every
+    worker a confusion matrix, by one M-step for all alike, and those the posterior from which
+    P(answer) = sum over truth of posterior * confusion is taken. The candidate whose answers are
+    likeliest is chosen; one that comes earlier in `candidates` and is behind by no more than two
+    standard errors goes before it.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+    candidates
+        Name -> function of labels and generator, the preferred ones first.
+    held_out
+        Share of the labels set aside, in (0, 1); one label of each task always stays.
+    n_splits
+        How often, at least 1.
+    smoothing
+        Labels, spread as the whole crowd's are, added to each row of a confusion matrix; above 0.
+    progress
+        Told after every fit: see :data:`quality.progress.Progress`.
+    rng
+        Source of the splits, and of the candidates' randomness.
+
+    Returns
+    -------
+    Auto
+        The result of the candidate chosen, and all scores.
+
+    Raises
+    ------
+    ValueError
+        If there is no candidate or a parameter is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** The best eligible score is chosen, but for the standard errors above. A candidate
+    that gives some class mostly to tasks whose workers never named it is not eligible, unless all
+    are like that. Without tasks of two labels nothing is held out and the first one is chosen.
+    The same generator gives the same result.
+
+    **Limits.** Foreseeing labels is not knowing the truth: a crowd that errs together is foreseen
+    best by who believes it. Hand over unfiltered labels: Dawid–Skene can turn a malicious worker's
+    labels round, and a filter would throw them away. A filter is weighed fairly as part of a
+    candidate, ``lambda labels, rng: majority_vote(labels.keep_workers(...))``.
+
+    **Cost.** Each candidate once per split, and once on all labels.
+
+    Examples
+    --------
+    >>> from quality import encode, regular_assignment, simulate_crowd
+    >>> rng = np.random.default_rng(0)
+    >>> assignment = regular_assignment(n_tasks=200, n_workers=20, labels_per_task=5, rng=rng)
+    >>> truth = rng.integers(2, size=200)
+    >>> crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries={"random": 8}, rng=rng)
+    >>> auto(encode(crowd.worker, crowd.task, crowd.label), rng=rng)
+    Auto(one_coin_dawid_skene of 5 candidates, 200 tasks, 0 tied)
+    """
+    if not candidates:
+        raise ValueError("candidates must be one or more aggregators, got none")
+    if not 0 < held_out < 1:
+        raise ValueError(f"held_out must be in (0, 1), got held_out={held_out}")
+    if not n_splits >= 1:
+        raise ValueError(f"n_splits must be >= 1, got n_splits={n_splits}")
+    if not 0 < smoothing < np.inf:
+        raise ValueError(f"smoothing must be > 0 and finite, got smoothing={smoothing}")
+    told, n_fits = counter(progress, "auto", (1 + n_splits) * len(candidates)), count(1)
+    results: dict[str, Consensus] = {}
+    for name, fit in candidates.items():
+        results[name] = fit(labels, rng)
+        told(next(n_fits))
+    log_p = np.zeros((len(candidates), labels.n_tasks))  # summed over a task's held-out labels
+    n_held_out = 0
+    for _ in range(n_splits):
+        rest, away = set_aside(labels, held_out, rng)
+        n_held_out += int(np.count_nonzero(away))
+        for place, fit in enumerate(candidates.values()):
+            foreseen = foresee(labels, away, rest, fit(rest, rng).posterior, smoothing)
+            log_p[place] += np.bincount(labels.task[away], foreseen, labels.n_tasks)
+            told(next(n_fits))
+    misread = np.array([_misread(labels, result.label) for result in results.values()])
+    scores = _scores(tuple(candidates), log_p, misread, n_held_out)
+    chosen = _choose(scores)
+    result = results[chosen]
+    return Auto(result.posterior, result.label, result.tied, chosen, result, scores, n_held_out)
+
+
+def _misread(labels: CrowdLabels, label: Int16[np.ndarray, " tasks"]) -> float:
+    """The largest share of a class's tasks, for any class of some size, that never named it."""
+    labelled = np.diff(labels.task_start) > 0
+    named = labels.counts()[np.arange(labels.n_tasks), label] > 0
+    given = np.bincount(label[labelled], minlength=labels.n_classes)
+    unnamed = np.bincount(label[labelled & ~named], minlength=labels.n_classes)
+    large = given > MISREAD_TASKS * np.count_nonzero(labelled)
+    return float((unnamed[large] / given[large]).max(initial=0.0))
+
+
+def _scores(
+    names: tuple[str, ...],
+    log_p: Float64[np.ndarray, "candidates tasks"],
+    misread: Float64[np.ndarray, " candidates"],
+    n_held_out: int,
+) -> tuple[Score, ...]:
+    """Means per held-out label; errors as if tasks were drawn independently."""
+    eligible = misread <= MISREAD_SHARE
+    if not eligible.any():
+        eligible[:] = True
+    total = log_p.sum(axis=1)
+    best = int(np.argmax(np.where(eligible, total, -np.inf)))
+    apart = log_p[best] - log_p
+    error = np.sqrt(((apart - apart.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
+    scale = 1.0 / n_held_out if n_held_out else np.nan
+    behind = apart.sum(axis=1)
+    return tuple(
+        Score(
+            name=name,
+            log_likelihood=float(total[place] * scale),
+            behind=float(behind[place] * scale),
+            behind_error=float(error[place] * scale),
+            misread=float(misread[place]),
+            eligible=bool(eligible[place]),
+        )
+        for place, name in enumerate(names)
+    )
+
+
+def _choose(scores: tuple[Score, ...]) -> str:
+    """The first eligible candidate that is not clearly behind; without labels held out, the first."""
+    return next(s.name for s in scores if s.eligible and not s.behind > ERRORS * s.behind_error)

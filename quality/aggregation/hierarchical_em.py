@@ -1,0 +1,238 @@
+"""Hierarchical Dawid–Skene: a worker's confusion starts from what the crowd's looks like.
+
+Plain Dawid–Skene learns every row of every worker's matrix from that row alone. A worker with two
+labels is then believed perfect or worthless, and a class that is rarely given can be taken over:
+its rows drift until it stands for the tasks that some other class explains badly. Here the rows of
+one truth class share a Dirichlet prior, and its parameters are learned from the data:
+
+* its mean is the crowd's confusion row for the class, itself drawn towards even errors at the
+  crowd's overall rate of right answers (the one-coin row) by `anchor` labels, which a rare class
+  cannot outweigh;
+* its strength, in labels, is how alike the workers are: the maximum of the Dirichlet-multinomial
+  likelihood of the expected counts. Counts expected under an uncertain posterior make workers
+  look more alike than they are, so what is fitted is an over-estimate, and `most_strength` caps it.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int, Int16
+from scipy.special import digamma
+
+from quality.aggregation.em import believe, check_em, em_rows, fit_em, start_at
+from quality.aggregation.em_start import EMStart
+from quality.aggregation.majority import decide
+from quality.labels.codes import freeze_arrays
+from quality.labels.table import CrowdLabels
+from quality.progress import Progress, counter
+
+__all__ = ["HierarchicalDawidSkene", "hierarchical_dawid_skene"]
+
+STAGE = 5  # EM iterations between two fits of the Dirichlet priors
+LEAST = 1e-3  # strength, in labels; keeps rows without counts proper
+LEAST_SHARE = 1e-12  # of a row's mean: an answer nobody gives stays possible
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HierarchicalDawidSkene:
+    """Result of :func:`hierarchical_dawid_skene`.
+
+    Parameters
+    ----------
+    posterior
+        P(truth | labels); the prior where a task has no labels, certain where it has gold.
+    label
+        The likeliest class; the lowest code among equals.
+    tied
+        True where two or more classes are the likeliest.
+    prior
+        P(truth).
+    confusion
+        P(answer | truth) of each worker, as ``confusion[worker, truth, answer]``; the crowd's for
+        a worker without labels.
+    crowd_confusion
+        P(answer | truth) of the crowd, as ``crowd_confusion[truth, answer]``: the mean of the
+        Dirichlet prior of each truth class.
+    strength
+        Labels that the crowd's row counts for in a worker's own.
+    log_likelihood
+        Of the labels, and of gold, under `prior` and `confusion`, in nats.
+    n_iter, converged
+        Iterations made, and whether the likelihood had settled by then.
+    """
+
+    posterior: Float64[np.ndarray, "tasks classes"]
+    label: Int16[np.ndarray, " tasks"]
+    tied: Bool[np.ndarray, " tasks"]
+    prior: Float64[np.ndarray, " classes"]
+    confusion: Float64[np.ndarray, "workers classes classes"]
+    crowd_confusion: Float64[np.ndarray, "classes classes"]
+    strength: float
+    log_likelihood: float
+    n_iter: int
+    converged: bool
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "not converged"
+        return (
+            f"HierarchicalDawidSkene({len(self.label)} tasks, "
+            f"{np.count_nonzero(self.tied)} tied, strength {self.strength:.2f}, "
+            f"{state} after {self.n_iter} iterations, log-likelihood {self.log_likelihood:.1f})"
+        )
+
+
+def hierarchical_dawid_skene(
+    labels: CrowdLabels,
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-6,
+    anchor: float = 1000.0,
+    most_strength: float = 2.0,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+    start: EMStart | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> HierarchicalDawidSkene:
+    """Estimate truth and confusion matrices that share a prior learned from the crowd.
+
+    EM from the soft majority vote, with confusion rows at their posterior means; every few
+    iterations the shared prior is fitted again to the expected counts (empirical Bayes).
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+    max_iter
+        At most so many iterations, at least 1.
+    tol
+        Stop when the log-likelihood per label changes by no more than this (nats) from one fit of
+        the shared prior to the next, at least 0.
+    anchor
+        Labels that the one-coin row counts for in the crowd's row of each truth class, above 0.
+    most_strength
+        At most so many labels does the crowd's row count for in a worker's own, at least 0.001.
+    gold
+        The class code of each task whose truth is known, -1 elsewhere, as
+        :func:`~quality.encode_gold` gives them.
+    start
+        What an earlier fit believed, to go on from; EM starts from the majority vote if None.
+    threads
+        At most so many; all cores if None.
+    progress
+        Told after every iteration: see :data:`quality.progress.Progress`.
+
+    Returns
+    -------
+    HierarchicalDawidSkene
+        Not reaching `tol` is told in ``converged``; it is not an error.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, or `gold` is not one class code per task.
+
+    Notes
+    -----
+    **Guarantees.** The posterior is Bayes' rule applied to the prior and the confusion returned;
+    that of a task with gold is certain. A worker without labels has the crowd's confusion. The
+    strength does not exceed `most_strength`. The result is the same bytes on every run, on any
+    number of threads.
+
+    **Cost.** That of :func:`~quality.dawid_skene`, and every fifth iteration the digamma function
+    of workers * classes**2 numbers, at most a few dozen times.
+
+    References
+    ----------
+    .. [1] Minka, "Estimating a Dirichlet distribution" (2000), section 4.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    >>> labels = encode(workers, tasks, list("aabbbbaabbbb"))
+    >>> result = hierarchical_dawid_skene(labels)
+    >>> labels.classes[result.label]
+    array(['a', 'b', 'a', 'b'], dtype='<U1')
+    """
+    check_em(max_iter, tol, threads)
+    if not 0 < anchor < np.inf:
+        raise ValueError(f"anchor must be > 0 and finite, got anchor={anchor}")
+    if not LEAST <= most_strength < np.inf:
+        raise ValueError(
+            f"most_strength must be >= {LEAST} and finite, got most_strength={most_strength}"
+        )
+    rows = em_rows(labels, gold)
+
+    def first_table(counts: np.ndarray) -> np.ndarray:
+        row = _crowd_row(counts, anchor)
+        return _posterior_mean(counts, _fit_strength(counts, row, most_strength) * row)
+
+    begun = start_at(rows, labels, start, first_table, threads)
+    before, n_iter, converged = -np.inf, 0, False
+    while n_iter < max_iter and not converged:
+        row = _crowd_row(begun[0], anchor)
+        strength = _fit_strength(begun[0], row, most_strength)
+        fit = fit_em(
+            rows, begun, partial(_posterior_mean, pseudo=strength * row),
+            max_iter=min(STAGE, max_iter - n_iter), tol=0.0, threads=threads,
+            tell=counter(progress, "hierarchical Dawid–Skene", max_iter, before=n_iter),
+        )  # fmt: skip
+        converged = bool(abs(fit.log_likelihood - before) <= tol * max(labels.n_labels, 1))
+        begun, before, n_iter = (fit.counts, fit.mass), fit.log_likelihood, n_iter + fit.n_iter
+    posterior = believe(rows, fit, threads)
+    label, tied = decide(posterior)
+    return HierarchicalDawidSkene(
+        posterior, label, tied, fit.prior,
+        np.ascontiguousarray(fit.table.transpose(0, 2, 1)), np.ascontiguousarray(row.T),
+        strength, fit.log_likelihood, n_iter, converged,
+    )  # fmt: skip
+
+
+def _crowd_row(
+    counts: Float64[np.ndarray, "workers answers truths"], anchor: float
+) -> Float64[np.ndarray, "answers truths"]:
+    """P(answer | truth) of the crowd, drawn towards the one-coin row by `anchor` labels."""
+    total = counts.sum(axis=0)
+    n_classes = len(total)
+    # Laplace's rule: one label more of each kind, right and of every wrong class
+    right = (np.trace(total) + 1.0) / (total.sum() + n_classes)
+    wrong = (1.0 - right) / max(n_classes - 1, 1)
+    one_coin = np.where(np.eye(n_classes, dtype=np.bool_), right, wrong)
+    row = np.maximum((total + anchor * one_coin) / (total.sum(axis=0) + anchor), LEAST_SHARE)
+    normalised: np.ndarray = row / row.sum(axis=0)
+    return normalised
+
+
+def _fit_strength(
+    counts: Float64[np.ndarray, "workers answers truths"],
+    row: Float64[np.ndarray, "answers truths"],
+    most: float,
+) -> float:
+    """Strength up to `most` at which the Dirichlet-multinomial likelihood is level, or `most`."""
+    n_labels = counts.sum(axis=1)
+
+    def slope(strength: float) -> float:
+        pseudo = strength * row
+        cells = row * (digamma(counts + pseudo) - digamma(pseudo))
+        return float(cells.sum() - (digamma(n_labels + strength) - digamma(strength)).sum())
+
+    # imported here: it is half of what importing this room costs, for a root below `most` only
+    from scipy.optimize import brentq
+
+    if slope(most) >= 0:
+        return most
+    return float(brentq(slope, LEAST, most)) if slope(LEAST) > 0 else LEAST
+
+
+def _posterior_mean(
+    counts: Float64[np.ndarray, "workers answers truths"],
+    pseudo: Float64[np.ndarray, "answers truths"],
+) -> Float64[np.ndarray, "workers answers truths"]:
+    """P(answer | truth) of each worker from her own expected counts and the crowd's row."""
+    table: np.ndarray = counts + pseudo
+    table /= table.sum(axis=1, keepdims=True)
+    return table

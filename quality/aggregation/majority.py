@@ -1,0 +1,118 @@
+"""Majority vote: the class most workers gave."""
+
+from dataclasses import dataclass
+from typing import no_type_check
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int16, Int64
+from numba import njit
+
+from quality.labels.codes import freeze_arrays
+from quality.labels.table import CrowdLabels
+
+__all__ = ["MajorityVote", "decide", "majority_vote"]
+
+TIE = 1e-12  # posteriors closer than this are equal: rounding must not choose a class
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MajorityVote:
+    """Result of :func:`majority_vote`.
+
+    Parameters
+    ----------
+    posterior
+        Share of a task's labels that each class has; uniform where a task has no labels.
+    label
+        The class with the largest share; the lowest code among equals.
+    tied
+        True where two or more classes have the largest share.
+    """
+
+    posterior: Float64[np.ndarray, "tasks classes"]
+    label: Int16[np.ndarray, " tasks"]
+    tied: Bool[np.ndarray, " tasks"]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return f"MajorityVote({len(self.label)} tasks, {np.count_nonzero(self.tied)} tied)"
+
+
+def majority_vote(labels: CrowdLabels) -> MajorityVote:
+    """Give every task the class that most of its workers gave it.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+
+    Returns
+    -------
+    MajorityVote
+        Shares, labels and ties. A task without labels is tied between all classes.
+
+    Notes
+    -----
+    **Guarantees.** A task's result depends on that task's labels alone. Names play no part: the
+    shares do not change when workers, tasks or classes are renamed, other than with them.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> labels = encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], ["yes", "no", "no", "yes"])
+    >>> vote = majority_vote(labels)
+    >>> vote
+    MajorityVote(2 tasks, 0 tied)
+    >>> labels.classes[vote.label]
+    array(['no', 'yes'], dtype='<U3')
+    """
+    posterior = _shares(labels.task_start, labels.label, labels.n_classes)
+    label, tied = decide(posterior)
+    return MajorityVote(posterior, label, tied)
+
+
+def decide(
+    posterior: Float64[np.ndarray, "tasks classes"],
+) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
+    """Return the likeliest class of each task, the lowest code among equals, and where they tie."""
+    label, tied = _decide(posterior)
+    return label, tied
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _shares(
+    task_start: Int64[np.ndarray, " tasks+1"], label: Int16[np.ndarray, " labels"], n_classes: int
+) -> Float64[np.ndarray, "tasks classes"]:
+    """Share of each task's labels that each class has; even where there are none."""
+    share = np.zeros((len(task_start) - 1, n_classes))
+    for task in range(len(share)):
+        low, high = task_start[task], task_start[task + 1]
+        for row in range(low, high):
+            share[task, label[row]] += 1.0
+        for code in range(n_classes):
+            share[task, code] = share[task, code] / (high - low) if high > low else 1.0 / n_classes
+    return share
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _decide(
+    posterior: Float64[np.ndarray, "tasks classes"],
+) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
+    """First of the largest in each row, and whether there are others."""
+    n_tasks, n_classes = posterior.shape
+    label, tied = np.empty(n_tasks, dtype=np.int16), np.zeros(n_tasks, dtype=np.bool_)
+    for task in range(n_tasks):
+        largest = posterior[task, 0]
+        for code in range(1, n_classes):
+            largest = max(largest, posterior[task, code])
+        first = -1
+        for code in range(n_classes):
+            if posterior[task, code] >= largest - TIE:
+                tied[task] = first >= 0
+                first = code if first < 0 else first
+        label[task] = first
+    return label, tied

@@ -1,0 +1,3 @@
+"""TODO face of quality/labels."""
+
+__all__: list[str] = []

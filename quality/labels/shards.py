@@ -1,0 +1,198 @@
+"""A label table cut by task, and what an engine does with the pieces: map a shard, add up.
+
+A task is never split over shards, so that whatever is counted over labels is a sum over shards, and
+whatever is said of a task is said by its shard alone. The functions of this room that work on
+shards hand one function and its parameters to an :class:`Engine`, which runs it on every shard,
+wherever the shards are, and adds the parts up in a tree whose form depends on their number alone:
+the same bytes on any number of threads, processes or machines, whichever of them die on the way.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Int, Int16, Int32, Int64
+
+from quality.labels.codes import freeze_arrays
+from quality.labels.table import CrowdLabels
+
+__all__ = ["Engine", "LabelShard", "Sums", "add_parts", "cut_labels", "join_shards", "tree_total"]
+
+Sums: TypeAlias = tuple[np.ndarray, ...]
+Found = TypeVar("Found")
+FoundByShard = TypeVar("FoundByShard", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LabelShard:
+    """All labels of some neighbouring tasks, in the codes of the whole table.
+
+    Parameters
+    ----------
+    worker, label
+        One row per label, sorted by (task, worker).
+    gold
+        The true class code of each of its tasks, -1 where it is unknown.
+    task_start
+        Rows of the shard's task ``t`` are ``task_start[t]:task_start[t + 1]``.
+    first_task
+        Code of its first task in the whole table; the others follow.
+    n_workers, n_classes
+        Of the whole table.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> labels = encode(["ann", "bob", "ann"], ["t2", "t1", "t1"], ["yes", "no", "no"])
+    >>> cut_labels(labels, [0, 1, 2])
+    [LabelShard(2 labels of tasks 0 to 0), LabelShard(1 labels of tasks 1 to 1)]
+    """
+
+    worker: Int32[np.ndarray, " labels"]
+    label: Int16[np.ndarray, " labels"]
+    gold: Int16[np.ndarray, " tasks"]
+    task_start: Int64[np.ndarray, " tasks+1"]
+    first_task: int
+    n_workers: int
+    n_classes: int
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        last = self.first_task + self.n_tasks - 1
+        return f"LabelShard({self.n_labels} labels of tasks {self.first_task} to {last})"
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels, which are the rows."""
+        return len(self.label)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of its tasks."""
+        return len(self.gold)
+
+    def counts(self) -> Int32[np.ndarray, "tasks classes"]:
+        """How many workers gave each task each class."""
+        task = np.repeat(np.arange(self.n_tasks), np.diff(self.task_start))
+        cell = task * self.n_classes + self.label
+        count = np.bincount(cell, minlength=self.n_tasks * self.n_classes)
+        return count.astype(np.int32).reshape(self.n_tasks, self.n_classes)
+
+    def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "LabelShard":
+        """Return the same tasks without the labels of the other workers."""
+        rows = keep[self.worker]
+        start = np.concatenate([[0], np.cumsum(rows)])[self.task_start]
+        about = (self.gold, start, self.first_task, self.n_workers, self.n_classes)
+        return LabelShard(self.worker[rows], self.label[rows], *about)
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Where the shards of one table are worked on. What `work` is must be importable by name."""
+
+    def map(
+        self, work: Callable[[LabelShard, Any], FoundByShard], parameters: Any
+    ) -> Sequence[FoundByShard]:
+        """Return ``work(shard, parameters)`` of every shard, in the order of the shards."""
+
+    def add_up(self, work: Callable[[LabelShard, Any], Sums], parameters: Any) -> Sums:
+        """Return the :func:`tree_total` of what `map` would return."""
+
+    def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "Engine":
+        """Return an engine on the same shards without the labels of the other workers."""
+
+
+def add_parts(one: Sums, other: Sums) -> Sums:
+    """Add two parts array by array."""
+    return tuple(mine + its for mine, its in zip(one, other, strict=True))
+
+
+def tree_total(parts: Iterable[Sums]) -> Sums:
+    """Add parts up in pairs of neighbours, then pairs of pairs, and so on.
+
+    Parameters
+    ----------
+    parts
+        One or more, equal in shapes; consumed in order, with few of them kept at a time.
+
+    Raises
+    ------
+    ValueError
+        If there are no parts.
+
+    Notes
+    -----
+    **Guarantees.** The bytes of the total depend on the parts and their order alone: it is what
+    adding neighbours level by level gives.
+
+    Examples
+    --------
+    >>> tree_total((np.array([number]),) for number in range(5))
+    (array([10]),)
+    """
+    waiting: list[tuple[int, Sums]] = []  # complete trees with their heights, the highest first
+    for part in parts:
+        height, total = 0, part
+        while waiting and waiting[-1][0] == height:
+            height, total = height + 1, add_parts(waiting.pop()[1], total)
+        waiting.append((height, total))
+    if not waiting:
+        raise ValueError("parts must be one or more, got none")
+    total = waiting.pop()[1]
+    while waiting:
+        total = add_parts(waiting.pop()[1], total)
+    return total
+
+
+def cut_labels(
+    labels: CrowdLabels,
+    cuts: Sequence[int] | Int[np.ndarray, " cuts"],
+    *,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+) -> list[LabelShard]:
+    """Cut a table in memory into shards.
+
+    Parameters
+    ----------
+    labels
+        The whole table.
+    cuts
+        The first task of each shard, ascending from 0, and the number of tasks.
+    gold
+        The true class code of each task, -1 where it is unknown.
+
+    Raises
+    ------
+    ValueError
+        If the cuts do not go from 0 to the number of tasks.
+    """
+    ends = [int(cut) for cut in cuts]
+    if not (len(ends) > 1 and ends[0] == 0 and ends[-1] == labels.n_tasks and ends == sorted(ends)):
+        raise ValueError(f"cuts must ascend from 0 to {labels.n_tasks}, got {ends}")
+    truth = np.full(labels.n_tasks, -1) if gold is None else gold
+    shards = []
+    for first, last in pairwise(ends):
+        start = labels.task_start[first : last + 1]
+        rows = slice(start[0], start[-1])
+        known = truth[first:last].astype(np.int16)
+        about = (first, labels.n_workers, labels.n_classes)
+        part = labels.worker[rows], labels.label[rows], known
+        shards.append(LabelShard(*part, start - start[0], *about))
+    return shards
+
+
+def join_shards(shards: Sequence[LabelShard], books: CrowdLabels) -> CrowdLabels:
+    """Return the whole table of all shards, in order; the code books are those of `books`."""
+    n_tasks = np.concatenate([np.diff(shard.task_start) for shard in shards])
+    return CrowdLabels.from_codes(
+        np.concatenate([shard.worker for shard in shards]),
+        np.repeat(np.arange(len(n_tasks), dtype=np.int32), n_tasks),
+        np.concatenate([shard.label for shard in shards]),
+        workers=books.workers,
+        tasks=books.tasks,
+        classes=books.classes,
+    )

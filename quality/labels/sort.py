@@ -1,0 +1,238 @@
+"""Rows of a label table in their order: by task, then by worker. Private to this room."""
+
+from typing import NamedTuple, NoReturn, no_type_check
+
+import numpy as np
+from jaxtyping import Bool, Int, Int16, Int32, Int64
+from numba import njit
+
+from quality.labels.codes import LabelError
+from quality.parallel import LEAST_ROWS, MOST_CHUNKS, shared_out
+
+__all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]
+
+MOST_RANGES = 64  # of tasks: the rows of one fit into a cache
+KEY_BITS = 63  # of the number that a row is while it is sorted
+FEW = 32  # rows of a task that are faster sorted by counting; most tasks have fewer
+
+
+class RepeatError(LabelError):
+    """A worker labels a task twice; attributes as :class:`~quality.labels.table.LabelError`.
+
+    Examples
+    --------
+    >>> sort_rows(np.array([4, 4]), np.array([2, 2]), np.array([0, 1]), 5, 3)
+    Traceback (most recent call last):
+    quality.labels.sort.RepeatError: rows 0 and 1 (counted from 0) hold labels of one worker for one \
+task: keep one of them
+    """
+
+
+class SortedRows(NamedTuple):
+    """Rows by (task, worker), and where those of each task and of each worker are."""
+
+    worker: Int32[np.ndarray, " rows"]
+    task: Int32[np.ndarray, " rows"]
+    label: Int16[np.ndarray, " rows"]
+    task_start: Int64[np.ndarray, " task_starts"]
+    worker_order: Int64[np.ndarray, " rows"]
+    worker_start: Int64[np.ndarray, " worker_starts"]
+
+
+def sort_rows(
+    worker: Int[np.ndarray, " rows"],
+    task: Int[np.ndarray, " rows"],
+    label: Int[np.ndarray, " rows"],
+    n_workers: int,
+    n_tasks: int,
+    *,
+    threads: int | None = None,
+    overwrite: bool = False,
+) -> SortedRows:
+    """Sort rows of codes, on one thread per core; a (worker, task) that stands twice is refused.
+
+    With `overwrite` the sorted rows take the memory of those given where they can, and a refusal
+    names no rows.
+
+    Rows are first brought together by ranges of tasks, each of which then sorts in a cache. A row
+    is one number meanwhile: its task's place in the range, the worker and the label.
+    """
+    worker = np.ascontiguousarray(worker, dtype=np.int32)
+    task = np.ascontiguousarray(task, dtype=np.int32)
+    label = np.ascontiguousarray(label, dtype=np.int16)
+    cut = _cuts(len(task), 1)
+    split = MOST_RANGES if len(cut) > 2 else 1
+    bits = (n_workers - 1).bit_length(), int(label.max(initial=0)).bit_length()
+    shift = max((n_tasks - 1).bit_length() - split.bit_length() + 1, 0)
+    shift = min(shift, KEY_BITS - sum(bits))  # very many names are cut into more ranges
+    n_ranges = max(n_tasks - 1 >> shift, 0) + 1
+    key = np.empty(len(task), dtype=np.int64)
+    with shared_out(threads, len(cut) - 1) as share:
+        count = share(lambda at: _count(task[cut[at] : cut[at + 1]], shift, n_ranges))
+        place = _first_of(np.array(count))
+        share(
+            lambda at: _to_ranges(
+                worker, task, label, *cut[at : at + 2], shift, bits, place[at], key
+            )
+        )
+    row = np.append(place[0], len(task))
+    task_start = np.full(n_tasks + 1, len(task), dtype=np.int64)
+    overwrite = overwrite and not np.may_share_memory(worker, task)
+    to_worker, to_task, to_label = (
+        codes if overwrite and codes.flags.writeable else np.empty_like(codes)
+        for codes in (worker, task, label)
+    )
+
+    def sort_range(at: int) -> bool:
+        rows, first = slice(row[at], row[at + 1]), at << shift
+        start = task_start[first : min(first + (1 << shift), n_tasks)]
+        to = to_worker[rows], to_task[rows], to_label[rows]
+        return bool(_sort_range(key[rows], bits, first, row[at], start, *to))
+
+    with shared_out(threads, n_ranges) as share:
+        repeated = any(share(sort_range))
+    if repeated and overwrite:
+        raise RepeatError("a worker labels a task twice: keep one of the labels", column="worker")
+    if repeated:
+        _refuse_repeat(task.astype(np.int64) * n_workers + worker)
+    # the keys' memory is used again: fresh memory takes as long as what is put there
+    worker_start = _by_worker(to_worker, n_workers, threads, key)
+    return SortedRows(to_worker, to_task, to_label, task_start, key, worker_start)
+
+
+def keep_rows(
+    worker: Int32[np.ndarray, " rows"],
+    task: Int32[np.ndarray, " rows"],
+    label: Int16[np.ndarray, " rows"],
+    keep: Bool[np.ndarray, " rows"],
+    n_workers: int,
+    n_tasks: int,
+) -> SortedRows:
+    """Keep some of the rows, which are sorted and stay so."""
+    worker, task, label = worker[keep], task[keep], label[keep]
+    task_start = np.zeros(n_tasks + 1, dtype=np.int64)
+    np.cumsum(_count(task, 0, n_tasks), out=task_start[1:])
+    order = np.empty(len(worker), dtype=np.int64)
+    worker_start = _by_worker(worker, n_workers, None, order)
+    return SortedRows(worker, task, label, task_start, order, worker_start)
+
+
+def _by_worker(
+    worker: Int32[np.ndarray, " rows"],
+    n_workers: int,
+    threads: int | None,
+    order: Int64[np.ndarray, " rows"],
+) -> Int64[np.ndarray, " starts"]:
+    """Where the rows of each worker start in their order, which is brought up to date."""
+    cut = _cuts(len(worker), n_workers)
+    with shared_out(threads, len(cut) - 1) as share:
+        count = share(lambda at: _count(worker[cut[at] : cut[at + 1]], 0, n_workers))
+        place = _first_of(np.array(count))
+        start = np.append(place[0], len(worker))
+        share(lambda at: _rows_of_workers(worker, *cut[at : at + 2], place[at], order))
+    return start
+
+
+def _cuts(n_rows: int, least_rows: int) -> Int64[np.ndarray, " cuts"]:
+    """Where chunks of equally many rows begin, and the end; the threads play no part."""
+    n_chunks = min(max(n_rows // max(least_rows, LEAST_ROWS), 1), MOST_CHUNKS)
+    return np.arange(n_chunks + 1) * n_rows // n_chunks
+
+
+def _first_of(counts: Int64[np.ndarray, "chunks kinds"]) -> Int64[np.ndarray, "chunks kinds"]:
+    """Where each chunk's rows of each kind go: kind after kind, in each chunk after chunk."""
+    flat = counts.T.ravel()
+    first: np.ndarray = np.ascontiguousarray((np.cumsum(flat) - flat).reshape(counts.T.shape).T)
+    return first
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _count(code, shift, n_kinds):
+    """How many codes are of each kind, which is said by their upper bits."""
+    count = np.zeros(n_kinds, dtype=np.int64)
+    for row in range(len(code)):
+        count[code[row] >> shift] += 1
+    return count
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _to_ranges(worker, task, label, begin, end, shift, bits, place, key):
+    """Move a chunk's rows, as keys, to their ranges of tasks."""
+    place, within = place.copy(), (np.int64(1) << shift) - 1
+    worker_bits, label_bits = bits
+    for row in range(begin, end):
+        put = place[task[row] >> shift]
+        place[task[row] >> shift] = put + 1
+        pair = (task[row] & within) << worker_bits | np.int64(worker[row])
+        key[put] = pair << label_bits | np.int64(label[row])
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _sort_range(key, bits, first_task, first_row, start, to_worker, to_task, to_label):
+    """Sort the keys of a range, by task and then each task's; whether a task has a worker twice."""
+    worker_bits, label_bits = bits
+    start[:] = 0
+    for row in range(len(key)):
+        start[key[row] >> worker_bits + label_bits] += 1
+    at = 0
+    for offset in range(len(start)):
+        at, start[offset] = at + start[offset], at
+    place, near = start.copy(), np.empty_like(key)
+    for row in range(len(key)):
+        offset = key[row] >> worker_bits + label_bits
+        near[place[offset]] = key[row]
+        place[offset] += 1
+    repeated = False
+    for offset in range(len(start)):
+        low, high = start[offset], place[offset]
+        if high - low > FEW:
+            near[low:high].sort()
+            key[low:high] = near[low:high]
+        else:
+            _sort_few(near, low, high, key)
+        for row in range(low, high):
+            to_worker[row] = key[row] >> label_bits & (np.int64(1) << worker_bits) - 1
+            to_label[row] = key[row] & (np.int64(1) << label_bits) - 1
+            to_task[row] = first_task + offset
+            repeated |= row > low and to_worker[row] == to_worker[row - 1]
+        start[offset] += first_row
+    return repeated
+
+
+@no_type_check
+@njit(cache=True, nogil=True, forceinline=True)
+def _sort_few(key, low, high, to):
+    """Sort a run of few: no branch depends on the keys, which a processor could only guess."""
+    for at in range(low, high):
+        put = low
+        for before in range(low, at):
+            put += key[before] <= key[at]
+        for behind in range(at + 1, high):
+            put += key[behind] < key[at]
+        to[put] = key[at]
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _rows_of_workers(worker, begin, end, place, order):
+    """Put the rows of a chunk behind those that each worker has before it."""
+    place = place.copy()
+    for row in range(begin, end):
+        order[place[worker[row]]] = row
+        place[worker[row]] += 1
+
+
+def _refuse_repeat(pair: Int64[np.ndarray, " rows"]) -> NoReturn:
+    """Name the first row whose (worker, task) pair was there before, and the row it repeats."""
+    _, first = np.unique(pair, return_index=True)
+    row = int(np.setdiff1d(np.arange(len(pair)), first)[0])
+    before = int(np.flatnonzero(pair == pair[row])[0])
+    raise RepeatError(
+        f"rows {before} and {row} (counted from 0) hold labels of one worker for one task: "
+        "keep one of them",
+        column="worker",
+        row=row,
+    )

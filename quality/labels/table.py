@@ -1,0 +1,296 @@
+"""The canonical label table: who said what on which task, in integer codes.
+
+Everything in this room starts from :class:`CrowdLabels`, and :func:`encode` is the one way to make
+it: names become codes, rows are sorted by task and then by worker, and rows that cannot be trusted
+are refused with their position. Names come back at the edges, through the code books ``workers``,
+``tasks`` and ``classes``.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int, Int16, Int32, Int64, Shaped
+
+from quality.labels.codes import LabelError, class_book, declared, freeze_arrays, lookup
+from quality.labels.encode import check_codes, code_columns
+from quality.labels.sort import RepeatError, keep_rows, sort_rows
+
+__all__ = ["CrowdLabels", "LabelError", "RepeatError", "encode", "encode_gold"]
+
+MOST_CLASSES = int(np.iinfo(np.int16).max)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CrowdLabels:
+    """Crowd labels in codes, sorted by (task, worker); made by :func:`encode`.
+
+    Parameters
+    ----------
+    worker, task, label
+        One row per label. A worker labels a task at most once.
+    workers, tasks, classes
+        Code books: ``workers[worker]`` is a name as given. A code need not occur in the rows.
+    task_start
+        Rows of task ``t`` are ``task_start[t]:task_start[t + 1]``.
+    worker_order, worker_start
+        Rows of worker ``w`` are ``worker_order[worker_start[w]:worker_start[w + 1]]``, by task.
+
+    Examples
+    --------
+    >>> labels = encode(["ann", "bob", "ann"], ["t2", "t1", "t1"], ["yes", "no", "no"])
+    >>> labels
+    CrowdLabels(3 labels, 2 tasks, 2 workers, 2 classes)
+    >>> labels.tasks[labels.task]
+    array(['t1', 't1', 't2'], dtype='<U2')
+    """
+
+    worker: Int32[np.ndarray, " labels"]
+    task: Int32[np.ndarray, " labels"]
+    label: Int16[np.ndarray, " labels"]
+    workers: Shaped[np.ndarray, " workers"]
+    tasks: Shaped[np.ndarray, " tasks"]
+    classes: Shaped[np.ndarray, " classes"]
+    task_start: Int64[np.ndarray, " tasks+1"]
+    worker_order: Int64[np.ndarray, " labels"]
+    worker_start: Int64[np.ndarray, " workers+1"]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"CrowdLabels({self.n_labels} labels, {self.n_tasks} tasks, "
+            f"{self.n_workers} workers, {self.n_classes} classes)"
+        )
+
+    @classmethod
+    def from_codes(
+        cls,
+        worker: Int[np.ndarray, " labels"],
+        task: Int[np.ndarray, " labels"],
+        label: Int[np.ndarray, " labels"],
+        *,
+        workers: Shaped[np.ndarray, " workers"],
+        tasks: Shaped[np.ndarray, " tasks"],
+        classes: Shaped[np.ndarray, " classes"],
+        overwrite: bool = False,
+    ) -> "CrowdLabels":
+        """Make the table from codes, for callers whose reader has coded the names already.
+
+        Parameters
+        ----------
+        worker, task, label
+            Row ``i`` says that ``workers[worker[i]]`` gave ``classes[label[i]]`` to
+            ``tasks[task[i]]``; the rows may come in any order.
+        workers, tasks
+            Code books, in increasing order and each name once; a name need not occur.
+        classes
+            Code book of the labels, in any order and each name once.
+        overwrite
+            Whether the memory of `worker`, `task` and `label` may be used up, which saves fresh
+            memory; an error about two rows does not name them then.
+
+        Raises
+        ------
+        ValueError
+            If the codes are not equally many integers inside their books, or a book is not as
+            said above.
+        LabelError
+            If a worker labels a task twice (a :class:`RepeatError`), or for over 32,767 classes.
+
+        Notes
+        -----
+        **Guarantees.** Equal to :func:`encode` of the names, where every name occurs.
+
+        **Cost.** Linear in the labels and the names.
+
+        Examples
+        --------
+        >>> one, two = np.array([0, 1]), np.array(["a", "b"])
+        >>> CrowdLabels.from_codes(one, one, one, workers=two, tasks=two, classes=two)
+        CrowdLabels(2 labels, 2 tasks, 2 workers, 2 classes)
+        """
+        check_codes("worker", worker, "workers", workers, in_order=True)
+        check_codes("task", task, "tasks", tasks, in_order=True)
+        check_codes("label", label, "classes", classes, in_order=False)
+        lengths = [len(worker), len(task), len(label)]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"worker, task, label must be equally long, got {lengths}")
+        # views, so that the caller's own arrays stay writable
+        books = workers.view(), tasks.view(), classes.view()
+        return _table(worker, task, label, *books, overwrite=overwrite)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels, which are the rows."""
+        return len(self.label)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks in the code book, with labels or without."""
+        return len(self.tasks)
+
+    @property
+    def n_workers(self) -> int:
+        """Number of workers in the code book, with labels or without."""
+        return len(self.workers)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes a label may take."""
+        return len(self.classes)
+
+    def counts(self) -> Int32[np.ndarray, "tasks classes"]:
+        """How many workers gave each task each class.
+
+        Examples
+        --------
+        >>> encode(["ann", "bob", "ann"], [7, 7, 9], ["yes", "no", "no"]).counts()
+        array([[1, 1],
+               [1, 0]], dtype=int32)
+        """
+        cell = self.task.astype(np.int64) * self.n_classes + self.label
+        count = np.bincount(cell, minlength=self.n_tasks * self.n_classes)
+        return count.astype(np.int32).reshape(self.n_tasks, self.n_classes)
+
+    def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "CrowdLabels":
+        """Return the same table without the rows of the other workers; the code books stay.
+
+        Parameters
+        ----------
+        keep
+            True for each worker whose labels stay.
+
+        Raises
+        ------
+        ValueError
+            If `keep` is not one truth value per worker.
+
+        Examples
+        --------
+        >>> labels = encode(["ann", "bob", "ann"], [7, 7, 9], ["yes", "no", "no"])
+        >>> labels.keep_workers(np.array([False, True]))
+        CrowdLabels(1 labels, 2 tasks, 2 workers, 2 classes)
+        """
+        if not (keep.dtype == np.bool_ and keep.shape == (self.n_workers,)):
+            raise ValueError(
+                f"keep must be {self.n_workers} truth values, one per worker, "
+                f"got {keep.dtype} of shape {keep.shape}"
+            )
+        columns = (self.worker, self.task, self.label)
+        rows = keep_rows(*columns, keep[self.worker], self.n_workers, self.n_tasks)
+        return replace(self, **rows._asdict())
+
+
+def encode(
+    worker: Iterable[Any],
+    task: Iterable[Any],
+    label: Iterable[Any],
+    *,
+    classes: Sequence[Any] | None = None,
+) -> CrowdLabels:
+    """Turn three columns of names into the canonical label table.
+
+    Parameters
+    ----------
+    worker, task, label
+        Equally long columns of text or of numbers: lists, arrays, columns of pandas or of Arrow.
+        Row ``i`` says that ``worker[i]`` gave ``label[i]`` to ``task[i]``.
+    classes
+        The classes a label may take; their order is the order of the codes. Without it the
+        classes are the sorted labels that occur: enough for quality work, not for a private
+        release, because names found in private data leak.
+
+    Returns
+    -------
+    CrowdLabels
+        Sorted by (task, worker); workers and tasks are coded in sorted order of their names.
+
+    Raises
+    ------
+    LabelError
+        If the columns are empty, differ in length or mix types, if a value is missing (None, NaN
+        or blank), if a label is not one of `classes`, or if a worker labels a task twice. The
+        error names the column and the first row at fault, counted from 0.
+
+    Notes
+    -----
+    **Guarantees.** The order of the rows given does not matter. Names come back as given. The
+    rows are sorted, each (worker, task) once. The arguments are not changed, and the arrays of
+    the result are read-only.
+
+    **Cost.** Linear in the labels, plus sorting the distinct names.
+
+    Examples
+    --------
+    >>> encode(["ann", "bob"], ["t1", "t1"], ["no", "yes"], classes=["yes", "no"]).label
+    array([1, 0], dtype=int16)
+    >>> encode(["ann", "ann"], ["t1", "t1"], ["no", "yes"])
+    Traceback (most recent call last):
+    quality.labels.sort.RepeatError: rows 0 and 1 (counted from 0) hold labels of one worker for one \
+task: keep one of them
+    """
+    coded = code_columns(worker=worker, task=task, label=label)
+    (worker_code, workers), (task_code, tasks) = coded["worker"], coded["task"]
+    label_code, names = coded["label"]
+    if classes is not None:
+        book = class_book(classes)
+        label_code, names = declared(label_code, names, book), book
+    return _table(worker_code, task_code, label_code, workers, tasks, names)
+
+
+def encode_gold(
+    labels: CrowdLabels, task: Iterable[Any], label: Iterable[Any]
+) -> Int16[np.ndarray, " tasks"]:
+    """Line gold up with a label table: the true class of each task, -1 where it is unknown.
+
+    Parameters
+    ----------
+    labels
+        The table whose code books are used.
+    task, label
+        Equally long columns of names: the tasks whose truth is known, and that truth.
+        Gold for tasks that nobody labelled is passed over.
+
+    Raises
+    ------
+    LabelError
+        As :func:`encode`; a true class must be one of ``labels.classes``, and no task may have
+        two rows.
+
+    Examples
+    --------
+    >>> labels = encode(["ann", "bob", "ann"], ["t1", "t1", "t2"], ["yes", "no", "no"])
+    >>> encode_gold(labels, ["t2", "t9"], ["no", "yes"])
+    array([-1,  0], dtype=int16)
+    """
+    coded = code_columns(task=task, label=label)
+    (task_code, tasks), (label_code, names) = coded["task"], coded["label"]
+    true_class = declared(label_code, names, labels.classes)
+    if len(tasks) < len(task_code):
+        row = int(np.setdiff1d(np.arange(len(task_code)), np.unique(task_code, True)[1])[0])
+        message = f"gold at row {row} (counted from 0) is for a task that had gold before"
+        raise LabelError(f"{message}: keep one row per task", column="task", row=row)
+    place = lookup(tasks, labels.tasks)[task_code]
+    gold = np.full(labels.n_tasks, -1, dtype=np.int16)
+    gold[place[place >= 0]] = true_class[place >= 0]
+    return gold
+
+
+def _table(
+    worker: Int[np.ndarray, " labels"],
+    task: Int[np.ndarray, " labels"],
+    label: Int[np.ndarray, " labels"],
+    workers: Shaped[np.ndarray, " workers"],
+    tasks: Shaped[np.ndarray, " tasks"],
+    classes: Shaped[np.ndarray, " classes"],
+    overwrite: bool = False,
+) -> CrowdLabels:
+    """The table from codes in any order; a repeated (worker, task) is refused."""
+    if len(classes) > MOST_CLASSES:
+        message = f"there must be at most {MOST_CLASSES} classes, got {len(classes)}"
+        raise LabelError(f"{message}: is label the right column?", column="label")
+    rows = sort_rows(worker, task, label, len(workers), len(tasks), overwrite=overwrite)
+    return CrowdLabels(workers=workers, tasks=tasks, classes=classes, **rows._asdict())

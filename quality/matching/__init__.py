@@ -1,0 +1,3 @@
+"""TODO face of quality/matching."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""TODO face of quality/reports."""
+
+__all__: list[str] = []

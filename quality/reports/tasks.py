@@ -1,0 +1,191 @@
+"""What there is to say about each task: what it was given, how sure the consensus is, what is hard."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64, Int16, Int32, Int64, Shaped
+
+from quality.aggregation.majority import TIE, decide
+from quality.labels.codes import freeze_arrays
+from quality.labels.table import CrowdLabels
+
+__all__ = ["TaskReport", "check_posterior", "posterior_entropy", "task_report"]
+
+DECIMALS = 12  # numbers equal to so many decimals are equal: rounding must not rank tasks
+SHOWN = 10  # of the hardest tasks, in print
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TaskReport:
+    """Result of :func:`task_report`; one entry per task code. Printing it shows the hardest tasks.
+
+    Parameters
+    ----------
+    label
+        The consensus: the likeliest class, the lowest code among equals.
+    entropy
+        Of the posterior, in nats.
+    margin
+        The likeliest class's posterior minus the second's, in [0, 1].
+    n_labels
+        Labels the task has.
+    counts
+        How many of them name each class.
+    conflict
+        True where workers disagree: two or more classes were named.
+    tied
+        True where two or more classes are the likeliest.
+    overruled
+        True where the consensus is a class that fewer workers named than another.
+    hardest
+        All task codes: the smallest margin first, then the largest entropy, the fewest labels, the
+        lowest code.
+    tasks, classes
+        The code books of the labels.
+    """
+
+    label: Int16[np.ndarray, " tasks"]
+    entropy: Float64[np.ndarray, " tasks"]
+    margin: Float64[np.ndarray, " tasks"]
+    n_labels: Int64[np.ndarray, " tasks"]
+    counts: Int32[np.ndarray, "tasks classes"]
+    conflict: Bool[np.ndarray, " tasks"]
+    tied: Bool[np.ndarray, " tasks"]
+    overruled: Bool[np.ndarray, " tasks"]
+    hardest: Int32[np.ndarray, " tasks"]
+    tasks: Shaped[np.ndarray, " tasks"]
+    classes: Shaped[np.ndarray, " classes"]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"TaskReport({len(self.label)} tasks, {np.count_nonzero(self.conflict)} in conflict, "
+            f"{np.count_nonzero(self.tied)} tied, {np.count_nonzero(self.overruled)} overruled)"
+        )
+
+    def __str__(self) -> str:
+        shown = self.hardest[:SHOWN]
+        rows = [("hardest", "labels", "consensus", "margin", "entropy", "")]
+        for task in shown:
+            given = self.counts[task]
+            named = [f"{given[k]} {self.classes[k]}" for k in np.argsort(-given, kind="stable")]
+            said = ", ".join(named[: np.count_nonzero(given)])
+            rows.append(
+                (
+                    str(self.tasks[task]),
+                    said,
+                    str(self.classes[self.label[task]]),
+                    f"{self.margin[task]:.3f}",
+                    f"{self.entropy[task]:.3f}",
+                    "tied" if self.tied[task] else "overruled" if self.overruled[task] else "",
+                )
+            )
+        width = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, width)).rstrip() for row in rows)
+        return "\n".join([repr(self), *lines])
+
+
+def task_report(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"]) -> TaskReport:
+    """Put together what the labels and the consensus say about each task.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+    posterior
+        P(truth | labels) of each task, from any aggregator; its likeliest class is the consensus.
+
+    Returns
+    -------
+    TaskReport
+        One entry per task, and the order of the hardest.
+
+    Raises
+    ------
+    ValueError
+        If `posterior` is not one distribution over the classes per task.
+
+    Notes
+    -----
+    **Guarantees.** Each task is once among `hardest`. A task is tied exactly where its margin
+    is 0. Names play no part but to order equals.
+
+    Examples
+    --------
+    >>> from quality import encode, majority_vote
+    >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxyzzz"))
+    >>> report = task_report(labels, majority_vote(labels).posterior)
+    >>> report
+    TaskReport(2 tasks, 1 in conflict, 0 tied, 0 overruled)
+    >>> print(report)
+    TaskReport(2 tasks, 1 in conflict, 0 tied, 0 overruled)
+    hardest  labels    consensus  margin  entropy
+    1        2 x, 1 y  x          0.333   0.637
+    2        3 z       z          1.000   0.000
+    """
+    check_posterior(labels, posterior)
+    counts = labels.counts()
+    label, tied = decide(posterior)
+    margin = _margin(posterior)
+    entropy = posterior_entropy(posterior)
+    n_labels = np.diff(labels.task_start)
+    order = np.lexsort((n_labels, -entropy.round(DECIMALS), margin.round(DECIMALS)))
+    chosen = np.take_along_axis(counts, label[:, np.newaxis].astype(np.int64), axis=1)[:, 0]
+    return TaskReport(
+        label=label,
+        entropy=entropy,
+        margin=margin,
+        n_labels=n_labels,
+        counts=counts,
+        conflict=np.count_nonzero(counts, axis=1) > 1,
+        tied=tied,
+        overruled=~tied & (chosen < counts.max(axis=1)),
+        hardest=order.astype(np.int32),
+        tasks=labels.tasks,
+        classes=labels.classes,
+    )
+
+
+def posterior_entropy(
+    posterior: Float[np.ndarray, "*tasks classes"],
+) -> Float64[np.ndarray, "*tasks"]:
+    """Return the entropy of each distribution in nats.
+
+    Parameters
+    ----------
+    posterior
+        Distributions over the classes, in the last axis.
+
+    Examples
+    --------
+    >>> posterior_entropy(np.array([[0.5, 0.5], [1.0, 0.0]])).round(3)
+    array([0.693, 0.   ])
+    """
+    log_posterior = np.log(posterior, out=np.zeros(posterior.shape), where=posterior > 0)
+    entropy: np.ndarray = np.maximum(-(posterior * log_posterior).sum(axis=-1), 0.0)
+    return entropy
+
+
+def check_posterior(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"]) -> None:
+    """Refuse what is not one distribution over the classes per task.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> check_posterior(encode(["ann"], [1], ["x"]), np.array([[1.0]]))
+    """
+    shape = (labels.n_tasks, labels.n_classes)
+    if posterior.shape != shape:
+        raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
+    if not (np.all(posterior >= 0) and np.allclose(posterior.sum(axis=1), 1)):
+        raise ValueError("posterior must hold rows of probabilities adding up to 1, got others")
+
+
+def _margin(posterior: np.ndarray) -> Float64[np.ndarray, " tasks"]:
+    """The largest minus the second; 1 where there is but one class, 0 for ties by rounding."""
+    if posterior.shape[1] == 1:
+        return np.ones(len(posterior))
+    second, first = np.partition(posterior, -2, axis=1)[:, -2:].T
+    return np.where(first - second <= TIE, 0.0, first - second)

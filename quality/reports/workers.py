@@ -1,0 +1,246 @@
+"""What there is to say about each worker, in numbers and in words. Internal: it is about people."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
+
+from quality.aggregation.majority import decide
+from quality.labels.codes import freeze_arrays
+from quality.labels.table import CrowdLabels
+from quality.matching.levels import load_levels
+from quality.progress import Progress
+from quality.reports.agreement import worker_agreement
+from quality.reports.timing import response_times
+from quality.reputation.balanced_penalty import balanced_penalty
+from quality.reputation.false_removal import FilteredDishonest
+from quality.reputation.filtering import Filtered
+from quality.reputation.penalties import conflict_graph, conflict_tasks, soft_penalty
+
+__all__ = ["WorkerReport", "report_of", "worker_report"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WorkerReport:
+    """Result of :func:`worker_report`; one entry per worker code.
+
+    Parameters
+    ----------
+    n_labels, n_conflict
+        Her labels, and those of them on conflict tasks.
+    agreement
+        Share of her labels that equal the consensus; NaN without labels.
+    soft_penalty, hard_penalty, balanced_penalty
+        On all labels, before anybody was removed. The hard penalty is the level: the largest load
+        she has in any optimal semi-matching.
+    hard_least
+        The smallest load she has in any: `hard_penalty` or one less.
+    reputation
+        1 minus the soft penalty, in [0, 1): the lower, the more alone her labels stood where
+        workers disagreed. NaN without conflict tasks: nothing is known, which is not good news.
+    constant
+        True where she has two labels or more and all name one class.
+    gold_n, gold_correct
+        Her labels on tasks with gold, and the right ones among them.
+    median_seconds
+        Half of her labels took no longer; NaN where nothing is known.
+    hasty
+        True where that is implausibly short beside the crowd's, as
+        :func:`~quality.response_times` has it.
+    flagged
+        True for each worker the filter removed.
+    reason
+        Why she was removed or kept, in words.
+    """
+
+    n_labels: Int64[np.ndarray, " workers"]
+    n_conflict: Int64[np.ndarray, " workers"]
+    agreement: Float64[np.ndarray, " workers"]
+    soft_penalty: Float64[np.ndarray, " workers"]
+    hard_penalty: Int32[np.ndarray, " workers"]
+    hard_least: Int32[np.ndarray, " workers"]
+    balanced_penalty: Float64[np.ndarray, " workers"]
+    reputation: Float64[np.ndarray, " workers"]
+    constant: Bool[np.ndarray, " workers"]
+    gold_n: Int64[np.ndarray, " workers"]
+    gold_correct: Int64[np.ndarray, " workers"]
+    median_seconds: Float64[np.ndarray, " workers"]
+    hasty: Bool[np.ndarray, " workers"]
+    flagged: Bool[np.ndarray, " workers"]
+    reason: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"WorkerReport({len(self.reason)} workers, {np.count_nonzero(self.flagged)} flagged, "
+            f"{np.count_nonzero(self.n_conflict == 0)} without conflict tasks, "
+            f"{np.count_nonzero(self.constant)} with one answer, "
+            f"{np.count_nonzero(self.hasty)} hasty)"
+        )
+
+
+def worker_report(
+    labels: CrowdLabels,
+    filtered: Filtered | FilteredDishonest,
+    posterior: Float[np.ndarray, "tasks classes"],
+    *,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+    seconds: Float[np.ndarray, " labels"] | None = None,
+    progress: Progress | None = None,
+) -> WorkerReport:
+    """Put together what the labels, the filter, the consensus and gold say about each worker.
+
+    Parameters
+    ----------
+    labels
+        All labels, those of removed workers included.
+    filtered
+        What :func:`filter_workers` or :func:`filter_dishonest` made of them.
+    posterior
+        P(truth | labels) of each task, from any aggregator; its likeliest class is the consensus.
+    gold
+        The true class code of each task, -1 where it is unknown; see :func:`encode_gold`.
+    seconds
+        How long each label took, in the order of the rows of `labels`; NaN where it is unknown.
+    progress
+        Told of the waves of the balanced loads, which take longest: see
+        :func:`~quality.balanced_loads`.
+
+    Returns
+    -------
+    WorkerReport
+        One entry per worker. Penalties are evidence, to be read beside agreement and gold.
+
+    Raises
+    ------
+    ValueError
+        If an argument does not fit the labels in shape, or a time is below 0.
+
+    Examples
+    --------
+    >>> from quality import encode, filter_workers, majority_vote
+    >>> labels = encode(["ann", "bob", "cy"] * 3, list("111222333"), list("xxyyyxxxy"))
+    >>> filtered = filter_workers(labels, n_workers=1)
+    >>> report = worker_report(labels, filtered, majority_vote(labels).posterior)
+    >>> report
+    WorkerReport(3 workers, 1 flagged, 0 without conflict tasks, 0 with one answer, 0 hasty)
+    >>> report.reason[2]
+    'removed 1st: soft penalty 1, agrees with the consensus on 0% of 3 labels'
+    """
+    _check_shapes(labels, filtered, posterior, gold)
+    if gold is None:
+        gold = np.full(labels.n_tasks, -1)
+    if seconds is None:
+        seconds = np.full(labels.n_labels, np.nan)
+    times = response_times(labels, seconds)
+    on_conflict = conflict_tasks(labels)[labels.task]
+    on_gold = gold[labels.task] >= 0
+    right = labels.label == gold[labels.task]  # never where gold is -1
+    n_conflict = np.bincount(labels.worker[on_conflict], minlength=labels.n_workers)
+    penalty, loads = soft_penalty(labels), load_levels(conflict_graph(labels))
+    numbers = {
+        "n_labels": np.diff(labels.worker_start),
+        "n_conflict": n_conflict,
+        "agreement": worker_agreement(labels, decide(posterior)[0]),
+        "soft_penalty": penalty,
+        "hard_penalty": loads.level,
+        "hard_least": loads.least,
+        "balanced_penalty": balanced_penalty(labels, progress=progress),
+        "gold_n": np.bincount(labels.worker[on_gold], minlength=labels.n_workers),
+        "gold_correct": np.bincount(labels.worker[right], minlength=labels.n_workers),
+        "median_seconds": times.median_seconds,
+        "hasty": times.hasty,
+    }
+    return report_of(filtered, numbers, _only_class(labels), labels.classes)
+
+
+def report_of(
+    filtered: Filtered | FilteredDishonest,
+    numbers: dict[str, np.ndarray],
+    only: Int64[np.ndarray, " workers"],
+    classes: np.ndarray,
+) -> WorkerReport:
+    """Put the numbers about the workers together; `only` is the one class a worker gives, or -1."""
+    numbers = numbers | {
+        "reputation": np.where(numbers["n_conflict"] > 0, 1 - numbers["soft_penalty"], np.nan),
+        "constant": only >= 0,
+    }
+    named = tuple(f", always {classes[k]}" if k >= 0 else "" for k in only)
+    reason = _reasons(filtered, numbers, named)
+    return WorkerReport(**numbers, flagged=~filtered.keep, reason=reason)
+
+
+def _only_class(labels: CrowdLabels) -> Int64[np.ndarray, " workers"]:
+    """The class that all of a worker's labels name, if they are two or more; -1 otherwise."""
+    low = np.full(labels.n_workers, labels.n_classes)
+    high = np.full(labels.n_workers, -1)
+    np.minimum.at(low, labels.worker, labels.label)
+    np.maximum.at(high, labels.worker, labels.label)
+    return np.where((low == high) & (np.diff(labels.worker_start) > 1), low, -1)
+
+
+def _check_shapes(
+    labels: CrowdLabels,
+    filtered: Filtered | FilteredDishonest,
+    posterior: np.ndarray,
+    gold: np.ndarray | None,
+) -> None:
+    if filtered.keep.shape != (labels.n_workers,):
+        given = len(filtered.keep)
+        raise ValueError(f"filtered must be about {labels.n_workers} workers, got {given}")
+    shape = (labels.n_tasks, labels.n_classes)
+    if posterior.shape != shape:
+        raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
+    if not (gold is None or gold.shape == (labels.n_tasks,)):
+        raise ValueError(f"gold must have shape {(labels.n_tasks,)}, got {np.shape(gold)}")
+
+
+def _reasons(
+    filtered: Filtered | FilteredDishonest, numbers: dict[str, np.ndarray], named: tuple[str, ...]
+) -> tuple[str, ...]:
+    """One sentence per worker."""
+    verdict = {
+        int(worker): f"removed {_ordinal(place)}: {filtered.criterion} {penalty:.3g}"
+        for place, (worker, penalty) in enumerate(
+            zip(filtered.removed, filtered.removed_penalty, strict=True), start=1
+        )
+    }
+    for worker, penalty, reason in zip(
+        filtered.refused, filtered.refused_penalty, filtered.refused_reason, strict=True
+    ):
+        verdict[int(worker)] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
+    return tuple(
+        _sentence(
+            verdict.get(worker, ""),
+            {name: column[worker] for name, column in numbers.items()},
+            named[worker],
+        )
+        for worker in range(len(filtered.keep))
+    )
+
+
+def _sentence(verdict: str, number: dict[str, Any], always: str) -> str:
+    """The verdict if there is one, and the evidence."""
+    if not number["n_labels"]:
+        return "no labels: nothing can be said"
+    gold = f", {number['gold_correct']} of {number['gold_n']} right on gold"
+    evidence = always + (gold if number["gold_n"] else "")
+    if number["hasty"]:
+        evidence += f", half of them within {number['median_seconds']:.3g} s"
+    if not number["n_conflict"]:
+        return f"no conflict task: nothing can be said{evidence}"
+    verdict = verdict or f"kept: soft penalty {number['soft_penalty']:.3g}"
+    plural = "s" if number["n_labels"] != 1 else ""
+    return (
+        f"{verdict}, agrees with the consensus on {100 * number['agreement']:.0f}% "
+        f"of {number['n_labels']} label{plural}{evidence}"
+    )
+
+
+def _ordinal(place: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st ..."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}th" if place % 100 in (11, 12, 13) else f"{place}{ending}"

@@ -1,0 +1,3 @@
+"""TODO face of quality/reputation."""
+
+__all__: list[str] = []

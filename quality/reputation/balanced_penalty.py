@@ -1,0 +1,224 @@
+"""Balanced penalty: label nodes shared out in fractions, so that nobody's name can matter.
+
+Every job may be split among its machines. The shares that make the sum of the squared loads least
+give every machine one load and no other (the sum is strictly convex in the loads), so it depends on
+nothing but the graph. At the optimum a job gives only to its least loaded machines, and conversely.
+
+:mod:`quality.matching.levelling` moves shares until all is level up to rounding. The loads are made exact
+from there: machines that share a job form *pools*, and if a pool of ``m`` machines holds ``n``
+jobs, its machines carry ``n / m`` each. That is exact as soon as three things
+hold, which are checked: the shares stay inside the pools (by construction); no job has a machine
+in a lower pool; and the loads of a pool exceed ``n / m`` by less than ``1 / m`` in sum. For if equal
+loads were not possible, Hall's condition would fail for some of its machines: their own jobs would
+outnumber ``n / m`` per machine by a multiple of ``1 / m``, more than the shares at hand have room for.
+"""
+
+from dataclasses import dataclass
+from typing import no_type_check
+
+import numpy as np
+from jaxtyping import Float64, Int
+from numba import njit
+from scipy.sparse import csr_array
+
+from quality.labels.codes import freeze_arrays, sort_codes
+from quality.labels.table import CrowdLabels
+from quality.matching.cost_reducing import ascending_rows, matching_and_level
+from quality.matching.levelling import find_root, level_out
+from quality.progress import Progress, counter
+from quality.reputation.penalties import conflict_graph
+
+__all__ = ["BalancedLoads", "balanced_loads", "balanced_penalty"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BalancedLoads:
+    """Result of :func:`balanced_loads`.
+
+    Parameters
+    ----------
+    load
+        The balanced load of each machine.
+    share
+        What each job gives to each of its machines, jobs by machines; adds up to 1 for each job.
+    residual
+        Largest difference between a load and the sum of the shares given to that machine.
+    n_iter, converged
+        Waves made, and whether the loads were proved exact by then.
+    """
+
+    load: Float64[np.ndarray, " machines"]
+    share: csr_array
+    residual: float
+    n_iter: int
+    converged: bool
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+        for array in (self.share.data, self.share.indices, self.share.indptr):
+            array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        state = "exact" if self.converged else "not converged"
+        return (
+            f"BalancedLoads({len(self.load)} machines, largest load "
+            f"{self.load.max(initial=0.0):.6g}, {state} after {self.n_iter} waves)"
+        )
+
+
+def balanced_loads(
+    graph: csr_array, *, max_iter: int = 10_000, progress: Progress | None = None
+) -> BalancedLoads:
+    """Split every job among its machines so that the loads are as even as fractions allow.
+
+    Minimises the sum over machines of load ** 2.
+
+    Parameters
+    ----------
+    graph
+        Jobs by machines, a SciPy sparse array; a stored entry is an admissible assignment.
+        Values are ignored.
+    max_iter
+        At most so many waves, at least 1.
+    progress
+        Told of the waves, of several at a time where they are short: see
+        :data:`quality.progress.Progress`.
+
+    Returns
+    -------
+    BalancedLoads
+        Exact loads where ``converged``; else those of the last wave.
+
+    Raises
+    ------
+    TypeError
+        If `graph` is not a SciPy sparse array.
+    ValueError
+        If a job has no machine, or `max_iter` is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** Where converged: the loads are the unique optimum, up to the rounding of one
+    division, and independent of the order of jobs and machines. A job gives only to its least
+    loaded machines. The largest load of an optimal semi-matching is the largest balanced load
+    rounded up. Always: the shares of a job are not negative and add up to 1, and the result is
+    the same on every run.
+
+    **Cost.** One optimal semi-matching, then O(entries) per wave. The number of waves grows with
+    the number of different loads inside a level, and not with the distance: a long chain takes one.
+
+    References
+    ----------
+    .. [1] Harvey, Ladner, Lovász, Tamir, "Semi-matchings for bipartite graphs and load
+       balancing", J. Algorithms 59 (2006).
+    .. [2] Fujishige, "Lexicographically optimal base of a polymatroid with respect to a weight
+       vector", Mathematics of Operations Research 5 (1980): the optimum is unique.
+
+    Examples
+    --------
+    Three jobs for either of two machines: one and a half each.
+
+    >>> result = balanced_loads(csr_array([[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0]]))
+    >>> result
+    BalancedLoads(3 machines, largest load 1.5, exact after 1 waves)
+    >>> result.load
+    array([1.5, 1.5, 1. ])
+    """
+    if not max_iter >= 1:
+        raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
+    matching, level = matching_and_level(graph)
+    start, machine = ascending_rows(graph)
+    job = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
+    share = (machine == matching.assigned[job]).astype(np.float64)
+    by_machine, of_machine = sort_codes(machine, graph.shape[1])
+    edges, tell = (
+        (start, machine, of_machine, by_machine, job),
+        counter(progress, "balanced loads", max_iter),
+    )
+    n_iter = level_out(edges, level, share, max_iter, tell)
+    flow = np.bincount(machine, share, minlength=graph.shape[1])
+    load, converged = _pools(start, machine, share, flow)
+    load = load if converged else flow
+    residual = float(np.abs(flow - load).max(initial=0.0))
+    shares = csr_array((share, machine.copy(), start.copy()), shape=graph.shape)
+    return BalancedLoads(load, shares, residual, n_iter, bool(converged))
+
+
+def balanced_penalty(
+    labels: CrowdLabels, *, progress: Progress | None = None
+) -> Float64[np.ndarray, " workers"]:
+    """Share every label node out among its workers, as evenly in the end as fractions allow.
+
+    The penalty is the worker's balanced load in the conflict graph.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+    progress
+        As in :func:`balanced_loads`.
+
+    Returns
+    -------
+    float64 array, one per worker
+        At least 0; 0 without conflict tasks.
+
+    Notes
+    -----
+    **Guarantees.** The penalties add up to the number of label nodes, up to rounding. Renaming
+    workers, tasks or classes does not change anybody's penalty by more than rounding. Rounded up
+    it is the level (:func:`quality.hard_level`).
+
+    **Limits.** Those of the hard penalty: it grows with the number of labels, and where everybody
+    labels equally much it comes out nearly equal for all.
+
+    References
+    ----------
+    .. [1] Jagabathula, Subramanian, Venkataraman, "Reputation-based worker filtering in
+       crowdsourcing", NIPS 2014: the hard penalty, of which this is the fractional form.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> balanced_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
+    array([0.5, 1. , 0.5])
+    """
+    return balanced_loads(conflict_graph(labels), progress=progress).load
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _pools(
+    start: Int[np.ndarray, " jobs+1"],
+    machine: Int[np.ndarray, " entries"],
+    share: Float64[np.ndarray, " entries"],
+    flow: Float64[np.ndarray, " machines"],
+):
+    """Jobs per machine in the pool of each machine, and whether these are the exact loads."""
+    n_machines = len(flow)
+    pool = np.arange(n_machines).astype(np.int32)
+    home = np.empty(len(start) - 1, dtype=np.int32)  # a machine that the job gives to
+    for job in range(len(home)):
+        home[job] = -1
+        for entry in range(start[job], start[job + 1]):
+            if share[entry] > 0:
+                if home[job] < 0:
+                    home[job] = machine[entry]
+                one, other = find_root(pool, home[job]), find_root(pool, machine[entry])
+                pool[max(one, other)] = min(one, other)
+    n_jobs, n_near, excess = np.zeros(n_machines), np.zeros(n_machines), np.zeros(n_machines)
+    for near in range(n_machines):
+        pool[near] = find_root(pool, near)
+        n_near[pool[near]] += 1
+    for job in range(len(home)):
+        n_jobs[pool[home[job]]] += 1
+    load = np.empty(n_machines)
+    for near in range(n_machines):
+        load[near] = n_jobs[pool[near]] / n_near[pool[near]]
+        excess[pool[near]] += max(0.0, flow[near] - load[near])
+    # half of what the proof allows: the other half is for rounding
+    exact = (excess * n_near).max() < 0.5 if n_machines else True
+    for job in range(len(home)):
+        for entry in range(start[job], start[job + 1]):
+            exact = exact and load[machine[entry]] >= load[home[job]]
+    return load, exact

@@ -1,0 +1,234 @@
+"""What soft penalty an honest worker gets with a given worker's tasks.
+
+One worker's labels are drawn anew and everybody else's stay as they are: the truth of a task comes
+from the others' labels, her reliability from the honest population, and wrong answers are spread
+evenly. Her penalty is then a ratio of sums of independent terms, whose tail follows from a few
+moments. Adversaries among the others are in the null as they are in the data, so that they do not
+make an honest worker look bad.
+"""
+
+from dataclasses import dataclass
+from typing import no_type_check
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from numba import njit
+from scipy.special import ndtr
+
+from quality.labels.codes import freeze_arrays
+from quality.labels.table import CrowdLabels
+from quality.progress import Progress, counter
+from quality.reputation.honest_population import (
+    RELIABILITY,
+    Candidates,
+    HonestPopulation,
+    fit_honest,
+    fit_population,
+)
+from quality.reputation.penalties import soft_penalty
+
+__all__ = ["HonestNull", "honest_null", "step_up_ratio"]
+
+N_MOMENTS = 15
+BATCH = 40  # crowds drawn at once
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HonestNull:
+    """Result of :func:`honest_null`.
+
+    Parameters
+    ----------
+    penalty
+        The soft penalty of each worker.
+    p_value
+        Chance that an honest worker with her tasks gets as much or more; 1 for a worker without
+        conflict tasks.
+    level
+        The level for Benjamini and Hochberg's rule on ``p_value`` at which an honest crowd is
+        left alone with the chance asked for.
+    population
+        The honest population fitted.
+    """
+
+    penalty: Float64[np.ndarray, " workers"]
+    p_value: Float64[np.ndarray, " workers"]
+    level: float
+    population: HonestPopulation
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"HonestNull({len(self.penalty)} workers, smallest p-value "
+            f"{self.p_value.min(initial=1.0):.2g}, level {self.level:.2g})"
+        )
+
+
+def honest_null(
+    labels: CrowdLabels,
+    judged: Bool[np.ndarray, " workers"],
+    *,
+    false_removal_rate: float,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> HonestNull:
+    """Judge soft penalties by what an honest worker gets, and calibrate on honest crowds.
+
+    The level is the `false_removal_rate` quantile of the least Benjamini–Hochberg ratio in crowds
+    whose workers are drawn from the null; their population is fitted anew each time, so that
+    the error of the fit is paid for.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+    judged
+        True for the workers whose p-values will be looked at.
+    false_removal_rate
+        Chance to flag anybody in a crowd of honest workers, in (0, 1).
+    rng
+        Source of randomness, for the level alone.
+    progress
+        Told of the simulated crowds; see :data:`~quality.progress.Progress`.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> rng = np.random.default_rng(0)
+    >>> truth, wrong = rng.integers(2, size=60), rng.random((20, 60)) < 0.2
+    >>> wrong[7] = True
+    >>> worker, task = np.divmod(np.arange(1200), 60)
+    >>> labels = encode(worker, task, (truth ^ wrong).ravel())
+    >>> null = honest_null(labels, np.full(20, True), false_removal_rate=0.1, rng=rng)
+    >>> int(null.p_value.argmin())
+    7
+    """
+    population, others = fit_honest(labels)
+    penalty = soft_penalty(labels)
+    judged = judged & (penalty > 0)
+    p_value = np.ones(labels.n_workers)
+    if not judged.any():
+        return HonestNull(penalty, p_value, false_removal_rate, population)
+    rows = (
+        labels.worker_order, labels.worker_start, labels.task, labels.label, labels.counts(), others
+    )  # fmt: skip
+    moments = _moments(*rows)
+    p_value[penalty > 0] = (_tails(penalty, moments) @ population.probability)[penalty > 0]
+    n_drawn = max(200, int(np.ceil(10 / false_removal_rate))) - 1
+    asked = np.diff(labels.worker_start) > 0
+    candidates, reached = Candidates.of(labels.n_classes), np.cumsum(population.probability)
+    ratio = np.empty(n_drawn)
+    tell = counter(progress, "honest crowds", n_drawn)
+    for first in range(0, n_drawn, BATCH):
+        size = min(BATCH, n_drawn - first)
+        evidence, drawn = _draw(*rows, RELIABILITY, reached, size, rng)
+        for crowd in range(size):
+            fitted, _ = fit_population(evidence[crowd, asked], candidates)
+            tail = _tails(drawn[crowd], moments) @ fitted.probability
+            tail[drawn[crowd] == 0] = 1.0
+            ratio[first + crowd] = step_up_ratio(np.sort(tail[judged]), fitted).min()
+            tell(first + crowd + 1)
+    place = int(false_removal_rate * (n_drawn + 1) + 1e-9) - 1
+    return HonestNull(penalty, p_value, float(np.partition(ratio, place)[place]), population)
+
+
+def step_up_ratio(
+    p_value: Float64[np.ndarray, " judged"], population: HonestPopulation
+) -> Float64[np.ndarray, " judged"]:
+    """Expected honest workers with so small a p-value over how many there are; p ascending."""
+    n_honest = (1 - population.adversaries) * len(p_value)
+    ratio: np.ndarray = n_honest * p_value / np.arange(1, len(p_value) + 1)
+    return ratio
+
+
+def _tails(
+    penalty: Float64[np.ndarray, " workers"], moments: Float64[np.ndarray, "workers moments"]
+) -> Float64[np.ndarray, "workers grid"]:
+    """P(as much penalty or more) at each reliability.
+
+    A penalty S / N is t or more where S - t N is 0 or more: a sum over tasks, taken as normal.
+    """
+    flat, square = np.ones_like(RELIABILITY), RELIABILITY**2
+    line, curve = np.array([flat, RELIABILITY]), np.array([flat, RELIABILITY, square])
+    s, n, ss_each = (moments[:, low : low + 2] @ line for low in (0, 2, 4))
+    ss, sn, nn = (moments[:, low : low + 3] @ curve for low in (6, 9, 12))
+    t = penalty[:, np.newaxis]
+    variance = ss_each - 2 * t * s + t**2 * n - (ss - 2 * t * sn + t**2 * nn)
+    tail: np.ndarray = ndtr((s - t * n) / np.sqrt(np.maximum(variance, 1e-12)))
+    return tail
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _moments(worker_order, worker_start, task, label, counts, others):
+    """Sums over a worker's tasks that make mean and variance of her penalty's two sums.
+
+    On a task she adds s to the sum of penalties and n to the number of conflict tasks. Means of s,
+    n and s squared are linear in her reliability, two coefficients each; the products of the
+    means s s, s n and n n are quadratic, three each.
+    """
+    n_classes = others.shape[1]
+    total = np.zeros((len(worker_start) - 1, N_MOMENTS))
+    for worker in range(len(worker_start) - 1):
+        mine = total[worker]
+        for at in range(worker_start[worker], worker_start[worker + 1]):
+            row = worker_order[at]
+            n_others = counts[task[row]].sum() - 1
+            s0 = s1 = n0 = n1 = q0 = q1 = 0.0
+            for answer in range(n_classes):
+                same = counts[task[row], answer] - (answer == label[row])
+                if same == n_others:  # no conflict
+                    continue
+                flat = (1 - others[row, answer]) / (n_classes - 1)
+                slope = others[row, answer] - flat
+                penalty = 1.0 / (same + 1)
+                s0, s1 = s0 + flat * penalty, s1 + slope * penalty
+                n0, n1 = n0 + flat, n1 + slope
+                q0, q1 = q0 + flat * penalty**2, q1 + slope * penalty**2
+            mine[:6] += np.array([s0, s1, n0, n1, q0, q1])
+            mine[6:9] += np.array([s0 * s0, 2 * s0 * s1, s1 * s1])
+            mine[9:12] += np.array([s0 * n0, s0 * n1 + s1 * n0, s1 * n1])
+            mine[12:] += np.array([n0 * n0, 2 * n0 * n1, n1 * n1])
+    return total
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _draw(worker_order, worker_start, task, label, counts, others, reliability, reached, size, rng):
+    """Draw each worker's labels anew among the others': likelihoods on the grid, and penalties."""
+    n_workers, n_classes, n_grid = len(worker_start) - 1, others.shape[1], len(reliability)
+    evidence, penalty = np.empty((size, n_workers, n_grid)), np.zeros((size, n_workers))
+    for worker in range(n_workers):
+        rows = worker_order[worker_start[worker] : worker_start[worker + 1]]
+        flat, slope = np.empty((len(rows), n_classes)), np.empty((len(rows), n_classes))
+        given = np.zeros((len(rows), n_classes))  # penalty of each answer; 0 makes no conflict
+        log_chance = np.empty((len(rows), n_classes, n_grid))
+        for i in range(len(rows)):
+            n_others = counts[task[rows[i]]].sum() - 1
+            for answer in range(n_classes):
+                same = counts[task[rows[i]], answer] - (answer == label[rows[i]])
+                if same < n_others:
+                    given[i, answer] = 1.0 / (same + 1)
+                flat[i, answer] = (1 - others[rows[i], answer]) / (n_classes - 1)
+                slope[i, answer] = others[rows[i], answer] - flat[i, answer]
+                log_chance[i, answer] = np.log(flat[i, answer] + slope[i, answer] * reliability)
+        for crowd in range(size):
+            hers = reliability[min(np.searchsorted(reached, rng.random()), n_grid - 1)]
+            total, n_conflict = 0.0, 0
+            log_evidence = np.zeros(n_grid)
+            for i in range(len(rows)):
+                left = rng.random()
+                answer = 0
+                left -= flat[i, 0] + slope[i, 0] * hers
+                while left > 0 and answer < n_classes - 1:
+                    answer += 1
+                    left -= flat[i, answer] + slope[i, answer] * hers
+                total += given[i, answer]
+                n_conflict += given[i, answer] > 0
+                for place in range(n_grid):
+                    log_evidence[place] += log_chance[i, answer, place]
+            evidence[crowd, worker] = np.exp(log_evidence - log_evidence.max())
+            penalty[crowd, worker] = total / max(n_conflict, 1)
+    return evidence, penalty

@@ -1,0 +1,208 @@
+"""The iterative filter over shards, led by the soft penalty."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int32, Int64, Shaped
+
+from quality.labels.codes import sort_codes
+from quality.labels.shards import Engine, LabelShard, Sums
+from quality.progress import Progress, counter
+from quality.reports.shard_sums import share_sums
+from quality.reputation.filtering import Filtered, Removals, removal_limit, remove_highest
+from quality.reputation.penalties import mean_share, tally_shares, unit_shares
+from quality.reputation.shrinking_crowd import labels_left, tally_agreed, why_refused
+
+__all__ = ["filter_workers_by_shards"]
+
+LABELS_AT_HAND = 10_000_000  # of workers whose tasks are fetched together; these have others' too
+
+
+def filter_workers_by_shards(
+    engine: Engine,
+    tasks: Shaped[np.ndarray, " tasks"],
+    *,
+    n_workers: int | None = None,
+    fraction: float | None = None,
+    min_labels_per_task: int = 1,
+    progress: Progress | None = None,
+) -> Filtered:
+    """Do what :func:`~quality.filter_workers` does with the soft penalty, on a table in shards.
+
+    Parameters
+    ----------
+    engine
+        Where the shards are worked on.
+    tasks
+        Names of the tasks, for the reasons why workers could not be removed.
+    n_workers, fraction, min_labels_per_task, progress
+        As for :func:`~quality.filter_workers`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`~quality.filter_workers`.
+
+    Notes
+    -----
+    **Guarantees.** The result is :func:`~quality.filter_workers`'s, to the bit: sums of integers,
+    which do not depend on where or in which order they are added.
+
+    **Cost.** A pass over the shards whenever somebody is the highest whose tasks are not at hand; it
+    fetches those of the workers next in line, with ten million labels between them. Beyond that a
+    removal looks again at her tasks alone.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> from quality.labels.local_engine import LocalEngine
+    >>> from quality.labels.shards import cut_labels
+    >>> labels = encode(["ann", "bob", "cy"] * 3, list("111222333"), list("xxyyyxxxy"))
+    >>> engine = LocalEngine(cut_labels(labels, [0, 1, 3]))
+    >>> filter_workers_by_shards(engine, labels.tasks, n_workers=1)
+    Filtered(1 of 3 workers removed by soft penalty, 0 refused; 1 of 1 removals made)
+    """
+    if not min_labels_per_task >= 0:
+        message = f"must be >= 0, got min_labels_per_task={min_labels_per_task}"
+        raise ValueError(f"min_labels_per_task {message}")
+    crowd = _ShardedCrowd(engine, tasks)
+    limit = removal_limit(crowd.n_labels, n_workers, fraction)
+    removals = Removals(crowd, min_labels_per_task, counter(progress, "removals", limit))
+    remove_highest(removals, crowd.soft_penalty, limit)
+    return removals.filtered("soft penalty", limit)
+
+
+class _ShardedCrowd:
+    """What :class:`~quality.reputation.shrinking_crowd.ShrinkingCrowd` is to the filter, in shards.
+
+    Only the tasks of the worker who goes are looked at again. They are fetched from the shards
+    together with those of the workers with the next highest penalties, of whom many go after her.
+    """
+
+    def __init__(self, engine: Engine, tasks: Shaped[np.ndarray, " tasks"]) -> None:
+        self._engine, self._tasks = engine, tasks
+        share, self.n_labels = engine.add_up(_begin, None)
+        self._share = share.copy()  # an engine's own may be read-only
+        self._agreed: np.ndarray | None = None  # from the first call on
+        self.keep = np.ones(len(self.n_labels), dtype=np.bool_)
+        self._in_line = self.n_labels > 0  # not tried yet; she who is, goes or is never tried again
+        self._fetched = np.zeros(len(self.n_labels), dtype=np.bool_)  # whose tasks are at hand
+        self._at_hand: _TasksAtHand | None = None
+
+    def soft_penalty(self) -> Float64[np.ndarray, " workers"]:
+        """Return the soft penalty of the workers left."""
+        return mean_share(self._share)
+
+    def agreement(self) -> Float64[np.ndarray, " workers"]:
+        """Return the share of each worker's labels that the majority of those left gave."""
+        if self._agreed is None:
+            (agreed,) = self._engine.add_up(_agreed, self.keep)
+            self._agreed = agreed.copy()
+        share = np.full(len(self.keep), np.nan)
+        np.divide(self._agreed, self.n_labels, out=share, where=self.n_labels > 0)
+        return share
+
+    def refusal(self, worker: int, min_labels_per_task: int) -> str:
+        """Return why this worker cannot go; empty if she can."""
+        tasks, held = self._tasks_of(worker)
+        self._in_line[worker] = False
+        left = labels_left(tasks, held.table.task_start, held.table.worker, self.keep)
+        short = tasks[left - 1 < min_labels_per_task]
+        first = str(self._tasks[held.task[short[0]]]) if len(short) else ""
+        return why_refused(len(short), min_labels_per_task, first)
+
+    def remove(self, worker: int) -> None:
+        """Take a worker out."""
+        tasks, held = self._tasks_of(worker)
+        self._tally(tasks, held, -1)
+        self.keep = self.keep & (np.arange(len(self.keep)) != worker)
+        self._tally(tasks, held, 1)
+
+    def _tally(self, tasks: Int32[np.ndarray, " hers"], held: "_TasksAtHand", sign: int) -> None:
+        """Add what these tasks say about the workers left to the sums in use, or take it away."""
+        tally_shares(self._share, tasks, sign, held.table, self.keep, held.unit)
+        if self._agreed is not None:
+            _tally_agreed(self._agreed, tasks, sign, held.table, self.keep)
+
+    def _tasks_of(self, worker: int) -> tuple[Int32[np.ndarray, " hers"], "_TasksAtHand"]:
+        """The tasks of a worker, as places among those at hand."""
+        if self._at_hand is None or not self._fetched[worker]:
+            self._fetched = self._next_in_line(worker)
+            parts = self._engine.map(_tasks_with, self._fetched)
+            self._at_hand = _together(parts, len(self.keep))
+        held = self._at_hand
+        rows = held.by_worker[slice(*held.worker_start[worker : worker + 2])]
+        place = np.searchsorted(held.table.task_start, rows, side="right") - 1
+        return place.astype(np.int32), held
+
+    def _next_in_line(self, worker: int) -> Bool[np.ndarray, " workers"]:
+        """Choose this worker and those with the highest penalties, up to so many labels of theirs."""
+        order = np.argsort(-self.soft_penalty(), kind="stable")
+        order = np.append(worker, order[self._in_line[order] & (order != worker)])
+        before = np.cumsum(self.n_labels[order]) - self.n_labels[order]
+        chosen = np.zeros(len(self.keep), dtype=np.bool_)
+        chosen[order[before < LABELS_AT_HAND]] = True
+        return chosen
+
+
+class _TasksAtHand(NamedTuple):
+    """Some tasks with all of their labels, and what is looked up of them.
+
+    Their codes in the whole table, the shares of a penalty, and where each worker's rows are.
+    """
+
+    table: LabelShard
+    task: Int64[np.ndarray, " tasks"]
+    unit: Int64[np.ndarray, "numbers 2"]
+    by_worker: Int64[np.ndarray, " labels"]
+    worker_start: Int64[np.ndarray, " workers+1"]
+
+
+def _begin(shard: LabelShard, _: Any) -> Sums:
+    """Everybody's tally of shares, and number of labels."""
+    return *share_sums(shard, None), np.bincount(shard.worker, minlength=shard.n_workers)
+
+
+def _agreed(shard: LabelShard, keep: Bool[np.ndarray, " workers"]) -> Sums:
+    """Labels of the workers left that are their majority's."""
+    agreed, tasks = np.zeros(shard.n_workers, np.int64), np.arange(shard.n_tasks, dtype=np.int32)
+    _tally_agreed(agreed, tasks, 1, shard, keep)
+    return (agreed,)
+
+
+def _tasks_with(
+    shard: LabelShard, chosen: Bool[np.ndarray, " workers"]
+) -> tuple[LabelShard, Int64[np.ndarray, " tasks"]]:
+    """The shard's tasks that somebody chosen has labelled, with all of their labels."""
+    n_before = np.concatenate([[0], np.cumsum(chosen[shard.worker])])[shard.task_start]
+    found, n_labels = np.diff(n_before) > 0, np.diff(shard.task_start)
+    rows, start = np.repeat(found, n_labels), np.concatenate([[0], np.cumsum(n_labels[found])])
+    about = (shard.first_task, shard.n_workers, shard.n_classes)
+    table = LabelShard(shard.worker[rows], shard.label[rows], shard.gold[found], start, *about)
+    return table, shard.first_task + np.flatnonzero(found)
+
+
+def _together(parts: Sequence[tuple[LabelShard, np.ndarray]], n_workers: int) -> _TasksAtHand:
+    """What the shards found, one after the other."""
+    tables, tasks = zip(*parts, strict=True)
+    worker, label, gold = (
+        np.concatenate([getattr(table, name) for table in tables])
+        for name in ("worker", "label", "gold")
+    )
+    n_labels = np.concatenate([np.diff(table.task_start) for table in tables])
+    start = np.concatenate([[0], np.cumsum(n_labels)])
+    table = LabelShard(worker, label, gold, start, 0, n_workers, tables[0].n_classes)
+    task = np.concatenate(tasks)
+    return _TasksAtHand(table, task, unit_shares(table), *sort_codes(worker, n_workers))
+
+
+def _tally_agreed(
+    agreed: Int64[np.ndarray, " workers"],
+    tasks: Int32[np.ndarray, " chosen"],
+    sign: int,
+    shard: LabelShard,
+    keep: Bool[np.ndarray, " workers"],
+) -> None:
+    rows = (shard.task_start, shard.worker, shard.label)
+    tally_agreed(agreed, tasks, sign, *rows, keep, shard.n_classes)

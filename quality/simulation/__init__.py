@@ -1,0 +1,3 @@
+"""TODO face of quality/simulation."""
+
+__all__: list[str] = []

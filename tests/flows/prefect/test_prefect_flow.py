@@ -1,0 +1,464 @@
+"""The run as a Prefect flow: the same files, nothing private told, and no server left behind.
+
+One run on an embedded server leaves its home to the tests after it; stages are tiny, so that what is
+measured is the wrapping. Servers start in subprocesses, which is what the module's time goes to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from flows import pipeline
+from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server
+from flows.run.store import Run
+from quality import LabelError
+
+pytestmark = pytest.mark.prefect
+
+CANARY = "worker-of-the-third-kind"
+HOLDS_A_SERVER = """
+import sys, time
+from pathlib import Path
+from flows.prefect.server import embedded_server
+with embedded_server(Path(sys.argv[1])) as url:
+    print(url, flush=True)
+    time.sleep(600)
+"""
+
+Stages = dict[str, Callable[[Run], str]]
+
+
+def tiny_stage(name: str) -> Callable[[Run], str]:
+    """A stage that reads, writes, prints and says a private value, and skips what may be released."""
+
+    def stage(run: Run) -> str:
+        print(CANARY)
+        run.write_json(f"{name}.json", {"read": run.settings.input.labels.read_text()})
+        run.write_json("inputs.json", {"name": run.settings.name})
+        for skipped in ("proportions", "class_ratios", "model", "gate", "spend"):
+            run.write_json(f"{skipped}.json", {"skipped": CANARY})
+        return f"{name} saw {CANARY}"
+
+    stage.__name__ = name
+    return stage
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
+    """Tiny stages in the places of the real ones, by name; a test may set others."""
+    return put_tiny_stages(monkeypatch)
+
+
+def put_tiny_stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
+    names = [name for name, value in vars(pipeline).items() if is_stage(value)]
+    assert len(names) == 8
+    for name in names:
+        monkeypatch.setattr(pipeline, name, tiny_stage(name))
+    return {name: getattr(pipeline, name) for name in names}
+
+
+def is_stage(value: object) -> bool:
+    return callable(value) and str(getattr(value, "__module__", "")).startswith("flows.stages")
+
+
+def failing(name: str, error: Exception, calls: list[str]) -> Callable[[Run], str]:
+    def stage(run: Run) -> str:
+        calls.append(name)
+        raise error
+
+    stage.__name__ = name
+    return stage
+
+
+def write_settings(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "labels.csv").write_text(f"worker,task,label\n{CANARY},t1,a\n")
+    path = folder / "settings.toml"
+    path.write_text(f'name = "tiny"\nclasses = ["a", "{CANARY}"]\n[input]\nlabels = "labels.csv"\n')
+    return path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What a run wrote, but for the manifest, which holds times."""
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {name: text for name, text in found.items() if name != "manifest.json"}
+
+
+def names_and_lines(result: pipeline.RunResult) -> list[tuple[str, str]]:
+    return [(said.stage, said.line) for said in result.stages]
+
+
+class Kept:
+    """An embedded run: what it told, its result, and its server's home."""
+
+    def __init__(self, folder: Path) -> None:
+        from flows.prefect.flow import run_as_flow
+
+        self.settings = write_settings(folder / "campaign")
+        self.home = folder / "prefect"
+        self.told: list[str] = []
+        self.result = run_as_flow(self.settings, home=self.home, tell=self.told.append)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """One run on an embedded server, which has ended."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        unconfigure(monkeypatch, tmp_path_factory.mktemp("nobody"))
+        put_tiny_stages(monkeypatch)
+        return Kept(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture(scope="module")
+def server(kept: Kept) -> Iterator[str]:
+    """A server on that home, again."""
+    with embedded_server(kept.home) as url:
+        yield url
+
+
+@pytest.fixture
+def configured(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """That server, as the API that the user configured."""
+    monkeypatch.setenv("PREFECT_API_URL", server)
+    return server
+
+
+def unconfigure(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """No Prefect API, whatever the tester's own profile says."""
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("PREFECT_HOME", str(folder))
+    monkeypatch.chdir(folder)
+
+
+def task_states(url: str, run_id: UUID) -> dict[str, str]:
+    """The tasks of a flow run by name, with their states, as the API tells them."""
+    from prefect import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: url}), get_client(sync_client=True) as client:
+        found = client.read_task_runs(
+            flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[run_id]))
+        )
+    return {run.name: run.state.type.value for run in found if run.state is not None}
+
+
+def told_run_id(told: list[str]) -> UUID:
+    (line,) = told
+    return UUID(line.rsplit("/", 1)[1])
+
+
+def all_text(database: Path) -> str:
+    """Every value of every row of every table."""
+    with sqlite3.connect(database) as connection:
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master")]
+        rows = [
+            row
+            for table in tables
+            if not table.startswith(("sqlite_", "ix_", "uq_"))
+            for row in read_all(connection, table)
+        ]
+    connection.close()
+    return "\n".join(map(str, rows))
+
+
+def read_all(connection: sqlite3.Connection, table: str) -> list[tuple[object, ...]]:
+    try:
+        return connection.execute(f'SELECT * FROM "{table}"').fetchall()
+    except sqlite3.OperationalError:  # the name is an index's
+        return []
+
+
+def test_a_flow_writes_the_files_that_a_plain_run_writes(kept: Kept, stages: Stages) -> None:
+    from flows.settings.settings import load_settings
+
+    plain = pipeline.run_pipeline(load_settings(kept.settings), again=True)
+    assert files(kept.result.folder) == files(plain.folder)
+    assert names_and_lines(kept.result) == names_and_lines(plain)
+    assert {said.stage for said in kept.result.stages} == set(stages)
+
+
+def test_a_kept_run_is_shown_later_completed_task_by_task(
+    kept: Kept, server: str, stages: Stages
+) -> None:
+    assert f"PREFECT_HOME={kept.home}" in kept.told[0]
+    assert task_states(server, told_run_id(kept.told)) == dict.fromkeys(stages, "COMPLETED")
+
+
+def test_nothing_private_is_kept_by_prefect(kept: Kept) -> None:
+    """The canary is a row of the input, a class of the settings, printed and said by every stage."""
+    written = [path.read_bytes() for path in kept.home.rglob("*") if path.is_file()]
+    assert any(b"judge_workers" in text for text in written)
+    assert not any(CANARY.encode() in text for text in written)
+    text = all_text(kept.home / "prefect.db")
+    assert "judge_workers" in text
+    assert CANARY not in text
+
+
+@pytest.mark.parametrize("error", [LabelError(CANARY, column="worker"), KeyError(CANARY)])
+def test_an_error_leaves_as_it_is_and_untold(
+    error: Exception,
+    kept: Kept,
+    configured: str,
+    stages: Stages,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """A user's mistake has its own type, one task failed, its message is in no row, no log is printed."""
+    from flows.prefect.flow import run_as_flow
+
+    calls: list[str] = []
+    told: list[str] = []
+    monkeypatch.setattr(pipeline, "aggregate", failing("aggregate", error, calls))
+    with pytest.raises(type(error)) as caught:
+        run_as_flow(write_settings(tmp_path), home=tmp_path / "unused", tell=told.append)
+    assert caught.value is error
+    states = task_states(configured, told_run_id(told))
+    assert states == {
+        "read_and_check": "COMPLETED",
+        "judge_workers": "COMPLETED",
+        "aggregate": "FAILED",
+    }
+    text = all_text(kept.home / "prefect.db")
+    assert type(error).__name__ in text
+    assert CANARY not in text
+    assert capfd.readouterr().err == ""
+    assert not (tmp_path / "unused").exists()
+
+
+def test_prefect_keeps_nothing_that_a_failed_stage_held(
+    configured: str, stages: Stages, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Prefect keeps states until the process ends: an error in one would keep its frames' tables."""
+    from flows.prefect.flow import run_as_flow
+
+    class Table:
+        pass
+
+    held: list[weakref.ref[Table]] = []
+
+    def aggregate(run: Run) -> str:
+        table = Table()
+        held.append(weakref.ref(table))
+        raise LabelError("missing", column="worker")
+
+    monkeypatch.setattr(pipeline, "aggregate", aggregate)
+    with contextlib.suppress(LabelError):
+        run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None)
+    gc.collect()
+    assert [table() for table in held] == [None]
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "tries"),
+    [
+        ("read_and_check", OSError(5, "Input/output error"), 3),
+        ("read_and_check", FileNotFoundError(2, "No such file or directory"), 1),
+        ("read_and_check", LabelError("missing", column="worker"), 1),
+        ("publish_proportions", OSError(5, "Input/output error"), 1),
+    ],
+)
+def test_only_reading_is_tried_again(
+    name: str,
+    error: Exception,
+    tries: int,
+    configured: str,
+    stages: Stages,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    from flows.prefect import task as prefect_task
+    from flows.prefect.flow import run_as_flow
+
+    calls: list[str] = []
+    monkeypatch.setattr(prefect_task, "RETRY_SECONDS", [0.0, 0.0])
+    monkeypatch.setattr(pipeline, name, failing(name, error, calls))
+    with pytest.raises(type(error)):
+        run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None)
+    assert calls == [name] * tries
+
+
+def test_the_flow_can_be_called(server: str, stages: Stages, tmp_path: Path) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from flows import crowd_quality_flow
+
+    with temporary_settings({PREFECT_API_URL: server}):
+        result = crowd_quality_flow(str(write_settings(tmp_path)))
+    assert {said.stage for said in result.stages} == set(stages)
+
+
+def test_the_inner_step_runs_every_stage(configured: str, stages: Stages, tmp_path: Path) -> None:
+    """The command line's own step, which prints one line per stage, is what a task's body is."""
+    from flows.prefect.flow import run_as_flow
+
+    lines: list[str] = []
+
+    def printing(stage: pipeline.Stage, run: Run) -> str:
+        lines.append(pipeline.run_stage(stage, run))
+        return lines[-1]
+
+    run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None, step=printing)
+    assert sorted(lines) == sorted(f"{name} saw {CANARY}" for name in stages)
+
+
+def test_without_a_server_the_run_is_done_in_process(
+    stages: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect.flow import run_as_flow
+
+    unconfigure(monkeypatch, tmp_path)
+    told: list[str] = []
+    result = run_as_flow(
+        write_settings(tmp_path), home=tmp_path / "home", tell=told.append, startup_timeout=0.01
+    )
+    assert {said.stage for said in result.stages} == set(stages)
+    (line,) = told
+    assert "did not answer within 0.01 s" in line
+    assert line.endswith("running in process")
+
+
+@pytest.mark.slow
+def test_a_server_that_cannot_start_says_so(tmp_path: Path) -> None:
+    """Its database cannot be opened: its log says so. SIGTERM's former handler is restored."""
+    (tmp_path / "prefect.db").mkdir()
+    former = signal.getsignal(signal.SIGTERM)
+    with (
+        pytest.raises(ServerUnavailable, match="ended while starting"),
+        embedded_server(tmp_path),
+    ):
+        pytest.fail("it cannot have started")
+    assert signal.getsignal(signal.SIGTERM) is former
+    assert "unable to open database file" in (tmp_path / "server.log").read_text()
+
+
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="children are read from /proc"
+)
+
+
+@needs_proc
+def test_the_server_ends_when_its_run_is_killed(kept: Kept, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(kept.home / "prefect.db", home)  # tables are there, so it starts sooner
+    with holding_a_server(home) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline().startswith(b"http://127.0.0.1:")
+        child = child_of(run)
+        run.kill()
+    assert ends(child)
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)]
+)
+def test_a_server_that_starts_ends_with_its_run(
+    number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    """Once it is there it ends as where the block ends, which is another test."""
+    with holding_a_server(tmp_path) as run:
+        child = child_of(run)
+        run.send_signal(number)
+        assert run.wait() == status
+    assert ends(child)
+
+
+def holding_a_server(home: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLDS_A_SERVER, str(home)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def child_of(run: subprocess.Popen[bytes]) -> int:
+    """Its one child, as soon as it has one."""
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    while not (found := children.read_text().split()):
+        time.sleep(0.02)
+    (child,) = found
+    return int(child)
+
+
+def ends(pid: int) -> bool:
+    """Whether the process ends within a minute."""
+    deadline = time.monotonic() + 60
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not is_alive(pid)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that waits to be reaped does not."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_the_block_ends_the_server_on_an_error(kept: Kept) -> None:
+    """The home's server of the module runs on meanwhile, on a port of its own."""
+    seen: list[str] = []
+
+    def run_that_fails() -> None:
+        with embedded_server(kept.home) as url:
+            assert is_healthy(url)
+            seen.append(url)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        run_that_fails()
+    assert not is_healthy(seen[0])
+
+
+def is_healthy(url: str) -> bool:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("PREFECT_API_URL", url)
+        return api_reachable() == url
+
+
+def test_a_dead_api_is_not_reachable() -> None:
+    assert not is_healthy("http://127.0.0.1:9/api")
+
+
+def test_prefect_is_not_imported_to_learn_that_nothing_configures_it(tmp_path: Path) -> None:
+    asks = (
+        "import sys; from flows.prefect.server import api_reachable; "
+        "print(api_reachable(), 'prefect' in sys.modules)"
+    )
+    plain = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
+    plain |= {"PREFECT_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    said = subprocess.run(
+        [sys.executable, "-c", asks], cwd=tmp_path, env=plain, capture_output=True, check=True
+    )
+    assert said.stdout.split() == [b"None", b"False"]
+
+
+def test_the_active_profile_configures_the_api(server: str, tmp_path: Path) -> None:
+    profile = f'active = "mine"\n[profiles.mine]\nPREFECT_API_URL = "{server}"\n'
+    (tmp_path / "profiles.toml").write_text(profile)
+    plain = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
+    plain |= {"PREFECT_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    asks = "from flows.prefect.server import api_reachable; print(api_reachable())"
+    said = subprocess.run(
+        [sys.executable, "-c", asks], cwd=tmp_path, env=plain, capture_output=True, check=True
+    )
+    assert said.stdout.decode().strip() == server

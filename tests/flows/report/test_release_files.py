@@ -1,0 +1,117 @@
+"""The releases as files: what they hold, what they cannot hold, and that others can read them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from flows.report import write_reports
+from flows.report.release_files import COLUMNS, release, write_release_files
+from flows.stages.publication import _proportion_table
+from privacy import LatticeLaplace, Part, Release
+from tests.flows.report.report_folder import (
+    SKIPPED,
+    overwrite_what_is_internal,
+    write_folder,
+    write_json,
+)
+from tests.privacy.toy import counts_query
+
+
+def test_release_files_depend_on_released_values_alone(tmp_path: Path) -> None:
+    one, other = write_folder(tmp_path / "one"), write_folder(tmp_path / "other")
+    overwrite_what_is_internal(other)
+    names = write_release_files(one)
+    assert names == write_release_files(other)
+    for name in names:
+        assert (one / "public" / name).read_bytes() == (other / "public" / name).read_bytes()
+
+
+def test_the_tables_are_the_same_in_every_format(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    write_release_files(folder)
+    whole = json.loads((folder / "public" / "release.json").read_text(encoding="utf-8"))
+    for stage, columns in COLUMNS.items():
+        rows = whole[stage]["rows"]
+        assert list(rows[0]) == list(columns) == list(whole[stage]["columns"])
+        assert pq.read_table(folder / "public" / f"{stage}.parquet").to_pylist() == rows
+        with (folder / "public" / f"{stage}.csv").open(encoding="utf-8", newline="") as file:
+            read = list(csv.DictReader(file))
+        assert [row["group"] for row in read] == [row["group"] for row in rows]
+        assert [float(row["low"]) for row in read] == [row["low"] for row in rows]
+
+
+def test_a_reader_without_this_package_can_use_them(tmp_path: Path) -> None:
+    """pandas and json alone: a noisy count +- the half width is the interval at the level told."""
+    folder, width = write_folder(tmp_path), 5
+    groups = {"north": [38, -3, 5], "south": [2, 8, 50]}
+    event = LatticeLaplace(0.5).event(counts_query((1, 1, 1)))
+    table = _proportion_table(
+        ["benign", "odd", "toxic"],
+        tuple(
+            counts_query((sum(row), 0, 0), part=Part("site:1", name))
+            for name, row in groups.items()
+        ),
+        tuple(Release(row, entry, event, True) for entry, row in enumerate(groups.values(), 1)),
+        width,
+    )
+    pq.write_table(table, folder / "proportions.parquet")
+    write_release_files(folder)
+    public = folder / "public"
+    facts = json.loads((public / "release.json").read_text(encoding="utf-8"))["proportions"]
+    for found in (
+        pd.read_csv(public / "proportions.csv"),
+        pd.read_parquet(public / "proportions.parquet"),
+        pd.DataFrame(facts["rows"]),
+    ):
+        assert list(found.columns) == list(facts["columns"])
+        assert found["noisy_count"].tolist() == [*groups["north"], *groups["south"]]
+        for column in ("noisy_count", "n"):
+            total = found.groupby("group")[column].agg(
+                "sum" if column == "noisy_count" else "first"
+            )
+            assert total.to_dict() == {"north": 40, "south": 60}
+        for end, sign in (("low", -1), ("high", 1)):
+            share = (found["noisy_count"] + sign * facts["half_width_labels"]) / found["n"]
+            np.testing.assert_allclose(found[end], share.clip(0, 1))
+        np.testing.assert_allclose(found.groupby("group")["proportion"].sum(), 1)
+    metadata = pq.read_schema(public / "proportions.parquet").metadata[b"crowdassay release"]
+    assert json.loads(metadata) == {key: facts[key] for key in facts if key != "rows"}
+    assert (facts["level"], facts["half_width_labels"]) == (0.9, width)
+
+
+def test_the_noise_and_its_price_are_told(tmp_path: Path) -> None:
+    found = release(write_folder(tmp_path))["proportions"]
+    assert {"mechanism", "epsilon", "delta", "unit", "level", "noise"} <= set(found)
+    assert found["noise"]["scale"] == 2.0
+
+
+@pytest.mark.parametrize("stage", ["proportions", "class_ratios", "model", "gate"])
+def test_what_was_not_released_is_null_and_has_no_file(tmp_path: Path, stage: str) -> None:
+    folder = write_folder(tmp_path)
+    write_json(folder / f"{stage}.json", {"skipped": SKIPPED[stage]})
+    names = write_release_files(folder)
+    assert json.loads((folder / "public" / "release.json").read_text("utf-8"))[stage] is None
+    assert not [name for name in names if name.startswith(f"{stage}.")]
+
+
+def test_ratios_from_private_features_have_no_file(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    facts = json.loads((folder / "class_ratios.json").read_text(encoding="utf-8"))
+    write_json(folder / "class_ratios.json", facts | {"public": False})
+    assert "class_ratios.csv" not in write_release_files(folder)
+
+
+def test_reports_come_with_the_files(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    write_reports(folder)
+    assert {path.name for path in (folder / "public").iterdir()} == {
+        "release.json",
+        *(f"{stage}.{kind}" for stage in COLUMNS for kind in ("csv", "parquet")),
+    }

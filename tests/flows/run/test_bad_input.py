@@ -1,0 +1,178 @@
+"""Bad input: one clear sentence, exit code 2, no run folder left, nothing spent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.spending.account import read_statements
+from tests.flows.campaign import write_small_campaign
+
+Change = Callable[[Path], None]
+
+
+def edit(name: str, change: Callable[[str], str]) -> Change:
+    """A change of one file's text."""
+
+    def apply(folder: Path) -> None:
+        path = folder / name
+        path.write_text(change(path.read_text()))
+
+    return apply
+
+
+def add(name: str, line: str) -> Change:
+    return edit(name, lambda text: text + line + "\n")
+
+
+def unanimous(text: str) -> str:
+    """Every label of a task made the task's first."""
+    first: dict[str, str] = {}
+    lines = text.splitlines()
+    kept = [lines[0]]
+    for line in lines[1:]:
+        worker, task, label = line.split(",")
+        kept.append(f"{worker},{task},{first.setdefault(task, label)}")
+    return "\n".join(kept) + "\n"
+
+
+def first_of_each_task(text: str) -> str:
+    lines = unanimous(text).splitlines()
+    rows = {line.split(",")[1]: "w1," + line.split(",", 1)[1] for line in lines[1:]}
+    return "\n".join([lines[0], *rows.values()]) + "\n"
+
+
+def blank_group(text: str) -> str:
+    return re.sub(r"(?m)^(t\d+,g3),.*$", r"\1,,,", text)
+
+
+CASES: dict[str, tuple[Change, str]] = {
+    "empty file": (edit("labels.csv", lambda _: ""), r"labels\.csv is empty; it needs the columns"),
+    "missing column": (
+        edit("labels.csv", lambda text: text.replace("worker,", "who,", 1)),
+        r"labels\.csv must have the columns worker, task, label; missing: worker",
+    ),
+    "blank cell": (
+        add("labels.csv", "w01,,a"),
+        r"labels\.csv, row 1801, column task: the cell is blank; fill it or delete the row",
+    ),
+    "duplicate rows": (
+        edit("labels.csv", lambda text: text + text.splitlines()[1] + "\n"),
+        r"labels\.csv, rows 1, 1801: worker 'w\d+', task 't000' stands 2 times; delete the repeats or set",
+    ),
+    "one class only": (
+        edit("labels.csv", lambda text: re.sub(r"(?m),[abc]$", ",a", text)),
+        r"labels\.csv, column label: every label is 'a'",
+    ),
+    "one worker only": (
+        edit("labels.csv", first_of_each_task),
+        r"labels\.csv, column worker: every label is by one worker",
+    ),
+    "no conflict task": (
+        edit("labels.csv", unanimous),
+        r"labels\.csv: no two workers differ on any task",
+    ),
+    "unknown class": (
+        add("labels.csv", "w01,u000,d"),
+        r"labels\.csv, row 1801, column label: 'd' is not among the classes of the settings",
+    ),
+    "group without features": (
+        edit("tasks.csv", blank_group),
+        r"tasks\.csv: group 'g3' has no features \(60 tasks from row 181\)",
+    ),
+    "NaN feature": (
+        edit("tasks.csv", lambda text: re.sub(r"(?m)^(t005,g0),[^,]*", r"\1,NaN", text)),
+        r"tasks\.csv, row 6, column x0: a feature must be a finite number, got 'NaN'",
+    ),
+    "label for an unknown task": (
+        add("labels.csv", "w01,t999,a"),
+        r"labels\.csv, row 1801, column task: 't999' is not among the task tables; add the task or",
+    ),
+    "budget exhausted": (
+        edit("settings.toml", lambda text: text.replace("epsilon = 20.0", "epsilon = 3.0")),
+        r"budget",
+    ),
+    "delta that allows whole records": (
+        edit(
+            "settings.toml",
+            lambda text: text.replace("epsilon = 20.0", "epsilon = 20.0\ndelta = 0.01"),
+        ),
+        r"\[privacy\]: delta must be >= 0 and < 1/n",
+    ),
+    "unit task with a joint aggregator": (
+        edit(
+            "settings.toml",
+            lambda text: text.replace("epsilon = 20.0", 'epsilon = 20.0\nunit = "task"'),
+        ),
+        r"unit 'task' needs a consensus that depends on each task's own labels alone",
+    ),
+    "settings file unknown key": (
+        edit("settings.toml", lambda text: text.replace("sigma", "sigam")),
+        r"unknown key 'gate\.sigam'; did you mean 'sigma'\?",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_one_sentence_and_leaves_nothing(tmp_path: Path, case: str) -> None:
+    change, sentence = CASES[case]
+    settings = write_small_campaign(tmp_path)
+    change(tmp_path)
+    result = CliRunner().invoke(app, ["run", str(settings), "--no-prefect"])
+    assert result.exit_code == 2, result.output
+    said = result.stderr.strip().splitlines()
+    assert len(said) == 1
+    assert re.search(sentence, said[0]), said[0]
+    assert not list((tmp_path / "runs").glob("*")) + list((tmp_path / "runs").glob(".*"))
+    assert total_spent(tmp_path) == 0
+
+
+def test_a_read_only_ledger_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    settings = write_small_campaign(tmp_path)
+    assert CliRunner().invoke(app, ["run", str(settings), "--no-prefect"]).exit_code == 0
+    before = total_spent(tmp_path)
+    (tmp_path / "state" / "ledger.sqlite").chmod(0o400)
+    edit("labels.csv", lambda text: "\n".join(text.splitlines()[:-40]) + "\n")(tmp_path)
+    result = CliRunner().invoke(app, ["run", str(settings), "--no-prefect"])
+    assert result.exit_code == 2
+    assert "ledger.sqlite is read-only" in result.stderr
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+    (tmp_path / "state" / "ledger.sqlite").chmod(0o600)
+    assert total_spent(tmp_path) == before
+
+
+def test_a_spent_budget_refuses_a_changed_campaign_and_loses_nothing(tmp_path: Path) -> None:
+    settings = write_small_campaign(tmp_path)
+    assert CliRunner().invoke(app, ["run", str(settings), "--no-prefect"]).exit_code == 0
+    runs, before = list((tmp_path / "runs").iterdir()), total_spent(tmp_path)
+    edit("labels.csv", lambda text: "\n".join(text.splitlines()[:-40]) + "\n")(tmp_path)
+    for _ in range(2):
+        result = CliRunner().invoke(app, ["run", str(settings), "--no-prefect"])
+        if result.exit_code:
+            break
+        runs, before = list((tmp_path / "runs").iterdir()), total_spent(tmp_path)
+        edit("labels.csv", lambda text: "\n".join(text.splitlines()[:-40]) + "\n")(tmp_path)
+    assert result.exit_code == 2
+    assert "budget" in result.stderr
+    assert sorted((tmp_path / "runs").iterdir()) == sorted(runs)
+    assert total_spent(tmp_path) == before
+
+
+def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    settings = write_small_campaign(tmp_path)
+    (tmp_path / "gold.csv").unlink()
+    result = CliRunner().invoke(app, ["run", str(settings), "--no-prefect"])
+    assert result.exit_code == 2
+    assert "gold.csv does not exist; mend the path in the settings" in result.stderr
+
+
+def total_spent(folder: Path) -> float:
+    """Epsilon spent by all data sets of the campaign's state folder."""
+    if not (folder / "state" / "ledger.sqlite").is_file():
+        return 0.0
+    return sum(found["spent"]["epsilon"] for found in read_statements(folder / "state"))

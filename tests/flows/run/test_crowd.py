@@ -1,0 +1,41 @@
+"""What the first stage wrote is what the later stages find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from flows.run.crowd import Crowd, load_crowd, save_crowd
+from flows.tables.tables import Gold, TaskTable
+from quality import encode
+
+LABELS = encode(["ann", "bob", "ann"], ["t2", "t1", "t1"], ["é", "no", "no"], classes=["no", "é"])
+
+
+def test_a_campaign_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    table = TaskTable(
+        np.array(["t1", "t2", "t3"]),
+        np.array([0, 1, 1], dtype=np.int32),
+        np.array(["north", "south"]),
+        np.array([[0.5], [1.5], [2.5]]),
+        ("x",),
+    )
+    saved = Crowd(LABELS, table, Gold(np.array(["t1"]), np.array(["no"])))
+    save_crowd(tmp_path / "crowd.npz", saved)
+    loaded = load_crowd(tmp_path / "crowd.npz")
+    for name in type(LABELS).__slots__:
+        assert np.array_equal(getattr(LABELS, name), getattr(loaded.labels, name)), name
+    assert loaded.table.names.tolist() == ["t1", "t2", "t3"]
+    assert loaded.label_features().tolist() == [[0.5], [1.5]]
+    assert loaded.group_names.tolist() == ["north", "south"]
+    assert loaded.table.feature_names == ("x",)
+    assert loaded.gold_code().tolist() == [0, -1]
+
+
+def test_labels_alone_are_a_campaign(tmp_path: Path) -> None:
+    save_crowd(tmp_path / "crowd.npz", Crowd(LABELS, None, None))
+    loaded = load_crowd(tmp_path / "crowd.npz")
+    assert loaded.tasks is None
+    assert loaded.gold is None
+    assert loaded.labels.tasks.tolist() == ["t1", "t2"]

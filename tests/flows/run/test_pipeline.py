@@ -1,0 +1,446 @@
+"""The whole story on a small campaign: same bytes twice, one payment, resume after every kill."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.pipeline import RunResult, Stage, nothing_new, run_pipeline, run_stage
+from flows.run.store import PARTIAL, Run, open_run
+from flows.settings.section import EngineError, SettingsError
+from flows.settings.settings import Settings, load_settings
+from flows.spending.account import read_statements
+from flows.spending.preview import preview
+from flows.stages import aggregate, judge_workers, publish_proportions, read_and_check
+from privacy import BudgetError
+from tests.flows.campaign import write_small_campaign
+
+STAGES = (
+    "read_and_check",
+    "judge_workers",
+    "aggregate",
+    "publish_proportions",
+    "estimate_ratios",
+    "train_privately",
+    "ask_holdout",
+    "write_report",
+)
+OUTPUTS = {
+    "bounds.json",
+    "class_ratios.json",
+    "class_ratios.parquet",
+    "consensus.json",
+    "consensus.parquet",
+    "crowd.npz",
+    "gate.json",
+    "inputs.json",
+    "label_plan.parquet",
+    "manifest.json",
+    "model.json",
+    "next_labels.parquet",
+    "proportions.json",
+    "proportions.parquet",
+    "public",
+    "public.html",
+    "quality.json",
+    "report.html",
+    "robustness.json",
+    "spend.json",
+    "trend.json",
+    "workers.parquet",
+}
+STAGE_MODULES = ("reading", "workers", "consensus", "publication", "model", "reporting")
+
+
+def run_and_die(path: Path, last: str) -> None:
+    """Run, or go on with a run that died, and be killed as soon as a stage is whole."""
+
+    def step(stage: Stage, run: Run) -> str:
+        line = run_stage(stage, run)
+        if stage.__name__ == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return line
+
+    run_pipeline(load_settings(path), step=step, resume=True)
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, RunResult]:
+    settings = load_settings(write_small_campaign(tmp_path_factory.mktemp("campaign")))
+    return settings, run_pipeline(settings)
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    """Every output but the manifest, which alone knows times."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def interrupted(stage: Stage, run: Run) -> str:
+    """A step that stops the run before the third stage, as Ctrl-C would."""
+    if stage.__name__ == "aggregate":
+        raise KeyboardInterrupt
+    return run_stage(stage, run)
+
+
+def spent(settings: Settings) -> tuple[float, int]:
+    (found,) = read_statements(settings.state)
+    return found["spent"]["epsilon"], len(found["entries"])
+
+
+def test_a_run_leaves_every_output(campaign: tuple[Settings, RunResult]) -> None:
+    _, result = campaign
+    assert {path.name for path in result.folder.iterdir()} == OUTPUTS
+    assert tuple(stage.stage for stage in result.stages) == STAGES
+    assert not any("skipped" in stage.line for stage in result.stages)
+
+
+def test_the_run_folder_is_its_owners_alone(campaign: tuple[Settings, RunResult]) -> None:
+    settings, result = campaign
+    assert result.folder.stat().st_mode & 0o777 == 0o700
+    assert (settings.state / "ledger.sqlite").stat().st_mode & 0o777 == 0o600
+    assert (settings.state / "fingerprint.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_spend_is_proportions_and_the_dearer_cell_of_the_split(
+    campaign: tuple[Settings, RunResult],
+) -> None:
+    settings, result = campaign
+    gate = json.loads((result.folder / "gate.json").read_text())
+    assert spent(settings)[0] == pytest.approx(2.0 + max(7.5, gate["epsilon"]), abs=1e-12)
+
+
+def test_a_second_run_has_the_same_bytes_and_pays_nothing(
+    campaign: tuple[Settings, RunResult],
+) -> None:
+    settings, first = campaign
+    before = spent(settings)
+    second = run_pipeline(settings, again=True)
+    assert second.folder != first.folder
+    assert bytes_of(second.folder) == bytes_of(first.folder)
+    assert spent(settings) == before
+
+
+def test_where_nothing_is_new_nothing_is_written(campaign: tuple[Settings, RunResult]) -> None:
+    settings, _ = campaign
+    left = {path: path.stat().st_mtime_ns for path in settings.runs.parent.rglob("*")}
+    result = run_pipeline(settings)
+    assert result.unchanged
+    assert result.folder in left
+    assert {path: path.stat().st_mtime_ns for path in settings.runs.parent.rglob("*")} == left
+
+
+HEAVY = ("learners", "matplotlib", "numba", "opendp", "pandas", "prefect", "sklearn")
+NOTHING_NEW = f"""
+import sys
+from pathlib import Path
+from flows.pipeline import nothing_new
+from flows.settings.settings import load_settings
+found = nothing_new(load_settings(Path(sys.argv[1])))
+print(found.unchanged, [name for name in {HEAVY} if name in sys.modules])
+"""
+
+
+def test_what_a_stage_works_with_is_imported_when_it_is_run(
+    campaign: tuple[Settings, RunResult],
+) -> None:
+    """So a run where nothing is new, or without a model, does not wait for what it does not use."""
+    settings, _ = campaign
+    asked = [sys.executable, "-c", NOTHING_NEW, str(settings.runs.parent / "settings.toml")]
+    told = subprocess.run(asked, capture_output=True, text=True, check=True)
+    assert told.stdout == "True []\n"
+
+
+def test_other_settings_or_another_version_are_something_new(
+    campaign: tuple[Settings, RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, _ = campaign
+    assert nothing_new(settings) is not None
+    assert nothing_new(settings.model_copy(update={"seed": 1})) is None
+    version = {"python": "3.0", "versions": {}}
+    monkeypatch.setattr("flows.run.history.code_version", lambda: version)
+    assert nothing_new(settings) is None
+
+
+@pytest.mark.prefect
+def test_as_a_prefect_flow_a_run_has_the_same_bytes_and_pays_nothing(
+    campaign: tuple[Settings, RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect.flow import run_as_flow
+
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    settings, first = campaign
+    before, told = spent(settings), []
+    path = settings.input.labels.parent / "settings.toml"
+    flow = run_as_flow(path, home=settings.state / "prefect", tell=told.append, again=True)
+    assert flow.folder != first.folder
+    assert "/runs/flow-run/" in told[0]
+    assert bytes_of(flow.folder) == bytes_of(first.folder)
+    assert spent(settings) == before
+
+
+def test_a_run_killed_after_every_stage_is_resumed_and_never_pays_twice(
+    campaign: tuple[Settings, RunResult], tmp_path: Path
+) -> None:
+    """Eight processes, each goes on from where SIGKILL ended the one before; forked ready-made."""
+    settings, reference = campaign
+    path = tmp_path / "settings.toml"
+    for name in ("labels.csv", "tasks.csv", "gold.csv", "settings.toml"):
+        shutil.copy(settings.input.labels.parent / name, tmp_path)
+    own, context = load_settings(path), multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([f"flows.stages.{module}" for module in STAGE_MODULES])
+    for n_done, stage in enumerate(STAGES, start=1):
+        killed = context.Process(target=run_and_die, args=(path, stage))
+        killed.start()
+        killed.join()
+        assert killed.exitcode == -signal.SIGKILL, stage
+        (partial,) = own.runs.iterdir()
+        assert partial.name.startswith(PARTIAL)
+        written = json.loads((partial / "manifest.json").read_text(encoding="utf-8"))
+        assert tuple(written["stages"]) == STAGES[:n_done]
+    resumed = run_pipeline(own, resume=True)
+    assert [p.name for p in own.runs.iterdir()] == [resumed.folder.name]
+    assert spent(own)[1] == spent(settings)[1]
+    again = run_pipeline(own, again=True)
+    assert bytes_of(again.folder) == bytes_of(resumed.folder)
+    assert spent(own)[1] == spent(settings)[1]
+    internal = ("consensus.parquet", "crowd.npz", "next_labels.parquet", "workers.parquet")
+    assert all(bytes_of(resumed.folder)[n] == bytes_of(reference.folder)[n] for n in internal)
+
+
+def test_resume_does_not_run_a_finished_stage_again(tmp_path: Path) -> None:
+    settings = load_settings(write_small_campaign(tmp_path))
+
+    with pytest.raises(KeyboardInterrupt):
+        run_pipeline(settings, step=interrupted)
+    (partial,) = settings.runs.iterdir()
+    touched = (partial / "workers.parquet").stat().st_mtime_ns
+    resumed = run_pipeline(settings, resume=True)
+    assert (resumed.folder / "workers.parquet").stat().st_mtime_ns == touched
+
+
+def test_what_is_finished_stays_where_the_cluster_is_gone(tmp_path: Path) -> None:
+    settings = load_settings(write_small_campaign(tmp_path))
+
+    def gone(stage: Stage, run: Run) -> str:
+        if stage is aggregate:
+            raise EngineError("no worker lives")
+        return run_stage(stage, run)
+
+    with pytest.raises(EngineError):
+        run_pipeline(settings, step=gone)
+    (partial,) = settings.runs.iterdir()
+    assert run_pipeline(settings, resume=True).folder.name == partial.name.removeprefix(PARTIAL)
+
+
+def test_resume_starts_anew_where_an_input_has_changed(tmp_path: Path) -> None:
+    settings = load_settings(write_small_campaign(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        run_pipeline(settings, step=interrupted)
+    rows = settings.input.labels.read_text().splitlines()
+    settings.input.labels.write_text("\n".join(rows[:-1]) + "\n")
+    resumed = run_pipeline(settings, resume=True)
+    left = {p.name for p in settings.runs.iterdir()}
+    assert len(left) == 2
+    assert resumed.folder.name in left
+
+
+def test_a_campaign_of_labels_alone_skips_with_plain_lines(tmp_path: Path) -> None:
+    write_small_campaign(tmp_path)
+    path = tmp_path / "settings.toml"
+    path.write_text('name = "bare"\n[input]\nlabels = "labels.csv"\n')
+    result = run_pipeline(load_settings(path))
+    said = {stage.stage: stage.line for stage in result.stages}
+    assert said["publish_proportions"].startswith("skipped: the settings have no [privacy] section")
+    assert said["train_privately"] == "skipped: the settings have no [model] section"
+    assert not (tmp_path / "state").exists()
+    assert result.report.is_file()
+
+
+def test_undeclared_classes_are_for_quality_work_only(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    path.write_text(path.read_text().replace('classes = ["a", "b", "c"]\n', ""))
+    result = run_pipeline(load_settings(path))
+    said = {stage.stage: stage.line for stage in result.stages}
+    assert "do not declare the classes" in said["publish_proportions"]
+    assert not (tmp_path / "state").exists()
+
+
+def test_too_few_tasks_for_a_model_are_a_plain_line(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    rows = (tmp_path / "labels.csv").read_text().splitlines()
+    (tmp_path / "labels.csv").write_text("\n".join(rows[:11]) + "\n")
+    said = {stage.stage: stage.line for stage in run_pipeline(load_settings(path)).stages}
+    few = "skipped: there are too few labelled tasks to deal to training, validation and holdout"
+    assert said["train_privately"] == said["ask_holdout"] == few
+
+
+def test_a_budget_that_its_own_settings_exceed_is_refused_before_any_table_is_read(
+    tmp_path: Path,
+) -> None:
+    path = write_small_campaign(tmp_path)
+    path.write_text(path.read_text().replace("epsilon = 20.0", "epsilon = 8.0"))
+    (tmp_path / "labels.csv").write_text("no table")
+    with pytest.raises(BudgetError, match=r"asked epsilon=9\.5"):
+        run_pipeline(load_settings(path))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_without_groups_all_tasks_are_one_group(tmp_path: Path) -> None:
+    write_small_campaign(tmp_path)
+    path = tmp_path / "settings.toml"
+    path.write_text(
+        'name = "bare"\nclasses = ["a", "b", "c"]\n[input]\nlabels = "labels.csv"\n[privacy]\nepsilon = 1.0\n'
+    )
+    said = {stage.stage: stage.line for stage in run_pipeline(load_settings(path)).stages}
+    assert said["publish_proportions"].startswith("1 group at epsilon 1 (all newly paid)")
+    assert said["estimate_ratios"] == "skipped: there are no task features"
+
+
+def test_gold_that_was_used_cannot_check(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    text = path.read_text(encoding="utf-8").split("[privacy]")[0]
+    path.write_text(text + "[consensus]\nuse_gold = true\n", encoding="utf-8")
+    folder = run_pipeline(load_settings(path)).folder
+    found = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))
+    assert found["gold"] is None
+    assert found["gold_used"] == 50
+    assert "the gold was used, so it cannot check" in (folder / "report.html").read_text("utf-8")
+
+
+def test_the_report_says_which_aggregator_was_chosen_and_why(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    text = path.read_text(encoding="utf-8").split("[privacy]")[0]
+    path.write_text(text + '[consensus]\naggregator = "auto"\n', encoding="utf-8")
+    folder = run_pipeline(load_settings(path)).folder
+    choice = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))["choice"]
+    assert choice["chosen"] in {score["name"] for score in choice["scores"]}
+    assert "that best foresaw" in (folder / "report.html").read_text("utf-8")
+
+
+def planned_campaign(folder: Path, *, n_planned: int, delta: float = 1e-6) -> Settings:
+    """The small campaign with several releases of class counts for its price."""
+    path = write_small_campaign(folder)
+    planned = f"delta = 1e-5\nplanned_releases = {n_planned}\nproportions_delta = {delta}\n"
+    path.write_text(path.read_text().replace("[privacy]\n", "[privacy]\n" + planned))
+    return load_settings(path)
+
+
+def published(settings: Settings) -> tuple[Run, str]:
+    """A run as far as the published proportions, and what that stage said."""
+    run = open_run(settings)
+    stages = (read_and_check, judge_workers, aggregate, publish_proportions)
+    return run, [run_stage(stage, run) for stage in stages][-1]
+
+
+def relabel(settings: Settings, task: str) -> None:
+    """Have everybody give one task the class that nobody gave it before."""
+    lines = settings.input.labels.read_text().splitlines()
+    given = {line[-1] for line in lines if f",{task}," in line}
+    (new, *_) = sorted({"a", "b", "c"} - given)
+    changed = [line[:-1] + new if f",{task}," in line else line for line in lines]
+    settings.input.labels.write_text("\n".join(changed) + "\n")
+
+
+def agreed_tasks(settings: Settings) -> list[str]:
+    """Tasks that everybody gave one class."""
+    given: dict[str, set[str]] = {}
+    for line in settings.input.labels.read_text().splitlines()[1:]:
+        _, task, label = line.split(",")
+        given.setdefault(task, set()).add(label)
+    return [task for task, labels in given.items() if len(labels) == 1]
+
+
+def test_planned_releases_are_paid_once_for_as_many_changes_of_the_data(tmp_path: Path) -> None:
+    settings = planned_campaign(tmp_path, n_planned=2)
+    first, line = published(settings)
+    assert "6 groups at epsilon 2 (release 1 of 2 that this pays for)" in line
+    again, line = published(settings)
+    assert "release 1 of 2" in line
+    assert again.read_table("proportions.parquet") == first.read_table("proportions.parquet")
+    asked = preview(settings.state, settings)
+    assert asked["parts"][0]["note"] == "paid by entry 1; 1 of 2 releases left"
+    assert asked["asked"]["epsilon"] == 7.5
+    one, two, *_ = agreed_tasks(settings)
+    relabel(settings, one)
+    changed, line = published(settings)
+    assert "release 2 of 2" in line
+    assert changed.read_table("proportions.parquet") != first.read_table("proportions.parquet")
+    assert spent(settings)[0] == 2.0
+    relabel(settings, one)
+    relabel(settings, two)
+    run = open_run(settings)
+    for stage in (read_and_check, judge_workers, aggregate):
+        run_stage(stage, run)
+    with pytest.raises(SettingsError, match="the 2 planned releases of class counts are used up"):
+        publish_proportions(run)
+    assert spent(settings)[0] == 2.0
+
+
+def test_tasks_that_join_are_the_plans_next_release_for_their_groups(tmp_path: Path) -> None:
+    settings = planned_campaign(tmp_path, n_planned=3, delta=0.0)
+    whole = settings.input.labels.read_text()
+    kept = [line for line in whole.splitlines() if ",t000," not in line]
+    settings.input.labels.write_text("\n".join(kept) + "\n")
+    before, line = published(settings)
+    assert "release 1 of 3" in line
+    settings.input.labels.write_text(whole)
+    after, line = published(settings)
+    assert "release 2 of 3" in line
+    first, second = (
+        {row["group"]: row["entry"] for row in run.read_table("proportions.parquet").to_pylist()}
+        for run in (before, after)
+    )
+    assert {group for group in first if first[group] != second[group]} == {"g0"}
+
+
+def test_a_plan_of_the_same_price_for_other_noise_is_not_paid_again(tmp_path: Path) -> None:
+    settings = planned_campaign(tmp_path, n_planned=2)
+    published(settings)
+    path = tmp_path / "settings.toml"
+    path.write_text(path.read_text().replace('["a", "b", "c"]', '["a", "b", "c", "d"]'))
+    with pytest.raises(SettingsError, match="a plan of this price is paid already"):
+        published(load_settings(path))
+    assert spent(settings)[0] == 2.0
+
+
+def test_reports_tell_planned_releases_and_only_the_teams_tells_how_many_were_drawn(
+    tmp_path: Path,
+) -> None:
+    settings = planned_campaign(tmp_path, n_planned=3)
+    folder = run_pipeline(settings).folder
+    internal, public = (
+        (folder / name).read_text("utf-8") for name in ("report.html", "public.html")
+    )
+    assert "released as number 1 of 3 planned releases" in internal
+    assert "(paid by entry 1)" in internal
+    assert "released as one of 3 planned releases" in public
+    assert "released as number" not in public
+    released = json.loads((folder / "public" / "release.json").read_text("utf-8"))["proportions"]
+    assert (released["n_planned"], released["epsilon"], released["delta"]) == (3, 2.0, 1e-6)
+    assert "n_drawn" not in released
+    spend = json.loads((folder / "spend.json").read_text("utf-8"))
+    assert (spend["plans"][0]["used"], spend["plans"][0]["n_releases"]) == (1, 3)
+    assert spend["n_entries"] == len(spend["entries"]) == 9
+
+
+def test_no_release_cannot_be_planned(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="planned_releases: input should be greater than or"):
+        planned_campaign(tmp_path, n_planned=0)
+
+
+def test_one_release_is_no_plan(campaign: tuple[Settings, RunResult]) -> None:
+    _, result = campaign
+    proportions = json.loads((result.folder / "proportions.json").read_text("utf-8"))
+    assert not {"n_planned", "n_drawn"} & set(proportions)
+    assert json.loads((result.folder / "spend.json").read_text("utf-8"))["plans"] == []
+    for name in ("report.html", "public.html"):
+        assert "planned release" not in (result.folder / name).read_text("utf-8")

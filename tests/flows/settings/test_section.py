@@ -1,0 +1,85 @@
+"""Combinations of settings that cannot be: each is refused before any table is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flows.settings.section import SettingsError
+from flows.settings.settings import load_settings
+
+MINIMAL = 'name = "c"\n[input]\nlabels = "labels.csv"\n'
+BUDGET = "[privacy]\nepsilon = 4.0\n"
+TASKS = 'tasks = ["tasks.csv"]\n'
+
+
+def load(folder: Path, text: str) -> None:
+    path = folder / "settings.toml"
+    path.write_text(text, encoding="utf-8")
+    load_settings(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "mended", "sentence"),
+    [
+        (
+            MINIMAL + BUDGET + "delta = 1e-6\nproportions_delta = 1e-5\n",
+            MINIMAL + BUDGET + "delta = 1e-5\nproportions_delta = 1e-5\n",
+            "privacy: proportions_delta must be at most delta, got 1e-05 of 1e-06",
+        ),
+        (
+            MINIMAL + "[gate]\nsigma = 0.1\n",
+            MINIMAL + "[gate]\nsigma = 0.05\n",
+            "gate: sigma must be below threshold, or noise alone refutes, got 0.1 and 0.1",
+        ),
+        (
+            MINIMAL + BUDGET + "[model]\nnorm_bound = 1.0\n",
+            MINIMAL + TASKS + BUDGET + "[model]\nnorm_bound = 1.0\n",
+            "[model] needs input.tasks",
+        ),
+        (
+            MINIMAL + '[groups]\npattern = "(x)"\n',
+            MINIMAL + TASKS + '[groups]\npattern = "(x)"\n',
+            "groups.pattern needs input.tasks",
+        ),
+        (
+            MINIMAL + '[groups]\ncolumn = "task"\n',
+            MINIMAL + '[groups]\ncolumn = "site"\n',
+            'groups: column must not be "task": every task would be its own group',
+        ),
+        (
+            MINIMAL + "[consensus]\nuse_gold = true\n",
+            MINIMAL + 'gold = "gold.csv"\n[consensus]\nuse_gold = true\n',
+            "consensus.use_gold needs input.gold",
+        ),
+        (
+            MINIMAL + 'seconds = "label"\n',
+            MINIMAL + 'seconds = "time"\n',
+            "input: seconds must name a column of its own, got 'label'",
+        ),
+        (
+            'classes = ["a", "b "]\n' + MINIMAL,
+            'classes = ["a", "b"]\n' + MINIMAL,
+            "classes must have no blanks around them",
+        ),
+        (
+            'classes = ["a", ""]\n' + MINIMAL,
+            'classes = ["a", "b"]\n' + MINIMAL,
+            "classes must have no blanks around them",
+        ),
+        (
+            MINIMAL + "[privacy]\nepsilon = true\n",
+            MINIMAL + "[privacy]\nepsilon = 1\n",
+            "privacy.epsilon: input should not be true or false, got True",
+        ),
+    ],
+)
+def test_an_impossible_combination_is_refused_and_the_mended_one_is_not(
+    tmp_path: Path, text: str, mended: str, sentence: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, text)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    load(tmp_path, mended)

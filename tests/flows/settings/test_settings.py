@@ -1,0 +1,121 @@
+"""Settings: what is refused, in which words, and how paths are resolved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.settings.section import Section, SettingsError, section_of
+from flows.settings.settings import Settings, load_settings
+from privacy import Unit
+
+MINIMAL = 'name = "c"\n[input]\nlabels = "labels.csv"\n'
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "settings.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_paths_are_relative_to_the_settings_file(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, MINIMAL))
+    assert settings.input.labels == tmp_path / "labels.csv"
+    assert settings.state == tmp_path / "state"
+
+
+def test_what_is_absent_is_switched_off(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, MINIMAL))
+    assert (settings.privacy, settings.model, settings.classes) == (None, None, None)
+
+
+def test_the_budget_names_its_unit(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, MINIMAL + "[privacy]\nepsilon = 1.0\n"))
+    assert settings.privacy is not None
+    assert settings.privacy.unit is Unit.CONSENSUS_LABEL
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            MINIMAL + "[filter]\nfracton = 0.1\n",
+            "unknown key 'filter.fracton'; did you mean 'fraction'?",
+        ),
+        (
+            MINIMAL + "[privacy]\nepsilon = -1\n",
+            "privacy.epsilon: input should be greater than 0, got -1",
+        ),
+        (
+            MINIMAL + "[privacy]\nepsilon = nan\n",
+            "privacy.epsilon: input should be a finite number, got nan",
+        ),
+        (MINIMAL + "[model]\nnorm_bound = 1.0\n", "[model] needs a [privacy] section"),
+        (
+            MINIMAL + "[filter]\nfraction = 0.1\nn_workers = 3\n",
+            "give one of false_removal_rate, n_workers and fraction",
+        ),
+        (
+            MINIMAL + '[filter]\npenalty = "hard"\nfalse_removal_rate = 0.1\n',
+            'false_removal_rate is for penalty = "soft"',
+        ),
+        (
+            MINIMAL + '[consensus]\naggregator = "glad"\nsmoothing = 1.0\n',
+            "smoothing is for dawid_skene, one_coin_dawid_skene, not for glad",
+        ),
+        (
+            MINIMAL + '[consensus]\naggregator = "majority_vote"\nuse_gold = true\n',
+            "use_gold is for dawid_skene, hierarchical_dawid_skene, one_coin_dawid_skene",
+        ),
+        (MINIMAL + '[groups]\npattern = "x"\n', "pattern must have a (capturing group), got 'x'"),
+        ('name = "c"\n', "input must be given"),
+        (MINIMAL + "[privacy]\nepsilom = 4.0\n", "'privacy.epsilom'; did you mean 'epsilon'?"),
+        ('name = "a/b"\n[input]\nlabels = "l"\n', "name: string should match pattern"),
+        ('classes = ["a"]\n' + MINIMAL, "classes must name two or more, got 1"),
+        ('classes = ["a", "a"]\n' + MINIMAL, "classes must differ from one another"),
+        (
+            MINIMAL + "standardize = true\nfeatures_private = true\n",
+            "standardize reads all features in the clear",
+        ),
+        ("name = ", "must be TOML"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(write(tmp_path, text))
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"none\.toml cannot be read: No such file"):
+        load_settings(tmp_path / "none.toml")
+
+
+def keys_of(section: type[Section]) -> Iterator[tuple[type[Section], str]]:
+    for key, field in section.model_fields.items():
+        inner = section_of(field.annotation)
+        yield from [(section, key)] if inner is None else keys_of(inner)
+
+
+@pytest.mark.parametrize(("section", "key"), list(keys_of(Settings)))
+def test_every_key_says_in_a_sentence_what_it_is_for(section: type[Section], key: str) -> None:
+    said = section.model_fields[key].description
+    assert said is not None
+    assert re.fullmatch(r"[A-Z][^\n|]+\.", said), said
+
+
+def test_settings_cannot_be_changed(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, MINIMAL))
+    with pytest.raises(ValueError, match="frozen"):
+        settings.name = "d"  # type: ignore[misc]
+
+
+def test_the_settings_of_the_shared_data_are_sound() -> None:
+    folder = Path(__file__).resolve().parents[3] / "sample_data" / "settings"
+    loaded = [load_settings(path) for path in sorted(folder.glob("*.toml"))]
+    assert {s.name for s in loaded} == {"labelme", "music", "rte", "sentence_polarity", "web"}
+    assert all(isinstance(s, Settings) and s.classes for s in loaded)

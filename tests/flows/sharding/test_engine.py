@@ -1,0 +1,184 @@
+"""Engines: threads, and a real Dask cluster of processes, give the same bytes whoever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from distributed import Client, LocalCluster
+
+from flows.settings.section import EngineError, SettingsError
+from flows.settings.sections import EngineSettings
+from flows.sharding.dask import DaskEngine, open_dask
+from flows.sharding.engine import load_fit, open_engine, save_fit
+from flows.sharding.shards import ShardFolder, load_shard, write_shards
+from quality import regular_assignment, simulate_crowd
+from quality.aggregation.em import EMFit
+from quality.aggregation.sharded_em import dawid_skene_by_shards, posterior_of_shard
+from quality.labels.local_engine import LocalEngine
+from quality.labels.shards import LabelShard
+from quality.reports.shard_sums import soft_penalty_by_shards
+from quality.reputation.sharded_filtering import filter_workers_by_shards
+
+# a busy disk is no fault: Dask times how long its scratch folder takes to make
+pytestmark = pytest.mark.filterwarnings("ignore:Creating scratch directories:UserWarning")
+DASK = EngineSettings(kind="dask", workers=2, memory_gb=1.0)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> ShardFolder:
+    """3,000 labels in seven shards."""
+    folder, rng = tmp_path_factory.mktemp("engine"), np.random.default_rng(0)
+    rows = regular_assignment(n_tasks=600, n_workers=30, labels_per_task=5, rng=rng)
+    truth = rng.integers(3, size=600)
+    crowd = simulate_crowd(rows, truth, n_classes=3, adversaries={"random": 6}, rng=rng)
+    columns = {name: getattr(crowd, name) for name in ("worker", "task", "label")}
+    pq.write_table(pa.table(columns), folder / "labels.parquet")
+    return write_shards(
+        folder / "labels.parquet", folder / "shards", shard_labels=450, memory_gb=0.2,
+        classes=None, duplicates="error", threads=1,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def dask_engine(shards: ShardFolder) -> Iterator[DaskEngine]:
+    with open_dask(shards, DASK, hold=True) as engine:
+        yield engine
+
+
+def local(shards: ShardFolder) -> LocalEngine:
+    return LocalEngine([load_shard(shards, number) for number in range(len(shards.paths))])
+
+
+def same(one: EMFit, other: EMFit) -> bool:
+    arrays = ("prior", "table", "counts", "mass")
+    return (one.n_iter, one.log_likelihood) == (other.n_iter, other.log_likelihood) and all(
+        getattr(one, name).tobytes() == getattr(other, name).tobytes() for name in arrays
+    )
+
+
+def die_once(shard: LabelShard, mark: str) -> tuple[np.ndarray, ...]:
+    """Kill the process that works on the fourth shard, the first time it comes there."""
+    if shard.first_task > 250 and not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return (shard.worker.sum(keepdims=True),)
+
+
+def test_a_cluster_gives_the_bytes_of_threads(shards: ShardFolder, dask_engine: DaskEngine) -> None:
+    here = local(shards)
+    assert len(shards.paths) == 7
+    fit, expected = (dawid_skene_by_shards(e, max_iter=4) for e in (dask_engine, here))
+    assert same(fit, expected)
+    belief = (fit.prior, fit.table, False)
+    for mine, its in zip(
+        dask_engine.map(posterior_of_shard, belief),
+        here.map(posterior_of_shard, belief),
+        strict=True,
+    ):
+        assert mine.tobytes() == its.tobytes()
+    tasks = shards.names("task")
+    filtered, filtered_here = (
+        filter_workers_by_shards(engine, tasks, n_workers=2) for engine in (dask_engine, here)
+    )
+    assert filtered.removed.tolist() == filtered_here.removed.tolist()
+    kept, kept_here = (engine.keep_workers(filtered.keep) for engine in (dask_engine, here))
+    assert soft_penalty_by_shards(kept).tobytes() == soft_penalty_by_shards(kept_here).tobytes()
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_a_killed_worker_costs_time_and_changes_no_byte(
+    shards: ShardFolder, dask_engine: DaskEngine, tmp_path: Path, hold: bool
+) -> None:
+    """SIGKILL from inside the work: the process is in the middle of it for certain."""
+    engine = DaskEngine(dask_engine.client, shards, hold=hold)
+    before = soft_penalty_by_shards(engine)
+    mark = tmp_path / "died"
+    (total,) = engine.add_up(die_once, str(mark))
+    assert mark.exists()
+    assert total.tobytes() == local(shards).add_up(die_once, str(mark))[0].tobytes()
+    assert soft_penalty_by_shards(engine).tobytes() == before.tobytes()
+
+
+@pytest.mark.slow
+def test_a_fit_whose_workers_are_killed_has_the_same_bytes(
+    shards: ShardFolder, dask_engine: DaskEngine
+) -> None:
+    expected = dawid_skene_by_shards(local(shards), max_iter=12, tol=0.0)
+
+    def kill_one(fit: EMFit) -> None:
+        if fit.n_iter in (3, 7):
+            workers = dask_engine.client.run(os.getpid)
+            os.kill(min(workers.values()), signal.SIGKILL)
+
+    fit = dawid_skene_by_shards(dask_engine, max_iter=12, tol=0.0, after=kill_one)
+    assert same(fit, expected)
+
+
+def test_shards_that_do_not_fit_are_read_in_every_pass(shards: ShardFolder) -> None:
+    """What is held and what is loaded anew give the same bytes."""
+    expected = dawid_skene_by_shards(local(shards), max_iter=3)
+    loads = LocalEngine([lambda n=n: load_shard(shards, n) for n in range(7)], threads=2)
+    assert same(dawid_skene_by_shards(loads, max_iter=3), expected)
+    huge = ShardFolder(shards.folder, 10**9, 600, 30, 3, shards.first_task)
+    with open_engine(huge, EngineSettings()) as engine:
+        assert isinstance(engine, LocalEngine)
+        assert not any(isinstance(shard, LabelShard) for shard in engine._shards)
+    with open_engine(shards, EngineSettings(workers=2)) as engine:
+        assert same(dawid_skene_by_shards(engine, max_iter=3), expected)
+
+
+def test_a_fit_gone_on_with_from_its_file_has_the_same_bytes(
+    shards: ShardFolder, tmp_path: Path
+) -> None:
+    engine, path = local(shards), tmp_path / "fit.npz"
+    assert load_fit(path) is None
+    expected = dawid_skene_by_shards(engine, max_iter=9, tol=0.0)
+    begun = dawid_skene_by_shards(engine, max_iter=4, tol=0.0)
+    save_fit(path, begun)
+    found = load_fit(path)
+    assert found is not None
+    assert same(found, begun)
+    assert found.converged == begun.converged
+    assert same(dawid_skene_by_shards(engine, max_iter=9, tol=0.0, begun=found), expected)
+
+
+def test_a_scheduler_that_does_not_answer_is_told(shards: ShardFolder) -> None:
+    chosen = EngineSettings(kind="dask", scheduler="wrong://127.0.0.1:1")
+    with (
+        pytest.raises(
+            SettingsError, match="engine.scheduler: 'wrong://127.0.0.1:1' does not answer"
+        ),
+        open_dask(shards, chosen, hold=True),
+    ):
+        pass
+
+
+def test_a_cluster_whose_workers_do_not_come_back_is_told(shards: ShardFolder) -> None:
+    """A scheduler without workers: nothing would ever run, and nobody would hear of it."""
+    with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": "1s"}),
+        LocalCluster(n_workers=0, dashboard_address=":0") as cluster,  # type: ignore[no-untyped-call]
+        Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
+        pytest.raises(EngineError, match=r"has no worker that lives .* go on with --resume"),
+    ):
+        soft_penalty_by_shards(DaskEngine(client, shards, hold=False))
+
+
+def test_without_dask_one_sentence_says_what_to_install(
+    shards: ShardFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "flows.sharding.dask", None)
+    with (
+        pytest.raises(SettingsError, match='needs the extra "scale": pip install'),
+        open_engine(shards, DASK),
+    ):
+        pass

@@ -1,0 +1,163 @@
+"""Task features brought into a folder in batches: the rows that are read whole, the same refusals."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from flows.settings.sections import GroupSettings
+from flows.sharding.features import (
+    FeatureFolder,
+    ListedTasks,
+    list_features,
+    open_features,
+    write_features,
+)
+from flows.tables.tables import read_tasks
+from flows.tables.text_table import TableError
+
+GROUPS = GroupSettings()
+
+
+def table_of(n: int = 60, width: int = 3, seed: int = 0) -> pa.Table:
+    """Shuffled tasks of three groups; names of features that a query might use for its own ends."""
+    rng = np.random.default_rng(seed)
+    names = ["n", "row", "file_number", *(f"x {j}" for j in range(width - 3))]
+    columns = {name: rng.normal(size=n) for name in names}
+    group = [f"g{j}" for j in rng.integers(3, size=n)]
+    task = [f"t{seed}-{j}" for j in rng.permutation(n)]
+    return pa.table({"task": task, **columns, "group": group})
+
+
+def written(
+    paths: list[Path], folder: Path, *, standardize: bool = False
+) -> tuple[ListedTasks, np.ndarray, FeatureFolder]:
+    """The folder, where every third task by name has a label."""
+    listed = list_features(paths, GROUPS, folder, memory_gb=0.2)
+    labelled = np.arange(listed.table.names.size) % 3 == 0
+    found = write_features(paths, listed, labelled, folder, memory_gb=0.2, standardize=standardize)
+    return listed, labelled, found
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize("standardize", [False, True])
+def test_what_is_loaded_whole_has_the_bytes_of_a_table_read_whole(
+    tmp_path: Path, suffix: str, standardize: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tables, in batches of seven rows and two columns."""
+    monkeypatch.setattr("flows.sharding.features.BATCH", 7)
+    monkeypatch.setattr("flows.tables.task_features.AT_ONCE", 2)
+    paths = [tmp_path / f"tasks-{seed}.{suffix}" for seed in (0, 1)]
+    for seed, path in enumerate(paths):
+        (pq.write_table if suffix == "parquet" else pc.write_csv)(table_of(seed=seed), path)
+    listed, _, found = written(paths, tmp_path / "features", standardize=standardize)
+    expected = read_tasks(paths, GROUPS, standardize=standardize)
+    assert found.load().tobytes() == expected.features.tobytes()
+    for name in ("names", "group", "group_names"):
+        assert np.array_equal(getattr(listed.table, name), getattr(expected, name))
+    assert listed.table.feature_names == expected.feature_names
+    assert open_features(tmp_path / "features") == found
+
+
+def test_a_bag_is_a_group_with_its_labelled_tasks_first_each_by_name(tmp_path: Path) -> None:
+    pq.write_table(table_of(), tmp_path / "tasks.parquet")
+    listed, labelled, found = written([tmp_path / "tasks.parquet"], tmp_path / "features")
+    size, known = found.bags()
+    assert size.sum() == 60
+    whole, first = found.load(), 0
+    for code in range(3):
+        mine = listed.table.group == code
+        order = [*np.flatnonzero(mine & labelled), *np.flatnonzero(mine & ~labelled)]
+        assert known[code] == (mine & labelled).sum()
+        assert found.rows(first, first + size[code]).tolist() == whole[order].tolist()
+        first += size[code]
+    assert found.take(np.array([0, 5, 59])).tolist() == [
+        found.rows(at, at + 1)[0].tolist() for at in (0, 5, 59)
+    ]
+
+
+def test_tables_of_many_days_share_the_memory_of_one(tmp_path: Path) -> None:
+    paths = [tmp_path / f"tasks-{day:02d}.parquet" for day in range(30)]
+    for day, path in enumerate(paths):
+        pq.write_table(table_of(5, seed=day), path)
+    listed = list_features(paths, GROUPS, tmp_path / "features", memory_gb=0.1)
+    labelled = np.ones(150, dtype=np.bool_)
+    found = write_features(
+        paths, listed, labelled, tmp_path / "features", memory_gb=0.1, standardize=False
+    )
+    assert found.load().tobytes() == read_tasks(paths, GROUPS).features.tobytes()
+
+
+FAULTS: list[dict[str, Any]] = [
+    {"task": ["a", "b", " "], "group": ["x"] * 3, "f": ["1", "2", "3"]},
+    {"task": ["a", "b", "a"], "group": ["x"] * 3, "f": ["1", "2", "3"]},
+    {"task": ["a", "b", "c"], "group": ["x", None, "x"], "f": ["1", "2", "3"]},
+    {"task": ["a", "b", "c"], "group": ["x"] * 3, "e": ["1"] * 3, "f": ["1", "two", "3"]},
+    {"task": ["a", "b", "c"], "group": ["x"] * 3, "f": ["1", "2", None]},
+    {"task": ["a", "b", "c"], "group": ["x"] * 3, "f": ["1", "inf", "nan"]},
+    {"task": ["a", "b", "c"], "group": ["x", "y", "y"], "e": ["1", "", None], "f": ["1", "", ""]},
+    {"task": ["a"], "group": ["x"], "f": [[1.0, 2.0]]},
+]
+
+
+@pytest.mark.parametrize("columns", FAULTS)
+def test_faults_are_told_in_the_words_for_a_table_read_whole(
+    tmp_path: Path, columns: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.sharding.features.BATCH", 1)
+    monkeypatch.setattr("flows.tables.task_features.AT_ONCE", 1)
+    path = tmp_path / "tasks.parquet"
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(TableError) as whole:
+        read_tasks([path], GROUPS)
+    with pytest.raises(TableError) as streamed:
+        written([path], tmp_path / "features")
+    assert str(streamed.value) == str(whole.value)
+    assert open_features(tmp_path / "features") is None
+
+
+@pytest.mark.parametrize("make", [lambda _: None, lambda path: path.write_bytes(b"PAR1 torn")])
+def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path, make: Any) -> None:
+    path = tmp_path / "tasks.parquet"
+    make(path)
+    with pytest.raises(TableError, match=r"tasks.parquet"):
+        written([path], tmp_path / "features")
+
+
+def test_nothing_but_the_folders_files_is_left(tmp_path: Path) -> None:
+    pq.write_table(table_of(), tmp_path / "tasks.parquet")
+    for _ in range(2):  # a folder of a run that died is begun anew
+        written([tmp_path / "tasks.parquet"], tmp_path / "features")
+    left = {path.name for path in (tmp_path / "features").iterdir()}
+    assert left == {"rows.npy", "bags.npz", "features.json"}
+
+
+def most_memory(path: Path, folder: Path) -> float:
+    """Most megabytes that a process of its own ever held in writing a folder."""
+    written([path], folder)
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) / 1e3
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_features(tmp_path: Path) -> None:
+    """320 MB of features more: names and buffers may grow, by less than a third of that."""
+    peaks = []
+    for n_batches in (15, 55):
+        path = tmp_path / f"tasks-{n_batches}.parquet"
+        with pq.ParquetWriter(path, table_of(1, width=100).schema) as writer:
+            for seed in range(n_batches):
+                writer.write_table(table_of(10_000, width=100, seed=seed))
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as child:
+            folder = tmp_path / f"features-{n_batches}"
+            peaks.append(child.submit(most_memory, path, folder).result())
+    assert (tmp_path / "features-55" / "rows.npy").stat().st_size > 440e6
+    assert peaks[1] - peaks[0] < 110

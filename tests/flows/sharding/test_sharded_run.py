@@ -1,0 +1,298 @@
+"""The same campaign in memory, in shards and on a Dask cluster: the same results, paid for once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
+from flows.run.store import Run
+from flows.settings.section import SettingsError
+from flows.settings.sections import EngineSettings
+from flows.settings.settings import Settings, load_settings
+from flows.spending.account import read_statements
+from flows.spending.releases import plan_releases
+from flows.stages.class_ratios import Published, published_in
+from flows.stages.reading import load
+from flows.tables.text_table import TableError
+from learners import StreamedRatioEstimator
+from privacy import Unit
+from privacy.ledger.fingerprint import fingerprint
+from tests.flows.campaign import write_small_campaign
+
+SHARDS = EngineSettings(shard_labels=400, memory_gb=0.3, checkpoint_every=2)
+ITS_OWN = {  # what only a run on shards leaves
+    "class_counts.parquet", "features", "kept_fit.npz", "shards", "unfiltered_fit.npz",
+}  # fmt: skip
+TABLES = ("workers", "consensus", "next_labels", "label_plan", "proportions")
+FACTS = ("quality", "consensus", "robustness", "proportions", "gate", "bounds", "model")
+
+SHARED_LOADS = ("hard_least", "hard_penalty", "balanced_penalty")
+
+
+def settings_in(folder: Path, more: str = "") -> Settings:
+    """The small campaign with its labels and tasks in Parquet."""
+    path = write_small_campaign(folder)
+    text = path.read_text(encoding="utf-8")
+    for name in ("labels", "tasks"):
+        pq.write_table(pc.read_csv(folder / f"{name}.csv"), folder / f"{name}.parquet")
+        text = text.replace(f"{name}.csv", f"{name}.parquet")
+    path.write_text(text + more, encoding="utf-8")
+    return load_settings(path)
+
+
+def on(settings: Settings, engine: EngineSettings | None) -> Settings:
+    return settings.model_copy(update={"engine": engine})
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, RunResult, RunResult]:
+    """One data set, one account: in memory first, then in shards."""
+    settings = settings_in(tmp_path_factory.mktemp("sharded"))
+    return settings, run_pipeline(settings), run_pipeline(on(settings, SHARDS))
+
+
+def check_like(found: Any, expected: Any) -> None:
+    """Equal, numbers up to the rounding of sums in another order."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for key, value in expected.items():
+            check_like(found[key], value)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            check_like(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, abs=1e-7)
+    else:
+        assert found == expected
+
+
+def columns_of(table: pa.Table) -> dict[str, list[Any]]:
+    return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    """What a run found; not what tells when it was made, and of the runs before it."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in ("manifest.json", "trend.json", "report.html")
+    }
+
+
+def test_a_run_on_shards_leaves_the_results_of_one_in_memory(
+    runs: tuple[Settings, RunResult, RunResult],
+) -> None:
+    _, whole, sharded = runs
+    names = {path.name for path in whole.folder.iterdir()}
+    assert {path.name for path in sharded.folder.iterdir()} == names | ITS_OWN
+    assert len(list((sharded.folder / "shards").glob("shard-*.parquet"))) == 5
+    for name in TABLES:
+        tables = (pq.read_table(one.folder / f"{name}.parquet") for one in (sharded, whole))
+        check_like(*map(columns_of, tables))
+    for name in FACTS:
+        texts = ((one.folder / f"{name}.json").read_text() for one in (sharded, whole))
+        check_like(*map(json.loads, texts))
+
+
+def test_the_releases_of_both_are_one_payment(
+    runs: tuple[Settings, RunResult, RunResult],
+) -> None:
+    """The counts and the rows are the same, so that the ledger sees the same data."""
+    settings, whole, sharded = runs
+    for name in ("proportions.parquet", "model.json", "spend.json"):
+        assert (sharded.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+    (found,) = read_statements(settings.state)
+    assert found["spent"] == json.loads((whole.folder / "spend.json").read_text())["spent"]
+    said = [stage.line for stage in sharded.stages if stage.stage == "publish_proportions"]
+    assert "6 of them paid for before" in said[0]
+
+
+@pytest.mark.parametrize("unit", ["consensus label", "row"])
+def test_what_is_asked_of_the_ledger_is_the_same_to_the_byte(
+    runs: tuple[Settings, RunResult, RunResult], unit: str
+) -> None:
+    """Fingerprints bind mechanism, event, unit, partition and the counts themselves."""
+    settings, whole, sharded = runs
+    assert settings.privacy is not None
+    privacy = settings.privacy.model_copy(update={"unit": Unit(unit)})
+    asked = []
+    for one, where in ((whole, settings), (sharded, on(settings, SHARDS))):
+        run = Run(one.folder, where)
+        plan = plan_releases(run, load(run), privacy)
+        asked.append(
+            [
+                fingerprint(mechanism, query, mechanism.event(query), key=b"key")
+                for mechanism, query in plan.releases()
+            ]
+        )
+    assert asked[0] == asked[1]
+    assert len(asked[0]) == 6 + 2  # groups; training and the gate
+
+
+def test_publication_needs_no_consensus_label_of_a_task(
+    runs: tuple[Settings, RunResult, RunResult], tmp_path: Path
+) -> None:
+    settings, whole, sharded = runs
+    shutil.copytree(sharded.folder, tmp_path / "run")
+    (tmp_path / "run" / "consensus.parquet").unlink()
+    counted = on(settings, SHARDS).model_copy(update={"model": None})
+    assert settings.privacy is not None
+    run = Run(tmp_path / "run", counted)
+    plan = plan_releases(run, load(run), settings.privacy)
+    labels = pq.read_table(whole.folder / "consensus.parquet").to_pandas()
+    expected = labels.groupby("group")["label"].value_counts()
+    for query in plan.counts:
+        assert query.part is not None
+        found = [int(expected.get((query.part.name, name), 0)) for name in ("a", "b", "c")]
+        assert np.asarray(query.value).tolist() == found
+
+
+def test_class_ratios_are_those_of_the_streamed_estimator_in_one_process(
+    runs: tuple[Settings, RunResult, RunResult],
+) -> None:
+    """From the features that the run in memory has read, and the same published proportions."""
+    settings, whole, sharded = runs
+    crowd = load(Run(whole.folder, settings))
+    published = published_in(Run(whole.folder, settings), crowd)
+    assert isinstance(published, Published)
+    features, group = crowd.label_features(), crowd.label_group()
+    estimator = StreamedRatioEstimator(level=published.level, classes=published.classes).fit(
+        [[features[group == code]] for code in range(6)],
+        published.proportions,
+        noise=published.noise,
+    )
+    table = pq.read_table(sharded.folder / "class_ratios.parquet")
+    for code in (6, 7):
+        expected = estimator.predict([crowd.table.features[crowd.table.group == code]])
+        rows = table.filter(pyarrow.compute.equal(table["group"], f"u{code - 6}"))
+        assert rows["ratio"].to_numpy().tobytes() == expected.ratio.tobytes()
+        assert rows["low"].to_numpy().tobytes() == expected.interval[:, 0].tobytes()
+        assert rows["n"].to_pylist() == [40] * 3
+    said = json.loads((sharded.folder / "class_ratios.json").read_text())
+    assert said["method"] == "kernel mean matching of streamed features"
+    assert said["cross_validated_l1"] == estimator.trial_.mean_error
+    for page in ("report.html", "manifest.json"):
+        assert said["method"] in (sharded.folder / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Creating scratch directories:UserWarning")  # a busy disk
+def test_a_dask_cluster_leaves_the_bytes_of_threads(
+    runs: tuple[Settings, RunResult, RunResult],
+) -> None:
+    settings, _, sharded = runs
+    chosen = SHARDS.model_copy(update={"kind": "dask", "workers": 2, "memory_gb": 1.0})
+    assert bytes_of(run_pipeline(on(settings, chosen)).folder) == bytes_of(sharded.folder)
+
+
+def test_a_run_killed_in_a_fit_goes_on_from_its_checkpoint(
+    runs: tuple[Settings, RunResult, RunResult],
+) -> None:
+    """Stopped in the third iteration: the resumed run starts from the second, and ends the same."""
+    settings, _, sharded = runs
+    told: list[int] = []
+
+    def stop(what: str, done: int, total: int) -> None:
+        told.append(done)
+        if what == "EM over shards" and done == 3:
+            raise KeyboardInterrupt
+
+    def told_of(what: str, done: int, total: int) -> None:
+        if what == "EM over shards":
+            resumed.append(done)
+
+    def stopping(stage: Stage, run: Run) -> str:
+        return run_stage(stage, Run(run.folder, run.settings, progress=stop))
+
+    def telling(stage: Stage, run: Run) -> str:
+        return run_stage(stage, Run(run.folder, run.settings, progress=told_of))
+
+    resumed: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        run_pipeline(on(settings, SHARDS), step=stopping, again=True)
+    found = run_pipeline(on(settings, SHARDS), step=telling, resume=True, again=True)
+    assert resumed[0] == 3
+    assert bytes_of(found.folder) == bytes_of(sharded.folder)
+
+
+def test_what_needs_all_labels_is_left_out_of_tables_past_the_limit(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    chosen = SHARDS.model_copy(update={"whole_labels": 100, "whole_conflicts": 100})
+
+    folder = run_pipeline(on(settings, chosen)).folder
+    workers = pq.read_table(folder / "workers.parquet")
+    for name in SHARED_LOADS:
+        assert workers.column(name).null_count == len(workers)
+    assert np.all(workers.column("soft_penalty").to_numpy() > 0)
+    said = json.loads((folder / "robustness.json").read_text())
+    assert said == {"skipped": "there are more labels than engine.whole_labels"}
+    assert json.loads((folder / "consensus.json").read_text())["plan"]["n"] == 0
+    assert "There are more labels than engine.whole_labels" in (folder / "report.html").read_text()
+
+
+def test_penalties_that_workers_share_need_no_whole_table(
+    runs: tuple[Settings, RunResult, RunResult],
+) -> None:
+    settings, whole, _ = runs
+    chosen = SHARDS.model_copy(update={"whole_labels": 0})
+    folder = run_pipeline(on(settings, chosen), again=True).folder
+    one, other = (pq.read_table(where / "workers.parquet") for where in (whole.folder, folder))
+    for name in SHARED_LOADS:
+        assert one.column(name).equals(other.column(name))
+        assert one.column(name).null_count == 0
+
+
+def test_labels_that_say_nothing_are_refused(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    rows = {"worker": ["a", "b"], "task": ["t001", "t001"], "label": ["a", "a"]}
+    pq.write_table(pa.table(rows), tmp_path / "labels.parquet")
+    with pytest.raises(TableError, match=r"labels.parquet: no two workers differ on any task"):
+        run_pipeline(on(settings, SHARDS))
+
+
+def test_a_task_that_is_in_no_task_table_is_refused_with_its_row(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    rows = {"worker": ["a", "b"], "task": ["t001", "t999"], "label": ["a", "b"]}
+    pq.write_table(pa.table(rows), tmp_path / "labels.parquet")
+    with pytest.raises(TableError, match="labels.parquet, row 2, column task: 't999' is not among"):
+        run_pipeline(on(settings, SHARDS))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("[engine]\nkind = 'spark'\n", "engine.kind: input should be 'local' or 'dask'"),
+        ("[engine]\nscheduler = 'tcp://a:1'\n", 'engine: scheduler is for kind = "dask"'),
+        (
+            "[consensus]\naggregator = 'kos'\n[engine]\n",
+            "[engine] needs consensus.aggregator to be",
+        ),
+    ],
+)
+def test_what_cannot_be_sharded_is_refused_in_one_sentence(
+    tmp_path: Path, more: str, words: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings_in(tmp_path, more)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("rule", ["false_removal_rate = 0.1", 'penalty = "hard"\nfraction = 0.1'])
+def test_filters_that_need_all_labels_are_refused(tmp_path: Path, rule: str) -> None:
+    path = write_small_campaign(tmp_path)
+    text = path.read_text(encoding="utf-8").replace("fraction = 0.1", rule) + "[engine]\n"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"\[engine\] needs filter.penalty"):
+        load_settings(path)

@@ -1,0 +1,162 @@
+"""Tables streamed into shards: the labels that are read whole, and the same refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.sharding.shards import ShardFolder, load_shard, open_shards, write_gold, write_shards
+from flows.tables.tables import read_labels
+from flows.tables.text_table import TableError
+from quality.labels.shards import join_shards
+
+Rows = list[tuple[Any, Any, Any]]
+CAMPAIGN = [(f"w{w}", f"t{t}", "xyz"[(w * t) % 3]) for t in range(40) for w in range(t % 3, 9, 2)]
+
+
+def table_of(path: Path, rows: Rows, names: tuple[str, ...] = ("worker", "task", "label")) -> Path:
+    columns = zip(*rows, strict=True) if rows else [[] for _ in names]
+    pq.write_table(
+        pa.table({name: pa.array(list(c)) for name, c in zip(names, columns, strict=True)}), path
+    )
+    return path
+
+
+def shards_of(
+    folder: Path, rows: Rows, *, shard_labels: int = 7, classes=None, duplicates="error"
+) -> ShardFolder:
+    return write_shards(
+        table_of(folder / "labels.parquet", rows),
+        folder / "shards",
+        shard_labels=shard_labels,
+        memory_gb=0.2,
+        classes=classes,
+        duplicates=duplicates,
+        threads=1,
+    )
+
+
+def refusals(folder: Path, rows: Rows, **asked: Any) -> tuple[str, str]:
+    """What the streaming reader says, and what the one in memory says."""
+    said = []
+    for act in (
+        lambda: shards_of(folder, rows, **asked),
+        lambda: read_labels(
+            folder / "labels.parquet",
+            **{"classes": None, "duplicates": "error", "known_tasks": None} | asked,
+        ),
+    ):
+        with pytest.raises(TableError) as refused:
+            act()
+        said.append(str(refused.value))
+    return said[0], said[1]
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from(["a", " b", "ä", "c "]), st.integers(-3, 12), st.sampled_from("xyz")
+        ),
+        min_size=1,
+        unique_by=lambda row: (row[0], row[1]),
+    ),
+    shard_labels=st.integers(1, 9),
+)
+def test_shards_hold_the_table_that_is_read_whole(
+    tmp_path_factory: pytest.TempPathFactory, rows: Rows, shard_labels: int
+) -> None:
+    folder = tmp_path_factory.mktemp("shards")
+    shards = shards_of(folder, rows, shard_labels=shard_labels, classes=("z", "y", "x"))
+    expected = read_labels(
+        folder / "labels.parquet", classes=("z", "y", "x"), duplicates="error", known_tasks=None
+    )
+    loaded = [load_shard(shards, number) for number in range(len(shards.paths))]
+    joined = join_shards(loaded, expected)
+    for name in ("worker", "task", "label", "task_start"):
+        assert np.array_equal(getattr(joined, name), getattr(expected, name))
+    for column in ("worker", "task", "label"):
+        book = expected.classes if column == "label" else getattr(expected, f"{column}s")
+        assert shards.names(column).tolist() == book.tolist()
+    assert shards.n_labels == expected.n_labels
+    assert open_shards(folder / "shards") == shards
+    assert sorted(path.name for path in shards.folder.iterdir()) == sorted(
+        ["shards.json", "workers.parquet", "tasks.parquet", "labels.parquet"]
+        + [path.name for path in shards.paths]
+    )
+
+
+def test_a_shard_ends_with_the_task_that_fills_it(tmp_path: Path) -> None:
+    shards = shards_of(tmp_path, CAMPAIGN, shard_labels=10)
+    for number, path in enumerate(shards.paths):
+        shard = load_shard(shards, number)
+        sizes = np.diff(shard.task_start)
+        assert pq.read_metadata(path).num_rows == shard.n_labels
+        assert number == len(shards.paths) - 1 or shard.n_labels >= 10 > shard.n_labels - sizes[-1]
+
+
+def test_gold_comes_with_the_tasks_of_a_shard(tmp_path: Path) -> None:
+    shards = shards_of(tmp_path, CAMPAIGN)
+    gold = np.where(np.arange(40) % 7, -1, np.arange(40) % 3)
+    write_gold(shards, gold)
+    found = [load_shard(shards, number).gold for number in range(len(shards.paths))]
+    assert np.concatenate(found).tolist() == gold.tolist()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("a", "t1", "x"), (None, "t2", "y")],
+        [("a", "t1", "x"), ("b", " \t", "y"), ("c", "", "y")],
+        [("a", "t1", "x"), ("b", "t1", "y"), ("a", "t1", "y")],
+        [("a", 7, "x"), ("b", 7, "y"), (" a ", 7, "y")],
+    ],
+)
+def test_what_is_refused_of_a_whole_table_is_refused_in_the_same_words(
+    tmp_path: Path, rows: Rows
+) -> None:
+    streamed, whole = refusals(tmp_path, rows)
+    assert streamed == whole
+    assert "labels.parquet, row" in streamed
+    assert not (tmp_path / "shards").exists()
+
+
+def test_a_class_that_is_not_declared_is_refused_in_the_same_words(tmp_path: Path) -> None:
+    rows = [("a", "t1", "x"), ("b", "t1", "maybe"), ("c", "t1", "maybe")]
+    streamed, whole = refusals(tmp_path, rows, classes=("x", "y"))
+    assert streamed == whole
+    assert "rows 2, 3, column label: 'maybe' is not among the classes" in streamed
+
+
+@pytest.mark.parametrize(("duplicates", "label"), [("first", "x"), ("last", "y")])
+def test_repeats_are_kept_as_asked(tmp_path: Path, duplicates: str, label: str) -> None:
+    rows = [("a", "t1", "x"), ("b", "t1", "z"), ("a", "t1", "z"), ("a", "t1", "y")]
+    shards = shards_of(tmp_path, rows, duplicates=duplicates)
+    shard = load_shard(shards, 0)
+    assert shards.n_labels == 2
+    assert shards.names("label")[shard.label].tolist() == [label, "z"]
+
+
+def test_what_is_no_label_table_is_refused(tmp_path: Path) -> None:
+    asked = {"shard_labels": 5, "memory_gb": 0.2, "classes": None, "duplicates": "error"}
+    lacking = table_of(tmp_path / "a.parquet", [("a", "t")], ("worker", "task"))
+    empty = table_of(tmp_path / "b.parquet", [])
+    (tmp_path / "c.parquet").write_text("torn")
+    (tmp_path / "d.csv").write_text("worker,task,label\n")
+    for path, words in (
+        (lacking, "a.parquet must have the columns worker, task, label; missing: label"),
+        (empty, "b.parquet has no rows below its header"),
+        (tmp_path / "c.parquet", "c.parquet: not a readable table"),
+        (tmp_path / "d.csv", "d.csv must be Parquet to be read in shards"),
+        (tmp_path / "e.parquet", "does not exist; mend the path in the settings"),
+    ):
+        with pytest.raises(TableError, match=words):
+            write_shards(path, tmp_path / "shards", **asked)
+        assert not (tmp_path / "shards").exists()

@@ -1,0 +1,183 @@
+"""Where a campaign's ledger lies."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.report.html import render_report
+from flows.settings.section import SettingsError
+from flows.spending.account import LEDGER_URL, open_state, read_statements, statement
+from privacy import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    LatticeLaplace,
+    Ledger,
+    LedgerError,
+    Part,
+    PureEvent,
+    Unit,
+    plan,
+)
+from tests.flows.report.report_folder import write_folder
+from tests.privacy.ledger.processes import race
+from tests.privacy.toy import Turnstile, counts_query, question
+
+
+def test_a_campaigns_ledger_lies_in_its_state_folder(tmp_path: Path) -> None:
+    ledger = open_state(tmp_path / "state")
+    ledger.open_budget("toy", unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
+    assert [found["dataset"] for found in read_statements(tmp_path / "state")] == ["toy"]
+
+
+def test_a_ledgers_url_that_is_none_is_a_mistake_told_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LEDGER_URL, "postgres://me:hunter2@host/db")
+    with pytest.raises(SettingsError, match=f"{LEDGER_URL}: the ledger's URL must be") as refused:
+        open_state(tmp_path)
+    assert "hunter2" not in str(refused.value)
+
+
+def toy_ledger(folder: Path) -> Ledger:
+    """Five releases at a tenth each, two of them on cells of one partition; a budget of 1."""
+    ledger = open_state(folder)
+    ledger.open_budget("toy", unit=Unit.CONSENSUS_LABEL, epsilon=1.0, delta=0.0, n=4)
+    for size in (1, 2, 3):
+        ledger.release(LatticeLaplace(0.1), counts_query((size, 1)))
+    for name, epsilon in (("north", 0.1), ("south", 0.2)):
+        ledger.release(LatticeLaplace(epsilon), counts_query(part=Part("site:1", name)))
+    return ledger
+
+
+def test_a_statement_lists_the_newest_entries_and_its_totals_are_of_all(tmp_path: Path) -> None:
+    ledger = toy_ledger(tmp_path / "state")
+    found = statement(ledger, "toy", entries=2)
+    assert [entry["entry"] for entry in found["entries"]] == [4, 5]
+    assert found["n_entries"] == 5
+    assert found["spent"]["epsilon"] == 0.5
+    whole = statement(ledger, "toy")
+    assert (len(whole["entries"]), whole["spent"]) == (5, found["spent"])
+
+
+def test_how_many_more_fit_is_told_by_the_dearest_cell_of_a_round(tmp_path: Path) -> None:
+    toy_ledger(tmp_path / "state")
+    (found,) = read_statements(tmp_path / "state")
+    cells, whole = found["fits"]
+    assert (cells["cells"], cells["epsilon"], cells["more"]) == (True, 0.2, 2)
+    assert (whole["cells"], whole["epsilon"], whole["more"]) == (False, 0.1, 5)
+
+
+def test_each_price_is_a_kind_of_its_own(tmp_path: Path) -> None:
+    ledger = toy_ledger(tmp_path)
+    ledger.release(LatticeLaplace(0.05), counts_query())
+    ledger.release(DiscreteLaplace(0.05), counts_query())
+    (found,) = read_statements(tmp_path)
+    told = [(kind["epsilon"], kind["cells"], kind["more"]) for kind in found["fits"]]
+    assert told == [(0.05, False, 8), (0.2, True, 2), (0.1, False, 4)]
+
+
+def test_a_data_set_must_be_one_of_the_ledgers(tmp_path: Path) -> None:
+    toy_ledger(tmp_path / "state")
+    with pytest.raises(LedgerError, match="--dataset must be one of toy, got 'other'"):
+        read_statements(tmp_path / "state", dataset="other")
+    (found,) = read_statements(tmp_path / "state", dataset="toy", raise_to=2.0)
+    assert found["budget"]["epsilon"] == 2.0
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 1.0, -1.0, math.nan, math.inf])
+def test_a_budget_is_raised_and_nothing_else(tmp_path: Path, epsilon: float) -> None:
+    toy_ledger(tmp_path)
+    with pytest.raises(LedgerError, match="--raise-to must be above the budget of 'toy'"):
+        read_statements(tmp_path, dataset="toy", raise_to=epsilon)
+    with pytest.raises(LedgerError, match="--raise-to needs --dataset, one of toy"):
+        read_statements(tmp_path, raise_to=2.0)
+    (found,) = read_statements(tmp_path)
+    assert found["budget"]["epsilon"] == 1.0
+
+
+def test_the_command_tells_delta_plans_and_what_was_not_drawn(tmp_path: Path) -> None:
+    """Where the budget has a delta; entry 3 is paid and its draw has failed."""
+    ledger = open_state(tmp_path)
+    ledger.open_budget("toy", unit=Unit.CONSENSUS_LABEL, epsilon=2.0, delta=1e-6, n=4)
+    ledger.open_budget("new", unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
+    ledger.release(DiscreteGaussian(1.0, 1e-7), counts_query())
+    two = plan({LatticeLaplace(0.25).event(counts_query()): 2}, delta=0.0)
+    entry = ledger.open_plan("toy", two, name="two months")
+    with pytest.raises(ValueError, match="x must be"):
+        ledger.interact(Turnstile(0.125), counts_query(), question(-1))
+    ledger.release(LatticeLaplace(0.25), counts_query(), plan=entry)
+    told = CliRunner().invoke(app, ["budget", str(tmp_path)], env={"COLUMNS": "120"}).stdout
+    lines = [" ".join(line.split()) for line in told.splitlines()]
+    assert lines[0] == "new: epsilon 0 of 1 spent, 1 left (unit: row)"
+    assert lines[1] == (
+        "toy: epsilon 1.625 of 2 spent, 0.375 left; delta 1e-07 of 1e-06 spent, 9e-07 left "
+        "(unit: consensus label)"
+    )
+    assert lines[2] == "entry time what cell epsilon delta"
+    assert lines[3].endswith("class counts - 1 1e-07")
+    assert lines[4].endswith("two months - 0.5 0")
+    assert lines[5].endswith("class counts (paid, not drawn yet) - 0.125 0")
+    assert lines[6].endswith("class counts (paid by entry 2) - 0 0")
+    assert "entry 2, two months: 1 of 2 releases used" in lines
+    assert "class counts at epsilon 0.125: 3 more fit" in lines
+
+
+def test_a_full_disk_leaves_no_half_of_a_key(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(LedgerError, match="nothing was spent"):
+            open_state(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+    assert open_state(tmp_path).datasets() == ()
+
+
+def race_to_open(folder: str, number: int, barrier: Any, results: Any) -> None:
+    """Open a state folder that nobody has made."""
+    barrier.wait()
+    results.put(open_state(Path(folder)).datasets())
+
+
+def test_processes_that_make_a_state_folder_make_one(tmp_path: Path) -> None:
+    """No process reads a key that another has not finished writing."""
+    assert race(tmp_path / "state", race_to_open, racers=14) == [()] * 14
+    names = sorted(path.name for path in (tmp_path / "state").iterdir())
+    assert names == ["fingerprint.key", "ledger.sqlite"]
+
+
+def test_the_report_says_which_entries_its_file_holds(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    path = folder / "spend.json"
+    spend = json.loads(path.read_text("utf-8"))
+    listed = len(spend["entries"])
+    path.write_text(json.dumps(spend | {"n_entries": 5000}), "utf-8")
+    assert f"of 5,000 entries are shown; the newest {listed} are in" in render_report(folder)
+    path.write_text(json.dumps(spend | {"n_entries": listed}), "utf-8")
+    assert "entries are shown" not in render_report(folder)
+
+
+def test_a_statement_needs_no_numerical_library(tmp_path: Path) -> None:
+    """Each of them takes longer to import than a ledger of a million entries to read."""
+    toy_ledger(tmp_path).open_plan("toy", plan({PureEvent("toy", 0.1): 2}, delta=0.0), name="two")
+    heavy = ["dp_accounting", "numba", "opendp", "pandas", "prefect", "scipy.special", "sklearn"]
+    code = (
+        "import sys; from pathlib import Path; from flows.spending.account import read_statements; "
+        "read_statements(Path(sys.argv[1])); "
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,104 @@
+"""Which labels the run proposes to ask for: within the settings, of workers who are known, and affordable."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flows.settings.sections import ReportSettings
+from flows.stages import label_plan
+from flows.stages.label_plan import plan_next
+from quality import (
+    Consensus,
+    CrowdLabels,
+    dawid_skene,
+    encode,
+    majority_vote,
+    next_labels,
+    one_coin_dawid_skene,
+    plan_labels,
+)
+
+CHOSEN = ReportSettings(plan_labels=12, plan_per_worker=3)
+
+
+@pytest.fixture
+def labels(rng: np.random.Generator) -> CrowdLabels:
+    """Sixty tasks with three of nine workers each, of whom one errs often; a tenth gave two labels."""
+    task = np.repeat(np.arange(60), 3)
+    worker = np.concatenate([rng.permutation(9)[:3] for _ in range(60)])
+    right = rng.random(task.size) < np.where(worker == 0, 0.5, 0.85)
+    truth = np.arange(60) % 2
+    answer = np.where(right, truth[task], 1 - truth[task])
+    new = [*worker, 9, 9], [*task, 0, 1], [*answer, 0, 1]
+    return encode(*map(np.array, new))
+
+
+def planned(labels: CrowdLabels, consensus: Consensus, chosen: ReportSettings = CHOSEN):  # type: ignore[no-untyped-def]
+    return plan_next(labels, consensus, next_labels(labels, consensus.posterior).task, chosen)
+
+
+def test_no_label_is_asked_for_twice_and_no_worker_too_often(labels: CrowdLabels) -> None:
+    table, facts = planned(labels, dawid_skene(labels))
+    pairs = list(zip(table["worker"].to_pylist(), table["task"].to_pylist(), strict=True))
+    there = zip(labels.workers[labels.worker], labels.tasks[labels.task], strict=True)
+    assert len(pairs) == facts["n"] == 12
+    assert not set(pairs) & {(str(worker), str(task)) for worker, task in there}
+    workers = table["worker"].to_pylist()
+    assert max(workers.count(worker) for worker in workers) <= 3
+    assert facts["workers_told_apart"]
+
+
+def test_who_gave_few_labels_is_not_asked(labels: CrowdLabels) -> None:
+    """Worker 9 gave two labels, both right: by the confusion matrix alone she could look best."""
+    table, facts = planned(labels, dawid_skene(labels), ReportSettings(plan_labels=500))
+    assert "9" not in table["worker"].to_pylist()
+    assert facts["n_asked"] == 9
+
+
+def test_the_plan_is_that_of_all_tasks_where_the_crowd_is_small(labels: CrowdLabels) -> None:
+    consensus = dawid_skene(labels)
+    table, facts = planned(labels, consensus)
+    known = np.diff(labels.worker_start) >= 10
+    whole = plan_labels(
+        labels,
+        consensus.posterior,
+        consensus.confusion,
+        budget=12,
+        per_worker=np.where(known, 3, 0),
+    )
+    assert table["task"].to_pylist() == labels.tasks[whole.task].astype(str).tolist()
+    assert table["worker"].to_pylist() == labels.workers[whole.worker].astype(str).tolist()
+    assert facts["gain"] == pytest.approx(whole.gain.sum())
+
+
+def test_a_large_crowds_plan_is_made_of_its_least_certain_tasks(
+    labels: CrowdLabels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(label_plan, "CONSIDERED", 12)
+    monkeypatch.setattr(label_plan, "ASKED", 4)
+    consensus = dawid_skene(labels)
+    table, facts = planned(labels, consensus)
+    first = labels.tasks[next_labels(labels, consensus.posterior).task[:12]].astype(str)
+    assert set(table["task"].to_pylist()) <= set(first)
+    assert (facts["n_considered"], facts["n_asked"]) == (12, 4)
+    assert "0" not in table["worker"].to_pylist()  # who errs often is not among the best four
+
+
+def test_an_aggregator_that_tells_nobody_apart_has_a_plan_too(labels: CrowdLabels) -> None:
+    _, facts = planned(labels, majority_vote(labels))
+    assert facts["n"] > 0
+    assert not facts["workers_told_apart"]
+    _, facts = planned(labels, one_coin_dawid_skene(labels))
+    assert facts["workers_told_apart"]
+
+
+def test_no_plan_is_made_where_none_is_asked_for(labels: CrowdLabels) -> None:
+    table, facts = planned(labels, dawid_skene(labels), ReportSettings(plan_labels=0))
+    assert (table.num_rows, facts["n"], facts["n_asked"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("n_classes", "deep"), [(2, 3), (8, 3), (20, 2), (200, 1)])
+def test_many_classes_are_planned_less_deep(n_classes: int, deep: int) -> None:
+    """Of 500 workers; judging a task after two planned labels takes 500 * classes ** 4 products."""
+    assert label_plan._per_task(500 * n_classes**2, n_classes) == deep

@@ -1,0 +1,196 @@
+"""Tables that arrive in several files: one table in the order of their names, faults told by file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.settings.sections import InputSettings
+from flows.tables.input_files import find_files
+from flows.tables.sources import Sources, open_sources
+from flows.tables.tables import TableError, read_gold, read_labels
+from quality import CrowdLabels
+
+HEADER = "worker,task,label"
+DAY_1 = ["w1,t1,a", "w2,t1,b", "w1,t2,a"]
+DAY_2 = ["w2,t2,a", "w3,t1,a", "w3,t3,b"]
+
+
+def write(path: Path, rows: list[str], header: str = HEADER) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def write_parquet(path: Path, rows: list[str]) -> Path:
+    worker, task, label = zip(*(row.split(",") for row in rows), strict=True)
+    pq.write_table(pa.table({"worker": worker, "task": task, "label": label}), path)
+    return path
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    """A folder of two days."""
+    write(tmp_path / "labels" / "day-1.csv", DAY_1)
+    write(tmp_path / "labels" / "day-2.csv", DAY_2)
+    return tmp_path / "labels"
+
+
+def opened(labels: Path, into: Path, **given: object) -> Sources:
+    into.mkdir(exist_ok=True)
+    return open_sources(InputSettings.model_validate({"labels": labels, **given}), into)
+
+
+def read(labels: Path, into: Path, duplicates: str = "error") -> CrowdLabels:
+    sources = opened(labels, into, duplicates=duplicates)
+    with sources.telling():
+        return read_labels(
+            sources.labels.table,
+            classes=("a", "b"),
+            duplicates=duplicates,  # type: ignore[arg-type]
+            known_tasks=None,
+        )
+
+
+def same(one: CrowdLabels, other: CrowdLabels) -> bool:
+    names = ("worker", "task", "label", "workers", "tasks", "classes")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+def test_a_folder_a_pattern_and_one_file_of_the_same_rows_are_one_table(
+    days: Path, tmp_path: Path
+) -> None:
+    whole = read(write(tmp_path / "whole.csv", DAY_1 + DAY_2), tmp_path / "run")
+    assert same(read(days, tmp_path / "run"), whole)
+    assert same(read(days / "*.csv", tmp_path / "run"), whole)
+
+
+def test_csv_gzip_and_parquet_are_read_together(days: Path, tmp_path: Path) -> None:
+    whole = read(write(tmp_path / "whole.csv", DAY_1 + DAY_2), tmp_path / "run")
+    (days / "day-2.csv").unlink()
+    write_parquet(days / "day-2.parquet", DAY_2)
+    assert same(read(days, tmp_path / "run"), whole)
+
+
+def test_one_file_is_read_where_it_lies(days: Path, tmp_path: Path) -> None:
+    sources = opened(days / "day-1.csv", tmp_path / "run")
+    assert sources.labels.table == days / "day-1.csv"
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_integers_of_parquet_are_the_text_of_csv(tmp_path: Path) -> None:
+    folder = tmp_path / "labels"
+    write(folder / "1.csv", ["7,1,a", "8,1,b"])
+    pq.write_table(
+        pa.table({"worker": [7, 9], "task": [2, 1], "label": ["b", "b"]}), folder / "2.parquet"
+    )
+    assert read(folder, tmp_path / "run").workers.tolist() == ["7", "8", "9"]
+
+
+@pytest.mark.parametrize(("kept", "label"), [("first", "a"), ("last", "b")])
+def test_repeats_across_files_follow_the_order_of_their_names(
+    days: Path, tmp_path: Path, kept: str, label: str
+) -> None:
+    write(days / "day-3.csv", ["w1,t1,b"])
+    labels = read(days, tmp_path / "run", kept)
+    row = (labels.workers[labels.worker] == "w1") & (labels.tasks[labels.task] == "t1")
+    assert labels.classes[labels.label[row]].tolist() == [label]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (["w9,t9,a", "w1,t1,a"], r"^day-1\.csv, row 1, day-3\.csv, row 2: worker 'w1', task 't1'"),
+        (["w9,t9,a", "w9,t8,c"], r"^day-3\.csv, row 2, column label: 'c' is not among"),
+        (["w9,t9,a", ",t8,a"], r"^day-3\.csv, row 2, column worker: the cell is blank"),
+        (["w9,t9,a,9"], r"^day-3\.csv: line 2 must have 3 columns, it has 4"),
+        ([], r"^day-3\.csv has no rows below its header"),
+    ],
+)
+def test_a_fault_is_told_with_its_file_and_row(
+    days: Path, tmp_path: Path, rows: list[str], told: str
+) -> None:
+    write(days / "day-3.csv", rows)
+    with pytest.raises(TableError, match=told):
+        read(days, tmp_path / "run")
+
+
+def test_many_faulty_rows_are_told_with_their_files(days: Path, tmp_path: Path) -> None:
+    write(days / "day-3.csv", ["w8,t1,c", "w9,t1,c"])
+    write(days / "day-4.csv", ["w8,t2,c", "w9,t2,c"])
+    told = r"^day-3\.csv, row 1, day-3\.csv, row 2, day-4\.csv, row 1 and 1 more, column label"
+    with pytest.raises(TableError, match=told):
+        read(days, tmp_path / "run")
+
+
+def test_a_file_that_lacks_a_column_is_named(days: Path, tmp_path: Path) -> None:
+    write(days / "day-3.csv", ["w9,t9"], header="worker,task")
+    with pytest.raises(TableError, match=r"^day-3\.csv must have the columns worker, task, label"):
+        read(days, tmp_path / "run")
+    assert not (tmp_path / "run" / "labels.parquet").exists()
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    write(tmp_path / "labels" / "day=1" / "part.csv", DAY_1)
+    write(tmp_path / "labels" / "day=2" / "part.csv", ["w2,t2,c"])
+    with pytest.raises(TableError, match=r"^day=2/part\.csv, row 1, column label"):
+        read(tmp_path / "labels" / "*" / "part.csv", tmp_path / "run")
+
+
+def test_gold_and_tasks_may_be_folders_too(days: Path, tmp_path: Path) -> None:
+    write(tmp_path / "gold" / "1.csv", ["t1,a"], header="task,label")
+    write(tmp_path / "gold" / "2.csv", ["t2,b"], header="task,label")
+    write(tmp_path / "tasks" / "1.csv", ["t1,g"], header="task,group")
+    write(tmp_path / "tasks" / "2.csv", ["t2,g"], header="task,group")
+    sources = opened(
+        days, tmp_path / "run", gold=tmp_path / "gold", tasks=[tmp_path / "tasks" / "*.csv"]
+    )
+    assert [source.name for source in sources.tasks] == ["1.csv", "2.csv"]
+    assert sources.gold is not None
+    assert read_gold(sources.gold.table, classes=None).label.tolist() == ["a", "b"]
+    assert [one["name"] for one in sources.described] == [
+        "day-1.csv", "day-2.csv", "1.csv", "2.csv", "1.csv", "2.csv",
+    ]  # fmt: skip
+
+
+def test_seconds_are_read_from_all_files(tmp_path: Path) -> None:
+    header = HEADER + ",seconds,extra"
+    write(tmp_path / "labels" / "1.csv", ["w1,t1,a,3,x"], header)
+    write(tmp_path / "labels" / "2.csv", ["w2,t1,b,4,x"], header)
+    sources = opened(tmp_path / "labels", tmp_path / "run", seconds="seconds")
+    assert pq.read_table(sources.labels.table).column("seconds").to_pylist() == ["3", "4"]
+
+
+def test_files_on_their_way_in_are_passed_over(days: Path) -> None:
+    write(days / ".day-3.csv.tmp", [])
+    write(days / "_SUCCESS", [])
+    assert [path.name for path in find_files(days)] == ["day-1.csv", "day-2.csv"]
+    assert [path.name for path in find_files(days / "*")] == ["day-1.csv", "day-2.csv"]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "day-3.CSV", "inner/day-3.csv"])
+def test_what_is_no_table_in_a_folder_is_refused_not_dropped(days: Path, name: str) -> None:
+    write(days / name, DAY_1)
+    with pytest.raises(TableError, match=r"must be a table \(\.csv, \.csv\.gz, \.parquet\)"):
+        find_files(days)
+
+
+def test_no_table_at_all_is_refused(days: Path, tmp_path: Path) -> None:
+    shutil.rmtree(days)
+    days.mkdir()
+    with pytest.raises(TableError, match="holds no table"):
+        find_files(days)
+    with pytest.raises(TableError, match="matches no file"):
+        find_files(tmp_path / "*.csv")
+    with pytest.raises(TableError, match=r"day-9\.csv does not exist; mend the path"):
+        opened(days / "day-9.csv", tmp_path / "run")
+
+
+def test_a_files_name_that_looks_like_a_pattern_is_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "labels [1].csv", DAY_1)
+    assert find_files(path) == (path,)

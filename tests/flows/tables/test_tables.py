@@ -1,0 +1,270 @@
+"""Reading tables: every fault is told with file, row, column and value."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.settings.sections import GroupSettings
+from flows.tables.tables import read_gold, read_labels, read_tasks
+from flows.tables.text_table import TableError
+from quality import encode
+
+GOOD = "worker,task,label\nw1,t1,a\nw2,t1,b\nw1,t2,b\n"
+
+
+def labels_of(folder: Path, text: str, **knobs: Any) -> Any:
+    path = folder / "labels.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    asked = {"classes": None, "duplicates": "error", "known_tasks": None} | knobs
+    return read_labels(path, **asked)
+
+
+def tasks_of(folder: Path, text: str, **knobs: Any) -> Any:
+    path = folder / "tasks.csv"
+    path.write_text(text, encoding="utf-8")
+    return read_tasks([path], GroupSettings(**knobs))
+
+
+def test_csv_gzip_and_parquet_read_the_same(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text(GOOD)
+    with gzip.open(tmp_path / "l.csv.gz", "wt") as file:
+        file.write(GOOD)
+    columns = {"worker": ["w1", "w2", "w1"], "task": ["t1", "t1", "t2"], "label": ["a", "b", "b"]}
+    pq.write_table(pa.table(columns), tmp_path / "l.parquet")
+    read = [
+        read_labels(tmp_path / name, classes=None, duplicates="error", known_tasks=None)
+        for name in ("l.csv", "l.csv.gz", "l.parquet")
+    ]
+    for labels in read:
+        assert [labels.task.tolist(), labels.label.tolist()] == [[0, 0, 1], [0, 1, 1]]
+        assert labels.workers.tolist() == ["w1", "w2"]
+
+
+def test_byte_order_mark_crlf_and_quoted_cells_are_read(tmp_path: Path) -> None:
+    labels = labels_of(tmp_path, '\ufeffworker,task,label\r\n"w,1",t1,"a ""b"""\r\nw2,t1, c \r\n')
+    assert labels.workers.tolist() == ["w,1", "w2"]
+    assert labels.classes.tolist() == ['a "b"', "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "labels.csv is empty; it needs the columns worker, task, label"),
+        ("worker,task,label\n", "labels.csv has no rows below its header"),
+        ("worker,item,label\nw,t,a\n", "missing: task (it has worker, item, label)"),
+        ("who,item,answer\nw,t,a\n", "crowdassay import labels.csv --format csv --map worker="),
+        ("worker;task;label\nw;t;a\n", "separate the columns by commas"),
+        (GOOD + "w3,,a\n", "labels.csv, row 4, column task: the cell is blank"),
+        (GOOD + "w3,t2,  \n", "labels.csv, row 4, column label: the cell is blank"),
+        (GOOD + "w2,t1,a\n", "labels.csv, rows 2, 4: worker 'w2', task 't1' stands 2 times"),
+        (GOOD + "w3,t2\n", "labels.csv: line 5 must have 3 columns, it has 2"),
+        ("worker,task,label,label\nw,t,a,a\n", "column names must differ"),
+    ],
+)
+def test_a_bad_label_table_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(TableError) as caught:
+        labels_of(tmp_path, text)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"labels\.csv does not exist"):
+        read_labels(tmp_path / "labels.csv", classes=None, duplicates="error", known_tasks=None)
+
+
+def test_duplicates_may_be_resolved_by_order(tmp_path: Path) -> None:
+    text = GOOD + "w2,t1,a\n"
+    assert labels_of(tmp_path, text, duplicates="first").label.tolist() == [0, 1, 1]
+    assert labels_of(tmp_path, text, duplicates="last").label.tolist() == [0, 0, 1]
+
+
+def test_an_unknown_class_is_named_with_its_row(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"rows 2, 3, column label: 'b' is not among the classes"):
+        labels_of(tmp_path, GOOD, classes=("a", "c"))
+
+
+def test_a_label_of_an_unknown_task_is_named_with_its_row(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"row 3, column task: 't2' is not among the task tables"):
+        labels_of(tmp_path, GOOD, known_tasks=np.array(["t1"]))
+
+
+def test_declared_classes_keep_their_order(tmp_path: Path) -> None:
+    assert labels_of(tmp_path, GOOD, classes=("b", "a", "z")).classes.tolist() == ["b", "a", "z"]
+
+
+def test_tasks_come_sorted_with_group_and_features(tmp_path: Path) -> None:
+    table = tasks_of(tmp_path, "task,group,x0,x1\nt2,g,3,4\nt1,h,1,2.5\n")
+    assert table.names.tolist() == ["t1", "t2"]
+    assert table.group_names[table.group].tolist() == ["h", "g"]
+    assert table.features.tolist() == [[1.0, 2.5], [3.0, 4.0]]
+    assert table.feature_names == ("x0", "x1")
+
+
+def test_groups_may_come_from_the_name(tmp_path: Path) -> None:
+    table = tasks_of(tmp_path, "task,x\ntrain12,1\ntest7,2\n", pattern="^([a-z]+).*([0-9])$")
+    assert table.group_names[table.group].tolist() == ["test-7", "train-2"]
+
+
+def test_without_groups_there_is_one_group(tmp_path: Path) -> None:
+    assert tasks_of(tmp_path, "task,x\nt1,1\n").group_names.tolist() == ["all tasks"]
+
+
+def test_standardized_features_have_mean_0_and_deviation_1(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.csv"
+    path.write_text("task,x,constant\na,1,5\nb,2,5\nc,6,5\n")
+    features = read_tasks([path], GroupSettings(), standardize=True).features
+    np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(features.std(axis=0), [1, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "knobs", "sentence"),
+    [
+        (
+            "task,group,x\nt1,g,nan\nt2,g,1\n",
+            {},
+            "row 1, column x: a feature must be a finite number, got 'nan'",
+        ),
+        (
+            "task,group,x\nt1,g,1\nt2,g,\n",
+            {},
+            "row 2, column x: a feature must be a finite number, got a blank",
+        ),
+        (
+            "task,group,x\nt1,g,1\nt2,g,red\n",
+            {},
+            "row 2, column x: a feature must be a finite number, got 'red'",
+        ),
+        (
+            "task,group,x,y\nt1,g,1,2\nt2,h,,\nt3,h,,\n",
+            {},
+            "group 'h' has no features (2 tasks from row 2)",
+        ),
+        ("task,group,x\nt1,g,1\nt1,g,2\n", {}, "rows 1, 2: task 't1' stands 2 times"),
+        ("task,group,x\nt1,,1\n", {}, "row 1, column group: the cell is blank"),
+        ("task,x\nt1,1\n", {"pattern": "(z)"}, "row 1, column task: 't1' does not match"),
+    ],
+)
+def test_a_bad_task_table_is_one_sentence(
+    tmp_path: Path, text: str, knobs: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(TableError) as caught:
+        tasks_of(tmp_path, text, **knobs)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_gold_of_an_unknown_class_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "gold.csv").write_text("task,label\nt1,z\n")
+    with pytest.raises(TableError, match=r"gold\.csv, row 1, column label: 'z' is not among"):
+        read_gold(tmp_path / "gold.csv", classes=("a", "b"))
+
+
+CELL = st.text(alphabet="aé𝄞 Z1,\"'\t", min_size=1, max_size=4).filter(str.strip)
+ROWS = st.lists(st.tuples(CELL, CELL, CELL), min_size=1, max_size=9)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(ROWS, st.booleans(), st.sampled_from(["error", "first", "last"]))
+def test_coding_in_the_database_equals_coding_row_by_row(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[str, str, str]],
+    parquet: bool,
+    duplicates: str,
+) -> None:
+    folder = tmp_path_factory.mktemp("labels")
+    columns = dict(
+        zip(("worker", "task", "label"), map(list, zip(*rows, strict=True)), strict=True)
+    )
+    path = folder / ("l.parquet" if parquet else "l.csv")
+    if parquet:
+        pq.write_table(pa.table(columns), path)
+    else:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([tuple(columns), *rows])
+    asked: dict[str, Any] = {"classes": None, "duplicates": duplicates, "known_tasks": None}
+    kept: dict[tuple[str, str], str] = {}
+    for worker, task, label in (tuple(cell.strip(" ") for cell in row) for row in rows):
+        if duplicates != "first" or (worker, task) not in kept:
+            kept[worker, task] = label
+    if duplicates == "error" and len(kept) < len(rows):
+        with pytest.raises(TableError, match="stands"):
+            read_labels(path, **asked)
+        return
+    found = read_labels(path, **asked)
+    oracle = encode([w for w, _ in kept], [t for _, t in kept], list(kept.values()))
+    for name in type(oracle).__slots__:
+        assert np.array_equal(getattr(oracle, name), getattr(found, name)), name
+
+
+def test_spaces_around_a_name_are_no_part_of_it(tmp_path: Path) -> None:
+    labels = labels_of(tmp_path, "worker,task,label\nw1, t1,a\nw2,t1 ,b\n")
+    assert labels.tasks.tolist() == ["t1"]
+    assert labels.task.tolist() == [0, 0]
+    with pytest.raises(TableError, match="rows 1, 2: worker 'w1', task 't1' stands 2 times"):
+        labels_of(tmp_path, "worker,task,label\nw1, t1,a\nw1 ,t1,b\n")
+
+
+@pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        (pa.array([10, 9, 9], pa.int64()), ["10", "9", "9"]),
+        (pa.array([10, 9, 9], pa.uint8()), ["10", "9", "9"]),
+        (pa.array([1.5, -0.25, -0.25]), ["1.5", "-0.25", "-0.25"]),
+        (pa.array(["é", "b", "b"]).dictionary_encode(), ["é", "b", "b"]),
+        (pa.array([True, False, False]), ["true", "false", "false"]),
+    ],
+    ids=["integers", "bytes", "floats", "dictionary", "truth values"],
+)
+def test_whatever_parquet_holds_is_read_as_text(
+    tmp_path: Path, cells: pa.Array, names: list[str]
+) -> None:
+    columns = {"worker": [2, 2, 10], "task": cells, "label": ["a", "b", "a"]}
+    pq.write_table(pa.table(columns), tmp_path / "l.parquet")
+    asked: dict[str, Any] = {"classes": None, "duplicates": "error", "known_tasks": None}
+    found = read_labels(tmp_path / "l.parquet", **asked)
+    oracle = encode(["2", "2", "10"], names, ["a", "b", "a"])
+    for name in type(oracle).__slots__:
+        assert np.array_equal(getattr(oracle, name), getattr(found, name)), name
+
+
+def test_white_space_alone_is_blank(tmp_path: Path) -> None:
+    white = [chr(code) for code in range(0x110000) if chr(code).isspace()]
+    cells = pa.table({"task": white, "label": ["a"] * len(white)})
+    pq.write_table(cells, tmp_path / "gold.parquet")
+    with pytest.raises(TableError, match=f"and {len(white) - 3} more, column task"):
+        read_gold(tmp_path / "gold.parquet", classes=None)
+    with pytest.raises(TableError, match="rows 1, 2, column label: the cell is blank"):
+        labels_of(tmp_path, "worker,task,label\nw1,t1,\t\nw2,t1,\u3000 \u2003\n")
+
+
+def test_a_blank_number_is_named_with_its_row(tmp_path: Path) -> None:
+    columns = {"worker": ["w1", "w1"], "task": pa.array([3, None]), "label": ["a", "b"]}
+    pq.write_table(pa.table(columns), tmp_path / "l.parquet")
+    with pytest.raises(TableError, match="row 2, column task: the cell is blank"):
+        read_labels(tmp_path / "l.parquet", classes=None, duplicates="error", known_tasks=None)
+
+
+def test_rows_keep_their_numbers_when_repeats_are_dropped(tmp_path: Path) -> None:
+    text = GOOD + "w2,t1,a\nw9,t9,zz\n"
+    with pytest.raises(TableError, match="row 5, column label: 'zz' is not among"):
+        labels_of(tmp_path, text, duplicates="first", classes=("a", "b"))
+
+
+def test_a_column_may_be_called_row_or_rowid(tmp_path: Path) -> None:
+    text = "row,rowid,worker,task,label\n7,9,w1,t1,a\n7,9,w2,,b\n"
+    with pytest.raises(TableError, match="row 2, column task: the cell is blank"):
+        labels_of(tmp_path, text)
+    table = tasks_of(tmp_path, "row,rowid,task\n7,9,t1\n8,5,t2\n")
+    assert table.features.tolist() == [[7, 9], [8, 5]]

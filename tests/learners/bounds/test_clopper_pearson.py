@@ -1,0 +1,90 @@
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from learners.bounds.cdp import cdp_bound
+from learners.bounds.clopper_pearson import (
+    clopper_pearson_bound,
+    clopper_pearson_interval,
+    upper_limit,
+    upper_limit_at,
+)
+
+
+@pytest.mark.parametrize("n", [1, 10, 1000])
+def test_without_errors_the_bounds_are_in_closed_form(n):
+    holdout = clopper_pearson_bound(0, n, level=0.95)
+    training = cdp_bound(0, n, epsilon=0.0, level=0.95)
+    assert holdout.value == pytest.approx(1 - 0.05 ** (1 / n), rel=1e-9)
+    assert training.value == pytest.approx(1 - (0.05**2 / 9) ** (1 / n), rel=1e-9)
+
+
+@pytest.mark.parametrize(("n", "level"), [(5, 0.9), (40, 0.95), (100, 0.99)])
+@pytest.mark.parametrize("rate", [0.001, 0.05, 0.3, 0.5, 0.97])
+def test_coverage_is_at_least_the_level(n, level, rate):
+    """Exact: sums the binomial probabilities of the counts whose bound holds."""
+    count = np.arange(n + 1)
+    probability = binom.pmf(count, n, rate)
+    holds = [clopper_pearson_bound(int(k), n, level=level).value >= rate for k in count]
+    ends = np.array([clopper_pearson_interval(int(k), n, level=level) for k in count])
+    inside = (ends[:, 0] <= rate) & (rate <= ends[:, 1])
+    assert probability[holds].sum() >= level - 1e-12
+    assert probability[inside].sum() >= level - 1e-12
+
+
+def test_interval_mirrors_when_errors_and_successes_are_exchanged():
+    low, high = clopper_pearson_interval(3, 20, level=0.9)
+    assert clopper_pearson_interval(17, 20, level=0.9) == pytest.approx((1 - high, 1 - low))
+    assert clopper_pearson_interval(0, 20, level=0.9)[0] == 0
+    assert clopper_pearson_interval(20, 20, level=0.9)[1] == 1
+
+
+def test_candidates_share_the_confidence():
+    shared = clopper_pearson_bound(7, 80, level=0.95, n_candidates=5)
+    assert shared.value == clopper_pearson_bound(7, 80, level=0.99).value
+    assert shared.level == 0.95
+
+
+def test_bounds_grow_with_errors_and_fall_with_records():
+    by_errors = [clopper_pearson_bound(k, 30, level=0.95).value for k in range(31)]
+    by_records = [cdp_bound(n // 10, n, epsilon=0.0, level=0.95).value for n in range(10, 400, 10)]
+    assert by_errors == sorted(by_errors)
+    assert by_records == sorted(by_records, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"errors": 11}, "errors must be"),
+        ({"errors": -1}, "errors must be"),
+        pytest.param({"errors": 1.5}, "errors must be", marks=pytest.mark.refusal),
+        ({"n": 0}, "n must be"),
+        ({"level": 0.0}, "level must be"),
+        ({"level": math.nan}, "level must be"),
+    ],
+)
+def test_counts_that_are_none_are_refused_without_being_told(arguments, message):
+    given = {"errors": 3, "n": 10, "level": 0.9} | arguments
+    with pytest.raises(ValueError, match=message):
+        clopper_pearson_bound(**given)
+    with pytest.raises(ValueError, match=message):
+        clopper_pearson_interval(**given)
+    with pytest.raises(ValueError, match=message) as refusal:
+        cdp_bound(**given, epsilon=0.1)
+    assert "11" not in str(refusal.value)
+
+
+def test_no_candidates_are_refused():
+    with pytest.raises(ValueError, match="n_candidates"):
+        clopper_pearson_bound(1, 10, level=0.9, n_candidates=0)
+
+
+@pytest.mark.parametrize(("errors", "n"), [(0, 50), (7, 400), (390, 400), (400, 400)])
+def test_the_limit_at_a_tail_too_small_for_a_double_is_above_the_exact_one(errors, n):
+    """Chernoff's bound takes over at exp(-700) and stays above, as it does where both can be had."""
+    at_the_end = upper_limit(errors, n, math.exp(-700.0))
+    assert upper_limit_at(errors, n, -700.0) == at_the_end
+    assert at_the_end <= upper_limit_at(errors, n, -700.0 - 1e-9) <= 1
+    assert upper_limit_at(errors, n, -5000.0) >= upper_limit_at(errors, n, -800.0)

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from learners.class_ratios.kernels import bandwidth_ladder, mean_kernel, median_distance, set_gram
+
+
+def bags_of(seed, sizes, features):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(loc=3.0, size=(size, features)) for size in sizes]
+
+
+def gram_by_loops(bags, bandwidth):
+    """Oracle: every pair, one at a time."""
+    gram = np.zeros((len(bandwidth), len(bags), len(bags)))
+    for s, width in enumerate(bandwidth):
+        for i, first in enumerate(bags):
+            for j, second in enumerate(bags):
+                values = [
+                    np.exp(-np.sum((x - z) ** 2) / (2 * width**2)) for x in first for z in second
+                ]
+                gram[s, i, j] = np.mean(values)
+    return gram
+
+
+def test_gram_equals_the_double_loop_to_ten_digits():
+    bags = bags_of(0, (5, 1, 8), 3)
+    ladder = bandwidth_ladder(median_distance(bags))
+    np.testing.assert_allclose(
+        set_gram(bags, ladder), gram_by_loops(bags, ladder), rtol=1e-10, atol=1e-300
+    )
+
+
+def test_gram_does_not_depend_on_the_block_size(monkeypatch):
+    bags = bags_of(1, (40, 25, 60), 2)
+    ladder = bandwidth_ladder(1.0)
+    whole = set_gram(bags, ladder)
+    monkeypatch.setattr("learners.class_ratios.kernels.BLOCK_CELLS", 100)
+    np.testing.assert_allclose(set_gram(bags, ladder), whole, rtol=1e-9)
+
+
+@settings(deadline=None, derandomize=True, max_examples=20)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    sizes=st.lists(st.integers(1, 20), min_size=1, max_size=5),
+    features=st.integers(1, 4),
+)
+def test_gram_is_symmetric_and_positive_semi_definite(seed, sizes, features):
+    for gram in set_gram(bags_of(seed, sizes, features), bandwidth_ladder(1.5)):
+        assert (gram == gram.T).all()
+        assert np.linalg.eigvalsh(gram).min() >= -1e-12
+
+
+@settings(deadline=None, derandomize=True, max_examples=20)
+@given(seed=st.integers(0, 2**32 - 1), sizes=st.lists(st.integers(1, 30), min_size=1, max_size=5))
+def test_mean_kernel_averaged_over_a_bag_is_its_row_of_the_gram(seed, sizes):
+    bags = bags_of(seed, sizes, 2)
+    gram = set_gram(bags, np.array([0.7]))[0]
+    for i, bag in enumerate(bags):
+        np.testing.assert_allclose(mean_kernel(bag, bags, 0.7).mean(axis=0), gram[i], rtol=1e-12)
+
+
+def test_median_distance_does_not_depend_on_the_order_of_the_bags():
+    bags = bags_of(2, (700, 900, 3), 2)
+    assert median_distance(bags[::-1]) == median_distance(bags)
+
+
+def test_median_distance_of_many_points_is_near_that_of_all():
+    (bag,) = bags_of(3, (3000,), 2)
+    exact = np.median(np.linalg.norm(bag[:, None] - bag[None], axis=2)[np.triu_indices(3000, 1)])
+    assert median_distance([bag]) == pytest.approx(exact, rel=0.05)
+
+
+def test_points_that_coincide_are_refused():
+    with pytest.raises(ValueError, match="points that differ"):
+        median_distance([np.ones((5, 2)), np.ones((4, 2))])
+
+
+@pytest.mark.parametrize("bandwidth", [[1.0, 3.0], [-1.0, -2.0], [np.nan, np.nan], [0.0]])
+def test_bandwidths_that_do_not_double_are_refused(bandwidth):
+    with pytest.raises(ValueError, match="double"):
+        set_gram([np.zeros((2, 1))], np.array(bandwidth))
+
+
+@pytest.mark.parametrize("bandwidth", [0.0, -1.0, np.nan, np.inf])
+def test_a_bandwidth_that_is_not_positive_is_refused(bandwidth):
+    with pytest.raises(ValueError, match="bandwidth must be > 0"):
+        mean_kernel(np.zeros((2, 1)), [np.zeros((2, 1))], bandwidth)

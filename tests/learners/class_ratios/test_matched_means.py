@@ -1,0 +1,110 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from learners import ClassRatioEstimator
+from learners.class_ratios.bags import LabelledBags
+from learners.class_ratios.matched_means import MatchedMeans, SeenBag, covariances_of
+
+SWAP = np.array(
+    [[1.0, -1.0], [-1.0, 1.0]]
+)  # covariance of two shares that add up to one, per variance
+
+
+def matched(sizes, variances, seed=0):
+    """Plain means of two Gaussian classes; noise of these variances in the bags' shares is told."""
+    rng = np.random.default_rng(seed)
+    points, shares = [], []
+    for size, share in zip(sizes, np.tile([0.2, 0.8], len(sizes)), strict=False):
+        label = np.arange(size) < round(share * size)
+        points.append(rng.normal(size=(size, 1)) + 4.0 * label[:, None])
+        shares.append([1 - label.mean(), label.mean()])
+    noise = None if variances is None else np.array([variance * SWAP for variance in variances])
+    bags = LabelledBags.of(points, np.array(shares), noise)
+    mean = np.array([bag.mean(axis=0) for bag in points])
+    own = np.array([np.square(bag).sum(axis=1).mean() for bag in points])
+    products = covariances_of([bag @ mean.T for bag in points])
+    return MatchedMeans.of(bags, mean @ mean.T, own, products)
+
+
+def test_without_noise_bags_weigh_by_their_points():
+    plain, zero = (matched([40, 60, 20, 80], noise) for noise in (None, np.zeros(4)))
+    assert (plain.weights == zero.weights).all()
+    assert (plain.error == zero.error).all()
+
+
+@settings(deadline=None, derandomize=True, max_examples=10)
+@given(variance=st.floats(1e-6, 0.05))
+def test_equal_bags_under_equal_noise_weigh_equally(variance):
+    weights = matched([50] * 4, np.full(4, variance)).weights
+    np.testing.assert_allclose(weights[:2], weights[2:], atol=1e-12)
+
+
+def test_more_noise_never_makes_a_bag_weigh_more():
+    """Of bags of equal shares 0 and 2, weights are as their evidence: bag 0's falls with its noise."""
+    weight = [
+        matched([50] * 4, [variance, 0.001, 0.001, 0.001]).weights
+        for variance in (0.001, 0.01, 0.1)
+    ]
+    parts = [abs(found[0, 0] / found[2, 0]) for found in weight]
+    assert parts == sorted(parts, reverse=True)
+    assert parts[0] > 2 * parts[-1]
+
+
+def test_noise_widens_what_a_bag_may_be_off_by():
+    variances = [0.01, 0.01, 0.0, 0.0]  # bags 0 and 2 are alike but for the noise
+    noisy = matched([50] * 4, variances)
+    grown = noisy.error[0] - noisy.error[2]
+    np.testing.assert_allclose(grown, noisy.hessian @ (0.01 * SWAP) @ noisy.hessian, rtol=0.05)
+
+
+def test_the_square_of_the_noise_widens_what_a_bag_of_any_ratio_may_be_off_by():
+    """Oracle: W_i C_i y, y = N^-1 r, for each bag, in units of ratios by the slope."""
+    noisy, ratio = matched([50] * 4, [0.02] * 4), np.array([0.9, 0.1])
+    seen = SeenBag(noisy.hessian @ ratio, np.zeros((2, 2)))
+    still = replace(noisy, drift=np.zeros_like(noisy.drift))
+    slope = noisy.slope()
+    more = slope @ (noisy._error(seen, ratio[None]) - still._error(seen, ratio[None]))[0] @ slope
+    moved = noisy.drift @ ratio
+    np.testing.assert_allclose(more, moved.T @ moved, atol=1e-12)
+    assert more[0, 0] > 1e-6
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+def test_the_ends_for_two_classes_are_those_of_fiellers_test(share):
+    """At an end r the distance of f from H r is 1.645 of its own standard errors, not the estimate's."""
+    means = matched([30] * 4, [0.004] * 4)
+    product = np.random.default_rng(0).normal(size=(60, 4)) * 0.05
+    seen = replace(means.see(product), linear=means.hessian @ [1 - share, share])
+    contrast = np.array([-1.0, 1.0])
+    for end, side in zip(means.interval(seen, 0.9)[1], (-1, 1), strict=True):
+        ratio = np.array([1 - end, end])
+        error = contrast @ means._error(seen, ratio[None])[0] @ contrast
+        distance = contrast @ (means.hessian @ ratio - seen.linear)
+        assert distance / np.sqrt(error) == pytest.approx(side * 1.645, abs=0.05)
+
+
+def test_small_groups_do_less_harm_when_their_noise_is_told():
+    """Forty groups of ten under noise of 0.25, four of 200 under 0.0125: 30 draws, seeds fixed.
+
+    The noise takes classes for more alike than they are; told of it, small groups weigh less.
+    """
+    told, untold = [], []
+    for seed in range(30):
+        rng = np.random.default_rng([seed, 5])
+        bags, shown, noise = [], [], []
+        for size in [10] * 40 + [200] * 4:
+            label = rng.random(size) < rng.uniform(0.1, 0.9)
+            bags.append(rng.normal(size=(size, 1)) + 3.0 * label[:, None])
+            seen = float(np.clip(label.mean() + rng.normal(scale=2.5 / size), 0, 1))
+            shown.append([1 - seen, seen])
+            noise.append((2.5 / size) ** 2 * SWAP)
+        unlabelled = rng.normal(size=(400, 1)) + 3.0 * (np.arange(400) < 40)[:, None]
+        for covariance, errors in ((np.array(noise), told), (None, untold)):
+            estimator = ClassRatioEstimator(bandwidth=1.0)
+            found = estimator.fit(bags, np.array(shown), noise=covariance).predict(unlabelled)
+            errors.append(abs(found.ratio[1] - 0.1))
+    assert np.mean(told) < 0.8 * np.mean(untold)

@@ -1,0 +1,201 @@
+"""What every mechanism keeps to: one list of those on counts, one of those that train.
+
+Noise comes from the operating system and cannot be seeded; a draw's law has tests of its own.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from learners import ObjectivePerturbation, ScoredTraining, StabilityValidation
+from learners.private.objective_perturbation import training_query
+from privacy import (
+    DirichletClamp,
+    DirichletPseudoCount,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    LatticeLaplace,
+    Part,
+    Query,
+    Unit,
+)
+from privacy.mechanism import Batched, Mechanism
+from privacy.mechanisms.noisy_max import NoisyMax
+from privacy.noise import SystemNoise
+from tests.privacy.toy import counts_query, open_toy
+
+FLOOR = 20
+MECHANISMS = [
+    LatticeLaplace(1.0),
+    DiscreteLaplace(1.0),
+    DiscreteGaussian(0.5, 1e-3),
+    NoisyMax(1.0),
+    DirichletClamp(1.0, 1e-3, floor=FLOOR),
+    DirichletPseudoCount(1.0, 1e-3, pseudo_count=FLOOR),
+]
+SELECTION = StabilityValidation(
+    candidates=(0.01, 0.1), epsilon_train=0.5, epsilon_select=0.5, norm_bound=1.0, n_classes=3
+)
+TRAINERS = [
+    ObjectivePerturbation(epsilon=0.5, regularization=0.01, norm_bound=1.0, n_classes=3),
+    SELECTION,
+    ScoredTraining(SELECTION, epsilon_score=0.1),
+]
+BATCHED = [mechanism for mechanism in MECHANISMS if isinstance(mechanism, Batched)]
+EDGES = [
+    (0, 0, 60),
+    (60, 0, 0),
+    (1, 0, 59),
+    (1, 1, 58),
+    (FLOOR - 1, FLOOR, 21),
+    (FLOOR, FLOOR, FLOOR),
+    (FLOOR + 1, FLOOR - 1, FLOOR),
+    (29, 29, 2),
+]
+
+
+class CountingNoise(SystemNoise):
+    """The system's noise; what is asked of it is recorded, but for what a uniform integer is below."""
+
+    def __init__(self):
+        self.asked = []
+
+    def discrete_laplace(self, scale, size):
+        self.asked.append(("laplace", scale, size))
+        return super().discrete_laplace(scale, size)
+
+    def discrete_gaussian(self, scale, size):
+        self.asked.append(("gaussian", scale, size))
+        return super().discrete_gaussian(scale, size)
+
+    def uniform_integer(self, below):
+        self.asked.append("uniform")
+        return super().uniform_integer(below)
+
+
+def cells(counts, how_many):
+    return [counts_query(counts, part=Part("site:1", str(j))) for j in range(how_many)]
+
+
+def shape_of(value):
+    return len(value) if isinstance(value, list) else None
+
+
+def asked_for(mechanism, counts):
+    """What one draw asks of the noise; of the lattice's, what does not depend on refused proposals."""
+    noise = CountingNoise()
+    mechanism.draw(counts_query(counts), noise)
+    if isinstance(mechanism, LatticeLaplace):
+        return sorted(set(noise.asked))  # proposals are repeated until one is kept, by noise alone
+    return noise.asked
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_no_exception_depends_on_counts(mechanism):
+    """Acceptance A9: the same event, the same noise and a value of one form, at every edge."""
+    events = [mechanism.event(counts_query(counts)) for counts in EDGES]
+    assert all(event == events[0] for event in events)
+    drawn = [mechanism.draw(counts_query(counts), SystemNoise()) for counts in EDGES]
+    assert len({(type(value), shape_of(value)) for value in drawn}) == 1
+    asked = [asked_for(mechanism, counts) for counts in EDGES]
+    assert all(one == asked[0] for one in asked)
+
+
+@pytest.mark.parametrize("mechanism", TRAINERS, ids=lambda trainer: type(trainer).__name__)
+@pytest.mark.parametrize("size", [0.0, 1e-300, 0.5, 1e150])
+def test_no_training_fails_on_labels_or_features(mechanism, size):
+    """Acceptance A9 for trainers: one class alone, classes that are missing, rows that are all equal,
+    vanish, or lie far beyond the norm bound; the same event, and coefficients of one shape."""
+    split = np.arange(60) % 3 == 0
+    equal, apart = np.full((60, 2), size), size * np.array([[1.0, 0.0], [0.0, -1.0], [0.3, 0.3]])
+    drawn, events = [], []
+    for counts in EDGES[:4]:
+        label = np.repeat(np.arange(3), counts)
+        for features in (equal, apart[label]):
+            query = training_query(features, label, dataset="toy", validation=split)
+            events.append(mechanism.event(query))
+            drawn.append(mechanism.draw(query, SystemNoise()))
+    assert all(event == events[0] for event in events)
+    assert {np.array(value["coef"]).shape for value in drawn} == {(3, 3)}
+    assert all(np.isfinite(value["coef"]).all() for value in drawn)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_every_edge_has_a_release_of_the_ledger(mechanism, tmp_path):
+    ledger = open_toy(tmp_path, epsilon=100.0, delta=0.01, n=60)
+    releases = ledger.release_all(mechanism, [counts_query(counts) for counts in EDGES])
+    assert len(releases) == len(EDGES)
+    assert all(release.fresh for release in releases)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_a_refusal_tells_no_count(mechanism):
+    """Counts that do not add up, that are negative or real, and a task moved by more than one record."""
+    secret = 271_828
+    values = [
+        np.array([secret, -secret]),
+        np.array([float(secret), 1.0]),
+        np.array([[secret, 1]]),
+        np.array([secret]),
+    ]
+    for value in values:
+        query = Query("toy", "counts", value, Unit.CONSENSUS_LABEL, n=4, l1=2.0)
+        if isinstance(mechanism, NoisyMax) and value.shape == (2,) and value.dtype.kind == "i":
+            continue  # any integers are scores
+        with pytest.raises(ValueError, match="must be") as refused:
+            mechanism.event(query)
+        assert str(secret) not in str(refused.value)
+
+
+@pytest.mark.parametrize("mechanism", BATCHED, ids=repr)
+def test_a_batch_asks_the_noise_as_often_for_many_as_for_one(mechanism):
+    """But for uniform integers, and the proposals that the lattice refuses."""
+
+    def calls(how_many):
+        noise = CountingNoise()
+        assert len(mechanism.draw_all(cells((30, 20, 10), how_many), noise)) == how_many
+        return len([one for one in noise.asked if one != "uniform"])
+
+    allowed = 20 if isinstance(mechanism, LatticeLaplace) else 1
+    assert calls(1) <= allowed
+    assert calls(500) <= allowed
+
+
+@pytest.mark.parametrize("mechanism", BATCHED, ids=repr)
+def test_a_batch_of_mixed_queries_gives_each_its_own(mechanism):
+    """Sizes and sensitivities mixed: no count's error exceeds 60 scales, of probability below 1e-20."""
+    vectors = [(10**6, 10**6), (10**9, 0, 10**9, 5), (3, 2, 1), (7 * 10**12, 1)]
+    queries = [counts_query(vector) for vector in vectors]
+    if not isinstance(mechanism, DiscreteGaussian):
+        queries += [
+            Query("toy", "counts", np.array(vector), Unit.CONSENSUS_LABEL, n=sum(vector), l1=4.0)
+            for vector in vectors
+        ]
+    drawn = mechanism.draw_all(queries, SystemNoise())
+    for query, value in zip(queries, drawn, strict=True):
+        if isinstance(mechanism, NoisyMax):
+            assert query.value[value] >= query.value.max() - 60 * query.l1
+        else:
+            assert np.abs(np.array(value) - query.value).max() < 60 * 10
+    assert mechanism.draw_all([], SystemNoise()) == []
+
+
+@pytest.mark.parametrize("mechanism", BATCHED, ids=repr)
+def test_releases_of_one_batch_are_independent(mechanism):
+    """Correlation of neighbours in a batch of 4,000: within 5.5 standard errors of none, 1e-7."""
+    drawn = np.array(mechanism.draw_all(cells((30, 30), 4000), SystemNoise()), dtype=float)
+    first = drawn if drawn.ndim == 1 else drawn[:, 0]
+    assert first.std() > 0
+    correlation = np.corrcoef(first[:-1], first[1:])[0, 1]
+    assert abs(correlation) < 5.5 / math.sqrt(first.size)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_a_mechanism_changes_no_query(mechanism):
+    value = np.array([40, 15, 5])
+    value.setflags(write=False)
+    query = Query("toy", "class counts", value, Unit.CONSENSUS_LABEL, n=60, l1=2.0)
+    assert isinstance(mechanism, Mechanism)
+    mechanism.draw(query, SystemNoise())
+    assert value.tolist() == [40, 15, 5]

@@ -1,0 +1,143 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from privacy import Cost, LatticeLaplace, Query, Unit
+from privacy.accounting.composition import compose
+from privacy.mechanisms.choice import _projected_laplace, choose_mechanism, crossover_delta
+from privacy.mechanisms.gaussian import DiscreteGaussian
+from privacy.mechanisms.gaussian_delta import analytic_gaussian_delta
+from privacy.mechanisms.kinds import event_json, exact
+
+EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
+CROSSOVERS = {
+    2: (0.0021, 0.0042, 0.029, 0.106, 0.65),
+    3: (0.0012, 0.0024, 0.016, 0.051, 0.34),
+    5: (0.00078, 0.0016, 0.0103, 0.032, 0.18),
+    10: (0.00058, 0.0012, 0.0077, 0.023, 0.12),
+    20: (0.00051, 0.0010, 0.0067, 0.020, 0.10),
+    50: (0.00047, 0.00096, 0.0061, 0.018, 0.094),
+}
+
+
+@pytest.mark.parametrize("n_classes", CROSSOVERS)
+def test_the_crossover_has_its_golden_value(n_classes):
+    """Table T7 of the privacy specification, two digits, within 5 %. The table is of continuous
+    noise; at epsilon 2 the scale is below one, and discrete noise is another matter there."""
+    for epsilon, expected in zip(EPSILONS, CROSSOVERS[n_classes], strict=True):
+        error = LatticeLaplace(epsilon).law(n_classes).expected_l1
+        scale = error / (n_classes * math.sqrt(2 * (1 - 1 / n_classes) / math.pi))
+        assert analytic_gaussian_delta(scale, epsilon) == pytest.approx(expected, rel=0.05)
+        if epsilon <= 1:
+            assert crossover_delta(n_classes, epsilon) == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 20])
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
+def test_the_mechanism_chosen_errs_no_more_than_the_other(n_classes, epsilon):
+    crossover = crossover_delta(n_classes, epsilon)
+    lattice = LatticeLaplace(epsilon).law(n_classes).expected_l1
+    for factor in (0.1, 0.9, 1.1, 5.0):
+        delta = factor * crossover
+        choice = choose_mechanism(n_classes, epsilon, delta)
+        gaussian = DiscreteGaussian(epsilon, delta).law(n_classes).projected_l1
+        assert choice.expected_l1 == min(lattice, gaussian)
+        assert isinstance(choice.mechanism, LatticeLaplace) == (factor < 1)
+
+
+def test_no_delta_is_lattice_laplace():
+    assert choose_mechanism(3, 0.5, 0.0).mechanism == LatticeLaplace(0.5)
+
+
+def test_the_paper_settings_go_to_the_gaussian():
+    """Acceptance A13 in expectation: 28.3 labels of a thousand at five classes."""
+    choice = choose_mechanism(5, 0.05, 0.05)
+    assert choice.mechanism == DiscreteGaussian(0.05, 0.05)
+    assert choice.expected_l1 == pytest.approx(28.3, rel=2e-3)
+    assert choice.reason == (
+        "discrete Gaussian errs by 28.3 labels on average, lattice Laplace by 160; above delta = "
+        "0.000778 Gaussian noise errs less"
+    )
+
+
+def test_a_modern_price_goes_to_the_lattice():
+    """Acceptance A14, a single release: 7.5 labels."""
+    choice = choose_mechanism(5, 1.0, 1e-6)
+    assert choice.mechanism == LatticeLaplace(1.0)
+    assert choice.expected_l1 == pytest.approx(7.53, rel=1e-3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5, 50])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
+def test_any_usual_delta_goes_to_the_lattice(n_classes, epsilon):
+    """Below table T7: any delta of at most 1e-4 at epsilon from 0.05."""
+    assert isinstance(choose_mechanism(n_classes, epsilon, 1e-4).mechanism, LatticeLaplace)
+
+
+def test_a_delta_that_cannot_be_shared_leaves_the_gaussian_out():
+    reason = choose_mechanism(3, 1.0, 5e-324, n_releases=16).reason
+    assert "Gaussian" not in reason
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "epsilon", "delta"),
+    [(1, 1.0, 0.0), (2, 0.0, 0.0), (2, math.nan, 0.0), (2, 1.0, -0.1), (2, 1.0, 1.0)],
+)
+def test_what_cannot_be_chosen_for_is_refused(n_classes, epsilon, delta):
+    with pytest.raises(ValueError, match="must be"):
+        choose_mechanism(n_classes, epsilon, delta)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "lattice", "laplace", "gaussian"),
+    [(2, 7.90, 9.55, 7.62), (5, 26.4, 30.0, 24.1), (10, 57.8, 62.5, 51.1)],
+)
+def test_sixteen_releases_go_to_the_gaussian(n_classes, lattice, laplace, gaussian):
+    """Acceptance A14 and below table T7: 16 releases within (4, 1e-6), labels per release. The
+    discrete Laplace figures there are means of samples; within 1 %."""
+    choice = choose_mechanism(n_classes, 4.0, 1e-6, n_releases=16)
+    assert isinstance(choice.mechanism, DiscreteGaussian)
+    assert choice.expected_l1 == pytest.approx(gaussian, rel=2e-3)
+    figures = [float(word) for word in choice.reason.replace(",", "").split() if word[0].isdigit()]
+    assert figures == pytest.approx([16, gaussian, lattice, laplace], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "n_releases", "kind"),
+    [
+        (1.0, 1e-6, 2, LatticeLaplace),
+        (4.0, 1e-6, 16, DiscreteGaussian),
+        (0.05, 0.05, 3, DiscreteGaussian),
+        (1.0, 0.0, 3, LatticeLaplace),
+    ],
+)
+def test_a_plan_costs_no_more_than_what_was_asked_for(epsilon, delta, n_releases, kind):
+    choice = choose_mechanism(5, epsilon, delta, n_releases=n_releases)
+    assert isinstance(choice.mechanism, kind)
+    assert choice.plan.cost().within(Cost(exact(epsilon), exact(delta)))
+    query = Query("toy", "counts", np.array([9, 1, 0, 0, 0]), Unit.CONSENSUS_LABEL, n=10, l1=2.0)
+    assert choice.plan.events == ((event_json(choice.mechanism.event(query)), n_releases),)
+    slot = choice.mechanism.event(query)
+    noisier = dataclasses.replace(choice.mechanism, epsilon=choice.mechanism.epsilon * 1.001)
+    more = compose({noisier.event(query): n_releases}).delta(epsilon)
+    assert more > delta  # a thousandth less noise would not fit
+    assert compose({slot: n_releases}).delta(epsilon) <= delta
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "golden"),
+    [(2, (60.0, 2.92, 0.49)), (5, (188, 9.28, 1.73)), (10, (392, 19.3, 3.52))],
+)
+def test_projected_laplace_noise_errs_by_its_golden_labels(n_classes, golden):
+    """Below table T7: independent discrete Laplace and projection at epsilon .05, 1, 4."""
+    for epsilon, labels in zip((0.05, 1.0, 4.0), golden, strict=True):
+        assert _projected_laplace(n_classes, 2 / epsilon) == pytest.approx(labels, rel=0.01)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("wrong", [0, -1, True, 1.5])
+def test_the_number_of_releases_is_an_integer_from_one(wrong):
+    with pytest.raises(ValueError, match="n_releases"):
+        choose_mechanism(5, 1.0, 1e-6, n_releases=wrong)

@@ -1,0 +1,188 @@
+import json
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privacy import Cost, DiscreteLaplaceEvent, EventError, LatticeLaplaceEvent, PureEvent
+from privacy.accounting.cost import six_digits_down, six_digits_up
+from privacy.mechanisms.kinds import (
+    KINDS,
+    ApproximateEvent,
+    ClampedDirichletEvent,
+    DiscreteGaussianEvent,
+    PlanEvent,
+    PlannedEvent,
+    PseudoCountDirichletEvent,
+    covering_scale,
+    event_json,
+    exact,
+    parse_event,
+)
+
+TOY = event_json(PureEvent("toy", epsilon=0.1))
+EVENTS = [
+    DiscreteLaplaceEvent(scale=20.0, l1=2.0, epsilon=0.1),
+    LatticeLaplaceEvent(scale=2.0, l1=2.0, n_classes=5, epsilon=1.0),
+    PureEvent("objective perturbation", epsilon=0.3, parameters={"n": 100, "bound": 1.5}),
+    PureEvent("gate", epsilon="1/3"),
+    DiscreteGaussianEvent(scale=8.0, epsilon=0.05, delta=0.05),
+    ClampedDirichletEvent("97/125", floor=49, draws=100, epsilon=0.05, delta=0.05),
+    PseudoCountDirichletEvent("97/125", 49, draws=100, epsilon=0.05, delta=0.05),
+    ApproximateEvent("gaussian objective perturbation", 0.3, 1e-6, parameters={"n": 100}),
+    ApproximateEvent("toy", epsilon="1/3", delta="1/7"),
+    PlanEvent(((TOY, 10),), epsilon=1.0, delta=0.0),
+    PlannedEvent(plan=3, event=TOY),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_an_event_survives_the_ledger(event):
+    assert event == parse_event(event_json(event))
+    assert event.cost() == parse_event(event_json(event)).cost()
+
+
+def test_every_kind_is_tested_here():
+    assert set(KINDS.values()) == {type(event) for event in EVENTS}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"kind": "gaussian", "scale": 1.0}',
+        '{"scale": 1.0}',
+        '{"kind": "pure", "name": "x"}',
+        '{"kind": "pure", "name": "x", "epsilon": 1.0, "parameters": {}, "more": 1}',
+        '{"kind": "pure", "name": "x", "epsilon": NaN, "parameters": {}}',
+        '{"kind": "pure", "name": "x", "epsilon": -1.0, "parameters": {}}',
+        '{"kind": "lattice laplace", "scale": "a", "l1": 2.0, "n_classes": 2, "epsilon": 1.0}',
+        '{"kind": "approximate", "name": "x", "epsilon": 1.0, "delta": 0.0, "parameters": {}}',
+        '{"kind": "approximate", "name": "x", "epsilon": NaN, "delta": 0.1, "parameters": {}}',
+        '{"kind": "approximate", "name": "", "epsilon": 1.0, "delta": 0.1, "parameters": {}}',
+        '{"kind": "discrete gaussian", "scale": 7.9, "epsilon": 0.05, "delta": 0.05}',
+        '{"kind": "discrete gaussian", "scale": 8.0, "epsilon": 0.05, "delta": 1.0}',
+        '{"kind": "discrete gaussian", "scale": null, "epsilon": 0.05, "delta": 0.05}',
+        '{"kind": "clamped dirichlet", "scale": "1e400", "floor": 49, "draws": 9, "epsilon": 0.05, '
+        '"delta": 0.05}',
+        '{"kind": "clamped dirichlet", "scale": "1/0", "floor": 49, "draws": 9, "epsilon": 0.05, '
+        '"delta": 0.05}',
+        '{"kind": "plan", "events": [], "epsilon": 1.0, "delta": 0.0}',
+        '{"kind": "plan", "events": [["{}", 1]], "epsilon": 1.0, "delta": 0.0}',
+        '{"kind": "plan", "events": [[1, 1]], "epsilon": 1.0, "delta": 0.0}',
+        '{"kind": "plan", "events": 3, "epsilon": 1.0, "delta": 0.0}',
+        '{"kind": "plan", "events": [["a", 1, 2]], "epsilon": 1.0, "delta": 0.0}',
+        '{"kind": "planned", "plan": 0, "event": "{}"}',
+        '{"kind": "planned", "plan": 1, "event": null}',
+        '{"kind": ["pure"]}',
+        "[]",
+        "not json",
+    ],
+)
+def test_what_is_not_understood_is_refused(text):
+    with pytest.raises(EventError):
+        parse_event(text)
+
+
+@pytest.mark.refusal
+def test_an_event_of_no_kind_cannot_be_written():
+    with pytest.raises(EventError, match="KINDS"):
+        event_json(Cost(Fraction(1), Fraction(0)))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, "nan", "-1/2", ""])
+def test_a_pure_claim_is_positive_and_finite(epsilon):
+    with pytest.raises(ValueError, match=r"epsilon|privacy parameter"):
+        PureEvent("toy", epsilon)
+
+
+def test_a_pure_event_has_a_name_and_parameters_that_can_be_stored():
+    with pytest.raises(ValueError, match="name"):
+        PureEvent("", 1.0)
+    with pytest.raises(ValueError, match="JSON"):
+        PureEvent("toy", 1.0, {"x": math.nan})
+
+
+@pytest.mark.parametrize(
+    ("scale", "l1", "epsilon"),
+    [
+        (0.0, 2.0, 1.0),
+        (math.nan, 2.0, 1.0),
+        (2.0**41, 2.0, 1.0),
+        (2.0, 0.0, 1.0),
+        (2.0, math.inf, 1.0),
+        (2.0, 2.0, 0.999999),
+        (2.0, 2.0, math.nan),
+    ],
+)
+def test_a_claim_below_what_the_scale_realises_is_refused(scale, l1, epsilon):
+    with pytest.raises(ValueError, match="must"):
+        DiscreteLaplaceEvent(scale, l1, epsilon)
+    with pytest.raises(ValueError, match="must"):
+        LatticeLaplaceEvent(scale, l1, 3, epsilon)
+
+
+@pytest.mark.parametrize("n_classes", [1, pytest.param(5.5, marks=pytest.mark.refusal)])
+def test_a_lattice_has_two_classes_or_more(n_classes):
+    with pytest.raises(ValueError, match="n_classes"):
+        LatticeLaplaceEvent(2.0, 2.0, n_classes, 1.0)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda delta: DiscreteGaussianEvent(1000.0, 50.0, delta),
+        lambda delta: ClampedDirichletEvent("100000", 49_000, 10, 90.0, delta),
+    ],
+)
+def test_no_gaussian_or_dirichlet_release_is_without_a_delta(build):
+    """At these prices the deltas realised are below the smallest double, and told as 0."""
+    assert build(1e-300).cost().delta > 0
+    with pytest.raises(ValueError, match="delta must be in"):
+        build(0.0)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.floats(1e-6, 1e3), st.integers(1, 10))
+def test_the_scale_realises_at_most_the_claim_and_is_the_smallest_that_does(epsilon, moved):
+    claim, l1 = Fraction(repr(epsilon)), 2 * moved
+    scale = covering_scale(float(l1), epsilon)
+    assert Fraction(l1) / Fraction(scale) <= claim
+    assert Fraction(l1) / Fraction(math.nextafter(scale, 0.0)) > claim
+    assert DiscreteLaplaceEvent(scale, float(l1), epsilon).cost().epsilon == claim
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -0.1, math.nan, math.inf, 1e-13])
+def test_no_scale_covers_a_claim_that_is_none(epsilon):
+    with pytest.raises(ValueError, match=r"epsilon|privacy parameter"):
+        covering_scale(2.0, epsilon)
+
+
+def test_decimals_are_exact():
+    assert exact(0.1) * 10 == exact(1.0)
+    assert sum((exact(0.1) for _ in range(3)), Fraction(0)) == exact(0.3)
+    assert json.loads(event_json(PureEvent("toy", 0.1)))["epsilon"] == 0.1
+
+
+def test_costs_add_up_and_the_largest_counts_apart_for_epsilon_and_delta():
+    one, other = Cost(Fraction(1), Fraction(1, 9)), Cost(Fraction(2), Fraction(0))
+    assert Cost(Fraction(3), Fraction(1, 9)) == one + other
+    assert Cost(Fraction(2), Fraction(1, 9)) == Cost.max((one, other))
+    assert Cost(Fraction(0), Fraction(0)) == Cost.max(())
+    assert not one.within(other)
+    assert one.within(Cost.max((one, other)))
+
+
+def test_a_cost_is_never_negative():
+    with pytest.raises(ValueError, match=">= 0"):
+        Cost(Fraction(1), Fraction(0)) - Cost(Fraction(2), Fraction(0))
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.fractions(Fraction(1, 10**9), 10**6))
+def test_six_digits_are_on_the_side_they_are_named_for(number):
+    down, up = exact(six_digits_down(number)), exact(six_digits_up(number))
+    assert number * (1 - Fraction(1, 10**5)) <= down <= number <= up
+    assert up <= number * (1 + Fraction(1, 10**5))
+    assert six_digits_down(Fraction(0)) == six_digits_up(Fraction(0)) == 0.0

@@ -1,0 +1,131 @@
+"""What every aggregator promises, whatever its model; the list is in contracts.py."""
+
+from dataclasses import FrozenInstanceError, fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
+from tests.quality.aggregation.contracts import AGGREGATORS, Aggregator
+from tests.quality.strategies import crowds
+
+every_aggregator = pytest.mark.parametrize(
+    "aggregator", AGGREGATORS, ids=[aggregator.name for aggregator in AGGREGATORS]
+)
+every_nameless = pytest.mark.parametrize(
+    "aggregator",
+    [aggregator for aggregator in AGGREGATORS if aggregator.nameless],
+    ids=[aggregator.name for aggregator in AGGREGATORS if aggregator.nameless],
+)
+
+
+def columns(rng: np.random.Generator, n_classes: int = 3) -> tuple[np.ndarray, ...]:
+    """Worker, task and label of 120 tasks by 24 workers, three of them malicious; no ties left."""
+    assignment = regular_assignment(n_tasks=120, n_workers=24, labels_per_task=7, rng=rng)
+    truth = rng.integers(n_classes, size=120)
+    crowd = simulate_crowd(
+        assignment, truth, n_classes=n_classes, adversaries={"malicious": 3}, rng=rng
+    )
+    return crowd.worker, crowd.task, crowd.label
+
+
+@every_aggregator
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(labels=crowds())
+def test_posterior_is_a_distribution_and_label_its_first_maximum(
+    aggregator: Aggregator, labels: CrowdLabels
+) -> None:
+    result = aggregator.run(labels)
+    posterior = result.posterior
+    assert posterior.shape == (labels.n_tasks, labels.n_classes)
+    assert (posterior >= 0).all()
+    assert posterior.sum(axis=1) == pytest.approx(np.ones(labels.n_tasks), abs=1e-12)
+    best = posterior >= posterior.max(axis=1, keepdims=True) - 1e-12
+    assert result.label.dtype == np.int16
+    assert np.array_equal(result.label, best.argmax(axis=1))
+    assert np.array_equal(result.tied, best.sum(axis=1) > 1)
+
+
+@every_aggregator
+def test_result_is_frozen_and_its_arrays_read_only(
+    aggregator: Aggregator, rng: np.random.Generator
+) -> None:
+    result = aggregator.run(encode(*columns(rng)))
+    with pytest.raises(FrozenInstanceError):
+        result.label = result.label  # type: ignore[misc]
+    arrays = [getattr(result, field.name) for field in fields(result)]  # type: ignore[arg-type]
+    assert not any(array.flags.writeable for array in arrays if isinstance(array, np.ndarray))
+    assert repr(result).startswith(type(result).__name__)
+
+
+@every_aggregator
+def test_same_bytes_whatever_the_order_of_the_rows(
+    aggregator: Aggregator, rng: np.random.Generator
+) -> None:
+    table = columns(rng)
+    order = rng.permutation(len(table[0]))
+    one = aggregator.run(encode(*table))
+    other = aggregator.run(encode(*(column[order] for column in table)))
+    assert one.posterior.tobytes() == other.posterior.tobytes()
+
+
+@every_nameless
+def test_names_of_workers_tasks_and_classes_play_no_part(
+    aggregator: Aggregator, rng: np.random.Generator
+) -> None:
+    worker, task, label = columns(rng)
+    workers, tasks, classes = rng.permutation(24), rng.permutation(120), np.array([2, 0, 1])
+    one = aggregator.run(encode(worker, task, label))
+    other = aggregator.run(encode(workers[worker], tasks[task], classes[label]))
+    # a stopping rule may see a rounding difference: one iteration more or less
+    assert one.posterior == pytest.approx(other.posterior[tasks][:, classes], abs=1e-4)
+    assert np.array_equal(classes[one.label][~one.tied], other.label[tasks][~one.tied])
+
+
+@every_aggregator
+@pytest.mark.parametrize("workers_per_task", [1, 5])
+def test_unanimous_tasks_get_the_class_all_gave(
+    aggregator: Aggregator, workers_per_task: int
+) -> None:
+    task = np.repeat(np.arange(60), workers_per_task)
+    worker = (task + np.tile(np.arange(workers_per_task), 60) * 3) % 20
+    result = aggregator.run(encode(worker, task, task % 3))
+    assert np.array_equal(result.label, np.arange(60) % 3)
+    assert not result.tied.any()
+
+
+@every_aggregator
+def test_a_class_nobody_gives_is_nobodys_label(
+    aggregator: Aggregator, rng: np.random.Generator
+) -> None:
+    result = aggregator.run(encode(*columns(rng), classes=[0, 1, 7, 2]))
+    assert np.isfinite(result.posterior).all()
+    assert not (result.label == 2).any()
+
+
+@every_aggregator
+def test_one_class_is_the_answer_everywhere(aggregator: Aggregator) -> None:
+    result = aggregator.run(encode(["a", "b", "a"], [1, 1, 2], ["x", "x", "x"]))
+    assert np.array_equal(result.posterior, np.ones((2, 1)))
+    assert not result.tied.any()
+
+
+@every_aggregator
+def test_tasks_without_labels_leave_the_others_alone(
+    aggregator: Aggregator, rng: np.random.Generator
+) -> None:
+    worker, task, label = columns(rng)
+    newcomer = encode(np.append(worker, 99), np.append(task, 999), np.append(label, 0))
+    labels = newcomer.keep_workers(newcomer.workers < 99)
+    plain, result = aggregator.run(encode(worker, task, label)), aggregator.run(labels)
+    assert result.posterior[:-1] == pytest.approx(plain.posterior, abs=1e-9)
+    assert result.posterior[-1].sum() == pytest.approx(1)
+
+
+@every_aggregator
+def test_a_table_without_any_label_is_all_ties(aggregator: Aggregator) -> None:
+    labels = encode(["a", "b"], [1, 2], ["x", "y"]).keep_workers(np.zeros(2, dtype=bool))
+    result = aggregator.run(labels)
+    assert result.tied.all()
+    assert np.array_equal(result.posterior, np.full((2, 2), 0.5))

@@ -1,0 +1,89 @@
+"""The task report: numbers by their definition, and the order of the hardest."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy.stats import entropy
+
+from quality import CrowdLabels, dawid_skene, encode, majority_vote
+from quality.reports.tasks import task_report
+from tests.quality.strategies import crowds
+
+QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+@QUICK
+@given(crowds())
+def test_numbers_are_those_of_a_slow_count(labels: CrowdLabels) -> None:
+    """Oracle: one task at a time, SciPy's entropy, Python's sort."""
+    posterior = dawid_skene(labels).posterior
+    report = task_report(labels, posterior)
+    for task in range(labels.n_tasks):
+        said = labels.label[labels.task == task].tolist()
+        counts = [said.count(k) for k in range(labels.n_classes)]
+        second, first = sorted(posterior[task])[-2:]
+        assert report.counts[task].tolist() == counts
+        assert report.n_labels[task] == len(said)
+        assert report.conflict[task] == (len(set(said)) > 1)
+        assert report.margin[task] == pytest.approx(first - second, abs=1e-11)
+        assert report.entropy[task] == pytest.approx(entropy(posterior[task]), abs=1e-9)
+        assert posterior[task, report.label[task]] == pytest.approx(first, abs=1e-11)
+        overruled = counts[report.label[task]] < max(counts) and not report.tied[task]
+        assert report.overruled[task] == overruled
+
+
+@QUICK
+@given(crowds())
+def test_each_task_is_once_among_the_hardest_by_margin_entropy_labels_and_code(
+    labels: CrowdLabels,
+) -> None:
+    report = task_report(labels, majority_vote(labels).posterior)
+    key = [
+        (round(report.margin[t], 12), -round(report.entropy[t], 12), report.n_labels[t], t)
+        for t in range(labels.n_tasks)
+    ]
+    assert report.hardest.tolist() == [t for *_, t in sorted(key)]
+
+
+@QUICK
+@given(crowds())
+def test_a_task_is_tied_exactly_where_its_margin_is_0(labels: CrowdLabels) -> None:
+    report = task_report(labels, dawid_skene(labels).posterior)
+    assert np.array_equal(report.tied, report.margin == 0)
+
+
+def test_print_shows_the_hardest_tasks_by_name() -> None:
+    """A tie, a task whose consensus few workers gave, one where all agree."""
+    labels = encode(
+        ["ann", "bob", "ann", "bob", "cy", "ann"], list("ttuuuv"), list("xyxxyz"),
+    )  # fmt: skip
+    posterior = np.array([[0.5, 0.5, 0.0], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
+    report = task_report(labels, posterior)
+    assert repr(report) == "TaskReport(3 tasks, 2 in conflict, 1 tied, 1 overruled)"
+    assert str(report).splitlines() == [
+        "TaskReport(3 tasks, 2 in conflict, 1 tied, 1 overruled)",
+        "hardest  labels    consensus  margin  entropy",
+        "t        1 x, 1 y  x          0.000   0.693    tied",
+        "u        2 x, 1 y  y          0.800   0.325    overruled",
+        "v        1 z       z          1.000   0.000",
+    ]
+
+
+def test_a_table_with_one_class_has_no_doubt() -> None:
+    labels = encode(["ann"], [1], ["x"])
+    report = task_report(labels, np.array([[1.0]]))
+    assert (report.margin.tolist(), report.tied.tolist()) == ([1.0], [False])
+
+
+def test_the_result_is_read_only() -> None:
+    report = task_report(encode(["ann"], [1], ["x"]), np.array([[1.0]]))
+    assert not report.margin.flags.writeable
+    assert not report.hardest.flags.writeable
+
+
+def test_a_posterior_that_does_not_fit_is_refused() -> None:
+    labels = encode([1, 2], [1, 1], [0, 1])
+    with pytest.raises(ValueError, match=r"posterior must have shape \(1, 2\), got \(2, 2\)"):
+        task_report(labels, np.full((2, 2), 0.5))
+    with pytest.raises(ValueError, match="rows of probabilities"):
+        task_report(labels, np.array([[0.7, 0.7]]))

@@ -1,0 +1,250 @@
+"""Soft penalties against an honest null: its moments, its calibration, and the filter on top."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
+
+from quality import CrowdLabels, encode, regular_assignment, simulate_crowd, soft_penalty
+from quality.reputation.false_removal import filter_dishonest
+from quality.reputation.honest_null import honest_null
+from quality.reputation.honest_population import RELIABILITY, fit_honest
+from tests.quality.strategies import crowds
+
+QUICK = settings(max_examples=12, deadline=None, derandomize=True)
+ARRAYS = (
+    "keep", "removed", "removed_penalty", "removed_p_value",
+    "refused", "refused_penalty", "refused_p_value", "level",
+)  # fmt: skip
+
+
+def simulated(
+    seed: int,
+    *,
+    n_workers: int = 40,
+    n_tasks: int = 160,
+    labels_per_task: int = 6,
+    n_classes: int = 2,
+    adversaries: dict[str, int] | None = None,
+) -> tuple[CrowdLabels, np.ndarray]:
+    """Labels of a regular crowd, and who is an adversary; the honest are Beta(12, 3)."""
+    rng = np.random.default_rng(seed)
+    asked = regular_assignment(
+        n_tasks=n_tasks, n_workers=n_workers, labels_per_task=labels_per_task, rng=rng
+    )
+    crowd = simulate_crowd(
+        asked,
+        rng.integers(n_classes, size=n_tasks),
+        n_classes=n_classes,
+        adversaries=adversaries or {},
+        rng=rng,
+    )
+    labels = encode(crowd.worker, crowd.task, crowd.label, classes=range(n_classes))
+    return labels, crowd.kind != "honest"
+
+
+def one_always_wrong() -> tuple[list[int], list[int], list[int]]:
+    """Twenty workers on the same 60 tasks, right four times in five; worker 7 never is."""
+    rng = np.random.default_rng(0)
+    truth, wrong = rng.integers(2, size=60), rng.random((20, 60)) < 0.2
+    wrong[7] = True
+    worker, task = np.divmod(np.arange(1200), 60)
+    return worker.tolist(), task.tolist(), (truth ^ wrong).ravel().tolist()
+
+
+def slow_p_value(labels: CrowdLabels, worker: int) -> float:
+    """The null told task by task: every answer she could give, with its chance and its penalty."""
+    population, others = fit_honest(labels)
+    penalty, counts, n_classes = soft_penalty(labels)[worker], labels.counts(), labels.n_classes
+    tail = np.zeros(len(RELIABILITY))
+    for place, reliability in enumerate(RELIABILITY):
+        mean = variance = 0.0
+        for row in np.flatnonzero(labels.worker == worker):
+            left = counts[labels.task[row]] - (np.arange(n_classes) == labels.label[row])
+            wrong = (1 - reliability) / (n_classes - 1)
+            chance = others[row] * reliability + (1 - others[row]) * wrong
+            excess = np.where(left < left.sum(), 1 / (left + 1) - penalty, 0.0)
+            mean += chance @ excess
+            variance += chance @ excess**2 - (chance @ excess) ** 2
+        tail[place] = norm.cdf(mean / np.sqrt(variance))
+    return float(tail @ population.probability)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_p_values_are_those_of_the_null_told_task_by_task(n_classes: int) -> None:
+    labels, _ = simulated(3, n_workers=12, n_tasks=30, n_classes=n_classes)
+    everybody = np.full(12, True)
+    rng = np.random.default_rng(0)
+    null = honest_null(labels, everybody, false_removal_rate=0.1, rng=rng)
+    slow = [slow_p_value(labels, worker) for worker in range(12)]
+    np.testing.assert_allclose(null.p_value, slow, rtol=1e-8)
+    np.testing.assert_array_equal(null.penalty, soft_penalty(labels))
+
+
+def test_the_others_say_nothing_where_nobody_else_labelled() -> None:
+    labels = encode(["ann", "bob", "cy"], [1, 2, 3], ["x", "y", "z"])
+    np.testing.assert_allclose(fit_honest(labels)[1], 1 / 3)
+
+
+@pytest.mark.parametrize("strategy", [None, "malicious", "random"])
+def test_the_honest_population_is_found_beside_adversaries(strategy: str | None) -> None:
+    """Beta(12, 3) has mean 0.8 and spread 0.1; 30 % adversaries, taken for honest, would make a
+    mean of 0.71 or less and a spread of 0.16 or more."""
+    adversaries = {strategy: 60} if strategy else {}
+    labels, _ = simulated(
+        1, n_workers=200, n_tasks=1500, labels_per_task=10, adversaries=adversaries
+    )
+    population, _ = fit_honest(labels)
+    assert abs(population.mean - 0.8) < 0.03
+    assert abs(population.spread - 0.1) < 0.03
+    assert abs(population.adversaries - 0.3 * bool(strategy)) < 0.06
+    assert population.probability.sum() == pytest.approx(1)
+
+
+def test_more_classes_than_the_grid_is_fine_for_are_no_trouble() -> None:
+    labels = encode(
+        ["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], [0, 0, 1] * 2, classes=range(9000)
+    )
+    population, _ = fit_honest(labels)
+    assert np.isfinite(population.probability).all()
+
+
+def test_a_worker_who_is_always_wrong_is_removed_and_nobody_else() -> None:
+    filtered = filter_dishonest(encode(*one_always_wrong()), rng=np.random.default_rng(0))
+    assert filtered.removed.tolist() == [7]
+    assert filtered.removed_p_value[0] < 1e-4
+    assert np.flatnonzero(~filtered.keep).tolist() == [7]
+    assert filtered.removed_penalty[0] == soft_penalty(encode(*one_always_wrong()))[7]
+    assert filtered.stopped == "nobody flagged in round 2"
+    assert repr(filtered).startswith("FilteredDishonest(1 of 20 workers removed, 0 refused;")
+
+
+def test_malicious_workers_in_number_are_found() -> None:
+    """18 of 60 with 35 labels each; a null widened by them would find next to nobody."""
+    labels, adversary = simulated(
+        5, n_workers=60, n_tasks=300, labels_per_task=7, adversaries={"malicious": 18}
+    )
+    filtered = filter_dishonest(labels, rng=np.random.default_rng(0))
+    assert np.count_nonzero(adversary[filtered.removed]) >= 16
+    assert np.count_nonzero(~adversary[filtered.removed]) <= 3
+    assert filtered.population.adversaries < 0.1
+
+
+def test_an_honest_crowd_is_left_alone_about_as_often_as_asked() -> None:
+    """40 crowds at rate 0.1: 16 or more with a removal have chance 6e-7. P-values of one tenth,
+    taken at face value for each of 40 workers, flag somebody in nearly all."""
+    n_crowds, rate = 40, 0.1
+    allowed = int(binom.isf(1e-6, n_crowds, rate))
+    lost = sum(
+        len(filter_dishonest(simulated(seed)[0], rng=np.random.default_rng(seed)).removed) > 0
+        for seed in range(n_crowds)
+    )
+    assert lost <= allowed < n_crowds / 2
+
+
+def test_p_values_of_honest_workers_are_small_as_often_as_they_say() -> None:
+    """1200 workers of 30 crowds; a share of 0.05 has standard error 0.006."""
+    small = []
+    for seed in range(30):
+        labels, _ = simulated(100 + seed)
+        rng = np.random.default_rng(seed)
+        null = honest_null(labels, np.full(40, True), false_removal_rate=0.5, rng=rng)
+        small.append(np.mean(null.p_value <= 0.05))
+    assert 0.015 < np.mean(small) < 0.085
+
+
+def test_a_stricter_rate_has_a_stricter_level() -> None:
+    labels, everybody = simulated(2)[0], np.full(40, True)
+    levels = [
+        honest_null(labels, everybody, false_removal_rate=rate, rng=np.random.default_rng(0)).level
+        for rate in (0.05, 0.1, 0.3)
+    ]
+    assert levels == sorted(levels)
+    assert len(set(levels)) == 3
+
+
+def test_workers_without_conflict_tasks_are_not_flagged() -> None:
+    """Zoe labels alone, and is not judged though she is the only one left to remove."""
+    worker, task, label = one_always_wrong()
+    labels = encode(worker + [99] * 5, task + list(range(100, 105)), label + [0] * 5)
+    null = honest_null(
+        labels, np.full(21, True), false_removal_rate=0.1, rng=np.random.default_rng(0)
+    )
+    assert null.p_value[20] == 1.0
+    assert filter_dishonest(labels, rng=np.random.default_rng(0)).keep[20]
+    alone = encode(["ann", "bob"], [1, 2], ["x", "y"])
+    filtered = filter_dishonest(alone, rng=np.random.default_rng(0))
+    assert filtered.keep.all()
+    assert filtered.stopped == "nobody flagged in round 1"
+
+
+def test_a_table_of_one_class_says_nothing_about_anybody() -> None:
+    labels = encode(["ann", "bob"], [1, 1], ["x", "x"])
+    assert filter_dishonest(labels, rng=np.random.default_rng(0)).keep.all()
+
+
+@QUICK
+@given(crowds(), st.integers(0, 3))
+def test_no_task_falls_below_the_least_number_of_labels(labels: CrowdLabels, least: int) -> None:
+    filtered = filter_dishonest(
+        labels, false_removal_rate=0.9, min_labels_per_task=least, rng=np.random.default_rng(0)
+    )
+    before = np.diff(labels.task_start)
+    after = np.diff(labels.keep_workers(filtered.keep).task_start)
+    assert ((after >= least) | (after == before)).all()
+    assert sorted(filtered.removed.tolist()) == np.flatnonzero(~filtered.keep).tolist()
+
+
+def test_a_refusal_is_recorded_with_its_reason() -> None:
+    labels = encode(*one_always_wrong())
+    filtered = filter_dishonest(labels, min_labels_per_task=20, rng=np.random.default_rng(0))
+    assert filtered.keep.all()
+    assert filtered.refused.tolist() == [7]
+    assert filtered.refused_p_value[0] < 1e-4
+    assert filtered.refused_reason == (
+        "60 tasks would be left with fewer than 20 labels, the first is 0",
+    )
+
+
+def test_without_an_honest_majority_nobody_is_removed() -> None:
+    """Ten adversaries label ten times as much as the twenty honest: their word is the majority."""
+    rng = np.random.default_rng(0)
+    asked = np.array([np.arange(200) % 20 == worker % 20 if worker < 20 else np.full(200, True)
+                      for worker in range(30)])  # fmt: skip
+    worker, task = np.nonzero(asked)
+    wrong = np.where(worker < 20, rng.random(len(worker)) < 0.2, True)
+    labels = encode(worker, task, rng.integers(2, size=200)[task] ^ wrong)
+    filtered = filter_dishonest(labels, rng=np.random.default_rng(0))
+    assert filtered.keep.all()
+    assert filtered.stopped == "as many dishonest as honest workers fitted in round 1"
+
+
+def test_the_order_of_the_rows_does_not_matter_and_runs_are_the_same() -> None:
+    labels, _ = simulated(4, adversaries={"malicious": 10})
+    rows = np.random.default_rng(1).permutation(labels.n_labels)
+    shuffled = encode(labels.worker[rows], labels.task[rows], labels.label[rows], classes=[0, 1])
+    one, other, third = (
+        filter_dishonest(table, rng=np.random.default_rng(0))
+        for table in (labels, labels, shuffled)
+    )
+    assert len(one.removed) >= 5
+    for name in ARRAYS:
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+        assert getattr(one, name).tobytes() == getattr(third, name).tobytes()
+        assert not getattr(one, name).flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"false_removal_rate": 0.0}, r"must be in \[0.001, 1\), got false_removal_rate=0.0"),
+        ({"false_removal_rate": 1.0}, r"must be in \[0.001, 1\), got false_removal_rate=1.0"),
+        ({"false_removal_rate": float("nan")}, "got false_removal_rate=nan"),
+        ({"min_labels_per_task": -1}, "must be >= 0, got min_labels_per_task=-1"),
+    ],
+)
+def test_values_out_of_range_are_refused(asked: dict[str, float], message: str) -> None:
+    labels = encode(["a", "b"], [1, 1], ["x", "y"])
+    with pytest.raises(ValueError, match=message):
+        filter_dishonest(labels, rng=np.random.default_rng(0), **asked)  # type: ignore[arg-type]

@@ -1,0 +1,124 @@
+"""Robustness bounds against enumeration, and the theorems' sums."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quality import CrowdLabels, encode, power_law_assignment
+from quality.reputation.robustness import robustness_bounds, weakest_workers
+from tests.quality.strategies import Row, crowds, label_rows, named_crowd
+
+QUICK = settings(max_examples=80, deadline=None, derandomize=True)
+
+
+def sparse_crowd(rng: np.random.Generator, n_tasks: int, n_workers: int) -> CrowdLabels:
+    """Two labels a task, all the same."""
+    rows = power_law_assignment(n_tasks=n_tasks, n_workers=n_workers, labels_per_task=2, rng=rng)
+    return encode(rows.worker, rows.task, np.zeros(len(rows.task), dtype=int))
+
+
+def most_resting(labels: CrowdLabels, k: int) -> int:
+    """The most tasks whose workers are all among k workers: every choice is tried."""
+    tasks = [set(labels.worker[labels.task == task].tolist()) for task in np.unique(labels.task)]
+    choices = combinations(range(labels.n_workers), min(k, labels.n_workers))
+    return max(sum(workers <= set(chosen) for workers in tasks) for chosen in choices)
+
+
+@QUICK
+@given(crowds())
+def test_name_blind_is_half_the_most_tasks_that_rest_on_k_workers(labels: CrowdLabels) -> None:
+    """Oracle: enumeration."""
+    bounds = robustness_bounds(labels, max_adversaries=4)
+    assert bounds.name_blind_exact.all()
+    expected = [most_resting(labels, k) / 2 for k in range(1, 5)]
+    assert expected == bounds.name_blind.tolist()
+
+
+def test_name_blind_is_exact_on_larger_crowds_and_a_lower_bound_when_cut_short(
+    rng: np.random.Generator,
+) -> None:
+    for _ in range(10):
+        labels = sparse_crowd(rng, 60, 14)
+        expected = [most_resting(labels, k) / 2 for k in range(1, 5)]
+        whole = robustness_bounds(labels, max_adversaries=4)
+        assert whole.name_blind_exact.all()
+        assert expected == whole.name_blind.tolist()
+        cut = robustness_bounds(labels, max_adversaries=4, max_steps=0)
+        assert not cut.name_blind_exact.any()
+        assert (cut.name_blind <= whole.name_blind).all()
+        assert (cut.name_blind[1:] > 0).any()
+
+
+@QUICK
+@given(crowds(), st.integers(0, 4))
+def test_on_the_weakest_workers_rest_the_most_tasks(labels: CrowdLabels, k: int) -> None:
+    """Oracle: enumeration."""
+    found = weakest_workers(labels.worker, labels.task_start, k, max_steps=2000)
+    assert len(found) <= k
+    tasks = [set(labels.worker[labels.task == t].tolist()) for t in range(labels.n_tasks)]
+    assert sum(workers <= found for workers in tasks) == most_resting(labels, k)
+
+
+def test_the_curve_says_how_each_of_its_points_was_found(rng: np.random.Generator) -> None:
+    labels = sparse_crowd(rng, 60, 14)
+    assert robustness_bounds(labels, max_adversaries=3).method == ("exact",) * 3
+    cut = robustness_bounds(labels, max_adversaries=3, max_steps=0)
+    assert cut.method == ("lower bound",) * 3
+
+
+def test_the_bounds_are_sums_of_the_largest_loads() -> None:
+    """Four tasks rest on ann, two on bob, one on cy: loads 4, 2, 1, worked out on paper."""
+    labels = encode(list("aaaabbc"), range(7), ["x"] * 7)
+    bounds = robustness_bounds(labels, max_adversaries=3)
+    assert bounds.n_adversaries.tolist() == [1, 2, 3]
+    assert bounds.lower.tolist() == [0, 4, 6]
+    assert bounds.upper_one_right.tolist() == [4, 6, 7]
+    assert bounds.upper.tolist() == [6, 7, 7]
+    assert bounds.name_blind.tolist() == [2.0, 3.0, 3.5]
+
+
+@QUICK
+@given(crowds())
+def test_the_curves_never_fall_and_stay_in_order(labels: CrowdLabels) -> None:
+    bounds = robustness_bounds(labels, max_adversaries=7)
+    for curve in (bounds.lower, bounds.upper_one_right, bounds.upper, bounds.name_blind):
+        assert (np.diff(curve) >= 0).all()
+        assert curve[-1] <= bounds.n_tasks == len(np.unique(labels.task))
+    assert (bounds.lower <= bounds.upper_one_right).all()
+    assert (bounds.upper_one_right <= bounds.upper).all()
+
+
+@QUICK
+@given(label_rows())
+def test_the_order_of_names_changes_nothing(rows: list[Row]) -> None:
+    labels, turned = named_crowd(rows), named_crowd([(w[::-1], t[::-1], k) for w, t, k in rows])
+    one, other = (robustness_bounds(table, max_adversaries=4) for table in (labels, turned))
+    for name in ("lower", "upper_one_right", "upper", "name_blind"):
+        assert getattr(one, name).tolist() == getattr(other, name).tolist()
+
+
+def test_tasks_without_labels_do_not_count() -> None:
+    labels = encode(["ann", "bob"], [1, 2], ["x", "x"]).keep_workers(np.array([True, False]))
+    bounds = robustness_bounds(labels, max_adversaries=1)
+    assert (bounds.n_tasks, bounds.upper.tolist()) == (1, [1])
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"max_adversaries": 0}, "max_adversaries must be >= 1, got max_adversaries=0"),
+        ({"max_steps": -1}, "max_steps must be >= 0, got max_steps=-1"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(argument: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        robustness_bounds(encode(["a"], [1], ["x"]), **argument)
+
+
+def test_the_result_is_read_only() -> None:
+    bounds = robustness_bounds(encode(["a"], [1], ["x"]))
+    assert not bounds.lower.flags.writeable
+    assert not bounds.name_blind_exact.flags.writeable

@@ -1,0 +1,190 @@
+"""Simulated workers do what their kind says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quality import (
+    CrowdLabels,
+    SimulatedCrowd,
+    encode,
+    power_law_assignment,
+    regular_assignment,
+    robustness_bounds,
+    simulate_crowd,
+    soft_penalty,
+)
+from quality.simulation.crowds import STRATEGIES
+from tests.quality.aggregation.contracts import AGGREGATORS, Aggregator
+
+PERFECT = (1e9, 1e-12)  # Beta parameters of a worker who is always right
+
+
+@pytest.fixture
+def crowd(rng: np.random.Generator) -> SimulatedCrowd:
+    """40 workers, 3 of each kind of adversary, 3 classes, 4,000 tasks."""
+    assignment = regular_assignment(n_tasks=4000, n_workers=40, labels_per_task=8, rng=rng)
+    truth = rng.choice(3, p=[0.5, 0.3, 0.2], size=4000)
+    adversaries = dict.fromkeys(STRATEGIES, 3)
+    return simulate_crowd(assignment, truth, n_classes=3, adversaries=adversaries, rng=rng)
+
+
+def labels_of(crowd: SimulatedCrowd, kind: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Tasks and labels of each worker of a kind."""
+    workers = np.flatnonzero(crowd.kind == kind)
+    return [(crowd.task[crowd.worker == w], crowd.label[crowd.worker == w]) for w in workers]
+
+
+def test_there_are_as_many_of_each_kind_as_asked(crowd: SimulatedCrowd) -> None:
+    kinds, counts = np.unique(crowd.kind, return_counts=True)
+    found = dict(zip(kinds.tolist(), counts.tolist(), strict=True))
+    assert found == {"honest": 28, "random": 3, "malicious": 3, "uniform": 3, "colluding": 3}
+    assert np.array_equal(np.isnan(crowd.accuracy), crowd.kind != "honest")
+
+
+def test_malicious_workers_are_always_wrong_in_every_way(crowd: SimulatedCrowd) -> None:
+    for task, label in labels_of(crowd, "malicious"):
+        assert (label != crowd.truth[task]).all()
+        assert len(set(zip(crowd.truth[task].tolist(), label.tolist(), strict=True))) == 6
+
+
+def test_uniform_workers_give_one_class_each(crowd: SimulatedCrowd) -> None:
+    assert all(len(set(label.tolist())) == 1 for _, label in labels_of(crowd, "uniform"))
+
+
+def test_colluding_workers_follow_one_script(crowd: SimulatedCrowd) -> None:
+    script: dict[int, int] = {}
+    for task, label in labels_of(crowd, "colluding"):
+        for one, said in zip(task.tolist(), label.tolist(), strict=True):
+            assert script.setdefault(one, said) == said
+    assert set(script.values()) == {0, 1, 2}
+
+
+def test_random_workers_give_every_class_equally_often(crowd: SimulatedCrowd) -> None:
+    """2,400 labels: Hoeffding puts a share beyond 0.06 with probability below 2 * e^-17.2 = 7e-8."""
+    label = np.concatenate([label for _, label in labels_of(crowd, "random")])
+    assert len(label) == 2400
+    assert np.bincount(label, minlength=3) / 2400 == pytest.approx(np.full(3, 1 / 3), abs=0.06)
+
+
+def test_honest_workers_are_right_as_often_as_their_accuracy(crowd: SimulatedCrowd) -> None:
+    """800 labels each: Hoeffding, 0.11 off has probability 2 * e^-19.3 = 8e-9, for 28 below 3e-7."""
+    accuracy = crowd.accuracy[crowd.kind == "honest"]
+    for (task, label), expected in zip(labels_of(crowd, "honest"), accuracy, strict=True):
+        assert len(label) == 800
+        assert np.mean(label == crowd.truth[task]) == pytest.approx(expected, abs=0.11)
+
+
+def test_a_copying_worker_repeats_most_of_what_her_model_said_five_tasks_behind(
+    rng: np.random.Generator,
+) -> None:
+    """8 copying workers, 795 labels each, one tenth of them mistakes.
+
+    Hoeffding: 0.08 off has probability below 2 * e^-10.1 for one, 7e-4; 0.04 off for all 6,360
+    together below 2 * e^-20.3 = 3e-9.
+    """
+    assignment = regular_assignment(n_tasks=4000, n_workers=40, labels_per_task=8, rng=rng)
+    truth = rng.integers(3, size=4000)
+    found = simulate_crowd(assignment, truth, n_classes=3, adversaries={"copying": 8}, rng=rng)
+    n_copies = n_same = 0
+    for copier in np.flatnonzero(found.kind == "copying"):
+        model = found.model[copier]
+        assert found.kind[model] == "honest"
+        said = dict(
+            zip(found.task[found.worker == model], found.label[found.worker == model], strict=True)
+        )
+        task, label = found.task[found.worker == copier], found.label[found.worker == copier]
+        assert len(set(task.tolist())) == len(task) == len(said) - 5
+        n_same += sum(said[t] == k for t, k in zip(task, label, strict=True))
+        n_copies += len(task)
+    assert n_copies == 6360
+    assert n_same / n_copies == pytest.approx(0.9, abs=0.04)
+    assert (found.model[found.kind == "honest"] == -1).all()
+    assert (np.diff(found.task) >= 0).all()
+
+
+def mirrored(seed: int) -> tuple[SimulatedCrowd, SimulatedCrowd, float]:
+    """Six mirrors in a crowd of the always right; the same where all they deny is true; theorem 3's L."""
+    rng = np.random.default_rng(seed)
+    assignment = power_law_assignment(
+        n_tasks=120, n_workers=30, labels_per_task=2, exponent=1.2, rng=rng
+    )
+    truth = rng.integers(2, size=120)
+    chosen = {"n_classes": 2, "adversaries": {"sophisticated": 6}, "reliability": PERFECT}
+    one = simulate_crowd(assignment, truth, rng=np.random.default_rng(seed), **chosen)
+    assert (one.accuracy[one.kind == "honest"] == 1).all()
+    denied = np.unique(one.task[one.label != truth[one.task]])
+    turned = truth.copy()
+    turned[denied] = 1 - turned[denied]
+    other = simulate_crowd(assignment, turned, rng=np.random.default_rng(seed), **chosen)
+    honest = (one.kind == "honest")[one.worker]
+    seen = encode(one.worker[honest], one.task[honest], one.label[honest], classes=[0, 1])
+    bounds = robustness_bounds(seen, max_adversaries=6)
+    assert bounds.method[5] == "exact"
+    return one, other, float(bounds.name_blind[5])
+
+
+def table(crowd: SimulatedCrowd, name: np.ndarray | None = None) -> CrowdLabels:
+    """Its labels, the workers under other names if there are any."""
+    worker = crowd.worker if name is None else name[crowd.worker]
+    return encode(worker, crowd.task, crowd.label, classes=[0, 1])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sophisticated_workers_and_their_models_could_change_places_without_a_trace(
+    seed: int,
+) -> None:
+    one, other, bound = mirrored(seed)
+    mirrors = np.flatnonzero(one.kind == "sophisticated")
+    assert len(set(one.model[mirrors].tolist())) == 6
+    assert (one.truth != other.truth).sum() == 2 * bound > 0
+    exchanged = np.arange(len(one.kind))
+    exchanged[mirrors], exchanged[one.model[mirrors]] = one.model[mirrors], mirrors
+    swapped, plain = table(one, exchanged), table(other)
+    for name in ("worker", "task", "label"):
+        assert np.array_equal(getattr(swapped, name), getattr(plain, name))
+    penalty = np.full(len(one.kind), np.nan)
+    penalty[table(one).workers] = soft_penalty(table(one))
+    assert penalty[mirrors] == pytest.approx(penalty[one.model[mirrors]])
+
+
+@pytest.mark.parametrize("rule", AGGREGATORS, ids=lambda rule: rule.name)
+def test_no_rule_errs_on_fewer_tasks_than_theorem_3_says(rule: Aggregator) -> None:
+    """Two crowds that differ in names alone: what is right in the one is wrong in the other.
+
+    The second is given under exchanged names, so that a rule which looks at names sees the same.
+    """
+    one, other, bound = mirrored(0)
+    mirrors = np.flatnonzero(one.kind == "sophisticated")
+    exchanged = np.arange(len(one.kind))
+    exchanged[mirrors], exchanged[one.model[mirrors]] = one.model[mirrors], mirrors
+    wrong = []
+    for crowd, name in ((one, None), (other, None if rule.nameless else exchanged)):
+        labels = table(crowd, name)
+        wrong.append(np.count_nonzero(rule.run(labels).label != crowd.truth[labels.tasks]))
+    assert max(wrong) >= bound > 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"adversaries": {"sophisticated": 3}}, "adversaries must leave 3 honest workers"),
+        ({"adversaries": {"copying": 1, "random": 3}}, "adversaries must leave 1 honest workers"),
+        ({"n_classes": 1}, "n_classes must be >= 2, got n_classes=1"),
+        ({"adversaries": {"sleepy": 1}}, r"adversaries must be of .*got \['sleepy'\]"),
+        ({"adversaries": {"random": 5}}, "adversaries must be at most all 4 workers"),
+        ({"adversaries": {"random": -1}}, "adversaries must be at most all 4 workers"),
+        ({"truth": np.array([0, 2])}, "truth must be 2 class codes below 2"),
+        ({"truth": np.array([0])}, "truth must be 2 class codes below 2"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    change: dict[str, Any], message: str, rng: np.random.Generator
+) -> None:
+    assignment = regular_assignment(n_tasks=2, n_workers=4, labels_per_task=2, rng=rng)
+    arguments: dict[str, Any] = {
+        "truth": np.array([0, 1]), "n_classes": 2, "adversaries": {}, "rng": rng,
+    } | change  # fmt: skip
+    with pytest.raises(ValueError, match=message):
+        simulate_crowd(assignment, **arguments)
