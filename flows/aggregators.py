@@ -25,7 +25,7 @@ from quality import (
     soft_penalty,
     weighted_majority,
 )
-from quality.aggregation.em_start import EMStart
+from quality.aggregation import EMStart
 
 __all__ = ["AGGREGATORS", "READ_AS", "consensus_of"]
 

@@ -1,17 +1,41 @@
-"""Write a simulated campaign, with its truth beside it, as the files a user would hand over."""
+"""Write a simulated campaign, with its truth beside it, as the files a user would hand over.
+
+The sample campaign that comes with the package, copied to where its runs may be written.
+"""
 
 from __future__ import annotations
 
 import csv
+import shutil
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
 
 from quality import Campaign, simulate_campaign
 
-__all__ = ["SETTINGS", "write_campaign"]
+__all__ = ["SETTINGS", "copy_sample", "write_campaign"]
+
+NAMES = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml")
+
+
+def copy_sample(folder: Path) -> Path:
+    """Copy the sample's files where they are missing; a settings file that was edited stays.
+
+    Returns
+    -------
+    Path
+        The copied settings file.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        if not (folder / name).exists():
+            with as_file(files("sample_data") / name) as source:
+                shutil.copyfile(source, folder / name)
+    return folder / "settings.toml"
+
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 SETTINGS = """\

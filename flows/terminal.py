@@ -1,9 +1,14 @@
-"""What a person sees while a run goes on and when it ends; no arithmetic."""
+"""What a person sees while a run goes on and when it ends; no arithmetic.
+
+Rows of text as a table on the terminal, for the commands that answer without a run.
+
+What a user can mend: told in one sentence, without a traceback.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +20,51 @@ from rich.text import Text
 
 from flows.pipeline import RunResult, Stage, Step, run_stage
 from flows.run.store import Run
+from flows.settings.sections import EngineError, SettingsError
+from flows.tables.text_table import TableError
+from learners import ConvergenceError
+from privacy import BudgetError, LedgerError, UnitError
+from quality import LabelError
 
-__all__ = ["console_step", "print_summary"]
+__all__ = ["MISTAKES", "console_step", "print_rows", "print_summary", "sentence"]
+
+
+def print_rows(
+    console: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """A plain table of text under a title; a column of numbers is set flush right, nothing is cut off."""
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    for j, name in enumerate(header):
+        numeric = all(row[j].replace(".", "", 1).isdigit() for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
+MISTAKES = (
+    BudgetError,
+    ConvergenceError,
+    EngineError,
+    FileNotFoundError,
+    LabelError,
+    LedgerError,
+    PermissionError,
+    SettingsError,
+    TableError,
+    UnitError,
+)
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong and how to go on, for the terminal."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, BudgetError) or "change_budget" in str(error):
+        return f"{error} (crowdassay budget STATE --dataset NAME --raise-to EPSILON)"
+    return str(error)
+
 
 NAME_WIDTH = 20
 Json = dict[str, Any]

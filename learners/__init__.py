@@ -5,40 +5,63 @@ What stands on scikit-learn is loaded when it is first used: scikit-learn brings
 
 from typing import TYPE_CHECKING, Any
 
-from learners.bounds.bound import Bound, least
-from learners.bounds.bounds import private_training_bounds
-from learners.bounds.cdp import cdp_bound
-from learners.bounds.clopper_pearson import clopper_pearson_bound
-from learners.bounds.exponential_gibbs import exponential_gibbs_bound
-from learners.bounds.holdout import agreeing_holdout_bound
-from learners.bounds.max_information import max_information_bound
-from learners.bounds.pac_bayes import drawn_model_bound, gibbs_bound
-from learners.bounds.private_holdout_bound import private_holdout_bound
-from learners.bounds.transfer import transfer_bound
-from learners.class_ratios.diagnostics import RatioDiagnostics
-from learners.class_ratios.kernel_matching import KernelMatching
-from learners.class_ratios.kernel_witness import KernelWitness
-from learners.class_ratios.model import ClassRatio, RatioModel, learn_ratios
-from learners.class_ratios.streamed import StreamedRatioModel, learn_streamed_ratios
-from learners.holdout.advice import largest_budget, thresholdout_advice
-from learners.holdout.auc import Auc
-from learners.holdout.certified import CertifiedHoldout, CertifiedState
-from learners.holdout.holdout_widths import holdout_widths
-from learners.holdout.ladder import best_step, climb, ladder_error
-from learners.holdout.metric_gate import MetricGate
-from learners.holdout.thresholdout import GateAnswer, Thresholdout
-from learners.private.gaussian_objective import GaussianObjectivePerturbation
-from learners.private.linear_model import LinearModel, fit_linear
-from learners.private.logistic_minimum import ConvergenceError
-from learners.private.objective_perturbation import ObjectivePerturbation
-from learners.private.output_perturbation import OutputPerturbation
-from learners.private.scored_training import ScoredTraining
-from learners.selection.advice import TuningAdvice, tuning_advice
-from learners.selection.candidate_stability import PerCandidateValidation
-from learners.selection.random_selection import RandomSelection
-from learners.selection.repetition import RandomRepetition
-from learners.selection.rivals import SplitBudgetSelection, SplitDataSelection
-from learners.selection.stability import StabilityValidation
+from learners.bounds import (
+    Bound,
+    cdp_bound,
+    clopper_pearson_bound,
+    drawn_model_bound,
+    exponential_gibbs_bound,
+    gibbs_bound,
+    least,
+    max_information_bound,
+    private_training_bounds,
+    transfer_bound,
+)
+from learners.class_ratios import (
+    ClassRatio,
+    KernelMatching,
+    KernelWitness,
+    RatioDiagnostics,
+    RatioModel,
+    StreamedRatioModel,
+    learn_ratios,
+    learn_streamed_ratios,
+)
+from learners.holdout import (
+    Auc,
+    CertifiedHoldout,
+    CertifiedState,
+    GateAnswer,
+    MetricGate,
+    Thresholdout,
+    agreeing_holdout_bound,
+    best_step,
+    climb,
+    holdout_widths,
+    ladder_error,
+    largest_budget,
+    private_holdout_bound,
+    thresholdout_advice,
+)
+from learners.private import (
+    ConvergenceError,
+    GaussianObjectivePerturbation,
+    LinearModel,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    fit_linear,
+)
+from learners.selection import (
+    PerCandidateValidation,
+    RandomRepetition,
+    RandomSelection,
+    ScoredTraining,
+    SplitBudgetSelection,
+    SplitDataSelection,
+    StabilityValidation,
+    TuningAdvice,
+    tuning_advice,
+)
 
 if TYPE_CHECKING:
     from learners.on_scikit_learn import (

@@ -1,48 +1,62 @@
 """What leaves, and at what price: queries, mechanisms, and the ledger, the only door to noise."""
 
-from privacy.accounting.account import fits
-from privacy.accounting.composition import Composition, compose
-from privacy.accounting.plans import PlanEvent, PlannedEvent, plan, slots_left
-from privacy.audit import AuditBound, DirichletLaw, Law, audit_losses, audit_pair
+from privacy.accounting import Composition, PlanEvent, PlannedEvent, compose, fits, plan, slots_left
+from privacy.audit import (
+    Auditable,
+    AuditBound,
+    DirichletLaw,
+    Law,
+    audit_losses,
+    audit_mechanism,
+    audit_pair,
+)
 from privacy.counts import CountsError, class_counts, count_queries
-from privacy.ledger.importing import import_ledger
-from privacy.ledger.ledger import BudgetError, Ledger, LedgerError, PlanError, Release
-from privacy.ledger.statement import Entry, PlanUse, Statement
+from privacy.ledger import (
+    BudgetError,
+    Entry,
+    Ledger,
+    LedgerError,
+    PlanError,
+    PlanUse,
+    Release,
+    Statement,
+    import_ledger,
+)
 from privacy.mechanism import Interaction, Json, Mechanism, Noise, Question
-from privacy.mechanisms.choice import Choice, choose_mechanism, crossover_delta
-from privacy.mechanisms.dirichlet import (
-    InfeasibleFloor,
-    dominating_delta,
-    largest_scale,
-    smallest_floor,
-)
-from privacy.mechanisms.dirichlet_pair import (
-    PairDelta,
-    clamp_delta,
-    expected_distortion,
-    pair_delta,
-)
-from privacy.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceLaw
-from privacy.mechanisms.gaussian import DiscreteGaussian, DiscreteGaussianLaw
-from privacy.mechanisms.kinds import (
+from privacy.mechanisms import (
     ApproximateEvent,
+    Choice,
     ClampedDirichletEvent,
     Cost,
+    DirichletClamp,
+    DirichletPseudoCount,
+    DiscreteGaussian,
     DiscreteGaussianEvent,
+    DiscreteGaussianLaw,
+    DiscreteLaplace,
     DiscreteLaplaceEvent,
+    DiscreteLaplaceLaw,
     Event,
     EventError,
+    InfeasibleFloor,
+    LatticeLaplace,
     LatticeLaplaceEvent,
+    LatticeLaplaceLaw,
+    NoisyMax,
+    PairDelta,
     PseudoCountDirichletEvent,
     PureEvent,
+    choose_mechanism,
+    clamp_delta,
+    crossover_delta,
+    dominating_delta,
+    expected_distortion,
+    largest_scale,
+    pair_delta,
+    project_to_simplex,
+    smallest_floor,
 )
-from privacy.mechanisms.laplace import LatticeLaplace, LatticeLaplaceLaw
-from privacy.mechanisms.noisy_max import NoisyMax
-from privacy.mechanisms.projection import project_to_simplex
-from privacy.mechanisms.pseudo_count import DirichletPseudoCount
-from privacy.mechanisms.urn import DirichletClamp
 from privacy.query import Part, Query, Unit, UnitError, partition_of
-from privacy.trial import Auditable, audit_mechanism
 
 __all__ = [
     "ApproximateEvent",

@@ -5,17 +5,38 @@ such dataclasses. Private data come as the argument of its methods. Only the led
 draws, after the price of `event` has been booked, so that there is no noise without payment.
 """
 
+from __future__ import annotations
+
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
-from privacy.mechanisms.kinds import Event
+from privacy.accounting.cost import Cost, exact
 from privacy.query import Query, check_arrays, check_name
 
-__all__ = ["Batched", "Interaction", "Json", "Mechanism", "Noise", "Question"]
+if TYPE_CHECKING:
+    from privacy.mechanisms.kinds import Event
+
+__all__ = [
+    "LARGEST_SAMPLED_SCALE",
+    "ApproximateEvent",
+    "Batched",
+    "Interaction",
+    "Json",
+    "Mechanism",
+    "Noise",
+    "PureEvent",
+    "Question",
+    "covering_scale",
+]
+
+LARGEST_SAMPLED_SCALE = 2.0**40  # beyond it the 64-bit samplers could saturate
 
 Json: TypeAlias = Any
 """What `json.dumps` takes without NaN: None, bool, int, float, str, lists and dicts of them."""
@@ -83,7 +104,7 @@ class Interaction(Protocol):
     def start(self, query: Query, noise: Noise) -> Json:
         """Draw the first secret state; only the ledger calls this."""
 
-    def answer(self, state: Json, question: "Question", noise: Noise) -> tuple[Json, Json]:
+    def answer(self, state: Json, question: Question, noise: Noise) -> tuple[Json, Json]:
         """Return the next state and the public answer; only the ledger calls this."""
 
 
@@ -112,3 +133,99 @@ class Question:
         if not isinstance(self.value, Mapping):
             raise TypeError("value must be a mapping of names to arrays and numbers")
         check_arrays({name: np.asarray(entry) for name, entry in self.value.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class PureEvent:
+    """A mechanism ran that its own docstring proves epsilon-differentially private.
+
+    Parameters
+    ----------
+    name
+        The mechanism.
+    epsilon
+        Its proved guarantee, > 0 and finite; a decimal, or text that `fractions.Fraction` reads.
+    parameters
+        Its public knobs, as JSON.
+
+    Examples
+    --------
+    >>> PureEvent("report noisy max", epsilon=0.1).cost().epsilon
+    Fraction(1, 10)
+    """
+
+    name: str
+    epsilon: float | str
+    parameters: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("name must not be empty")
+        if not exact(self.epsilon) > 0:
+            raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
+        json.dumps(self.parameters, allow_nan=False)  # refuses what could not be stored
+
+    def cost(self) -> Cost:
+        """Pure differential privacy."""
+        return Cost(exact(self.epsilon), Fraction(0))
+
+
+def covering_scale(l1: float | int, epsilon: float) -> float:
+    """Smallest double `scale` with l1 / scale <= epsilon, in exact arithmetic.
+
+    Examples
+    --------
+    >>> covering_scale(2.0, 0.1), covering_scale(2.0, 0.3)
+    (20.0, 6.666666666666667)
+    """
+    if not exact(epsilon) > 0:
+        raise ValueError(f"epsilon must be > 0, got epsilon={epsilon}")
+    wanted = Fraction(l1) / exact(epsilon)
+    if not wanted <= LARGEST_SAMPLED_SCALE:
+        raise ValueError(f"epsilon must be >= l1 / 2**40, got epsilon={epsilon}")
+    scale = float(wanted)
+    return scale if Fraction(scale) >= wanted else math.nextafter(scale, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateEvent:
+    """A mechanism ran that its own docstring proves (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    name
+        The mechanism.
+    epsilon, delta
+        Its proved guarantee, epsilon > 0 and finite, 0 < delta < 1; decimals, or text that
+        `fractions.Fraction` reads.
+    parameters
+        Its public knobs, as JSON.
+
+    Raises
+    ------
+    ValueError
+        If one of these conditions is broken.
+
+    Examples
+    --------
+    >>> ApproximateEvent("toy", epsilon=0.1, delta=1e-6).cost().delta
+    Fraction(1, 1000000)
+    """
+
+    name: str
+    epsilon: float | str
+    delta: float | str
+    parameters: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("name must not be empty")
+        if not exact(self.epsilon) > 0:
+            raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
+        if not 0 < exact(self.delta) < 1:
+            raise ValueError(f"delta must be in (0, 1), got delta={self.delta}")
+        json.dumps(self.parameters, allow_nan=False)  # refuses what could not be stored
+
+    def cost(self) -> Cost:
+        """Approximate differential privacy at the claim."""
+        return Cost(exact(self.epsilon), exact(self.delta))

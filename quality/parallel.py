@@ -3,18 +3,45 @@
 A kernel that adds floating-point numbers up gives other bytes when they are added in another order.
 So the number of chunks depends on the data alone, each chunk adds up on its own, and the caller
 adds the chunks' sums in their order.
+
+How far a long computation has come, told to whoever wants to know.
+
+>>> from quality import dawid_skene, encode
+>>> labels = encode(["ann", "bob"] * 2, [1, 1, 2, 2], ["yes", "yes", "no", "no"])
+>>> result = dawid_skene(labels, max_iter=2, tol=0.0, progress=print)
+Dawid–Skene 1 2
+Dawid–Skene 2 2
 """
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from os import cpu_count
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from jaxtyping import Int64
 
-__all__ = ["check_threads", "chunk_starts", "shared_out"]
+__all__ = ["Progress", "check_threads", "chunk_starts", "counter", "shared_out"]
+
+Progress: TypeAlias = Callable[[str, int, int], object]
+"""Called as ``progress(what, done, total)``: the name of the work, and steps made out of how many.
+
+It is called in the caller's thread, after every iteration, or after some where one takes less time
+than to tell of it. `done` grows; work that settles
+early stops short of `total`. What it returns is passed over, and what it raises ends the work: so
+a cancel button is made. It changes nothing about the result.
+"""
+
+
+def counter(
+    progress: Progress | None, what: str, total: int, *, before: int = 0
+) -> Callable[[int], object]:
+    """Progress of one work, which takes the steps made after `before`; silent without progress."""
+    if progress is None:
+        return lambda _: None
+    return lambda done: progress(what, before + done, total)
+
 
 LEAST_ROWS = 2**15  # below that a chunk is not worth handing over
 MOST_CHUNKS = 8

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.peers import comparison
 from flows.settings.environment import variables_of
-from flows.settings.section import Section, section_of
+from flows.settings.sections import Section, section_of
 from flows.settings.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent

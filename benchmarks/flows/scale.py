@@ -44,7 +44,7 @@ from quality import (
 )
 from quality.aggregation.em import EMFit
 from quality.aggregation.sharded_em import dawid_skene_by_shards
-from quality.reports.shard_sums import soft_penalty_by_shards
+from quality.reputation.penalties import soft_penalty_by_shards
 from quality.reputation.sharded_filtering import filter_workers_by_shards
 
 HEADER = (

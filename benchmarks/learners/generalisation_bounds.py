@@ -13,12 +13,9 @@ from jaxtyping import Float
 
 from benchmarks.learners.two_circles import DELTA, law_of_errors, mass_by_errors, published_gamma
 from benchmarks.publish import publish
-from learners.bounds.binary_divergence import largest_rate
-from learners.bounds.clopper_pearson import clopper_pearson_bound, upper_limit
-from learners.bounds.exponential_gibbs import exponential_gibbs_bound
-from learners.bounds.max_information import max_information_bound
-from learners.bounds.pac_bayes import gibbs_bound, log_xi
-from learners.bounds.transfer import transfer_bound
+from learners.bounds.clopper_pearson import clopper_pearson_bound, largest_rate, upper_limit
+from learners.bounds.pac_bayes import exponential_gibbs_bound, gibbs_bound, log_xi
+from learners.bounds.transfer import max_information_bound, transfer_bound
 
 SIZES = (4, 10, 20, 30, 50, 80, 100, 150, 200, 250, 300)
 GAMMAS = 10 ** np.arange(-2, 3.01, 0.1)

@@ -22,7 +22,7 @@ from benchmarks.learners.stability import adult, magic, seeded
 from benchmarks.peers.peers import DIFFPRIVLIB
 from benchmarks.publish import publish
 from learners.private.gaussian_objective import gaussian_weight
-from learners.private.logistic_minimum import TOLERANCE, certified_minimum
+from learners.private.linear_model import TOLERANCE, certified_minimum
 from learners.private.objective_perturbation import perturbed_weight
 from learners.private.output_perturbation import noisy_output
 from privacy import Noise

@@ -18,12 +18,15 @@ from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.publish import RESULTS, publish
-from learners.private.logistic_minimum import certified_minimum
-from learners.selection.candidates import SplitRows
-from learners.selection.random_selection import RandomSelection, control_selection
-from learners.selection.repetition import RandomRepetition
-from learners.selection.rivals import SplitBudgetSelection, SplitDataSelection
-from learners.selection.stability import StabilityValidation
+from learners.private.linear_model import certified_minimum
+from learners.selection.rivals import (
+    RandomRepetition,
+    RandomSelection,
+    SplitBudgetSelection,
+    SplitDataSelection,
+    control_selection,
+)
+from learners.selection.stability import SplitRows, StabilityValidation
 from privacy import Noise
 from tests.learners.scripted_noise import SeededNoise
 

@@ -17,10 +17,9 @@ from benchmarks.publish import publish
 from flows.spending.account import KEY as KEY_FILE
 from flows.spending.account import LEDGER
 from privacy import LatticeLaplace, Ledger, Query, Unit, plan
-from privacy.ledger.opening import store_at
+from privacy.ledger.ledger import store_at
 from privacy.ledger.records import append
-from privacy.ledger.store import transaction
-from privacy.ledger.tables import entries, releases
+from privacy.ledger.store import entries, releases, transaction
 from privacy.mechanisms.kinds import LatticeLaplaceEvent, event_json
 
 KEY = bytes(range(32))

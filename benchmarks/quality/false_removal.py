@@ -21,8 +21,7 @@ from quality import (
     simulate_crowd,
 )
 from quality.reputation.false_removal import filter_dishonest
-from quality.simulation.assignment import Assignment
-from quality.simulation.crowds import STRATEGIES
+from quality.simulation.crowds import STRATEGIES, Assignment
 
 SHARE = 0.3  # of adversaries, where there are any
 RATES = (0.1, 0.05)

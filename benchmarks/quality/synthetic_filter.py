@@ -21,8 +21,7 @@ from quality import (
     majority_vote,
     soft_penalty,
 )
-from quality.aggregation.kos_messages import kos
-from quality.aggregation.kos_plus import kos_plus
+from quality.aggregation.kos_messages import kos, kos_plus
 
 N_WORKERS, N_ADVERSARIES, N_REMOVED = 100, 30, 15  # the paper's: honest with probability 0.7
 N_TASKS, LEAST_LABELS, TAIL = 1000, 9, 2.5  # ours: the paper does not say

@@ -27,8 +27,7 @@ from quality import (
     soft_penalty,
 )
 from quality.aggregation.automatic import Consensus
-from quality.aggregation.kos_messages import kos
-from quality.aggregation.kos_plus import kos_plus
+from quality.aggregation.kos_messages import kos, kos_plus
 
 MOST_REMOVED, MOST_CROWDS = 10, 10_000
 TIES = {"rte": "0", "temp": "1", "bluebird": "1", "task2": "1"}  # gives the paper's base column

@@ -24,7 +24,7 @@ from quality import (
     hierarchical_dawid_skene,
     one_coin_dawid_skene,
 )
-from quality.aggregation.fit_start import start_from
+from quality.aggregation.dawid_skene_em import start_from
 
 HEADER = ("set", "model", "anew", "gone on", "otherwise", "by the day", "right")
 MODELS: dict[str, Callable[..., Any]] = {

@@ -105,7 +105,7 @@ def audit(
 
 
 def _print_statement(found: dict[str, Any]) -> None:
-    from flows.listing import print_rows
+    from flows.terminal import print_rows
 
     prices = _parameters(found)
     plans = {plan["entry"] for plan in found["plans"]}
@@ -169,9 +169,9 @@ def _price(cost: dict[str, float]) -> str:
 
 def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> None:
     """Print what a run would ask for, and whether it fits."""
-    from flows.listing import print_rows
     from flows.settings.settings import load_settings
     from flows.spending.preview import preview
+    from flows.terminal import print_rows
 
     found = preview(state, load_settings(path), n_tasks=n_tasks)
     if as_json:

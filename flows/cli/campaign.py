@@ -29,7 +29,7 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Run the whole pipeline on the sample campaign."""
-    from flows.sample import copy_sample
+    from flows.simulate import copy_sample
 
     with mistakes():
         settings_path = copy_sample(folder)

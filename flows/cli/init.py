@@ -12,7 +12,7 @@ from flows.cli.app import app, console, mistakes
 from flows.cli.label_commands import REPEATED, Duplicates, LabelsFile
 
 if TYPE_CHECKING:
-    from flows.init_sections import Found
+    from flows.proposal import Found
 
 __all__ = ["init"]
 
@@ -56,7 +56,7 @@ def init(
 
 def _lines(found: Found) -> list[str]:
     """What was found, and what is left out."""
-    from flows.init_sections import spelled, why_no_model
+    from flows.proposal import spelled, why_no_model
 
     lines = [
         f"{found.n_labels:,} labels of {found.n_labelled:,} tasks by {found.n_workers:,} workers, "

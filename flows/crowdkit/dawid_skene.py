@@ -23,7 +23,7 @@ from flows.crowdkit.frames import (
 )
 from flows.crowdkit.initial_error import InitialError, read_initial_error
 from flows.crowdkit.pair_em import PairFit, Pairs, Table, fit_pairs, pairs_of
-from quality.aggregation.majority import decide
+from quality.aggregation import decide
 
 __all__ = ["DawidSkene", "OneCoinDawidSkene"]
 

@@ -14,7 +14,7 @@ from scipy.special import expit, logsumexp
 from sklearn.base import BaseEstimator
 
 from flows.crowdkit.frames import Answers, by_task, check_iterations, read_answers, shares
-from quality.aggregation.majority import decide
+from quality.aggregation import decide
 
 __all__ = ["GLAD"]
 

@@ -34,7 +34,7 @@ class KOS(BaseEstimator):  # type: ignore[misc]
     that sorts first; crowd-kit raises a KeyError there.
 
     For more than two labels, and a result without a seed's luck, see :func:`quality.kos` and
-    :func:`quality.aggregation.kos_plus.kos_plus`.
+    :func:`quality.aggregation.kos_messages.kos_plus`.
 
     References
     ----------

@@ -20,10 +20,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from flows.aggregators import READ_AS
+from flows.files import write_whole
 from flows.report import charts
 from flows.report.pages import internal_page, public_page
 from flows.report.release_files import write_release_files
-from flows.run.store import write_whole
 
 __all__ = ["render_public", "render_report", "write_reports"]
 

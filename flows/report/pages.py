@@ -3,24 +3,57 @@
 `public_page` is the gate of the public report. It picks released fields by name and opens no other
 file, so a field that somebody adds to a JSON file stays internal until it is named here. The ledger's
 statement is not among them: whether and when an entry was made can depend on private data.
+
+Where a report comes from: versions and settings of its manifest, without times or places.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
 
-from flows.report.lineage import lineage
-from flows.report.rows import pseudonyms, worker_rows
-from flows.report.task_rows import planned_rows, task_rows
-from flows.tables.arrow_table import read_parquet
+from flows.report.rows import planned_rows, pseudonyms, task_rows, worker_rows
+from flows.tables.parquet import read_parquet
 
-__all__ = ["GROUPED", "internal_page", "public_page"]
+__all__ = ["GROUPED", "internal_page", "lineage", "public_page"]
+
+PLACES = ("runs", "state")  # where a run lies says nothing of what it found
+
+
+def lineage(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Versions, and settings as rows of section, key and value; a path is its file's name."""
+    python = {"python": manifest["python"]}
+    return {
+        "versions": python | manifest["versions"],
+        "settings": list(_settings(manifest["settings"])),
+    }
+
+
+def _settings(settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """One row for each key that is set, the sections' after the others'."""
+    plain = {key: value for key, value in settings.items() if not isinstance(value, Mapping)}
+    for section, keys in {"": plain, **settings}.items():
+        if isinstance(keys, Mapping):
+            for key, value in keys.items():
+                if value is not None and key not in PLACES:
+                    yield {"section": section, "key": key, "value": _words(section, value)}
+
+
+def _words(section: str, value: Any) -> str:
+    """A value as it would be read aloud."""
+    if isinstance(value, list):
+        return ", ".join(_words(section, one) for one in value) or "none"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_words(section, one)}" for key, one in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return PurePath(value).name if section == "input" and isinstance(value, str) else str(value)
+
 
 Facts = dict[str, Any]
 

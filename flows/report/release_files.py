@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
+from flows.files import write_whole
 from flows.report.pages import GROUPED, public_page
-from flows.run.store import write_whole
-from flows.tables.arrow_table import read_parquet
+from flows.tables.parquet import read_parquet
 
 __all__ = ["release", "write_release_files"]
 

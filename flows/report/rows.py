@@ -1,9 +1,12 @@
-"""Workers as the report shows them: each by a pseudonym, all of a small crowd, the ends of a large one."""
+"""Workers as the report shows them: each by a pseudonym, all of a small crowd, the ends of a large one.
+
+Tasks as the report shows them: the least certain ones, and whom to ask about which.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,9 +14,49 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.tables.arrow_table import arrow_array, numpy_array
+from flows.tables.parquet import arrow_array, numpy_array
 
-__all__ = ["pseudonyms", "worker_rows"]
+__all__ = ["planned_rows", "pseudonyms", "task_rows", "worker_rows"]
+
+SHOWN_TASKS = 12
+SHOWN_CLASSES = 4  # that a task was given
+SHOWN_ASKED = 20
+SHOWN_PER_WORKER = 12
+
+
+def task_rows(tasks: pa.Table, classes: Sequence[str]) -> list[dict[str, Any]]:
+    """The first tasks of a table ranked by uncertainty, with the answers given in words."""
+    return [
+        row | {"given": _given(row["counts"], classes)} for row in tasks[:SHOWN_TASKS].to_pylist()
+    ]
+
+
+def planned_rows(plan: pa.Table) -> dict[str, Any]:
+    """The planned labels gathered by worker, whose answers tell most first; those left out counted."""
+    asked: dict[str, list[dict[str, Any]]] = {}
+    for row in plan.to_pylist():
+        asked.setdefault(row["worker"], []).append(row)
+    rows = [
+        {
+            "worker": worker,
+            "n": len(labels),
+            "gain": sum(label["gain"] for label in labels),
+            "tasks": [label["task"] for label in labels[:SHOWN_PER_WORKER]],
+            "n_more": max(0, len(labels) - SHOWN_PER_WORKER),
+        }
+        for worker, labels in asked.items()
+    ]
+    rows.sort(key=lambda row: -row["gain"])
+    return {"rows": rows[:SHOWN_ASKED], "n_more": max(0, len(rows) - SHOWN_ASKED)}
+
+
+def _given(counts: Sequence[int], classes: Sequence[str]) -> str:
+    """`3 × toxic, 1 × benign`, the class named most first, then in the order of classes."""
+    named = sorted((code for code, n in enumerate(counts) if n), key=lambda code: -counts[code])
+    words = [f"{counts[code]:,}\u00a0×\u00a0{classes[code]}" for code in named[:SHOWN_CLASSES]]
+    rest = sum(counts[code] for code in named[SHOWN_CLASSES:])
+    return ", ".join([*words, f"{rest:,} others"] if rest else words)
+
 
 SHOWN_WORKERS = 250  # a crowd up to this is listed whole
 SHOWN_FLAGGED = 100

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
-from flows.run.store import write_whole
+from flows.files import write_whole
 from flows.sharding.features import FeatureFolder, open_features
 from flows.tables.tables import Gold, TaskTable
 from quality import CrowdLabels, encode_gold

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.settings.section import SettingsError
+from flows.files import file_digest, sync_folder, write_whole
+from flows.settings.sections import SettingsError
 from flows.settings.settings import Settings
-from flows.tables.arrow_table import read_parquet
-from flows.tables.input_files import input_files
+from flows.tables.parquet import read_parquet
+from flows.tables.sources import input_files
 
 if TYPE_CHECKING:
     from quality import Progress
@@ -34,12 +33,10 @@ __all__ = [
     "PARTIAL",
     "Run",
     "code_version",
-    "file_digest",
     "find_unfinished",
     "identity_of",
     "open_run",
     "unfinished_runs",
-    "write_whole",
 ]
 
 MANIFEST = "manifest.json"
@@ -102,7 +99,7 @@ class Run:
         self.write_json(MANIFEST, manifest)
         final = self.folder.with_name(self.final_name)
         self.folder.rename(final)
-        _sync_folder(final.parent)
+        sync_folder(final.parent)
         return Run(final, self.settings)
 
     def discard(self) -> None:
@@ -145,16 +142,6 @@ def find_unfinished(settings: Settings, identity: str) -> Run | None:
 def unfinished_runs(settings: Settings) -> list[Path]:
     """Folders of this campaign's runs that did not end, newest first."""
     return sorted(settings.runs.glob(f"{PARTIAL}*-{settings.name}*"), reverse=True)
-
-
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file aside, sync it and rename it into place."""
-    aside = path.with_name(f".{path.name}.tmp")
-    write(aside)
-    with aside.open("rb") as file:
-        os.fsync(file.fileno())
-    aside.replace(path)
-    _sync_folder(path.parent)
 
 
 def _new_folder(settings: Settings) -> Path:
@@ -200,20 +187,6 @@ def identity_of(settings: Settings) -> str:
         digest.update(path.name.encode())
         digest.update(file_digest(path).encode() if path.is_file() else b"missing")
     return digest.hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _now() -> datetime:

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from flows.settings.environment import overridden, set_by
-from flows.settings.section import Section, SettingsError, fault_sentence
 from flows.settings.sections import (
     ConsensusSettings,
     EngineSettings,
@@ -24,6 +23,9 @@ from flows.settings.sections import (
     ModelSettings,
     PrivacySettings,
     ReportSettings,
+    Section,
+    SettingsError,
+    fault_sentence,
 )
 
 __all__ = ["Settings", "filter_settings", "load_settings"]

@@ -21,11 +21,10 @@ from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.scheduler import NoWorkerError
 from jaxtyping import Bool
 
-from flows.settings.section import EngineError, SettingsError
-from flows.settings.sections import EngineSettings
+from flows.settings.sections import EngineError, EngineSettings, SettingsError
 from flows.sharding.engine import Spread
 from flows.sharding.shards import ShardFolder, load_shard
-from quality.labels.shards import LabelShard, Sums, add_parts
+from quality.labels import LabelShard, Sums, add_parts
 
 __all__ = ["DaskEngine", "open_dask", "open_dask_spread"]
 
@@ -83,7 +82,7 @@ class DaskEngine:
 
     Notes
     -----
-    **Guarantees.** The bytes are those of a :class:`~quality.labels.local_engine.LocalEngine` on the same
+    **Guarantees.** The bytes are those of a :class:`~quality.labels.shards.LocalEngine` on the same
     shards, whichever workers die on the way as long as some are left or come back.
     """
 

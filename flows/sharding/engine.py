@@ -12,13 +12,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from flows.run.store import write_whole
-from flows.settings.section import SettingsError
-from flows.settings.sections import EngineSettings
+from flows.files import write_whole
+from flows.settings.sections import EngineSettings, SettingsError
 from flows.sharding.shards import ShardFolder, load_shard
-from quality.aggregation.em import EMFit
-from quality.labels.local_engine import LocalEngine
-from quality.labels.shards import Engine
+from quality.aggregation import EMFit
+from quality.labels import Engine, LocalEngine
 
 __all__ = ["Spread", "load_fit", "open_engine", "open_spread", "save_fit"]
 

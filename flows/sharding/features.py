@@ -3,6 +3,8 @@
 A bag is a group of tasks; of its rows those that have labels come first, then by name. A folder holds
 `rows.npy`, what of them is whose in `bags.npz`, and `features.json`, which is written last: a folder
 without it is not whole. Workers on other machines read the same folder, as they do for labels.
+
+Passes over bags of a feature folder: blocks are loaded and worked on by threads, or by Dask.
 """
 
 from __future__ import annotations
@@ -10,21 +12,39 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from flows.run.store import write_whole
+from flows.files import write_whole
 from flows.settings.sections import GroupSettings
-from flows.sharding.shard_source import open_tasks
-from flows.tables.tables import TaskTable, list_tasks, read_tasks
-from flows.tables.task_features import refuse_features, select_features, standardized
+from flows.sharding.engine import Spread
+from flows.sharding.shards import open_tasks
+from flows.tables.tables import (
+    TaskTable,
+    list_tasks,
+    read_tasks,
+    refuse_features,
+    select_features,
+    standardized,
+)
 from flows.tables.text_table import ROW, TextTable
+from learners.class_ratios import MOST_LANDMARKS, Block
 
-__all__ = ["FeatureFolder", "ListedTasks", "list_features", "open_features", "write_features"]
+__all__ = [
+    "FeatureFolder",
+    "FeaturePasses",
+    "ListedTasks",
+    "block_rows",
+    "list_features",
+    "open_features",
+    "write_features",
+]
 
 ROWS, BAGS, BOOK = "rows.npy", "bags.npz", "features.json"
 BATCH = 16_384  # rows in this process at a time, of 256 features at most
@@ -181,3 +201,69 @@ def _write_bags(
             np.savez(file, allow_pickle=False, **sizes)
 
     write_whole(path, write)
+
+
+BLOCK_CELLS = 4_000_000  # of a block's rows, and of what is made of them along every landmark
+Found = TypeVar("Found")
+
+
+class FeaturePasses:
+    """:class:`~learners.class_ratios.bags.BagPasses` over rows of a feature folder.
+
+    Parameters
+    ----------
+    features
+        Where the rows lie.
+    bags
+        First row of each bag, and the row after its last.
+    spread
+        Runs a function on each of several pieces of work.
+
+    Notes
+    -----
+    **Guarantees.** Blocks are the same whatever runs them, and however much memory there is. This
+    process loads the rows it is asked to `take`, and no others; whoever works on a block loads it.
+    """
+
+    def __init__(
+        self, features: FeatureFolder, bags: Sequence[tuple[int, int]], spread: Spread
+    ) -> None:
+        self._features, self._bags, self._spread = features, bags, spread
+        step = block_rows(features)
+        self._blocks = [
+            [(at, min(at + step, last)) for at in range(first, last, step)] for first, last in bags
+        ]
+
+    def __repr__(self) -> str:
+        return f"FeaturePasses({len(self._bags)} bags, {sum(map(len, self._blocks))} blocks)"
+
+    def sizes(self) -> Int[np.ndarray, " bags"]:
+        """Return the number of rows of each bag."""
+        return np.array([last - first for first, last in self._bags], dtype=np.int64)
+
+    def take(self, places: Sequence[Int[np.ndarray, " _"]]) -> list[Block]:
+        """Return some rows of each bag, by their ascending places in it."""
+        bags = zip(self._bags, places, strict=True)
+        return [self._features.take(first + wanted) for (first, _), wanted in bags]
+
+    def each(
+        self, work: Callable[[Block, Any], Found], parameters: Any
+    ) -> Iterator[Sequence[Found]]:
+        """Return what ``work(block, parameters)`` gives of each bag's blocks, in their order."""
+        pieces = [block for blocks in self._blocks for block in blocks]
+        found = iter(self._spread(_load_and_work, pieces, (self._features, work, parameters)))
+        for blocks in self._blocks:
+            yield list(islice(found, len(blocks)))
+
+
+def block_rows(features: FeatureFolder) -> int:
+    """Rows of a block: the same in every run on these features, or sums would differ by rounding."""
+    return max(1, BLOCK_CELLS // (features.n_features + MOST_LANDMARKS))
+
+
+def _load_and_work(
+    block: tuple[int, int], parameters: tuple[FeatureFolder, Callable[[Block, Any], Found], Any]
+) -> Found:
+    """One block from its file, and what it comes to."""
+    features, work, rest = parameters
+    return work(features.rows(*block), rest)

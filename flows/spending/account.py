@@ -9,9 +9,9 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.settings.section import SettingsError
+from flows.settings.sections import SettingsError
 from privacy import Cost, Ledger, LedgerError, Statement, fits, import_ledger
-from privacy.ledger.sqlite import new_file
+from privacy.ledger import new_file
 
 if TYPE_CHECKING:
     from flows.settings.sections import PrivacySettings

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from flows.run.store import write_whole
+from flows.files import write_whole
 from privacy import Ledger
 
 __all__ = ["grow_partition"]

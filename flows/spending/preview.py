@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.settings.section import SettingsError
+from flows.settings.sections import SettingsError
 from flows.spending.account import known_statement, numbers, open_account
 from privacy import BudgetError, Cost, Statement
-from privacy.accounting.cost import exact
-from privacy.ledger.budgets import told
+from privacy.accounting import exact
+from privacy.ledger import told
 
 if TYPE_CHECKING:
     from flows.settings.sections import PrivacySettings
@@ -87,7 +87,7 @@ Price = tuple[str, Cost | None, str]
 
 def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | None) -> Price:
     """Class counts: all groups together, or their plan where it is not paid yet."""
-    from flows.spending.count_noise import (  # a statement needs neither them nor settings
+    from flows.spending.releases import (  # a statement needs neither them nor settings
         PLAN,
         count_noise,
     )

@@ -11,16 +11,16 @@ from flows.sharding.engine import load_fit, save_fit
 from flows.sharding.shards import ShardFolder
 from flows.stages.sharded_reading import engine_of
 from quality import CrowdLabels
-from quality.aggregation.em import EMFit
-from quality.aggregation.em_start import EMStart
-from quality.aggregation.sharded_em import (
+from quality.aggregation import (
+    EMFit,
+    EMStart,
+    Posterior,
     dawid_skene_by_shards,
     majority_of_shard,
     one_coin_by_shards,
     posterior_of_shard,
 )
-from quality.labels.shards import Engine, LabelShard, join_shards
-from quality.reports.shard_sums import Posterior
+from quality.labels import Engine, LabelShard, join_shards
 
 __all__ = ["KEPT_FIT", "MAJORITY", "UNFILTERED_FIT", "Belief", "believed", "whole_table"]
 

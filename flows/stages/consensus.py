@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from flows.aggregators import consensus_of
 from flows.run.crowd import Crowd
-from flows.run.earlier_fit import facts_of, in_words, keep_fit, start_of
+from flows.run.history import facts_of, in_words, keep_fit, start_of
 from flows.run.store import Run
 from flows.settings.settings import Settings
 from flows.stages.label_plan import plan_next
 from flows.stages.reading import load
 from flows.stages.workers import kept_labels
-from flows.tables.arrow_table import arrow_table
+from flows.tables.parquet import arrow_table
 from quality import (
     Auto,
     Consensus,
@@ -27,8 +27,7 @@ from quality import (
     next_labels,
     task_report,
 )
-from quality.aggregation.em_start import EMStart
-from quality.aggregation.fit_start import Fit, start_from
+from quality.aggregation import EMStart, Fit, start_from
 
 __all__ = ["aggregate", "consensus_facts", "consensus_line", "consensus_table", "next_table"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flows.report import write_reports
+from flows.run.history import trend
 from flows.run.store import Run
-from flows.run.trend import trend
 from flows.spending.account import open_state, statement
 
 __all__ = ["write_report"]

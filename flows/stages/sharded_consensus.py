@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.run.crowd import Crowd
-from flows.run.earlier_fit import facts_of, keep_fit, start_of
+from flows.run.history import facts_of, keep_fit, start_of
 from flows.run.store import Run
 from flows.settings.settings import Settings
 from flows.sharding.engine import open_engine
@@ -32,14 +32,11 @@ from flows.stages.consensus import (
 from flows.stages.label_plan import plan_next
 from flows.stages.reading import load
 from flows.stages.sharded_reading import SHARDS, books_of, engine_of
-from flows.tables.arrow_table import arrow_table, numpy_array
+from flows.tables.parquet import arrow_table, numpy_array
 from quality import DawidSkene, MajorityVote, OneCoin, TaskReport, accuracy, task_report
-from quality.aggregation.em import EMFit
-from quality.aggregation.fit_start import Fit, start_from
-from quality.aggregation.majority import decide
-from quality.labels.shards import Engine, join_shards
-from quality.reports.shard_sums import class_sums
-from quality.reports.tasks import DECIMALS
+from quality.aggregation import EMFit, Fit, class_sums, decide, start_from
+from quality.labels import Engine, join_shards
+from quality.reports import DECIMALS
 
 __all__ = ["aggregate_shards"]
 

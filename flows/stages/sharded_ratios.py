@@ -7,8 +7,7 @@ import numpy as np
 from flows.run.crowd import Crowd
 from flows.run.store import Run
 from flows.sharding.engine import Spread, open_spread
-from flows.sharding.feature_passes import FeaturePasses
-from flows.sharding.features import FeatureFolder
+from flows.sharding.features import FeatureFolder, FeaturePasses
 from flows.stages.class_ratios import Published, published_in, write_ratios
 from flows.stages.reading import load
 from flows.stages.sharded_reading import engine_of

@@ -19,7 +19,7 @@ from flows.tables.sources import Sources, open_sources
 from flows.tables.tables import read_gold
 from flows.tables.text_table import TableError
 from quality import CrowdLabels
-from quality.labels.shards import LabelShard
+from quality.labels import LabelShard
 
 __all__ = ["SHARDS", "books_of", "engine_of", "read_shards"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.run.earlier_fit import start_of
+from flows.run.history import start_of
 from flows.run.store import Run
 from flows.sharding.engine import open_engine
 from flows.sharding.shards import open_shards
@@ -28,10 +28,8 @@ from quality import (
     conflict_graph_by_shards,
     load_levels,
 )
-from quality.reports.shard_sums import CrowdSums, crowd_sums
-from quality.reports.workers import report_of
-from quality.reputation.filtering import Filtered
-from quality.reputation.sharded_filtering import filter_workers_by_shards
+from quality.reports import CrowdSums, crowd_sums, report_of
+from quality.reputation import Filtered, filter_workers_by_shards
 
 __all__ = ["judge_shards"]
 

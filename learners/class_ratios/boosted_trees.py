@@ -10,8 +10,13 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from learners.class_ratios.bags import LabelledBags
-from learners.class_ratios.group_outputs import FOLDS, TRIAL_FOLDS, GroupOutputs, cross_fitted
-from learners.class_ratios.score_matching import ScoreMatcher
+from learners.class_ratios.score_matching import (
+    FOLDS,
+    TRIAL_FOLDS,
+    GroupOutputs,
+    ScoreMatcher,
+    cross_fitted,
+)
 from learners.class_ratios.selection import Trial, refitted_trial
 
 __all__ = ["BoostedTrees", "boosted_trees"]

@@ -1,4 +1,7 @@
-"""Class ratios of unlabelled bags as a scikit-learn estimator: `ratio_model` says what is done."""
+"""Class ratios of unlabelled bags as a scikit-learn estimator: `ratio_model` says what is done.
+
+Class ratios of bags of blocks as a scikit-learn estimator: `streamed_model` says what is done.
+"""
 
 from collections.abc import Sequence
 
@@ -7,11 +10,93 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from learners.class_ratios.bags import BagPasses, Blocks
 from learners.class_ratios.diagnostics import RatioDiagnostics
 from learners.class_ratios.model import ClassRatio, RatioModel, learn_ratios
 from learners.class_ratios.selection import RatioMethod, Trial
+from learners.class_ratios.streamed import StreamedRatioModel, learn_streamed_ratios
 
-__all__ = ["ClassRatio", "ClassRatioEstimator", "RatioDiagnostics"]
+__all__ = ["ClassRatio", "ClassRatioEstimator", "RatioDiagnostics", "StreamedRatioEstimator"]
+
+
+class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
+    """`learn_streamed_ratios` with the parameters, and the cloning, of scikit-learn.
+
+    Parameters
+    ----------
+    level, classes
+        As for `streamed_model.learn_streamed_ratios`.
+
+    Attributes
+    ----------
+    model_
+        What was learned.
+
+    Notes
+    -----
+    **Guarantees.** The answers are those of `learn_streamed_ratios` and `StreamedRatioModel`, to the
+    byte.
+    **Privacy.** As for `learn_ratios`.
+
+    Examples
+    --------
+    >>> line = np.linspace(-1, 1, 50)[:, None]
+    >>> bags = [[line[: 50 - k], 5 + line[:k]] for k in (10, 25, 40)]
+    >>> estimator = StreamedRatioEstimator()
+    >>> estimator = estimator.fit(bags, np.array([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]]))
+    >>> estimator.predict([line[:35], 5 + line[:15]]).ratio.round(1)
+    array([0.7, 0.3])
+    """
+
+    model_: StreamedRatioModel
+
+    def __init__(self, *, level: float = 0.9, classes: Sequence[str] | None = None) -> None:
+        self.level = level
+        self.classes = classes
+
+    def fit(
+        self,
+        bags: Sequence[Blocks] | BagPasses,
+        proportions: Float[np.ndarray, "bags classes"],
+        *,
+        noise: Float[np.ndarray, "bags classes classes"] | None = None,
+    ) -> "StreamedRatioEstimator":
+        """Learn what each class looks like.
+
+        Parameters
+        ----------
+        bags, proportions, noise
+            As for `streamed_model.learn_streamed_ratios`, which also says what is refused.
+
+        Returns
+        -------
+        StreamedRatioEstimator
+            The estimator.
+        """
+        parameters = self.get_params(deep=False)
+        self.model_ = learn_streamed_ratios(bags, proportions, noise=noise, **parameters)
+        return self
+
+    def predict(self, bag: Blocks) -> ClassRatio:
+        """Class ratio of one unlabelled bag, by `StreamedRatioModel.ratio`."""
+        check_is_fitted(self)
+        return self.model_.ratio(bag)
+
+    def predict_all(self, bags: Sequence[Blocks] | BagPasses) -> list[ClassRatio]:
+        """Class ratio of each of several unlabelled bags, by `StreamedRatioModel.ratios`."""
+        check_is_fitted(self)
+        return self.model_.ratios(bags)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Features of a point."""
+        return len(self.model_.seen.scale)
+
+    @property
+    def trial_(self) -> Trial:
+        """What kernel mean matching came to on bags left out of the sample."""
+        return self.model_.trial
+
 
 Bags = Sequence[Float[np.ndarray, "_ features"]]
 

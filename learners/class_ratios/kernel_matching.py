@@ -9,10 +9,16 @@ import numpy as np
 from jaxtyping import Float
 
 from learners.class_ratios.bags import LabelledBags
-from learners.class_ratios.kernels import bandwidth_ladder, mean_kernel, median_distance, set_gram
+from learners.class_ratios.kernels import (
+    NystroemMap,
+    bandwidth_ladder,
+    mean_kernel,
+    median_distance,
+    set_gram,
+    spread_points,
+)
 from learners.class_ratios.matched_means import MatchedMeans, covariances_of
 from learners.class_ratios.mean_matching import errors_left_out, parts_left_out
-from learners.class_ratios.nystroem import NystroemMap, spread_points
 from learners.class_ratios.selection import Trial
 
 __all__ = ["EXACT_POINTS", "KernelMatcher", "KernelMatching", "NystroemMatcher", "n_landmarks"]

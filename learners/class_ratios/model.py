@@ -16,10 +16,10 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from learners.class_ratios import mean_matching as matching
 from learners.class_ratios.bags import LabelledBags, checked_bag
 from learners.class_ratios.diagnostics import RatioDiagnostics, diagnose
-from learners.class_ratios.feature_scale import feature_scale
 from learners.class_ratios.kernel_matching import KernelMatching
-from learners.class_ratios.kernel_witness import KernelWitness
+from learners.class_ratios.kernels import feature_scale
 from learners.class_ratios.matched_means import MatchedMeans
+from learners.class_ratios.score_matching import KernelWitness
 from learners.class_ratios.selection import Matcher, RatioMethod, Trial, preferred
 
 __all__ = ["ClassRatio", "RatioModel", "learn_ratios"]

@@ -13,14 +13,12 @@ from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from learners.class_ratios import mean_matching as matching
-from learners.class_ratios.bag_passes import BagPasses, Block, Blocks, BlocksHere
-from learners.class_ratios.bags import LabelledBags
+from learners.class_ratios.bags import BagPasses, Block, Blocks, BlocksHere, LabelledBags
 from learners.class_ratios.diagnostics import diagnose
-from learners.class_ratios.feature_scale import feature_scale
 from learners.class_ratios.kernel_matching import KernelMatching, n_landmarks
+from learners.class_ratios.kernels import NystroemMap, feature_scale, spread_order, spread_points
 from learners.class_ratios.matched_means import MatchedMeans, SeenBag
 from learners.class_ratios.model import ClassRatio
-from learners.class_ratios.nystroem import NystroemMap, spread_order, spread_points
 from learners.class_ratios.selection import Trial
 
 __all__ = ["Blocks", "StreamedRatioModel", "learn_streamed_ratios"]
@@ -192,7 +190,7 @@ def learn_streamed_ratios(
     A bag is anything that yields its blocks anew each time it is iterated: a list of arrays, an object
     whose `__iter__` opens a file. Training iterates each labelled bag four times, five where noise is
     told; a prediction iterates its bag once. Where blocks are worked on elsewhere, by other processes
-    or machines, all bags are one :class:`~learners.class_ratios.bag_passes.BagPasses`. The features are
+    or machines, all bags are one :class:`~learners.class_ratios.bags.BagPasses`. The features are
     `nystroem.NystroemMap` ones of min(1200, 4 sqrt(n)) landmarks, n rows in all.
 
     **Guarantees.** How rows are cut into blocks does not matter beyond rounding, 1e-12 of the ratio; the

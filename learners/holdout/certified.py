@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from learners.bounds.binary_divergence import largest_rate
-from learners.bounds.bound import Bound, check_level
-from learners.bounds.clopper_pearson import upper_limit_at
+from learners.bounds import Bound, check_level, largest_rate, upper_limit_at
 
 __all__ = ["CertifiedAnswer", "CertifiedHoldout", "CertifiedState"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaln
 
-from learners.bounds.bound import check_level
+from learners.bounds import check_level
 
 __all__ = ["best_step", "climb", "ladder_error"]
 

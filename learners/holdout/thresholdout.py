@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privacy.mechanism import Json, Noise, Question
-from privacy.mechanisms.kinds import PureEvent, exact
+from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
 
 __all__ = ["GateAnswer", "Thresholdout"]

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privacy.ledger.ledger import Ledger
-from privacy.mechanisms.laplace import LatticeLaplace
+from privacy.ledger import Ledger
+from privacy.mechanisms import LatticeLaplace
 from privacy.query import Query, Unit
 
 __all__ = ["PrivateHistogram", "bin_counts", "check_bins", "density_of"]

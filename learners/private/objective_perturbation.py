@@ -11,15 +11,16 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from learners.private.linear_model import (
+    TOLERANCE,
+    certified_minimum,
     check_knobs,
     check_rows,
     lift,
     signs,
     to_coef,
 )
-from learners.private.logistic_minimum import TOLERANCE, certified_minimum
 from privacy.mechanism import Json, Noise
-from privacy.mechanisms.kinds import PureEvent
+from privacy.mechanisms import PureEvent
 from privacy.query import Query, Unit
 
 __all__ = [

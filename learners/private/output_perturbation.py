@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from learners.private.linear_model import check_knobs, to_coef
-from learners.private.logistic_minimum import TOLERANCE, certified_minimum
+from learners.private.linear_model import TOLERANCE, certified_minimum, check_knobs, to_coef
 from learners.private.objective_perturbation import lifted_rows, training_rows
 from privacy.mechanism import Json, Noise
-from privacy.mechanisms.kinds import PureEvent
+from privacy.mechanisms import PureEvent
 from privacy.query import Query
 
 __all__ = ["OutputPerturbation", "minimum_sensitivity", "noisy_output"]

@@ -3,9 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from learners.selection.candidates import check_candidates, check_price
-from learners.selection.repetition import runs_for
-from learners.selection.stability import score_sensitivity
+from learners.selection.rivals import runs_for
+from learners.selection.stability import check_candidates, check_price, score_sensitivity
 
 __all__ = ["TuningAdvice", "tuning_advice"]
 

@@ -1,26 +1,148 @@
 """Choosing the regularization privately: candidates judged on validation rows by a stable score.
 
 One mechanism for the ledger, which pays for the whole procedure: never only for the winning run.
+
+What every private choice of a regularization shares: candidates, and rows split in public.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from learners.private.objective_perturbation import gradient_tolerance, split_epsilon
-from learners.selection.candidates import (
-    SplitRows,
-    check_candidates,
-    check_price,
-    check_split,
-    split_rows,
+from learners.private import (
+    check_knobs,
+    gradient_tolerance,
+    lift,
+    perturbed_weight,
+    signs,
+    split_epsilon,
+    to_coef,
+    training_rows,
 )
 from privacy.mechanism import Json, Noise
-from privacy.mechanisms.kinds import PureEvent, exact
+from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
 
-__all__ = ["StabilityValidation", "score_sensitivity"]
+__all__ = [
+    "SplitRows",
+    "StabilityValidation",
+    "check_candidates",
+    "check_price",
+    "check_split",
+    "ramp_score",
+    "score_sensitivity",
+    "split_rows",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitRows:
+    """Lifted rows on either side of a public split, **private**.
+
+    `row` and `sign` are to train on; `judge`, `judge_sign` and the class codes `judge_y` to validate.
+    """
+
+    row: Float[np.ndarray, "train columns"]
+    sign: Float[np.ndarray, "problems train"]
+    judge: Float[np.ndarray, "validation columns"]
+    judge_sign: Float[np.ndarray, "problems validation"]
+    judge_y: Int[np.ndarray, " validation"]
+    norm_bound: float
+
+    def train(
+        self, regularization: float, *, epsilon: float, noise: Noise, part: slice = slice(None)
+    ) -> Float[np.ndarray, "problems columns"]:
+        """Weights trained for `epsilon` on a part of the training rows, by `ObjectivePerturbation`."""
+        return perturbed_weight(
+            self.row[part],
+            self.sign[:, part],
+            epsilon=epsilon,
+            regularization=regularization,
+            noise=noise,
+        )
+
+    def score(self, weight: Float[np.ndarray, "problems columns"]) -> float:
+        """The weights' `ramp_score` on the validation rows."""
+        return ramp_score(weight, self.judge, self.judge_sign)
+
+    def n_errors(self, weight: Float[np.ndarray, "problems columns"]) -> int:
+        """How many validation rows the weights misjudge; one row moves it by one at most."""
+        decision = self.judge @ weight.T
+        y = (decision[:, 0] > 0) if len(weight) == 1 else decision.argmax(axis=1)
+        return int((y != self.judge_y).sum())
+
+    def release(
+        self,
+        weight: Float[np.ndarray, "problems columns"],
+        chosen: int,
+        candidates: tuple[float, ...],
+    ) -> Json:
+        """What leaves: the chosen candidate and its model."""
+        return {
+            "coef": to_coef(weight, self.norm_bound).tolist(),
+            "chosen": chosen,
+            "regularization": candidates[chosen],
+        }
+
+
+def split_rows(query: Query, norm_bound: float, n_classes: int) -> SplitRows:
+    """Read and lift the rows of a query, both sides of its split."""
+    rows = check_split(query, n_classes)
+    row, sign = lift(rows["x"], norm_bound), signs(rows["y"], n_classes)
+    held_out = rows["validation"]
+    return SplitRows(
+        row=row[~held_out],
+        sign=sign[:, ~held_out],
+        judge=row[held_out],
+        judge_sign=sign[:, held_out],
+        judge_y=rows["y"][held_out],
+        norm_bound=norm_bound,
+    )
+
+
+def check_split(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
+    """Refuse a query without trainable rows on both sides of a split."""
+    rows = training_rows(query, n_classes)
+    held_out = rows.get("validation")
+    if held_out is None or not (held_out.dtype == np.bool_ and held_out.shape == (query.n,)):
+        raise ValueError("query must hold one boolean per row, validation")
+    if not 0 < held_out.sum() < query.n:
+        raise ValueError("validation must leave rows on both sides of the split")
+    return rows
+
+
+def check_candidates(candidates: tuple[float, ...], norm_bound: float, n_classes: int) -> None:
+    """Refuse what cannot be chosen among."""
+    if not len(set(candidates)) == len(candidates) > 0:
+        raise ValueError(f"candidates must be distinct, one at least, got {candidates}")
+    for regularization in candidates:
+        check_knobs(regularization, norm_bound, n_classes)
+
+
+def check_price(**epsilon: float) -> None:
+    """Refuse a price, given by its name, that is not positive and finite."""
+    for name, price in epsilon.items():
+        if not 0 < price < math.inf:
+            raise ValueError(f"{name} must be > 0 and finite, got {name}={price}")
+
+
+def ramp_score(
+    weight: Float[np.ndarray, "problems columns"],
+    row: Float[np.ndarray, "rows columns"],
+    sign: Float[np.ndarray, "problems rows"],
+) -> float:
+    """Minus the ramp loss min(1, max(0, 1 - s w.z)), averaged over rows and problems: in [-1, 0].
+
+    Examples
+    --------
+    >>> ramp_score(np.array([[0.5]]), np.array([[1.0], [1.0]]), np.array([[1.0, -1.0]]))
+    -0.75
+    """
+    return -float(np.clip(1 - sign * (weight @ row.T), 0, 1).mean())
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,3 +111,11 @@ def _step(number: Fraction) -> Fraction:
     # of integers of any length: a double may not hold their ratio
     size = math.log10(number.numerator) - math.log10(number.denominator)
     return Fraction(10) ** (math.floor(size) - 5)
+
+
+def check_delta(claim: float, realised: float) -> None:
+    # no realised one is 0, even where it is too small for a double
+    if not (0 < claim < 1 and realised <= claim):
+        raise ValueError(
+            f"delta must be in (0, 1) and at least what the scale realises, got {claim}"
+        )

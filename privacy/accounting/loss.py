@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from privacy.accounting.cost import exact
 from privacy.counts import ONE_TASK
-from privacy.mechanisms.dirichlet_pair import clamp_delta, dominating_delta
+from privacy.mechanisms.dirichlet import clamp_delta, dominating_delta
 from privacy.mechanisms.kinds import (
     ApproximateEvent,
     ClampedDirichletEvent,

@@ -4,27 +4,218 @@ Each data set has a budget. A release is booked durably before its noise is draw
 is returned, and paid once: the same mechanism on the same data returns what is stored. A crash can
 leave a release paid and not drawn; asking again draws it under the same payment, as nobody has seen
 the first.
+
+Bringing a ledger of an older version over into a new one, with all that it paid for.
+
+Opening a ledger: made where there is none, and checked before it is used.
+
+What leaves the ledger: values that were paid for.
 """
 
+import contextlib
 import json
-from collections.abc import Iterable, Sequence
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Generic, NoReturn, TypeVar
+
+from sqlalchemy import Connection
 
 from privacy.accounting.plans import PlanEvent
-from privacy.ledger.budgets import dataset_names, required_budget
-from privacy.ledger.limits import PlanError, change_limit, open_limit, plan_request
-from privacy.ledger.opening import NEWEST, check_ledger, check_length, open_store, store_at
-from privacy.ledger.records import check_chain
-from privacy.ledger.release import Release
+from privacy.ledger.postgres import PostgresStore
+from privacy.ledger.records import append, check_chain, check_key, key_digest, start_chain
 from privacy.ledger.releasing import answer, pay_plan, release
-from privacy.ledger.spending import BudgetError, request_of, time_of, unpaid
+from privacy.ledger.spending import (
+    BudgetError,
+    PlanError,
+    change_limit,
+    dataset_names,
+    open_limit,
+    plan_request,
+    request_of,
+    required_budget,
+    time_of,
+    unpaid,
+)
+from privacy.ledger.sqlite import SqliteStore, connect
 from privacy.ledger.statement import Statement, read_statement
-from privacy.ledger.store import LedgerError, snapshot, transaction
+from privacy.ledger.store import (
+    Fill,
+    LedgerError,
+    Store,
+    answers,
+    budgets,
+    entries,
+    releases,
+    snapshot,
+    transaction,
+)
 from privacy.mechanism import Interaction, Json, Mechanism, Noise, Question
+from privacy.mechanisms.kinds import Event
 from privacy.query import Query, Unit
 
-__all__ = ["BudgetError", "Ledger", "LedgerError", "PlanError", "Release"]
+__all__ = [
+    "BudgetError",
+    "Ledger",
+    "LedgerError",
+    "PlanError",
+    "Release",
+    "check_ledger",
+    "check_length",
+    "import_ledger",
+    "make_ledger",
+    "open_store",
+    "store_at",
+]
+
+NEWEST = 10_000  # rows of the chain that are followed at every opening: a tenth of a second
+
+
+def check_length(key: bytes) -> None:
+    """Refuse a key that could be guessed or that the hash does not take."""
+    if not 16 <= len(key) <= 64:
+        raise ValueError(f"key must be of 16 to 64 bytes, got {len(key)}")
+
+
+def store_at(where: Path | str) -> Store:
+    """The store that a path or a URL names."""
+    if isinstance(where, str) and "://" in where:
+        return PostgresStore.at(where)
+    return SqliteStore(Path(where).absolute())
+
+
+def open_store(store: Store, key: bytes) -> None:
+    """Make the ledger where there is none; refuse what is no ledger, is damaged, or has another key."""
+    if not store.exists():
+        make_ledger(store, key, lambda connection: None)
+    check_ledger(store, key, newest=NEWEST)
+
+
+def make_ledger(store: Store, key: bytes, fill: Fill) -> bool:
+    """Make a ledger with its first rows, whole or not at all; False where there is one."""
+
+    def start(connection: Connection) -> None:
+        start_chain(connection, key=key)
+        fill(connection)
+
+    return store.make(start)
+
+
+def check_ledger(store: Store, key: bytes, *, newest: int | None = None) -> int:
+    """Check tables, key, and the chain or its newest rows; the number of rows."""
+    with snapshot(store) as connection:
+        store.check(connection)
+        check_key(connection, store.place, key=key)
+        if newest is None:
+            store.check_deeply(connection)
+        return check_chain(connection, store.place, key=key, newest=newest)
+
+
+OLD_VERSION = 1
+OLD_ROWS = (
+    (budgets, "SELECT time, dataset, unit, epsilon, delta, n FROM budgets ORDER BY budget"),
+    (
+        entries,
+        "SELECT entry, time, dataset, query, unit, n, partition, cell, mechanism, event, fingerprint "
+        "FROM entries ORDER BY entry",
+    ),
+    (releases, "SELECT time, entry, value FROM entries WHERE value IS NOT NULL ORDER BY entry"),
+    (
+        answers,
+        "SELECT time, entry, question, fingerprint, state, value FROM answers ORDER BY answer",
+    ),
+)
+
+
+def import_ledger(old: Path, new: Path | str, *, key: bytes) -> None:
+    """Make a ledger with everything that one of version 1 holds; the old file stays as it is.
+
+    Parameters
+    ----------
+    old
+        File of the old ledger, of version 1.
+    new
+        Path or URL of the new one, where there must be none yet.
+    key
+        The old ledger's key, which is the new one's too.
+
+    Raises
+    ------
+    LedgerError
+        If the old file is no ledger of version 1, is damaged or has another key, or if there is a
+        ledger at `new` already.
+    ValueError
+        If the key has another length.
+
+    Notes
+    -----
+    **Guarantees.** Spends, entry numbers, released values, answers and secret states are the same
+    in the new ledger, and what was paid in the old one costs nothing in the new one. The new ledger
+    is made whole or not at all.
+
+    Nothing is written to the old ledger while it is read. Put it away then: two ledgers that are
+    both in use spend twice.
+    """
+    check_length(key)
+    store = store_at(new)
+    with _old_ledger(Path(old), key) as rows:
+
+        def fill(connection: Connection) -> None:
+            for table, query in OLD_ROWS:
+                append(connection, table, [dict(row) for row in rows.execute(query)], key=key)
+
+        if not make_ledger(store, key, fill):
+            raise LedgerError(f"{store.place} must be a new ledger, got one that exists")
+    check_ledger(store, key)
+
+
+@contextlib.contextmanager
+def _old_ledger(path: Path, key: bytes) -> Iterator[sqlite3.Connection]:
+    """Hold a ledger of version 1 that is sound and has this key; nobody writes to it meanwhile."""
+    try:
+        with contextlib.closing(connect(path)) as connection:
+            connection.row_factory = sqlite3.Row
+            connection.execute("BEGIN IMMEDIATE")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version != OLD_VERSION:
+                raise LedgerError(
+                    f"{path} must be a ledger of version {OLD_VERSION}, got version {version}"
+                )
+            if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+                raise LedgerError(f"{path} is damaged; restore a backup of it first")
+            digests = [row["digest"] for row in connection.execute("SELECT digest FROM key_check")]
+            if digests != [key_digest(key)]:
+                raise LedgerError(f"{path} was made with another fingerprint key; give that key")
+            yield connection
+    except sqlite3.Error as error:
+        raise LedgerError(f"{path} cannot be read as a ledger of version 1: {error}") from None
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release(Generic[T]):
+    """A value that was paid for and may be shown.
+
+    Parameters
+    ----------
+    value
+        As stored: parsed from JSON.
+    entry
+        Its number in the ledger.
+    event
+        What was done.
+    fresh
+        False where the value is one stored before. **Not for the public**: it tells whether the
+        private data changed since.
+    """
+
+    value: T
+    entry: int
+    event: Event
+    fresh: bool
 
 
 class Ledger:

@@ -12,8 +12,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, make_ur
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from privacy.ledger import store
-from privacy.ledger.store import Fill, LedgerError, check_version
-from privacy.ledger.tables import definitions
+from privacy.ledger.store import Fill, LedgerError, check_version, definitions
 
 __all__ = ["PostgresStore"]
 

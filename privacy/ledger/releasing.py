@@ -3,21 +3,79 @@
 A process may die anywhere. Before `pay` ends nothing is spent and nothing was drawn; between `pay`
 and the end of `keep`, or of an answer's transaction, the spend stays, and asking again draws under
 it, as nobody has seen a value; after it the value is stored.
+
+Answers of interactions in the ledger's tables, with the secret states after them.
 """
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from sqlalchemy import Connection, select
+
 from privacy.accounting.plans import PlanEvent
-from privacy.ledger.answers import find_answers, insert_answers, last_state
 from privacy.ledger.fingerprint import question_fingerprint
-from privacy.ledger.limits import check_slots, plan_request
-from privacy.ledger.spending import Request, find_entries, insert_entries, keep_values, unpaid
-from privacy.ledger.store import Store, lock, transaction
+from privacy.ledger.records import append, check_row
+from privacy.ledger.spending import (
+    Request,
+    check_slots,
+    find_entries,
+    insert_entries,
+    keep_values,
+    now,
+    plan_request,
+    unpaid,
+)
+from privacy.ledger.store import Store, answers, batches, lock, transaction
 from privacy.mechanism import Batched, Interaction, Json, Mechanism, Noise, Question
 from privacy.query import Query
 
-__all__ = ["answer", "pay_plan", "release"]
+__all__ = ["answer", "find_answers", "insert_answers", "last_state", "pay_plan", "release"]
+
+
+def find_answers(
+    connection: Connection, entry: int, fingerprints: Sequence[bytes]
+) -> dict[bytes, str]:
+    """The stored answers to the questions with these fingerprints."""
+    found = select(answers.c.fingerprint, answers.c.value).where(answers.c.entry == entry)
+    return {
+        row.fingerprint: row.value
+        for marks in batches(fingerprints)
+        for row in connection.execute(found.where(answers.c.fingerprint.in_(marks)))
+    }
+
+
+def last_state(connection: Connection, entry: int, *, key: bytes) -> str | None:
+    """The secret state after an interaction's last answer, if its row is what was written then."""
+    rows = select(answers).where(answers.c.entry == entry)
+    last = connection.execute(rows.order_by(answers.c.position.desc()).limit(1)).first()
+    if last is None:
+        return None
+    check_row(connection, answers, last, key=key)
+    return str(last.state)
+
+
+def insert_answers(
+    connection: Connection,
+    entry: int,
+    answered: Sequence[tuple[str, bytes, str, str]],
+    *,
+    key: bytes,
+) -> None:
+    """Record name and fingerprint of each question, with the secret state after it and its answer."""
+    time = now()
+    rows = [
+        {
+            "time": time,
+            "entry": entry,
+            "question": question,
+            "fingerprint": fingerprint,
+            "state": state,
+            "value": value,
+        }
+        for question, fingerprint, state, value in answered
+    ]
+    append(connection, answers, rows, key=key)
+
 
 _text = json.JSONEncoder(allow_nan=False).encode
 

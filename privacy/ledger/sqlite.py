@@ -18,8 +18,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from privacy.ledger import store
-from privacy.ledger.store import Fill, LedgerError, check_version
-from privacy.ledger.tables import VERSION, definitions
+from privacy.ledger.store import VERSION, Fill, LedgerError, check_version, definitions
 
 __all__ = ["SqliteStore", "connect", "new_file"]
 

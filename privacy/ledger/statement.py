@@ -7,11 +7,9 @@ from sqlalchemy import Connection, exists, or_, select
 
 from privacy.accounting.account import account_from
 from privacy.accounting.plans import PlanEvent, PlannedEvent
-from privacy.ledger.budgets import Budget, read_budgets
-from privacy.ledger.limits import slots_of
-from privacy.ledger.recorded import read_events
-from privacy.ledger.spending import kinds_of, part_of
-from privacy.ledger.tables import Record, answers, entries, releases
+from privacy.ledger.records import read_events
+from privacy.ledger.spending import Budget, kinds_of, part_of, read_budgets, slots_of
+from privacy.ledger.store import Record, answers, entries, releases
 from privacy.mechanisms.kinds import Cost, Event
 from privacy.query import Part, Unit
 

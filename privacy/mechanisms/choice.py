@@ -12,9 +12,7 @@ from privacy.accounting.composition import compose
 from privacy.accounting.cost import LARGEST_EPSILON, check_epsilon, exact, six_digits_down
 from privacy.accounting.plans import MARGIN
 from privacy.counts import ONE_TASK
-from privacy.mechanisms.discrete_laplace import DiscreteLaplace
-from privacy.mechanisms.gaussian import DiscreteGaussian
-from privacy.mechanisms.gaussian_delta import discrete_gaussian_delta
+from privacy.mechanisms.gaussian import DiscreteGaussian, discrete_gaussian_delta
 from privacy.mechanisms.kinds import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -24,7 +22,7 @@ from privacy.mechanisms.kinds import (
     covering_scale,
     event_json,
 )
-from privacy.mechanisms.laplace import LatticeLaplace
+from privacy.mechanisms.laplace import DiscreteLaplace, LatticeLaplace
 
 __all__ = ["Choice", "choose_mechanism", "crossover_delta"]
 

@@ -13,18 +13,10 @@ from typing import TypeAlias
 
 from privacy.accounting.cost import Cost, exact
 from privacy.accounting.plans import PlanEvent, PlannedEvent
-from privacy.approximate_events import (
-    ApproximateEvent,
-    ClampedDirichletEvent,
-    DiscreteGaussianEvent,
-    PseudoCountDirichletEvent,
-)
-from privacy.pure_events import (
-    DiscreteLaplaceEvent,
-    LatticeLaplaceEvent,
-    PureEvent,
-    covering_scale,
-)
+from privacy.mechanism import ApproximateEvent, PureEvent, covering_scale
+from privacy.mechanisms.dirichlet import ClampedDirichletEvent, PseudoCountDirichletEvent
+from privacy.mechanisms.gaussian import DiscreteGaussianEvent
+from privacy.mechanisms.laplace import DiscreteLaplaceEvent, LatticeLaplaceEvent
 
 __all__ = [
     "KINDS",

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float, Integer
 
-from privacy.mechanism import Json, Noise
-from privacy.mechanisms.discrete_laplace import draw_by_scale, draw_geometric
-from privacy.mechanisms.kinds import PureEvent, covering_scale, exact
+from privacy.accounting.cost import exact
+from privacy.mechanism import Json, Noise, PureEvent, covering_scale
+from privacy.mechanisms.laplace import draw_by_scale, draw_geometric
 from privacy.query import Query
 
 __all__ = ["NoisyMax"]

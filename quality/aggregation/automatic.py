@@ -1,4 +1,9 @@
-"""Choosing an aggregator without gold: the one that best foresees labels kept from it."""
+"""Choosing an aggregator without gold: the one that best foresees labels kept from it.
+
+Labels set aside, and how likely a consensus makes them.
+
+Private to this room; :func:`quality.aggregation.automatic.auto` is the way in.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,17 +13,69 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float64, Int16
 
-from quality.aggregation.dawid_skene_em import dawid_skene
-from quality.aggregation.held_out import foresee, set_aside
-from quality.aggregation.kos_messages import kos
-from quality.aggregation.kos_plus import kos_plus
+from quality.aggregation.dawid_skene_em import dawid_skene, one_coin_dawid_skene
+from quality.aggregation.kos_messages import kos, kos_plus
 from quality.aggregation.majority import majority_vote
-from quality.aggregation.one_coin import one_coin_dawid_skene
-from quality.labels.codes import freeze_arrays
-from quality.labels.table import CrowdLabels
-from quality.progress import Progress, counter
+from quality.labels import CrowdLabels, freeze_arrays, sort_codes
+from quality.parallel import Progress, counter
 
-__all__ = ["CANDIDATES", "Auto", "Candidate", "Consensus", "Score", "auto"]
+__all__ = ["CANDIDATES", "Auto", "Candidate", "Consensus", "Score", "auto", "foresee", "set_aside"]
+
+
+def set_aside(
+    labels: CrowdLabels, share: float, rng: np.random.Generator
+) -> tuple[CrowdLabels, Bool[np.ndarray, " labels"]]:
+    """The table without a random share of its rows, never all of a task's; and which went."""
+    draw = rng.random(labels.n_labels)
+    by_task = np.lexsort((draw, labels.task))
+    largest = by_task[labels.task_start[1:][np.diff(labels.task_start) > 0] - 1]
+    away = draw < share
+    away[largest] = False
+    return _some_rows(labels, ~away), away
+
+
+def foresee(
+    labels: CrowdLabels,
+    away: Bool[np.ndarray, " labels"],
+    rest: CrowdLabels,
+    posterior: Float64[np.ndarray, "tasks classes"],
+    smoothing: float,
+) -> Float64[np.ndarray, " held"]:
+    """Log-probability of each held-out label under one M-step and one E-step on the rest."""
+    n_classes = labels.n_classes
+    cell = rest.worker.astype(np.int64) * n_classes + rest.label
+    counts = np.stack(
+        [np.bincount(cell, share, labels.n_workers * n_classes) for share in posterior[rest.task].T]
+    ).reshape(n_classes, labels.n_workers, n_classes)
+    crowd = counts.sum(axis=1) + 1.0 / n_classes
+    crowd /= crowd.sum(axis=1, keepdims=True)
+    confusion = counts + smoothing * crowd[:, np.newaxis]  # [truth, worker, answer]
+    confusion /= confusion.sum(axis=2, keepdims=True)
+    prior = posterior.mean(axis=0) + 1e-9  # a class nobody gives stays possible, and finite
+    log_belief = np.column_stack(
+        [
+            np.log(prior[k])
+            + np.bincount(rest.task, np.log(table[rest.worker, rest.label]), labels.n_tasks)
+            for k, table in enumerate(confusion)
+        ]
+    )
+    belief = np.exp(log_belief - log_belief.max(axis=1, keepdims=True))
+    belief /= belief.sum(axis=1, keepdims=True)
+    answer = confusion[:, labels.worker[away], labels.label[away]]
+    foreseen: np.ndarray = np.log((belief[labels.task[away]].T * answer).sum(axis=0))
+    return foreseen
+
+
+def _some_rows(labels: CrowdLabels, keep: Bool[np.ndarray, " labels"]) -> CrowdLabels:
+    """The same table with these rows only."""
+    worker, task = labels.worker[keep], labels.task[keep]
+    worker_order, worker_start = sort_codes(worker, labels.n_workers)
+    _, task_start = sort_codes(task, labels.n_tasks)
+    books = (labels.workers, labels.tasks, labels.classes)
+    return CrowdLabels(
+        worker, task, labels.label[keep], *books, task_start, worker_order, worker_start
+    )
+
 
 MISREAD_SHARE = 0.5  # of the tasks given some class: most of them is too many
 MISREAD_TASKS = 0.01  # of all tasks: a handful of rare ones condemns no candidate
@@ -151,7 +208,7 @@ def auto(
     smoothing
         Labels, spread as the whole crowd's are, added to each row of a confusion matrix; above 0.
     progress
-        Told after every fit: see :data:`quality.progress.Progress`.
+        Told after every fit: see :data:`quality.parallel.Progress`.
     rng
         Source of the splits, and of the candidates' randomness.
 

@@ -14,10 +14,8 @@ from numba import njit
 
 from quality.aggregation.em import check_em
 from quality.aggregation.majority import decide, majority_vote
-from quality.labels.codes import freeze_arrays
-from quality.labels.table import CrowdLabels
-from quality.parallel import chunk_starts, shared_out
-from quality.progress import Progress, counter
+from quality.labels import CrowdLabels, freeze_arrays
+from quality.parallel import Progress, chunk_starts, counter, shared_out
 
 __all__ = ["Glad", "glad"]
 
@@ -94,7 +92,7 @@ def glad(
     threads
         At most so many; all cores if None.
     progress
-        Told after every iteration: see :data:`quality.progress.Progress`.
+        Told after every iteration: see :data:`quality.parallel.Progress`.
 
     Returns
     -------

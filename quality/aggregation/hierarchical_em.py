@@ -20,12 +20,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 from scipy.special import digamma
 
-from quality.aggregation.em import believe, check_em, em_rows, fit_em, start_at
-from quality.aggregation.em_start import EMStart
+from quality.aggregation.em import EMStart, believe, check_em, em_rows, fit_em, start_at
 from quality.aggregation.majority import decide
-from quality.labels.codes import freeze_arrays
-from quality.labels.table import CrowdLabels
-from quality.progress import Progress, counter
+from quality.labels import CrowdLabels, freeze_arrays
+from quality.parallel import Progress, counter
 
 __all__ = ["HierarchicalDawidSkene", "hierarchical_dawid_skene"]
 
@@ -123,7 +121,7 @@ def hierarchical_dawid_skene(
     threads
         At most so many; all cores if None.
     progress
-        Told after every iteration: see :data:`quality.progress.Progress`.
+        Told after every iteration: see :data:`quality.parallel.Progress`.
 
     Returns
     -------

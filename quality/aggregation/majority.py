@@ -1,16 +1,18 @@
-"""Majority vote: the class most workers gave."""
+"""Majority vote: the class most workers gave.
+
+Weighted majority vote: workers count for as much as they are believed.
+"""
 
 from dataclasses import dataclass
 from typing import no_type_check
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int16, Int64
+from jaxtyping import Bool, Float, Float64, Int16, Int64
 from numba import njit
 
-from quality.labels.codes import freeze_arrays
-from quality.labels.table import CrowdLabels
+from quality.labels import CrowdLabels, freeze_arrays
 
-__all__ = ["MajorityVote", "decide", "majority_vote"]
+__all__ = ["MajorityVote", "WeightedMajority", "decide", "majority_vote", "weighted_majority"]
 
 TIE = 1e-12  # posteriors closer than this are equal: rounding must not choose a class
 
@@ -116,3 +118,86 @@ def _decide(
                 first = code if first < 0 else first
         label[task] = first
     return label, tied
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WeightedMajority:
+    """Result of :func:`weighted_majority`.
+
+    Parameters
+    ----------
+    posterior
+        Share of the weight on a task that each class has; uniform where there is no weight.
+    label
+        The class with the largest share; the lowest code among equals.
+    tied
+        True where two or more classes have the largest share.
+    """
+
+    posterior: Float64[np.ndarray, "tasks classes"]
+    label: Int16[np.ndarray, " tasks"]
+    tied: Bool[np.ndarray, " tasks"]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return f"WeightedMajority({len(self.label)} tasks, {np.count_nonzero(self.tied)} tied)"
+
+
+def weighted_majority(
+    labels: CrowdLabels, weight: Float[np.ndarray, " workers"]
+) -> WeightedMajority:
+    """Give every task the class with the most weight behind it.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+    weight
+        What each worker's label counts for, at least 0: a reputation, an accuracy on gold.
+        Only ratios matter.
+
+    Returns
+    -------
+    WeightedMajority
+        Shares, labels and ties. A task without weight is tied between all classes.
+
+    Raises
+    ------
+    ValueError
+        If `weight` is not one finite number of at least 0 per worker.
+
+    Notes
+    -----
+    **Guarantees.** With equal weights it is the majority vote. A worker of weight 0 might as well
+    not have answered. Multiplying all weights by one number changes nothing.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], ["yes", "no", "no"])
+    >>> vote = weighted_majority(labels, np.array([0.9, 0.2, 0.4]))
+    >>> vote.posterior
+    array([[0.4, 0.6]])
+    >>> labels.classes[vote.label]
+    array(['yes'], dtype='<U3')
+    """
+    if not (weight.dtype.kind == "f" and weight.shape == (labels.n_workers,)):
+        raise ValueError(
+            f"weight must be {labels.n_workers} numbers, one per worker, "
+            f"got {weight.dtype} of shape {weight.shape}"
+        )
+    if not ((weight >= 0) & (weight < np.inf)).all():
+        raise ValueError("weight must be finite and >= 0 for every worker")
+    # the largest weight is 1: sums neither overflow nor vanish
+    scaled = weight.astype(np.float64) / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
+    cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
+    size = labels.n_tasks * labels.n_classes
+    behind = np.bincount(cell, scaled[labels.worker], minlength=size)
+    behind = behind.reshape(labels.n_tasks, labels.n_classes).astype(np.float64)  # int if empty
+    total = behind.sum(axis=1, keepdims=True)
+    uniform = np.full_like(behind, 1.0 / labels.n_classes)
+    posterior = np.divide(behind, total, out=uniform, where=total > 0)
+    label, tied = decide(posterior)
+    return WeightedMajority(posterior, label, tied)

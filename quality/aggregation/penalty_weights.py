@@ -6,10 +6,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int16
 
 from quality.aggregation.majority import decide
-from quality.labels.codes import freeze_arrays
-from quality.labels.table import CrowdLabels
-from quality.matching.cost_reducing import semi_matching
-from quality.reputation.penalties import conflict_graph, conflict_tasks
+from quality.labels import CrowdLabels, freeze_arrays
+from quality.matching import conflict_graph, conflict_tasks, semi_matching
 
 __all__ = ["PenaltyVote", "penalty_vote"]
 

@@ -6,13 +6,15 @@ as workers times classes squared, however many labels there are.
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Float64, Int, Int64
 
-from quality.aggregation.dawid_skene_em import smoothed_table
+from quality.aggregation.dawid_skene_em import one_coin_table, smoothed_table
 from quality.aggregation.em import (
     EMFit,
+    EMStart,
     begin_em,
     believe_under,
     check_em,
@@ -23,14 +25,22 @@ from quality.aggregation.em import (
     pass_chunk,
     start_chunk,
 )
-from quality.aggregation.em_start import EMStart
-from quality.aggregation.one_coin import one_coin_table
-from quality.labels.shards import Engine, LabelShard, Sums
+from quality.aggregation.majority import decide
+from quality.labels import Engine, LabelShard, Sums
 
 __all__ = [
-    "ShardBelief", "dawid_skene_by_shards", "majority_of_shard", "one_coin_by_shards",
+    "Groups",
+    "Posterior",
+    "ShardBelief",
+    "class_sums",
+    "dawid_skene_by_shards",
+    "majority_of_shard",
+    "one_coin_by_shards",
     "posterior_of_shard",
-]  # fmt: skip
+]
+
+Posterior = Callable[[LabelShard, Any], Float64[np.ndarray, "tasks classes"]]
+Groups = Callable[[LabelShard], Int[np.ndarray, " tasks"]]
 
 Table = Float64[np.ndarray, "workers answers truths"]
 ShardBelief = tuple[np.ndarray, np.ndarray, bool]  # prior, table, and whether gold counts
@@ -87,7 +97,7 @@ def dawid_skene_by_shards(
     Examples
     --------
     >>> from quality import encode
-    >>> from quality.labels.local_engine import LocalEngine
+    >>> from quality.labels.shards import LocalEngine
     >>> from quality.labels.shards import cut_labels
     >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
     >>> labels = encode(workers, tasks, list("aabbbbaabbbb"))
@@ -119,7 +129,7 @@ def one_coin_by_shards(
     Examples
     --------
     >>> from quality import encode
-    >>> from quality.labels.local_engine import LocalEngine
+    >>> from quality.labels.shards import LocalEngine
     >>> from quality.labels.shards import cut_labels
     >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
     >>> labels = encode(workers, tasks, list("aabbbbaabbba"))
@@ -207,3 +217,51 @@ def _iterate(shard: LabelShard, parameters: ShardBelief) -> Sums:
 
 def _gold(shard: LabelShard, use_gold: bool) -> Int[np.ndarray, " tasks"] | None:
     return shard.gold if use_gold else None
+
+
+def class_sums(
+    engine: Engine, group: Groups, n_groups: int, posterior: Posterior, belief: Any
+) -> Int64[np.ndarray, "groups classes"]:
+    """Count the consensus classes of each group of tasks.
+
+    Parameters
+    ----------
+    engine
+        Where the shards of the labels that make the consensus are worked on.
+    group
+        Says the group codes of a shard's tasks; importable by name, like `posterior`.
+    n_groups
+        Number of groups; one without tasks has counts of 0.
+    posterior, belief
+        The consensus is the likeliest class of ``posterior(shard, belief)``.
+
+    Notes
+    -----
+    **Guarantees.** The counts are those of the whole table's consensus: sums of integers, equal on
+    any engine and for any cut into shards.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> from quality.labels.shards import LocalEngine
+    >>> from quality.aggregation.sharded_em import majority_of_shard
+    >>> from quality.labels.shards import cut_labels
+    >>> labels = encode(["ann", "bob", "ann", "ann"], [1, 1, 2, 3], list("xxyx"))
+    >>> engine = LocalEngine(cut_labels(labels, [0, 2, 3]))
+    >>> def parity(shard):
+    ...     return (shard.first_task + np.arange(shard.n_tasks)) % 2
+    >>> class_sums(engine, parity, 2, majority_of_shard, None)
+    array([[2, 0],
+           [0, 1]])
+    """
+    (counts,) = engine.add_up(_about_groups, (n_groups, group, posterior, belief))
+    return counts
+
+
+def _about_groups(shard: LabelShard, parameters: tuple[int, Groups, Posterior, Any]) -> Sums:
+    """What a shard adds to the counts of :func:`class_sums`."""
+    n_groups, group, posterior, belief = parameters
+    consensus, _ = decide(posterior(shard, belief))
+    cell = group(shard).astype(np.int64) * shard.n_classes + consensus
+    count = np.bincount(cell, minlength=n_groups * shard.n_classes)
+    return (count.reshape(n_groups, shard.n_classes),)

@@ -1,19 +1,350 @@
-"""Columns as callers hold them, each coded the cheapest exact way. Private to this room."""
+"""Columns as callers hold them, each coded the cheapest exact way. Private to this room.
 
-from collections.abc import Callable, Iterable
+Columns of text that Arrow holds, read where they lie. Private to this package.
+
+Arrow is not imported: its arrays say themselves what they hold and where.
+
+From names to integer codes: the columns a caller hands over, checked and counted.
+
+Private to this room; :func:`quality.labels.table.encode` is the way in.
+
+Columns of integers coded as the texts they are written as. Private to this package.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from functools import partial
-from typing import Any, no_type_check
+from typing import Any, NoReturn, no_type_check
 
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Int, Int32, Int64, Shaped
 from numba import njit
 
-from quality.labels.arrow_texts import column_texts
-from quality.labels.codes import LabelError, column, factorize
-from quality.labels.text_codes import code_texts
-from quality.labels.texts import Texts, text_array
+from quality.labels.text_codes import code_texts, ranks
+from quality.labels.texts import Texts, decimals, text_array
+from quality.parallel import shared_out
 
-__all__ = ["check_codes", "code_columns"]
+__all__ = [
+    "LabelError",
+    "array_texts",
+    "check_codes",
+    "class_book",
+    "code_columns",
+    "code_integers",
+    "column",
+    "column_texts",
+    "declared",
+    "factorize",
+    "freeze_arrays",
+    "lookup",
+    "sort_codes",
+]
+
+OFFSETS = {"string": np.int32, "large_string": np.int64}  # by the type's name
+
+
+def array_texts(array: Any) -> Texts | None:
+    """The texts of an Arrow array, not copied; None if it holds no text or a cell is missing."""
+    offset = OFFSETS.get(str(array.type))
+    if offset is None or array.null_count:
+        return None
+    if not len(array):
+        return Texts(np.empty(0, dtype=np.uint8), np.zeros(1, dtype=offset))
+    _, start, letters = array.buffers()
+    bounds = np.frombuffer(start, dtype=offset)[array.offset : array.offset + len(array) + 1]
+    return Texts(np.frombuffer(letters or b"", dtype=np.uint8), bounds)
+
+
+def column_texts(values: Any) -> list[Texts] | None:
+    """The same of a column, in pieces: of pandas if it is backed by Arrow, or Arrow's own."""
+    dtype = getattr(values, "dtype", None)
+    if getattr(dtype, "storage", None) == "pyarrow" or hasattr(dtype, "pyarrow_dtype"):
+        values = getattr(values, "array", values).__arrow_array__()
+    chunks = getattr(values, "chunks", [values])
+    if not all(hasattr(chunk, "buffers") and hasattr(chunk, "null_count") for chunk in chunks):
+        return None
+    pieces = [texts for texts in map(array_texts, chunks) if texts is not None]
+    return pieces if len(pieces) == len(chunks) else None
+
+
+class LabelError(ValueError):
+    """Labels that cannot be used; says where and what to do.
+
+    Parameters
+    ----------
+    message
+        What is wrong and how to go on.
+    column
+        The argument at fault: ``"worker"``, ``"task"``, ``"label"`` or ``"classes"``.
+    row
+        Position of the first row at fault, counted from 0; None if it is not about one row.
+
+    Examples
+    --------
+    >>> error = LabelError("label is missing at row 3", column="label", row=3)
+    >>> error.column, error.row
+    ('label', 3)
+    """
+
+    def __init__(self, message: str, *, column: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.column = column
+        self.row = row
+
+
+def column(values: Iterable[Any]) -> np.ndarray | list[Any]:
+    """Return a numeric array as it is, any other column as a list of Python objects."""
+    if isinstance(values, str | bytes):
+        raise TypeError(f"a column must be a sequence of names, got one {type(values).__name__}")
+    if isinstance(values, list | tuple):
+        return list(values)
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"a column must be one-dimensional, got {array.ndim} dimensions")
+    return array if array.dtype.kind in "iuf" else list(array.tolist())
+
+
+def factorize(
+    values: np.ndarray | list[Any], name: str
+) -> tuple[Int64[np.ndarray, " rows"], Shaped[np.ndarray, " names"]]:
+    """Codes of a column and its sorted names; missing values and mixed types are refused."""
+    if isinstance(values, np.ndarray):
+        return _factorize_numbers(values, name)
+    # a hash table sees each row once and leaves only the distinct names to sort
+    book = list(dict.fromkeys(values))
+    missing = [entry for entry in book if _is_missing(entry)]
+    if missing:
+        first = min(_position(values, entry) for entry in missing)
+        _refuse_missing(first, name)
+    kinds = {str if isinstance(entry, str) else type(entry) for entry in book}
+    if len(kinds) > 1 or not issubclass(next(iter(kinds)), str | int | float | np.number):
+        found = ", ".join(sorted(kind.__name__ for kind in kinds))
+        message = f"{name} must be all text or all numbers of one type, got {found}"
+        raise LabelError(f"{message}: convert the column first", column=name)
+    book.sort()
+    code = {entry: position for position, entry in enumerate(book)}
+    codes = np.fromiter(map(code.__getitem__, values), dtype=np.int64, count=len(values))
+    return codes, np.array(book)
+
+
+def _factorize_numbers(
+    values: np.ndarray, name: str
+) -> tuple[Int64[np.ndarray, " rows"], Shaped[np.ndarray, " names"]]:
+    """The same for a numeric array; integers of a small range need no sort."""
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        _refuse_missing(int(np.isnan(values).argmax()), name)
+    if values.dtype.kind in "iu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low <= 4 * len(values) and high <= np.iinfo(np.int64).max:
+            offset = values.astype(np.int64) - low
+            present = np.zeros(high - low + 1, dtype=np.bool_)
+            present[offset] = True
+            code = np.cumsum(present) - 1
+            return code[offset], (np.flatnonzero(present) + low).astype(values.dtype)
+    names, codes = np.unique(values, return_inverse=True)
+    return codes.astype(np.int64), names
+
+
+def class_book(classes: Sequence[Any]) -> Shaped[np.ndarray, " classes"]:
+    """Declared classes, in their order."""
+    given = column(classes)
+    if not len(given):
+        raise LabelError("classes must be one or more names, got none", column="classes")
+    codes, names = factorize(given, "classes")
+    if len(names) < len(codes):
+        message = f"classes must all differ, got {len(codes)} of which {len(names)} differ"
+        raise LabelError(message, column="classes")
+    book: np.ndarray = names[codes]
+    return book
+
+
+def lookup(
+    names: Shaped[np.ndarray, " names"], book: Shaped[np.ndarray, " codes"]
+) -> Int64[np.ndarray, " names"]:
+    """Code of each name in a book, -1 where the book does not hold it."""
+    code = {name: position for position, name in enumerate(book.tolist())}
+    return np.array([code.get(name, -1) for name in names.tolist()], dtype=np.int64)
+
+
+def declared(
+    codes: Int64[np.ndarray, " rows"],
+    names: Shaped[np.ndarray, " names"],
+    classes: Shaped[np.ndarray, " classes"],
+) -> Int64[np.ndarray, " rows"]:
+    """Codes of a label column in the book of classes; a label that is not in it is refused."""
+    code: np.ndarray = lookup(names, classes)[codes]
+    if (code < 0).any():
+        row = int((code < 0).argmax())
+        raise LabelError(
+            f"label at row {row} (counted from 0) is not one of the classes "
+            f"{tuple(classes.tolist())}: add it to classes or leave the row out",
+            column="label",
+            row=row,
+        )
+    return code
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def sort_codes(
+    code: Int[np.ndarray, " rows"], n_codes: int
+) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " offsets"]]:
+    """Stable counting sort: the order of the rows, and where the rows of each code start."""
+    start = np.zeros(n_codes + 1, dtype=np.int64)
+    for row in range(len(code)):
+        start[code[row] + 1] += 1
+    for position in range(n_codes):
+        start[position + 1] += start[position]
+    place = start[:-1].copy()
+    order = np.empty(len(code), dtype=np.int64)
+    for row in range(len(code)):
+        order[place[code[row]]] = row
+        place[code[row]] += 1
+    return order, start
+
+
+def freeze_arrays(result: Any) -> None:
+    """Make every array of a frozen result read-only; called from its ``__post_init__``."""
+    for field in fields(result):
+        value = getattr(result, field.name)
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+
+
+def _is_missing(entry: Any) -> bool:
+    """None, NaN, pandas' NA and NaT, or text that is blank."""
+    if isinstance(entry, str):
+        return not entry.strip()
+    return entry is None or type(entry).__name__ in ("NAType", "NaTType") or bool(entry != entry)
+
+
+def _position(values: list[Any], entry: Any) -> int:
+    """First row that holds this very entry; NaN differs from itself, None equals only None."""
+    return next(row for row, value in enumerate(values) if value is entry or _is_missing(value))
+
+
+def _refuse_missing(row: int, name: str) -> NoReturn:
+    raise LabelError(
+        f"{name} is missing at row {row} (counted from 0): fill it in or leave the row out",
+        column=name,
+        row=row,
+    )
+
+
+MIN_INT32, MAX_INT32 = -(2**31), 2**31 - 1
+
+
+def code_integers(
+    pieces: Iterable[Int[np.ndarray, " _"]], n_values: int, *, threads: int | None = None
+) -> tuple[Int32[np.ndarray, " values"], Texts]:
+    """Codes of a column that comes in pieces, and the distinct integers as text, in text's order.
+
+    Parameters
+    ----------
+    pieces
+        Integers that fit into 64 bits with a sign, one piece after the other.
+    n_values
+        How many integers all pieces hold together.
+    threads
+        How many threads work; None for one per core.
+
+    Examples
+    --------
+    >>> from quality.labels.texts import text_array
+    >>> code, names = code_integers([np.array([9, 10]), np.array([9])], 3)
+    >>> code, text_array(names)
+    (array([1, 0, 1], dtype=int32), array(['10', '9'], dtype='<U2'))
+    """
+    code, held, row, low, high = np.empty(n_values, dtype=np.int32), list[np.ndarray](), [0], 0, 0
+    for piece in pieces:
+        row.append(row[-1] + len(piece))
+        values = piece.astype(np.int64, copy=False).view()
+        values.flags.writeable = False  # one kind of array, one compiled kernel
+        room = code[row[-2] : row[-1]]
+        least, most = _narrow(values, room)
+        low, high = min(low, least), max(high, most)
+        held.append(room if least >= MIN_INT32 and most <= MAX_INT32 else values.copy())
+    if high - low > 4 * n_values:  # eight bytes are a text
+        code, found = code_texts(map(_eights, held), n_values, threads=threads)
+        distinct = found.letters.view(np.int64)
+        order = np.argsort(distinct)
+        order = order[_in_text_order(distinct[order])]
+        _to_rank(ranks(order), code)
+        return code, decimals(distinct[order])
+    place = np.zeros(high - low + 1, dtype=np.int32)
+    for piece in held:
+        _mark(piece, low, place)
+    distinct = np.flatnonzero(place) + low
+    order = _in_text_order(distinct)
+    place[distinct - low] = ranks(order)
+    with shared_out(threads, len(held)) as share:
+        share(lambda at: _look_up(held[at], low, place, code[row[at] : row[at + 1]]))
+    return code, decimals(distinct[order])
+
+
+def _eights(values: Int[np.ndarray, " values"]) -> Texts:
+    """Each integer as a text of eight bytes."""
+    letters = values.astype(np.int64, copy=False).view(np.uint8)
+    return Texts(letters, np.arange(0, 8 * len(values) + 1, 8))
+
+
+def _in_text_order(ascending: Int64[np.ndarray, " values"]) -> Int64[np.ndarray, " values"]:
+    """Positions of ascending integers in the order of their texts: a minus comes before a digit.
+
+    Texts stand as their digits behind a decimal point do, and where those are equal the shorter
+    comes first, which it does already. The sort merges one run for each number of digits.
+    """
+    n_negative = int(np.searchsorted(ascending, 0))
+    negative = np.argsort(_behind_point(ascending[:n_negative][::-1].copy()), kind="stable")
+    others = np.argsort(_behind_point(ascending[n_negative:]), kind="stable")
+    return np.concatenate([n_negative - 1 - negative, n_negative + others])
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _behind_point(values):
+    """The digits of integers, filled up with zeros to nineteen."""
+    found = np.empty(len(values), dtype=np.uint64)
+    for at in range(len(values)):
+        negative = np.int64(values[at] < 0)
+        size = np.uint64(abs(values[at] + negative)) + np.uint64(negative)  # -2**63 fits as well
+        while np.uint64(0) < size < np.uint64(10**18):
+            size *= np.uint64(10)
+        found[at] = size
+    return found
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _narrow(values, room):
+    """Copy values to where their codes will be: fresh memory costs time. The least and the most."""
+    least = most = np.int64(0)
+    for row in range(len(values)):
+        least, most = min(least, values[row]), max(most, values[row])
+        room[row] = values[row]
+    return least, most
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _to_rank(rank, code):
+    for row in range(len(code)):
+        code[row] = rank[code[row]]
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _mark(values, low, place):
+    for row in range(len(values)):
+        place[np.int64(values[row]) - low] = 1
+
+
+@no_type_check
+@njit(cache=True, nogil=True)
+def _look_up(values, low, place, code):
+    for row in range(len(values)):
+        code[row] = place[np.int64(values[row]) - low]
+
 
 MANY = 2**15  # rows that are worth loading the kernels for text
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64
 from numba import njit
 
-from quality.labels.codes import LabelError
+from quality.labels.encode import LabelError
 from quality.parallel import LEAST_ROWS, MOST_CHUNKS, shared_out
 
 __all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]

@@ -13,8 +13,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64, Shaped
 
-from quality.labels.codes import LabelError, class_book, declared, freeze_arrays, lookup
-from quality.labels.encode import check_codes, code_columns
+from quality.labels.encode import (
+    LabelError,
+    check_codes,
+    class_book,
+    code_columns,
+    declared,
+    freeze_arrays,
+    lookup,
+)
 from quality.labels.sort import RepeatError, keep_rows, sort_rows
 
 __all__ = ["CrowdLabels", "LabelError", "RepeatError", "encode", "encode_gold"]

@@ -1,3 +1,26 @@
-"""TODO face of quality/matching."""
+"""TODO face of quality.matching."""
 
-__all__: list[str] = []
+from quality.matching.conflicts import conflict_graph, conflict_graph_by_shards, conflict_tasks
+from quality.matching.cost_reducing import (
+    SemiMatching,
+    ascending_rows,
+    matching_and_level,
+    semi_matching,
+)
+from quality.matching.dynamic import DynamicMatching
+from quality.matching.levels import LoadLevels, find_root, level_out, load_levels
+
+__all__ = [
+    "DynamicMatching",
+    "LoadLevels",
+    "SemiMatching",
+    "ascending_rows",
+    "conflict_graph",
+    "conflict_graph_by_shards",
+    "conflict_tasks",
+    "find_root",
+    "level_out",
+    "load_levels",
+    "matching_and_level",
+    "semi_matching",
+]

@@ -5,12 +5,16 @@ can say its part of them. But conflict is a matter of one task: each shard build
 its own tasks, and their rows one below another are the graph of the whole table.
 """
 
+from typing import no_type_check
+
+import numpy as np
+from jaxtyping import Bool, Int16, Int32, Int64
+from numba import njit
 from scipy.sparse import csr_array, vstack
 
-from quality.labels.shards import Engine, LabelShard
-from quality.reputation.penalties import conflict_graph
+from quality.labels import CrowdLabels, Engine, LabelShard
 
-__all__ = ["conflict_graph_by_shards"]
+__all__ = ["conflict_graph", "conflict_graph_by_shards", "conflict_tasks", "nodes_per_task"]
 
 
 def conflict_graph_by_shards(engine: Engine) -> csr_array:
@@ -46,3 +50,102 @@ def conflict_graph_by_shards(engine: Engine) -> csr_array:
 
 def _graph_of_shard(shard: LabelShard, _: None) -> csr_array:
     return conflict_graph(shard)
+
+
+def conflict_tasks(labels: CrowdLabels) -> Bool[np.ndarray, " tasks"]:
+    """Return where a task's labels name two or more classes.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> conflict_tasks(encode(["ann", "bob", "ann", "bob"], [1, 1, 2, 2], list("xyxx")))
+    array([ True, False])
+    """
+    return nodes_per_task(labels) > 0
+
+
+def nodes_per_task(labels: CrowdLabels | LabelShard) -> Int32[np.ndarray, " tasks"]:
+    """Return the number of classes given to each conflict task, 0 for the other tasks."""
+    n_nodes: np.ndarray = _count_nodes(labels.task_start, labels.label, labels.n_classes)
+    return n_nodes
+
+
+def conflict_graph(labels: CrowdLabels | LabelShard) -> csr_array:
+    """Join every label node to the workers who gave that label.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels, or those of some tasks.
+
+    Returns
+    -------
+    csr_array [label nodes, workers]
+        One row per (conflict task, class given), in that order; 1 for each worker who gave it.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> labels = encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx"))
+    >>> conflict_graph(labels).toarray()
+    array([[1, 0, 1],
+           [0, 1, 0]], dtype=int8)
+    """
+    n_nodes = nodes_per_task(labels)
+    rows = (labels.task_start, labels.worker, labels.label)
+    start, worker = _fill_nodes(*rows, n_nodes, labels.n_classes)
+    shape = (len(start) - 1, labels.n_workers)
+    return csr_array((np.ones(len(worker), dtype=np.int8), worker, start), shape=shape)
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _count_nodes(
+    task_start: Int64[np.ndarray, " tasks+1"], label: Int16[np.ndarray, " labels"], n_classes: int
+) -> Int32[np.ndarray, " tasks"]:
+    """Classes given to each task, if there are two or more."""
+    n_nodes = np.zeros(len(task_start) - 1, dtype=np.int32)
+    last_task = np.full(n_classes, -1, dtype=np.int64)  # the last task that was given this class
+    for task in range(len(n_nodes)):
+        n_given = 0
+        for row in range(task_start[task], task_start[task + 1]):
+            n_given += last_task[label[row]] != task
+            last_task[label[row]] = task
+        n_nodes[task] = n_given if n_given > 1 else 0
+    return n_nodes
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _fill_nodes(task_start, worker, label, n_nodes, n_classes: int):
+    """Where the workers of each label node start, and the workers; nodes by task, then class."""
+    n_edges = 0
+    for task in range(len(n_nodes)):
+        if n_nodes[task]:
+            n_edges += task_start[task + 1] - task_start[task]
+    start = np.zeros(n_nodes.sum() + 1, dtype=np.int32)
+    near = np.empty(n_edges, dtype=np.int32)
+    place = np.zeros(n_classes, dtype=np.int64)
+    node, edge = 0, 0
+    for task in range(len(n_nodes)):
+        if not n_nodes[task]:
+            continue
+        place[:] = 0
+        for row in range(task_start[task], task_start[task + 1]):
+            place[label[row]] += 1
+        for given in range(n_classes):
+            n_same = place[given]
+            place[given] = edge
+            edge += n_same
+            if n_same:
+                node += 1
+                start[node] = edge
+        for row in range(task_start[task], task_start[task + 1]):
+            near[place[label[row]]] = worker[row]
+            place[label[row]] += 1
+    return start, near

@@ -4,28 +4,324 @@ Removing a worker takes her out of every label node. A node that loses its last 
 a task left with one node is no conflict any more, so that node vanishes too. The nodes she answered
 for go to others. Each of these changes moves one unit of load.
 
-What keeps the repair local is told in :mod:`quality.matching.level_repair`: a bound on every worker's level.
+What keeps the repair local is told in :mod:`quality.matching.dynamic`: a bound on every worker's level.
 Searching the whole graph for a better place instead would visit most of it in vain, again and
 again.
+
+Repairing an optimal semi-matching while workers and label nodes vanish: the kernels.
+
+Private to this room; :class:`quality.DynamicMatching` is the way in.
+
+Every worker has a *label*. Her load is the label or one less (she is *full* or *short*), and no
+node is with a worker of a higher label than another of its workers has. That alone makes the
+semi-matching optimal: a cost-reducing path would have to end two lower. A full worker who is given
+one more node passes one on to a short worker, a short worker who loses one takes one over from a
+full worker, along a path inside their label. If there is none, everybody who was reached moves to
+the next label; and if the label has no such worker at all, all of it moves, without a search.
+
+A label is the level or one more. It is the level of a full worker, and of a short one to whom a
+path from a full worker of her label leads. If none does, everybody who reaches her is short too,
+and moves one label down, to the level. This is found out for the workers who are asked about, when
+they are: keeping all levels true would cost more than the repair.
 """
+
+from typing import no_type_check
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int32
+from numba import njit
 
-from quality.labels.table import CrowdLabels
+from quality.labels import CrowdLabels
+from quality.matching.conflicts import conflict_graph, nodes_per_task
 from quality.matching.cost_reducing import matching_and_level
-from quality.matching.level_repair import (
-    GONE,
-    census,
-    highest,
-    level_of,
-    levels_down_to,
-    remove_worker,
-)
 from quality.matching.levels import both_ways
-from quality.reputation.penalties import conflict_graph, nodes_per_task
 
-__all__ = ["DynamicMatching"]
+__all__ = [
+    "GONE",
+    "DynamicMatching",
+    "census",
+    "highest",
+    "level_of",
+    "levels_down_to",
+    "remove_worker",
+]
+
+GONE = -1  # label of a removed worker; worker of a vanished node; end of a search in vain
+FULL, SHORT = 0, 1  # label minus load
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def census(load, label, most: int):
+    """How many workers of each label are full, and how many short; labels up to `most`."""
+    count = np.zeros((most + 1, 2), dtype=np.int32)
+    for worker in range(len(load)):
+        count[label[worker], label[worker] - load[worker]] += 1
+    return count
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def remove_worker(worker: int, edges, tasks, state, search) -> None:
+    """Take the worker out of her nodes: first those that vanish, then those that others get."""
+    job_start, job, job_end = edges[2], edges[3], edges[4]
+    task, task_start, n_nodes, n_near = tasks
+    assigned, load, label, count = state
+    n_lost, losers = search[4], search[5]
+    n_losers = 0
+    count[label[worker], label[worker] - load[worker]] -= 1
+    label[worker], load[worker] = GONE, 0
+    for at in range(job_start[worker], job_end[worker]):
+        node = job[at]
+        n_near[node] -= 1
+        if n_near[node] == 0 and assigned[node] != GONE:
+            assigned[node] = GONE
+            n_nodes[task[node]] -= 1
+            if n_nodes[task[node]] == 1:  # one class is left: no conflict
+                for other in range(task_start[task[node]], task_start[task[node] + 1]):
+                    if assigned[other] != GONE:
+                        owner, assigned[other] = assigned[other], GONE
+                        if n_lost[owner] == 0:
+                            losers[n_losers] = owner
+                            n_losers += 1
+                        n_lost[owner] += 1
+    for loser in losers[:n_losers]:  # till then their loads count what has vanished
+        _lose(loser, n_lost[loser], edges, state, search)
+        n_lost[loser] = 0
+    for at in range(job_start[worker], job_end[worker]):
+        if assigned[job[at]] == worker:
+            _gain(_place(job[at], edges, state), edges, state, search)
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _place(node: int, edges, state) -> int:
+    """Give a node to its worker of lowest label, then lowest load, then lowest code."""
+    start, near = edges[0], edges[1]
+    assigned, load, label, _ = state
+    best = GONE
+    for entry in range(start[node], start[node + 1]):
+        other = near[entry]
+        if label[other] != GONE and (
+            best == GONE
+            or label[other] < label[best]
+            or (label[other] == label[best] and load[other] < load[best])
+        ):
+            best = other
+    assigned[node] = best
+    return best
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _gain(source: int, edges, state, search) -> None:
+    """One node more for a worker; a full one passes a node on, or her label goes up."""
+    assigned, load, label, count = state
+    by_node = search[1]
+    target = source
+    if load[source] == label[source]:
+        target, n_reached = _find_short(source, edges, state, search)
+        if target == GONE:
+            _move_up(n_reached, label[source], label, count, search[0])
+            target = source
+    load[target] += 1
+    count[label[target], SHORT] -= 1
+    count[label[target], FULL] += 1
+    while target != source:
+        node = by_node[target]
+        assigned[node], target = target, assigned[node]
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _lose(sink: int, n_lost: int, edges, state, search) -> None:
+    """Some nodes less for a worker; a short one takes a node over, or her label goes down."""
+    assigned, load, label, count = state
+    by_node, by_worker = search[1], search[2]
+    while n_lost > 0:
+        here = label[sink]
+        giver, n_reached, below = sink, 0, here
+        if load[sink] < here:
+            giver, n_reached, below = _find_full(sink, edges, state, search)
+        if giver != GONE:
+            load[giver] -= 1
+            count[here, FULL] -= 1
+            count[here, SHORT] += 1
+            n_lost -= 1
+            while giver != sink:
+                assigned[by_node[giver]] = by_worker[giver]
+                giver = by_worker[giver]
+        elif n_reached == 1:  # nobody of her label reaches her: down at once to those who do
+            step = min(n_lost, here - below)
+            label[sink] -= step
+            load[sink] -= step
+            count[here, SHORT] -= 1
+            count[here - step, SHORT] += 1
+            n_lost -= step
+        else:
+            _move_down(n_reached, here, label, count, search[0])
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _find_short(source: int, edges, state, search):
+    """Breadth first from a full worker, inside her label: a short one or GONE, how many were seen.
+
+    None was seen if the whole label is full.
+    """
+    start, near, job_start, job, job_end = edges
+    assigned, load, label, count = state
+    queue, by_node, _, seen = search[:4]
+    here = label[source]
+    if count[here, SHORT] == 0:
+        return GONE, 0
+    seen[-1] += 1  # the number of this search: marks of former ones need not be wiped
+    queue[0], seen[source] = source, seen[-1]
+    n_reached, position = 1, 0
+    while position < n_reached:
+        giver = queue[position]
+        position += 1
+        for at in range(job_start[giver], job_end[giver]):
+            node = job[at]
+            if assigned[node] != giver:
+                continue
+            for entry in range(start[node], start[node + 1]):
+                other = near[entry]
+                if label[other] == here and seen[other] != seen[-1]:
+                    seen[other], by_node[other] = seen[-1], node
+                    if load[other] < here:
+                        return other, n_reached
+                    queue[n_reached] = other
+                    n_reached += 1
+    return GONE, n_reached
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _find_full(sink: int, edges, state, search):
+    """Backwards from a short worker, inside her label: a full one or GONE, how many were seen.
+
+    And the highest lower label of workers who could pass a node to those. None was seen if the
+    whole label is short.
+    """
+    job_start, job, job_end = edges[2], edges[3], edges[4]
+    assigned, load, label, count = state
+    queue, by_node, by_worker, seen = search[:4]
+    here = label[sink]
+    below = np.int32(0)
+    if count[here, FULL] == 0 and count[here, SHORT] > 1:
+        return GONE, 0, below
+    seen[-1] += 1
+    search_number = seen[-1]
+    queue[0], seen[sink] = sink, search_number
+    n_reached, position = 1, 0
+    while position < n_reached:
+        taker = queue[position]
+        position += 1
+        # most of a repair's time goes here: indices without a sign are not looked at for one
+        at, end = np.uint64(job_start[taker]), np.uint64(job_end[taker])
+        while at < end:
+            node = job[at]
+            owner = assigned[np.uint64(node)]
+            if owner == GONE:  # not to be met again
+                end -= np.uint64(1)
+                job[at] = job[end]
+                continue
+            at += np.uint64(1)
+            its = label[np.uint64(owner)]
+            is_lower = its < here  # no branches: half of the nodes are the taker's own
+            below = max(below, is_lower * its)
+            if (not is_lower) & (seen[np.uint64(owner)] != search_number):
+                seen[owner], by_node[owner], by_worker[owner] = search_number, node, taker
+                if load[owner] == here:
+                    job_end[taker] = end
+                    return owner, n_reached, below
+                queue[n_reached] = owner
+                n_reached += 1
+        job_end[taker] = end
+    return GONE, n_reached, below
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _move_up(n_reached: int, here: int, label, count, queue) -> None:
+    """Full workers, those reached or all of the label if none, become short one label up."""
+    _relabel(n_reached, here, 1, label, queue)
+    n_moved = n_reached if n_reached else count[here, FULL]
+    count[here, FULL] -= n_moved
+    count[here + 1, SHORT] += n_moved
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _move_down(n_reached: int, here: int, label, count, queue) -> None:
+    """Short workers, those reached or all of the label if none, become full one label down."""
+    _relabel(n_reached, here, -1, label, queue)
+    n_moved = n_reached if n_reached else count[here, SHORT]
+    count[here, SHORT] -= n_moved
+    count[here - 1, FULL] += n_moved
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _relabel(n_reached: int, here: int, by: int, label, queue) -> None:
+    """Add to the labels of those reached, or of everybody of a label."""
+    for position in range(n_reached):
+        label[queue[position]] += by
+    if n_reached == 0:
+        for worker in range(len(label)):
+            if label[worker] == here:
+                label[worker] += by
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def level_of(worker: int, edges, state, search) -> int:
+    """The level of a worker who is left."""
+    _, load, label, count = state
+    if load[worker] < label[worker]:
+        giver, n_reached, _ = _find_full(worker, edges, state, search)
+        if giver == GONE:
+            _move_down(n_reached, label[worker], label, count, search[0])
+    return label[worker]
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def highest(judged, rank, edges, state, search) -> int:
+    """The judged worker of highest level, then lowest rank, then lowest code; GONE if none."""
+    label = state[2]
+    while True:
+        best = GONE
+        for worker in range(len(label)):
+            if (
+                judged[worker]
+                and label[worker] != GONE
+                and (
+                    best == GONE
+                    or label[worker] > label[best]
+                    or (label[worker] == label[best] and rank[worker] < rank[best])
+                )
+            ):
+                best = worker
+        if best == GONE:
+            return GONE
+        before = label[best]
+        if level_of(best, edges, state, search) == before:
+            return best
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def levels_down_to(lowest: int, edges, state, search):
+    """The level of each worker whose level is at least `lowest`, 0 for the others."""
+    label = state[2]
+    level = np.zeros(len(label), dtype=np.int32)
+    for worker in range(len(label)):
+        if label[worker] >= lowest:
+            found = level_of(worker, edges, state, search)
+            level[worker] = found if found >= lowest else 0
+    return level
 
 
 class DynamicMatching:

@@ -6,11 +6,11 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int32, Int64
 
-from quality.labels.codes import freeze_arrays
-from quality.labels.table import CrowdLabels
+from quality.aggregation import one_coin_confusion
+from quality.labels import CrowdLabels, freeze_arrays
 from quality.reports.tasks import DECIMALS, check_posterior, posterior_entropy
 
-__all__ = ["LabelPlan", "one_coin_confusion", "plan_labels"]
+__all__ = ["LabelPlan", "plan_labels"]
 
 UNJUDGED = -1  # in place of the worker to ask
 
@@ -134,38 +134,6 @@ def plan_labels(
         gain=np.array([gain for _, _, gain in plan], dtype=np.float64),
         entropy=float(entropy.sum()),
     )
-
-
-def one_coin_confusion(
-    reliability: Float[np.ndarray, " workers"], n_classes: int
-) -> Float64[np.ndarray, "workers classes classes"]:
-    """Return the confusion matrices of workers who err in every way equally often.
-
-    Parameters
-    ----------
-    reliability
-        P(answer = truth) of each worker, in [0, 1].
-    n_classes
-        At least 2.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
-
-    Examples
-    --------
-    >>> one_coin_confusion(np.array([0.8]), 3).round(3)
-    array([[[0.8, 0.1, 0.1],
-            [0.1, 0.8, 0.1],
-            [0.1, 0.1, 0.8]]])
-    """
-    if not n_classes >= 2:
-        raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
-    if not np.all((reliability >= 0) & (reliability <= 1)):
-        raise ValueError("reliability must be in [0, 1] for every worker, got others")
-    right = reliability[:, np.newaxis, np.newaxis]
-    return np.where(np.eye(n_classes, dtype=np.bool_), right, (1 - right) / (n_classes - 1))
 
 
 def _some_confusion(

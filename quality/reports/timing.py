@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
-from quality.labels.codes import freeze_arrays
-from quality.labels.table import CrowdLabels
+from quality.labels import CrowdLabels, freeze_arrays
 
 __all__ = ["ResponseTimes", "response_times"]
 

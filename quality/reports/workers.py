@@ -6,17 +6,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
 
-from quality.aggregation.majority import decide
-from quality.labels.codes import freeze_arrays
-from quality.labels.table import CrowdLabels
-from quality.matching.levels import load_levels
-from quality.progress import Progress
+from quality.aggregation import decide
+from quality.labels import CrowdLabels, freeze_arrays
+from quality.matching import conflict_graph, conflict_tasks, load_levels
+from quality.parallel import Progress
 from quality.reports.agreement import worker_agreement
 from quality.reports.timing import response_times
-from quality.reputation.balanced_penalty import balanced_penalty
-from quality.reputation.false_removal import FilteredDishonest
-from quality.reputation.filtering import Filtered
-from quality.reputation.penalties import conflict_graph, conflict_tasks, soft_penalty
+from quality.reputation import Filtered, FilteredDishonest, balanced_penalty, soft_penalty
 
 __all__ = ["WorkerReport", "report_of", "worker_report"]
 

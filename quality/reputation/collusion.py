@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int16, Int32, Int64
 from numba import njit
 
-from quality.labels.codes import freeze_arrays
-from quality.labels.table import CrowdLabels
+from quality.labels import CrowdLabels, freeze_arrays
 
 __all__ = ["CollusionPairs", "collusion_pairs"]
 

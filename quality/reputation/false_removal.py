@@ -5,12 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int32
 
-from quality.labels.codes import freeze_arrays
-from quality.labels.table import CrowdLabels
-from quality.progress import Progress
-from quality.reputation.honest_null import HonestNull, honest_null, step_up_ratio
-from quality.reputation.honest_population import HonestPopulation
-from quality.reputation.shrinking_crowd import ShrinkingCrowd
+from quality.labels import CrowdLabels, freeze_arrays
+from quality.parallel import Progress
+from quality.reputation.filtering import ShrinkingCrowd
+from quality.reputation.honest_null import HonestNull, HonestPopulation, honest_null, step_up_ratio
 
 __all__ = ["FilteredDishonest", "filter_dishonest"]
 
@@ -96,7 +94,7 @@ def filter_dishonest(
     rng
         Source of randomness, for the simulated crowds.
     progress
-        Told of the simulated crowds of each round; see :data:`~quality.progress.Progress`.
+        Told of the simulated crowds of each round; see :data:`~quality.parallel.Progress`.
 
     Returns
     -------

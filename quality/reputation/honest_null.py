@@ -5,29 +5,253 @@ from the others' labels, her reliability from the honest population, and wrong a
 evenly. Her penalty is then a ratio of sums of independent terms, whose tail follows from a few
 moments. Adversaries among the others are in the null as they are in the data, so that they do not
 make an honest worker look bad.
+
+How reliable a crowd's honest workers are, fitted beside an unknown minority of adversaries.
+
+Every worker has one reliability. Honest ones draw theirs from a Beta distribution; adversaries, at
+most half of the crowd, guess or are mostly wrong. Both parts are fitted together, so adversaries
+in number do not widen what counts as honest: a single distribution for all would.
+
+All is done on a grid of reliabilities, so that a fit is a few products of matrices and can be
+repeated for hundreds of simulated crowds.
 """
 
 from dataclasses import dataclass
 from typing import no_type_check
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int16, Int32, Int64
 from numba import njit
 from scipy.special import ndtr
 
-from quality.labels.codes import freeze_arrays
-from quality.labels.table import CrowdLabels
-from quality.progress import Progress, counter
-from quality.reputation.honest_population import (
-    RELIABILITY,
-    Candidates,
-    HonestPopulation,
-    fit_honest,
-    fit_population,
-)
+from quality.labels import CrowdLabels, freeze_arrays
+from quality.parallel import Progress, counter
 from quality.reputation.penalties import soft_penalty
 
-__all__ = ["HonestNull", "honest_null", "step_up_ratio"]
+__all__ = [
+    "RELIABILITY",
+    "Candidates",
+    "HonestNull",
+    "HonestPopulation",
+    "fit_honest",
+    "fit_population",
+    "honest_null",
+    "step_up_ratio",
+]
+
+N_GRID = 48
+# even in the arc sine of the root: fine where workers are nearly always right or always wrong
+RELIABILITY = np.sin((np.arange(N_GRID) + 0.5) * np.pi / (2 * N_GRID)) ** 2
+RELIABILITY.setflags(write=False)
+MEANS = np.linspace(0.1, 0.97, 18)  # of the honest, from chance (0) to always right (1)
+SIZES = np.geomspace(4, 200, 8)  # a + b of the Beta distribution
+SHARES = np.array([0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5])  # of adversaries, if there are any
+NO_ADVERSARIES = 0.5  # prior chance of that
+FLOOR = 1e-30  # of a worker's likelihood: eight of them can be multiplied
+N_STEPS = 8  # from workers to truth and back
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HonestPopulation:
+    """Reliabilities of a crowd's honest workers, as :func:`fit_honest` finds them.
+
+    Parameters
+    ----------
+    reliability
+        Chances of a right answer: a grid over (0, 1).
+    probability
+        Share of the honest workers at each of them; adds up to 1.
+    adversaries
+        Estimated share of the crowd that is not honest, in [0, 0.5].
+    """
+
+    reliability: Float64[np.ndarray, " grid"]
+    probability: Float64[np.ndarray, " grid"]
+    adversaries: float
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"HonestPopulation(reliability {self.mean:.2f} ± {self.spread:.2f}, "
+            f"{100 * self.adversaries:.0f} % adversaries)"
+        )
+
+    @property
+    def mean(self) -> float:
+        """Mean reliability of the honest."""
+        return float(self.probability @ self.reliability)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the honest reliabilities."""
+        return float(np.sqrt(self.probability @ (self.reliability - self.mean) ** 2))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """What a crowd may be made of: distributions of reliability, a row each."""
+
+    honest: Float64[np.ndarray, "beta grid"]
+    adversary: Float64[np.ndarray, "kinds grid"]
+
+    @classmethod
+    def of(cls, n_classes: int) -> "Candidates":
+        """Beta distributions better than chance; guessing, mostly wrong, and half of each."""
+        chance = max(1 / n_classes, 2 * RELIABILITY[0])  # the grid is no finer
+        mean, size = (axis.ravel() for axis in np.meshgrid(chance + (1 - chance) * MEANS, SIZES))
+        a, b = (mean * size)[:, None], ((1 - mean) * size)[:, None]
+        # the grid's spacing adds a half to each exponent
+        log_density = (a - 0.5) * np.log(RELIABILITY) + (b - 0.5) * np.log1p(-RELIABILITY)
+        honest = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+        guessing = np.zeros(N_GRID)
+        above = int(np.searchsorted(RELIABILITY, chance))
+        low, high = RELIABILITY[above - 1 : above + 1]
+        guessing[above - 1 : above + 1] = np.array([high - chance, chance - low]) / (high - low)
+        wrong = np.where(chance / 2 >= RELIABILITY, 1.0, 0.0)
+        wrong /= wrong.sum()
+        adversary = np.array([guessing, wrong, (guessing + wrong) / 2])
+        return cls(honest / honest.sum(axis=1, keepdims=True), adversary)
+
+
+def fit_population(
+    evidence: Float64[np.ndarray, "workers grid"], candidates: Candidates
+) -> tuple[HonestPopulation, Float64[np.ndarray, " grid"]]:
+    """Fit the honest to each worker's likelihood on the grid; also the whole crowd's distribution.
+
+    The mean over all candidates, weighted by how likely they make the labels: the uncertainty of
+    the fit widens it.
+    """
+    n_kinds = len(candidates.adversary)
+    # not BLAS, whose threads cost more than products as small as these
+    honest = np.einsum("wg,bg->wb", evidence, candidates.honest)
+    adversary = np.einsum("wg,kg->wk", evidence, candidates.adversary)
+    log_likelihood = _log_likelihood(honest, adversary, SHARES)
+    log_likelihood[:, 0] += np.log(NO_ADVERSARIES)
+    log_likelihood[:, 1:] += np.log((1 - NO_ADVERSARIES) / (n_kinds * len(SHARES)))
+    weight = np.exp(log_likelihood - log_likelihood.max())
+    weight /= weight.sum()
+    probability = weight.sum(axis=1) @ candidates.honest
+    share = weight[:, 1:].sum(axis=0).reshape(n_kinds, len(SHARES)) @ SHARES  # of each kind
+    population = HonestPopulation(RELIABILITY, probability, float(share.sum()))
+    return population, (1 - share.sum()) * probability + share @ candidates.adversary
+
+
+def fit_honest(
+    labels: CrowdLabels,
+) -> tuple[HonestPopulation, Float64[np.ndarray, "labels classes"]]:
+    """Fit the honest population to labels; also P(truth | the others' labels) at each label.
+
+    In turn: what the others say about the truth where a worker labelled, the likelihood of each
+    worker's reliability from that, the population, and each worker's expected reliability, which
+    weights her labels in the next turn. Nobody's own labels speak for herself.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> rng = np.random.default_rng(0)
+    >>> truth, wrong = rng.integers(2, size=60), rng.random((20, 60)) < 0.2
+    >>> wrong[:4] = True
+    >>> worker, task = np.divmod(np.arange(1200), 60)
+    >>> fit_honest(encode(worker, task, (truth ^ wrong).ravel()))[0]
+    HonestPopulation(reliability 0.80 ± 0.04, 20 % adversaries)
+    """
+    n_classes = labels.n_classes
+    candidates = Candidates.of(max(n_classes, 2))
+    others = np.full((labels.n_labels, n_classes), 1 / n_classes)
+    if n_classes < 2:
+        return fit_population(np.empty((0, N_GRID)), candidates)[0], others
+    asked = np.diff(labels.worker_start) > 0
+    reliability, prior = np.full(labels.n_workers, 0.75), np.full(n_classes, 1 / n_classes)
+    rows = (labels.task_start, labels.worker, labels.label)
+    for _ in range(N_STEPS):
+        log_odds = np.log(reliability * (n_classes - 1) / (1 - reliability))
+        mass = _ask_others(*rows, log_odds, np.log(prior), others)
+        prior = (mass + 1) / (mass.sum() + n_classes)
+        log_evidence = _log_evidence(*rows[1:], others, labels.n_workers, RELIABILITY)
+        evidence = np.exp(log_evidence - log_evidence.max(axis=1, keepdims=True))
+        population, crowd = fit_population(evidence[asked], candidates)
+        belief = evidence * crowd
+        reliability = (belief @ RELIABILITY) / belief.sum(axis=1)
+    return population, others
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _log_likelihood(
+    honest: Float64[np.ndarray, "workers beta"],
+    adversary: Float64[np.ndarray, "workers kinds"],
+    share: Float64[np.ndarray, " shares"],
+) -> Float64[np.ndarray, "beta mixtures"]:
+    """Of the crowd under each mixture: the honest alone, then every kind at every share."""
+    n_beta, n_kinds = honest.shape[1], adversary.shape[1]
+    n_mixtures = 1 + n_kinds * len(share)
+    total, product = np.zeros((n_beta, n_mixtures)), np.ones((n_beta, n_mixtures))
+    left, added = np.ones(n_mixtures), np.full(n_mixtures, FLOOR)
+    for kind in range(n_kinds):
+        left[1 + kind * len(share) : 1 + (kind + 1) * len(share)] = 1 - share
+    for worker in range(len(honest)):
+        for mixture in range(1, n_mixtures):
+            kind, which = divmod(mixture - 1, len(share))
+            added[mixture] = share[which] * adversary[worker, kind] + FLOOR
+        for beta in range(n_beta):
+            for mixture in range(n_mixtures):
+                product[beta, mixture] *= honest[worker, beta] * left[mixture] + added[mixture]
+        if worker % 8 == 7 or worker == len(honest) - 1:  # a logarithm for several workers at once
+            total += np.log(product)
+            product[:] = 1.0
+    return total
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _ask_others(
+    task_start: Int64[np.ndarray, " tasks+1"],
+    worker: Int32[np.ndarray, " labels"],
+    label: Int16[np.ndarray, " labels"],
+    log_odds: Float64[np.ndarray, " workers"],
+    log_prior: Float64[np.ndarray, " classes"],
+    others: Float64[np.ndarray, "labels classes"],
+) -> Float64[np.ndarray, " classes"]:
+    """Write P(truth | labels but this one) at each label; returns expected tasks of each class."""
+    belief, mass = np.empty(len(log_prior)), np.zeros(len(log_prior))
+    for task in range(len(task_start) - 1):
+        first, last = task_start[task], task_start[task + 1]
+        if first == last:
+            continue
+        belief[:] = log_prior
+        for row in range(first, last):
+            belief[label[row]] += log_odds[worker[row]]
+        for row in range(first, last):
+            belief[label[row]] -= log_odds[worker[row]]
+            odds = np.exp(belief - belief.max())
+            others[row] = odds / odds.sum()
+            belief[label[row]] += log_odds[worker[row]]
+        odds = np.exp(belief - belief.max())
+        mass += odds / odds.sum()
+    return mass
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _log_evidence(
+    worker: Int32[np.ndarray, " labels"],
+    label: Int16[np.ndarray, " labels"],
+    others: Float64[np.ndarray, "labels classes"],
+    n_workers: int,
+    reliability: Float64[np.ndarray, " grid"],
+) -> Float64[np.ndarray, "workers grid"]:
+    """Log likelihood of each worker's labels at every reliability, given the others'."""
+    total = np.zeros((n_workers, len(reliability)))
+    for row in range(len(worker)):
+        right = others[row, label[row]]
+        wrong = (1 - right) / (others.shape[1] - 1)
+        for place in range(len(reliability)):
+            chance = wrong + (right - wrong) * reliability[place]
+            total[worker[row], place] += np.log(chance)
+    return total
+
 
 N_MOMENTS = 15
 BATCH = 40  # crowds drawn at once
@@ -91,7 +315,7 @@ def honest_null(
     rng
         Source of randomness, for the level alone.
     progress
-        Told of the simulated crowds; see :data:`~quality.progress.Progress`.
+        Told of the simulated crowds; see :data:`~quality.parallel.Progress`.
 
     Examples
     --------

@@ -7,76 +7,56 @@ whole on one of them, so that the loads come out as even as they can (an optimal
 
 A penalty is evidence, not a verdict. Neither penalty sees a majority of colluders, and the hard one
 grows with the number of labels: see the notes of each.
+
+Balanced penalty: label nodes shared out in fractions, so that nobody's name can matter.
+
+Every job may be split among its machines. The shares that make the sum of the squared loads least
+give every machine one load and no other (the sum is strictly convex in the loads), so it depends on
+nothing but the graph. At the optimum a job gives only to its least loaded machines, and conversely.
+
+:mod:`quality.matching.levels` moves shares until all is level up to rounding. The loads are made exact
+from there: machines that share a job form *pools*, and if a pool of ``m`` machines holds ``n``
+jobs, its machines carry ``n / m`` each. That is exact as soon as three things
+hold, which are checked: the shares stay inside the pools (by construction); no job has a machine
+in a lower pool; and the loads of a pool exceed ``n / m`` by less than ``1 / m`` in sum. For if equal
+loads were not possible, Hall's condition would fail for some of its machines: their own jobs would
+outnumber ``n / m`` per machine by a multiple of ``1 / m``, more than the shares at hand have room for.
 """
 
+from dataclasses import dataclass
 from typing import no_type_check
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int16, Int32, Int64
+from jaxtyping import Bool, Float64, Int, Int32, Int64
 from numba import njit
 from scipy.sparse import csr_array
 
-from quality.labels.shards import LabelShard
-from quality.labels.table import CrowdLabels
-from quality.matching.cost_reducing import semi_matching
+from quality.labels import CrowdLabels, Engine, LabelShard, Sums, freeze_arrays, sort_codes
+from quality.matching import (
+    ascending_rows,
+    conflict_graph,
+    find_root,
+    level_out,
+    matching_and_level,
+    semi_matching,
+)
+from quality.parallel import Progress, counter
 
 __all__ = [
-    "conflict_graph", "conflict_tasks", "hard_penalty", "mean_share", "nodes_per_task",
-    "soft_penalty", "tally_shares", "unit_shares",
-]  # fmt: skip
+    "BalancedLoads",
+    "balanced_loads",
+    "balanced_penalty",
+    "hard_level",
+    "hard_penalty",
+    "mean_share",
+    "share_sums",
+    "soft_penalty",
+    "soft_penalty_by_shards",
+    "tally_shares",
+    "unit_shares",
+]
 
 HALF = 31  # a share of 1 is 2 ** 62 units, kept as two halves of so many bits
-
-
-def conflict_tasks(labels: CrowdLabels) -> Bool[np.ndarray, " tasks"]:
-    """Return where a task's labels name two or more classes.
-
-    Parameters
-    ----------
-    labels
-        The crowd's labels.
-
-    Examples
-    --------
-    >>> from quality import encode
-    >>> conflict_tasks(encode(["ann", "bob", "ann", "bob"], [1, 1, 2, 2], list("xyxx")))
-    array([ True, False])
-    """
-    return nodes_per_task(labels) > 0
-
-
-def nodes_per_task(labels: CrowdLabels | LabelShard) -> Int32[np.ndarray, " tasks"]:
-    """Return the number of classes given to each conflict task, 0 for the other tasks."""
-    n_nodes: np.ndarray = _count_nodes(labels.task_start, labels.label, labels.n_classes)
-    return n_nodes
-
-
-def conflict_graph(labels: CrowdLabels | LabelShard) -> csr_array:
-    """Join every label node to the workers who gave that label.
-
-    Parameters
-    ----------
-    labels
-        The crowd's labels, or those of some tasks.
-
-    Returns
-    -------
-    csr_array [label nodes, workers]
-        One row per (conflict task, class given), in that order; 1 for each worker who gave it.
-
-    Examples
-    --------
-    >>> from quality import encode
-    >>> labels = encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx"))
-    >>> conflict_graph(labels).toarray()
-    array([[1, 0, 1],
-           [0, 1, 0]], dtype=int8)
-    """
-    n_nodes = nodes_per_task(labels)
-    rows = (labels.task_start, labels.worker, labels.label)
-    start, worker = _fill_nodes(*rows, n_nodes, labels.n_classes)
-    shape = (len(start) - 1, labels.n_workers)
-    return csr_array((np.ones(len(worker), dtype=np.int8), worker, start), shape=shape)
 
 
 def soft_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
@@ -196,54 +176,6 @@ def hard_penalty(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
 
 @no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
 @njit(cache=True, nogil=True)
-def _count_nodes(
-    task_start: Int64[np.ndarray, " tasks+1"], label: Int16[np.ndarray, " labels"], n_classes: int
-) -> Int32[np.ndarray, " tasks"]:
-    """Classes given to each task, if there are two or more."""
-    n_nodes = np.zeros(len(task_start) - 1, dtype=np.int32)
-    last_task = np.full(n_classes, -1, dtype=np.int64)  # the last task that was given this class
-    for task in range(len(n_nodes)):
-        n_given = 0
-        for row in range(task_start[task], task_start[task + 1]):
-            n_given += last_task[label[row]] != task
-            last_task[label[row]] = task
-        n_nodes[task] = n_given if n_given > 1 else 0
-    return n_nodes
-
-
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
-def _fill_nodes(task_start, worker, label, n_nodes, n_classes: int):
-    """Where the workers of each label node start, and the workers; nodes by task, then class."""
-    n_edges = 0
-    for task in range(len(n_nodes)):
-        if n_nodes[task]:
-            n_edges += task_start[task + 1] - task_start[task]
-    start = np.zeros(n_nodes.sum() + 1, dtype=np.int32)
-    near = np.empty(n_edges, dtype=np.int32)
-    place = np.zeros(n_classes, dtype=np.int64)
-    node, edge = 0, 0
-    for task in range(len(n_nodes)):
-        if not n_nodes[task]:
-            continue
-        place[:] = 0
-        for row in range(task_start[task], task_start[task + 1]):
-            place[label[row]] += 1
-        for given in range(n_classes):
-            n_same = place[given]
-            place[given] = edge
-            edge += n_same
-            if n_same:
-                node += 1
-                start[node] = edge
-        for row in range(task_start[task], task_start[task + 1]):
-            near[place[label[row]]] = worker[row]
-            place[label[row]] += 1
-    return start, near
-
-
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
 def _tally(total, tasks, sign, task_start, worker, label, keep, unit, n_classes) -> None:
     """One pass: count who said the same on a task, then share out among them."""
     n_same = np.zeros(n_classes, dtype=np.int64)
@@ -261,3 +193,254 @@ def _tally(total, tasks, sign, task_start, worker, label, keep, unit, n_classes)
                     total[worker[row], 2] += sign
         for row in range(task_start[task], task_start[task + 1]):
             n_same[label[row]] = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BalancedLoads:
+    """Result of :func:`balanced_loads`.
+
+    Parameters
+    ----------
+    load
+        The balanced load of each machine.
+    share
+        What each job gives to each of its machines, jobs by machines; adds up to 1 for each job.
+    residual
+        Largest difference between a load and the sum of the shares given to that machine.
+    n_iter, converged
+        Waves made, and whether the loads were proved exact by then.
+    """
+
+    load: Float64[np.ndarray, " machines"]
+    share: csr_array
+    residual: float
+    n_iter: int
+    converged: bool
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+        for array in (self.share.data, self.share.indices, self.share.indptr):
+            array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        state = "exact" if self.converged else "not converged"
+        return (
+            f"BalancedLoads({len(self.load)} machines, largest load "
+            f"{self.load.max(initial=0.0):.6g}, {state} after {self.n_iter} waves)"
+        )
+
+
+def balanced_loads(
+    graph: csr_array, *, max_iter: int = 10_000, progress: Progress | None = None
+) -> BalancedLoads:
+    """Split every job among its machines so that the loads are as even as fractions allow.
+
+    Minimises the sum over machines of load ** 2.
+
+    Parameters
+    ----------
+    graph
+        Jobs by machines, a SciPy sparse array; a stored entry is an admissible assignment.
+        Values are ignored.
+    max_iter
+        At most so many waves, at least 1.
+    progress
+        Told of the waves, of several at a time where they are short: see
+        :data:`quality.parallel.Progress`.
+
+    Returns
+    -------
+    BalancedLoads
+        Exact loads where ``converged``; else those of the last wave.
+
+    Raises
+    ------
+    TypeError
+        If `graph` is not a SciPy sparse array.
+    ValueError
+        If a job has no machine, or `max_iter` is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** Where converged: the loads are the unique optimum, up to the rounding of one
+    division, and independent of the order of jobs and machines. A job gives only to its least
+    loaded machines. The largest load of an optimal semi-matching is the largest balanced load
+    rounded up. Always: the shares of a job are not negative and add up to 1, and the result is
+    the same on every run.
+
+    **Cost.** One optimal semi-matching, then O(entries) per wave. The number of waves grows with
+    the number of different loads inside a level, and not with the distance: a long chain takes one.
+
+    References
+    ----------
+    .. [1] Harvey, Ladner, Lovász, Tamir, "Semi-matchings for bipartite graphs and load
+       balancing", J. Algorithms 59 (2006).
+    .. [2] Fujishige, "Lexicographically optimal base of a polymatroid with respect to a weight
+       vector", Mathematics of Operations Research 5 (1980): the optimum is unique.
+
+    Examples
+    --------
+    Three jobs for either of two machines: one and a half each.
+
+    >>> result = balanced_loads(csr_array([[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0]]))
+    >>> result
+    BalancedLoads(3 machines, largest load 1.5, exact after 1 waves)
+    >>> result.load
+    array([1.5, 1.5, 1. ])
+    """
+    if not max_iter >= 1:
+        raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
+    matching, level = matching_and_level(graph)
+    start, machine = ascending_rows(graph)
+    job = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
+    share = (machine == matching.assigned[job]).astype(np.float64)
+    by_machine, of_machine = sort_codes(machine, graph.shape[1])
+    edges, tell = (
+        (start, machine, of_machine, by_machine, job),
+        counter(progress, "balanced loads", max_iter),
+    )
+    n_iter = level_out(edges, level, share, max_iter, tell)
+    flow = np.bincount(machine, share, minlength=graph.shape[1])
+    load, converged = _pools(start, machine, share, flow)
+    load = load if converged else flow
+    residual = float(np.abs(flow - load).max(initial=0.0))
+    shares = csr_array((share, machine.copy(), start.copy()), shape=graph.shape)
+    return BalancedLoads(load, shares, residual, n_iter, bool(converged))
+
+
+def balanced_penalty(
+    labels: CrowdLabels, *, progress: Progress | None = None
+) -> Float64[np.ndarray, " workers"]:
+    """Share every label node out among its workers, as evenly in the end as fractions allow.
+
+    The penalty is the worker's balanced load in the conflict graph.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+    progress
+        As in :func:`balanced_loads`.
+
+    Returns
+    -------
+    float64 array, one per worker
+        At least 0; 0 without conflict tasks.
+
+    Notes
+    -----
+    **Guarantees.** The penalties add up to the number of label nodes, up to rounding. Renaming
+    workers, tasks or classes does not change anybody's penalty by more than rounding. Rounded up
+    it is the level (:func:`quality.hard_level`).
+
+    **Limits.** Those of the hard penalty: it grows with the number of labels, and where everybody
+    labels equally much it comes out nearly equal for all.
+
+    References
+    ----------
+    .. [1] Jagabathula, Subramanian, Venkataraman, "Reputation-based worker filtering in
+       crowdsourcing", NIPS 2014: the hard penalty, of which this is the fractional form.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> balanced_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
+    array([0.5, 1. , 0.5])
+    """
+    return balanced_loads(conflict_graph(labels), progress=progress).load
+
+
+@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
+@njit(cache=True, nogil=True)
+def _pools(
+    start: Int[np.ndarray, " jobs+1"],
+    machine: Int[np.ndarray, " entries"],
+    share: Float64[np.ndarray, " entries"],
+    flow: Float64[np.ndarray, " machines"],
+):
+    """Jobs per machine in the pool of each machine, and whether these are the exact loads."""
+    n_machines = len(flow)
+    pool = np.arange(n_machines).astype(np.int32)
+    home = np.empty(len(start) - 1, dtype=np.int32)  # a machine that the job gives to
+    for job in range(len(home)):
+        home[job] = -1
+        for entry in range(start[job], start[job + 1]):
+            if share[entry] > 0:
+                if home[job] < 0:
+                    home[job] = machine[entry]
+                one, other = find_root(pool, home[job]), find_root(pool, machine[entry])
+                pool[max(one, other)] = min(one, other)
+    n_jobs, n_near, excess = np.zeros(n_machines), np.zeros(n_machines), np.zeros(n_machines)
+    for near in range(n_machines):
+        pool[near] = find_root(pool, near)
+        n_near[pool[near]] += 1
+    for job in range(len(home)):
+        n_jobs[pool[home[job]]] += 1
+    load = np.empty(n_machines)
+    for near in range(n_machines):
+        load[near] = n_jobs[pool[near]] / n_near[pool[near]]
+        excess[pool[near]] += max(0.0, flow[near] - load[near])
+    # half of what the proof allows: the other half is for rounding
+    exact = (excess * n_near).max() < 0.5 if n_machines else True
+    for job in range(len(home)):
+        for entry in range(start[job], start[job + 1]):
+            exact = exact and load[machine[entry]] >= load[home[job]]
+    return load, exact
+
+
+def hard_level(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
+    """Return the hard penalty that does not depend on names: the level of each worker.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+
+    Returns
+    -------
+    int32 array, one per worker
+        The largest number of label nodes she answers for in any optimal semi-matching of the
+        conflict graph; 0 without conflict tasks.
+
+    Notes
+    -----
+    **Guarantees.** Renaming workers, tasks or classes changes nobody's level. It is
+    :func:`quality.hard_penalty` or one more.
+
+    **Limits.** Those of the hard penalty: it grows with the number of labels, and where everybody
+    labels equally much it comes out nearly equal for all.
+
+    Examples
+    --------
+    Ann and cy gave the same label, so either may answer for it.
+
+    >>> from quality import encode
+    >>> hard_level(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
+    array([1, 1, 1], dtype=int32)
+    """
+    _, level = matching_and_level(conflict_graph(labels))
+    return level
+
+
+def soft_penalty_by_shards(engine: Engine) -> Float64[np.ndarray, " workers"]:
+    """Return :func:`~quality.soft_penalty`, to the bit, of a table in shards.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> from quality.labels.shards import LocalEngine
+    >>> from quality.labels.shards import cut_labels
+    >>> labels = encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx"))
+    >>> soft_penalty_by_shards(LocalEngine(cut_labels(labels, [0, 1, 2])))
+    array([0.5, 1. , 0.5])
+    """
+    return mean_share(engine.add_up(share_sums, None)[0])
+
+
+def share_sums(shard: LabelShard, keep: Bool[np.ndarray, " workers"] | None) -> Sums:
+    """Return what a shard adds to the soft penalties' tally of the workers kept, or of all."""
+    total = np.zeros((shard.n_workers, 3), dtype=np.int64)
+    everybody = np.ones(shard.n_workers, dtype=np.bool_) if keep is None else keep
+    tasks = np.arange(shard.n_tasks, dtype=np.int32)
+    tally_shares(total, tasks, 1, shard, everybody, unit_shares(shard))
+    return (total,)

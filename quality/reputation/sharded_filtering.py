@@ -6,13 +6,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64, Shaped
 
-from quality.labels.codes import sort_codes
-from quality.labels.shards import Engine, LabelShard, Sums
-from quality.progress import Progress, counter
-from quality.reports.shard_sums import share_sums
-from quality.reputation.filtering import Filtered, Removals, removal_limit, remove_highest
-from quality.reputation.penalties import mean_share, tally_shares, unit_shares
-from quality.reputation.shrinking_crowd import labels_left, tally_agreed, why_refused
+from quality.labels import Engine, LabelShard, Sums, sort_codes
+from quality.parallel import Progress, counter
+from quality.reputation.filtering import (
+    Filtered,
+    Removals,
+    labels_left,
+    removal_limit,
+    remove_highest,
+    tally_agreed,
+    why_refused,
+)
+from quality.reputation.penalties import mean_share, share_sums, tally_shares, unit_shares
 
 __all__ = ["filter_workers_by_shards"]
 
@@ -56,7 +61,7 @@ def filter_workers_by_shards(
     Examples
     --------
     >>> from quality import encode
-    >>> from quality.labels.local_engine import LocalEngine
+    >>> from quality.labels.shards import LocalEngine
     >>> from quality.labels.shards import cut_labels
     >>> labels = encode(["ann", "bob", "cy"] * 3, list("111222333"), list("xxyyyxxxy"))
     >>> engine = LocalEngine(cut_labels(labels, [0, 1, 3]))
@@ -74,7 +79,7 @@ def filter_workers_by_shards(
 
 
 class _ShardedCrowd:
-    """What :class:`~quality.reputation.shrinking_crowd.ShrinkingCrowd` is to the filter, in shards.
+    """What :class:`~quality.reputation.filtering.ShrinkingCrowd` is to the filter, in shards.
 
     Only the tasks of the worker who goes are looked at again. They are fetched from the shards
     together with those of the workers with the next highest penalties, of whom many go after her.

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
-from quality.labels.codes import freeze_arrays
-from quality.simulation.assignment import power_law_assignment
-from quality.simulation.crowds import SimulatedCrowd, simulate_crowd
+from quality.labels import freeze_arrays
+from quality.simulation.crowds import SimulatedCrowd, power_law_assignment, simulate_crowd
 
 __all__ = ["Campaign", "simulate_campaign"]
 

@@ -2,6 +2,12 @@
 
 One function per strategy, and one that puts a crowd together. A strategy is given all rows of its
 workers at once, so that they may collude. Those who imitate others are in `imitations.py`.
+
+Who is asked what: assignments of tasks to simulated workers.
+
+Adversaries who imitate honest workers: one who copies, and one whom no rule can tell from her model.
+
+Both leave the tasks they are asked and take those of the worker they imitate.
 """
 
 from collections.abc import Mapping
@@ -11,11 +17,246 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from quality.labels.codes import freeze_arrays
-from quality.simulation.assignment import Assignment
-from quality.simulation.imitations import IMITATIONS, another_class
+from quality.labels import freeze_arrays
+from quality.reputation import weakest_workers
 
-__all__ = ["STRATEGIES", "SimulatedCrowd", "Strategy", "simulate_crowd"]
+__all__ = [
+    "IMITATIONS",
+    "STRATEGIES",
+    "Assignment",
+    "Copies",
+    "Imitation",
+    "SimulatedCrowd",
+    "Strategy",
+    "another_class",
+    "power_law_assignment",
+    "regular_assignment",
+    "simulate_crowd",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Assignment:
+    """Which worker is asked which task; one row per label to come, by task.
+
+    Parameters
+    ----------
+    worker, task
+        Codes; no pair occurs twice.
+    n_workers, n_tasks
+        How many there are.
+    """
+
+    worker: Int64[np.ndarray, " labels"]
+    task: Int64[np.ndarray, " labels"]
+    n_workers: int
+    n_tasks: int
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"Assignment({len(self.task)} labels, {self.n_tasks} tasks, {self.n_workers} workers)"
+        )
+
+
+def power_law_assignment(
+    *,
+    n_tasks: int,
+    n_workers: int,
+    labels_per_task: int,
+    exponent: float = 0.8,
+    rng: np.random.Generator,
+) -> Assignment:
+    """Ask for every task different workers, the busiest ones far more often than the others.
+
+    The worker of activity rank r is drawn in proportion to ``r ** -exponent``; ranks are dealt to
+    the worker codes at random.
+
+    Parameters
+    ----------
+    n_tasks, n_workers, labels_per_task
+        Sizes, at least 1; `labels_per_task` is at most `n_workers`.
+    exponent
+        0 makes all workers alike; at least 0.
+    rng
+        Source of randomness.
+
+    Raises
+    ------
+    ValueError
+        If a size or `exponent` is out of its range.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> power_law_assignment(n_tasks=100, n_workers=20, labels_per_task=3, rng=rng)
+    Assignment(300 labels, 100 tasks, 20 workers)
+    """
+    _check_sizes(n_tasks, n_workers, labels_per_task)
+    if not exponent >= 0:
+        raise ValueError(f"exponent must be >= 0, got exponent={exponent}")
+    share = np.cumsum(rng.permutation(np.arange(1.0, n_workers + 1) ** -exponent))
+    worker = np.empty((n_tasks, labels_per_task), dtype=np.int64)
+    for place in range(labels_per_task):
+        pending = np.arange(n_tasks)
+        while len(pending):  # who was asked for this task before is drawn anew
+            draw = np.searchsorted(share, rng.random(len(pending)) * share[-1], side="right")
+            worker[pending, place] = np.minimum(draw, n_workers - 1)
+            again = worker[pending, :place] == worker[pending, place, np.newaxis]
+            pending = pending[again.any(axis=1)]
+    task = np.repeat(np.arange(n_tasks), labels_per_task)
+    return Assignment(worker.ravel(), task, n_workers, n_tasks)
+
+
+def regular_assignment(
+    *, n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator
+) -> Assignment:
+    """Ask for every task different workers, each worker equally often.
+
+    Workers are dealt from shuffled decks, one deck after the other.
+
+    Parameters
+    ----------
+    n_tasks, n_workers, labels_per_task
+        Sizes, at least 1; `labels_per_task` is at most `n_workers`.
+    rng
+        Source of randomness.
+
+    Raises
+    ------
+    ValueError
+        If a size is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** The numbers of tasks of two workers differ by at most one, and not at all where
+    the workers divide the labels.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> assignment = regular_assignment(n_tasks=8, n_workers=6, labels_per_task=3, rng=rng)
+    >>> np.bincount(assignment.worker)
+    array([4, 4, 4, 4, 4, 4])
+    """
+    _check_sizes(n_tasks, n_workers, labels_per_task)
+    n_labels = n_tasks * labels_per_task
+    dealt = np.empty(0, dtype=np.int64)
+    decks = []
+    for n_dealt in range(0, n_labels, n_workers):
+        n_open = n_dealt % labels_per_task  # cards the task in hand has from the last deck
+        in_hand = dealt[len(dealt) - n_open :]
+        deck = rng.permutation(n_workers)
+        clash = np.isin(deck, in_hand)
+        dealt = np.concatenate([deck[~clash], deck[clash]])  # those come last: another task's turn
+        decks.append(dealt)
+    worker = np.concatenate(decks)[:n_labels]
+    return Assignment(worker, np.repeat(np.arange(n_tasks), labels_per_task), n_workers, n_tasks)
+
+
+def _check_sizes(n_tasks: int, n_workers: int, labels_per_task: int) -> None:
+    if not n_tasks >= 1:
+        raise ValueError(f"n_tasks must be >= 1, got n_tasks={n_tasks}")
+    if not 1 <= labels_per_task <= n_workers:
+        message = f"labels_per_task must be in [1, n_workers={n_workers}]"
+        raise ValueError(f"{message}, got labels_per_task={labels_per_task}")
+
+
+LAG = 5  # a copying worker is so many tasks behind her model
+MISTAKES = 0.1  # share of the labels that she copies wrongly
+SEARCH_STEPS = 200  # of the search for the workers on whom most tasks rest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copies:
+    """What the workers of one imitation say.
+
+    Parameters
+    ----------
+    model
+        The worker whom each of them imitates.
+    imitator, row, label
+        One entry per label: which of them gives it, the row of her model it goes back to, and it.
+    """
+
+    model: Int64[np.ndarray, " imitators"]
+    imitator: Int64[np.ndarray, " copies"]
+    row: Int64[np.ndarray, " copies"]
+    label: Int64[np.ndarray, " copies"]
+
+
+class Imitation(Protocol):
+    """What the workers of one kind make of the honest workers' labels."""
+
+    def __call__(
+        self,
+        seen: Assignment,
+        label: Int64[np.ndarray, " labels"],
+        n_imitators: int,
+        n_classes: int,
+        rng: np.random.Generator,
+    ) -> Copies:
+        """Choose a model for each of them, and say something on her tasks."""
+        ...
+
+
+def _copying(
+    seen: Assignment, label: np.ndarray, n_imitators: int, n_classes: int, rng: np.random.Generator
+) -> Copies:
+    """Repeat what a worker said, some tasks behind her and with mistakes."""
+    model = rng.choice(np.unique(seen.worker), size=n_imitators)
+    imitator, row = _rows_of(model, seen)
+    turn = np.lexsort((rng.random(len(row)), imitator))  # her model does her tasks in any order
+    imitator, row = imitator[turn], row[turn]
+    left = np.searchsorted(imitator, imitator, side="right") - np.arange(len(imitator))
+    seen_in_time = left > LAG
+    imitator, row = imitator[seen_in_time], row[seen_in_time]
+    mistaken = rng.random(len(row)) < MISTAKES
+    copied = np.where(mistaken, another_class(label[row], n_classes, rng), label[row])
+    return Copies(model, imitator, row, copied)
+
+
+def _sophisticated(
+    seen: Assignment, label: np.ndarray, n_imitators: int, n_classes: int, rng: np.random.Generator
+) -> Copies:
+    """Mirror the workers on whom most tasks rest: deny what they say there, repeat the rest."""
+    start = np.searchsorted(seen.task, np.arange(seen.n_tasks + 1))
+    chosen = np.array(
+        sorted(weakest_workers(seen.worker, start, n_imitators, max_steps=SEARCH_STEPS)), np.int64
+    )
+    others = np.setdiff1d(np.unique(seen.worker), chosen)
+    spare = rng.permutation(others)[: n_imitators - len(chosen)]
+    model = np.concatenate([chosen, spare])
+    elsewhere = ~np.isin(seen.worker, model)
+    rests = np.bincount(seen.task[elsewhere], minlength=seen.n_tasks) == 0
+    imitator, row = _rows_of(model, seen)
+    denied = rests[seen.task[row]]
+    return Copies(model, imitator, row, (label[row] + denied) % n_classes)
+
+
+def _rows_of(model: np.ndarray, seen: Assignment) -> tuple[np.ndarray, np.ndarray]:
+    """Each imitator with each row of her model."""
+    imitator, row = np.nonzero(model[:, np.newaxis] == seen.worker)
+    return imitator, row
+
+
+def another_class(
+    label: Int64[np.ndarray, " labels"], n_classes: int, rng: np.random.Generator
+) -> Int64[np.ndarray, " labels"]:
+    """Draw one of the other classes for each label.
+
+    Examples
+    --------
+    >>> another_class(np.array([0, 1, 1]), 2, np.random.default_rng(0))
+    array([1, 0, 0])
+    """
+    other: np.ndarray = (label + rng.integers(1, n_classes, size=len(label))) % n_classes
+    return other
+
+
+IMITATIONS: Mapping[str, Imitation] = {"copying": _copying, "sophisticated": _sophisticated}
 
 
 class Strategy(Protocol):

@@ -8,9 +8,8 @@ from scipy import stats
 
 from benchmarks.privacy.paper_rule import paper_scale
 from privacy.audit import DirichletLaw, audit_pair
-from privacy.mechanisms.dirichlet import largest_scale
-from privacy.mechanisms.dirichlet_pair import dominating_delta
-from privacy.mechanisms.gaussian_delta import discrete_gaussian_delta, discrete_gaussian_scale
+from privacy.mechanisms.dirichlet import dominating_delta, largest_scale
+from privacy.mechanisms.gaussian import discrete_gaussian_delta, discrete_gaussian_scale
 
 EPSILON = DELTA = 0.05
 DRAWS = 200_000

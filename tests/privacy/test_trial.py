@@ -11,13 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privacy.audit import audit_losses
-from privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from privacy.audit import Auditable, audit_losses, audit_mechanism
+from privacy.mechanisms.dirichlet import DirichletClamp, DirichletPseudoCount
 from privacy.mechanisms.gaussian import DiscreteGaussian
-from privacy.mechanisms.laplace import LatticeLaplace
-from privacy.mechanisms.pseudo_count import DirichletPseudoCount
-from privacy.mechanisms.urn import DirichletClamp
-from privacy.trial import Auditable, audit_mechanism
+from privacy.mechanisms.laplace import DiscreteLaplace, LatticeLaplace
 
 SURE = 1 - 1e-7
 COUNTS = (3, 3, 3)

@@ -121,7 +121,7 @@ def test_balanced_loads_tell_of_their_waves_and_cutting_them_changes_no_byte(
     labels = encode(edges.worker, edges.task, rng.integers(2, size=len(edges.task)))
     graph, stretch, wave = conflict_graph(labels), list[Any](), list[Any]()
     whole = balanced_loads(graph, progress=lambda *step: stretch.append(step))
-    monkeypatch.setattr("quality.matching.levelling.AT_ONCE", 1)
+    monkeypatch.setattr("quality.matching.levels.AT_ONCE", 1)
     cut = balanced_loads(graph, progress=lambda *step: wave.append(step))
     assert wave == [("balanced loads", n + 1, 10_000) for n in range(whole.n_iter)]
     assert stretch[-1] == wave[-1]

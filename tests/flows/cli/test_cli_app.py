@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.cli.app import console, mistakes
-from flows.listing import print_rows
+from flows.terminal import print_rows
 from tests.flows.campaign import write_small_campaign
 
 

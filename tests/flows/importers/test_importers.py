@@ -23,8 +23,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.cli.importing import Platform
 from flows.importers import FORMATS, Dropped, import_labels, parse_map, write_labels
-from flows.tables.label_seconds import read_seconds
-from flows.tables.tables import read_labels
+from flows.tables.tables import read_labels, read_seconds
 from flows.tables.text_table import TableError
 from quality import CrowdLabels
 

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 from flows.pipeline import run_pipeline
 from flows.report import write_reports
-from flows.sample import copy_sample
 from flows.settings.settings import load_settings
+from flows.simulate import copy_sample
 from tests.flows.report.browser import Scheme, open_browser, open_page
 
 TARGET = Path(__file__).resolve().parents[3] / "screenshots"

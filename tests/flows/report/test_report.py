@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from flows.report import charts, render_public, render_report, write_reports
 from flows.report.release_files import COLUMNS
-from flows.report.rows import pseudonyms, worker_rows
-from flows.report.task_rows import planned_rows, task_rows
+from flows.report.rows import planned_rows, pseudonyms, task_rows, worker_rows
 from tests.flows.report.report_folder import (
     SKIPPED,
     edit,

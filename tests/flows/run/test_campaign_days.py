@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import RunResult, run_pipeline
-from flows.run.history import complete_runs
-from flows.run.trend import trend
+from flows.run.history import complete_runs, trend
 from flows.settings.settings import Settings, load_settings
 from flows.spending.account import open_state, read_statements
 from tests.flows.campaign import write_small_campaign

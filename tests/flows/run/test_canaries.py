@@ -52,7 +52,7 @@ MAY_BE_RANDOM = {
     "privacy/noise.py": "the noise source: OpenDP's samplers and the system's entropy",
     "privacy/ledger/records.py": "the start of a new ledger's chain, drawn once; no release depends on it",
     "privacy/ledger/sqlite.py": "a name for the file in which a ledger is made aside",
-    "privacy/trial.py": "the key of a ledger that is thrown away",
+    "privacy/audit.py": "the key of a ledger that is thrown away",
 }
 """Files of the private rooms that import a source of randomness, each with its reason."""
 

@@ -15,7 +15,7 @@ import pytest
 
 from flows.pipeline import RunResult, Stage, nothing_new, run_pipeline, run_stage
 from flows.run.store import PARTIAL, Run, open_run
-from flows.settings.section import EngineError, SettingsError
+from flows.settings.sections import EngineError, SettingsError
 from flows.settings.settings import Settings, load_settings
 from flows.spending.account import read_statements
 from flows.spending.preview import preview

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.pipeline import run_pipeline
 from flows.settings.environment import variables_of
-from flows.settings.section import SettingsError, section_of
+from flows.settings.sections import SettingsError, section_of
 from flows.settings.settings import Settings, load_settings
 from tests.flows.campaign import write_small_campaign
 from tests.flows.run.test_canaries import trace

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.init_sections import spelled, why_no_model
 from flows.pipeline import RunResult, run_pipeline
-from flows.proposal import Shown, look_at, write_settings
-from flows.settings.section import SettingsError, section_of
+from flows.proposal import Shown, look_at, spelled, why_no_model, write_settings
+from flows.settings.sections import SettingsError, section_of
 from flows.settings.settings import Settings, load_settings
 from learners import Thresholdout
 from privacy import Query, Unit, choose_mechanism

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.init_gate import gate_for
+from flows.proposal import gate_for
 from flows.settings.sections import GateSettings, ModelSettings
 from flows.settings.settings import load_settings
 

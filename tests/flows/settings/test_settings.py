@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings.section import Section, SettingsError, section_of
+from flows.settings.sections import Section, SettingsError, section_of
 from flows.settings.settings import Settings, load_settings
 from privacy import Unit
 

@@ -15,17 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
 
-from flows.settings.section import EngineError, SettingsError
-from flows.settings.sections import EngineSettings
+from flows.settings.sections import EngineError, EngineSettings, SettingsError
 from flows.sharding.dask import DaskEngine, open_dask
 from flows.sharding.engine import load_fit, open_engine, save_fit
 from flows.sharding.shards import ShardFolder, load_shard, write_shards
 from quality import regular_assignment, simulate_crowd
 from quality.aggregation.em import EMFit
 from quality.aggregation.sharded_em import dawid_skene_by_shards, posterior_of_shard
-from quality.labels.local_engine import LocalEngine
-from quality.labels.shards import LabelShard
-from quality.reports.shard_sums import soft_penalty_by_shards
+from quality.labels.shards import LabelShard, LocalEngine
+from quality.reputation.penalties import soft_penalty_by_shards
 from quality.reputation.sharded_filtering import filter_workers_by_shards
 
 # a busy disk is no fault: Dask times how long its scratch folder takes to make

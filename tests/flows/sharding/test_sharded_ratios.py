@@ -17,10 +17,15 @@ import pytest
 from flows.settings.sections import EngineSettings, GroupSettings
 from flows.sharding.dask import open_dask_spread
 from flows.sharding.engine import Spread, open_spread
-from flows.sharding.feature_passes import FeaturePasses, block_rows
-from flows.sharding.features import FeatureFolder, list_features, write_features
+from flows.sharding.features import (
+    FeatureFolder,
+    FeaturePasses,
+    block_rows,
+    list_features,
+    write_features,
+)
 from learners import ClassRatio, StreamedRatioEstimator
-from learners.class_ratios.bag_passes import BagPasses, BlocksHere
+from learners.class_ratios.bags import BagPasses, BlocksHere
 
 # a busy disk is no fault: Dask times how long its scratch folder takes to make
 pytestmark = pytest.mark.filterwarnings("ignore:Creating scratch directories:UserWarning")
@@ -48,7 +53,7 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> FeatureFolder:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.sharding.feature_passes.BLOCK_CELLS", ROWS * (1200 + 3))
+    monkeypatch.setattr("flows.sharding.features.BLOCK_CELLS", ROWS * (1200 + 3))
 
 
 def bags(which: range) -> list[tuple[int, int]]:

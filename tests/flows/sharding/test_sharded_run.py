@@ -16,8 +16,7 @@ import pytest
 
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
 from flows.run.store import Run
-from flows.settings.section import SettingsError
-from flows.settings.sections import EngineSettings
+from flows.settings.sections import EngineSettings, SettingsError
 from flows.settings.settings import Settings, load_settings
 from flows.spending.account import read_statements
 from flows.spending.releases import plan_releases

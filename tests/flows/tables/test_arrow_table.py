@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from flows.simulate import write_campaign
 from flows.tables import arrow_table as module
-from flows.tables.arrow_table import arrow_array, arrow_table, numpy_array, read_parquet
+from flows.tables.parquet import arrow_array, arrow_table, numpy_array, read_parquet
 
 NUMBERS = [
     np.arange(5, dtype=np.int16),
@@ -40,7 +40,7 @@ def test_numbers_are_those_of_pyarrow_and_nan_is_null(values: np.ndarray) -> Non
 def test_texts_are_those_of_pyarrow_however_they_are_cut(
     texts: list[str], piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PIECE", piece)
+    monkeypatch.setattr(module, "TEXTS_AT_ONCE", piece)
     expected = pa.array(texts, pa.string())
     assert arrow_array(texts).equals(expected)
     assert arrow_array(np.array(texts, dtype=np.str_)).equals(expected)

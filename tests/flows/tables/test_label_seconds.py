@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.tables.label_seconds import read_seconds
-from flows.tables.tables import read_labels
+from flows.tables.tables import read_labels, read_seconds
 from flows.tables.text_table import TableError
 from quality import CrowdLabels
 

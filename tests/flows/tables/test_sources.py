@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.settings.sections import InputSettings
-from flows.tables.input_files import find_files
-from flows.tables.sources import Sources, open_sources
+from flows.tables.sources import Sources, find_files, open_sources
 from flows.tables.tables import TableError, read_gold, read_labels
 from quality import CrowdLabels
 

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import RunResult, nothing_new, run_pipeline
-from flows.settings.section import SettingsError
-from flows.settings.sections import InputSettings
+from flows.settings.sections import InputSettings, SettingsError
 from flows.settings.settings import Settings, load_settings
 from flows.tables.sources import open_sources
 from flows.tables.sql import fetch

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from learners.bounds.binary_divergence import binary_divergence, largest_rate
+from learners.bounds.clopper_pearson import binary_divergence, largest_rate
 
 
 @pytest.mark.parametrize("observed", [0.0, 1e-6, 0.2, 0.9, 1.0])

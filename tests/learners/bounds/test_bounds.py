@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from learners.bounds.bounds import private_training_bounds
+from learners.bounds.transfer import private_training_bounds
 
 
 @pytest.mark.parametrize("n", [10, 300, 20_000])

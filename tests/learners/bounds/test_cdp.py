@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks.learners.two_circles import DELTA, law_of_errors, mass_by_errors
-from learners.bounds.cdp import cdp_bound
 from learners.bounds.clopper_pearson import clopper_pearson_bound, upper_limit
+from learners.bounds.transfer import cdp_bound
 
 
 @pytest.mark.parametrize(

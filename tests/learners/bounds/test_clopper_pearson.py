@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from learners.bounds.cdp import cdp_bound
 from learners.bounds.clopper_pearson import (
     clopper_pearson_bound,
     clopper_pearson_interval,
     upper_limit,
     upper_limit_at,
 )
+from learners.bounds.transfer import cdp_bound
 
 
 @pytest.mark.parametrize("n", [1, 10, 1000])

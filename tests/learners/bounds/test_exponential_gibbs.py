@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from benchmarks.learners.two_circles import DELTA, law_of_errors
-from learners.bounds.exponential_gibbs import exponential_gibbs_bound
+from learners.bounds.pac_bayes import exponential_gibbs_bound
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.learners.two_circles import DELTA, law_of_errors
 from learners.bounds.clopper_pearson import upper_limit
-from learners.bounds.max_information import max_information, max_information_bound
+from learners.bounds.transfer import max_information, max_information_bound
 
 
 @pytest.mark.parametrize("failure", [0.3, 0.01])

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from benchmarks.learners.two_circles import DELTA, law_of_errors, mass_by_errors
-from learners.bounds.binary_divergence import binary_divergence
+from learners.bounds.clopper_pearson import binary_divergence
 from learners.bounds.pac_bayes import drawn_model_bound, gibbs_bound, log_xi
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from learners.class_ratios.bag_passes import BagPasses, BlocksHere
+from learners.class_ratios.bags import BagPasses, BlocksHere
 
 BAGS = [np.arange(20.0).reshape(10, 2), 100 + np.arange(6.0).reshape(3, 2)]
 

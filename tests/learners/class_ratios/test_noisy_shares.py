@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from learners.class_ratios.matched_means import NoisyShares
 from learners.class_ratios.mean_matching import class_weights
-from learners.class_ratios.noisy_shares import NoisyShares
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from learners.class_ratios.bags import LabelledBags
 from learners.class_ratios.kernel_matching import KernelMatcher, KernelMatching, NystroemMatcher
-from learners.class_ratios.nystroem import NystroemMap, spread_points
+from learners.class_ratios.kernels import NystroemMap, spread_points
 
 
 def kernel(x, other, bandwidth):

@@ -9,8 +9,8 @@ from learners import learn_ratios
 from learners.class_ratios.bags import LabelledBags
 from learners.class_ratios.boosted_trees import N_BINS, BoostedTrees
 from learners.class_ratios.kernel_matching import KernelMatching
-from learners.class_ratios.kernel_witness import KernelWitness
 from learners.class_ratios.model import FEW_VALUES
+from learners.class_ratios.score_matching import KernelWitness
 
 METHODS = [KernelMatching(), KernelWitness(), BoostedTrees()]
 QUICK = (KernelMatching(), KernelWitness())

@@ -4,10 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners.class_ratios.bags import LabelledBags
-from learners.class_ratios.group_outputs import GroupOutputs, cross_fitted, fold_of_points
 from learners.class_ratios.score_matching import (
+    GroupOutputs,
     ScoreMatcher,
+    cross_fitted,
     density_ratios,
+    fold_of_points,
     match_outputs,
     mixture_scores,
 )

@@ -5,8 +5,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import compute, parquet
 
-from learners.class_ratios.bag_passes import BlocksHere
-from learners.class_ratios.bags import LabelledBags
+from learners.class_ratios.bags import BlocksHere, LabelledBags
 from learners.class_ratios.kernel_matching import NystroemMatcher
 from learners.class_ratios.matched_means import MatchedMeans, covariances_of
 from learners.class_ratios.streamed import learn_streamed_ratios

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from learners.holdout.auc import Auc
+from learners.holdout.metric_gate import Auc
 
 
 def test_where_the_declaration_holds_it_is_the_area(rng):

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from learners.bounds.binary_divergence import largest_rate
-from learners.bounds.clopper_pearson import clopper_pearson_bound
+from learners.bounds.clopper_pearson import clopper_pearson_bound, largest_rate
 from learners.holdout.certified import CertifiedHoldout, CertifiedState
 
 HOLDOUT = CertifiedHoldout(n=120, threshold=0.05, grid=0.1, n_folds=1, per_fold=3, level=0.9)

@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from learners.bounds.holdout import noise_tail
 from learners.bounds.transfer import log_transfer
 from learners.holdout.advice import largest_budget, thresholdout_advice
+from learners.holdout.gate_bounds import noise_tail
 from privacy.mechanism import Question
 from tests.learners.holdout.test_thresholdout import holdout_query
 from tests.learners.scripted_noise import SeededNoise

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from learners.holdout.holdout_widths import holdout_widths
+from learners.holdout.advice import holdout_widths
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from learners.holdout.auc import Auc
-from learners.holdout.metric_gate import MetricGate
+from learners.holdout.metric_gate import Auc, MetricGate
 from learners.holdout.thresholdout import Thresholdout
 from privacy.ledger.ledger import Ledger
 from privacy.mechanism import Interaction, Question

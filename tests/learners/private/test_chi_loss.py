@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import chi, norm
 
-from learners.private.chi_loss import chi_delta, noise_deviation
+from learners.private.gaussian_objective import chi_delta, noise_deviation
 
 
 def closed_form(epsilon, shift):

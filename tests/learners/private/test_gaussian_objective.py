@@ -4,8 +4,11 @@ import math
 import numpy as np
 import pytest
 
-from learners.private.chi_loss import noise_deviation
-from learners.private.gaussian_objective import GaussianObjectivePerturbation, gaussian_weight
+from learners.private.gaussian_objective import (
+    GaussianObjectivePerturbation,
+    gaussian_weight,
+    noise_deviation,
+)
 from learners.private.linear_model import fit_linear, lift, signs, to_coef
 from learners.private.objective_perturbation import split_epsilon, training_query
 from privacy.audit import audit_losses

@@ -4,8 +4,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
 
-from learners.private.estimator import PrivateLogisticRegression
-from learners.private.search_budget import check_search
+from learners.private.estimator import PrivateLogisticRegression, check_search
 from privacy.ledger.ledger import BudgetError, Ledger
 from privacy.mechanisms.kinds import exact
 from privacy.query import Unit

@@ -3,9 +3,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from learners.selection.candidate_stability import PerCandidateValidation, generalized_scores
-from learners.selection.candidates import split_rows
-from learners.selection.stability import StabilityValidation, score_sensitivity
+from learners.selection.histogram_width import PerCandidateValidation, generalized_scores
+from learners.selection.stability import StabilityValidation, score_sensitivity, split_rows
 from privacy.mechanism import Mechanism
 from tests.learners.scripted_noise import ScriptedNoise, SilentNoise
 from tests.learners.selection.test_split_selection import some_query

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from learners.private.linear_model import fit_linear, lift, signs
 from learners.private.objective_perturbation import perturbed_weight, split_epsilon, training_query
-from learners.selection.candidates import ramp_score
-from learners.selection.stability import StabilityValidation, score_sensitivity
+from learners.selection.stability import StabilityValidation, ramp_score, score_sensitivity
 from tests.learners.scripted_noise import ScriptedNoise, SeededNoise, SilentNoise
 
 SELECTION = StabilityValidation(

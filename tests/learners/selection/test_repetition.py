@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from learners.selection.candidates import split_rows
-from learners.selection.repetition import RandomRepetition, chance_untried, runs_for
+from learners.selection.rivals import RandomRepetition, chance_untried, runs_for
+from learners.selection.stability import split_rows
 from privacy.mechanism import Mechanism
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
 from tests.learners.selection.test_split_selection import some_query

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from learners.private.objective_perturbation import training_query
-from learners.selection.candidates import split_rows
 from learners.selection.rivals import SplitBudgetSelection, SplitDataSelection
+from learners.selection.stability import split_rows
 from privacy.mechanism import Mechanism
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from privacy.accounting.composition import _connected, _mirrored, compose
 from privacy.accounting.loss import LOSSES, loss_of
-from privacy.mechanisms.dirichlet_pair import dominating_delta
-from privacy.mechanisms.gaussian_delta import (
+from privacy.mechanisms.dirichlet import dominating_delta
+from privacy.mechanisms.gaussian import (
     analytic_gaussian_delta,
     discrete_gaussian_delta,
     discrete_gaussian_scale,

@@ -18,7 +18,7 @@ from privacy import (
     PureEvent,
     Unit,
 )
-from privacy.ledger.opening import store_at
+from privacy.ledger.ledger import store_at
 from privacy.ledger.store import transaction
 from tests.privacy.toy import (
     DATASET,

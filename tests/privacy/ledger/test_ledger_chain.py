@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 import privacy.ledger.ledger
-import privacy.ledger.opening
 import privacy.ledger.spending
 from privacy import LatticeLaplace, Ledger, LedgerError, Unit
-from privacy.ledger.opening import store_at
+from privacy.ledger.ledger import store_at
 from privacy.ledger.records import append
-from privacy.ledger.store import transaction
-from privacy.ledger.tables import releases
+from privacy.ledger.store import releases, transaction
 from tests.privacy.toy import DATASET, KEY, Turnstile, counts_query, open_toy, question
 
 CUT = (
@@ -122,7 +120,7 @@ def test_a_link_of_another_type_is_damage(path, monkeypatch, table, column, valu
     ledger = Ledger(path, key=KEY)
     tamper(path, f"UPDATE {table} SET {column} = {value};")
     for newest in (5, 13):
-        monkeypatch.setattr(privacy.ledger.opening, "NEWEST", newest)
+        monkeypatch.setattr(privacy.ledger.ledger, "NEWEST", newest)
         monkeypatch.setattr(privacy.ledger.ledger, "NEWEST", newest)
         for call in (lambda: Ledger(path, key=KEY), lambda: ledger.statement(DATASET)):
             if newest == 13 or table in ("entries", "head"):
@@ -167,7 +165,7 @@ def test_a_ledger_whose_head_does_not_fit_spends_nothing(path):
 
 
 def test_opening_follows_the_newest_rows_and_verify_follows_all(path, monkeypatch):
-    for module in (privacy.ledger.opening, privacy.ledger.ledger):
+    for module in (privacy.ledger.ledger, privacy.ledger.ledger):
         monkeypatch.setattr(module, "NEWEST", 5)
     tamper(path, "UPDATE entries SET event = replace(event, '0.1', '0.2') WHERE entry = 2;")
     ledger = Ledger(path, key=KEY)
@@ -190,7 +188,7 @@ def test_opening_follows_the_newest_rows_and_verify_follows_all(path, monkeypatc
 )
 def test_no_spend_is_measured_by_a_budget_that_was_not_written(path, monkeypatch, script):
     """A budget's row is the oldest, and is looked at whatever has come after it."""
-    for module in (privacy.ledger.opening, privacy.ledger.ledger):
+    for module in (privacy.ledger.ledger, privacy.ledger.ledger):
         monkeypatch.setattr(module, "NEWEST", 5)
     tamper(path, f"{script};")
     ledger = Ledger(path, key=KEY)

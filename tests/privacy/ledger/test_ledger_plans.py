@@ -11,7 +11,6 @@ from sqlalchemy import make_url
 
 import privacy.accounting.plans
 import privacy.ledger.ledger
-import privacy.ledger.opening
 from privacy import (
     BudgetError,
     LatticeLaplace,
@@ -24,9 +23,8 @@ from privacy import (
     choose_mechanism,
     plan,
 )
-from privacy.ledger.limits import PlanError, PlanPayment
-from privacy.ledger.recorded import read_events
-from privacy.ledger.spending import kinds_of
+from privacy.ledger.records import read_events
+from privacy.ledger.spending import PlanError, PlanPayment, kinds_of
 from privacy.ledger.store import transaction
 from privacy.mechanisms.kinds import event_json
 from privacy.query import UnitError
@@ -242,7 +240,7 @@ def test_a_plan_whose_row_is_not_what_was_paid_is_refused_however_old(
     tmp_path, ledger, entry, monkeypatch, changed
 ):
     """What is taken without composing is checked by its own link, beyond the newest rows too."""
-    for module in (privacy.ledger.opening, privacy.ledger.ledger):
+    for module in (privacy.ledger.ledger, privacy.ledger.ledger):
         monkeypatch.setattr(module, "NEWEST", 1)
     for size in range(1, 4):
         ledger.release(LatticeLaplace(0.01), counts_query((size, 1)))

@@ -11,10 +11,9 @@ import pytest
 import privacy.ledger.sqlite
 import privacy.ledger.store
 from privacy import LatticeLaplace, Ledger, LedgerError, Part, PureEvent, Query, Question, Unit
-from privacy.ledger.opening import store_at
+from privacy.ledger.ledger import store_at
 from privacy.ledger.records import append
-from privacy.ledger.store import transaction
-from privacy.ledger.tables import entries
+from privacy.ledger.store import entries, transaction
 from tests.privacy.toy import (
     DATASET,
     KEY,

@@ -11,15 +11,12 @@ import pytest
 from sqlalchemy import NullPool, create_engine, make_url, select, text
 from sqlalchemy.exc import DBAPIError
 
-import privacy.ledger.limits
 import privacy.ledger.spending
 import privacy.ledger.store
 from flows.spending.account import LEDGER_URL, open_state, read_statements
 from privacy import BudgetError, LatticeLaplace, Ledger, LedgerError, Unit
-from privacy.ledger.importing import import_ledger
-from privacy.ledger.opening import store_at
-from privacy.ledger.store import lock, transaction
-from privacy.ledger.tables import CHAINED
+from privacy.ledger.ledger import import_ledger, store_at
+from privacy.ledger.store import CHAINED, lock, transaction
 from tests.privacy.ledger.processes import race
 from tests.privacy.ledger.test_ledger_crashes import (
     CALLS,
@@ -175,7 +172,7 @@ def test_a_spender_that_waited_sees_the_limit_that_was_set_meanwhile(url):
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         while not connection.exec_driver_sql(waiting).scalar_one():
             connection.exec_driver_sql("SELECT pg_stat_clear_snapshot()")
-        privacy.ledger.limits.insert_budget(
+        privacy.ledger.spending.insert_budget(
             connection, DATASET, Unit.CONSENSUS_LABEL, 1.0, 0.0, 4, key=KEY
         )
     spender.join()

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from privacy import LatticeLaplace, Ledger, LedgerError
-from privacy.ledger.importing import import_ledger
+from privacy.ledger.ledger import import_ledger
 from tests.privacy.ledger.version_1 import write_version_1
 from tests.privacy.toy import DATASET, KEY, Turnstile, counts_query, open_toy, question
 

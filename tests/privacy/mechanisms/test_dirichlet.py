@@ -12,15 +12,13 @@ from scipy import integrate, stats
 import privacy.mechanisms.dirichlet
 from privacy.mechanisms.dirichlet import (
     InfeasibleFloor,
-    largest_clamp_scale,
-    largest_scale,
-    smallest_floor,
-)
-from privacy.mechanisms.dirichlet_pair import (
     clamp_delta,
     dominating_delta,
     expected_distortion,
+    largest_clamp_scale,
+    largest_scale,
     pair_delta,
+    smallest_floor,
 )
 
 DOMINATING = [

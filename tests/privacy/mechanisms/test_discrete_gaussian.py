@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from privacy import CountsError, LedgerError, Query, Unit
-from privacy.mechanisms.gaussian import DiscreteGaussian
-from privacy.mechanisms.gaussian_delta import (
+from privacy.mechanisms.gaussian import (
+    DiscreteGaussian,
     analytic_gaussian_delta,
     analytic_gaussian_scale,
     discrete_gaussian_delta,

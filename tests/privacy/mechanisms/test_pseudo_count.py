@@ -16,9 +16,7 @@ from privacy import (
     Unit,
 )
 from privacy.accounting.composition import compose
-from privacy.mechanisms.dirichlet import largest_scale
-from privacy.mechanisms.dirichlet_pair import dominating_delta
-from privacy.mechanisms.urn import MOST_DRAWS
+from privacy.mechanisms.dirichlet import MOST_DRAWS, dominating_delta, largest_scale
 from privacy.noise import SystemNoise
 from tests.privacy.toy import counts_query, open_toy
 

@@ -10,10 +10,16 @@ from scipy import stats
 from scipy.special import betaln, gammaln
 
 from privacy import CountsError, Query, Unit
-from privacy.mechanisms.dirichlet import InfeasibleFloor, largest_clamp_scale
-from privacy.mechanisms.dirichlet_pair import clamp_delta, dominating_delta
+from privacy.mechanisms.dirichlet import (
+    MOST_DRAWS,
+    DirichletClamp,
+    InfeasibleFloor,
+    clamp_delta,
+    dominating_delta,
+    draw_urn,
+    largest_clamp_scale,
+)
 from privacy.mechanisms.kinds import ClampedDirichletEvent
-from privacy.mechanisms.urn import MOST_DRAWS, DirichletClamp, draw_urn
 from privacy.noise import SystemNoise
 from tests.privacy.mechanisms.test_lattice_laplace import fits
 from tests.privacy.toy import counts_query, open_toy

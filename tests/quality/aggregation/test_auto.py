@@ -16,8 +16,7 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.aggregation.automatic import CANDIDATES, auto
-from quality.aggregation.held_out import foresee, set_aside
+from quality.aggregation.automatic import CANDIDATES, auto, foresee, set_aside
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)

@@ -20,13 +20,10 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.aggregation.em import begin_em, em_rows, start_at, start_em
-from quality.aggregation.em_start import EMStart
-from quality.aggregation.fit_start import start_from
-from quality.aggregation.one_coin import one_coin_table
+from quality.aggregation.dawid_skene_em import one_coin_table, start_from
+from quality.aggregation.em import EMStart, begin_em, em_rows, start_at, start_em
 from quality.aggregation.sharded_em import dawid_skene_by_shards, one_coin_by_shards
-from quality.labels.local_engine import LocalEngine
-from quality.labels.shards import cut_labels
+from quality.labels.shards import LocalEngine, cut_labels
 from tests.quality.real_data import read_crowd
 from tests.quality.strategies import crowds
 

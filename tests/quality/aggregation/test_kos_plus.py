@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from benchmarks.quality.crowd_sets import read_set
 from benchmarks.quality.table1 import TIES
 from quality import CrowdLabels, encode, power_law_assignment, simulate_crowd
-from quality.aggregation.kos_messages import kos
-from quality.aggregation.kos_plus import kos_plus
+from quality.aggregation.kos_messages import kos, kos_plus
 from tests.quality.aggregation.test_kos import shares, slow_messages
 from tests.quality.strategies import crowds
 

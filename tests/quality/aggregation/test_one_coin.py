@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality import CrowdLabels, encode, majority_vote, regular_assignment, simulate_crowd
-from quality.aggregation.one_coin import OneCoin, one_coin_dawid_skene
+from quality.aggregation.dawid_skene_em import OneCoin, one_coin_dawid_skene
 from tests.quality.aggregation.textbook_em import bayes, textbook_em
 from tests.quality.real_data import read_crowd
 from tests.quality.strategies import crowds

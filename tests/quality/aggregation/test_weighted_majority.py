@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from quality import CrowdLabels, encode, majority_vote
-from quality.aggregation.weighted_majority import weighted_majority
+from quality.aggregation.majority import weighted_majority
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)

@@ -32,15 +32,23 @@ from quality import (
 )
 from quality.aggregation.em import EMFit
 from quality.aggregation.sharded_em import (
+    class_sums,
     dawid_skene_by_shards,
     majority_of_shard,
     one_coin_by_shards,
     posterior_of_shard,
 )
-from quality.labels.local_engine import LocalEngine
-from quality.labels.shards import LabelShard, add_parts, cut_labels, join_shards, tree_total
+from quality.labels.shards import (
+    LabelShard,
+    LocalEngine,
+    add_parts,
+    cut_labels,
+    join_shards,
+    tree_total,
+)
 from quality.parallel import chunk_starts
-from quality.reports.shard_sums import class_sums, crowd_sums, soft_penalty_by_shards
+from quality.reports.agreement import crowd_sums
+from quality.reputation.penalties import soft_penalty_by_shards
 from quality.reputation.sharded_filtering import filter_workers_by_shards
 from tests.quality.strategies import crowds
 

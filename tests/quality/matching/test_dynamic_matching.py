@@ -13,7 +13,7 @@ from quality import (
     simulate_crowd,
 )
 from quality.matching.dynamic import DynamicMatching
-from quality.matching.levels import hard_level
+from quality.reputation.penalties import hard_level
 
 
 def random_crowd(rng: np.random.Generator) -> CrowdLabels:

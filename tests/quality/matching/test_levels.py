@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from scipy.sparse import csr_array
 
 from quality import CrowdLabels, encode, hard_penalty
-from quality.matching.levels import hard_level, load_levels
-from quality.reputation.balanced_penalty import balanced_loads
+from quality.matching.levels import load_levels
+from quality.reputation.penalties import balanced_loads, hard_level
 from tests.quality.strategies import Row, bipartite, crowds, label_rows, named_crowd
 
 QUICK = settings(max_examples=80, deadline=None, derandomize=True)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 
 from quality import CrowdLabels, dawid_skene, encode, power_law_assignment, simulate_crowd
-from quality.reports.label_plan import LabelPlan, one_coin_confusion, plan_labels
+from quality.aggregation.dawid_skene_em import one_coin_confusion
+from quality.reports.label_plan import LabelPlan, plan_labels
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)

@@ -14,7 +14,7 @@ from quality import (
     semi_matching,
     simulate_crowd,
 )
-from quality.reputation.balanced_penalty import balanced_loads, balanced_penalty
+from quality.reputation.penalties import balanced_loads, balanced_penalty
 from tests.quality.strategies import bipartite, crowds
 
 QUICK = settings(max_examples=80, deadline=None, derandomize=True)

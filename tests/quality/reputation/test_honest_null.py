@@ -8,8 +8,7 @@ from scipy.stats import binom, norm
 
 from quality import CrowdLabels, encode, regular_assignment, simulate_crowd, soft_penalty
 from quality.reputation.false_removal import filter_dishonest
-from quality.reputation.honest_null import honest_null
-from quality.reputation.honest_population import RELIABILITY, fit_honest
+from quality.reputation.honest_null import RELIABILITY, fit_honest, honest_null
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=12, deadline=None, derandomize=True)

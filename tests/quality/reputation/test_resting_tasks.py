@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality import CrowdLabels
-from quality.reputation.resting_tasks import few_worker_tasks, greedy_workers, n_resting
+from quality.reputation.robustness import few_worker_tasks, greedy_workers, n_resting
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=120, deadline=None, derandomize=True)

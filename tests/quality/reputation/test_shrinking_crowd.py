@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quality import CrowdLabels, majority_vote, soft_penalty
 from quality.reports.agreement import worker_agreement
-from quality.reputation.shrinking_crowd import ShrinkingCrowd
+from quality.reputation.filtering import ShrinkingCrowd
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)

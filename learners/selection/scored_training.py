@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from learners.private.linear_model import LinearModel
-from learners.private.objective_perturbation import training_rows
+from learners.private import LinearModel, training_rows
 from learners.selection.stability import StabilityValidation
 from privacy.mechanism import Json, Noise
-from privacy.mechanisms.kinds import PureEvent, covering_scale, exact
+from privacy.mechanisms import PureEvent, covering_scale, exact
 from privacy.query import Query
 
 __all__ = ["ScoredTraining"]

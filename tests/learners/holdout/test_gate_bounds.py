@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from learners import GateAnswer, Thresholdout, agreeing_holdout_bound
-from learners.bounds.binary_divergence import largest_rate
-from learners.bounds.holdout import noise_tail
+from learners.bounds.clopper_pearson import largest_rate
+from learners.holdout.gate_bounds import noise_tail
 
 GATE = Thresholdout(threshold=0.05, sigma=0.005, budget=3)
 AGREES = GateAnswer(value=0.9, status="agrees", budget_left=3, asked=1)

@@ -3,10 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from learners.bounds.binary_divergence import largest_rate
-from learners.bounds.holdout import noise_tail
-from learners.bounds.private_holdout_bound import private_holdout_bound
+from learners.bounds.clopper_pearson import largest_rate
 from learners.bounds.transfer import log_transfer_tail
+from learners.holdout.gate_bounds import noise_tail, private_holdout_bound
 from learners.holdout.thresholdout import GateAnswer, Thresholdout
 from privacy.mechanism import Question
 from tests.learners.holdout.test_thresholdout import holdout_query
