@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from os import cpu_count
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, no_type_check
 
 import numpy as np
 from jaxtyping import Int64
+from numba import njit
 
-__all__ = ["Progress", "check_threads", "chunk_starts", "counter", "shared_out"]
+__all__ = ["Progress", "check_threads", "chunk_starts", "counter", "kernel", "shared_out"]
 
 Progress: TypeAlias = Callable[[str, int, int], object]
 """Called as ``progress(what, done, total)``: the name of the work, and steps made out of how many.
@@ -41,6 +42,19 @@ def counter(
     if progress is None:
         return lambda _: None
     return lambda done: progress(what, before + done, total)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function | None = None, *, forceinline: bool = False) -> Any:
+    """Compile a loop with numba when it is first called; keep it on disk, let other threads run.
+
+    The shape checks of the tests must not wrap what numba compiles.
+    """
+    if function is None:
+        return lambda inner: kernel(inner, forceinline=forceinline)
+    return njit(cache=True, nogil=True, forceinline=forceinline)(no_type_check(function))
 
 
 LEAST_ROWS = 2**15  # below that a chunk is not worth handing over

@@ -1,3 +1,3 @@
 """TODO face of flows/prefect."""
 
-__all__: list[str] = []
+__all__ = []

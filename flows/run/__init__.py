@@ -1,3 +1,3 @@
 """TODO face of flows/run."""
 
-__all__: list[str] = []
+__all__ = []

@@ -1,3 +1,3 @@
 """TODO face of flows/sharding."""
 
-__all__: list[str] = []
+__all__ = []

@@ -14,10 +14,11 @@ from typing import no_type_check
 
 import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64
-from numba import njit
 from numba.core.types import BaseTuple
 from numba.cpython.unsafe.tuple import tuple_setitem
 from numba.extending import overload
+
+from quality.parallel import kernel
 
 __all__ = ["LEAST_ENTRY", "majority_pass", "safe_factors", "task_pass"]
 
@@ -54,8 +55,7 @@ def _put_compiled(belief, at, value):
     return in_place
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def task_pass(
     first: int,
     last: int,
@@ -116,8 +116,7 @@ def task_pass(
     return mass, log_likelihood + np.log(evidence)
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _multiply(
     place: Int[np.ndarray, " rows"],
     gold: int,
@@ -145,8 +144,7 @@ def _multiply(
     return belief, least
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def majority_pass(
     task_start: Int64[np.ndarray, " tasks+1"],
     label: Int16[np.ndarray, " labels"],

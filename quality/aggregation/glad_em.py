@@ -6,16 +6,15 @@ often than that. Errors are spread evenly over the other classes.
 """
 
 from dataclasses import dataclass
-from typing import Any, no_type_check
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int64
-from numba import njit
 
 from quality.aggregation.em import check_em
 from quality.aggregation.majority import decide, majority_vote
 from quality.labels import CrowdLabels, freeze_arrays
-from quality.parallel import Progress, chunk_starts, counter, shared_out
+from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 
 __all__ = ["Glad", "glad"]
 
@@ -186,8 +185,7 @@ def _e_step(
         return sum(shared(lambda chunk: float(_believe(cut[chunk], cut[chunk + 1], *rows))))
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _climb(
     first: int,
     last: int,
@@ -211,8 +209,7 @@ def _climb(
             step /= 2.0
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _slopes(
     rows: Int64[np.ndarray, " rows"],
     other: Float64[np.ndarray, " labels"],
@@ -240,8 +237,7 @@ def _slopes(
     return height - np.log(product), gradient, curvature
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _believe(
     first: int,
     last: int,

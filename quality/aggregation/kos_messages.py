@@ -5,16 +5,14 @@ KOS+: message passing for crowds in which a few workers give most of the labels.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import no_type_check
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int16, Int32, Int64
-from numba import njit
 
 from quality.aggregation.em import check_em
 from quality.aggregation.majority import decide
 from quality.labels import CrowdLabels, freeze_arrays
-from quality.parallel import Progress, chunk_starts, counter, shared_out
+from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 
 __all__ = ["MessagePassing", "kos", "kos_plus", "pass_messages"]
 
@@ -213,8 +211,7 @@ def _talk(
     return _Talk(told, scale, total, n_iter, converged)
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _pass(
     first: int,
     last: int,
@@ -249,8 +246,7 @@ def _pass(
     return square
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _support(
     task_start: Int64[np.ndarray, " tasks+1"],
     worker: Int32[np.ndarray, " labels"],

@@ -4,13 +4,12 @@ Weighted majority vote: workers count for as much as they are believed.
 """
 
 from dataclasses import dataclass
-from typing import no_type_check
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int16, Int64
-from numba import njit
 
 from quality.labels import CrowdLabels, freeze_arrays
+from quality.parallel import kernel
 
 __all__ = ["MajorityVote", "WeightedMajority", "decide", "majority_vote", "weighted_majority"]
 
@@ -83,8 +82,7 @@ def decide(
     return label, tied
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _shares(
     task_start: Int64[np.ndarray, " tasks+1"], label: Int16[np.ndarray, " labels"], n_classes: int
 ) -> Float64[np.ndarray, "tasks classes"]:
@@ -99,8 +97,7 @@ def _shares(
     return share
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _decide(
     posterior: Float64[np.ndarray, "tasks classes"],
 ) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:

@@ -1,6 +1,6 @@
 """TODO face of quality.labels."""
 
-from quality.labels.encode import array_texts, code_integers, freeze_arrays, lookup, sort_codes
+from quality.labels.columns import array_texts, code_integers, freeze_arrays, lookup, sort_codes
 from quality.labels.shards import (
     Engine,
     LabelShard,

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64
 
-from quality.labels.encode import freeze_arrays
+from quality.labels.columns import freeze_arrays
 from quality.labels.table import CrowdLabels
 from quality.parallel import check_threads
 

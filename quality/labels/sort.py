@@ -1,13 +1,12 @@
 """Rows of a label table in their order: by task, then by worker. Private to this room."""
 
-from typing import NamedTuple, NoReturn, no_type_check
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64
-from numba import njit
 
-from quality.labels.encode import LabelError
-from quality.parallel import LEAST_ROWS, MOST_CHUNKS, shared_out
+from quality.labels.columns import LabelError
+from quality.parallel import LEAST_ROWS, MOST_CHUNKS, kernel, shared_out
 
 __all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]
 
@@ -146,8 +145,7 @@ def _first_of(counts: Int64[np.ndarray, "chunks kinds"]) -> Int64[np.ndarray, "c
     return first
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _count(code, shift, n_kinds):
     """How many codes are of each kind, which is said by their upper bits."""
     count = np.zeros(n_kinds, dtype=np.int64)
@@ -156,8 +154,7 @@ def _count(code, shift, n_kinds):
     return count
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _to_ranges(worker, task, label, begin, end, shift, bits, place, key):
     """Move a chunk's rows, as keys, to their ranges of tasks."""
     place, within = place.copy(), (np.int64(1) << shift) - 1
@@ -169,8 +166,7 @@ def _to_ranges(worker, task, label, begin, end, shift, bits, place, key):
         key[put] = pair << label_bits | np.int64(label[row])
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _sort_range(key, bits, first_task, first_row, start, to_worker, to_task, to_label):
     """Sort the keys of a range, by task and then each task's; whether a task has a worker twice."""
     worker_bits, label_bits = bits
@@ -202,8 +198,7 @@ def _sort_range(key, bits, first_task, first_row, start, to_worker, to_task, to_
     return repeated
 
 
-@no_type_check
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _sort_few(key, low, high, to):
     """Sort a run of few: no branch depends on the keys, which a processor could only guess."""
     for at in range(low, high):
@@ -215,8 +210,7 @@ def _sort_few(key, low, high, to):
         to[put] = key[at]
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _rows_of_workers(worker, begin, end, place, order):
     """Put the rows of a chunk behind those that each worker has before it."""
     place = place.copy()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64, Shaped
 
-from quality.labels.encode import (
+from quality.labels.columns import (
     LabelError,
     check_codes,
     class_book,

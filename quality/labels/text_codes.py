@@ -8,14 +8,13 @@ Bytes are hashed eight at a time.
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, no_type_check
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int32, Int64, UInt8, UInt64
-from numba import njit
 
 from quality.labels.texts import Texts, copy_text, eight, joined, sorted_texts
-from quality.parallel import shared_out
+from quality.parallel import kernel, shared_out
 
 __all__ = ["PARTS", "Room", "bring_together", "code_texts", "ranks", "room_for", "room_of"]
 
@@ -50,8 +49,7 @@ def room_of(n_rows: int, n_bytes: int) -> Room:
     return Room(start, np.empty_like(key), letters, size, key)
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def bring_together(letters, start, hashes, to, size, key, part):
     """The texts of a piece with those of a part together: so they meet in a cache.
 
@@ -78,8 +76,7 @@ def bring_together(letters, start, hashes, to, size, key, part):
     return row_start, byte_start
 
 
-@no_type_check
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _hash(letters, low, high):
     """A hash of a text: its size and its words, multiplied and folded one after the other."""
     mixed, at = np.uint64(high - low) * np.uint64(0x9E3779B97F4A7C15), low
@@ -96,8 +93,7 @@ def _hash(letters, low, high):
     return mixed * np.uint64(0x9E3779B97F4A7C15)
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _few(letters, low, high):
     """Fewer than eight bytes as one number."""
     word = np.uint64(0)
@@ -223,8 +219,7 @@ def _new_book() -> _Book:
     return _Book(np.empty(1024, np.uint8), start, np.empty(256, np.uint64), slots, 0)
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _code_part(part, row_start, byte_start, texts, code, names, start, key, slots, n_names):
     """Code the texts of one part in a piece; new names join the book, which comes back."""
     row, low, end = row_start[part], byte_start[part], row_start[part + 1]
@@ -242,8 +237,7 @@ def _code_part(part, row_start, byte_start, texts, code, names, start, key, slot
             start, key = _longer(start, len(slots)), _longer(key, len(slots))
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _code_rows(row, end, low, texts, code, names, start, key, slots, n_names):
     """Code rows up to the end, or to the first that the book has no room for.
 
@@ -278,15 +272,13 @@ def _code_rows(row, end, low, texts, code, names, start, key, slots, n_names):
     return row, low, n_names
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _slot(key, n_slots):
     """The slot of a hash among a power of two: by the bits behind those of the part."""
     return np.int64((key >> np.uint64(20)) & np.uint64(n_slots - 1))
 
 
-@no_type_check
-@njit(cache=True, nogil=True, forceinline=True)  # a call would count references, from all threads
+@kernel(forceinline=True)  # a call would count references, from all threads
 def _same(one, low, other, at, size):
     """Whether two texts of one size are equal."""
     if size < 8:
@@ -300,8 +292,7 @@ def _same(one, low, other, at, size):
     return eight(one, low + size - 8) == eight(other, at + size - 8)
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _longer(array, size):
     """The same values in a longer array."""
     longer = np.empty(size, dtype=array.dtype)
@@ -309,8 +300,7 @@ def _longer(array, size):
     return longer
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _more_slots(name_key, n_names, n_slots):
     """A larger hash table of the same names."""
     slots = np.zeros(n_slots, dtype=np.uint64)
@@ -322,8 +312,7 @@ def _more_slots(name_key, n_names, n_slots):
     return slots
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _to_rows(part, row_start, code, first, rank):
     """Codes of a piece in the order of its rows, as ranks among all names, in their own place."""
     found, place = code.copy(), row_start.copy()

@@ -1,11 +1,12 @@
 """Columns of text as bytes and offsets: no object for every cell. Private to this package."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, no_type_check
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int, Int64, Shaped, UInt8
-from numba import njit
+
+from quality.parallel import kernel
 
 __all__ = [
     "Texts",
@@ -93,8 +94,7 @@ def taken(texts: Texts, chosen: Int[np.ndarray, " chosen"]) -> Texts:
     return Texts(letters, start)
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def eight(letters, at):
     """Eight bytes as one number; written out without signs, it is one load."""
     at = np.uint64(at)
@@ -108,8 +108,7 @@ def eight(letters, at):
     return word | np.uint64(letters[at + np.uint64(7)]) << np.uint64(56)
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _put_eight(word, letters, at):
     """The same backwards."""
     at = np.uint64(at)
@@ -123,8 +122,7 @@ def _put_eight(word, letters, at):
     letters[at + np.uint64(7)] = word >> np.uint64(56)
 
 
-@no_type_check
-@njit(cache=True, nogil=True, forceinline=True)  # a call would count references, from all threads
+@kernel(forceinline=True)  # a call would count references, from all threads
 def copy_text(source, low, size, to, at):
     """Copy a text, the last eight bytes anew if need be."""
     if size < 8:
@@ -136,16 +134,14 @@ def copy_text(source, low, size, to, at):
     _put_eight(eight(source, low + size - 8), to, at + size - 8)
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _copy_texts(letters, start, chosen, to, to_start):
     for place in range(len(chosen)):
         size = to_start[place + 1] - to_start[place]
         copy_text(letters, start[chosen[place]], size, to, to_start[place])
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _longest(start):
     """Most bytes that a text has."""
     most = 0
@@ -154,8 +150,7 @@ def _longest(start):
     return most
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _ends(start, chosen):
     """Where each of the texts chosen begins and ends, one after the other."""
     found = np.zeros(len(chosen) + 1, dtype=np.int64)
@@ -164,8 +159,7 @@ def _ends(start, chosen):
     return found
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _same_at_first(letters, start):
     """How many bytes all texts begin with alike."""
     alike = start[1] if len(start) > 1 else 0
@@ -178,8 +172,7 @@ def _same_at_first(letters, start):
     return alike
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _words(letters, start, skip):
     """The first word of each text behind what all begin with."""
     word = np.empty(len(start) - 1, dtype=np.uint64)
@@ -188,8 +181,7 @@ def _words(letters, start, skip):
     return word
 
 
-@no_type_check
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _seven(letters, at, high):
     """The next seven bytes, the first highest, and how many of them there are: ordered as texts are."""
     word, count = np.uint64(0), min(max(high - at, 0), 7)
@@ -199,8 +191,7 @@ def _seven(letters, at, high):
     return word << np.uint64(8) | np.uint64(count)
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _settle(letters, start, order, word, skip):
     """Sort texts that agree in a word by the next seven bytes, those that still do likewise.
 
@@ -226,8 +217,7 @@ def _settle(letters, start, order, word, skip):
             low = high
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _any_tied(word, tied):
     """Whether texts that agreed with the one before it do so in their words as well."""
     left = False
@@ -237,8 +227,7 @@ def _any_tied(word, tied):
     return left
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _sort_many(order, word):
     """Sort both by word, in place."""
     if word.min() < word.max():
@@ -246,8 +235,7 @@ def _sort_many(order, word):
         order[:], word[:] = order[by_word], word[by_word]
 
 
-@no_type_check
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def _sort_few(order, word, low, high):
     """The same for a run of few, by insertion."""
     for at in range(low + 1, high):
@@ -258,16 +246,14 @@ def _sort_few(order, word, low, high):
         order[to], word[to] = text, key
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _spread(letters, start, character):
     for text in range(len(character)):
         for at in range(start[text + 1] - start[text]):
             character[text, at] = letters[start[text] + at]
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _decimals(size, negative, width):
     """Decimal digits of sizes, behind a minus where asked; none has more characters than `width`."""
     letters, end = np.empty(width * len(size), dtype=np.uint8), 0

@@ -5,14 +5,12 @@ can say its part of them. But conflict is a matter of one task: each shard build
 its own tasks, and their rows one below another are the graph of the whole table.
 """
 
-from typing import no_type_check
-
 import numpy as np
 from jaxtyping import Bool, Int16, Int32, Int64
-from numba import njit
 from scipy.sparse import csr_array, vstack
 
 from quality.labels import CrowdLabels, Engine, LabelShard
+from quality.parallel import kernel
 
 __all__ = ["conflict_graph", "conflict_graph_by_shards", "conflict_tasks", "nodes_per_task"]
 
@@ -103,8 +101,7 @@ def conflict_graph(labels: CrowdLabels | LabelShard) -> csr_array:
     return csr_array((np.ones(len(worker), dtype=np.int8), worker, start), shape=shape)
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _count_nodes(
     task_start: Int64[np.ndarray, " tasks+1"], label: Int16[np.ndarray, " labels"], n_classes: int
 ) -> Int32[np.ndarray, " tasks"]:
@@ -120,8 +117,7 @@ def _count_nodes(
     return n_nodes
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_nodes(task_start, worker, label, n_nodes, n_classes: int):
     """Where the workers of each label node start, and the workers; nodes by task, then class."""
     n_edges = 0

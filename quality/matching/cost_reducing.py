@@ -28,22 +28,21 @@ nothing left to find and stops there, long before it has looked at all their job
 """
 
 from dataclasses import dataclass
-from typing import Any, no_type_check
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Int32, Int64
-from numba import njit
 from scipy.sparse import csr_array, issparse
 
 from quality.labels import freeze_arrays, sort_codes
+from quality.parallel import kernel
 
 __all__ = ["SemiMatching", "matching_and_level", "semi_matching", "shift_loads"]
 
 NONE = np.int32(-1)  # no job, no machine: the end of a list
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def shift_loads(
     start: Int[np.ndarray, " jobs+1"],
     machine: Int[np.ndarray, " entries"],
@@ -88,8 +87,7 @@ def shift_loads(
     return level
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _by_owner(start, machine, assigned, n_machines: int):
     """Copy the rows of jobs that can move, those of a machine side by side, and list them.
 
@@ -116,8 +114,7 @@ def _by_owner(start, machine, assigned, n_machines: int):
     return near_start, near, moving, jobs, has_choice
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _places(start, assigned, n_machines: int):
     """Where each machine's jobs with a choice, and their rows, are to start."""
     job_place = np.zeros(n_machines + 1, dtype=np.int32)
@@ -133,8 +130,7 @@ def _places(start, assigned, n_machines: int):
     return job_place, row_place
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _consecutive(place):
     """One list per machine, of the jobs from its place to the next: see :func:`_lists`."""
     n_jobs = place[-1]
@@ -149,8 +145,7 @@ def _consecutive(place):
     return first, following, previous
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _search(source, start, machine, jobs, load, queue, reached_by, visited, n_open):
     """Breadth first to a load lower by 2 or more: that machine or NONE, and how many were seen."""
     first, following, _ = jobs
@@ -175,8 +170,7 @@ def _search(source, start, machine, jobs, load, queue, reached_by, visited, n_op
     return NONE, n_visited
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _lists(load):
     """One doubly linked list of machines per load, ascending: first of a list, next, previous."""
     first = np.full(load.max() + 1 if len(load) else 0, NONE, dtype=np.int32)
@@ -188,8 +182,7 @@ def _lists(load):
     return lists
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _move(lists, item: int, old: int, new: int) -> None:
     """Take an item out of the list `old` and put it at the head of `new`; NONE is no list."""
     first, following, previous = lists
@@ -318,8 +311,7 @@ def _check_sparse(graph: Any) -> None:
         raise TypeError(f"graph must be a SciPy sparse array, got {type(graph).__name__}")
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _greedy(
     start: Int[np.ndarray, " jobs+1"],
     machine: Int[np.ndarray, " entries"],

@@ -25,16 +25,14 @@ and moves one label down, to the level. This is found out for the workers who ar
 they are: keeping all levels true would cost more than the repair.
 """
 
-from typing import no_type_check
-
 import numpy as np
 from jaxtyping import Bool, Float64, Int32
-from numba import njit
 
 from quality.labels import CrowdLabels
 from quality.matching.conflicts import conflict_graph, nodes_per_task
 from quality.matching.cost_reducing import matching_and_level
 from quality.matching.levels import both_ways
+from quality.parallel import kernel
 
 __all__ = [
     "GONE",
@@ -50,8 +48,7 @@ GONE = -1  # label of a removed worker; worker of a vanished node; end of a sear
 FULL, SHORT = 0, 1  # label minus load
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def census(load, label, most: int):
     """How many workers of each label are full, and how many short; labels up to `most`."""
     count = np.zeros((most + 1, 2), dtype=np.int32)
@@ -60,8 +57,7 @@ def census(load, label, most: int):
     return count
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def remove_worker(worker: int, edges, tasks, state, search) -> None:
     """Take the worker out of her nodes: first those that vanish, then those that others get."""
     job_start, job, job_end = edges[2], edges[3], edges[4]
@@ -93,8 +89,7 @@ def remove_worker(worker: int, edges, tasks, state, search) -> None:
             _gain(_place(job[at], edges, state), edges, state, search)
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _place(node: int, edges, state) -> int:
     """Give a node to its worker of lowest label, then lowest load, then lowest code."""
     start, near = edges[0], edges[1]
@@ -112,8 +107,7 @@ def _place(node: int, edges, state) -> int:
     return best
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _gain(source: int, edges, state, search) -> None:
     """One node more for a worker; a full one passes a node on, or her label goes up."""
     assigned, load, label, count = state
@@ -132,8 +126,7 @@ def _gain(source: int, edges, state, search) -> None:
         assigned[node], target = target, assigned[node]
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _lose(sink: int, n_lost: int, edges, state, search) -> None:
     """Some nodes less for a worker; a short one takes a node over, or her label goes down."""
     assigned, load, label, count = state
@@ -162,8 +155,7 @@ def _lose(sink: int, n_lost: int, edges, state, search) -> None:
             _move_down(n_reached, here, label, count, search[0])
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _find_short(source: int, edges, state, search):
     """Breadth first from a full worker, inside her label: a short one or GONE, how many were seen.
 
@@ -196,8 +188,7 @@ def _find_short(source: int, edges, state, search):
     return GONE, n_reached
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _find_full(sink: int, edges, state, search):
     """Backwards from a short worker, inside her label: a full one or GONE, how many were seen.
 
@@ -242,8 +233,7 @@ def _find_full(sink: int, edges, state, search):
     return GONE, n_reached, below
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _move_up(n_reached: int, here: int, label, count, queue) -> None:
     """Full workers, those reached or all of the label if none, become short one label up."""
     _relabel(n_reached, here, 1, label, queue)
@@ -252,8 +242,7 @@ def _move_up(n_reached: int, here: int, label, count, queue) -> None:
     count[here + 1, SHORT] += n_moved
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _move_down(n_reached: int, here: int, label, count, queue) -> None:
     """Short workers, those reached or all of the label if none, become full one label down."""
     _relabel(n_reached, here, -1, label, queue)
@@ -262,8 +251,7 @@ def _move_down(n_reached: int, here: int, label, count, queue) -> None:
     count[here - 1, FULL] += n_moved
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _relabel(n_reached: int, here: int, by: int, label, queue) -> None:
     """Add to the labels of those reached, or of everybody of a label."""
     for position in range(n_reached):
@@ -274,9 +262,8 @@ def _relabel(n_reached: int, here: int, by: int, label, queue) -> None:
                 label[worker] += by
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
-def level_of(worker: int, edges, state, search) -> int:
+@kernel
+def level_of(worker, edges, state, search):
     """The level of a worker who is left."""
     _, load, label, count = state
     if load[worker] < label[worker]:
@@ -286,8 +273,7 @@ def level_of(worker: int, edges, state, search) -> int:
     return label[worker]
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def highest(judged, rank, edges, state, search) -> int:
     """The judged worker of highest level, then lowest rank, then lowest code; GONE if none."""
     label = state[2]
@@ -311,8 +297,7 @@ def highest(judged, rank, edges, state, search) -> int:
             return best
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def levels_down_to(lowest: int, edges, state, search):
     """The level of each worker whose level is at least `lowest`, 0 for the others."""
     label = state[2]

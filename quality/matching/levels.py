@@ -30,15 +30,14 @@ References
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import no_type_check
 
 import numpy as np
 from jaxtyping import Float64, Int, Int32
-from numba import njit
 from scipy.sparse import csr_array
 
 from quality.labels import freeze_arrays
 from quality.matching.cost_reducing import ascending_rows, matching_and_level
+from quality.parallel import kernel
 
 __all__ = ["LoadLevels", "level_out", "load_levels"]
 
@@ -73,8 +72,7 @@ def level_out(
     return n_waves
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _waves(edges, share, part, home, excess, slack, room, most: int) -> int:
     """At most so many waves; how many were of use."""
     distance, queue, reached = room
@@ -86,8 +84,7 @@ def _waves(edges, share, part, home, excess, slack, room, most: int) -> int:
     return most
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _components(start, machine, share, part, home) -> None:
     """Parts become connected; a machine that a job gives to, the job's home, tells its part."""
     root = np.arange(len(part)).astype(np.int32)
@@ -104,8 +101,7 @@ def _components(start, machine, share, part, home) -> None:
         part[near] = find_root(root, near)
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def find_root(root, machine: int) -> int:
     """The lowest code of a set of machines; the way there is halved for the next to come."""
     while root[machine] != machine:
@@ -114,8 +110,7 @@ def find_root(root, machine: int) -> int:
     return machine
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _excess(edges, share, part, home):
     """How far each machine's load is above the mean of its part, and what counts as level."""
     machine = edges[1]
@@ -134,8 +129,7 @@ def _excess(edges, share, part, home):
     return excess, slack
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _distances(edges, share, part, home, excess, slack, distance, queue, reached) -> int:
     """Steps from each machine to the next that has room, and the machines by it.
 
@@ -169,8 +163,7 @@ def _distances(edges, share, part, home, excess, slack, distance, queue, reached
     return n_reached if useful else 0
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _wave(edges, share, part, home, excess, slack, distance, by_distance) -> None:
     """From the farthest machine to the nearest, pass what is too much one step on."""
     start, machine, at_start, at, job_of = edges
@@ -197,9 +190,8 @@ def _wave(edges, share, part, home, excess, slack, distance, by_distance) -> Non
                     excess[taker] += passed
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
-def _split(part, excess, distance) -> bool:
+@kernel
+def _split(part, excess, distance):
     """Split off what cannot run down, in parts where something is left; whether there is any."""
     n_machines = len(part)
     left, n_near = np.zeros(n_machines), np.zeros(n_machines)
@@ -308,8 +300,7 @@ def both_ways(
     return start, machine, *_jobs_of_machines(start, machine, graph.shape[1])
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _jobs_of_machines(start, machine, n_machines: int):
     """Counting sort of the entries by machine."""
     job_start = np.zeros(n_machines + 1, dtype=start.dtype)
@@ -326,8 +317,7 @@ def _jobs_of_machines(start, machine, n_machines: int):
     return job_start, job
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _least(job_start, job, assigned, load, level):
     """Backwards from the loads one below their level, inside the level: those may go down too."""
     n_machines = len(load)

@@ -2,13 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import no_type_check
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int16, Int32, Int64
-from numba import njit
 
 from quality.labels import CrowdLabels, freeze_arrays
+from quality.parallel import kernel
 
 __all__ = ["CollusionPairs", "collusion_pairs"]
 
@@ -161,8 +160,7 @@ def _stand_out(p_value: Float64[np.ndarray, " pairs"], rate: float) -> Bool[np.n
     return rank <= (below[-1] + 1 if len(below) else 0)
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _meetings(
     task_start: Int64[np.ndarray, " tasks+1"],
     worker: Int32[np.ndarray, " labels"],
@@ -205,8 +203,7 @@ def _meetings(
     return key[:n_met], stratum[:n_met], first[:n_met], second[:n_met], same[:n_met]
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _upper_tails(
     shared: Int64[np.ndarray, "pairs strata"],
     first: Int64[np.ndarray, "pairs strata"],

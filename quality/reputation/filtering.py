@@ -9,15 +9,14 @@ of a table made anew; and no such table is made unless one is asked for.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, no_type_check, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64, Num
-from numba import njit
 
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.matching import DynamicMatching
-from quality.parallel import Progress, counter
+from quality.parallel import Progress, counter, kernel
 from quality.reputation.penalties import (
     hard_level,
     mean_share,
@@ -129,8 +128,7 @@ def why_refused(n_short: int, min_labels_per_task: int, first: str) -> str:
     return f"{count} would be left with fewer than {least}, the first is {first}"
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def labels_left(tasks, task_start, worker, keep):
     """Rows of workers left on each task."""
     left = np.zeros(len(tasks), dtype=np.int32)
@@ -140,8 +138,7 @@ def labels_left(tasks, task_start, worker, keep):
     return left
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def tally_agreed(agreed, tasks, sign, task_start, worker, label, keep, n_classes) -> None:
     """Count on each task who gave the class most workers gave, the lowest code among equals."""
     n_same = np.zeros(n_classes, dtype=np.int64)

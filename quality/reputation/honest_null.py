@@ -17,15 +17,13 @@ repeated for hundreds of simulated crowds.
 """
 
 from dataclasses import dataclass
-from typing import no_type_check
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int16, Int32, Int64
-from numba import njit
 from scipy.special import ndtr
 
 from quality.labels import CrowdLabels, freeze_arrays
-from quality.parallel import Progress, counter
+from quality.parallel import Progress, counter, kernel
 from quality.reputation.penalties import soft_penalty
 
 __all__ = [
@@ -177,8 +175,7 @@ def fit_honest(
     return population, others
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _log_likelihood(
     honest: Float64[np.ndarray, "workers beta"],
     adversary: Float64[np.ndarray, "workers kinds"],
@@ -204,8 +201,7 @@ def _log_likelihood(
     return total
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _ask_others(
     task_start: Int64[np.ndarray, " tasks+1"],
     worker: Int32[np.ndarray, " labels"],
@@ -233,8 +229,7 @@ def _ask_others(
     return mass
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _log_evidence(
     worker: Int32[np.ndarray, " labels"],
     label: Int16[np.ndarray, " labels"],
@@ -384,8 +379,7 @@ def _tails(
     return tail
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _moments(worker_order, worker_start, task, label, counts, others):
     """Sums over a worker's tasks that make mean and variance of her penalty's two sums.
 
@@ -418,8 +412,7 @@ def _moments(worker_order, worker_start, task, label, counts, others):
     return total
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _draw(worker_order, worker_start, task, label, counts, others, reliability, reached, size, rng):
     """Draw each worker's labels anew among the others': likelihoods on the grid, and penalties."""
     n_workers, n_classes, n_grid = len(worker_start) - 1, others.shape[1], len(reliability)

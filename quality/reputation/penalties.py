@@ -24,11 +24,9 @@ outnumber ``n / m`` per machine by a multiple of ``1 / m``, more than the shares
 """
 
 from dataclasses import dataclass
-from typing import no_type_check
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int32, Int64
-from numba import njit
 from scipy.sparse import csr_array
 
 from quality.labels import CrowdLabels, Engine, LabelShard, Sums, freeze_arrays, sort_codes
@@ -40,7 +38,7 @@ from quality.matching import (
     matching_and_level,
     semi_matching,
 )
-from quality.parallel import Progress, counter
+from quality.parallel import Progress, counter, kernel
 
 __all__ = [
     "BalancedLoads",
@@ -174,8 +172,7 @@ def hard_penalty(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
     return semi_matching(conflict_graph(labels)).load
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _tally(total, tasks, sign, task_start, worker, label, keep, unit, n_classes) -> None:
     """One pass: count who said the same on a task, then share out among them."""
     n_same = np.zeros(n_classes, dtype=np.int64)
@@ -350,8 +347,7 @@ def balanced_penalty(
     return balanced_loads(conflict_graph(labels), progress=progress).load
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _pools(
     start: Int[np.ndarray, " jobs+1"],
     machine: Int[np.ndarray, " entries"],

@@ -12,16 +12,14 @@ Tasks that rest on few workers, chosen greedily: linear in the tasks for each wo
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import no_type_check
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int32, Int64
-from numba import njit
 from scipy.sparse import csr_array
 
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.matching import semi_matching
-from quality.parallel import Progress, counter
+from quality.parallel import Progress, counter, kernel
 
 __all__ = [
     "RobustnessBounds",
@@ -103,8 +101,7 @@ def n_resting(members: Int32[np.ndarray, "tasks most"], taken: Bool[np.ndarray, 
     return int(np.count_nonzero((taken[members] | (members == NOBODY)).all(axis=1)))
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _richest(
     members: Int32[np.ndarray, "tasks most"],
     taken: Bool[np.ndarray, " workers"],
@@ -146,11 +143,8 @@ def _richest(
     return best
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
-def _compare(
-    members: Int32[np.ndarray, "tasks most"], taken: Bool[np.ndarray, " workers"], a: int, b: int
-) -> int:
+@kernel
+def _compare(members, taken, a, b):
     """Below, at or above 0 as the workers of `a` not taken come before, with or after those of `b`."""
     i, j, most = 0, 0, members.shape[1]
     while True:

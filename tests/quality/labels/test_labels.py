@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality import CrowdLabels, LabelError, encode, encode_gold
-from quality.labels import encode as columns
+from quality.labels import columns
 from quality.labels.table import RepeatError
 from tests.quality.strategies import Row, crowds, label_rows, named_crowd
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality.labels import text_codes
-from quality.labels.encode import code_integers
+from quality.labels.columns import code_integers
 from quality.labels.text_codes import code_texts
 from quality.labels.texts import Texts, text_array
 from tests.quality.labels.test_texts import bytes_of, texts_of

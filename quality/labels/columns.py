@@ -14,15 +14,14 @@ Columns of integers coded as the texts they are written as. Private to this pack
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any, NoReturn, no_type_check
+from typing import Any, NoReturn
 
 import numpy as np
 from jaxtyping import Int, Int32, Int64, Shaped
-from numba import njit
 
 from quality.labels.text_codes import code_texts, ranks
 from quality.labels.texts import Texts, decimals, text_array
-from quality.parallel import shared_out
+from quality.parallel import kernel, shared_out
 
 __all__ = [
     "LabelError",
@@ -184,8 +183,7 @@ def declared(
     return code
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def sort_codes(
     code: Int[np.ndarray, " rows"], n_codes: int
 ) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " offsets"]]:
@@ -300,8 +298,7 @@ def _in_text_order(ascending: Int64[np.ndarray, " values"]) -> Int64[np.ndarray,
     return np.concatenate([n_negative - 1 - negative, n_negative + others])
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _behind_point(values):
     """The digits of integers, filled up with zeros to nineteen."""
     found = np.empty(len(values), dtype=np.uint64)
@@ -314,8 +311,7 @@ def _behind_point(values):
     return found
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _narrow(values, room):
     """Copy values to where their codes will be: fresh memory costs time. The least and the most."""
     least = most = np.int64(0)
@@ -325,22 +321,19 @@ def _narrow(values, room):
     return least, most
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _to_rank(rank, code):
     for row in range(len(code)):
         code[row] = rank[code[row]]
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _mark(values, low, place):
     for row in range(len(values)):
         place[np.int64(values[row]) - low] = 1
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _look_up(values, low, place, code):
     for row in range(len(values)):
         code[row] = place[np.int64(values[row]) - low]
@@ -437,8 +430,7 @@ def _distinct_text(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return code, native[first]
 
 
-@no_type_check  # numba compiles it, so the shape checks of the tests must not wrap it
-@njit(cache=True, nogil=True)
+@kernel
 def _equal(letters, one, other):
     """Whether two rows are equal."""
     at = 0
@@ -447,8 +439,7 @@ def _equal(letters, one, other):
     return at == letters.shape[1]
 
 
-@no_type_check
-@njit(cache=True, nogil=True)
+@kernel
 def _hash_rows(letters):
     """Code of each row among the distinct rows, and the first row of each.
 
