@@ -1,4 +1,4 @@
-# Everything runs in a project-local virtual environment; PYTHON may name any Python 3.11 to 3.13.
+# Everything runs in a project-local virtual environment; PYTHON may name any Python 3.11 to 3.14.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

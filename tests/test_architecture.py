@@ -1,63 +1,129 @@
-"""Every line in its room: names, docstrings, commands, and what an import costs."""
+"""Every line in its room: folders, names, docstrings, imports, commands, and what an import costs.
+
+Import contracts stand in pyproject.toml; here each of them is seen to fail where it is violated.
+"""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
+import os
 import re
+import shutil
 import subprocess
 import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("flows", "quality", "learners", "privacy")
+PURE_ROOMS = ("quality", "privacy", "learners")
 MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-PURE = [path for path in MODULES if path.relative_to(ROOT).parts[0] != "flows"]
+PURE = [path for path in MODULES if path.relative_to(ROOT).parts[0] in PURE_ROOMS]
+SUB_ROOMS = sorted(path.parent for room in ROOMS for path in (ROOT / room).glob("*/__init__.py"))
+FOLDERS = sorted(
+    path
+    for top in (*ROOMS, "tests")
+    for path in (ROOT / top, *(ROOT / top).rglob("*"))
+    if path.is_dir() and any(path.glob("*.py"))
+)
 BANNED = {"utils", "util", "common", "helpers", "base", "constants", "misc"}
+MAX_ENTRIES = 13
+MAX_ENTRIES_OF_FLOWS = (
+    17  # it joins the other rooms: its twelve sub-rooms stand beside the pipeline
+)
+MAX_FILES = 190
 
 
 def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def declared(path: Path) -> list[str] | None:
+    """The names of a module's `__all__`; None where it has none."""
+    for node in parsed(path).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return [str(element.value) for element in getattr(node.value, "elts", [])]
+    return None
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_module_has_a_docstring_and_a_true_all(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree)
-    declared = [  # ruff sorts them
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
-    ]
-    names = [str(element.value) for element in getattr(declared[0], "elts", [])]
+    assert ast.get_docstring(parsed(path))
+    names = declared(path)  # ruff sorts them
+    assert names is not None
     module = importlib.import_module(name_of(path))
     assert [name for name in names if not hasattr(module, name)] == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_no_module_has_a_name_for_everything(path: Path) -> None:
-    assert not BANNED & set(path.relative_to(ROOT).with_suffix("").parts)
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_file_of_more_than_500_lines_says_why(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    reason = "Longer than 500 lines:" in (ast.get_docstring(ast.parse(text)) or "")
-    assert reason or len(text.splitlines()) <= 500
+    reason = "Longer than 500 lines:" in (ast.get_docstring(parsed(path)) or "")
+    assert reason or len(path.read_text(encoding="utf-8").splitlines()) <= 500
+
+
+def test_no_file_or_folder_has_a_name_for_everything() -> None:
+    named = (*FOLDERS, *MODULES, *(ROOT / "tests").rglob("*.py"))
+    assert [path for path in named if path.stem in BANNED] == []
+
+
+def test_a_folder_has_at_most_13_entries_beside_its_face() -> None:
+    for folder in FOLDERS:
+        entries = {path.name for path in folder.iterdir()} - {"__init__.py", "__pycache__", "py.typed"}
+        most = MAX_ENTRIES_OF_FLOWS if folder == ROOT / "flows" else MAX_ENTRIES
+        assert len(entries) <= most, f"{folder.relative_to(ROOT)}: {len(entries)}"
+
+
+def test_the_rooms_have_at_most_190_files_beside_faces() -> None:
+    assert len([path for path in MODULES if path.name != "__init__.py"]) <= MAX_FILES
+
+
+def test_basenames_are_unique_within_a_room() -> None:
+    for room in ROOMS:
+        names = Counter(path.stem for path in MODULES if path.is_relative_to(ROOT / room))
+        assert [name for name, n in names.items() if n > 1 and name != "__init__"] == [], room
+
+
+@pytest.mark.parametrize("room", SUB_ROOMS, ids=name_of)
+def test_a_sub_room_has_a_face(room: Path) -> None:
+    """It says what the sub-room is about, and what it exports."""
+    face = room / "__init__.py"
+    about = ast.get_docstring(parsed(face)) or ""
+    assert about
+    assert "TODO" not in about
+    assert declared(face)
+
+
+@pytest.mark.parametrize("face", [p for p in MODULES if p.name == "__init__.py"], ids=name_of)
+def test_no_name_of_a_face_is_shadowed_by_a_module(face: Path) -> None:
+    modules = {path.stem for path in face.parent.iterdir() if path.name != "__init__.py"}
+    assert set(declared(face) or ()) & modules == set()
+
+
+def test_tests_stand_in_the_same_sub_rooms() -> None:
+    for folder in FOLDERS:
+        place = folder.relative_to(ROOT)
+        if place.parts[0] == "tests":
+            assert (ROOT / Path(*place.parts[1:])).is_dir(), place
 
 
 @pytest.mark.parametrize("path", PURE, ids=name_of)
 def test_pure_rooms_neither_assert_nor_print_nor_warn(path: Path) -> None:
     calls = {
         getattr(node.func, "id", getattr(node.func, "attr", ""))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call)
     }
-    asserts = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Assert)]
-    assert not asserts
+    assert not [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Assert)]
     assert not calls & {"print", "warn"}
 
 
@@ -72,16 +138,166 @@ def is_kernel(node: ast.FunctionDef) -> bool:
 )
 def test_what_is_not_compiled_is_annotated(path: Path) -> None:
     """mypy lets `quality` leave annotations out, for kernels; nothing else does."""
-    functions = [
-        node
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-    ]
+    functions = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
     compiled = {part for node in functions if is_kernel(node) for part in ast.walk(node)}
     for node in functions:
         given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
         typed = node.returns and all(a.annotation or a.arg in ("self", "cls") for a in given)
         assert typed or node in compiled, node.name
+
+
+def late_imports(node: ast.AST, *, inside: bool = False) -> Iterator[list[ast.stmt]]:
+    """Blocks of imports that stand inside a function, each a run of import statements."""
+    inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    for field in ("body", "orelse", "finalbody", "handlers"):
+        block: list[ast.stmt] = []
+        for child in getattr(node, field, []) if not isinstance(node, ast.Lambda) else []:
+            if inside and isinstance(child, ast.Import | ast.ImportFrom):
+                block.append(child)
+                continue
+            if block:
+                yield block
+                block = []
+            yield from late_imports(child, inside=inside)
+        if block:
+            yield block
+
+
+def without_reason(text: str) -> list[int]:
+    """Lines of the import blocks inside functions that give no reason in a comment.
+
+    The comment stands on a line of the block or on the line above it; `# noqa` is no reason.
+    """
+    lines = text.splitlines()
+    unexplained = []
+    for block in late_imports(ast.parse(text)):
+        first, last = block[0].lineno, block[-1].end_lineno or block[-1].lineno
+        above = lines[first - 2].strip()
+        near = [*lines[first - 1 : last], *([above] if above.startswith("#") else [])]
+        comments = [line.partition("#")[2].strip() for line in near]
+        if not any(comment and not comment.startswith("noqa") for comment in comments):
+            unexplained.append(first)
+    return unexplained
+
+
+def test_an_import_inside_a_function_gives_its_reason() -> None:
+    found = {
+        name_of(path): lines
+        for path in MODULES
+        if (lines := without_reason(path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+def test_an_import_inside_a_function_without_a_reason_is_seen() -> None:
+    text = "def f():\n    import a  # heavy\n    import b\n    g()\n    import c\n    import d\n"
+    assert without_reason(text) == [5]
+    assert without_reason("def f():\n    # heavy\n    import a\n") == []
+    assert without_reason("def f():\n    if g():\n        from a import b\n") == [3]
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    """What `lint-imports` finds in the tree that stands in a folder."""
+    code = "from importlinter.cli import lint_imports_command as lint; lint()"
+    command = [sys.executable, "-c", code, "--no-cache"]
+    environment = dict(os.environ, COLUMNS="1000")  # so that no line is wrapped
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_import_contracts_are_kept() -> None:
+    linted = lint_imports(ROOT)
+    assert linted.returncode == 0, linted.stdout
+
+
+def copied(folder: Path) -> Path:
+    """A folder that now holds the rooms, the contracts and nothing else."""
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "import_contracts.py", folder / "tests")
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def plant(folder: Path, importer: str, imported: str) -> str:
+    """Add an import to a copied module, inside a function, and return how lint-imports shows it."""
+    place = folder.joinpath(*importer.split("."))
+    module = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    text = module.read_text(encoding="utf-8")
+    module.write_text(
+        f"{text}\n\ndef planted() -> None:\n    import {imported}\n", encoding="utf-8"
+    )
+    return f"{importer} -> {imported}"
+
+
+def outside(*allowed: str) -> list[str]:
+    """The modules of the four rooms that stand in none of these modules or packages."""
+    inside = tuple(f"{name}." for name in allowed)
+    return [name for name in map(name_of, MODULES) if not f"{name}.".startswith(inside)]
+
+
+PROTECTED = {  # and the package that may import it
+    "opendp": "privacy.noise",
+    "dp_accounting": "privacy.accounting.composition",
+    "prefect": "flows.prefect",
+    "distributed": "flows.sharding",
+    "privacy.noise": "privacy.ledger",
+    "pandas": "flows",
+}
+
+
+def test_a_protected_import_is_seen_wherever_it_is_planted(tmp_path: Path) -> None:
+    """In every module at once that is not allowed to."""
+    copy = copied(tmp_path)
+    links = {
+        plant(copy, stranger, imported)
+        for imported, allowed in PROTECTED.items()
+        for stranger in outside(allowed, imported)
+    }
+    seen = set(re.findall(r"(?m)^- +(\S+ -> \S+) \(", lint_imports(copy).stdout))
+    assert links - seen == set()
+    assert len(links) > 1000
+
+
+def against_the_order() -> Iterator[tuple[str, str]]:
+    """Of each room the lowest sub-room, which may not import the highest."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for contract in settings["tool"]["importlinter"]["contracts"]:
+        for room in contract.get("containers", ()):
+            names = re.findall(r"\w+", " ".join(contract["layers"]))
+            high, *_, low = [name for name in names if (ROOT / room / name).is_dir()]
+            yield f"{room}.{low}", f"{room}.{high}"
+
+
+def test_an_import_past_a_face_or_against_the_order_is_seen(tmp_path: Path) -> None:
+    """Past every face: from another sub-room of the room or the next, and from another room."""
+    copy = copied(tmp_path)
+    wanted = []
+    for n, room in enumerate(SUB_ROOMS):
+        inside = min(path for path in room.glob("*.py") if path.name != "__init__.py")
+        for other in (SUB_ROOMS[n - 1], SUB_ROOMS[n - len(SUB_ROOMS) // 2]):
+            wanted.append(f"- {plant(copy, name_of(other), name_of(inside))}")
+    for low, high in against_the_order():
+        plant(copy, low, high)
+        wanted.append(f"{low} is not allowed to import {high}")
+    for importer in map(name_of, MODULES):
+        if importer.startswith("quality"):
+            wanted.append(f"- {plant(copy, importer, 'privacy')} (")
+    printed = re.sub(r"- +", "- ", lint_imports(copy).stdout)
+    assert [link for link in wanted if link not in printed] == []
+    assert "quality is not allowed to import privacy" in printed
+    assert len(list(against_the_order())) == len(ROOMS)
+
+
+def test_an_import_circle_is_seen_though_functions_hide_it(tmp_path: Path) -> None:
+    copy = copied(tmp_path)
+    first, second, *_ = sorted((ROOT / "learners" / "bounds").glob("[a-z]*.py"))
+    plant(copy, name_of(first), name_of(second))
+    plant(copy, name_of(second), name_of(first))
+    circles = re.findall(r"(?m)^- (.* <- .*)$", lint_imports(copy).stdout)
+    assert {name_of(first), name_of(second)} in [set(circle.split(" <- ")) for circle in circles]
 
 
 def public_functions() -> list[tuple[str, str]]:
@@ -119,37 +335,37 @@ def test_help_imports_nothing_heavy() -> None:
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
 
 
 def test_a_plain_run_does_not_import_prefect() -> None:
     code = "import sys, flows.pipeline, flows.terminal; print('prefect' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "False"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("room", ["flows", "learners"])
 def test_names_that_load_when_first_used_are_found_before(room: str) -> None:
     """A notebook completes them."""
     code = f"import {room}; print(set({room}.__all__) - set(dir({room})))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "set()"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "set()"
 
 
 def test_scikit_learn_is_imported_for_what_stands_on_it_alone() -> None:
     """It brings pandas and scipy.stats with it; what that takes: `python -m benchmarks.flows.startup`."""
-    stages = "reading", "workers", "consensus", "publication", "class_ratios", "model", "reporting"
+    stages = [name for name in map(name_of, MODULES) if name.startswith("flows.stages")]
     code = (
         f"import sys, flows.pipeline, flows.terminal, privacy.noise, learners\n"
-        f"import {', '.join(f'flows.stages.{stage}' for stage in stages)}\n"
+        f"import {', '.join(stages)}\n"
         "heavy = {'sklearn', 'pandas', 'scipy.stats'}\n"
         "print(sorted(heavy & sys.modules.keys()))\n"
         "print([name for name in learners.__all__ if not hasattr(learners, name)])\n"
         "print(sorted(heavy & sys.modules.keys()))"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.splitlines() == ["[]", "[]", "['pandas', 'scipy.stats', 'sklearn']"]
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines() == ["[]", "[]", "['pandas', 'scipy.stats', 'sklearn']"]
 
 
 def test_nothing_but_the_ledger_reaches_a_sampler() -> None:
