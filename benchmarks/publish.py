@@ -1,7 +1,8 @@
-"""A benchmark's table: printed for who runs it, and kept under docs/results/ for who reads."""
+"""Print a benchmark's table and keep it as a page under docs/results/."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,12 +24,14 @@ def publish(
     *,
     note: str,
     picture: Figure | None = None,
-    by: str | None = None,
 ) -> None:
-    """Print a table and write it as Markdown, with a picture; `note` says how it was measured.
+    """Print a table and write it as Markdown, with the caller's command and a picture.
 
-    `by` is the benchmark, where the page has another name.
+    The note describes how the figures were measured.
     """
+    command = (
+        sys._getframe(1).f_globals["__spec__"].name
+    )  # the module that called, though run by -m
     table = Table(*header, title=title, title_justify="left")
     for row in rows:
         table.add_row(*row)
@@ -38,7 +41,7 @@ def publish(
     lines = [
         f"# {title}",
         "",
-        f"Printed by `python -m benchmarks.{by or name}`. {note}",
+        f"Printed by `python -m {command}`. {note}",
         "",
         f"| {' | '.join(header)} |",
         f"|{'---|' * len(header)}",

@@ -1,4 +1,8 @@
-"""What is made of code and results when the site is built: whole pages, and figures within a page."""
+"""The pages and figures that mkdocs makes of code and results when it builds the site.
+
+mkdocs calls `on_files`, `on_page_markdown` and `on_page_content`. Made of the code are the references of the
+rooms, the command line and the settings, the page of guarantees with their tests, and the list of results.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import griffe
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -37,6 +43,9 @@ BOUNDS = {
 }  # fmt: skip
 FIGURE = re.compile(r"\{\{([\w.]+): (.+?) → (.+?)\}\}")
 PROBED = re.compile(r"^\{\{comparison\.md: ([\w-]+)\}\}$", re.MULTILINE)
+ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod|obj):<code>(~?)([^<]+)</code>")
+# faces of a room that a user of Python imports from, beside the room's own
+FACES = {"flows": ("flows.crowdkit", "flows.importers")}
 SOURCE = re.compile(r"References\n-+\n(.*?)(?=\n\s*\n[A-Z][a-z]+\n-+|\Z)", re.DOTALL)
 
 
@@ -47,6 +56,7 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
         "results.md": results(),
         "reference/command-line.md": command_line(),
         "reference/settings.md": settings(),
+        **{f"reference/{room}.md": reference(room) for room in ROOMS},
     }
     for path, text in made.items():
         files.append(File.generated(config, path, content=text))
@@ -59,6 +69,71 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         page.meta["hide"] = ["toc"]
     markdown = PROBED.sub(lambda found: probed(found[1]), markdown)
     return FIGURE.sub(lambda found: figure(*found.groups()), markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Show a Sphinx role of a docstring as a name, with a link where the reference has its entry."""
+    return ROLE.sub(lambda found: _named(*found.groups()), html)
+
+
+def _named(short: str, name: str) -> str:
+    """A name as it is shown: its last part where the role began with a tilde."""
+    last = name.rpartition(".")[2]
+    shown = f"<code>{last if short else name}</code>"
+    path = public_names().get(last)
+    return f'<autoref identifier="{path}" optional>{shown}</autoref>' if path else shown
+
+
+@cache
+def face(room: str) -> griffe.Module:
+    """A package as mkdocstrings reads it: without running it."""
+    found = griffe.load(room, search_paths=[str(ROOT)])
+    assert isinstance(found, griffe.Module)
+    return found
+
+
+def names_of(package: str) -> list[str]:
+    """The names of a package's `__all__`."""
+    room, *inside = package.split(".")
+    exports = face(room)[".".join(inside)].exports if inside else face(room).exports
+    return [str(name) for name in exports or ()]
+
+
+@cache
+def public_names() -> dict[str, str]:
+    """The names of the rooms' faces, each with its entry in the reference."""
+    return {name: f"{room}.{name}" for room in ROOMS for name in names_of(room)}
+
+
+def reference(room: str) -> str:
+    """The reference of a room: the names of its face, by the sub-room or file in which each is defined."""
+    groups: dict[str, list[str]] = {}
+    for name in names_of(room):
+        home = face(room)[name].final_target.path if face(room)[name].is_alias else room
+        groups.setdefault(".".join(home.split(".")[:2]), []).append(f"{room}.{name}")
+    for package in FACES.get(room, ()):
+        groups[package] = [f"{package}.{name}" for name in names_of(package)]
+    lines = [
+        f"# `{room}`",
+        "",
+        f"::: {room}",
+        "    options: {members: false, show_root_heading: false}",
+    ]
+    for group, paths in sorted(groups.items()):
+        lines += ["", f"::: {group}", "    options: {members: false}", ""]
+        lines += ["| name | |", "|---|---|", *map(_row, paths)]
+        for path in paths:
+            lines += ["", f"::: {path}", "    options: {heading_level: 3}"]
+    return "\n".join(lines) + "\n"
+
+
+def _row(path: str) -> str:
+    """A name's row of the table above its entry: a link, and the first line of its docstring."""
+    room, *inside = path.split(".")
+    found = face(room)[".".join(inside)]
+    found = found.final_target if found.is_alias else found
+    about = found.docstring.value.splitlines()[0] if found.docstring else ""
+    return f"| [`{inside[-1]}`][{path}] | {about.replace('|', chr(92) + '|')} |"
 
 
 def probed(peer: str) -> str:

@@ -78,7 +78,11 @@ def test_no_file_or_folder_has_a_name_for_everything() -> None:
 
 def test_a_folder_has_at_most_13_entries_beside_its_face() -> None:
     for folder in FOLDERS:
-        entries = {path.name for path in folder.iterdir()} - {"__init__.py", "__pycache__", "py.typed"}
+        entries = {path.name for path in folder.iterdir()} - {
+            "__init__.py",
+            "__pycache__",
+            "py.typed",
+        }
         most = MAX_ENTRIES_OF_FLOWS if folder == ROOT / "flows" else MAX_ENTRIES
         assert len(entries) <= most, f"{folder.relative_to(ROOT)}: {len(entries)}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
+import pydoc
 import re
 import subprocess
 import sys
@@ -25,9 +26,20 @@ PAGES = sorted(
 )
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 COMMAND = re.compile(r"python -m (benchmarks(?:\.\w+)+)")
+FILE = re.compile(r"`([\w./]+\.py)(?:::\w+)?`")
+FOLDER = re.compile(
+    r"`((?:flows|quality|learners|privacy|tests|docs|benchmarks|sample_data)/[\w/]*)`"
+)
+NAME = re.compile(r"`((?:flows|quality|learners|privacy|benchmarks)(?:\.\w+)+(?<!\.json))(?:\([^`]*\))?`")
+FILES = {str(path.relative_to(ROOT)) for path in ROOT.glob("*/**/*.py")}
+BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_test_a_page_names_exists(page: Path) -> None:
     for file, name in TEST.findall(page.read_text(encoding="utf-8")):
         tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
@@ -35,13 +47,39 @@ def test_every_test_a_page_names_exists(page: Path) -> None:
         assert not name or name in tests, f"{file} has no {name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_command_a_page_names_can_be_run(page: Path) -> None:
-    for module in COMMAND.findall(page.read_text(encoding="utf-8").replace("\n", " ")):
+@pytest.mark.parametrize("page", (*PAGES, *BENCHMARKS), ids=named)
+def test_every_command_a_page_or_a_benchmark_names_can_be_run(page: Path) -> None:
+    for module in COMMAND.findall(re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))):
         found = importlib.util.find_spec(module)
-        assert found is not None
+        assert found is not None, module
         assert found.origin is not None
         assert "__main__" in Path(found.origin).read_text(encoding="utf-8"), module
+
+
+@pytest.mark.parametrize("page", BENCHMARKS, ids=named)
+def test_a_benchmark_names_its_own_command(page: Path) -> None:
+    """Scripts that another environment runs have none."""
+    text = page.read_text(encoding="utf-8")
+    if "__main__" in text and not page.stem.endswith("_side"):
+        module = ".".join(page.relative_to(ROOT).with_suffix("").parts)
+        assert f"python -m {module}" in (ast.get_docstring(ast.parse(text)) or "")
+
+
+@pytest.mark.parametrize("page", (*PAGES, *BENCHMARKS), ids=named)
+def test_every_file_and_folder_a_page_or_a_benchmark_names_exists(page: Path) -> None:
+    """A file may go by its last parts."""
+    text = page.read_text(encoding="utf-8")
+    for file in FILE.findall(text):
+        assert any(f"/{known}".endswith(f"/{file}") for known in FILES), file
+    for folder in FOLDER.findall(text):
+        assert (ROOT / folder).exists(), folder
+
+
+@pytest.mark.parametrize("page", (*PAGES, *BENCHMARKS), ids=named)
+def test_every_name_of_a_room_on_a_page_or_in_a_benchmark_exists(page: Path) -> None:
+    """Of the longest module in it, attribute by attribute."""
+    for dotted in NAME.findall(page.read_text(encoding="utf-8")):
+        assert pydoc.locate(dotted) is not None, dotted
 
 
 def pages_module() -> ModuleType:
@@ -119,18 +157,45 @@ def test_the_reference_of_settings_has_every_key_with_its_sentence_and_its_varia
     assert "<br>whole number, at least 1; `CROWDASSAY__CONSENSUS__MAX_ITER` |" in text
 
 
-@pytest.mark.slow
-def test_no_page_of_the_site_asks_another_host_for_anything(tmp_path: Path) -> None:
-    """Links that a reader follows are no requests; what a page loads by itself lies beside it."""
+@pytest.mark.parametrize("room", ["quality", "privacy", "learners", "flows"])
+def test_the_reference_has_an_entry_for_every_name_of_a_face(room: str) -> None:
+    """In a table above its group, and below it in full."""
+    text = pages_module().reference(room)
+    names = {f"{room}.{name}" for name in importlib.import_module(room).__all__}
+    assert names - set(re.findall(r"(?m)^::: (\S+)$", text)) == set()
+    assert names - set(re.findall(r"(?m)^\| \[`\w+`\]\[(\S+)\] \| \S", text)) == set()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site."""
     pytest.importorskip("mkdocs", reason="the extra docs is not installed")
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
     subprocess.run(command, cwd=ROOT, env=dict(os.environ, NO_MKDOCS_2_WARNING="1"), check=True)
-    built = sorted(tmp_path.rglob("*.html"))
-    assert len(built) > 40
-    for page in built:
+    assert len(list(folder.rglob("*.html"))) > 40
+    return folder
+
+
+@pytest.mark.slow
+def test_no_page_of_the_site_asks_another_host_for_anything(site: Path) -> None:
+    """Links that a reader follows are no requests; what a page loads by itself lies beside it."""
+    for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert not re.findall(r"<(?:script|img|iframe)[^>]* src=\"?(?:https?:)?//[^>]*>", text)
         assert not re.findall(r"<link[^>]*stylesheet[^>]* href=\"?(?:https?:)?//[^>]*>", text)
+
+
+@pytest.mark.slow
+def test_every_name_of_a_face_stands_on_the_built_page_and_no_role_is_left_raw(site: Path) -> None:
+    for room in ("quality", "privacy", "learners", "flows"):
+        text = (site / "reference" / f"{room}.html").read_text(encoding="utf-8")
+        entries = set(re.findall(r'<h\d id="([\w.]+)"', text))
+        names = {f"{room}.{name}" for name in importlib.import_module(room).__all__}
+        assert names - entries == set()
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert re.findall(r":(?:attr|class|data|exc|func|meth|mod|obj):", text) == [], page.name
 
 
 PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)

@@ -113,7 +113,7 @@ def main() -> None:
         "peak MB",
     )
     note = " ".join(PENALTY_NOTE.split())
-    publish("scale_penalties", "Penalties past memory", header, judged, note=note, by="scale")
+    publish("scale_penalties", "Penalties past memory", header, judged, note=note)
 
 
 def tell(found: list[Found]) -> None:

@@ -1,4 +1,7 @@
-"""crowdassay's own answers to the probes of `benchmarks.peers.comparison`: each runs the thing it speaks of."""
+"""crowdassay's own answers to the probes of `benchmarks.peers.comparison`.
+
+Each probe runs the thing that its row is about.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,8 @@ from learners import (
     ConvergenceError,
     ObjectivePerturbation,
     PrivateLogisticRegression,
-    logistic_minimum,
 )
-from learners.private.linear_model import minimise
+from learners.private import linear_model
 from learners.private.objective_perturbation import training_query
 from privacy import Json, LatticeLaplace, Ledger, Noise, PureEvent, Query, Unit
 
@@ -139,8 +141,9 @@ def charged() -> str:
 def solver_that_stops_early() -> str:
     with _ledger(Unit.ROW, len(ROWS)) as (ledger, _):
         request = _training()
+        stopping = partial(linear_model.minimise, max_iter=1)
         try:
-            with mock.patch.object(logistic_minimum, "minimise", partial(minimise, max_iter=1)):
+            with mock.patch.object(linear_model, "minimise", stopping):
                 ledger.release(*request)
         except ConvergenceError:
             once = ledger.statement("toy").spent

@@ -195,7 +195,7 @@ def write_prefect_yaml(
     settings = load_settings(settings_path)
     if output.exists():
         raise SettingsError(f"{output} exists, and is not overwritten")
-    template = Template((files("flows") / "prefect.yaml").read_text(encoding="utf-8"))
+    template = Template((files("flows.prefect") / "prefect.yaml").read_text(encoding="utf-8"))
     text = template.substitute(
         name=_quoted(name or settings.name),
         campaign=_quoted(settings.name),
