@@ -1,4 +1,4 @@
-"""What a change must not slow down: ratios within one run, and exact equality of the results.
+"""Fail where a promised speed is missed: ratios within one run, and exact equality of the results.
 
     python -m benchmarks.gates
 
@@ -29,7 +29,7 @@ HEADER = ("gate", "equal in", "at least", "found", "passed")
 
 @dataclass(frozen=True)
 class Gate:
-    """How many times faster than its peer it must be, and was; a difference in the results ends the run."""
+    """A promised ratio of speeds and the ratio found; a difference in the results ends the run."""
 
     name: str
     equal: str

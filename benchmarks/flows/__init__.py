@@ -1,1 +1,1 @@
-"""TODO face of benchmarks/flows."""
+"""Benchmarks of a run: reading, starting, tables larger than memory, reports, and a whole chain."""

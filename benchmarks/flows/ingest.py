@@ -1,14 +1,14 @@
-"""From a Parquet file to the label table, beside what pandas and DuckDB need for less.
+"""The cost of reading a Parquet file into the label table, beside pandas and DuckDB, which do less.
 
     python -m benchmarks.flows.ingest --labels 1000000
 
 A simulated crowd (5 labels a task, 250 a worker on average, degrees by a power law, rows shuffled) is
 written as zstd Parquet: once with task ids of 24 characters, once with integer ids. Each path reads it
-in a process of its own, three times, of which the one with the least CPU seconds is told; compiled
-kernels are loaded before the clock starts, and 2 GB of memory touched just before, so that who comes
-first does not pay for pages that a virtual machine fetches anew: the end says what that costs. CPU
+in a process of its own, three times, and the page shows the time with the least CPU seconds. Compiled
+kernels are loaded before the clock starts, and 2 GB of memory are touched just before, so that the first
+path does not pay for pages that a virtual machine fetches anew; the last sentence gives that cost. CPU
 seconds are those of all threads; "of it system" is the part of the operating system, almost all of it
-the supply of memory. Wall seconds depend on what else the cores are doing. "Rows" says what comes out:
+the supply of memory. Wall seconds depend on what else the cores are doing. "Rows" names the result:
 *sorted table* is a `CrowdLabels` (missing values and repeats refused, names sorted, rows sorted by task
 and worker); *codes* are integers in the order of the file, nothing checked.
 """
@@ -148,7 +148,7 @@ def in_own_process(benchmark: str, *arguments: str) -> Any:
 
 
 def peak_megabytes() -> float:
-    """Most memory this process ever held, as Linux tells it; `getrusage` would count its parent's."""
+    """Most memory this process ever held, by Linux's account; `getrusage` would count its parent's."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("VmHWM:")[1].split()[0]) / 1e3
 

@@ -1,4 +1,4 @@
-"""How long the two reports of a large campaign take to build, and how large the pages are.
+"""The time to build the two reports of a large campaign, and the size of the pages.
 
     python -m benchmarks.flows.report_speed
 

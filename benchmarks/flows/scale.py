@@ -1,4 +1,4 @@
-"""What an iteration of Dawid–Skene costs on tables from a million labels up, and what more would need.
+"""The cost of a Dawid–Skene iteration on tables of a million labels and more, and an estimate beyond.
 
     python -m benchmarks.flows.scale
 
@@ -104,7 +104,7 @@ def main() -> None:
                 figures = in_own_process("flows.scale", "--measure", folder, "penalties")
                 judged.append(penalty_row(n_labels, figures))
                 print(*judged[-1], flush=True)
-    tell(found)
+    publish_fits(found)
     header = (
         "labels",
         "label nodes",
@@ -116,7 +116,7 @@ def main() -> None:
     publish("scale_penalties", "Penalties past memory", header, judged, note=note)
 
 
-def tell(found: list[Found]) -> None:
+def publish_fits(found: list[Found]) -> None:
     """Print and write what was found, the smallest table first."""
     rows = [row_of(*one) for one in sorted(found, key=lambda one: one[:2])]
     title = "Dawid–Skene past memory and past one machine"
@@ -250,13 +250,17 @@ def overhead_of(found: list[Found]) -> str:
     by_run: dict[tuple[int, str], Any] = {
         (n, how): one for n, crowd, how, one in found if crowd == N_WORKERS
     }
-    said = [
+    ratios = [
         f"{n_labels:,} labels {one['cpu'] / by_run[n_labels, 'held']['cpu']:.2f} times the CPU and "
         f"{one['wall'] / by_run[n_labels, 'held']['wall']:.2f} times the wall seconds"
         for (n_labels, how), one in by_run.items()
         if how == "dask" and (n_labels, "held") in by_run
     ]
-    return f"Dask takes of {' and of '.join(said)} of threads that hold the shards." if said else ""
+    return (
+        f"Dask takes of {' and of '.join(ratios)} of threads that hold the shards."
+        if ratios
+        else ""
+    )
 
 
 def write_crowd(path: Path, n_labels: int, n_workers: int) -> None:

@@ -1,7 +1,8 @@
-"""What starting costs: `--help`, and a run beyond its stages' work, in process and on a Prefect server.
+"""The cost of starting: `--help`, and a run beyond its stages' work, in process and on a Prefect server.
 
-What is imported, before the stages or in them, is no work on the data: it is counted with the rest of
-starting and ending.
+    python -m benchmarks.flows.startup
+
+Imports are no work on the data, before the stages or in them: they count as starting and ending do.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from flows.simulate import write_campaign
 TRIES = 5
 HELP, IN_PROCESS, ON_SERVER = 0.4, 2.0, 7.0  # the goals, in seconds of processor time
 TIMED = """
-import atexit, gc, time
+import atexit, gc, sys, time
 from importlib import _bootstrap
-from flows.cli import main, process
-gc.set_threshold(process.OBJECTS)  # as main will, before it imports more
+from flows.cli import main
+gc.set_threshold(sys.modules[main.__module__].OBJECTS)  # as main will, before it imports more
 from flows import pipeline, terminal
 
 spent = {"in stages": 0.0, "imports in stages": 0.0}
@@ -83,9 +84,9 @@ def main() -> None:
         ["CPU seconds", "median", "least", "goal"],
         rows,
         note=(
-            f"Processor time of the command's process, {TRIES} tries each, on the sample campaign. What "
-            "is beyond the stages' work is everything but it: starting, settings, the run folder, "
-            "Prefect, ending, and all imports, also those that happen while a stage works. Boosted "
+            f"Processor time of the command's process, {TRIES} tries each, on the sample campaign. Beyond "
+            "the stages' work are starting, settings, the run folder, Prefect, ending and all "
+            "imports, also those that happen while a stage works. Boosted "
             "trees are tried for class ratios where a feature takes 2 to 63 values (here one more, of "
             "7): scikit-learn, which brings pandas and scipy.stats with it, is loaded there alone. The "
             "server, which runs already, has processor time of its own that is not in it."
@@ -126,27 +127,27 @@ def _help(environment: dict[str, str]) -> float:
 
 def _unchanged(settings: Path, environment: dict[str, str]) -> float:
     asked = ["-m", "flows.cli", "run", str(settings)]
-    seconds, told = _cpu_seconds(asked, environment)
-    if "nothing is new" not in told:
-        raise RuntimeError(f"the run was to find nothing new, and said {told}")
+    seconds, shown = _cpu_seconds(asked, environment)
+    if "nothing is new" not in shown:
+        raise RuntimeError(f"the run should have found nothing new, and printed {shown}")
     return seconds
 
 
 def _run(settings: Path, environment: dict[str, str]) -> tuple[float, float]:
     """Processor time of `crowdassay run` beyond its stages' work, and of imports in the stages."""
-    whole, told = _cpu_seconds(["-c", TIMED, "run", str(settings), "--again"], environment)
-    in_stages, imported = map(float, told.split()[-2:])
+    whole, shown = _cpu_seconds(["-c", TIMED, "run", str(settings), "--again"], environment)
+    in_stages, imported = map(float, shown.split()[-2:])
     return whole - in_stages + imported, imported
 
 
 def _cpu_seconds(arguments: list[str], environment: dict[str, str]) -> tuple[float, str]:
-    """Processor time of a Python process, and what it printed."""
+    """Processor time of a Python process, and its standard output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    told = subprocess.run(
+    shown = subprocess.run(
         [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=True
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, told.stdout
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, shown.stdout
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What each of five peers has or does not, and crowdassay beside it: every cell is the answer of a probe.
+"""What each of five libraries has or lacks, beside crowdassay: every cell is the answer of a probe.
 
     python -m benchmarks.peers.comparison
 
-A peer's probes are a script that its own interpreter runs; ours are `benchmarks.peers.comparison_here`. A
-probe of the same name stands in both, and runs the thing that its row speaks of.
+A library's probes are a script that its own interpreter runs; ours are `benchmarks.peers.comparison_here`. A
+probe of the same name stands in both and runs the thing that its row is about.
 """
 
 from __future__ import annotations
@@ -120,12 +120,12 @@ def asked(peer: str) -> dict[str, str]:
         given = (str(crowds), sys.executable)
         if known is None:
             command = [sys.executable, str(script), *given]
-            told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         else:
-            told = known.run(script, *given)
-    if told is None:
+            printed = known.run(script, *given)
+    if printed is None:
         raise SystemExit(f"{peer} cannot be installed here: no cell is written")
-    found: dict[str, str] = json.loads(told)
+    found: dict[str, str] = json.loads(printed)
     return found
 
 

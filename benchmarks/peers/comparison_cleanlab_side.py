@@ -1,4 +1,7 @@
-"""Run by cleanlab's own interpreter: what it answers to each probe of `benchmarks.peers.comparison`, as JSON."""
+"""Print as JSON what cleanlab answers to each probe of `benchmarks.peers.comparison`.
+
+Its own interpreter runs this script.
+"""
 
 import inspect
 import json
@@ -45,8 +48,8 @@ def what_to_label_next() -> str:
 
 
 def workers_to_remove() -> str:
-    told = get_label_quality_multiannotator(TABLE, SURE, verbose=False)["annotator_stats"]
-    return f"a number for each: {', '.join(told.columns)}"
+    stats = get_label_quality_multiannotator(TABLE, SURE, verbose=False)["annotator_stats"]
+    return f"a number for each: {', '.join(stats.columns)}"
 
 
 def wrong_labels_of_single_rows() -> str:

@@ -49,7 +49,7 @@ def main() -> None:
     timed(encode([0, 1, 2] * 3, [0, 0, 0, 1, 1, 1, 2, 2, 2], list("abcaabbbc")))  # compiles
     crowds = {name: read_set(DATA / name) for name in SETS}
     found = {
-        name: row(*crowds[name], told) for name, told in zip(SETS, theirs(crowds), strict=True)
+        name: row(*crowds[name], reply) for name, reply in zip(SETS, theirs(crowds), strict=True)
     }
     rows = [
         (name, *map(shown, cells), *(f"{size:.2f}" for size in sizes))
@@ -69,25 +69,25 @@ def main() -> None:
 
 
 def row(
-    labels: CrowdLabels, gold: np.ndarray, told: dict[str, Any]
+    labels: CrowdLabels, gold: np.ndarray, reply: dict[str, Any]
 ) -> tuple[list[float | str], list[float]]:
     """Per cent right of each rule on one set; seconds and megabytes of both sides."""
     known = np.flatnonzero(gold >= 0)
     cells: list[float | str] = []
     for rule in THEIRS:
-        answer, _ = told["answers"].get(rule, ("–", 0.0))
+        answer, _ = reply["answers"].get(rule, ("–", 0.0))
         if isinstance(answer, list):
             cells.append(100 * float(np.mean(np.array(answer)[known] == gold[known])))
         else:
             cells.append(answer or f"over {LIMIT} s")
     posteriors, seconds = timed(labels)
     cells += [right(posterior, gold) for posterior in posteriors]
-    theirs_seconds = sum(told["answers"][part][1] for part in ("majority vote", VOTES, "next"))
+    theirs_seconds = sum(reply["answers"][part][1] for part in ("majority vote", VOTES, "next"))
     ours_bytes = sum(
         getattr(labels, part).nbytes
         for part in ("worker", "task", "label", "task_start", "worker_order", "worker_start")
     )
-    return cells, [theirs_seconds, seconds, told["table"] / 1e6, ours_bytes / 1e6]
+    return cells, [theirs_seconds, seconds, reply["table"] / 1e6, ours_bytes / 1e6]
 
 
 def timed(labels: CrowdLabels) -> tuple[list[np.ndarray], float]:
@@ -123,10 +123,10 @@ def theirs(crowds: dict[str, tuple[CrowdLabels, np.ndarray]]) -> list[dict[str, 
             codes = {part: getattr(labels, part) for part in ("worker", "task", "label")}
             paths.append(str(Path(folder) / f"{name}.npz"))
             np.savez(paths[-1], names=list(given), opinions=list(given.values()), **codes)
-        told = CLEANLAB.run(SIDE, str(LIMIT), *paths)
-    if told is None:
+        reply = CLEANLAB.run(SIDE, str(LIMIT), *paths)
+    if reply is None:
         raise SystemExit("cleanlab cannot be installed here: no page is written")
-    answers: list[dict[str, Any]] = json.loads(told)
+    answers: list[dict[str, Any]] = json.loads(reply)
     return answers
 
 

@@ -1,9 +1,9 @@
-"""Run by cleanlab's own interpreter: its consensus of crowds and its CPU seconds, as JSON.
+"""Print as JSON cleanlab's consensus of crowds and its CPU seconds; its own interpreter runs this script.
 
     comparison_consensus_side.py 5 rte.npz temp.npz
 
-What takes more CPU seconds than the first argument is cut off, and answers nothing. A file holds
-codes `worker`, `task` and `label`, and under `opinions` class probabilities, tables of tasks by classes
+A computation is cut off after as many CPU seconds as the first argument allows, and has no answer. A file holds
+the codes `worker`, `task` and `label`, and under `opinions` class probabilities, tables of tasks by classes
 that stand for a classifier's, with their `names`.
 """
 
@@ -50,7 +50,7 @@ def consensus(table, opinion) -> list[int]:
     return quality["label_quality"]["consensus_label"].tolist()
 
 
-def told_of(crowd: str, limit: float) -> dict:
+def measured(crowd: str, limit: float) -> dict:
     with np.load(crowd) as held:
         worker, task, label = held["worker"], held["task"], held["label"]
         opinions = dict(zip(held["names"].tolist(), held["opinions"], strict=True))
@@ -71,5 +71,5 @@ def told_of(crowd: str, limit: float) -> dict:
 if __name__ == "__main__":
     with contextlib.redirect_stdout(sys.stderr):  # it prints hints
         signal.signal(signal.SIGPROF, stop)
-        told = [told_of(crowd, float(sys.argv[1])) for crowd in sys.argv[2:]]
-    json.dump(told, sys.stdout)
+        of_each = [measured(crowd, float(sys.argv[1])) for crowd in sys.argv[2:]]
+    json.dump(of_each, sys.stdout)

@@ -1,4 +1,6 @@
-"""Run by crowd-kit's own interpreter: what it answers to each probe of `benchmarks.peers.comparison`, as JSON.
+"""Print as JSON what crowd-kit answers to each probe of `benchmarks.peers.comparison`.
+
+Its own interpreter runs this script.
 
     comparison_crowdkit_side.py crowds.npz
 
@@ -66,14 +68,14 @@ def texts_comparisons_segmentations() -> str:
         [("t", worker, text) for worker, text in enumerate(("a b c", "a b c", "a d c"))],
         columns=["task", "worker", "text"],
     )
-    told = ROVER(str.split, " ".join).fit_predict(texts)["t"]
+    fused = ROVER(str.split, " ".join).fit_predict(texts)["t"]
     pairs = pd.DataFrame([("a", "b", "a"), ("b", "c", "b")], columns=["left", "right", "label"])
     best = BradleyTerry(n_iter=100).fit_predict(pairs).idxmax()
     masks = [("t", w, np.array([[w > 0, True], [True, False]])) for w in range(3)]
     mask = SegmentationMajorityVote().fit_predict(
         pd.DataFrame(masks, columns=["task", "worker", "segmentation"])
     )["t"]
-    return "yes" if (told, best, bool(mask[0, 0])) == ("a b c", "a", True) else "no"
+    return "yes" if (fused, best, bool(mask[0, 0])) == ("a b c", "a", True) else "no"
 
 
 def privacy() -> str:

@@ -1,4 +1,6 @@
-"""Run by diffprivlib's own interpreter: what it answers to each probe of `benchmarks.peers.comparison`, as JSON.
+"""Print as JSON what diffprivlib answers to each probe of `benchmarks.peers.comparison`.
+
+Its own interpreter runs this script.
 
     comparison_diffprivlib_side.py anything /path/to/python
 

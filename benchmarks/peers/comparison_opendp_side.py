@@ -1,4 +1,7 @@
-"""Run by an interpreter with OpenDP: what that answers to each probe of `benchmarks.peers.comparison`, as JSON."""
+"""Print as JSON what OpenDP answers to each probe of `benchmarks.peers.comparison`.
+
+An interpreter that has OpenDP runs this script.
+"""
 
 import importlib.metadata
 import json

@@ -1,4 +1,7 @@
-"""Run by QuaPy's own interpreter: what it answers to each probe of `benchmarks.peers.comparison`, as JSON."""
+"""Print as JSON what QuaPy answers to each probe of `benchmarks.peers.comparison`.
+
+Its own interpreter runs this script.
+"""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Run by crowd-kit's own interpreter: a folder of tables in, every table its classes hold as JSON out.
+"""Print as JSON every table that crowd-kit's classes hold; its own interpreter runs this script on a folder.
 
 The folder holds labels.csv, gold.csv, initial.csv and cases.json, which lists
 [name, class, constructor arguments, gold step (0: none), whether initial errors are given]. Ids are

@@ -1,4 +1,4 @@
-"""Run by crowd-kit's own interpreter: labels as CSV in a folder, its consensus as JSON on the terminal."""
+"""Print as JSON crowd-kit's consensus of labels.csv in a folder; its own interpreter runs this script."""
 
 import json
 import resource

@@ -1,9 +1,9 @@
-"""Run by crowd-kit's own interpreter: a table as .npz, process CPU seconds as JSON on the terminal.
+"""Print as JSON the process CPU seconds of crowd-kit on a table in .npz; its own interpreter runs this script.
 
     crowdkit_speed_side.py table.npz answer.npz DawidSkene:100 GLAD:1:10000
 
-Each work is a class, how many iterations, and of how many of the first rows if not of all. The
-iterations are made in full: nothing stops early. Every posterior goes to `answer.npz`.
+Each work names a class, its number of iterations and, where not all rows are taken, how many of the first.
+All iterations are made: nothing stops early. Every posterior goes to `answer.npz`.
 """
 
 import json

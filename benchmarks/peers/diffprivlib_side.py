@@ -1,9 +1,9 @@
-"""Run by diffprivlib's own interpreter: models of one training set as JSON, with their CPU seconds.
+"""Print as JSON diffprivlib's models of one training set and their CPU seconds; its own interpreter runs this.
 
     diffprivlib_side.py problem.npz
 
-Without intercept, as its objective leaves the intercept out of the regularizer, and rows of norm one
-at most, as its Jacobian's constant is right for those alone.
+The models have no intercept, because diffprivlib's objective leaves it out of the regularizer. Rows have norm
+one at most, because the constant of its Jacobian is right for those alone.
 """
 
 import json

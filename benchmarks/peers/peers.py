@@ -1,4 +1,4 @@
-"""Peers in environments of their own, for side-by-side runs: their needs and this project's differ.
+"""The environments in which other libraries run, because their requirements differ from crowdassay's.
 
 A peer's environment is built once, in the user's cache folder.
 """
@@ -16,13 +16,13 @@ __all__ = ["CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "QUAPY", "Peer"]
 
 @dataclass(frozen=True)
 class Peer:
-    """A peer and the packages it is installed with."""
+    """A library and the packages of its environment."""
 
     name: str
     packages: tuple[str, ...]
 
     def run(self, script: str, *arguments: str) -> str | None:
-        """Return what a script of this folder prints in the peer's environment; None where that cannot be built."""
+        """Return what a script of this folder prints in the environment; None if that cannot be built."""
         python = self._environment()
         if python is None:
             return None

@@ -1,10 +1,10 @@
-"""Run by QuaPy's own interpreter: one problem as .npz, class ratios as JSON.
+"""Print as JSON QuaPy's class ratios of one problem in .npz; its own interpreter runs this script.
 
     quapy_side.py problem.npz
 
-QuaPy learns from labelled points. It is given the points' labels; and, set-level, the code of each
-point's group (groups of equal proportions are one), whose estimated mixture it answers: as shares of
-groups, which times the groups' proportions are class ratios.
+QuaPy learns from labelled points. In one series it gets the points' labels. In the other, set-level, it gets the
+code of each point's group in place of a label (groups of equal proportions count as one) and estimates the
+mixture of groups; these shares times the groups' proportions are class ratios.
 """
 
 import contextlib

@@ -1,1 +1,1 @@
-"""TODO face of benchmarks/quality."""
+"""Benchmarks of `quality`: aggregators, penalties and filters on public sets and simulated crowds, and speed."""

@@ -1,6 +1,6 @@
 """Every aggregator on every shared data set, beside crowd-kit's own.
 
-``python -m benchmarks.quality.aggregators``
+python -m benchmarks.quality.aggregators
 """
 
 from __future__ import annotations
@@ -112,12 +112,12 @@ def theirs(labels: CrowdLabels, gold: np.ndarray) -> dict[str, tuple[float | str
         printed = CROWDKIT.run(SIDE, str(path), str(SECONDS), str(GIGABYTES))
     found: dict[str, tuple[float | str, float]] = {}
     known = np.flatnonzero(gold >= 0)
-    for peer, told in json.loads(printed or "{}").items():
-        if "error" in told:
-            found[f"crowd-kit {peer}"] = (told["error"], 0.0)
+    for peer, peer_result in json.loads(printed or "{}").items():
+        if "error" in peer_result:
+            found[f"crowd-kit {peer}"] = (peer_result["error"], 0.0)
             continue
-        agree = [told["label"].get(str(task)) == gold[task] for task in known]
-        found[f"crowd-kit {peer}"] = (100 * float(np.mean(agree)), told["seconds"])
+        agree = [peer_result["label"].get(str(task)) == gold[task] for task in known]
+        found[f"crowd-kit {peer}"] = (100 * float(np.mean(agree)), peer_result["seconds"])
     return found
 
 
@@ -125,11 +125,13 @@ def row(name: str, columns: dict[str, dict[str, tuple[float | str, float]]]) -> 
     """One aggregator over all sets; its mean, and `auto`'s, where it has a figure."""
     cells = [columns[set_name].get(name, ("–", 0.0)) for set_name in SETS]
     shown = [value if isinstance(value, str) else f"{value:.1f}" for value, _ in cells]
-    told = [
+    peer_result = [
         place for place, (value, _) in zip(SETS, cells, strict=True) if not isinstance(value, str)
     ]
     means = [
-        f"{np.mean([columns[set_name][of][0] for set_name in told]):.2f}" if told else ""
+        f"{np.mean([columns[set_name][of][0] for set_name in peer_result]):.2f}"
+        if peer_result
+        else ""
         for of in (name, "auto")
     ]
     return (name, *shown, *means, f"{sum(seconds for _, seconds in cells):.1f}")

@@ -1,4 +1,4 @@
-"""``flows.crowdkit`` against crowd-kit 1.4.2: how closely the numbers agree, and what they cost.
+"""`flows.crowdkit` beside crowd-kit 1.4.2: how closely the numbers agree, and what they cost.
 
     python -m benchmarks.quality.crowdkit_agreement --sets rte web
 
@@ -115,10 +115,10 @@ def ask(
         truth.to_csv(folder / "gold.csv")
         initial.to_csv(folder / "initial.csv")
         (folder / "cases.json").write_text(json.dumps(chosen), encoding="utf-8")
-        told = CROWDKIT.run(SIDE, str(folder))
-    if told is None:
+        stored = CROWDKIT.run(SIDE, str(folder))
+    if stored is None:
         raise SystemExit("crowd-kit's environment could not be built: is there a package index?")
-    answer: dict[str, Any] = json.loads(told)
+    answer: dict[str, Any] = json.loads(stored)
     return answer
 
 
@@ -174,37 +174,37 @@ def differences(theirs: dict[str, Any], ours: Any, seconds: float) -> list[str]:
     ]  # fmt: skip
 
 
-def largest(told: dict[str, Any], table: Any) -> str:
+def largest(stored: dict[str, Any], table: Any) -> str:
     """Largest difference on the rows they have; NaN of theirs is counted apart."""
-    there, here = np.array(told["values"], dtype=float), table.to_numpy(dtype=float)
+    there, here = np.array(stored["values"], dtype=float), table.to_numpy(dtype=float)
     if there.shape != here.shape:  # ours has rows more
-        here = table.loc[[tuple(key) for key in told["names"][0]]].to_numpy(dtype=float)
+        here = table.loc[[tuple(key) for key in stored["names"][0]]].to_numpy(dtype=float)
     bad = np.isnan(there)
     bad_rows = bad.any(axis=-1) if bad.ndim == 2 else bad
     text = f"{np.abs(there - here)[~bad].max(initial=0.0):.1g}"
     return f"{text} ({bad_rows.sum()} rows NaN there)" if bad.any() else text
 
 
-def same_names(told: dict[str, Any], table: Any) -> bool:
+def same_names(stored: dict[str, Any], table: Any) -> bool:
     """Whether index, columns, their names and their order are the same."""
     axes = [table.index, table.columns] if table.ndim == 2 else [table.index]
     names = [[list(k) if isinstance(k, tuple) else k for k in axis.tolist()] for axis in axes]
     titles = [getattr(table, "name", None), *(list(axis.names) for axis in axes)]
-    return bool(told["names"] == names and told["titles"] == titles)
+    return bool(stored["names"] == names and stored["titles"] == titles)
 
 
-def loss(told: dict[str, Any] | None, history: list[float] | None) -> str:
+def loss(stored: dict[str, Any] | None, history: list[float] | None) -> str:
     """Largest difference of the loss, and the iterations where they are not as many."""
-    if told is None or history is None:
+    if stored is None or history is None:
         return "–"
-    if len(told["values"]) != len(history):
-        return f"{len(told['values'])} it. there, {len(history)} here"
-    return f"{np.abs(np.array(told['values']) - history).max():.1g} ({len(history)} it.)"
+    if len(stored["values"]) != len(history):
+        return f"{len(stored['values'])} it. there, {len(history)} here"
+    return f"{np.abs(np.array(stored['values']) - history).max():.1g} ({len(history)} it.)"
 
 
-def differing(told: dict[str, Any], ours: Any) -> str:
+def differing(stored: dict[str, Any], ours: Any) -> str:
     """How many labels differ, and how many of these where our shares are tied."""
-    off = np.array(told["values"], dtype=float) != ours.labels_.to_numpy()
+    off = np.array(stored["values"], dtype=float) != ours.labels_.to_numpy()
     if not (off.any() and hasattr(ours, "probas_")):
         return str(off.sum())
     best = np.sort(ours.probas_.to_numpy(), axis=1)

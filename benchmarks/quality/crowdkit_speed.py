@@ -19,7 +19,7 @@ SIDE = "crowdkit_speed_side.py"
 
 @dataclass(frozen=True)
 class Peer:
-    """What crowd-kit took for each work, and said; the name of its error where it failed."""
+    """The seconds and posteriors of crowd-kit for each work; the name of its error where it failed."""
 
     seconds: dict[str, float | str]
     posterior: dict[str, np.ndarray]
@@ -32,10 +32,10 @@ def measure_crowdkit(labels: CrowdLabels, *works: str) -> Peer:
     with tempfile.TemporaryDirectory() as folder:
         table, answer = Path(folder) / "table.npz", Path(folder) / "answer.npz"
         np.savez(table, **{name: code.astype(np.int64) for name, code in columns.items()})
-        told = CROWDKIT.run(SIDE, str(table), str(answer), *works)
-        if told is None:
+        printed = CROWDKIT.run(SIDE, str(table), str(answer), *works)
+        if printed is None:
             raise SystemExit(
                 "crowd-kit's environment cannot be built here: is there a package index?"
             )
         with np.load(answer) as held:
-            return Peer(json.loads(told), dict(held))
+            return Peer(json.loads(printed), dict(held))

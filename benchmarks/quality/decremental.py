@@ -1,9 +1,9 @@
-"""What it costs to keep the hard penalty while workers are removed: repaired against computed anew.
+"""The cost of keeping the hard penalty while workers are removed: repaired, beside computed anew.
 
     python -m benchmarks.quality.decremental --labels 100000 1000000 10000000
 
 Process CPU time, one thread, compiled before. The worker with the highest level is removed, 15 % of
-the workers in all. "Repaired" is to find her and to remove her, "set-up" the first semi-matching.
+the workers in all. "Repaired" counts finding and removing her, "set-up" the first semi-matching.
 "Anew" is what a caller without the repair does after each removal: the table of the workers left,
 their conflict graph, its semi-matching and the levels; "solver" is the last two alone. Both are
 timed at ten points of the same series and multiplied, and there cost and sorted loads are compared.

@@ -1,6 +1,8 @@
 """The filter that needs no gold: how often it errs on honest crowds, and what it finds in others.
 
-``python -m benchmarks.quality.false_removal``: simulated crowds without adversaries, and with 30 %.
+    python -m benchmarks.quality.false_removal
+
+The crowds are simulated, some without adversaries and some with 30 % of them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from quality.simulation.crowds import STRATEGIES, Assignment
 
 SHARE = 0.3  # of adversaries, where there are any
 RATES = (0.1, 0.05)
-# who is asked what, and the number of classes
+# the tasks of each worker, and the number of classes
 SHAPES: dict[str, tuple[Callable[..., Assignment], int]] = {
     "regular": (partial(regular_assignment, n_tasks=1000, n_workers=100, labels_per_task=10), 2),
     "power law": (partial(power_law_assignment, n_tasks=1500, n_workers=100, labels_per_task=6), 2),
@@ -103,7 +105,7 @@ def finds(shape: str, strategy: str, n_crowds: int) -> tuple[str, ...]:
 
 
 def crowd(shape: str, strategy: str | None, seed: int) -> tuple[CrowdLabels, np.ndarray]:
-    """Labels, and who is an adversary."""
+    """Labels, and whether each worker is an adversary."""
     rng = np.random.default_rng([2014, seed])
     assign, n_classes = SHAPES[shape]
     assignment = assign(rng=rng)

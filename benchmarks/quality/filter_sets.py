@@ -1,7 +1,9 @@
-"""The filter's stop rules on the shared sets, gold used only to score.
+"""The filter's stop rules on the shared sets; gold is used only to score.
 
-``python -m benchmarks.quality.filter_sets`` filters each set by the false removal rate and by the paper's share
-of the workers, and counts how many gold tasks majority vote and Dawid-Skene then get right.
+    python -m benchmarks.quality.filter_sets
+
+Each set is filtered by the false removal rate and by the paper's share of the workers; the page shows how many
+gold tasks majority vote and Dawid-Skene then get right.
 """
 
 from __future__ import annotations

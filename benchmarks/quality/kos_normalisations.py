@@ -1,7 +1,9 @@
-"""How KOS+ may divide its messages, and which way gives the figures of the paper.
+"""Ways in which KOS+ may divide its messages, and which of them gives the figures of the paper.
 
-``python -m benchmarks.quality.kos_normalisations``: "Reputation-based worker filtering in crowdsourcing" (NIPS
-2014) calls KOS+ "a normalized version of KOS" and gives no formula, but its accuracy on four sets.
+    python -m benchmarks.quality.kos_normalisations
+
+"Reputation-based worker filtering in crowdsourcing" (NIPS 2014) calls KOS+ "a normalized version of KOS". It
+gives no formula, but the accuracy on four sets.
 """
 
 from __future__ import annotations
@@ -55,11 +57,11 @@ def main() -> None:
         cells = (f"{value:.2f}" for value in (*found, farthest, mean))
         rows.append((task, worker, *cells))
         within += [f"{task} and {worker}"] if farthest <= NEAR else []
-    told = {"chosen": " and ".join(CHOSEN), "near": NEAR, "within": ", ".join(within) or "none"}
+    words = {"chosen": " and ".join(CHOSEN), "near": NEAR, "within": ", ".join(within) or "none"}
     header = ("task by", "worker by", *TIES, "farthest", "all sets")
     published = ("paper", "", *(f"{value:.1f}" for value in paper), "", "")
     title = "KOS+: what messages are divided by"
-    publish("kos_normalisations", title, header, [published, *rows], note=NOTE.format(**told))
+    publish("kos_normalisations", title, header, [published, *rows], note=NOTE.format(**words))
 
 
 def _fit(labels: CrowdLabels, task: Divisor, worker: Divisor) -> MessagePassing:

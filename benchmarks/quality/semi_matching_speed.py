@@ -1,4 +1,4 @@
-"""The optimal semi-matching and the soft penalty: what they cost, and what SciPy takes instead.
+"""The cost of the optimal semi-matching and of the soft penalty, beside SciPy's.
 
     python -m benchmarks.quality.semi_matching_speed --labels 100000 1000000 10000000
 

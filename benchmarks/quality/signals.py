@@ -1,6 +1,8 @@
 """Which signal finds which adversary: penalties, agreement, Dawid–Skene and the pair test, side by side.
 
-``python -m benchmarks.quality.signals``: area under the ROC curve for telling adversaries from honest workers.
+    python -m benchmarks.quality.signals
+
+The figures are areas under the ROC curve for separating adversaries from honest workers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Filtering simulated crowds: figure 1, left, of "Reputation-based worker filtering" (NIPS 2014).
 
-``python -m benchmarks.quality.synthetic_filter``: who is removed, and how many wrong tasks that saves or costs.
+    python -m benchmarks.quality.synthetic_filter
+
+The page shows which workers are removed, and how many wrong tasks that saves or costs.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ def experiment(kind: str, degree: str, n_runs: int) -> dict[str, float]:
 def crowd(
     kind: str, degree: str, rng: np.random.Generator
 ) -> tuple[CrowdLabels, np.ndarray, np.ndarray]:
-    """Labels, truth, and who is an adversary."""
+    """Labels, truth, and whether each worker is an adversary."""
     n_labels = np.floor(LEAST_LABELS * (1 - rng.random(N_WORKERS)) ** (-1 / TAIL)).astype(int)
     n_labels = np.minimum(n_labels, N_TASKS)
     worker = np.repeat(np.arange(N_WORKERS), n_labels)

@@ -1,7 +1,9 @@
 """Table 1 of "Reputation-based worker filtering in crowdsourcing" (NIPS 2014), and what a user gets.
 
-``python -m benchmarks.quality.table1`` removes up to 10 workers by penalty, one after the other, and runs every
-aggregator on who is left. The paper shows the best of the 11 results, chosen with gold.
+    python -m benchmarks.quality.table1
+
+Up to 10 workers are removed by penalty, one after the other, and every aggregator runs on those who are left.
+The paper shows the best of the 11 results, chosen with gold.
 """
 
 from __future__ import annotations
@@ -158,7 +160,7 @@ def every_tie_break(labels: CrowdLabels) -> list[dict[Gone, list[Gone]]]:
 
 
 def kept(labels: CrowdLabels, removed: Sequence[int] | np.ndarray) -> np.ndarray:
-    """True for who is left."""
+    """True for the workers who are left."""
     keep = np.ones(labels.n_workers, dtype=bool)
     keep[removed] = False
     return keep

@@ -1,4 +1,4 @@
-"""Going on from yesterday's fit against beginning anew, on the shared sets: iterations, and where it ends.
+"""EM that goes on from an earlier fit, beside EM begun anew, on the shared sets: iterations and results.
 
     python -m benchmarks.quality.warm_start
 
