@@ -2,8 +2,8 @@
 
     comparison_consensus_side.py 5 rte.npz temp.npz
 
-A computation is cut off after as many CPU seconds as the first argument allows, and has no answer. A file holds
-the codes `worker`, `task` and `label`, and under `opinions` class probabilities, tables of tasks by classes
+The first argument is the limit of CPU seconds; a computation that is cut off has no answer. A file holds the
+codes `worker`, `task` and `label`, and under `opinions` class probabilities, tables of tasks by classes
 that stand for a classifier's, with their `names`.
 """
 

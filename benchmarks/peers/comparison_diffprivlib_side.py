@@ -24,35 +24,35 @@ LABELS = (ROWS[:, 0] > 0).astype(int)
 
 
 def fitted(rows=ROWS, **given):
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = LogisticRegression(epsilon=1.0, **given).fit(rows, LABELS)
-    return model, {warning.category for warning in told}
+    return model, {warning.category for warning in caught}
 
 
 def bound_not_given() -> str:
-    model, told = fitted()
+    model, caught = fitted()
     longest = float(np.linalg.norm(ROWS, axis=1).max())
     if model.data_norm != longest:
         return "not the data's"
-    return "the data's longest row" + (", and a warning" if PrivacyLeakWarning in told else "")
+    return "the data's longest row" + (", and a warning" if PrivacyLeakWarning in caught else "")
 
 
 def spending_outlives_the_process() -> str:
     spend = "fit = LogisticRegression(epsilon=1.0, data_norm=1.0).fit([[0.0], [1.0]], [0, 1]);"
-    tell = "print(BudgetAccountant.load_default(None).total()[0])"
+    print_total = "print(BudgetAccountant.load_default(None).total()[0])"
     start = (
         "import warnings; warnings.simplefilter('ignore');"
         "from diffprivlib import BudgetAccountant;"
         "from diffprivlib.models import LogisticRegression;"
     )
-    told = [
+    caught = [
         subprocess.run(
             [sys.executable, "-c", start + code], check=True, capture_output=True, text=True
         ).stdout
-        for code in (spend + tell, tell)
+        for code in (spend + print_total, print_total)
     ]
-    first, second = map(float, told)
+    first, second = map(float, caught)
     return "yes" if first > 0 and second == first else "no"
 
 

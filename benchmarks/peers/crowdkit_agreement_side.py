@@ -22,7 +22,7 @@ HELD = (
 KINDS = {"worker": str, "task": str, "label": int}
 
 
-def told(table):
+def as_json(table):
     """A frame, series or list as plain lists, in its own order."""
     if isinstance(table, list):
         return {"values": table}
@@ -53,7 +53,9 @@ def main(folder: Path) -> None:
             found[name] = {"error": type(error).__name__}
             continue
         seconds = time.process_time() - start
-        tables = {held: told(getattr(estimator, held)) for held in HELD if hasattr(estimator, held)}
+        tables = {
+            held: as_json(getattr(estimator, held)) for held in HELD if hasattr(estimator, held)
+        }
         found[name] = {"seconds": seconds, "tables": tables}
     json.dump(found, sys.stdout)
 

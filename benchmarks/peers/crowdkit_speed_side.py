@@ -1,4 +1,4 @@
-"""Print as JSON the process CPU seconds of crowd-kit on a table in .npz; its own interpreter runs this script.
+"""Print as JSON the process CPU seconds of crowd-kit on a table in .npz; its own interpreter runs this.
 
     crowdkit_speed_side.py table.npz answer.npz DawidSkene:100 GLAD:1:10000
 

@@ -1,4 +1,4 @@
-"""Print as JSON diffprivlib's models of one training set and their CPU seconds; its own interpreter runs this.
+"""Print as JSON diffprivlib's models of one training set and their seconds; its own interpreter runs this.
 
     diffprivlib_side.py problem.npz
 

@@ -1,1 +1,1 @@
-"""Benchmarks of `quality`: aggregators, penalties and filters on public sets and simulated crowds, and speed."""
+"""Benchmarks of `quality`: aggregators, penalties and filters on public sets and simulated crowds."""

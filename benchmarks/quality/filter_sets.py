@@ -2,8 +2,8 @@
 
     python -m benchmarks.quality.filter_sets
 
-Each set is filtered by the false removal rate and by the paper's share of the workers; the page shows how many
-gold tasks majority vote and Dawid-Skene then get right.
+Each set is filtered by the false removal rate and by the paper's share of the workers; the page shows how
+many gold tasks majority vote and Dawid-Skene then get right.
 """
 
 from __future__ import annotations
