@@ -320,16 +320,21 @@ def test_a_public_name_has_a_docstring(room: str, name: str) -> None:
         assert (named.__doc__ or "").strip()
 
 
-def test_the_readmes_commands_exist() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_commands_of_the_readme_and_of_contributing_exist() -> None:
+    pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md")]
+    text = "\n".join(pages)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"`make ([a-z-]+)`", readme):
+    targets = set(re.findall(r"`make\s+([a-z-]+)`", text))
+    assert len(targets) >= 10
+    for target in targets:
         assert re.search(rf"(?m)^{target}:", makefile), target
     help_text = subprocess.run(
         [sys.executable, "-m", "flows.cli", "--help"], capture_output=True, text=True, check=True
     ).stdout
-    for command in set(re.findall(r"(?m)^\| `crowdassay ([a-z]+)", readme)):
+    for command in set(re.findall(r"`crowdassay ([a-z]+)", text)):
         assert re.search(rf"(?m)^\W*{command}\b", help_text), command
+    for path in re.findall(r"`(\.ci/\w+)`", text):
+        assert (ROOT / path).is_file(), path
 
 
 def test_help_imports_nothing_heavy() -> None:

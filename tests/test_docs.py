@@ -9,6 +9,7 @@ import pydoc
 import re
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
 
@@ -26,11 +27,13 @@ PAGES = sorted(
 )
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 COMMAND = re.compile(r"python -m (benchmarks(?:\.\w+)+)")
-FILE = re.compile(r"`([\w./]+\.py)(?:::\w+)?`")
+FILE = re.compile(r"`([\w./<>]+\.py)(?:::\w+)?`")
 FOLDER = re.compile(
     r"`((?:flows|quality|learners|privacy|tests|docs|benchmarks|sample_data)/[\w/]*)`"
 )
-NAME = re.compile(r"`((?:flows|quality|learners|privacy|benchmarks)(?:\.\w+)+(?<!\.json))(?:\([^`]*\))?`")
+NAME = re.compile(
+    r"`((?:flows|quality|learners|privacy|benchmarks)(?:\.\w+)+(?<!\.json))(?:\([^`]*\))?`"
+)
 FILES = {str(path.relative_to(ROOT)) for path in ROOT.glob("*/**/*.py")}
 BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 
@@ -67,10 +70,11 @@ def test_a_benchmark_names_its_own_command(page: Path) -> None:
 
 @pytest.mark.parametrize("page", (*PAGES, *BENCHMARKS), ids=named)
 def test_every_file_and_folder_a_page_or_a_benchmark_names_exists(page: Path) -> None:
-    """A file may go by its last parts."""
+    """A file may go by its last parts; one with `<name>` stands for those that are there."""
     text = page.read_text(encoding="utf-8")
     for file in FILE.findall(text):
-        assert any(f"/{known}".endswith(f"/{file}") for known in FILES), file
+        pattern = f"*/{file.replace('<name>', '*')}"
+        assert any(fnmatchcase(f"/{known}", pattern) for known in FILES), file
     for folder in FOLDER.findall(text):
         assert (ROOT / folder).exists(), folder
 
@@ -92,6 +96,20 @@ def pages_module() -> ModuleType:
     sys.modules["pages"] = module
     found.loader.exec_module(module)
     return module
+
+
+def test_contributing_shows_the_files_that_an_addition_takes() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    _, *sections = re.split(r"(?m)^## Add an? ", text)
+    steps = {part.splitlines()[0]: re.findall(r"(?m)^\d\. `(\S+)`: ", part) for part in sections}
+    assert {what: len(files) for what, files in steps.items()} == {
+        "aggregator": 3,
+        "mechanism": 3,
+        "stage": 4,
+        "platform": 3,
+        "table format": 2,
+    }
+    assert all(FILE.fullmatch(f"`{file}`") for files in steps.values() for file in files)
 
 
 COMPARISON = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")

@@ -46,13 +46,13 @@ def spending_outlives_the_process() -> str:
         "from diffprivlib import BudgetAccountant;"
         "from diffprivlib.models import LogisticRegression;"
     )
-    caught = [
+    totals = [
         subprocess.run(
             [sys.executable, "-c", start + code], check=True, capture_output=True, text=True
         ).stdout
         for code in (spend + print_total, print_total)
     ]
-    first, second = map(float, caught)
+    first, second = map(float, totals)
     return "yes" if first > 0 and second == first else "no"
 
 
