@@ -50,7 +50,7 @@ def test_every_test_a_page_names_exists(page: Path) -> None:
         assert not name or name in tests, f"{file} has no {name}"
 
 
-@pytest.mark.parametrize("page", (*PAGES, *BENCHMARKS), ids=named)
+@pytest.mark.parametrize("page", [*PAGES, *BENCHMARKS], ids=named)
 def test_every_command_a_page_or_a_benchmark_names_can_be_run(page: Path) -> None:
     for module in COMMAND.findall(re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))):
         found = importlib.util.find_spec(module)
@@ -68,7 +68,7 @@ def test_a_benchmark_names_its_own_command(page: Path) -> None:
         assert f"python -m {module}" in (ast.get_docstring(ast.parse(text)) or "")
 
 
-@pytest.mark.parametrize("page", (*PAGES, *BENCHMARKS), ids=named)
+@pytest.mark.parametrize("page", [*PAGES, *BENCHMARKS], ids=named)
 def test_every_file_and_folder_a_page_or_a_benchmark_names_exists(page: Path) -> None:
     """A file may go by its last parts; one with `<name>` stands for those that are there."""
     text = page.read_text(encoding="utf-8")
@@ -79,7 +79,7 @@ def test_every_file_and_folder_a_page_or_a_benchmark_names_exists(page: Path) ->
         assert (ROOT / folder).exists(), folder
 
 
-@pytest.mark.parametrize("page", (*PAGES, *BENCHMARKS), ids=named)
+@pytest.mark.parametrize("page", [*PAGES, *BENCHMARKS], ids=named)
 def test_every_name_of_a_room_on_a_page_or_in_a_benchmark_exists(page: Path) -> None:
     """Of the longest module in it, attribute by attribute."""
     for dotted in NAME.findall(page.read_text(encoding="utf-8")):
@@ -110,6 +110,12 @@ def test_contributing_shows_the_files_that_an_addition_takes() -> None:
         "table format": 2,
     }
     assert all(FILE.fullmatch(f"`{file}`") for files in steps.values() for file in files)
+
+
+def test_the_index_of_decisions_lists_every_decision_once() -> None:
+    text = (ROOT / "DECISIONS.md").read_text(encoding="utf-8")
+    listed = re.findall(r"(?m)^- \[(.+)\]\(#.+\)$", text)
+    assert sorted(listed) == sorted(re.findall(r"(?m)^## [\d-]+: (.+)$", text))
 
 
 COMPARISON = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
