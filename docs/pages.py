@@ -64,7 +64,7 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Give the results' tables the whole width, and other pages the figures that they name."""
+    """Give the tables of results the whole width, and fill in the figures that a page names."""
     if page.file.src_uri.startswith("results"):
         page.meta["hide"] = ["toc"]
     markdown = PROBED.sub(lambda found: probed(found[1]), markdown)
@@ -137,7 +137,7 @@ def _row(path: str) -> str:
 
 
 def probed(peer: str) -> str:
-    """The rows of what a peer was asked, as those of a table of what, there, here and whence."""
+    """Return the table rows of a library's probes: what was asked, the answers there and here, and a link."""
     _, *rows = cells_of("comparison.md")
     source = "[asked](results/comparison.md)"
     return "\n".join(
@@ -148,7 +148,7 @@ def probed(peer: str) -> str:
 
 
 def cells_of(page: str) -> list[list[str]]:
-    """The table of a page of results, its header first."""
+    """Return the table of a page of results, its header first."""
     text = (ROOT / "docs" / "results" / page).read_text(encoding="utf-8")
     return [
         [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -158,14 +158,14 @@ def cells_of(page: str) -> list[list[str]]:
 
 
 def figure(page: str, row: str, column: str) -> str:
-    """A cell of a page of results: of the row called so, else of the first that begins so."""
+    """Return a cell of a page of results: of the row with that name, else of the first that begins so."""
     heads, *rows = cells_of(page)
     beginning = [cells for cells in rows if ", ".join(cells).startswith(row)]
     return min(beginning, key=lambda cells: cells[0] != row)[heads.index(column)]
 
 
 def guarantees() -> str:
-    """Every clause under *Guarantees*, with its source and the tests that call what it is about."""
+    """Return the page of all clauses under *Guarantees*, with their sources and the tests that call the name."""
     tests = list(_tests())
     lines = [
         "# Every guarantee, and what guards it",
@@ -187,20 +187,20 @@ def guarantees() -> str:
 
 
 def _guards(name: str, home: str, tests: list[Test]) -> str:
-    """The tests that call a name, folded: those of its own file's, else of any file's."""
+    """Return the folded list of tests that call a name: those of its own file, or else of any file."""
     calling = [test for test in tests if name in test.calls]
     own = [test for test in calling if Path(test.path).stem.startswith(f"test_{home}")]
     if not calling:
         files = sorted({test.path for test in tests if name.split(".")[0] in test.imports})
         listed = ", ".join(f"`{path}`" for path in files)
-        return f"Tested in {listed}." if files else "*Shown by its doctest alone.*"
+        return f"Tested in {listed}." if files else "*Its doctest alone shows it.*"
     rows = "\n".join(f"- `{test.path}::{test.name}`" for test in own or calling)
     few = "test" if len(own or calling) == 1 else "tests"
     return f'<details markdown="1"><summary>{len(own or calling)} {few}</summary>\n\n{rows}\n\n</details>'
 
 
 def _documented(room: str) -> Iterator[tuple[str, str, str]]:
-    """Public functions, classes and methods of a room, with their file's name and docstring."""
+    """Yield the public functions, classes and methods of a room, with their file's name and docstring."""
     for path in sorted((ROOT / room).rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
@@ -212,7 +212,7 @@ def _documented(room: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _tests() -> Iterator[Test]:
-    """Every test, with what it and its file's own functions call."""
+    """Yield every test, with the names that it and its file's own functions call."""
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         functions = {part.name: part for part in tree.body if isinstance(part, ast.FunctionDef)}
@@ -230,18 +230,18 @@ def _tests() -> Iterator[Test]:
 
 
 def _called(node: ast.AST) -> set[str]:
-    """Names and attributes that stand in some code; `Ledger.release` for any `.release`."""
+    """Return the names and attributes in some code; `Ledger.release` stands for any `.release`."""
     names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
     attributes = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
     return names | attributes | {f"{name}.{part}" for name in names for part in attributes}
 
 
 def results() -> str:
-    """The pages that the benchmarks wrote, each with the command that printed it."""
+    """Return the list of pages that the benchmarks wrote, each with the command that printed it."""
     lines = [
         "# Results",
         "",
-        "Each page was written by the command it names, which anybody can repeat.",
+        "Each page was written by the command that it names; anybody can repeat it.",
         "",
         "| page | command |",
         "|---|---|",
@@ -255,7 +255,7 @@ def results() -> str:
 
 
 def command_line() -> str:
-    """The help of every command, as the terminal shows it."""
+    """Return the help of every command, as the terminal shows it."""
     os.environ.setdefault("TERMINAL_WIDTH", "80")
     from typer.main import get_command
     from typer.testing import CliRunner
@@ -271,14 +271,14 @@ def command_line() -> str:
 
 
 def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Every command's words, groups before what is in them."""
+    """Yield the words of every command, a group before its commands."""
     yield words
     for name, inner in sorted(getattr(command, "commands", {}).items()):
         yield from _commands(inner, (*words, name))
 
 
 def settings() -> str:
-    """Every key of the settings file, by section: what it is for, takes and is without being set."""
+    """Return the page of every settings key, by section: its sentence, its values and its default."""
     from flows.settings.environment import variables_of
     from flows.settings.sections import section_of
     from flows.settings.settings import Settings
@@ -294,9 +294,9 @@ def settings() -> str:
         "# Settings",
         "",
         "One TOML file. A key that is not listed is refused, and the nearest right one named;"
-        " `crowdassay init labels.csv` writes a commented file from the tables it is shown."
-        " Under a key's sentence: what it takes, what it is where it is not set, and the environment"
-        " variable that overrides it.",
+        " `crowdassay init labels.csv` writes a commented file made from these tables."
+        " Below the sentence of a key stand its values, its default, and the environment variable that"
+        " overrides it.",
     ]
     for name, section in sections:
         doc = " ".join((section.__doc__ or "").split())
@@ -313,7 +313,7 @@ def settings() -> str:
 
 
 def _ranges(field: Any) -> Iterator[str]:
-    """What bounds a key's values, of its own and of what it lists."""
+    """Yield the bounds of a key's values, its own and those of the items of a list."""
     metadata, annotations = list(field.metadata), [field.annotation]
     while annotations:
         parts = get_args(annotation := annotations.pop())
@@ -327,7 +327,7 @@ def _ranges(field: Any) -> Iterator[str]:
 
 
 def _taken(annotation: Any) -> str:
-    """What a key takes, in a few words."""
+    """Return the kind of values of a key, in a few words."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _taken(parts[0])
@@ -344,7 +344,7 @@ def _taken(annotation: Any) -> str:
 
 
 def _unset(field: Any) -> str:
-    """What a key is where it is not set, as it would stand in the file; nothing if it is then absent."""
+    """Return the default of a key as the file would hold it; empty if the key is absent by default."""
     if field.is_required():
         return "required"
     plain = list(field.default) if isinstance(field.default, tuple) else field.default

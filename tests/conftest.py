@@ -1,4 +1,4 @@
-"""What every test shares: where the real data lie, and a seeded generator."""
+"""Fixtures of all tests: the folder of real data, and a seeded generator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture
 def shared_data() -> Path:
-    """The folder of real crowd data; tests that need it are skipped, with the reason, where it is missing."""
+    """Return the folder of real crowd data, or skip the test if it is missing."""
     if not DATA.is_dir():
         pytest.skip("the shared data folder is not beside the project")
     return DATA

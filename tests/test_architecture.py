@@ -69,9 +69,18 @@ def test_a_file_of_more_than_500_lines_says_why(path: Path) -> None:
     assert reason or len(path.read_text(encoding="utf-8").splitlines()) <= 500
 
 
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_function_fits_on_a_screen_or_two(path: Path) -> None:
+    """Of at most 60 lines beside its docstring."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            assert not body or (body[-1].end_lineno or 0) - body[0].lineno < 60, node.name
+
+
 def test_no_file_or_folder_has_a_name_for_everything() -> None:
-    named = (*FOLDERS, *MODULES, *(ROOT / "tests").rglob("*.py"))
-    assert [path for path in named if path.stem in BANNED] == []
+    files = [path for top in ("tests", "benchmarks") for path in (ROOT / top).rglob("*.py")]
+    assert [path for path in (*FOLDERS, *MODULES, *files) if path.stem in BANNED] == []
 
 
 def test_a_folder_has_at_most_13_entries_beside_its_face() -> None:

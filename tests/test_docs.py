@@ -126,22 +126,22 @@ def test_every_figure_of_the_comparison_is_read_from_a_page_that_a_command_wrote
     named = pages.FIGURE.findall(COMPARISON)
     assert len(named) > 20
     for page, row, column in named:
-        told = pages.figure(page, row, column)
-        assert re.match(r"\d", told) or page == "comparison.md", (page, row, column)
+        found = pages.figure(page, row, column)
+        assert re.match(r"\d", found) or page == "comparison.md", (page, row, column)
     assert "{{" not in pages.PROBED.sub("", pages.FIGURE.sub("", COMPARISON))
     assert pages.figure("aggregators.md", "majority_vote", "rule") == "majority_vote"
 
 
 def test_no_cell_of_the_comparison_is_written_by_hand() -> None:
-    """But a row's first, which asks, and its last, which links; and `1x`, a peer beside itself."""
+    """Except a row's first cell, the question, its last, a link, and `1x`, a library beside itself."""
     pages = pages_module()
     tables = re.findall(r"(?m)^\|.*\n\|[-|]+\n((?:\|.*\n)*)", COMPARISON)
     rows = [line.strip("|\n ").split(" | ") for table in tables for line in table.splitlines()]
     assert len(rows) > 15
     for _, *cells in rows:
         for cell in cells:
-            told = pages.FIGURE.sub("", cell).strip(" |")
-            assert told in ("", "1x") or re.fullmatch(r"\[.*\]\(.*\)|\([^)]*\)", told), cell
+            found = pages.FIGURE.sub("", cell).strip(" |")
+            assert found in ("", "1x") or re.fullmatch(r"\[.*\]\(.*\)|\([^)]*\)", found), cell
 
 
 @pytest.mark.parametrize("row", comparison.ROWS, ids=lambda row: f"{row.peer}, {row.what}")
@@ -160,9 +160,9 @@ def test_every_row_of_the_comparison_is_one_of_the_command_and_stands_on_the_pag
 
 def test_the_comparisons_versions_are_those_that_are_run() -> None:
     run = {comparison.named(peer) for peer in comparison.PEERS}
-    assert {" ".join(said) for said in re.findall(r"(?m)^## (\S+) ([\d.]+) ", COMPARISON)} == run
-    told = (ROOT / "docs" / "results" / "comparison.md").read_text(encoding="utf-8")
-    assert all(version in told for version in run)
+    assert {" ".join(words) for words in re.findall(r"(?m)^## (\S+) ([\d.]+) ", COMPARISON)} == run
+    found = (ROOT / "docs" / "results" / "comparison.md").read_text(encoding="utf-8")
+    assert all(version in found for version in run)
 
 
 def test_the_reference_of_settings_has_every_key_with_its_sentence_and_its_variable() -> None:
@@ -173,9 +173,9 @@ def test_the_reference_of_settings_has_every_key_with_its_sentence_and_its_varia
         section: type[Section] = Settings
         for name in inside:
             section = section_of(section.model_fields[name].annotation) or section
-        said = section.model_fields[key].description
+        sentence = section.model_fields[key].description
         (row,) = (line for line in text.splitlines() if line.endswith(f"; `{variable}` |"))
-        assert row.startswith(f"| `{key}` | {said}<br>")
+        assert row.startswith(f"| `{key}` | {sentence}<br>")
     assert "<br>number, at least 0, below 1; default `0.0`; " in text
     assert "<br>list of number, above 0; default `[0.001, 0.003, 0.01]`; " in text
     assert "<br>whole number, at least 1; `CROWDASSAY__CONSENSUS__MAX_ITER` |" in text
@@ -230,7 +230,7 @@ HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 def test_the_python_of_a_how_to_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `frame`, a small crowd as pandas holds it, where the page speaks of one."""
+    """With `frame`, a small crowd as a pandas frame, for pages that use one."""
     monkeypatch.chdir(tmp_path)
     rows = [(f"w{w}", f"t{t}", ["cat", "dog"][(t * w) % 2]) for w in range(4) for t in range(6)]
     known = {"frame": pd.DataFrame(rows, columns=["worker", "task", "label"])}
