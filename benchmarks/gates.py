@@ -2,8 +2,8 @@
 
     python -m benchmarks.gates
 
-Exits with 1 if a gate fails. CPU time of both sides on the same crowd of 100,000 labels: the noise of
-a shared machine meets both, and every gate leaves room for what is left of it.
+Exits with 1 if a gate fails. CPU time of both sides on the same crowd of 100,000 labels: the
+noise of a shared machine affects both, and every gate leaves room for the rest of it.
 """
 
 from __future__ import annotations

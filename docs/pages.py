@@ -165,7 +165,7 @@ def figure(page: str, row: str, column: str) -> str:
 
 
 def guarantees() -> str:
-    """Return the page of all clauses under *Guarantees*, with their sources and the tests that call the name."""
+    """Return the page of all clauses under *Guarantees*, with their sources and the tests that guard them."""
     tests = list(_tests())
     lines = [
         "# Every guarantee, and what guards it",

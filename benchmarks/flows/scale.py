@@ -6,7 +6,8 @@ A simulated crowd (5 labels a task, 4 classes, four labels in five right) is wri
 streamed into shards of 5,000,000 labels, and fitted from there. Each row is a process of
 its own, which counts what it and its Dask workers take. *Held* shards stay in memory between
 passes, *streamed* ones are read from disk in every pass. CPU seconds are those of all threads and
-processes; wall seconds depend on what else the cores are doing. Moved is at most: the table of
+processes; wall seconds depend on what else the cores are doing. Moved is an upper bound:
+the table of
 probabilities to every process, and the expected counts of every shard to where they are added up;
 threads move nothing. Peak is of the process that runs the fit, its streaming into shards included.
 
@@ -55,9 +56,10 @@ PENALTIES = "soft", "filter", "conflict graph", "hard", "balanced"
 PENALTY_NOTE = """
 The tables and shards of `benchmarks.flows.scale`, each in a process of its own, shards read from disk in
 every pass. The soft penalty is a pass over the shards. The filter removes 15 % of the workers by it,
-one by one, with a pass for many of them at once, and looks again at the tasks of each who goes. The
-conflict graph is one more, and comes together in this process; hard (levels, every optimum's largest
-and smallest load) and balanced penalty are what is optimal over all of it, found here on one core. CPU
+one by one, with a pass for many of them at once, and looks again at the tasks of each removed
+worker. The conflict graph takes one more pass and comes together in this process; the hard
+penalty (levels, every optimum's largest and smallest load) and the balanced penalty are
+optimal over the whole graph, found here on one core. CPU
 seconds are those of all threads. Peak is of the process. In each table the balanced loads, rounded up,
 were the hard levels: two algorithms, one optimum.
 """
@@ -213,7 +215,7 @@ def described(found: list[Found]) -> str:
     parts = [" ".join(__doc__.split("\n\n")[2].split())]
     streamed = {(n, crowd): one for n, crowd, how, one in found if how == "streamed"}
     parts.append(
-        f"What is larger is worked out, not run: with the streamed row of as many workers, "
+        f"Larger tables are computed, not run: with the streamed row of as many workers, "
         f"{ITERATIONS} iterations, and machines of {CORES} such cores,"
     )
     parts += [

@@ -97,8 +97,9 @@ def main() -> None:
         for row in ROWS
     ]
     note = (
-        f"{', '.join(map(named, PEERS))}. Each cell is what a probe answered in this run: a peer's "
-        "by its own interpreter, ours by calling what the row speaks of. An honest crowd: "
+        f"{', '.join(map(named, PEERS))}. Each cell is a probe's answer in this run: a library's "
+        "own interpreter ran its probe, and ours calls the function that the row is about. "
+        "An honest crowd: "
         f"{here.TASKS} tasks, {here.LABELS_PER_TASK} labels each, all workers right with {here.SKILL:.0%}."
     )
     publish("comparison", "What each peer does and does not", HEADER, rows, note=note)

@@ -2,9 +2,9 @@
 
     quapy_side.py problem.npz
 
-QuaPy learns from labelled points. In one series it gets the points' labels. In the other, set-level, it gets
-the code of each point's group in place of a label (groups of equal proportions count as one) and estimates the
-mixture of groups; these shares times the groups' proportions are class ratios.
+QuaPy learns from labelled points. In one series it gets the points' labels. In the other, set-level, it
+gets the code of each point's group in place of a label (groups of equal proportions count as one) and
+estimates the mixture of groups; these shares times the groups' proportions are class ratios.
 """
 
 import contextlib

@@ -70,13 +70,13 @@ def main() -> None:
         chosen = [case for case in cases(n_classes, 1) if not (case[3] or case[4])]
         rows += compare(f"simulated, K = {n_classes}", table, None, chosen)
     note = (
-        "Largest absolute difference of what the two hold after `fit_predict`. Rows shuffled, "
+        "Largest absolute difference of the two results after `fit_predict`. Rows shuffled, "
         "repeated labels dropped, ids text; gold is every fifth gold task, for GoldMajorityVote "
         "every one. Labels that differ: those among tied shares in brackets. Rows and names: "
         "whether index, columns, their order and their names are the same. Process CPU time of "
         "`fit_predict`, crowd-kit with pandas 2.3, on the same machine. A 1e-10 in the "
         "probabilities is crowd-kit raising shares to 1e-10 in passing. (*) crowd-kit forgets the "
-        "added counts after its first iteration; here they speak in all. GLAD, 100 it.: at "
+        "added counts after its first iteration; here they count in all. GLAD, 100 it.: at "
         "most; its loss is that of every iteration it made. The three largest sets are left out "
         "for what crowd-kit's GLAD costs there (`benchmarks.quality.aggregators`)."
     )

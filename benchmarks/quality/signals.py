@@ -133,7 +133,7 @@ def figures(found: np.ndarray) -> dict[str, float]:
 
 
 NOTE = (
-    "Area under the ROC curve (AUC) for telling adversaries from honest workers: 1 finds all of "
+    "Area under the ROC curve (AUC) for separating adversaries from honest workers: 1 finds all of "
     "them first, 0.5 is chance, below 0.5 the honest look worse. Where two figures stand, at 3 and "
     'at 9 labels per task; rows of "all" are means over share, design and labels per task. Means '
     "of {n_crowds} seeded crowds of 60 workers, 1000 tasks, two classes equally often; honest "
