@@ -278,7 +278,7 @@ def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]
 
 
 def settings() -> str:
-    """Return the page of every settings key, by section: its sentence, its values and its default."""
+    """Every key of the settings file, by section: what it is for, takes and is without being set."""
     from flows.settings.environment import variables_of
     from flows.settings.sections import section_of
     from flows.settings.settings import Settings
