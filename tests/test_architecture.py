@@ -64,6 +64,15 @@ def test_a_module_has_a_docstring_and_a_true_all(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_the_heading_of_a_docstrings_section_has_a_line_of_its_own(path: Path) -> None:
+    """Else the section is part of the paragraph before it, and its tests and pages do not see it."""
+    text = path.read_text(encoding="utf-8")
+    assert (
+        re.findall(r"\b(?:Examples|Notes|Parameters|Raises|References|Returns) +-{4,}", text) == []
+    )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_file_of_more_than_500_lines_says_why(path: Path) -> None:
     reason = "Longer than 500 lines:" in (ast.get_docstring(parsed(path)) or "")
     assert reason or len(path.read_text(encoding="utf-8").splitlines()) <= 500
