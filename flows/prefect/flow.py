@@ -179,7 +179,7 @@ def _run(asked: _Asked, tell_where: Callable[[str], None]) -> RunResult:
     begun: set[str] = set()
 
     def noted(stage: Stage, run: Run) -> str:
-        begun.add(stage.__name__)
+        begun.add(stage.name)
         return asked.step(stage, run)
 
     past = Past(

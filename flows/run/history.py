@@ -19,17 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from flows.files import file_digest, write_whole
+from flows.files import file_digest, write_arrays, write_whole
 from flows.run.store import MANIFEST, Run, code_version
 from flows.settings.settings import Settings
 from flows.tables.sources import input_paths, is_query
-from quality import Consensus, CrowdLabels, EMStart
+from quality import CrowdLabels, EMStart
 
 __all__ = [
     "begun_from",
     "complete_runs",
-    "facts_of",
-    "in_words",
     "keep_fit",
     "same_work",
     "start_of",
@@ -114,35 +112,7 @@ def begun_from(run: Run) -> str | None:
 
 def keep_fit(run: Run, fit: EMStart) -> None:
     """Keep what the aggregator believed of the workers, for the next run that goes on."""
-    arrays = {name: getattr(fit, name) for name in ARRAYS}
-
-    def write(aside: Path) -> None:
-        with aside.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-
-    write_whole(run.folder / FIT, write)
-
-
-def facts_of(run: Run, start: EMStart, found: Consensus, anew: Consensus | None) -> dict[str, Any]:
-    """What the run says of where it started, and, where EM was begun anew too, of what differs."""
-    known = int(start.confusion.any(axis=(1, 2)).sum())
-    facts = {"run": begun_from(run), "n_known_workers": known}
-    if anew is None:
-        return facts
-    differ = int(np.count_nonzero(anew.label != found.label))
-    return facts | {"n_iter_anew": getattr(anew, "n_iter", 1), "n_differ": differ}
-
-
-def in_words(facts: dict[str, Any] | None, n_iter: int) -> str:
-    """The same for the stage's line; nothing where EM was begun anew."""
-    if facts is None:
-        return ""
-    said = f"; gone on from {facts['run']} in {n_iter} iterations"
-    if "n_differ" not in facts:
-        return said
-    return (
-        f"{said} ({facts['n_iter_anew']} anew, which {facts['n_differ']:,} tasks would differ by)"
-    )
+    write_arrays(run.folder / FIT, {name: getattr(fit, name) for name in ARRAYS})
 
 
 def _choose(run: Run) -> None:

@@ -67,6 +67,11 @@ class Run:
         text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         write_whole(self.folder / name, lambda path: path.write_text(text, encoding="utf-8"))
 
+    def skip(self, output: str, reason: str) -> str:
+        """Write why a stage has nothing to do in place of its JSON output; return the stage's line."""
+        self.write_json(output, {"skipped": reason})
+        return f"skipped: {reason}"
+
     def read_table(self, name: str) -> pa.Table:
         """A Parquet output of an earlier stage."""
         return read_parquet(self.folder / name)

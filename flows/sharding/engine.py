@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from flows.files import write_whole
+from flows.files import write_arrays
 from flows.settings.sections import EngineSettings, SettingsError
 from flows.sharding.shards import ShardFolder, load_shard
 from quality.aggregation import EMFit
@@ -96,14 +96,9 @@ def _saying_what_to_install() -> Iterator[None]:
 
 def save_fit(path: Path, fit: EMFit) -> None:
     """Write where a fit stands, whole or not at all."""
-    arrays = {"prior": fit.prior, "table": fit.table, "counts": fit.counts, "mass": fit.mass}
     state = np.array([fit.log_likelihood, fit.n_iter, fit.converged], dtype=np.float64)
-
-    def write(aside: Path) -> None:
-        with aside.open("wb") as file:
-            np.savez(file, allow_pickle=False, state=state, **arrays)
-
-    write_whole(path, write)
+    arrays = {"prior": fit.prior, "table": fit.table, "counts": fit.counts, "mass": fit.mass}
+    write_arrays(path, {"state": state, **arrays})
 
 
 def load_fit(path: Path) -> EMFit | None:

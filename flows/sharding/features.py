@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from flows.files import write_whole
+from flows.files import write_arrays, write_whole
 from flows.settings.sections import GroupSettings
 from flows.sharding.engine import Spread
 from flows.sharding.shards import open_tasks
@@ -195,12 +195,7 @@ def _write_bags(
         "labelled": np.bincount(table.group[labelled], minlength=n_groups),
         "place": place,
     }
-
-    def write(aside: Path) -> None:
-        with aside.open("wb") as file:
-            np.savez(file, allow_pickle=False, **sizes)
-
-    write_whole(path, write)
+    write_arrays(path, sizes)
 
 
 BLOCK_CELLS = 4_000_000  # of a block's rows, and of what is made of them along every landmark

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Int
 
-from flows.files import write_whole
+from flows.files import write_arrays, write_whole
 from flows.tables.text_table import (
     ROW,
     WHITE,
@@ -39,14 +39,16 @@ from flows.tables.text_table import (
     refuse_duplicates,
     refuse_outside,
 )
-from quality.labels import LabelShard
+from quality.labels import CrowdLabels, LabelShard
 
 __all__ = [
     "CODES",
+    "SHARDS",
     "ShardFolder",
     "ShardSource",
     "group_of_shard",
     "load_shard",
+    "names_alone",
     "open_shards",
     "open_source",
     "open_tasks",
@@ -235,6 +237,7 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+SHARDS = "shards"  # the folder in a run folder
 BOOK, GOLD, GROUPS = "shards.json", "gold.npz", "groups.npy"
 BATCH = 1_000_000  # rows of codes in this process at a time
 SCHEMA = pa.schema([("task", pa.int32()), ("worker", pa.int32()), ("label", pa.int16())])
@@ -327,15 +330,19 @@ def open_shards(folder: Path) -> ShardFolder:
     return ShardFolder(folder, **book | {"first_task": tuple(book["first_task"])})
 
 
+def names_alone(workers: np.ndarray, tasks: np.ndarray, classes: np.ndarray) -> CrowdLabels:
+    """A label table of these names and no rows: the codes of a campaign whose labels are in shards."""
+    nothing = np.empty(0, dtype=np.int32)
+    return CrowdLabels.from_codes(
+        nothing, nothing, nothing, workers=workers, tasks=tasks, classes=classes
+    )
+
+
 def write_gold(shards: ShardFolder, gold: Int[np.ndarray, " tasks"]) -> None:
     """Keep the true class codes of tasks, -1 where unknown, beside the shards, which load them."""
     known = np.flatnonzero(gold >= 0)
-
-    def write(path: Path) -> None:
-        with path.open("wb") as file:
-            np.savez(file, allow_pickle=False, task=known, label=gold[known].astype(np.int16))
-
-    write_whole(shards.folder / GOLD, write)
+    arrays: dict[str, np.ndarray] = {"task": known, "label": gold[known].astype(np.int16)}
+    write_arrays(shards.folder / GOLD, arrays)
 
 
 def write_groups(shards: ShardFolder, group: Int[np.ndarray, " tasks"]) -> None:

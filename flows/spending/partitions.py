@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from flows.files import write_whole
+from flows.files import write_arrays
 from privacy import Ledger
 
 __all__ = ["grow_partition"]
@@ -191,13 +191,7 @@ def _write(path: Path, known: dict[str, Assigned]) -> None:
             f"set size {number}": np.array(sizes, dtype=np.int64),
             f"set {number}": np.array(list(one.sets.values()), dtype=np.str_),
         }
-
-    def write(aside: Path) -> None:
-        aside.touch(mode=0o600)
-        with aside.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-
-    write_whole(path, write)
+    write_arrays(path, arrays, compressed=True, mode=0o600)
 
 
 @contextmanager
