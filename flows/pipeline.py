@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from flows.run.history import unchanged_run
-from flows.run.store import Run, find_unfinished, identity_of, open_run
+from flows.run import Run, find_unfinished, identity_of, open_run, unchanged_run
 from flows.settings.sections import EngineError
 from flows.settings.settings import Settings
-from flows.spending.preview import check_budget
+from flows.spending import check_budget
 from flows.stages import STAGES, Stage
 
 __all__ = [

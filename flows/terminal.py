@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.pipeline import RunResult, Stage, Step, run_stage
-from flows.run.store import Run
+from flows.run import Run
 from flows.settings.sections import EngineError, SettingsError
 from flows.stages import STAGES
 from flows.tables.text_table import TableError

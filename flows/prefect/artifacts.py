@@ -15,8 +15,8 @@ from typing import Any
 
 from flows.pipeline import RunResult, Stage, Step
 from flows.prefect.server import quieten
-from flows.report.pages import public_page
-from flows.run.store import Run
+from flows.report import public_page
+from flows.run import Run
 from flows.stages import STAGES
 
 quieten()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from flows.pipeline import Stage, Step
 from flows.prefect.server import quieten
-from flows.run.store import Run
+from flows.run import Run
 
 quieten()
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from flows.files import write_arrays
-from flows.sharding.features import FeatureFolder, open_features
+from flows.sharding import FeatureFolder, open_features
 from flows.tables.tables import Gold, TaskTable
 from quality import CrowdLabels, encode_gold
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from flows.run.crowd import Crowd
-from flows.run.store import Run
+from flows.run import Crowd, Run
 from flows.settings.sections import ModelSettings, PrivacySettings, SettingsError
 from flows.settings.settings import Settings
 from flows.spending.account import LEDGER_URL
@@ -50,8 +49,8 @@ __all__ = [
     "consensus_label",
     "count_noise",
     "deal",
-    "grown",
     "plan_releases",
+    "with_grown_partition",
 ]
 
 PLAN = "planned class counts"  # what the ledger calls the plan that pays for them
@@ -199,7 +198,7 @@ def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     return Plan(count_noise(privacy, crowd.labels.n_classes), counts, learning)
 
 
-def grown(plan: Plan, crowd: Crowd, settings: Settings, ledger: Ledger) -> Plan:
+def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: Ledger) -> Plan:
     """The same plan, its counts in the partition that grows as tasks join.
 
     With a ledger on a server several state folders may be in use, which could let one partition grow

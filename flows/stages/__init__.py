@@ -13,10 +13,17 @@ of the settings and its test.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from flows.faces import late_face
 from flows.stages.stage import Output, Stage, Verdict, late
 
-__all__ = ["STAGES", "Output", "Stage", "Verdict", "outputs"]
+if TYPE_CHECKING:
+    from flows.stages.whole_labels import filter_by
+
+__all__ = ["STAGES", "Output", "Stage", "Verdict", "filter_by", "outputs"]
+
+__getattr__, __dir__ = late_face(__name__, {"whole_labels": "filter_by"})
 
 MANIFEST = Output(
     "manifest.json", "settings, digests of the inputs, versions, and each stage's line and time"

@@ -14,10 +14,8 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Bool, Int
 
-from flows.run.crowd import Crowd, load_crowd
-from flows.run.store import Run
-from flows.sharding.engine import open_engine
-from flows.sharding.shards import SHARDS, open_shards
+from flows.run import Crowd, Run, load_crowd
+from flows.sharding import SHARDS, open_engine, open_shards
 from flows.stages.sharded_labels import ShardedLabels
 from flows.stages.whole_labels import Aggregated, Judged, WholeLabels
 from quality import CrowdLabels, Filtered, FilteredDishonest

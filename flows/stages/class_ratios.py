@@ -16,12 +16,10 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from flows.run.crowd import Crowd, load_crowd
-from flows.run.store import Run
+from flows.run import Crowd, Run, load_crowd
 from flows.settings.sections import EngineSettings
-from flows.sharding.engine import Spread, open_spread
-from flows.sharding.features import FeatureFolder, FeaturePasses
-from flows.spending.releases import count_noise
+from flows.sharding import FeatureFolder, FeaturePasses, Spread, open_spread
+from flows.spending import count_noise
 from flows.stages.publication import why_no_release
 from flows.tables.parquet import arrow_table, numpy_array
 from learners import ClassRatio, learn_ratios, learn_streamed_ratios

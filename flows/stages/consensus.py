@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.run.crowd import Crowd
-from flows.run.history import begun_from, keep_fit
-from flows.run.store import Run
+from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.campaign_labels import CampaignLabels, open_labels
 from flows.stages.label_plan import plan_next
 from flows.stages.whole_labels import Aggregated

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from flows.run.crowd import Crowd, load_crowd
-from flows.run.store import Run
+from flows.run import Crowd, Run, load_crowd
 from flows.settings.sections import GateSettings, ModelSettings, PrivacySettings
-from flows.spending.account import open_account
-from flows.spending.releases import Learning, plan_releases
+from flows.spending import Learning, open_account, plan_releases
 from flows.stages.class_ratios import why_no_features
 from flows.stages.publication import why_no_release
 from learners import (

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.run.crowd import load_crowd
-from flows.run.store import Run
+from flows.run import Run, load_crowd
 from flows.settings.sections import SettingsError
 from flows.settings.settings import Settings
-from flows.spending.account import open_account
-from flows.spending.releases import Plan, grown, plan_releases
+from flows.spending import Plan, open_account, plan_releases, with_grown_partition
 from flows.tables.parquet import arrow_table
 from privacy import Ledger, PlanError, PlanEvent, Query, Release, project_to_simplex
 
@@ -31,7 +29,7 @@ def publish_proportions(run: Run) -> str:
     crowd = load_crowd(run.folder)
     plan = plan_releases(run, crowd, privacy)
     with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
-        plan = grown(plan, crowd, run.settings, ledger)
+        plan = with_grown_partition(plan, crowd, run.settings, ledger)
         releases, planned = _release_counts(ledger, plan)
         released_at = max(ledger.time_of(release.entry) for release in releases)
     noise, queries = plan.noise, plan.counts

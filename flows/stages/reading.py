@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.run.crowd import FEATURES, Crowd, save_crowd
-from flows.run.store import Run
+from flows.run import FEATURES, Crowd, Run, save_crowd
 from flows.settings.sections import EngineSettings
-from flows.sharding.engine import open_engine
-from flows.sharding.features import list_features, write_features
-from flows.sharding.shards import (
+from flows.sharding import (
     SHARDS,
     ShardFolder,
+    list_features,
     names_alone,
+    open_engine,
+    write_features,
     write_gold,
     write_groups,
     write_shards,

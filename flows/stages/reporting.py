@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flows.report import write_reports
-from flows.run.history import trend
-from flows.run.store import Run
-from flows.spending.account import open_state, statement
+from flows.run import Run, trend
+from flows.spending import open_state, statement
 
 __all__ = ["spend_verdict", "write_report"]
 

@@ -15,12 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from flows.run.crowd import Crowd
-from flows.run.history import start_of
-from flows.run.store import Run
+from flows.run import Crowd, Run, start_of
 from flows.settings.sections import EngineSettings
-from flows.sharding.engine import load_fit, save_fit
-from flows.sharding.shards import ShardFolder, group_of_shard, load_shard, names_alone
+from flows.sharding import ShardFolder, group_of_shard, load_fit, load_shard, names_alone, save_fit
 from flows.stages.whole_labels import Aggregated, Judged, stop_rule
 from quality import (
     CrowdLabels,

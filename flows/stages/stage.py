@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from flows.run.store import Run
+    from flows.run import Run
 
 __all__ = ["Output", "Stage", "Verdict", "late"]
 

@@ -9,9 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from flows.aggregators import consensus_of
-from flows.run.crowd import Crowd
-from flows.run.history import start_of
-from flows.run.store import Run
+from flows.run import Crowd, Run, start_of
 from flows.settings.sections import FilterSettings
 from quality import (
     Auto,

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool
 
-from flows.run.crowd import Crowd
-from flows.run.store import Run
+from flows.run import Crowd, Run
 from flows.stages.campaign_labels import open_labels
 from flows.tables.parquet import arrow_table, numpy_array
 from quality import (

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from flows.pipeline import RunResult, Stage, nothing_new, run_pipeline, run_stage
-from flows.run.store import PARTIAL, Run
+from flows.run import PARTIAL, Run
 from flows.settings.sections import EngineError
 from flows.settings.settings import Settings, load_settings
-from flows.spending.account import read_statements
+from flows.spending import read_statements
 from flows.stages import STAGES, outputs
 from privacy import BudgetError
 from tests.flows.campaign import write_small_campaign

@@ -25,7 +25,7 @@ import pytest
 
 from flows import pipeline
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server
-from flows.run.store import Run
+from flows.run import Run
 from flows.stages import STAGES
 from quality import LabelError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flows.run.crowd import Crowd, load_crowd, save_crowd
+from flows.run import Crowd, load_crowd, save_crowd
 from flows.tables.tables import Gold, TaskTable
 from quality import encode
 

@@ -21,11 +21,10 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
-from flows.run.history import complete_runs, trend
-from flows.run.store import Run
+from flows.run import Run, complete_runs, trend
 from flows.settings.sections import EngineSettings, SettingsError
 from flows.settings.settings import Settings, load_settings
-from flows.spending.account import open_state, read_statements
+from flows.spending import open_state, read_statements
 from tests.flows.campaign import write_small_campaign
 
 FITS = ("dawid_skene", "one_coin_dawid_skene", "hierarchical_dawid_skene")

@@ -15,12 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
-from flows.run.crowd import load_crowd
-from flows.run.store import Run
+from flows.run import Run, load_crowd
 from flows.settings.sections import EngineSettings, SettingsError
 from flows.settings.settings import Settings, load_settings
-from flows.spending.account import read_statements
-from flows.spending.releases import plan_releases
+from flows.spending import plan_releases, read_statements
 from flows.stages import outputs
 from flows.stages.class_ratios import Published, published_in
 from flows.tables.text_table import TableError

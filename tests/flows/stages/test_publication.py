@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from flows.pipeline import run_pipeline, run_stage
-from flows.run.store import Run, open_run
+from flows.run import Run, open_run
 from flows.settings.sections import SettingsError
 from flows.settings.settings import Settings, load_settings
-from flows.spending.account import read_statements
-from flows.spending.preview import preview
+from flows.spending import preview, read_statements
 from flows.stages import STAGES
 from tests.flows.campaign import write_small_campaign
 

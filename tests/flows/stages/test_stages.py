@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.run.store import Run
+from flows.run import Run
 from flows.settings.settings import Settings, load_settings
 from flows.stages import STAGES, Output, Stage, Verdict, outputs
 from tests.flows.campaign import write_small_campaign
