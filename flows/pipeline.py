@@ -1,4 +1,10 @@
-"""The run as a dozen lines, top to bottom; plain Python. Prefect wraps it in `prefect_flow.py`."""
+"""The run: every stage of `flows.stages.STAGES` in order, in plain Python. `flows.prefect` wraps it.
+
+>>> from flows.pipeline import run_pipeline
+>>> from flows.settings.settings import load_settings
+>>> result = run_pipeline(load_settings(Path("demo/settings.toml")))  # doctest: +SKIP
+>>> print(result.report)  # doctest: +SKIP
+"""
 
 from __future__ import annotations
 
@@ -6,22 +12,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
-from flows.run.history import unchanged_run
-from flows.run.store import Run, find_unfinished, identity_of, open_run
+from flows.run import Run, find_unfinished, identity_of, open_run, unchanged_run
 from flows.settings.sections import EngineError
 from flows.settings.settings import Settings
-from flows.spending.preview import check_budget
-from flows.stages import (
-    aggregate,
-    ask_holdout,
-    estimate_ratios,
-    judge_workers,
-    publish_proportions,
-    read_and_check,
-    train_privately,
-    write_report,
-)
+from flows.spending import check_budget
+from flows.stages import STAGES, Stage
 
 __all__ = [
     "RunResult",
@@ -33,13 +30,13 @@ __all__ = [
     "run_stage",
 ]
 
-Stage = Callable[[Run], str]
-Step = Callable[[Stage, Run], str]
+Step: TypeAlias = Callable[[Stage, Run], str]
+"""Runs one stage of a run and returns the stage's line."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageLine:
-    """What one stage said of itself, and how long it took."""
+    """The line of one stage, and the seconds that it took."""
 
     stage: str
     line: str
@@ -48,7 +45,7 @@ class StageLine:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A whole run: its folder, its report and its stages' lines; `unchanged` where it is an earlier one."""
+    """A complete run: its folder, its report and its stages' lines; `unchanged` if it is an earlier one."""
 
     folder: Path
     report: Path
@@ -57,23 +54,41 @@ class RunResult:
 
 
 def run_stage(stage: Stage, run: Run) -> str:
-    """Run one stage here, or skip it where an earlier try of this run has finished it."""
-    done = run.finished(stage.__name__)
+    """Run one stage here, or return its line if an earlier try of this run has finished it."""
+    done = run.finished(stage.name)
     if done is not None:
         return str(done["line"])
     begin = time.perf_counter()
     line = stage(run)
-    run.record(stage.__name__, line, time.perf_counter() - begin)
+    run.record(stage.name, line, time.perf_counter() - begin)
     return line
 
 
 def run_pipeline(
     settings: Settings, *, step: Step = run_stage, resume: bool = False, again: bool = False
 ) -> RunResult:
-    """Run the whole story on one campaign; see `run_store` for what is left when it dies.
+    """Run every stage on one campaign.
 
-    Where inputs, settings and code version are those of the newest complete run, that run is the
-    result and nothing is written; `again` makes another nevertheless.
+    Parameters
+    ----------
+    settings
+        The campaign's settings, with absolute paths.
+    step
+        How a stage is run: here, or in a Prefect task, or with its line printed.
+    resume
+        Go on in the newest run that died on these settings and inputs.
+    again
+        Run although nothing is new since the newest complete run.
+
+    Returns
+    -------
+    RunResult
+        The run; the newest complete one if inputs, settings and code version are the same.
+
+    Notes
+    -----
+    **Guarantees.** A run that is refused leaves no folder. One that dies leaves its whole stages, and
+    `resume` goes on after them.
     """
     earlier = None if again else nothing_new(settings, resume=resume)
     if earlier is not None:
@@ -81,14 +96,8 @@ def run_pipeline(
     check_budget(settings)
     run = open_run(settings, resume=resume)
     try:
-        step(read_and_check, run)  # tables, checked and encoded
-        step(judge_workers, run)  # reputation, filter
-        step(aggregate, run)  # consensus labels, what to label next
-        step(publish_proportions, run)  # these stages,
-        step(estimate_ratios, run)  # (post-processing: no further price)
-        step(train_privately, run)  # and no others,
-        step(ask_holdout, run)  # hold the ledger
-        step(write_report, run)
+        for stage in STAGES:
+            step(stage, run)
     except EngineError:
         raise
     except (ValueError, RuntimeError, OSError):
@@ -98,9 +107,9 @@ def run_pipeline(
 
 
 def nothing_new(settings: Settings, *, resume: bool = False) -> RunResult | None:
-    """The newest complete run, where another would have its inputs, settings and code version.
+    """Return the newest complete run if another would have its inputs, settings and code version.
 
-    With `resume`, a run that died on these settings and inputs is something to do.
+    With `resume`, return None if a run died on these settings and inputs.
     """
     identity = identity_of(settings)
     if resume and find_unfinished(settings, identity) is not None:

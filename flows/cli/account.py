@@ -53,7 +53,7 @@ def budget(
     json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Show what each data set's privacy budget is, what it was spent on, and what is left."""
-    from flows.spending.account import read_statements
+    from flows.spending import read_statements
 
     with mistakes():
         if preview is not None:
@@ -83,7 +83,7 @@ def audit(
     json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Try to refute a mechanism's claim by its own draws; exit code 1 if that succeeds."""
-    from flows.spending.audit import trial
+    from flows.spending import trial
 
     with mistakes():
         found = trial(
@@ -170,7 +170,7 @@ def _price(cost: dict[str, float]) -> str:
 def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> None:
     """Print what a run would ask for, and whether it fits."""
     from flows.settings.settings import load_settings
-    from flows.spending.preview import preview
+    from flows.spending import preview
     from flows.terminal import print_rows
 
     found = preview(state, load_settings(path), n_tasks=n_tasks)

@@ -118,7 +118,7 @@ def _run(
     """Run as a flow where that is asked for or an API is configured, else in process; print what it found."""
     from flows.pipeline import nothing_new
     from flows.settings.settings import load_settings
-    from flows.spending.preview import check_budget
+    from flows.spending import check_budget
 
     settings = load_settings(path)
     terminal = console(quiet=as_json)
@@ -186,7 +186,7 @@ def _result(
 
 
 def _tell_unfinished(terminal: Console, settings: Settings, *, resume: bool) -> None:
-    from flows.run.store import unfinished_runs
+    from flows.run import unfinished_runs
 
     left = unfinished_runs(settings)
     if left and not resume:

@@ -15,7 +15,7 @@ import typer
 from flows.aggregators import consensus_of
 from flows.cli.app import Output, Quiet, app, mistakes, show_rows
 from flows.settings.sections import ConsensusSettings, FilterSettings
-from flows.stages.workers import filter_by
+from flows.stages import filter_by
 from quality import CrowdLabels, worker_report
 
 if TYPE_CHECKING:

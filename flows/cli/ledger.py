@@ -25,7 +25,7 @@ app.add_typer(ledger, name="ledger")
 @ledger.command(epilog="Example: `crowdassay ledger verify state`")
 def verify(state: State) -> None:
     """Follow the whole chain of the ledger's rows, and name the first that is not what was written."""
-    from flows.spending.account import existing_ledger
+    from flows.spending import existing_ledger
 
     with mistakes():
         n_rows = existing_ledger(state).verify()
@@ -41,7 +41,7 @@ def backup(
     state: State, file: Annotated[Path, typer.Argument(help="file to write, a new one")]
 ) -> None:
     """Copy the ledger to a new file, consistent while it is in use."""
-    from flows.spending.account import existing_ledger
+    from flows.spending import existing_ledger
 
     with mistakes():
         existing_ledger(state).backup(file)
@@ -58,7 +58,7 @@ def import_(
     new_state: Annotated[Path, typer.Argument(help="state folder to make")],
 ) -> None:
     """Bring a ledger of an older version over into a new state folder, with its key and all it paid for."""
-    from flows.spending.account import import_state
+    from flows.spending import import_state
 
     with mistakes():
         n_rows = import_state(old_state, new_state)

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from flows import stages
 from flows.pipeline import RunResult, Stage, Step
 from flows.prefect.server import quieten
-from flows.report.pages import public_page
-from flows.run.store import Run
+from flows.report import public_page
+from flows.run import Run
+from flows.stages import STAGES
 
 quieten()
 
@@ -36,7 +36,6 @@ __all__ = ["BUDGET_LOW", "GATE_REFUSED", "step_with_progress", "tell_releases"]
 GATE_REFUSED = "crowdassay.gate.refused"
 BUDGET_LOW = "crowdassay.budget.low"
 LOW = 0.8  # of the budget is spent
-N_STAGES = len(stages.__all__)
 TABLES = ("proportions", "class_ratios")
 
 Facts = dict[str, Any]
@@ -62,7 +61,7 @@ def step_with_progress(inner: Step, campaign: str) -> Step:
         n_done += 1
         if shown:
             with _if_heard():
-                update_progress_artifact(shown[0], 100.0 * n_done / N_STAGES)
+                update_progress_artifact(shown[0], 100.0 * n_done / len(STAGES))
         return line
 
     return step

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server, quieten
-from flows.run.store import Run
+from flows.run import Run
 from flows.settings.settings import load_settings
 
 quieten()
@@ -179,7 +179,7 @@ def _run(asked: _Asked, tell_where: Callable[[str], None]) -> RunResult:
     begun: set[str] = set()
 
     def noted(stage: Stage, run: Run) -> str:
-        begun.add(stage.__name__)
+        begun.add(stage.name)
         return asked.step(stage, run)
 
     past = Past(

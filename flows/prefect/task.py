@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from flows.pipeline import Stage, Step
 from flows.prefect.server import quieten
-from flows.run.store import Run
+from flows.run import Run
 
 quieten()
 
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Past", "failed", "ledger_limit", "prefect_step"]
 
 T = TypeVar("T")
-READING = "read_and_check"
 LASTING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 RETRY_SECONDS = [1.0, 5.0]
-HOLD_THE_LEDGER = ("publish_proportions", "train_privately", "ask_holdout")
 TURN_SECONDS = 600.0  # a run that was killed holds its turn for five minutes
 
 
@@ -117,8 +115,7 @@ def prefect_step(inner: Step) -> Step:
             with _turn(run.settings.name):
                 return past.attempt()
 
-        name = stage.__name__
-        _as_task(name, in_turn if name in HOLD_THE_LEDGER else past.attempt)()
+        _as_task(stage, in_turn if stage.holds_ledger else past.attempt)()
         return past.outcome()
 
     return step
@@ -135,16 +132,16 @@ def _turn(dataset: str) -> Iterator[None]:
             held.close()
 
 
-def _as_task(name: str, work: Callable[[], T]) -> Task[[], T]:
+def _as_task(stage: Stage, work: Callable[[], T]) -> Task[[], T]:
     """A task that takes nothing, stores nothing, and is tried again only where that is harmless."""
     return Task(
         work,
-        name=name,
-        task_run_name=name,
+        name=stage.name,
+        task_run_name=stage.name,
         cache_policy=NO_CACHE,
         persist_result=False,
         log_prints=False,
-        retries=len(RETRY_SECONDS) if name == READING else 0,
+        retries=len(RETRY_SECONDS) if stage.reads_input else 0,
         retry_delay_seconds=RETRY_SECONDS,
         retry_condition_fn=_may_pass,
     )

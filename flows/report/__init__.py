@@ -1,10 +1,21 @@
 """The two pages of a run: `report.html` for the team, `public.html` with releases only.
 
-Rendering, no arithmetic: every number on a page is read from a file of the run folder and
-formatted. The public page is made from a context that holds released values alone
-(`flows.report.pages`), so a template cannot show what was not released.
+Every number on a page is read from a file of the run folder and formatted. The public page and the files
+in `public` are made of released values alone, which `public_page` picks by name: a template cannot show
+what was not released.
 """
 
-from flows.report.html import render_public, render_report, write_reports
+from typing import TYPE_CHECKING
 
-__all__ = ["render_public", "render_report", "write_reports"]
+from flows.faces import late_face
+
+if TYPE_CHECKING:
+    from flows.report.html import render_public, render_report, write_reports
+    from flows.report.pages import public_page
+
+__all__ = ["public_page", "render_public", "render_report", "write_reports"]
+
+__getattr__, __dir__ = late_face(
+    __name__,
+    {"html": "render_public render_report write_reports", "pages": "public_page"},
+)

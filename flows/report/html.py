@@ -150,7 +150,7 @@ def _render(template: str, page: dict[str, Any]) -> str:
     script = jinja.loader.get_source(jinja, "sort.js")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return jinja.get_template(template).render(
-        page, script=Markup(script), script_digest=f"sha256-{digest}"
+        page, links=[], script=Markup(script), script_digest=f"sha256-{digest}"
     )
 
 

@@ -94,8 +94,9 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
     called = dict(zip(names, names, strict=True)) if show_worker_ids else pseudonyms(names)
     whole = ("inputs", "consensus", "bounds", "robustness")
     page = {name: _read_json(folder, f"{name}.json") for name in whole}
-    trend = _trend(folder)
+    trend, manifest = _trend(folder), _read_json(folder, "manifest.json")
     return page | {
+        "stages": list(manifest["stages"]),
         "quality": quality,
         "called": called,
         "workers": worker_rows(workers),
@@ -110,7 +111,7 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         "spend": _spend(folder),
         "trend": trend,
         "asked": _asked(trend),
-        "lineage": lineage(_read_json(folder, "manifest.json")),
+        "lineage": lineage(manifest),
     }
 
 

@@ -1,3 +1,46 @@
-"""TODO face of flows/run."""
+"""A run on the disk: its folder and manifest, the campaign it has read, and the runs before it.
 
-__all__ = []
+`open_run` starts a `Run` or goes on with one that died; `load_crowd` reads the campaign; `trend` and
+`start_of` look at the runs before.
+"""
+
+from typing import TYPE_CHECKING
+
+from flows.faces import late_face
+
+if TYPE_CHECKING:
+    from flows.run.crowd import FEATURES, Crowd, load_crowd, save_crowd
+    from flows.run.history import (
+        begun_from,
+        complete_runs,
+        keep_fit,
+        start_of,
+        trend,
+        unchanged_run,
+    )
+    from flows.run.store import (
+        MANIFEST,
+        PARTIAL,
+        Run,
+        code_version,
+        find_unfinished,
+        identity_of,
+        open_run,
+        unfinished_runs,
+    )
+
+__all__ = [
+    "FEATURES", "MANIFEST", "PARTIAL", "Crowd", "Run", "begun_from", "code_version",
+    "complete_runs", "find_unfinished", "identity_of", "keep_fit", "load_crowd", "open_run",
+    "save_crowd", "start_of", "trend", "unchanged_run", "unfinished_runs",
+]  # fmt: skip
+
+__getattr__, __dir__ = late_face(
+    __name__,
+    {
+        "crowd": "FEATURES Crowd load_crowd save_crowd",
+        "history": "begun_from complete_runs keep_fit start_of trend unchanged_run",
+        "store": "MANIFEST PARTIAL Run code_version find_unfinished identity_of open_run "
+        "unfinished_runs",
+    },
+)

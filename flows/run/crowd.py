@@ -1,4 +1,8 @@
-"""What the first stage read, as the later stages find it: labels, tasks and gold in one file."""
+"""A campaign as the first stage has read it and the later stages load it: labels, tasks and gold.
+
+The file `crowd.npz` of the run folder holds it. Where the settings have an `[engine]`, `labels` has the names
+of workers, tasks and classes and no rows, and the features are in the folder `features` beside it.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +12,33 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
-from flows.files import write_whole
-from flows.sharding.features import FeatureFolder, open_features
+from flows.files import write_arrays
+from flows.sharding import FeatureFolder, open_features
 from flows.tables.tables import Gold, TaskTable
 from quality import CrowdLabels, encode_gold
 
 __all__ = ["FEATURES", "Crowd", "load_crowd", "save_crowd"]
 
-FEATURES = "features"  # the folder beside it where these are not in the file
-CODED = (
-    "worker",
-    "task",
-    "label",
-    "workers",
-    "tasks",
-    "classes",
-)  # of the labels: the rest follows
+CROWD, FEATURES = "crowd.npz", "features"
+CODED = ("worker", "task", "label", "workers", "tasks", "classes")  # from which the rest follows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crowd:
-    """A campaign: crowd labels, and task table, gold answers and response times where there are any.
+    """A campaign: crowd labels, and the task table, gold and response times where there are any.
 
-    Where a run is on shards, the table's features are in a folder instead.
+    Parameters
+    ----------
+    labels
+        The crowd's labels; names without rows where the labels are in shards.
+    tasks
+        The task table; without features where `features` has them.
+    gold
+        Tasks whose true class is known.
+    seconds
+        Response time of each label, in seconds.
+    features
+        The folder of the features, where the labels are in shards.
     """
 
     labels: CrowdLabels
@@ -41,18 +49,18 @@ class Crowd:
 
     @property
     def group_names(self) -> np.ndarray:
-        """Names of all groups, labelled or not; one group of all tasks where no table gives groups."""
+        """Names of all groups, labelled or not; one group of all tasks if there is no task table."""
         return np.array(["all tasks"]) if self.tasks is None else self.tasks.group_names
 
     @property
     def table(self) -> TaskTable:
-        """The task table, for stages that have made sure there is one."""
+        """The task table; ValueError if there is none."""
         if self.tasks is None:
             raise ValueError("the campaign has no task table")
         return self.tasks
 
     def label_features(self) -> Float[np.ndarray, "tasks features"]:
-        """Features of every labelled task, in the order of `labels.tasks`: all are loaded for it."""
+        """Features of every labelled task, in the order of `labels.tasks`; loads all features."""
         whole = self.table.features if self.features is None else self.features.load()
         features: np.ndarray = whole[self.table.rows(self.labels.tasks)]
         return features
@@ -76,8 +84,8 @@ class Crowd:
         return encode_gold(self.labels, self.gold.task, self.gold.label)
 
 
-def save_crowd(path: Path, crowd: Crowd) -> None:
-    """Write a campaign as arrays of numbers and text (no pickle), whole or not at all."""
+def save_crowd(folder: Path, crowd: Crowd) -> None:
+    """Write a campaign into a run folder, without pickles, whole or not at all."""
     labels = crowd.labels
     arrays = {name: getattr(labels, name) for name in CODED}
     if crowd.tasks is not None:
@@ -93,17 +101,12 @@ def save_crowd(path: Path, crowd: Crowd) -> None:
         arrays |= {"gold_task": crowd.gold.task, "gold_label": crowd.gold.label}
     if crowd.seconds is not None:
         arrays["seconds"] = crowd.seconds
-
-    def write(aside: Path) -> None:
-        with aside.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-
-    write_whole(path, write)
+    write_arrays(folder / CROWD, arrays)
 
 
-def load_crowd(path: Path) -> Crowd:
+def load_crowd(folder: Path) -> Crowd:
     """Read back what `save_crowd` wrote."""
-    with np.load(path, allow_pickle=False) as stored:
+    with np.load(folder / CROWD, allow_pickle=False) as stored:
         labels = CrowdLabels.from_codes(**{name: stored[name] for name in CODED})
         tasks = gold = None
         if "table" in stored:
@@ -114,4 +117,4 @@ def load_crowd(path: Path) -> Crowd:
         if "gold_task" in stored:
             gold = Gold(stored["gold_task"], stored["gold_label"])
         seconds = stored.get("seconds")
-    return Crowd(labels, tasks, gold, seconds, open_features(path.parent / FEATURES))
+    return Crowd(labels, tasks, gold, seconds, open_features(folder / FEATURES))

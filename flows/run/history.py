@@ -1,12 +1,13 @@
-"""Runs that this campaign has made: all that are complete, and whether there is anything new since.
+"""The campaign's earlier runs: is there anything new, where does EM start, and how did the numbers move.
 
-What a campaign's runs hand on from one to the next: what its aggregator believed of the workers.
+A run with `consensus.go_on` starts EM from the fit of the newest complete run before it. It writes
+the name of that run and a copy of the fit into its own folder before it first uses them: so a run that is
+resumed, or made again of the same inputs, starts where the first one did.
 
-A run that goes on (`consensus.go_on`) starts EM from the fit of the newest complete run before it.
-Which run that is, is written into the run folder before its fit is first used, with a copy of it: so
-a run that is resumed, or made again of the same inputs, starts where the first one did.
-
-The campaign over its runs: how labels, workers, agreement, spend, holdout and proportions moved.
+>>> from flows.settings.settings import load_settings
+>>> settings = load_settings(Path("demo/settings.toml"))  # doctest: +SKIP
+>>> [run.folder.name for run in complete_runs(settings)]  # doctest: +SKIP
+['20261121T094500Z-sample-campaign']
 """
 
 from __future__ import annotations
@@ -19,17 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from flows.files import file_digest, write_whole
+from flows.files import file_digest, write_arrays, write_whole
 from flows.run.store import MANIFEST, Run, code_version
 from flows.settings.settings import Settings
 from flows.tables.sources import input_paths, is_query
-from quality import Consensus, CrowdLabels, EMStart
+from quality import CrowdLabels, EMStart
 
 __all__ = [
     "begun_from",
     "complete_runs",
-    "facts_of",
-    "in_words",
     "keep_fit",
     "same_work",
     "start_of",
@@ -41,7 +40,7 @@ NEEDED = (MANIFEST, "inputs.json", "quality.json", "proportions.json", "spend.js
 
 
 def complete_runs(settings: Settings) -> list[Run]:
-    """Complete runs of the campaign, in the order they were started; one that lacks a file is none."""
+    """Return the campaign's complete runs in the order of their start; skip a run that lacks a file."""
     named = re.compile(rf"(\d{{8}}T\d{{6}}Z)-{re.escape(settings.name)}(?:-(\d+))?")
     found = []
     for folder in settings.runs.glob(f"*-{settings.name}*"):
@@ -49,16 +48,16 @@ def complete_runs(settings: Settings) -> list[Run]:
         if place is None or not all((folder / name).is_file() for name in NEEDED):
             continue
         run = Run(folder, settings)
-        said = run.read_json(MANIFEST)
-        if (said["name"], said["state"]) == (settings.name, "complete"):
+        manifest = run.read_json(MANIFEST)
+        if (manifest["name"], manifest["state"]) == (settings.name, "complete"):
             found.append((place[1], int(place[2] or 1), run))
     return [run for *_, run in sorted(found, key=lambda one: one[:2])]
 
 
 def unchanged_run(settings: Settings, identity: str) -> Run | None:
-    """The newest complete run, if another would have its inputs, settings and code version.
+    """Return the newest complete run if another would have its inputs, settings and code version.
 
-    What a query answers is fetched aside and compared by its digest.
+    The answer of a database query is fetched aside and compared by its digest.
     """
     newest = next(iter(reversed(complete_runs(settings))), None)
     if newest is None or newest.work() != {"identity": identity} | code_version():
@@ -69,7 +68,7 @@ def unchanged_run(settings: Settings, identity: str) -> Run | None:
 
 
 def same_work(one: Run, other: Run) -> bool:
-    """Whether two runs had the same inputs, settings and code version."""
+    """Return whether two runs had the same inputs, settings and code version."""
     if one.work() != other.work():
         return False
     first, second = (run.read_json("inputs.json")["files"] for run in (one, other))
@@ -77,7 +76,7 @@ def same_work(one: Run, other: Run) -> bool:
 
 
 def _same_answer(run: Run, role: str, path: Path) -> bool:
-    """Whether a query has the answer that a run has read; files are known by their digests already."""
+    """Whether a query has the answer that a run has read; the identity covers files already."""
     if not is_query(path):
         return True
     from flows.tables.sql import fetch  # a client of databases, for a query only
@@ -94,7 +93,7 @@ ARRAYS = ("workers", "classes", "prior", "confusion")
 
 
 def start_of(run: Run, labels: CrowdLabels) -> EMStart | None:
-    """Where EM starts on these labels: where an earlier run's ended, or None for the majority vote."""
+    """Return where EM starts on these labels: where an earlier run ended, or None for majority vote."""
     if begun_from(run) is None:
         return None
     with np.load(run.folder / START, allow_pickle=False) as kept:
@@ -103,7 +102,7 @@ def start_of(run: Run, labels: CrowdLabels) -> EMStart | None:
 
 
 def begun_from(run: Run) -> str | None:
-    """Name of the run whose fit this one goes on from; chosen once, and kept."""
+    """Return the name of the run whose fit this one goes on from; it is chosen once and kept."""
     if not run.settings.consensus.go_on:
         return None
     if not (run.folder / CHOSEN).is_file():
@@ -113,51 +112,23 @@ def begun_from(run: Run) -> str | None:
 
 
 def keep_fit(run: Run, fit: EMStart) -> None:
-    """Keep what the aggregator believed of the workers, for the next run that goes on."""
-    arrays = {name: getattr(fit, name) for name in ARRAYS}
-
-    def write(aside: Path) -> None:
-        with aside.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-
-    write_whole(run.folder / FIT, write)
-
-
-def facts_of(run: Run, start: EMStart, found: Consensus, anew: Consensus | None) -> dict[str, Any]:
-    """What the run says of where it started, and, where EM was begun anew too, of what differs."""
-    known = int(start.confusion.any(axis=(1, 2)).sum())
-    facts = {"run": begun_from(run), "n_known_workers": known}
-    if anew is None:
-        return facts
-    differ = int(np.count_nonzero(anew.label != found.label))
-    return facts | {"n_iter_anew": getattr(anew, "n_iter", 1), "n_differ": differ}
-
-
-def in_words(facts: dict[str, Any] | None, n_iter: int) -> str:
-    """The same for the stage's line; nothing where EM was begun anew."""
-    if facts is None:
-        return ""
-    said = f"; gone on from {facts['run']} in {n_iter} iterations"
-    if "n_differ" not in facts:
-        return said
-    return (
-        f"{said} ({facts['n_iter_anew']} anew, which {facts['n_differ']:,} tasks would differ by)"
-    )
+    """Write the aggregator's parameters for the next run that goes on."""
+    write_arrays(run.folder / FIT, {name: getattr(fit, name) for name in ARRAYS})
 
 
 def _choose(run: Run) -> None:
-    """Copy the start of a run of the same work, or else the newest fit of the same aggregator."""
-    name, source = _found(run)
+    """Copy the start of a run on the same inputs, or else the newest fit of the same aggregator."""
+    name, source = _source(run)
     if source is not None:
         write_whole(run.folder / START, lambda aside: shutil.copyfile(source, aside))
     run.write_json(CHOSEN, {"run": name})
 
 
-def _found(run: Run) -> tuple[str | None, Path | None]:
-    """Whose fit to go on from, and where it lies."""
+def _source(run: Run) -> tuple[str | None, Path | None]:
+    """Return the run to go on from, and the file of its fit."""
     for earlier in reversed(complete_runs(run.settings)):
-        said = earlier.read_json("consensus.json")["aggregator"]
-        if not (earlier.folder / FIT).is_file() or said != run.settings.consensus.aggregator:
+        aggregator = earlier.read_json("consensus.json")["aggregator"]
+        if not (earlier.folder / FIT).is_file() or aggregator != run.settings.consensus.aggregator:
             continue
         if not same_work(earlier, run):
             return earlier.final_name, earlier.folder / FIT
@@ -170,28 +141,28 @@ GATE = ("question", "status", "value", "budget", "budget_left")
 
 
 def trend(run: Run) -> dict[str, Any]:
-    """One row a run, oldest first; the last is this run, whose outputs but the reports are whole.
+    """Set the campaign's runs side by side, oldest first; the last is this run, before its reports.
 
     Returns
     -------
     dict
         ``{"runs": [row, ...]}``. A row has
 
-        - ``run``, ``started``: its folder's name, and when it was started (ISO 8601, UTC);
+        - ``run``, ``started``: its folder's name, and the time of its start (ISO 8601, UTC);
         - ``n_labels``, ``n_tasks``, ``n_workers``, ``n_groups``: of the labels, tasks and groups
           that have labels;
         - ``n_removed``: workers whom the filter removed;
         - ``alpha``, ``alpha_kept``: Krippendorff's alpha of all workers and of those kept, or None;
         - ``epsilon``, ``delta``: what was spent of the budget by then, or None;
-        - ``gate``: question, status, value, budget and what is left of it, of the holdout's answer; or
-          None, where it was not asked;
+        - ``gate``: question, status, value, budget and budget left of the holdout's answer, or None
+          if it was not asked;
         - ``drift``: total variation between the released proportions and those of the row before,
-          by group that both have; or None, where either released nothing.
+          by group that both have, or None if either released nothing.
 
     Notes
     -----
     **Guarantees.** Runs in a row on the same inputs, settings and code version are one row, that of
-    the first: running again adds none. Drift is of released values alone, and costs nothing.
+    the first: running again adds none. Drift is computed from released values alone, and costs nothing.
     """
     earlier = [one for one in complete_runs(run.settings) if one.folder != run.folder]
     rows: list[dict[str, Any]] = []
@@ -204,7 +175,7 @@ def trend(run: Run) -> dict[str, Any]:
 
 
 def _row(run: Run, before: Run | None) -> dict[str, Any]:
-    """What one run found and had spent."""
+    """The row of one run."""
     counts, crowd = run.read_json("inputs.json"), run.read_json("quality.json")
     spent = run.read_json("spend.json").get("spent", {})
     sizes = {
@@ -228,7 +199,7 @@ def _row(run: Run, before: Run | None) -> dict[str, Any]:
 
 
 def _gate(run: Run) -> dict[str, Any] | None:
-    """What the holdout said to the run."""
+    """What the holdout answered in a run."""
     found = run.read_json("gate.json")
     return None if "skipped" in found else {key: found[key] for key in GATE}
 

@@ -1,7 +1,11 @@
 """The run folder: built aside, written whole or not at all, renamed when the run is complete.
 
-A run is built in `runs/.partial-<id>` and becomes `runs/<id>` in one rename, so that a folder without
-the dot is a whole run. What died half-way stays aside, and `--resume` goes on from its last whole stage.
+A run is built in `runs/.partial-<id>` and becomes `runs/<id>` in one rename, so that a folder without the
+dot is a whole run. A run that died stays aside, and `--resume` goes on after its last whole stage.
+
+>>> run = Run(Path("runs/.partial-20261121T094500Z-web"), settings=None)
+>>> run.final_name
+'20261121T094500Z-web'
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ PACKAGES = ("crowdassay", "numpy", "scipy", "numba", "scikit-learn", "opendp", "
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run's folder and its settings; the only thing that stages hand on."""
+    """One run's folder and its settings: all that one stage hands to the next."""
 
     folder: Path
     settings: Settings = field(repr=False)
@@ -54,11 +58,11 @@ class Run:
 
     @property
     def final_name(self) -> str:
-        """The folder's name when the run is complete."""
+        """The name that the folder has when the run is complete."""
         return self.folder.name.removeprefix(PARTIAL)
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """A JSON output of an earlier stage."""
+        """Read a JSON output of an earlier stage."""
         read: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
         return read
 
@@ -67,8 +71,13 @@ class Run:
         text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         write_whole(self.folder / name, lambda path: path.write_text(text, encoding="utf-8"))
 
+    def skip(self, output: str, reason: str) -> str:
+        """Write why a stage has nothing to do in place of its JSON output; return the stage's line."""
+        self.write_json(output, {"skipped": reason})
+        return f"skipped: {reason}"
+
     def read_table(self, name: str) -> pa.Table:
-        """A Parquet output of an earlier stage."""
+        """Read a Parquet output of an earlier stage."""
         return read_parquet(self.folder / name)
 
     def write_table(self, name: str, table: pa.Table) -> None:
@@ -76,18 +85,18 @@ class Run:
         write_whole(self.folder / name, lambda path: pq.write_table(table, path))
 
     def finished(self, stage: str) -> dict[str, Any] | None:
-        """What the manifest says of a stage that is whole, or None."""
+        """Return the manifest's record of a stage that is whole, or None."""
         record: dict[str, Any] | None = self.read_json(MANIFEST)["stages"].get(stage)
         return record
 
     def record(self, stage: str, line: str, seconds: float) -> None:
-        """Note in the manifest that a stage's outputs are whole."""
+        """Record in the manifest that a stage's outputs are whole."""
         manifest = self.read_json(MANIFEST)
         manifest["stages"][stage] = {"line": line, "seconds": round(seconds, 3)}
         self.write_json(MANIFEST, manifest)
 
     def work(self) -> dict[str, Any]:
-        """What the run was done on, and by which code."""
+        """Return the digest of settings and inputs, and the code's versions."""
         manifest = self.read_json(MANIFEST)
         return {key: manifest[key] for key in ("identity", "python", "versions")}
 
@@ -103,17 +112,17 @@ class Run:
         return Run(final, self.settings)
 
     def discard(self) -> None:
-        """Remove a run that was refused, so that nothing half-written is left."""
+        """Remove the folder of a run that was refused."""
         shutil.rmtree(self.folder)
 
 
 def open_run(settings: Settings, *, resume: bool = False) -> Run:
-    """Start a run folder; with `resume`, go on in the newest one that died on these settings and inputs.
+    """Start a run folder, or with `resume` go on in the newest one that died on these settings and inputs.
 
     Raises
     ------
     SettingsError
-        If the folder of the runs can be neither made nor written.
+        If the folder of the runs cannot be made or written.
     """
     wanted = identity_of(settings)
     run = find_unfinished(settings, wanted) if resume else None
@@ -131,7 +140,7 @@ def open_run(settings: Settings, *, resume: bool = False) -> Run:
 
 
 def find_unfinished(settings: Settings, identity: str) -> Run | None:
-    """The newest run that died on these settings and inputs."""
+    """Return the newest run that died on these settings and inputs, or None."""
     for folder in unfinished_runs(settings):
         run = Run(folder, settings)
         if (folder / MANIFEST).is_file() and run.read_json(MANIFEST)["identity"] == identity:
@@ -140,12 +149,12 @@ def find_unfinished(settings: Settings, identity: str) -> Run | None:
 
 
 def unfinished_runs(settings: Settings) -> list[Path]:
-    """Folders of this campaign's runs that did not end, newest first."""
+    """Return the folders of this campaign's runs that did not end, newest first."""
     return sorted(settings.runs.glob(f"{PARTIAL}*-{settings.name}*"), reverse=True)
 
 
 def _new_folder(settings: Settings) -> Path:
-    """A folder of a name that no run has, open to its owner alone."""
+    """Make a folder with a name that no run has, open to its owner alone."""
     name = f"{_now():%Y%m%dT%H%M%SZ}-{settings.name}"
     for count in range(1, 1000):
         unique = name if count == 1 else f"{name}-{count}"
@@ -172,15 +181,15 @@ def _manifest(settings: Settings, identity: str) -> dict[str, Any]:
 
 
 def code_version() -> dict[str, Any]:
-    """Python and packages, as manifests record them."""
+    """Return the versions of Python and packages, as manifests record them."""
     versions = {package: version(package) for package in PACKAGES}
     return {"python": platform.python_version(), "versions": versions}
 
 
 def identity_of(settings: Settings) -> str:
-    """Digest of the settings and of every input's bytes: a resumed run must share it with its first try.
+    """Return a digest of the settings and of every input's bytes, which a resumed run must share.
 
-    Of what comes from a database it is the query: a resumed run keeps the rows it has read.
+    Of an input from a database it covers the query: a resumed run keeps the rows that it has read.
     """
     digest = hashlib.sha256(settings.model_dump_json().encode())
     for _, path in input_files(settings.input):

@@ -1,3 +1,48 @@
-"""TODO face of flows/sharding."""
+"""Labels and features too large for memory: cut into files, worked on piece by piece, here or by Dask.
 
-__all__ = []
+`write_shards` cuts a label table by task, `open_engine` maps work over the shards and adds up;
+`write_features` lays features down group by group, `FeaturePasses` goes over them in blocks.
+"""
+
+from typing import TYPE_CHECKING
+
+from flows.faces import late_face
+
+if TYPE_CHECKING:
+    from flows.sharding.engine import Spread, load_fit, open_engine, open_spread, save_fit
+    from flows.sharding.features import (
+        FeatureFolder,
+        FeaturePasses,
+        list_features,
+        open_features,
+        write_features,
+    )
+    from flows.sharding.shards import (
+        SHARDS,
+        ShardFolder,
+        group_of_shard,
+        load_shard,
+        names_alone,
+        open_shards,
+        open_tasks,
+        write_gold,
+        write_groups,
+        write_shards,
+    )
+
+__all__ = [
+    "SHARDS", "FeatureFolder", "FeaturePasses", "ShardFolder", "Spread", "group_of_shard",
+    "list_features", "load_fit", "load_shard", "names_alone", "open_engine", "open_features",
+    "open_shards", "open_spread", "open_tasks", "save_fit", "write_features", "write_gold",
+    "write_groups", "write_shards",
+]  # fmt: skip
+
+__getattr__, __dir__ = late_face(
+    __name__,
+    {
+        "engine": "Spread load_fit open_engine open_spread save_fit",
+        "features": "FeatureFolder FeaturePasses list_features open_features write_features",
+        "shards": "SHARDS ShardFolder group_of_shard load_shard names_alone open_shards open_tasks "
+        "write_gold write_groups write_shards",
+    },
+)

@@ -1,8 +1,8 @@
 """Sharded work on a Dask cluster: of this machine's processes, or at a scheduler's address.
 
-Workers load shards and blocks from the folder that the run reads them from, so that what a dead worker
-held is loaded again by another: no row is ever sent. Parameters travel as one task, whose result the
-workers hand on; parts are added up on the workers, two by two, in the one order there is.
+Workers load shards and blocks from the run folder, so that another worker loads again what a dead one held:
+no row is ever sent. Parameters travel as one task, whose result the workers hand on; the workers add parts
+up in pairs, in one fixed order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from quality.labels import LabelShard, Sums, add_parts
 
 __all__ = ["DaskEngine", "open_dask", "open_dask_spread"]
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 QUIET = {
     "distributed.admin.large-graph-warning-threshold": "1GB",  # parameters are tens of megabytes
     "distributed.scheduler.allowed-failures": 10,  # deaths of workers on one task
@@ -40,23 +40,23 @@ QUIET = {
 
 
 class _Tasks:
-    """Tasks of a client, under names that no others have: equal calls are not taken for one."""
+    """Tasks of a client under unique names: Dask does not take equal calls for one."""
 
     def __init__(self, client: Client) -> None:
         self.client, self._calls = client, count()
         self._name = f"crowdassay-{uuid4().hex}"
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """One task."""
+        """Submit one task."""
         key: Key = f"{self._name}-{work.__name__}-{next(self._calls)}"
         return self.client.submit(work, *arguments, key=key, pure=False)
 
     def send(self, value: Any) -> Future[Any]:
-        """A value as a task's result: unlike scattered data it can be made again."""
+        """Send a value as the result of a task: unlike scattered data it can be made again."""
         return self.submit(_itself, value)
 
     def gather(self, futures: Any) -> Any:
-        """What has come of one task or of several, in their order."""
+        """Return the results of one task or of several, in their order."""
         try:
             return self.client.gather(futures)  # type: ignore[no-untyped-call]
         except (KilledWorker, NoWorkerError) as error:
@@ -78,12 +78,12 @@ class DaskEngine:
     hold
         Whether workers keep the shards in memory between passes.
     keep
-        True for each worker of the crowd whose labels count; everybody's do if None.
+        True for each worker of the crowd whose labels count; all count if None.
 
     Notes
     -----
     **Guarantees.** The bytes are those of a :class:`~quality.labels.shards.LocalEngine` on the same
-    shards, whichever workers die on the way as long as some are left or come back.
+    shards, whichever workers die on the way, as long as some are left or come back.
     """
 
     def __init__(
@@ -106,9 +106,9 @@ class DaskEngine:
     def __repr__(self) -> str:
         return f"DaskEngine({len(self._numbers)} shards)"
 
-    def map(self, work: Callable[[LabelShard, Any], Found], parameters: Any) -> list[Found]:
+    def map(self, work: Callable[[LabelShard, Any], Result], parameters: Any) -> list[Result]:
         """Return ``work(shard, parameters)`` of every shard, in the order of the shards."""
-        found: list[Found] = self._tasks.gather(self._each(work, parameters))
+        found: list[Result] = self._tasks.gather(self._each(work, parameters))
         return found
 
     def add_up(self, work: Callable[[LabelShard, Any], Sums], parameters: Any) -> Sums:
@@ -126,7 +126,7 @@ class DaskEngine:
         return DaskEngine(self.client, self._shards, hold=self._hold, keep=both)
 
     def _each(self, work: Callable[[LabelShard, Any], Any], parameters: Any) -> list[Future[Any]]:
-        """What the shards give, wherever it comes to lie."""
+        """Submit the work on every shard; results stay on the workers."""
         sent, submit = self._tasks.send(parameters), self._tasks.submit
         if self._hold:
             return [submit(work, shard, sent) for shard in self._held]
@@ -143,7 +143,7 @@ def open_dask(shards: ShardFolder, chosen: EngineSettings, *, hold: bool) -> Ite
 
 @contextmanager
 def open_dask_spread(chosen: EngineSettings) -> Iterator[Spread]:
-    """Open the same for pieces of work that say themselves what they load."""
+    """Open the same for pieces of work that load their data themselves."""
     with _open_client(chosen) as client:
         yield partial(_spread, client)
 
@@ -151,7 +151,7 @@ def open_dask_spread(chosen: EngineSettings) -> Iterator[Spread]:
 def _spread(
     client: Client, work: Callable[[Any, Any], Any], pieces: Sequence[Any], parameters: Any
 ) -> Iterable[Any]:
-    """What ``work(piece, parameters)`` gives of every piece, in their order."""
+    """Return ``work(piece, parameters)`` of every piece, in their order."""
     tasks = _Tasks(client)
     sent = tasks.send(parameters)
     found: list[Any] = tasks.gather([tasks.submit(work, piece, sent) for piece in pieces])
@@ -194,7 +194,7 @@ def _itself(value: Any) -> Any:
 def _load(
     shards: ShardFolder, number: int, keep: Bool[np.ndarray, " workers"] | None
 ) -> LabelShard:
-    """A shard from its file."""
+    """Load a shard from its file."""
     shard = load_shard(shards, number)
     return shard if keep is None else shard.keep_workers(keep)
 
@@ -203,8 +203,8 @@ def _load_and_work(
     shards: ShardFolder,
     number: int,
     keep: Bool[np.ndarray, " workers"] | None,
-    work: Callable[[LabelShard, Any], Found],
+    work: Callable[[LabelShard, Any], Result],
     parameters: Any,
-) -> Found:
-    """One pass over a shard that nobody keeps."""
+) -> Result:
+    """Load a shard, work on it and drop it."""
     return work(_load(shards, number, keep), parameters)

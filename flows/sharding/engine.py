@@ -1,4 +1,10 @@
-"""Where sharded work runs: in this process, or on a Dask cluster; and where a fit stood when it died."""
+"""Where sharded work runs: in this process or on a Dask cluster; and the checkpoints of a fit.
+
+>>> from flows.settings.sections import EngineSettings
+>>> with open_spread(EngineSettings(workers=2)) as spread:
+...     list(spread(pow, [1, 2, 3], 2))
+[1, 4, 9]
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from flows.files import write_whole
+from flows.files import write_arrays
 from flows.settings.sections import EngineSettings, SettingsError
 from flows.sharding.shards import ShardFolder, load_shard
 from quality.aggregation import EMFit
@@ -31,8 +37,8 @@ def open_engine(
 ) -> Iterator[Engine]:
     """Open the engine that the settings name, on all shards.
 
-    With `hold` shards stay in memory between passes, without it every pass reads them anew; None
-    holds them where all of them take no more than half of the memory that the settings allow.
+    With `hold` the shards stay in memory between passes; without it every pass reads them anew. None
+    holds them if all of them take at most half of the memory that the settings allow.
 
     Raises
     ------
@@ -42,7 +48,7 @@ def open_engine(
     if hold is None:
         hold = LABEL_BYTES * shards.n_labels <= chosen.memory_gb * 1e9 / 2
     if chosen.kind == "dask":
-        with _saying_what_to_install():
+        with _naming_the_extra():
             from flows.sharding.dask import open_dask
         with open_dask(shards, chosen, hold=hold) as engine:
             yield engine
@@ -57,7 +63,7 @@ def open_engine(
 
 @contextmanager
 def open_spread(chosen: EngineSettings) -> Iterator[Spread]:
-    """Open what the settings name, for pieces of work that say themselves what they load.
+    """Open what the settings name for pieces of work that load their data themselves.
 
     Raises
     ------
@@ -65,7 +71,7 @@ def open_spread(chosen: EngineSettings) -> Iterator[Spread]:
         As :func:`open_engine`.
     """
     if chosen.kind == "dask":
-        with _saying_what_to_install():
+        with _naming_the_extra():
             from flows.sharding.dask import open_dask_spread
         with open_dask_spread(chosen) as spread:
             yield spread
@@ -85,7 +91,7 @@ def _with(work: Callable[[Any, Any], Any], parameters: Any, piece: Any) -> Any:
 
 
 @contextmanager
-def _saying_what_to_install() -> Iterator[None]:
+def _naming_the_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError:
@@ -95,19 +101,14 @@ def _saying_what_to_install() -> Iterator[None]:
 
 
 def save_fit(path: Path, fit: EMFit) -> None:
-    """Write where a fit stands, whole or not at all."""
-    arrays = {"prior": fit.prior, "table": fit.table, "counts": fit.counts, "mass": fit.mass}
+    """Write the state of a fit, whole or not at all."""
     state = np.array([fit.log_likelihood, fit.n_iter, fit.converged], dtype=np.float64)
-
-    def write(aside: Path) -> None:
-        with aside.open("wb") as file:
-            np.savez(file, allow_pickle=False, state=state, **arrays)
-
-    write_whole(path, write)
+    arrays = {"prior": fit.prior, "table": fit.table, "counts": fit.counts, "mass": fit.mass}
+    write_arrays(path, {"state": state, **arrays})
 
 
 def load_fit(path: Path) -> EMFit | None:
-    """Where the fit of a run that died stood, or None."""
+    """Return the last state that was written of a fit, or None."""
     if not path.is_file():
         return None
     with np.load(path, allow_pickle=False) as kept:

@@ -1,10 +1,9 @@
 """Task features too large for memory: one file of rows, bag after bag, read a block at a time.
 
-A bag is a group of tasks; of its rows those that have labels come first, then by name. A folder holds
-`rows.npy`, what of them is whose in `bags.npz`, and `features.json`, which is written last: a folder
-without it is not whole. Workers on other machines read the same folder, as they do for labels.
-
-Passes over bags of a feature folder: blocks are loaded and worked on by threads, or by Dask.
+A bag is a group of tasks; its rows with labels come first, then by name. A folder holds the rows in
+`rows.npy`, the bags' sizes and the tasks' places in `bags.npz`, and `features.json`, which is written last: a
+folder without it is not whole. `FeaturePasses` goes over bags in blocks, which threads or Dask load and work
+on; workers on other machines read the same folder, as they do for labels.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from flows.files import write_whole
+from flows.files import write_arrays, write_whole
 from flows.settings.sections import GroupSettings
 from flows.sharding.engine import Spread
 from flows.sharding.shards import open_tasks
@@ -46,34 +45,34 @@ __all__ = [
     "write_features",
 ]
 
-ROWS, BAGS, BOOK = "rows.npy", "bags.npz", "features.json"
+ROWS, BAGS, WHOLE_FOLDER = "rows.npy", "bags.npz", "features.json"
 BATCH = 16_384  # rows in this process at a time, of 256 features at most
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureFolder:
-    """Where the features of a task table lie, and how many they are."""
+    """Where the features of a task table are, and how many they are."""
 
     folder: Path
     n_tasks: int
     n_features: int
-    standardize: bool  # whether they are to be, where they are loaded whole
+    standardize: bool  # whether `load` scales them
 
     def rows(self, first: int, last: int) -> Float[np.ndarray, "_ features"]:
-        """Some rows that follow each other."""
+        """Return the rows from `first` up to `last`."""
         return np.array(self._file()[first:last])
 
     def take(self, places: Int[np.ndarray, " _"]) -> Float[np.ndarray, "_ features"]:
-        """Some rows, by their ascending places."""
+        """Return rows by their ascending places."""
         return np.array(self._file()[places])
 
     def bags(self) -> tuple[Int[np.ndarray, " groups"], Int[np.ndarray, " groups"]]:
-        """Tasks of each group, and how many of them have labels."""
+        """Return the number of tasks of each group, and how many of them have labels."""
         with np.load(self.folder / BAGS, allow_pickle=False) as kept:
             return kept["size"], kept["labelled"]
 
     def load(self) -> Float[np.ndarray, "tasks features"]:
-        """All features in the order of the tasks' names: for what needs them whole."""
+        """Return all features in the order of the tasks' names."""
         with np.load(self.folder / BAGS, allow_pickle=False) as kept:
             whole = self.take(kept["place"])
         return standardized(whole) if self.standardize else whole
@@ -85,7 +84,7 @@ class FeatureFolder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedTasks:
-    """The tasks of some tables; `table` has none of their features, `whole` those read in one."""
+    """The tasks of some tables: `table` without features, and `whole` if they were read at once."""
 
     table: TaskTable
     groups: list[np.ndarray]  # of the rows of each table
@@ -96,7 +95,7 @@ class ListedTasks:
 def list_features(
     paths: Sequence[Path], groups: GroupSettings, folder: Path, *, memory_gb: float
 ) -> ListedTasks:
-    """Read names and groups of task tables and check them; of a file that is not Parquet, all of it."""
+    """Read names and groups of task tables and check them; read a file that is not Parquet whole."""
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
@@ -117,25 +116,25 @@ def write_features(
     memory_gb: float,
     standardize: bool,
 ) -> FeatureFolder:
-    """Bring the features of the tasks listed into one file, by bag, a batch of rows at a time.
+    """Write the features of the tasks listed into one file, by bag, a batch of rows at a time.
 
     Raises
     ------
     TableError
-        As :func:`flows.tables.tables.read_tasks`: for a cell that is no finite number.
+        As :func:`flows.tables.tables.read_tasks`: if a cell is not a finite number.
     """
     table, n_tasks = listed.table, listed.table.names.size
     place = np.empty(n_tasks, dtype=np.int64)
     place[np.lexsort((~labelled, table.group))] = np.arange(n_tasks)  # within those, by name
     rows = folder / ROWS
-    _make_room(rows, (n_tasks, len(table.feature_names)))
+    _reserve(rows, (n_tasks, len(table.feature_names)))
     if listed.whole is None:
         at = np.empty_like(place)
         at[listed.order] = place
         with open_tasks(paths, folder, memory_gb=memory_gb, threads=None) as tables:
             ends = np.cumsum([group.size for group in listed.groups])[:-1]
             for one, group, its in zip(tables, listed.groups, np.split(at, ends), strict=True):
-                _pour(one, group, table.feature_names, its, rows)
+                _write_rows(one, group, table.feature_names, its, rows)
     else:
         np.load(rows, mmap_mode="r+")[place] = listed.whole
     with rows.open("rb") as file:
@@ -143,33 +142,35 @@ def write_features(
     _write_bags(folder / BAGS, table, labelled, place)
     found = FeatureFolder(folder, n_tasks, len(table.feature_names), standardize)
     sizes = {name: getattr(found, name) for name in ("n_tasks", "n_features", "standardize")}
-    write_whole(folder / BOOK, lambda path: path.write_text(json.dumps(sizes), encoding="utf-8"))
+    write_whole(
+        folder / WHOLE_FOLDER, lambda path: path.write_text(json.dumps(sizes), encoding="utf-8")
+    )
     return found
 
 
 def open_features(folder: Path) -> FeatureFolder | None:
-    """The features that `write_features` wrote, or None where there are none."""
-    if not (folder / BOOK).is_file():
+    """Return the features that `write_features` wrote, or None if there are none."""
+    if not (folder / WHOLE_FOLDER).is_file():
         return None
-    return FeatureFolder(folder, **json.loads((folder / BOOK).read_text(encoding="utf-8")))
+    return FeatureFolder(folder, **json.loads((folder / WHOLE_FOLDER).read_text(encoding="utf-8")))
 
 
-def _make_room(path: Path, shape: tuple[int, int]) -> None:
-    """A file of zeros, its room on the disk taken: a full disk is an error here, and not later."""
+def _reserve(path: Path, shape: tuple[int, int]) -> None:
+    """Write a file of zeros and reserve its bytes: a full disk is an error here and not later."""
     np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape).flush()
     if hasattr(os, "posix_fallocate"):  # not on every system
         with path.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
-def _pour(
+def _write_rows(
     table: TextTable,
     group: np.ndarray,
     names: tuple[str, ...],
     at: Int[np.ndarray, " tasks"],
     rows: Path,
 ) -> None:
-    """Bring one table's features to their places."""
+    """Write one table's features to their places."""
     n_bad = np.zeros(at.size, dtype=np.int64)
     for columns, cells in select_features(names):
         found = table.connection.sql(f"SELECT {ROW} AS number, {cells} FROM t")
@@ -195,16 +196,11 @@ def _write_bags(
         "labelled": np.bincount(table.group[labelled], minlength=n_groups),
         "place": place,
     }
-
-    def write(aside: Path) -> None:
-        with aside.open("wb") as file:
-            np.savez(file, allow_pickle=False, **sizes)
-
-    write_whole(path, write)
+    write_arrays(path, sizes)
 
 
 BLOCK_CELLS = 4_000_000  # of a block's rows, and of what is made of them along every landmark
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class FeaturePasses:
@@ -213,7 +209,7 @@ class FeaturePasses:
     Parameters
     ----------
     features
-        Where the rows lie.
+        Where the rows are.
     bags
         First row of each bag, and the row after its last.
     spread
@@ -222,7 +218,7 @@ class FeaturePasses:
     Notes
     -----
     **Guarantees.** Blocks are the same whatever runs them, and however much memory there is. This
-    process loads the rows it is asked to `take`, and no others; whoever works on a block loads it.
+    process loads the rows it is asked to `take`, and no others; a block is loaded where it is worked on.
     """
 
     def __init__(
@@ -247,9 +243,9 @@ class FeaturePasses:
         return [self._features.take(first + wanted) for (first, _), wanted in bags]
 
     def each(
-        self, work: Callable[[Block, Any], Found], parameters: Any
-    ) -> Iterator[Sequence[Found]]:
-        """Return what ``work(block, parameters)`` gives of each bag's blocks, in their order."""
+        self, work: Callable[[Block, Any], Result], parameters: Any
+    ) -> Iterator[Sequence[Result]]:
+        """Yield the results of ``work(block, parameters)`` for each bag's blocks, in their order."""
         pieces = [block for blocks in self._blocks for block in blocks]
         found = iter(self._spread(_load_and_work, pieces, (self._features, work, parameters)))
         for blocks in self._blocks:
@@ -257,13 +253,13 @@ class FeaturePasses:
 
 
 def block_rows(features: FeatureFolder) -> int:
-    """Rows of a block: the same in every run on these features, or sums would differ by rounding."""
+    """Return the rows of a block: the same in every run, or sums would differ by rounding."""
     return max(1, BLOCK_CELLS // (features.n_features + MOST_LANDMARKS))
 
 
 def _load_and_work(
-    block: tuple[int, int], parameters: tuple[FeatureFolder, Callable[[Block, Any], Found], Any]
-) -> Found:
-    """One block from its file, and what it comes to."""
+    block: tuple[int, int], parameters: tuple[FeatureFolder, Callable[[Block, Any], Result], Any]
+) -> Result:
+    """Load one block from its file and work on it."""
     features, work, rest = parameters
     return work(features.rows(*block), rest)

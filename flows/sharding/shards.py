@@ -1,13 +1,14 @@
 """A label table too large for memory: streamed from Parquet into shards by task, and read back.
 
-A folder of shards holds `shard-00000.parquet` and so on (integer codes, sorted by task and worker, a
-task never in two of them), the names that the codes stand for, and `shards.json`, which is written
-last: a folder without it is not whole. DuckDB numbers the names, joins and sorts under a cap of
-memory, spilling into the folder; what reaches this process is one batch of codes at a time.
+A folder of shards holds `shard-00000.parquet` and so on (integer codes, sorted by task and worker, a task
+never in two of them), the names that the codes stand for, and `shards.json`, which is written last: a folder
+without it is not whole. DuckDB never loads the table: each query reads it anew, numbers, joins and sorts
+under a cap of memory, and spills the rest into the folder. This process holds one batch of codes at a time.
 
-Parquet tables read by DuckDB under a cap of memory: labels as codes, sorted by task and worker.
-
-A table is never loaded: it is read anew by each query, and what a query cannot hold is spilled.
+>>> shards = write_shards(Path("labels.parquet"), Path("shards"), shard_labels=5_000_000,
+...     memory_gb=2.0, classes=None, duplicates="error")  # doctest: +SKIP
+>>> load_shard(shards, 0)  # doctest: +SKIP
+LabelShard(5000001 labels of tasks 0 to 999999)
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Int
 
-from flows.files import write_whole
+from flows.files import write_arrays, write_whole
 from flows.tables.text_table import (
     ROW,
     WHITE,
@@ -39,14 +40,16 @@ from flows.tables.text_table import (
     refuse_duplicates,
     refuse_outside,
 )
-from quality.labels import LabelShard
+from quality.labels import CrowdLabels, LabelShard
 
 __all__ = [
     "CODES",
+    "SHARDS",
     "ShardFolder",
     "ShardSource",
     "group_of_shard",
     "load_shard",
+    "names_alone",
     "open_shards",
     "open_source",
     "open_tasks",
@@ -62,12 +65,14 @@ NUMBER = "file_row_number"  # what DuckDB calls it; from 0
 
 @dataclass(frozen=True, slots=True)
 class ShardSource:
-    """One Parquet file in DuckDB: its cells (`raw`), its rows as text (`t`), a book per column."""
+    """One Parquet file in DuckDB: its cells (`raw`), its rows as text (`t`), a vocabulary per column."""
 
     table: TextTable
 
-    def make_books(self, classes: Sequence[str] | None, known_tasks: np.ndarray | None) -> None:
-        """Number the names of each column; refuse blank cells, and names that are not known."""
+    def make_vocabularies(
+        self, classes: Sequence[str] | None, known_tasks: np.ndarray | None
+    ) -> None:
+        """Number the names of each column; raise TableError for a blank cell or an unknown name."""
         for column in CODES:
             self.table.query(
                 f"CREATE TABLE {column}s AS SELECT cell, name, "
@@ -83,7 +88,7 @@ class ShardSource:
             self._refuse_unknown(known_tasks)
 
     def _refuse_unknown(self, tasks: np.ndarray) -> None:
-        """Refuse labels of tasks that are in no task table."""
+        """Raise TableError if a label is of a task that is in no task table."""
         found = self.table.connection.execute("SELECT DISTINCT name FROM tasks").fetchnumpy()
         if not np.isin(np.asarray(found["name"], dtype=np.str_), tasks).all():
             refuse_outside(self.table, "task", tasks, "task tables; add the task or drop the row")
@@ -103,7 +108,7 @@ class ShardSource:
         """Number of names of a column."""
         return int(self.table.query(f"SELECT max(code) + 1 FROM {column}s")[0][0])
 
-    def write_book(self, column: Column, path: Path) -> None:
+    def write_vocabulary(self, column: Column, path: Path) -> None:
         """Write the names of a column in the order of their codes."""
         names = f"SELECT any_value(name) AS name FROM {column}s GROUP BY code ORDER BY code"
         self.table.query(
@@ -113,7 +118,7 @@ class ShardSource:
     def sorted_codes(
         self, size: int, *, keep: Literal["first", "last"]
     ) -> Generator[pa.RecordBatch, None, None]:
-        """Codes by task and worker; of rows that repeat both, the one to keep comes first."""
+        """Yield codes by task and worker; of rows that repeat both, the one to keep comes first."""
         codes = ", ".join(f"{column}s.code AS {column}" for column in CODES)
         joins = " ".join(f"JOIN {column}s ON raw.{column} = {column}s.cell" for column in CODES)
         order = "DESC" if keep == "last" else "ASC"
@@ -124,7 +129,7 @@ class ShardSource:
             yield from reader
 
     def refuse_repeat(self, worker: int, task: int) -> None:
-        """Refuse a worker's second label of a task, with its rows."""
+        """Raise TableError for a worker's second label of a task, with its rows."""
         asked = self.table.query(
             "SELECT workers.name, tasks.name FROM workers, tasks "
             "WHERE workers.code = $1 AND tasks.code = $2 LIMIT 1", worker, task,
@@ -133,15 +138,15 @@ class ShardSource:
             "CREATE TABLE repeated AS SELECT * FROM t WHERE worker = $1 AND task = $2", *asked
         )
         self.table.query("CREATE OR REPLACE VIEW t AS SELECT * FROM repeated")
-        way_on = 'set duplicates = "first" or "last"'
-        refuse_duplicates(self.table, ("worker", "task"), "error", way_on)
+        remedy = 'set duplicates = "first" or "last"'
+        refuse_duplicates(self.table, ("worker", "task"), "error", remedy)
 
 
 @contextmanager
 def open_source(
     path: Path, folder: Path, *, memory_gb: float, threads: int | None
 ) -> Iterator[ShardSource]:
-    """Open a Parquet file; what DuckDB cannot hold in memory lies in `folder` until it is closed."""
+    """Open a Parquet file; what DuckDB cannot hold in memory is in `folder` until it is closed."""
     if path.suffix != ".parquet":
         raise TableError(
             f"{path.name} must be Parquet to be read in shards; convert it, or leave out [engine]"
@@ -152,7 +157,7 @@ def open_source(
             f"{quote(c)}{'' if types[c] in WHOLE else '::VARCHAR'} AS {c}" for c in CODES
         )
         connection.execute(f"CREATE VIEW raw AS SELECT {cells}, {NUMBER} FROM {_rows(path)}")
-        yield ShardSource(_told(connection, path, "raw", CODES))
+        yield ShardSource(_as_text(connection, path, "raw", CODES))
 
 
 @contextmanager
@@ -167,7 +172,7 @@ def open_tasks(
             connection.execute(f"CREATE SCHEMA of_{number}")
             connection.execute(f"USE of_{number}")
             types = _types(connection, path, ("task",))
-            tables.append(_told(connection, path, _rows(path), tuple(types)))
+            tables.append(_as_text(connection, path, _rows(path), tuple(types)))
         yield tables
 
 
@@ -196,7 +201,7 @@ def _rows(path: Path) -> str:
 def _types(
     connection: duckdb.DuckDBPyConnection, path: Path, needed: Sequence[str]
 ) -> dict[str, str]:
-    """Types of a file's columns; refuse it if it is missing, empty, torn, or lacks a column."""
+    """Types of a file's columns; TableError if it is missing, empty, damaged, or lacks a column."""
     if not path.is_file():
         raise TableError(f"{path} does not exist; mend the path in the settings")
     try:
@@ -216,10 +221,10 @@ def _types(
     return types
 
 
-def _told(
+def _as_text(
     connection: duckdb.DuckDBPyConnection, path: Path, rows: str, names: tuple[str, ...]
 ) -> TextTable:
-    """The rows with all cells text, and numbered from 1, as faults are told."""
+    """The rows with all cells as text, and numbered from 1 as messages count them."""
     texts = ", ".join(f"{_text(quote(name))} AS {quote(name)}" for name in names)
     connection.execute(f"CREATE VIEW t AS SELECT {NUMBER} + 1 AS {ROW}, {texts} FROM {rows}")
     return TextTable(connection, path.name, names)
@@ -235,14 +240,15 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-BOOK, GOLD, GROUPS = "shards.json", "gold.npz", "groups.npy"
+SHARDS = "shards"  # the folder in a run folder
+WHOLE_FOLDER, GOLD, GROUPS = "shards.json", "gold.npz", "groups.npy"
 BATCH = 1_000_000  # rows of codes in this process at a time
 SCHEMA = pa.schema([("task", pa.int32()), ("worker", pa.int32()), ("label", pa.int16())])
 
 
 @dataclass(frozen=True, slots=True)
 class ShardFolder:
-    """Where the shards of a table lie, and how large they are."""
+    """Where the shards of a table are, and how large they are."""
 
     folder: Path
     n_labels: int
@@ -273,41 +279,41 @@ def write_shards(
     known_tasks: np.ndarray | None = None,
     threads: int | None = None,
 ) -> ShardFolder:
-    """Stream a label table of Parquet into shards; nothing is left of a table that is refused.
+    """Stream a label table of Parquet into shards; a table that is refused leaves nothing.
 
     Parameters
     ----------
     table
         Columns worker, task, label.
     folder
-        Where the shards go; made, or emptied.
+        Where the shards go; it is made, or emptied.
     shard_labels
-        A shard is closed with the first task that brings it to so many labels.
+        A shard ends with the first task that brings it to so many labels.
     memory_gb
-        What DuckDB may hold in memory, in 1e9 bytes; the rest is spilled into the folder.
+        Memory that DuckDB may use, in 1e9 bytes; it spills the rest into the folder.
     classes
-        Names a label may have, in the order of their codes; those that occur if None.
+        Names that a label may have, in the order of their codes; those that occur if None.
     duplicates
-        What becomes of a worker's second label of a task.
+        Whether a worker's second label of a task is an error, or which of them counts.
     known_tasks
-        Names a task may have; any if None.
+        Names that a task may have; any if None.
     threads
-        Of DuckDB; all cores if None.
+        Threads of DuckDB; all cores if None.
 
     Raises
     ------
     TableError
-        As :func:`flows.tables.tables.read_labels`: for a cell that is blank, a class or a task that is
-        not known, a (worker, task) that stands twice, told with file, row, column and value.
+        As :func:`flows.tables.tables.read_labels`: if a cell is blank, a class or a task is unknown, or
+        a (worker, task) stands twice; the message has file, row, column and value.
     """
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     try:
         with open_source(table, folder, memory_gb=memory_gb, threads=threads) as source:
-            source.make_books(classes, known_tasks)
+            source.make_vocabularies(classes, known_tasks)
             for column in CODES:
-                source.write_book(column, folder / f"{column}s.parquet")
+                source.write_vocabulary(column, folder / f"{column}s.parquet")
             codes = _unrepeated(source, duplicates)
             starts, n_labels = _write_all(codes, folder, shard_labels)
             n_workers, n_tasks, n_classes = (source.size(column) for column in CODES)
@@ -316,30 +322,34 @@ def write_shards(
         raise
     found = ShardFolder(folder, n_labels, n_tasks, n_workers, n_classes, tuple(starts))
     sizes = {name: getattr(found, name) for name in ("n_labels", "n_tasks", "n_workers")}
-    book = json.dumps(sizes | {"n_classes": n_classes, "first_task": starts})
-    write_whole(folder / BOOK, lambda path: path.write_text(book, encoding="utf-8"))
+    about = json.dumps(sizes | {"n_classes": n_classes, "first_task": starts})
+    write_whole(folder / WHOLE_FOLDER, lambda path: path.write_text(about, encoding="utf-8"))
     return found
 
 
 def open_shards(folder: Path) -> ShardFolder:
-    """The shards that `write_shards` wrote."""
-    book = json.loads((folder / BOOK).read_text(encoding="utf-8"))
-    return ShardFolder(folder, **book | {"first_task": tuple(book["first_task"])})
+    """Return the shards that `write_shards` wrote."""
+    about = json.loads((folder / WHOLE_FOLDER).read_text(encoding="utf-8"))
+    return ShardFolder(folder, **about | {"first_task": tuple(about["first_task"])})
+
+
+def names_alone(workers: np.ndarray, tasks: np.ndarray, classes: np.ndarray) -> CrowdLabels:
+    """A label table of these names and no rows: the codes of a campaign whose labels are in shards."""
+    nothing = np.empty(0, dtype=np.int32)
+    return CrowdLabels.from_codes(
+        nothing, nothing, nothing, workers=workers, tasks=tasks, classes=classes
+    )
 
 
 def write_gold(shards: ShardFolder, gold: Int[np.ndarray, " tasks"]) -> None:
-    """Keep the true class codes of tasks, -1 where unknown, beside the shards, which load them."""
+    """Write the true class codes of tasks, -1 where unknown, beside the shards that load them."""
     known = np.flatnonzero(gold >= 0)
-
-    def write(path: Path) -> None:
-        with path.open("wb") as file:
-            np.savez(file, allow_pickle=False, task=known, label=gold[known].astype(np.int16))
-
-    write_whole(shards.folder / GOLD, write)
+    arrays: dict[str, np.ndarray] = {"task": known, "label": gold[known].astype(np.int16)}
+    write_arrays(shards.folder / GOLD, arrays)
 
 
 def write_groups(shards: ShardFolder, group: Int[np.ndarray, " tasks"]) -> None:
-    """Keep the public group codes of tasks beside the shards."""
+    """Write the public group codes of tasks beside the shards."""
 
     def write(path: Path) -> None:
         with path.open("wb") as file:
@@ -349,7 +359,7 @@ def write_groups(shards: ShardFolder, group: Int[np.ndarray, " tasks"]) -> None:
 
 
 def group_of_shard(shards: ShardFolder, shard: LabelShard) -> Int[np.ndarray, " tasks"]:
-    """Group codes of a shard's tasks; the others' are not read."""
+    """Return the group codes of a shard's tasks without reading the others'."""
     group = np.load(shards.folder / GROUPS, mmap_mode="r", allow_pickle=False)
     return np.array(group[shard.first_task : shard.first_task + shard.n_tasks])
 

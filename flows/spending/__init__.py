@@ -1,3 +1,51 @@
-"""TODO face of flows/spending."""
+"""What a campaign pays for: its account in the ledger, the releases of a run, and their prices beforehand.
 
-__all__ = []
+`plan_releases` is where a quality statistic becomes a privacy query; `open_account` opens the ledger
+that pays for it; `preview` prices a run from public numbers alone.
+"""
+
+from typing import TYPE_CHECKING
+
+from flows.faces import late_face
+
+if TYPE_CHECKING:
+    from flows.spending.account import (
+        LEDGER_URL,
+        existing_ledger,
+        import_state,
+        known_statement,
+        open_account,
+        open_state,
+        read_statements,
+        statement,
+    )
+    from flows.spending.audit import trial
+    from flows.spending.partitions import grow_partition
+    from flows.spending.prices import check_budget, preview
+    from flows.spending.releases import (
+        CountNoise,
+        Learning,
+        Plan,
+        count_noise,
+        plan_releases,
+        with_grown_partition,
+    )
+
+__all__ = [
+    "LEDGER_URL", "CountNoise", "Learning", "Plan", "check_budget", "count_noise",
+    "existing_ledger", "grow_partition", "import_state", "known_statement", "open_account",
+    "open_state", "plan_releases", "preview", "read_statements", "statement", "trial",
+    "with_grown_partition",
+]  # fmt: skip
+
+__getattr__, __dir__ = late_face(
+    __name__,
+    {
+        "account": "LEDGER_URL existing_ledger import_state known_statement open_account open_state "
+        "read_statements statement",
+        "audit": "trial",
+        "partitions": "grow_partition",
+        "prices": "check_budget preview",
+        "releases": "CountNoise Learning Plan count_noise plan_releases with_grown_partition",
+    },
+)

@@ -1,4 +1,9 @@
-"""The campaign's account in the ledger: where it lies, what it may spend, and what it has spent."""
+"""The campaign's account in the ledger: where the ledger is, what may be spent, and what was spent.
+
+>>> with open_state(Path("state")) as ledger:  # doctest: +SKIP
+...     statement(ledger, "web-2026")["left"]
+{'epsilon': 1.5, 'delta': 0.0}
+"""
 
 from __future__ import annotations
 
@@ -35,7 +40,7 @@ KEY_BYTES = 32
 
 
 def open_account(settings: Settings, privacy: PrivacySettings, *, n: int) -> Ledger:
-    """The ledger with this campaign's budget open; `n` is the public number of labelled tasks."""
+    """Open the ledger with this campaign's budget; `n` is the public number of labelled tasks."""
     ledger = open_state(settings.state)
     try:
         ledger.open_budget(
@@ -47,10 +52,10 @@ def open_account(settings: Settings, privacy: PrivacySettings, *, n: int) -> Led
 
 
 def open_state(folder: Path) -> Ledger:
-    """The ledger of a state folder, which is made where it is missing (mode 0700).
+    """Open the ledger of a state folder, which is made if it is missing (mode 0700).
 
-    Where the environment variable CROWDASSAY_LEDGER holds the URL of a PostgreSQL database, the
-    ledger is there, and the folder has its key alone: every machine needs that same key.
+    If the environment variable CROWDASSAY_LEDGER holds the URL of a PostgreSQL database, the ledger is
+    there, and the folder holds the key alone: every machine needs that same key.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,14 +76,14 @@ def open_state(folder: Path) -> Ledger:
 
 
 def existing_ledger(folder: Path) -> Ledger:
-    """The ledger of a state folder that has one."""
+    """Open the ledger of a state folder; LedgerError if the folder has none."""
     if not (folder / LEDGER).is_file() and LEDGER_URL not in os.environ:
         raise LedgerError(f"{folder} holds no {LEDGER}; name the state folder of a campaign")
     return open_state(folder)
 
 
 def import_state(old: Path, new: Path) -> int:
-    """Bring a state folder's ledger of an older version over into a new one; its number of rows."""
+    """Copy a ledger of an older version into a new state folder; return its number of rows."""
     if not (old / LEDGER).is_file() or not (old / KEY).is_file():
         raise LedgerError(
             f"{old} must hold {LEDGER} and {KEY}; name the state folder of a campaign"
@@ -99,7 +104,7 @@ def import_state(old: Path, new: Path) -> int:
 
 
 def statement(ledger: Ledger, dataset: str, *, entries: int | None = None) -> dict[str, Any]:
-    """Budget, spend and the newest or all entries of one data set, as plain numbers for reports."""
+    """Return budget, spend and the newest or all entries of one data set, as plain numbers."""
     return _as_json(ledger.statement(dataset, entries=entries))
 
 
@@ -139,7 +144,7 @@ def _as_json(found: Statement) -> dict[str, Any]:
 
 
 def known_statement(folder: Path, dataset: str) -> Statement | None:
-    """A data set's totals, where there is a ledger that knows it."""
+    """Return a data set's totals, or None if there is no ledger that knows it."""
     if not (folder / LEDGER).is_file() and LEDGER_URL not in os.environ:
         return None
     with open_state(folder) as ledger:
@@ -153,9 +158,9 @@ def read_statements(
     raise_to: float | None = None,
     entries: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Statements of every data set of a state folder, after a budget was raised where that is asked for.
+    """Return statements of a state folder's data sets, after raising a budget if `raise_to` is given.
 
-    Each lists its newest entries, or all, and tells how many more of their kinds fit.
+    Each lists its newest entries, or all, and how many more of their kinds fit.
     """
     with existing_ledger(folder) as ledger:
         names = ledger.datasets()
@@ -172,7 +177,7 @@ def read_statements(
 
 
 def _kinds(found: Statement) -> list[dict[str, Any]]:
-    """How many more of each listed kind fit; a round of a partition's cells costs the dearest one."""
+    """How many more of each listed kind fit; the cells of a partition cost the dearest of them."""
     kinds: dict[tuple[str, Cost | str], Cost] = {}
     for entry in reversed(found.entries):
         if entry.plan is None:
@@ -201,7 +206,7 @@ def _raise_budget(ledger: Ledger, dataset: str, epsilon: float) -> None:
 
 
 def _key(path: Path) -> bytes:
-    """The key of the private data's fingerprints; made once, and never leaves the state folder."""
+    """The key of the private data's fingerprints; it is made once and never leaves the state folder."""
     if not path.exists():
         _write_key(path, secrets.token_bytes(KEY_BYTES))
     key = path.read_bytes()
@@ -211,7 +216,7 @@ def _key(path: Path) -> bytes:
 
 
 def _write_key(path: Path, key: bytes) -> bool:
-    """Keep a key where there is none, durably, whole or not at all; whether there was none."""
+    """Write a key if there is none, durably, whole or not at all; return whether it was written."""
     try:
         with new_file(path) as draft:
             draft.write_bytes(key)
@@ -221,7 +226,7 @@ def _write_key(path: Path, key: bytes) -> bool:
 
 
 def numbers(cost: Cost) -> dict[str, float]:
-    """A cost, as plain numbers."""
+    """Return a cost as plain numbers."""
     return {"epsilon": float(cost.epsilon), "delta": float(cost.delta)}
 
 

@@ -1,4 +1,4 @@
-"""A trial of a privacy mechanism for the terminal: what to try, and the outcome in sentences."""
+"""An audit of a privacy mechanism for the terminal: its names, and the outcome in sentences."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def trial(
     draws: int,
     level: float,
 ) -> dict[str, Any]:
-    """Audit the mechanism of that name; a claim or counts that cannot be are a `SettingsError`."""
+    """Audit the mechanism of that name; SettingsError if a claim or the counts are out of range."""
     try:
         values = tuple(int(count) for count in counts.split(","))
     except ValueError:

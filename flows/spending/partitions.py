@@ -1,8 +1,8 @@
-"""Which partition of the tasks a campaign's counts belong to, as tasks join from day to day.
+"""The partition of the tasks that a campaign's counts belong to, as tasks join from day to day.
 
-A partition composes in parallel while no task is ever in two of its cells. An assignment of tasks to
-groups that only gains tasks keeps that, so it keeps its partition, and a release of a group that has
-changed adds to that group's own alone. What was ever assigned is kept in the state folder.
+A partition composes in parallel while no task is ever in two of its cells. An assignment of tasks to groups
+that only gains tasks keeps that property, so it keeps its partition: a release of a group that has changed
+adds to that group's own releases alone. The state folder keeps every task that was ever assigned.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from flows.files import write_whole
+from flows.files import write_arrays
 from privacy import Ledger
 
 __all__ = ["grow_partition"]
 
-KEPT = 8  # partitions remembered; forgetting one costs budget, not privacy
+MAX_KEPT = 8  # partitions; forgetting one costs budget, not privacy
 UNREADABLE = (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile, zlib.error)
 
 Size = tuple[str, int]  # of a group: its name, and how many tasks it had
@@ -34,7 +34,7 @@ Size = tuple[str, int]  # of a group: its name, and how many tasks it had
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assigned:
-    """Digests of tasks in order with their groups, and of the tasks that a group of a size had."""
+    """Digests of tasks in order, their groups, and a digest of the tasks of each group of a size."""
 
     task: Shaped[np.ndarray, " tasks"]
     group: Shaped[np.ndarray, " tasks"]
@@ -50,14 +50,14 @@ def grow_partition(
     group: Shaped[np.ndarray, " tasks"],
     exact: str,
 ) -> str:
-    """Name the partition that these groups are cells of, after noting what joins it, durably.
+    """Return the name of the partition whose cells these groups are, after recording durably what joins it.
 
     Parameters
     ----------
     folder
-        The state folder, which has the ledger.
+        The state folder of the ledger.
     ledger
-        What was released so far.
+        The ledger of what was released so far.
     dataset
         The ledger's name of the data set.
     task, group
@@ -68,18 +68,18 @@ def grow_partition(
     Returns
     -------
     str
-        The partition that has grown, that of exactly this assignment where the ledger has one, or
+        A partition that these tasks join, that of exactly this assignment if the ledger has one, or
         a new one.
 
     Notes
     -----
     **Guarantees.** No task is ever in two cells of a partition that this names. In one partition
-    a group of so many tasks is always of the same tasks. A file of assignments that is lost,
-    cannot be read, or is older than a release makes a new partition, whose costs add to the others'.
+    all groups of one name and size hold the same tasks. If the file of assignments is lost, cannot be
+    read, or is older than a release, there is a new partition, whose costs add to the others'.
     **Privacy.** All of this is public. A neighbour's one task is in one cell of each partition, in
     all of its releases: hence parallel composition over cells, and addition within each. The
-    ledger returns a stored value for the same counts of as many tasks: as those are then the same
-    tasks, that tells nothing of tasks that left against tasks that came.
+    ledger returns a stored value for the same counts of as many tasks: since those are the same
+    tasks, that reveals nothing about tasks that left and tasks that came.
     """
     now = _assigned(task, group)
     with _locked(folder / "groups.lock"):
@@ -87,7 +87,7 @@ def grow_partition(
         released = _released(ledger, dataset)
         for name in reversed(known):
             if released.get(name, set()) <= known[name].sets.keys() and _agree(known[name], now):
-                return _joined(folder, dataset, known, name, now)
+                return _join(folder, dataset, known, name, now)
         if exact in released:
             return exact
         name = _unused(exact, {*released, *known})
@@ -96,10 +96,8 @@ def grow_partition(
         return name
 
 
-def _joined(
-    folder: Path, dataset: str, known: dict[str, Assigned], name: str, now: Assigned
-) -> str:
-    """Note what is new in a partition, if anything is; it becomes the newest."""
+def _join(folder: Path, dataset: str, known: dict[str, Assigned], name: str, now: Assigned) -> str:
+    """Record what is new in a partition, if anything is; it becomes the newest."""
     before = known.pop(name)
     new = ~np.isin(now.task, before.task)
     known[name] = before
@@ -113,7 +111,7 @@ def _joined(
 
 
 def _assigned(task: np.ndarray, group: np.ndarray) -> Assigned:
-    """An assignment, its tasks told by digests, in whose order it is: names stay out of the state."""
+    """An assignment in the order of its tasks' digests: names stay out of the state folder."""
     mark = np.array([_digest(str(name).encode()) for name in task], dtype="S32")
     order = np.argsort(mark, kind="stable")
     mark, group = mark[order], group[order]
@@ -128,7 +126,7 @@ def _assigned(task: np.ndarray, group: np.ndarray) -> Assigned:
 
 
 def _agree(before: Assigned, now: Assigned) -> bool:
-    """Whether no task has moved, and groups of a size they had are of the same tasks."""
+    """Whether no task has moved, and groups of a name and size seen before hold the same tasks."""
     place = np.searchsorted(before.task, now.task).clip(max=before.task.size - 1)
     met = before.task[place] == now.task
     still = bool((before.group[place][met] == now.group[met]).all())
@@ -138,7 +136,7 @@ def _agree(before: Assigned, now: Assigned) -> bool:
 
 
 def _released(ledger: Ledger, dataset: str) -> dict[str, set[Size]]:
-    """Which groups were released in each partition, and of how many tasks."""
+    """The groups that were released in each partition, with their sizes."""
     released: dict[str, set[Size]] = {}
     for entry in ledger.statement(dataset).entries:
         if entry.part is not None:
@@ -147,7 +145,7 @@ def _released(ledger: Ledger, dataset: str) -> dict[str, set[Size]]:
 
 
 def _unused(exact: str, taken: set[str]) -> str:
-    """A name that no partition has had, be its assignment lost or not."""
+    """A name that no partition has had, whether or not its assignment is lost."""
     kind, _, digest = exact.partition(":")
     name, count = f"{kind}:first-{digest}", 1
     while name in taken:
@@ -161,7 +159,7 @@ def _digest(content: bytes) -> str:
 
 
 def _read(path: Path) -> dict[str, Assigned]:
-    """The partitions noted, the newest last; none where the file is lost or damaged."""
+    """The partitions recorded, the newest last; empty if the file is lost or damaged."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             names = stored["names"].tolist()
@@ -179,8 +177,8 @@ def _stored(stored: Mapping[str, np.ndarray], number: int) -> Assigned:
 
 
 def _write(path: Path, known: dict[str, Assigned]) -> None:
-    """Keep the newest partitions, for the owner alone, whole or not at all."""
-    newest = dict(list(known.items())[-KEPT:])
+    """Write the newest partitions, readable by the owner alone, whole or not at all."""
+    newest = dict(list(known.items())[-MAX_KEPT:])
     arrays: dict[str, Any] = {"names": np.array(list(newest), dtype=np.str_)}
     for number, one in enumerate(newest.values()):
         groups, sizes = zip(*one.sets, strict=True)
@@ -191,18 +189,12 @@ def _write(path: Path, known: dict[str, Assigned]) -> None:
             f"set size {number}": np.array(sizes, dtype=np.int64),
             f"set {number}": np.array(list(one.sets.values()), dtype=np.str_),
         }
-
-    def write(aside: Path) -> None:
-        aside.touch(mode=0o600)
-        with aside.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-
-    write_whole(path, write)
+    write_arrays(path, arrays, compressed=True, mode=0o600)
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the state folder's lock on assignments; it ends with the process at the latest."""
+    """Hold the state folder's lock on assignments, at the latest until the process ends."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

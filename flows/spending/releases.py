@@ -1,9 +1,7 @@
-"""What a run asks of the ledger: here alone a quality statistic is joined to a privacy query.
+"""The releases of a run: here alone a quality statistic becomes a privacy query.
 
-All of a run's releases are planned before the first of them is paid, so that a budget that does not
-suffice is refused while nothing has been spent.
-
-The noise on published class counts: which mechanism, told by public numbers, and its law in words.
+All of a run's releases are planned before the first of them is paid, so that a budget that does not suffice
+is refused while nothing has been spent. Public numbers alone choose the noise on the class counts.
 """
 
 from __future__ import annotations
@@ -17,8 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from flows.run.crowd import Crowd
-from flows.run.store import Run
+from flows.run import Crowd, Run
 from flows.settings.sections import ModelSettings, PrivacySettings, SettingsError
 from flows.settings.settings import Settings
 from flows.spending.account import LEDGER_URL
@@ -50,11 +47,11 @@ __all__ = [
     "consensus_label",
     "count_noise",
     "deal",
-    "grown",
     "plan_releases",
+    "with_grown_partition",
 ]
 
-PLAN = "planned class counts"  # what the ledger calls the plan that pays for them
+PLAN = "planned class counts"  # the plan's name in the ledger
 CountsMechanism = LatticeLaplace | DiscreteLaplace | DiscreteGaussian
 NAMES = {
     LatticeLaplace: "lattice Laplace",
@@ -70,7 +67,7 @@ LAWS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountNoise:
-    """A mechanism for class counts, what it errs by, and why it was chosen.
+    """A mechanism for class counts, its error, and why it was chosen.
 
     `plan` pays for all releases where several are planned; `epsilon` and `delta` are the price of
     the plan, or else of the one release.
@@ -90,7 +87,7 @@ class CountNoise:
     projected: Float[np.ndarray, "classes classes"]
 
     def described(self) -> dict[str, object]:
-        """The law of the noisy counts, for whoever works with them."""
+        """Return the law of the noisy counts, for further work with them."""
         return {
             "law": LAWS[type(self.mechanism)],
             "scale": self.scale,
@@ -100,7 +97,7 @@ class CountNoise:
 
 
 def count_noise(privacy: PrivacySettings, n_classes: int) -> CountNoise:
-    """Choose the mechanism that errs least at the price of the settings, from public numbers alone.
+    """Choose the mechanism with the least error at the settings' price, from public numbers alone.
 
     `covariance` is that of the noisy counts, `projected` that after projection to the public sum.
     """
@@ -173,12 +170,12 @@ class Plan:
     learning: Learning | None
 
     def plans(self) -> list[tuple[str, PlanEvent, str]]:
-        """What the run pays for ahead: data set, plan, name."""
+        """Return the plans that the run pays for ahead: data set, plan, name."""
         plan = self.noise.plan
         return [] if plan is None else [(self.counts[0].dataset, plan, PLAN)]
 
     def releases(self) -> list[tuple[CountsMechanism | ScoredTraining | Thresholdout, Query]]:
-        """What the run will ask for, in order, without what a plan pays for."""
+        """Return what the run will ask for, in order, without what a plan pays for."""
         asked: list[tuple[CountsMechanism | ScoredTraining | Thresholdout, Query]] = [
             (self.noise.mechanism, query) for query in self.counts if self.noise.plan is None
         ]
@@ -189,7 +186,7 @@ class Plan:
 
 
 def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
-    """The run's releases, from its consensus labels."""
+    """Plan the run's releases from its consensus labels."""
     settings, counts = run.settings, _count_queries(run, crowd, privacy)
     learning = None
     if settings.model is not None and crowd.tasks is not None and crowd.tasks.feature_names:
@@ -199,11 +196,11 @@ def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     return Plan(count_noise(privacy, crowd.labels.n_classes), counts, learning)
 
 
-def grown(plan: Plan, crowd: Crowd, settings: Settings, ledger: Ledger) -> Plan:
-    """The same plan, its counts in the partition that grows as tasks join.
+def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: Ledger) -> Plan:
+    """Return the same plan with its counts in the partition that grows as tasks join.
 
-    With a ledger on a server several state folders may be in use, which could let one partition grow
-    in two ways: there every assignment stays a partition of its own.
+    With a ledger on a server several state folders may be in use, and one partition could grow in two
+    ways: there every assignment stays a partition of its own.
     """
     if os.environ.get(LEDGER_URL):
         return plan
@@ -224,10 +221,10 @@ def grown(plan: Plan, crowd: Crowd, settings: Settings, ledger: Ledger) -> Plan:
 
 
 def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
-    """Consensus class codes in the order of the labelled tasks."""
-    book = {name: code for code, name in enumerate(crowd.labels.classes.tolist())}
+    """Return the consensus class codes in the order of the labelled tasks."""
+    code_of = {name: code for code, name in enumerate(crowd.labels.classes.tolist())}
     names = run.read_table("consensus.parquet").column("label").to_pylist()
-    return np.array([book[name] for name in names], dtype=np.int64)
+    return np.array([code_of[name] for name in names], dtype=np.int64)
 
 
 def _count_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Query, ...]:
@@ -250,15 +247,15 @@ def deal(
 ) -> tuple[Bool[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
     """Deal tasks to holdout and validation by a hash of their names.
 
-    A task's part depends on its name and the seed alone: it stays the same in next month's run, when
-    other tasks have joined.
+    A task's part depends on its name and the seed alone: it is the same in a later run, after other
+    tasks have joined.
 
     Parameters
     ----------
     tasks
         Names of the tasks.
     seed
-        Another seed, another deal.
+        Seed of the deal.
     holdout
         Expected share of all tasks, in (0, 1).
     validation
@@ -267,7 +264,7 @@ def deal(
     Returns
     -------
     holdout, validation
-        Masks that do not overlap; what is in neither is for training.
+        Masks that do not overlap; the other tasks are for training.
 
     Examples
     --------
@@ -285,7 +282,7 @@ def deal(
 
 
 def _protected(settings: Settings, privacy: PrivacySettings) -> Unit:
-    """What training protects: the whole row, unless scaling has read the features in the clear."""
+    """The unit that training protects: the row, unless scaling has read the features in the clear."""
     if privacy.unit is Unit.TASK:
         return Unit.TASK
     return Unit.CONSENSUS_LABEL if settings.input.standardize else Unit.ROW

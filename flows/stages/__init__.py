@@ -1,92 +1,170 @@
-"""One function per stage: read what it needs, call the pure rooms, write the result, say one line.
+"""The stages of a run, in order: each reads the run folder, works, writes its outputs and says one line.
 
-Each imports what it works with when it is run, and not before. The first three and the class ratios
-work on tables in memory, or on shards where the settings have an `[engine]`.
+`STAGES` is the one list of them. The pipeline, Prefect's tasks, the closing table on the terminal, tests
+and documentation are made from it. To add a stage, write its file here, its entry in `STAGES`, its section
+of the settings and its test.
+
+>>> [stage.name for stage in STAGES][:3]
+['read_and_check', 'judge_workers', 'aggregate']
+>>> sorted(output.name for output in outputs() if output.public)[:2]
+['class_ratios.parquet', 'model.json']
 """
 
 from __future__ import annotations
 
-from flows.run.store import Run
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "aggregate",
-    "ask_holdout",
-    "estimate_ratios",
-    "judge_workers",
-    "publish_proportions",
-    "read_and_check",
-    "train_privately",
-    "write_report",
-]
+from flows.faces import late_face
+from flows.stages.stage import Output, Stage, Verdict, late
+
+if TYPE_CHECKING:
+    from flows.stages.whole_labels import filter_by
+
+__all__ = ["STAGES", "Output", "Stage", "Verdict", "filter_by", "outputs"]
+
+__getattr__, __dir__ = late_face(__name__, {"whole_labels": "filter_by"})
+
+MANIFEST = Output(
+    "manifest.json", "settings, digests of the inputs, versions, and each stage's line and time"
+)
+
+STAGES = (
+    Stage(
+        "read_and_check",
+        "Read and check the tables; write nothing before all of them are sound.",
+        late("reading", "read_and_check"),
+        (
+            Output("crowd.npz", "what was read: labels, tasks, features, gold", private_names=True),
+            Output("inputs.json", "digests of the input files, classes, and sizes of the campaign"),
+            Output("shards", "the labels, cut by task", private_names=True, only="engine"),
+            Output(
+                "features", "the tasks' features, group by group", private_names=True, only="engine"
+            ),
+        ),
+        settings="input",
+        reads_input=True,
+    ),
+    Stage(
+        "judge_workers",
+        "Judge the workers, and remove those whom the filter finds.",
+        late("workers", "judge_workers"),
+        (
+            Output("workers.parquet", "each worker's reputation and penalties", private_names=True),
+            Output("quality.json", "agreement, and who was removed", private_names=True),
+            Output("robustness.json", "how many tasks adversaries could turn"),
+            Output("kept_fit.npz", "parameters of the kept workers' consensus", only="engine"),
+            Output("start.json", "which run the consensus goes on from", only="consensus.go_on"),
+            Output("start.npz", "where EM starts", private_names=True, only="consensus.go_on"),
+        ),
+        settings="filter",
+        verdicts=(Verdict("crowd", "quality.json", late("workers", "crowd_verdict")),),
+    ),
+    Stage(
+        "aggregate",
+        "Turn the kept workers' labels into one label per task, and rank the tasks to label next.",
+        late("consensus", "aggregate"),
+        (
+            Output("consensus.parquet", "each task's label and posterior", private_names=True),
+            Output(
+                "consensus.json", "the consensus as a whole: confidence, ties, check against gold"
+            ),
+            Output("next_labels.parquet", "which tasks to label next", private_names=True),
+            Output("label_plan.parquet", "whom to ask about which tasks", private_names=True),
+            Output("class_counts.parquet", "exact class counts of each group", only="engine"),
+            Output("unfiltered_fit.npz", "parameters of all workers' consensus", only="engine"),
+            Output(
+                "fit.npz",
+                "where the next run starts EM",
+                private_names=True,
+                only="consensus.go_on",
+            ),
+        ),
+        settings="consensus",
+        verdicts=(Verdict("consensus", "consensus.json", late("consensus", "consensus_verdict")),),
+    ),
+    Stage(
+        "publish_proportions",
+        "Release the class proportions of every labelled group, each at its price.",
+        late("publication", "publish_proportions"),
+        (
+            Output("proportions.parquet", "noisy class counts and proportions", public=True),
+            Output("proportions.json", "mechanism, price and noise; how far a plan is used up"),
+        ),
+        settings="privacy",
+        verdicts=(
+            Verdict("proportions", "proportions.json", late("publication", "proportions_verdict")),
+        ),
+        holds_ledger=True,
+    ),
+    Stage(
+        "estimate_ratios",
+        "Estimate the class ratios of the groups without labels from what was released.",
+        late("class_ratios", "estimate_ratios"),
+        (
+            Output(
+                "class_ratios.parquet",
+                "class ratios of unlabelled groups, with intervals",
+                public=True,
+                but="all of it where the settings say that features are private",
+            ),
+            Output("class_ratios.json", "method, bandwidth and cross-validated error"),
+        ),
+        verdicts=(
+            Verdict("class ratios", "class_ratios.json", late("class_ratios", "ratios_verdict")),
+        ),
+    ),
+    Stage(
+        "train_privately",
+        "Train and tune a model under differential privacy, and release it with its training score.",
+        late("model", "train_privately"),
+        (
+            Output(
+                "model.json",
+                "coefficients, prices and training score",
+                public=True,
+                but="its object `validation`, which is exact",
+            ),
+        ),
+        settings="model",
+        verdicts=(Verdict("model", "model.json", late("model", "model_verdict")),),
+        holds_ledger=True,
+    ),
+    Stage(
+        "ask_holdout",
+        "Ask the reusable holdout about the model, and bound the model's error on new tasks.",
+        late("model", "ask_holdout"),
+        (
+            Output("gate.json", "what the holdout answered, and how often it can still refute"),
+            Output("bounds.json", "upper bounds on the model's error"),
+        ),
+        settings="gate",
+        verdicts=(
+            Verdict("holdout", "gate.json", late("model", "gate_verdict")),
+            Verdict("error bound", "bounds.json", late("model", "bound_verdict")),
+        ),
+        holds_ledger=True,
+    ),
+    Stage(
+        "write_report",
+        "State the account, and make the two reports from the run folder alone.",
+        late("reporting", "write_report"),
+        (
+            Output("spend.json", "budget, spend and ledger entries of the data set"),
+            Output("trend.json", "the campaign's runs side by side"),
+            Output("report.html", "the internal report", private_names=True),
+            Output("public.html", "the report that may be shown", public=True),
+            Output("public", "the releases as files for machines", public=True),
+        ),
+        settings="report",
+        verdicts=(Verdict("privacy", "spend.json", late("reporting", "spend_verdict")),),
+    ),
+)
+"""Every stage of a run, in the order in which they run."""
 
 
-def read_and_check(run: Run) -> str:
-    """Read and check the tables; nothing is written before all of them are sound."""
-    if run.settings.engine is not None:
-        from flows.stages.sharded_reading import read_shards
-
-        return read_shards(run)
-    from flows.stages import reading
-
-    return reading.read_and_check(run)
-
-
-def judge_workers(run: Run) -> str:
-    """Reputations and the filter: who is removed, and why."""
-    if run.settings.engine is not None:
-        from flows.stages.sharded_workers import judge_shards
-
-        return judge_shards(run)
-    from flows.stages import workers
-
-    return workers.judge_workers(run)
-
-
-def aggregate(run: Run) -> str:
-    """Consensus labels from the kept workers, and which tasks to label next."""
-    if run.settings.engine is not None:
-        from flows.stages.sharded_consensus import aggregate_shards
-
-        return aggregate_shards(run)
-    from flows.stages import consensus
-
-    return consensus.aggregate(run)
-
-
-def publish_proportions(run: Run) -> str:
-    """Release class proportions of every labelled group, each at its price."""
-    from flows.stages import publication
-
-    return publication.publish_proportions(run)
-
-
-def estimate_ratios(run: Run) -> str:
-    """Class ratios of the groups without labels, from what was released."""
-    if run.settings.engine is not None:
-        from flows.stages.sharded_ratios import estimate_ratios_by_shards
-
-        return estimate_ratios_by_shards(run)
-    from flows.stages import class_ratios
-
-    return class_ratios.estimate_ratios(run)
-
-
-def train_privately(run: Run) -> str:
-    """Train and tune a model under differential privacy; release it with its training score."""
-    from flows.stages import model
-
-    return model.train_privately(run)
-
-
-def ask_holdout(run: Run) -> str:
-    """Judge the model through the reusable holdout, and bound its error on new tasks."""
-    from flows.stages import model
-
-    return model.ask_holdout(run)
-
-
-def write_report(run: Run) -> str:
-    """State the account, then build the two reports from the run folder alone."""
-    from flows.stages import reporting
-
-    return reporting.write_report(run)
+def outputs() -> Iterator[Output]:
+    """Yield everything that a run may leave in its folder, the manifest first."""
+    yield MANIFEST
+    for stage in STAGES:
+        yield from stage.outputs

@@ -1,52 +1,61 @@
-"""Class ratios of the groups that nobody labelled, from published proportions and features alone."""
+"""Class ratios of the groups that nobody labelled, from published proportions and features alone.
+
+Features in memory are worked on whole, by the method that foretells the labelled groups best; features in a
+folder are streamed a block at a time, here or by Dask, by kernel mean matching.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from flows.run.crowd import Crowd
-from flows.run.store import Run
-from flows.spending.releases import count_noise
-from flows.stages.reading import load
-from flows.stages.skipping import skip, why_no_features, why_nothing_leaves
+from flows.run import Crowd, Run, load_crowd
+from flows.settings.sections import EngineSettings
+from flows.sharding import FeatureFolder, FeaturePasses, Spread, open_spread
+from flows.spending import count_noise
+from flows.stages.publication import why_no_release
 from flows.tables.parquet import arrow_table, numpy_array
-from learners import ClassRatio, learn_ratios
+from learners import ClassRatio, learn_ratios, learn_streamed_ratios
 
-__all__ = ["Published", "estimate_ratios", "published_in", "write_ratios"]
+__all__ = ["Published", "estimate_ratios", "published_in", "ratios_verdict", "why_no_features"]
 
 
 def estimate_ratios(run: Run) -> str:
-    """Class ratios of the groups that nobody labelled, from published proportions and features alone."""
-    crowd = load(run)
+    """Estimate the class ratios of the groups without labels from what was released."""
+    crowd = load_crowd(run.folder)
     published = published_in(run, crowd)
     if isinstance(published, str):
-        return skip(run, "class_ratios.json", published)
-    features, group, table = crowd.label_features(), crowd.label_group(), crowd.table
-    codes = np.searchsorted(crowd.group_names, published.groups)
-    new = [table.features[table.group == code] for code in published.unlabelled]
-    try:
-        model = learn_ratios(
-            [features[group == code] for code in codes],
-            published.proportions,
-            noise=published.noise,
-            level=published.level,
-            classes=published.classes,
-        )
-        found = [model.ratio(bag) for bag in new]
-    except (
-        ValueError
-    ) as error:  # groups that cannot tell the classes apart, or one without two tasks:
-        return skip(run, "class_ratios.json", str(error))  # public facts, as they are
-    return write_ratios(run, crowd, published, found, [len(bag) for bag in new])
+        return run.skip("class_ratios.json", published)
+    with _learner(run, crowd) as learn:
+        try:
+            found, sizes = learn(published)
+        except ValueError as error:  # groups that cannot tell the classes apart, or one without
+            return run.skip("class_ratios.json", str(error))  # two tasks: public facts, as they are
+    return _write_ratios(run, crowd, published, found, sizes)
+
+
+def ratios_verdict(found: dict[str, Any]) -> str:
+    """Say how far to trust the class ratios, from `class_ratios.json`."""
+    error, level = found["cross_validated_l1"], found["level"]
+    return f"cross-validated L1 error {error:.3f}, intervals at {level:.0%}"
+
+
+def why_no_features(crowd: Crowd) -> str | None:
+    """Why nothing can be learned from features, or None."""
+    has_none = crowd.tasks is None or not crowd.tasks.feature_names
+    return "there are no task features" if has_none else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Published:
-    """What class ratios are learned from, but for the features; and the groups to be told of."""
+    """What class ratios are learned from beside the features, and the groups to estimate them for."""
 
     groups: tuple[str, ...]
     proportions: Float[np.ndarray, "bags classes"]
@@ -57,9 +66,9 @@ class Published:
 
 
 def published_in(run: Run, crowd: Crowd) -> Published | str:
-    """The run's published proportions and their noise; or why there are no class ratios."""
+    """The run's published proportions and their noise, or why there are no class ratios."""
     unlabelled = np.setdiff1d(np.arange(crowd.group_names.size), crowd.label_group())
-    privacy, why_not = run.settings.privacy, why_nothing_leaves(run.settings)
+    privacy, why_not = run.settings.privacy, why_no_release(run.settings)
     why_not = why_not or why_no_features(crowd)
     if why_not is None and not unlabelled.size:
         why_not = "every group has labels"
@@ -77,37 +86,76 @@ def published_in(run: Run, crowd: Crowd) -> Published | str:
     )
 
 
-def write_ratios(
-    run: Run,
-    crowd: Crowd,
-    published: Published,
-    found: list[ClassRatio],
-    sizes: list[int],
-    *,
-    streamed: bool = False,
+Learned = tuple[list[ClassRatio], list[int]]
+
+
+@contextmanager
+def _learner(run: Run, crowd: Crowd) -> Iterator[Callable[[Published], Learned]]:
+    """What learns ratios, and the sizes of the groups, from where the campaign's features are."""
+    if crowd.features is None:
+        yield partial(_learn_whole, crowd)
+        return
+    with open_spread(run.settings.engine or EngineSettings()) as spread:
+        yield partial(_learn_streamed, crowd, crowd.features, spread)
+
+
+def _learn_whole(crowd: Crowd, published: Published) -> Learned:
+    features, group, table = crowd.label_features(), crowd.label_group(), crowd.table
+    codes = np.searchsorted(crowd.group_names, published.groups)
+    new = [table.features[table.group == code] for code in published.unlabelled]
+    model = learn_ratios(
+        [features[group == code] for code in codes],
+        published.proportions,
+        noise=published.noise,
+        level=published.level,
+        classes=published.classes,
+    )
+    return [model.ratio(bag) for bag in new], [len(bag) for bag in new]
+
+
+def _learn_streamed(
+    crowd: Crowd, features: FeatureFolder, spread: Spread, published: Published
+) -> Learned:
+    size, labelled = features.bags()
+    first = np.cumsum(size) - size
+    known = np.searchsorted(crowd.group_names, published.groups)
+    bags = [(int(first[code]), int(first[code] + labelled[code])) for code in known]
+    model = learn_streamed_ratios(
+        FeaturePasses(features, bags, spread),
+        published.proportions,
+        noise=published.noise,
+        level=published.level,
+        classes=published.classes,
+    )
+    new = [(int(first[code]), int(first[code] + size[code])) for code in published.unlabelled]
+    found = model.ratios(FeaturePasses(features, new, spread))
+    return found, size[published.unlabelled].tolist()
+
+
+def _write_ratios(
+    run: Run, crowd: Crowd, published: Published, found: list[ClassRatio], sizes: list[int]
 ) -> str:
     """Write the unlabelled groups' class ratios, and say how far to trust them."""
     names = crowd.group_names[published.unlabelled].astype(str).tolist()
     ratios = dict(zip(names, found, strict=True))
     run.write_table("class_ratios.parquet", _ratio_table(list(published.classes), ratios, sizes))
-    first, private = found[0], run.settings.input.features_private
-    method = f"{first.method} of streamed features" if streamed else first.method
+    first, private, streamed = found[0], run.settings.input.features_private, crowd.features
+    method = first.method if streamed is None else f"{first.method} of streamed features"
+    why = "the features are private and were read in the clear" if private else None
+    error = first.diagnostics.error_left_out
     run.write_json(
         "class_ratios.json",
         {
             "method": method,
             "bandwidth": first.bandwidth,
             "level": first.level,
-            "cross_validated_l1": first.diagnostics.error_left_out,
+            "cross_validated_l1": error,
             "warnings": sorted({text for one in found for text in one.diagnostics.warnings}),
             "public": not private,
-            "why_internal": "the features are private and were read in the clear"
-            if private
-            else None,
+            "why_internal": why,
         },
     )
-    how = f", by {method}" if streamed else ""
-    error = first.diagnostics.error_left_out
+    how = "" if streamed is None else f", by {method}"
     return f"{len(found)} unlabelled groups, cross-validated L1 error {error:.3f}{how}"
 
 

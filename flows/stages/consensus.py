@@ -7,105 +7,98 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.aggregators import consensus_of
-from flows.run.crowd import Crowd
-from flows.run.history import facts_of, in_words, keep_fit, start_of
-from flows.run.store import Run
-from flows.settings.settings import Settings
+from flows.run import Crowd, Run, begun_from, keep_fit
+from flows.stages.campaign_labels import CampaignLabels, open_labels
 from flows.stages.label_plan import plan_next
-from flows.stages.reading import load
-from flows.stages.workers import kept_labels
+from flows.stages.whole_labels import Aggregated
+from flows.stages.workers import kept_workers
 from flows.tables.parquet import arrow_table
-from quality import (
-    Auto,
-    Consensus,
-    CrowdLabels,
-    Progress,
-    TaskReport,
-    accuracy,
-    majority_vote,
-    next_labels,
-    task_report,
-)
-from quality.aggregation import EMStart, Fit, start_from
+from quality import Auto, Consensus, TaskReport, accuracy
 
-__all__ = ["aggregate", "consensus_facts", "consensus_line", "consensus_table", "next_table"]
+__all__ = ["aggregate", "consensus_verdict"]
+
+NOT_ANEW = "no fit is begun anew to compare with: on shards that would cost what going on saves"
 
 
 def aggregate(run: Run) -> str:
-    """Consensus labels from the kept workers, and which tasks to label next."""
-    crowd = load(run)
-    kept = kept_labels(run, crowd)
-    start = start_of(run, kept)
-    consensus = _consensus(kept, crowd, run.settings, start=start, progress=run.progress)
-    fitted = consensus.result if isinstance(consensus, Auto) else consensus
-    tasks, uncertain = (
-        task_report(kept, consensus.posterior),
-        next_labels(kept, consensus.posterior),
-    )
-    plan, planned = plan_next(kept, fitted, uncertain.task, run.settings.report)
-    run.write_table("consensus.parquet", consensus_table(crowd, consensus, tasks))
-    run.write_table("next_labels.parquet", next_table(consensus, tasks, uncertain.task))
+    """Turn the kept workers' labels into one label per task, and rank the tasks to label next."""
+    with open_labels(run) as labels:
+        crowd = labels.crowd
+        found = labels.aggregate(kept_workers(run, crowd))
+        gold = _gold_check(run, labels, found.consensus)
+    known = crowd.labels if found.kept is None else found.kept
+    asked = found.order[: 0 if found.kept is None else None]  # a plan looks at all tasks' labels
+    plan, planned = plan_next(known, found.fitted, asked, run.settings.report)
+    run.write_table("consensus.parquet", _consensus_table(crowd, found.consensus, found.tasks))
+    run.write_table("next_labels.parquet", _next_table(found))
     run.write_table("label_plan.parquet", plan)
-    found = consensus_facts(run, crowd, fitted, consensus.posterior, tasks) | {
-        "plan": planned,
-        "gold": _gold_check(crowd, consensus, run.settings),
-        "choice": _choice(consensus),
-    }
-    if start is not None:
-        anew = _consensus(kept, crowd, run.settings)
-        found["start"] = facts_of(run, start, consensus, anew)
-    if run.settings.consensus.go_on and isinstance(fitted, Fit):
-        keep_fit(run, start_from(kept, fitted))
-    run.write_json("consensus.json", found)
-    return consensus_line(found, crowd.labels.n_tasks)
+    if found.class_counts is not None:
+        run.write_table("class_counts.parquet", _count_table(crowd, found.class_counts))
+    if found.next_start is not None:
+        keep_fit(run, found.next_start)
+    facts = _facts(run, crowd, found) | {"plan": planned, "gold": gold}
+    run.write_json("consensus.json", facts)
+    return _line(facts, crowd.labels.n_tasks)
 
 
-def consensus_facts(
-    run: Run, crowd: Crowd, fitted: object, posterior: np.ndarray, tasks: TaskReport
-) -> dict[str, Any]:
-    """What is said of a consensus as a whole; plan, gold, choice and start are its stage's to add."""
-    confidence, chosen = posterior.max(axis=1), run.settings.consensus
+def consensus_verdict(found: dict[str, Any]) -> str:
+    """Say how sure the consensus is, and how often it is right on gold, from `consensus.json`."""
+    gold, checked = found["gold"], "no gold tasks to check against"
+    if gold is not None:
+        checked = (
+            f"{gold['accuracy']:.1%} right on {gold['n']:,} gold tasks "
+            f"({gold['low']:.1%} to {gold['high']:.1%}; with all workers {gold['unfiltered']:.1%}, "
+            f"majority vote of all {gold['majority_vote']:.1%})"
+        )
+    return f"mean confidence {found['mean_confidence']:.3f}, {checked}"
+
+
+def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
+    """The consensus as a whole; the stage adds its plan and its check against gold."""
+    confidence, chosen = found.consensus.posterior.max(axis=1), run.settings.consensus
     counts, edges = np.histogram(confidence, bins=20, range=(0.0, 1.0))
     return {
         "aggregator": chosen.aggregator,
-        "n_iter": getattr(fitted, "n_iter", 1),
-        "converged": getattr(fitted, "converged", True),
-        "log_likelihood": getattr(fitted, "log_likelihood", None),
-        "n_tied": int(tasks.tied.sum()),
-        "n_conflict": int(tasks.conflict.sum()),
-        "n_overruled": int(tasks.overruled.sum()),
-        "entropy": float(tasks.entropy.sum()),
+        "n_iter": getattr(found.fitted, "n_iter", 1),
+        "converged": getattr(found.fitted, "converged", True),
+        "log_likelihood": getattr(found.fitted, "log_likelihood", None),
+        "n_tied": int(found.tasks.tied.sum()),
+        "n_conflict": int(found.tasks.conflict.sum()),
+        "n_overruled": int(found.tasks.overruled.sum()),
+        "entropy": float(found.tasks.entropy.sum()),
         "classes": [str(name) for name in crowd.labels.classes],
         "mean_confidence": float(confidence.mean()),
         "confidence_histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
         "gold_used": int((crowd.gold_code() >= 0).sum()) if chosen.use_gold else 0,
-        "choice": None,
-        "start": None,
+        "choice": _choice(found.consensus),
+        "start": _start(run, found),
     }
 
 
-def consensus_line(found: dict[str, Any], n_tasks: int) -> str:
+def _start(run: Run, found: Aggregated) -> dict[str, Any] | None:
+    """Where EM started if it went on from an earlier run, and what differs from a fit begun anew."""
+    if found.start is None:
+        return None
+    known = int(found.start.confusion.any(axis=(1, 2)).sum())
+    facts = {"run": begun_from(run), "n_known_workers": known}
+    if found.anew is None:
+        return facts | {"why_not_anew": NOT_ANEW}
+    differ = int(np.count_nonzero(found.anew.label != found.consensus.label))
+    return facts | {"n_iter_anew": getattr(found.anew, "n_iter", 1), "n_differ": differ}
+
+
+def _line(facts: dict[str, Any], n_tasks: int) -> str:
     """The stage's line, from its facts."""
-    said, gold = f"{n_tasks:,} consensus labels", found["gold"]
+    gold, start = facts["gold"], facts["start"]
     checked = f"; {gold['accuracy']:.1%} right on {gold['n']:,} gold tasks" if gold else ""
-    gone_on = in_words(found["start"], found["n_iter"])
-    return f"{said}, mean confidence {found['mean_confidence']:.3f}{checked}{gone_on}"
-
-
-def _consensus(
-    labels: CrowdLabels,
-    crowd: Crowd,
-    settings: Settings,
-    *,
-    start: EMStart | None = None,
-    progress: Progress | None = None,
-) -> Consensus:
-    """The consensus of these labels as the settings ask for it."""
-    gold, seed = crowd.gold_code(), settings.seed
-    return consensus_of(
-        labels, settings.consensus, seed=seed, gold=gold, start=start, progress=progress
-    )
+    line = f"{n_tasks:,} consensus labels, mean confidence {facts['mean_confidence']:.3f}{checked}"
+    if start is None:
+        return line
+    line = f"{line}; gone on from {start['run']} in {facts['n_iter']} iterations"
+    if "n_differ" not in start:
+        return f"{line} ({start['why_not_anew']})"
+    anew, differ = start["n_iter_anew"], start["n_differ"]
+    return f"{line} ({anew} anew, which {differ:,} tasks would differ by)"
 
 
 def _choice(consensus: Consensus) -> dict[str, Any] | None:
@@ -123,26 +116,25 @@ def _choice(consensus: Consensus) -> dict[str, Any] | None:
     return {"chosen": consensus.chosen, "scores": scores, "n_held_out": consensus.n_held_out}
 
 
-def _gold_check(crowd: Crowd, consensus: Consensus, settings: Settings) -> dict[str, Any] | None:
-    """Share of gold tasks the consensus got right, beside what the same and majority vote do unfiltered.
+def _gold_check(run: Run, labels: CampaignLabels, found: Consensus) -> dict[str, Any] | None:
+    """Share of gold tasks that the consensus gets right, beside that of all workers' and of majority vote.
 
     Gold that was used cannot check: then there is no check.
     """
-    gold = crowd.gold_code()
-    if settings.consensus.use_gold or not (gold >= 0).any():
+    gold = labels.crowd.gold_code()
+    if run.settings.consensus.use_gold or not (gold >= 0).any():
         return None
-    found = accuracy(consensus.label, gold)
+    right = accuracy(found.label, gold)
     return {
-        "n": found.n,
-        "accuracy": found.value,
-        "low": found.lower,
-        "high": found.upper,
-        "unfiltered": accuracy(_consensus(crowd.labels, crowd, settings).label, gold).value,
-        "majority_vote": accuracy(majority_vote(crowd.labels).label, gold).value,
+        "n": right.n,
+        "accuracy": right.value,
+        "low": right.lower,
+        "high": right.upper,
+        **{name: accuracy(label, gold).value for name, label in labels.unfiltered().items()},
     }
 
 
-def consensus_table(crowd: Crowd, consensus: Consensus, tasks: TaskReport) -> pa.Table:
+def _consensus_table(crowd: Crowd, consensus: Consensus, tasks: TaskReport) -> pa.Table:
     """One row per labelled task, in the order of the labels' task codes."""
     return arrow_table(
         {
@@ -161,8 +153,9 @@ def consensus_table(crowd: Crowd, consensus: Consensus, tasks: TaskReport) -> pa
     )
 
 
-def next_table(consensus: Consensus, tasks: TaskReport, order: np.ndarray) -> pa.Table:
+def _next_table(found: Aggregated) -> pa.Table:
     """Tasks, the least certain first, with how many workers named each class."""
+    tasks, order = found.tasks, found.order
     return arrow_table(
         {
             "rank": np.arange(1, order.size + 1, dtype=np.int32),
@@ -170,9 +163,17 @@ def next_table(consensus: Consensus, tasks: TaskReport, order: np.ndarray) -> pa
             "entropy": tasks.entropy[order],
             "n_labels": tasks.n_labels[order],
             "counts": tasks.counts[order],
-            "label": tasks.classes[consensus.label[order]].astype(str),
+            "label": tasks.classes[found.consensus.label[order]].astype(str),
             "margin": tasks.margin[order],
             "tied": tasks.tied[order],
             "overruled": tasks.overruled[order],
         }
     )
+
+
+def _count_table(crowd: Crowd, counts: np.ndarray) -> pa.Table:
+    """Consensus classes of each labelled group: what publication counts where labels are in shards."""
+    names, _ = crowd.labelled_groups()
+    group, classes = np.repeat(names, crowd.labels.n_classes), crowd.labels.classes
+    cells = {"group": group, "class": np.tile(classes, names.size), "n": counts.ravel()}
+    return arrow_table(cells)

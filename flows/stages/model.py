@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from flows.run.crowd import Crowd
-from flows.run.store import Run
+from flows.run import Crowd, Run, load_crowd
 from flows.settings.sections import GateSettings, ModelSettings, PrivacySettings
-from flows.spending.account import open_account
-from flows.spending.releases import Learning, plan_releases
-from flows.stages.reading import load
-from flows.stages.skipping import skip, why_no_features, why_nothing_leaves
+from flows.spending import Learning, open_account, plan_releases
+from flows.stages.class_ratios import why_no_features
+from flows.stages.publication import why_no_release
 from learners import (
     Bound,
     GateAnswer,
@@ -27,17 +25,17 @@ from learners import (
 )
 from privacy import Question
 
-__all__ = ["ask_holdout", "train_privately"]
+__all__ = ["ask_holdout", "bound_verdict", "gate_verdict", "model_verdict", "train_privately"]
 
 N_BOUNDS = 4
 
 
 def train_privately(run: Run) -> str:
     """Train and tune a model under differential privacy; release it with its training score."""
-    crowd = load(run)
+    crowd = load_crowd(run.folder)
     prepared = _prepared(run, crowd)
     if isinstance(prepared, str):
-        return skip(run, "model.json", prepared)
+        return run.skip("model.json", prepared)
     learning, privacy, model = prepared
     with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
         release = ledger.release(learning.mechanism, learning.training)
@@ -72,11 +70,11 @@ def train_privately(run: Run) -> str:
 
 def ask_holdout(run: Run) -> str:
     """Ask the reusable holdout whether the training score holds, and bound the model's true error."""
-    crowd = load(run)
+    crowd = load_crowd(run.folder)
     prepared = _prepared(run, crowd)
     if isinstance(prepared, str):
-        skip(run, "bounds.json", prepared)
-        return skip(run, "gate.json", prepared)
+        run.skip("bounds.json", prepared)
+        return run.skip("gate.json", prepared)
     learning, privacy, model = prepared
     trained, gate, rows = run.read_json("model.json"), run.settings.gate, learning.rows
     linear = LinearModel(np.asarray(trained["coef"]), model.norm_bound)
@@ -106,12 +104,37 @@ def ask_holdout(run: Run) -> str:
     )
 
 
+def model_verdict(found: dict[str, Any]) -> str:
+    """Say what privacy cost the model, from `model.json`."""
+    seen = found["validation"]
+    return (
+        f"{seen['private']:.1%} on {seen['n']:,} validation tasks; {seen['non_private']:.1%} without "
+        f"privacy, {seen['majority_class']:.1%} for the commonest class"
+    )
+
+
+def gate_verdict(found: dict[str, Any]) -> str:
+    """Say what the holdout answered, from `gate.json`."""
+    value = "no answer" if found["value"] is None else f"answer {found['value']:.1%}"
+    left = f"{found['budget_left']} of {found['budget']} refutations left"
+    return f"{found['status']}, {value}; {left}"
+
+
+def bound_verdict(found: dict[str, Any]) -> str:
+    """Say the least bound on the model's error, from `bounds.json`."""
+    best = next(bound for bound in found["bounds"] if bound["name"] == found["least"])
+    return (
+        f"at most {best['value']:.1%} of new tasks judged unlike the consensus, with "
+        f"{found['level']:.0%} confidence ({best['name']})"
+    )
+
+
 def _prepared(run: Run, crowd: Crowd) -> tuple[Learning, PrivacySettings, ModelSettings] | str:
     """The planned releases with their settings, or why there is no model."""
     privacy, model = run.settings.privacy, run.settings.model
     if model is None:
         return "the settings have no [model] section"
-    why_not = why_nothing_leaves(run.settings) or why_no_features(crowd)
+    why_not = why_no_release(run.settings) or why_no_features(crowd)
     if privacy is None or why_not is not None:
         return str(why_not)
     learning = plan_releases(run, crowd, privacy).learning

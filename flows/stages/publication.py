@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.run.store import Run
+from flows.run import Run, load_crowd
 from flows.settings.sections import SettingsError
-from flows.spending.account import open_account
-from flows.spending.releases import Plan, grown, plan_releases
-from flows.stages.reading import load
-from flows.stages.skipping import skip, why_nothing_leaves
+from flows.settings.settings import Settings
+from flows.spending import Plan, open_account, plan_releases, with_grown_partition
 from flows.tables.parquet import arrow_table
 from privacy import Ledger, PlanError, PlanEvent, Query, Release, project_to_simplex
 
-__all__ = ["publish_proportions"]
+__all__ = ["proportions_verdict", "publish_proportions", "why_no_release"]
 
 ANOTHER_PLAN = (
     "Give [privacy] another planned_releases or proportions_epsilon to pay for a new plan"
@@ -25,13 +23,13 @@ ANOTHER_PLAN = (
 
 def publish_proportions(run: Run) -> str:
     """Release every labelled group's class counts, once all of the run's releases are known to fit."""
-    privacy, why_not = run.settings.privacy, why_nothing_leaves(run.settings)
+    privacy, why_not = run.settings.privacy, why_no_release(run.settings)
     if privacy is None or why_not is not None:
-        return skip(run, "proportions.json", str(why_not))
-    crowd = load(run)
+        return run.skip("proportions.json", str(why_not))
+    crowd = load_crowd(run.folder)
     plan = plan_releases(run, crowd, privacy)
     with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
-        plan = grown(plan, crowd, run.settings, ledger)
+        plan = with_grown_partition(plan, crowd, run.settings, ledger)
         releases, planned = _release_counts(ledger, plan)
         released_at = max(ledger.time_of(release.entry) for release in releases)
     noise, queries = plan.noise, plan.counts
@@ -63,6 +61,26 @@ def publish_proportions(run: Run) -> str:
         f"{len(queries)} group{'s' if len(queries) > 1 else ''} at epsilon "
         f"{privacy.proportions_epsilon:g} ({paid}), expected error {noise.expected_l1:.1f} labels a group"
     )
+
+
+def proportions_verdict(found: dict[str, Any]) -> str:
+    """Say what the class counts cost and how far they err, from `proportions.json`."""
+    planned = f" for all {found['n_planned']} releases" if "n_planned" in found else ""
+    return (
+        f"{found['mechanism']} at epsilon {found['epsilon']:g}{planned} per "
+        f"{found['unit']}, each count within ±{found['half_width_labels']:g} labels at {found['level']:.0%}"
+    )
+
+
+def why_no_release(settings: Settings) -> str | None:
+    """Why no release can be made under these settings, or None."""
+    if settings.privacy is None:
+        return "the settings have no [privacy] section, so nothing is released"
+    if settings.classes is None:
+        return (
+            "the settings do not declare the classes, and names found in private labels would leak"
+        )
+    return None
 
 
 def _release_counts(ledger: Ledger, plan: Plan) -> tuple[tuple[Release[Any], ...], dict[str, int]]:

@@ -1,68 +1,52 @@
-"""Reading: the tables of a campaign, checked, encoded and kept in the run folder."""
+"""Reading: the tables of a campaign, checked, encoded and kept in the run folder.
+
+With an `[engine]` labels are streamed into shards and features into a folder, under a cap of memory: neither
+is in this process at once. Names, and what belongs to each task, are.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from flows.run.crowd import Crowd, load_crowd, save_crowd
-from flows.run.store import Run
-from flows.settings.settings import Settings
+from flows.run import FEATURES, Crowd, Run, save_crowd
+from flows.settings.sections import EngineSettings
+from flows.sharding import (
+    SHARDS,
+    ShardFolder,
+    list_features,
+    names_alone,
+    open_engine,
+    write_features,
+    write_gold,
+    write_groups,
+    write_shards,
+)
 from flows.tables.sources import Sources, open_sources
 from flows.tables.tables import read_gold, read_labels, read_seconds, read_tasks, refuse_hollow
+from flows.tables.text_table import TableError
+from quality import LabelShard
 
-__all__ = ["CROWD", "load", "public_sizes", "read_and_check"]
-
-CROWD = "crowd.npz"
+__all__ = ["public_sizes", "read_and_check"]
 
 
 def read_and_check(run: Run) -> str:
-    """Read and check the tables; nothing is written before all of them are sound."""
-    sources = open_sources(run.settings.input, run.folder)
+    """Read and check the tables; write nothing before all of them are sound."""
+    sources, engine = open_sources(run.settings.input, run.folder), run.settings.engine
+    counts, where = {}, ""
     with sources.telling():
-        crowd = _read(run.settings, sources)
-    save_crowd(run.folder / CROWD, crowd)
-    labels, counts, described = crowd.labels, public_sizes(crowd), list(sources.described)
-    named = list(map(str, labels.classes))
-    run.write_json(
-        "inputs.json", {"name": run.settings.name, "classes": named, "files": described} | counts
-    )
+        if engine is None:
+            crowd = _read_whole(run, sources)
+        else:
+            crowd, shards = _read_shards(run, sources, engine)
+            counts, where = {"n_labels": shards.n_labels}, f", in {len(shards.paths):,} shards"
+    save_crowd(run.folder, crowd)
+    counts = public_sizes(crowd) | counts
+    names = {"name": run.settings.name, "classes": list(map(str, crowd.labels.classes))}
+    run.write_json("inputs.json", names | {"files": list(sources.described)} | counts)
     return (
         f"{counts['n_labels']:,} labels of {counts['n_labelled_tasks']:,} tasks by "
-        f"{counts['n_workers']:,} workers, {counts['n_classes']} classes"
+        f"{counts['n_workers']:,} workers, {counts['n_classes']} classes{where}"
     )
-
-
-def _read(settings: Settings, sources: Sources) -> Crowd:
-    """Every table, checked by itself and against the others."""
-    inputs, classes = settings.input, settings.classes
-    tasks = (
-        read_tasks(
-            [source.table for source in sources.tasks],
-            settings.groups,
-            standardize=inputs.standardize,
-        )
-        if sources.tasks
-        else None
-    )
-    gold = None if sources.gold is None else read_gold(sources.gold.table, classes=classes)
-    labels = read_labels(
-        sources.labels.table,
-        classes=classes,
-        duplicates=inputs.duplicates,
-        known_tasks=None if tasks is None else tasks.names,
-    )
-    refuse_hollow(labels, sources.labels.name)
-    seconds = (
-        read_seconds(sources.labels.table, inputs.seconds, labels, duplicates=inputs.duplicates)
-        if inputs.seconds
-        else None
-    )
-    return Crowd(labels, tasks, gold, seconds)
-
-
-def load(run: Run) -> Crowd:
-    """The campaign as it was read."""
-    return load_crowd(run.folder / CROWD)
 
 
 def public_sizes(crowd: Crowd) -> dict[str, int]:
@@ -77,6 +61,65 @@ def public_sizes(crowd: Crowd) -> dict[str, int]:
         "n_classes": labels.n_classes,
         "n_groups": int(labelled),
         "n_unlabelled_groups": int(crowd.group_names.size - labelled),
-        "n_features": 0 if tasks is None else tasks.features.shape[1],
+        "n_features": 0 if tasks is None else len(tasks.feature_names),
         "n_gold": int((crowd.gold_code() >= 0).sum()),
     }
+
+
+def _read_whole(run: Run, sources: Sources) -> Crowd:
+    """Read every table, and check it by itself and against the others."""
+    inputs, classes, groups = run.settings.input, run.settings.classes, run.settings.groups
+    tables, tasks = [source.table for source in sources.tasks], None
+    if tables:
+        tasks = read_tasks(tables, groups, standardize=inputs.standardize)
+    gold = None if sources.gold is None else read_gold(sources.gold.table, classes=classes)
+    labels = read_labels(
+        sources.labels.table,
+        classes=classes,
+        duplicates=inputs.duplicates,
+        known_tasks=None if tasks is None else tasks.names,
+    )
+    refuse_hollow(labels, sources.labels.name)
+    seconds, table = None, sources.labels.table
+    if inputs.seconds:
+        seconds = read_seconds(table, inputs.seconds, labels, duplicates=inputs.duplicates)
+    return Crowd(labels, tasks, gold, seconds)
+
+
+def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Crowd, ShardFolder]:
+    """Read and check the same under the cap of memory; the campaign's labels are names without rows."""
+    settings, memory_gb, inputs = run.settings, engine.memory_gb, run.settings.input
+    tables, folder = [source.table for source in sources.tasks], run.folder / FEATURES
+    listed = list_features(tables, settings.groups, folder, memory_gb=memory_gb) if tables else None
+    tasks = None if listed is None else listed.table
+    gold = None if sources.gold is None else read_gold(sources.gold.table, classes=settings.classes)
+    shards = write_shards(
+        sources.labels.table, run.folder / SHARDS, shard_labels=engine.shard_labels,
+        memory_gb=memory_gb, classes=settings.classes, duplicates=inputs.duplicates,
+        known_tasks=None if tasks is None else tasks.names,
+    )  # fmt: skip
+    names = names_alone(shards.names("worker"), shards.names("task"), shards.names("label"))
+    if listed is not None and listed.table.feature_names:
+        labelled, standardize = np.isin(listed.table.names, names.tasks), inputs.standardize
+        write_features(
+            tables, listed, labelled, folder, memory_gb=memory_gb, standardize=standardize
+        )
+    crowd = Crowd(names, tasks, gold)
+    write_gold(shards, crowd.gold_code())
+    write_groups(shards, crowd.labelled_groups()[1])
+    _refuse_hollow_shards(shards, engine, sources.labels.name)
+    return crowd, shards
+
+
+def _refuse_hollow_shards(shards: ShardFolder, engine: EngineSettings, name: str) -> None:
+    """Raise TableError if no task has two different labels, as `refuse_hollow` does."""
+    with open_engine(shards, engine) as opened:
+        if not any(opened.map(_has_conflict, None)):
+            raise TableError(
+                f"{name}: no two workers differ on any task, so nothing tells good workers from bad; "
+                "have tasks labelled by several workers, or use the labels as they are"
+            )
+
+
+def _has_conflict(shard: LabelShard, _: object) -> bool:
+    return bool((np.count_nonzero(shard.counts(), axis=1) > 1).any())

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flows.report import write_reports
-from flows.run.history import trend
-from flows.run.store import Run
-from flows.spending.account import open_state, statement
+from flows.run import Run, trend
+from flows.spending import open_state, statement
 
-__all__ = ["write_report"]
+__all__ = ["spend_verdict", "write_report"]
 
-LISTED = 1_000  # entries in spend.json; the totals are of all
+MAX_ENTRIES = 1_000  # in spend.json; the totals are of all
 
 
 def write_report(run: Run) -> str:
-    """State the account, then build the internal report and the public one from the run folder alone."""
+    """State the account, and make the two reports from the run folder alone."""
     published = run.read_json("proportions.json")
     if "skipped" in published:
-        run.write_json("spend.json", {"skipped": published["skipped"]})
+        run.skip("spend.json", published["skipped"])
     else:
         with open_state(run.settings.state) as ledger:
-            run.write_json("spend.json", statement(ledger, run.settings.name, entries=LISTED))
+            account = statement(ledger, run.settings.name, entries=MAX_ENTRIES)
+        run.write_json("spend.json", account)
     run.write_json("trend.json", trend(run))
     write_reports(run.folder, show_worker_ids=run.settings.report.worker_names)
     return "report.html (internal), public.html and public/ (releases only)"
+
+
+def spend_verdict(found: dict[str, Any]) -> str:
+    """Say how much of the budget is spent, from `spend.json`."""
+    return (
+        f"epsilon {found['spent']['epsilon']:g} of {found['budget']['epsilon']:g} spent, "
+        f"{found['left']['epsilon']:g} left (unit: {found['unit']})"
+    )

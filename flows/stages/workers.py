@@ -1,145 +1,94 @@
-"""Judging: reputations, the filter, and how far the workers kept could be deceived."""
+"""Judging: reputations, the filter, and how many tasks adversaries could turn against the workers kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import Bool
 
-from flows.aggregators import consensus_of
-from flows.run.crowd import Crowd
-from flows.run.history import start_of
-from flows.run.store import Run
-from flows.settings.sections import FilterSettings
-from flows.stages.reading import load
+from flows.run import Crowd, Run
+from flows.stages.campaign_labels import open_labels
 from flows.tables.parquet import arrow_table, numpy_array
 from quality import (
     CrowdLabels,
     Filtered,
     FilteredDishonest,
-    Progress,
     WorkerReport,
     collusion_pairs,
-    filter_dishonest,
-    filter_workers,
-    hard_level,
-    krippendorff_alpha,
     robustness_bounds,
-    soft_penalty,
     wilson_interval,
-    worker_report,
 )
 
 __all__ = [
     "agreeing_pairs",
-    "filter_by",
+    "crowd_verdict",
     "judge_workers",
-    "kept_labels",
-    "number_or_none",
+    "kept_workers",
     "robustness_curves",
     "worker_table",
 ]
 
-PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
-    "soft": soft_penalty,
-    "hard": hard_level,  # whose ranking does not depend on names
-}
-ADVERSARIES = 10  # how far the robustness curve goes
-FALSE_REMOVAL_RATE = 0.1  # where the settings name no stop rule
-MOST_MEETINGS = 10_000_000  # of two workers on a task: more would take gigabytes
+MAX_ADVERSARIES = 10  # how far the robustness curve goes
+MAX_MEETINGS = 10_000_000  # of two workers on a task: more would take gigabytes
 SHOWN_PAIRS = 10
-PAPERS_FRACTION = 0.15  # of the workers; likewise, for a penalty that has no such rate
+NUMBERS = (
+    "n_labels", "n_conflict", "agreement", "soft_penalty", "hard_least", "hard_penalty",
+    "balanced_penalty", "reputation", "constant", "median_seconds", "hasty", "gold_n", "gold_correct",
+)  # fmt: skip
 
 
 def judge_workers(run: Run) -> str:
-    """Reputations and the filter: who is removed, and why."""
-    crowd = load(run)
-    chosen = run.settings.filter
-    filtered, stop = filter_by(crowd.labels, chosen, seed=run.settings.seed, progress=run.progress)
-    kept = crowd.labels.keep_workers(filtered.keep)
-    settings, gold = run.settings, crowd.gold_code()
-    consensus = consensus_of(
-        kept, settings.consensus, seed=settings.seed, gold=gold, start=start_of(run, kept),
-        progress=run.progress,
-    )  # fmt: skip
-    report = worker_report(
-        crowd.labels, filtered, consensus.posterior, gold=gold, seconds=crowd.seconds,
-        progress=run.progress,
-    )  # fmt: skip
-    run.write_table("workers.parquet", worker_table(crowd.labels, report))
-    run.write_json("robustness.json", robustness_curves(kept))
-    names = crowd.labels.workers
+    """Judge the workers, and remove those whom the filter finds."""
+    with open_labels(run) as labels:
+        filtered, stop = labels.filter_workers()
+        judged, whole, names = labels.judge(filtered), labels.whole(), labels.crowd.labels.workers
+    run.write_table("workers.parquet", worker_table(names, judged.report, judged.left_out))
+    run.write_json("robustness.json", robustness_curves(judged.kept))
+    penalty = f"{run.settings.filter.penalty} penalty"
     run.write_json(
         "quality.json",
         {
-            "alpha": number_or_none(krippendorff_alpha(crowd.labels)),
-            "alpha_kept": number_or_none(krippendorff_alpha(kept)),
-            "penalty": f"{chosen.penalty} penalty",
+            "alpha": _number_or_none(judged.alpha),
+            "alpha_kept": _number_or_none(judged.alpha_kept),
+            "penalty": penalty,
             "stop": stop,
-            "n_removed": len(filtered.removed),
-            "removed": [str(names[code]) for code in filtered.removed],
-            "refused": [
-                {"worker": str(names[code]), "reason": reason}
-                for code, reason in zip(filtered.refused, filtered.refused_reason, strict=True)
-            ],
-            "labels_removed": crowd.labels.n_labels - kept.n_labels,
-            "pairs": agreeing_pairs(crowd.labels),
+            **_removed(filtered, names),
+            "labels_removed": judged.n_labels_removed,
+            "pairs": None if whole is None else agreeing_pairs(whole),
         },
     )
     return (
-        f"{len(filtered.removed)} of {crowd.labels.n_workers} workers removed by {chosen.penalty} "
-        f"penalty ({stop}), with {crowd.labels.n_labels - kept.n_labels:,} labels"
+        f"{len(filtered.removed)} of {len(names)} workers removed by {penalty} ({stop}), with "
+        f"{judged.n_labels_removed:,} labels"
     )
 
 
-def kept_labels(run: Run, crowd: Crowd) -> CrowdLabels:
-    """The labels of the workers whom the filter kept."""
+def crowd_verdict(found: dict[str, Any]) -> str:
+    """Say how well the workers agree, from `quality.json`."""
+    alpha, kept = (
+        "undefined" if found[name] is None else f"{found[name]:.2f}"
+        for name in ("alpha", "alpha_kept")
+    )
+    removed = f"{kept} without the {found['n_removed']:,} removed"
+    without = removed if found["n_removed"] else "nobody was removed"
+    return f"agreement alpha {alpha} (1: all agree, 0: as by chance), {without}"
+
+
+def kept_workers(run: Run, crowd: Crowd) -> Bool[np.ndarray, " workers"]:
+    """True for each worker whom the filter kept, as `judge_workers` wrote it."""
     table = run.read_table("workers.parquet")
     flagged = numpy_array(table.column("flagged"))
     removed = np.array(table.column("worker").to_pylist(), dtype=np.str_)[flagged]
-    return crowd.labels.keep_workers(~np.isin(crowd.labels.workers, removed))
-
-
-def filter_by(
-    labels: CrowdLabels,
-    chosen: FilterSettings,
-    *,
-    seed: int,
-    progress: Progress | None = None,
-) -> tuple[Filtered | FilteredDishonest, str]:
-    """Filter as the settings say; and the stop rule in words."""
-    least, share, n_workers = chosen.min_labels_per_task, chosen.fraction, chosen.n_workers
-    if chosen.penalty == "soft" and share is None and n_workers is None:
-        rate = (
-            FALSE_REMOVAL_RATE if chosen.false_removal_rate is None else chosen.false_removal_rate
-        )
-        found = filter_dishonest(
-            labels,
-            false_removal_rate=rate,
-            min_labels_per_task=least,
-            rng=np.random.default_rng(seed),
-            progress=progress,
-        )
-        return found, f"false removal rate {rate:g}"
-    if share is None and n_workers is None:
-        share = PAPERS_FRACTION
-    filtered = filter_workers(
-        labels,
-        penalty=PENALTIES[chosen.penalty],
-        n_workers=n_workers,
-        fraction=share,
-        min_labels_per_task=least,
-        progress=progress,
-    )
-    return filtered, f"{n_workers} workers" if share is None else f"{share:.0%} of the workers"
+    kept: np.ndarray = ~np.isin(crowd.labels.workers, removed)
+    return kept
 
 
 def agreeing_pairs(labels: CrowdLabels) -> dict[str, Any] | None:
-    """Pairs who share wrong-looking labels beyond chance; None where too many would have to be looked at."""
+    """Pairs who share wrong-looking labels beyond chance; None if too many pairs have met."""
     n_labels = np.diff(labels.task_start)
-    if int((n_labels * (n_labels - 1)).sum()) > 2 * MOST_MEETINGS:
+    if int((n_labels * (n_labels - 1)).sum()) > 2 * MAX_MEETINGS:
         return None
     found = collusion_pairs(labels)
     flagged = np.flatnonzero(found.flagged)
@@ -155,49 +104,51 @@ def agreeing_pairs(labels: CrowdLabels) -> dict[str, Any] | None:
     return {"n_tested": len(found.p_value), "n_flagged": len(flagged), "shown": shown}
 
 
-def robustness_curves(kept: CrowdLabels) -> dict[str, Any]:
-    """How many tasks adversaries among the workers kept could turn, as plain numbers."""
-    bounds = robustness_bounds(kept, max_adversaries=ADVERSARIES, max_steps=0)
+def robustness_curves(kept: CrowdLabels | None) -> dict[str, Any]:
+    """How many tasks adversaries could turn who join the workers kept, as plain numbers."""
+    if kept is None:
+        return {"skipped": "there are more labels than engine.whole_labels"}
+    bounds = robustness_bounds(kept, max_adversaries=MAX_ADVERSARIES, max_steps=0)
     curves = ("n_adversaries", "lower", "upper_one_right", "upper", "name_blind")
     return {curve: getattr(bounds, curve).tolist() for curve in curves} | {
         "n_tasks": bounds.n_tasks
     }
 
 
-def worker_table(labels: CrowdLabels, report: WorkerReport) -> pa.Table:
-    """Workers ranked: removed first, then by reputation, least first."""
-    order = np.lexsort((np.arange(labels.n_workers), report.reputation, ~report.flagged))
+def worker_table(
+    workers: np.ndarray, report: WorkerReport, left_out: tuple[str, ...] = ()
+) -> pa.Table:
+    """Workers ranked: removed first, then by reputation, lowest first; null for what was left out."""
+    n_workers = workers.size
+    order = np.lexsort((np.arange(n_workers), report.reputation, ~report.flagged))
     right = wilson_interval(report.gold_correct, report.gold_n)
     right = np.where(report.gold_n[:, None] > 0, right, np.nan)
-    columns: dict[str, Any] = {
-        "rank": np.arange(1, labels.n_workers + 1, dtype=np.int32),
-        "worker": labels.workers[order].astype(str),
-    }
-    for name in (
-        "n_labels",
-        "n_conflict",
-        "agreement",
-        "soft_penalty",
-        "hard_least",
-        "hard_penalty",
-        "balanced_penalty",
-        "reputation",
-        "constant",
-        "median_seconds",
-        "hasty",
-    ):
-        columns[name] = getattr(report, name)[order]
-    columns |= {
-        "gold_n": report.gold_n[order],
-        "gold_correct": report.gold_correct[order],
-        "gold_low": right[order, 0],
-        "gold_high": right[order, 1],
-        "flagged": report.flagged[order],
-        "reason": [report.reason[code] for code in order],
-    }
-    return arrow_table(columns)
+    table = arrow_table(
+        {"rank": np.arange(1, n_workers + 1, dtype=np.int32), "worker": workers[order].astype(str)}
+        | {name: getattr(report, name)[order] for name in NUMBERS}
+        | {
+            "gold_low": right[order, 0],
+            "gold_high": right[order, 1],
+            "flagged": report.flagged[order],
+            "reason": [report.reason[code] for code in order],
+        }
+    )
+    for name in left_out:
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pa.nulls(n_workers, table.schema.field(name).type))
+    return table
 
 
-def number_or_none(value: float) -> float | None:
+def _removed(filtered: Filtered | FilteredDishonest, names: np.ndarray) -> dict[str, Any]:
+    """Whom the filter removed, and whose removal it refused."""
+    refused = zip(filtered.refused, filtered.refused_reason, strict=True)
+    return {
+        "n_removed": len(filtered.removed),
+        "removed": [str(names[code]) for code in filtered.removed],
+        "refused": [{"worker": str(names[code]), "reason": reason} for code, reason in refused],
+    }
+
+
+def _number_or_none(value: float) -> float | None:
     """JSON has no NaN: what is not defined is null."""
     return value if np.isfinite(value) else None

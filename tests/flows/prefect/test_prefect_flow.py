@@ -17,6 +17,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -24,7 +25,8 @@ import pytest
 
 from flows import pipeline
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server
-from flows.run.store import Run
+from flows.run import Run
+from flows.stages import STAGES
 from quality import LabelError
 
 pytestmark = pytest.mark.prefect
@@ -39,13 +41,11 @@ with embedded_server(Path(sys.argv[1])) as url:
     time.sleep(600)
 """
 
-Stages = dict[str, Callable[[Run], str]]
 
+def tiny_work(name: str) -> Callable[[Run], str]:
+    """A stage's work: read, write, print and say a private value, and skip what may be released."""
 
-def tiny_stage(name: str) -> Callable[[Run], str]:
-    """A stage that reads, writes, prints and says a private value, and skips what may be released."""
-
-    def stage(run: Run) -> str:
+    def work(run: Run) -> str:
         print(CANARY)
         run.write_json(f"{name}.json", {"read": run.settings.input.labels.read_text()})
         run.write_json("inputs.json", {"name": run.settings.name})
@@ -53,35 +53,36 @@ def tiny_stage(name: str) -> Callable[[Run], str]:
             run.write_json(f"{skipped}.json", {"skipped": CANARY})
         return f"{name} saw {CANARY}"
 
-    stage.__name__ = name
-    return stage
+    return work
 
 
 @pytest.fixture
-def stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
-    """Tiny stages in the places of the real ones, by name; a test may set others."""
+def stages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the stages, each of which has tiny work; a test may set other work."""
     return put_tiny_stages(monkeypatch)
 
 
-def put_tiny_stages(monkeypatch: pytest.MonkeyPatch) -> Stages:
-    names = [name for name, value in vars(pipeline).items() if is_stage(value)]
-    assert len(names) == 8
-    for name in names:
-        monkeypatch.setattr(pipeline, name, tiny_stage(name))
-    return {name: getattr(pipeline, name) for name in names}
+def put_tiny_stages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    assert len(STAGES) == 8
+    tiny = tuple(replace(stage, function=tiny_work(stage.name)) for stage in STAGES)
+    monkeypatch.setattr(pipeline, "STAGES", tiny)
+    return [stage.name for stage in tiny]
 
 
-def is_stage(value: object) -> bool:
-    return callable(value) and str(getattr(value, "__module__", "")).startswith("flows.stages")
+def put_work(monkeypatch: pytest.MonkeyPatch, name: str, work: Callable[[Run], str]) -> None:
+    """Give one stage other work."""
+    changed = [
+        replace(stage, function=work) if stage.name == name else stage for stage in pipeline.STAGES
+    ]
+    monkeypatch.setattr(pipeline, "STAGES", tuple(changed))
 
 
 def failing(name: str, error: Exception, calls: list[str]) -> Callable[[Run], str]:
-    def stage(run: Run) -> str:
+    def work(run: Run) -> str:
         calls.append(name)
         raise error
 
-    stage.__name__ = name
-    return stage
+    return work
 
 
 def write_settings(folder: Path) -> Path:
@@ -183,7 +184,7 @@ def read_all(connection: sqlite3.Connection, table: str) -> list[tuple[object, .
         return []
 
 
-def test_a_flow_writes_the_files_that_a_plain_run_writes(kept: Kept, stages: Stages) -> None:
+def test_a_flow_writes_the_files_that_a_plain_run_writes(kept: Kept, stages: list[str]) -> None:
     from flows.settings.settings import load_settings
 
     plain = pipeline.run_pipeline(load_settings(kept.settings), again=True)
@@ -193,7 +194,7 @@ def test_a_flow_writes_the_files_that_a_plain_run_writes(kept: Kept, stages: Sta
 
 
 def test_a_kept_run_is_shown_later_completed_task_by_task(
-    kept: Kept, server: str, stages: Stages
+    kept: Kept, server: str, stages: list[str]
 ) -> None:
     assert f"PREFECT_HOME={kept.home}" in kept.told[0]
     assert task_states(server, told_run_id(kept.told)) == dict.fromkeys(stages, "COMPLETED")
@@ -214,7 +215,7 @@ def test_an_error_leaves_as_it_is_and_untold(
     error: Exception,
     kept: Kept,
     configured: str,
-    stages: Stages,
+    stages: list[str],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -224,7 +225,7 @@ def test_an_error_leaves_as_it_is_and_untold(
 
     calls: list[str] = []
     told: list[str] = []
-    monkeypatch.setattr(pipeline, "aggregate", failing("aggregate", error, calls))
+    put_work(monkeypatch, "aggregate", failing("aggregate", error, calls))
     with pytest.raises(type(error)) as caught:
         run_as_flow(write_settings(tmp_path), home=tmp_path / "unused", tell=told.append)
     assert caught.value is error
@@ -242,7 +243,7 @@ def test_an_error_leaves_as_it_is_and_untold(
 
 
 def test_prefect_keeps_nothing_that_a_failed_stage_held(
-    configured: str, stages: Stages, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    configured: str, stages: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Prefect keeps states until the process ends: an error in one would keep its frames' tables."""
     from flows.prefect.flow import run_as_flow
@@ -257,7 +258,7 @@ def test_prefect_keeps_nothing_that_a_failed_stage_held(
         held.append(weakref.ref(table))
         raise LabelError("missing", column="worker")
 
-    monkeypatch.setattr(pipeline, "aggregate", aggregate)
+    put_work(monkeypatch, "aggregate", aggregate)
     with contextlib.suppress(LabelError):
         run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None)
     gc.collect()
@@ -278,7 +279,7 @@ def test_only_reading_is_tried_again(
     error: Exception,
     tries: int,
     configured: str,
-    stages: Stages,
+    stages: list[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -287,13 +288,13 @@ def test_only_reading_is_tried_again(
 
     calls: list[str] = []
     monkeypatch.setattr(prefect_task, "RETRY_SECONDS", [0.0, 0.0])
-    monkeypatch.setattr(pipeline, name, failing(name, error, calls))
+    put_work(monkeypatch, name, failing(name, error, calls))
     with pytest.raises(type(error)):
         run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None)
     assert calls == [name] * tries
 
 
-def test_the_flow_can_be_called(server: str, stages: Stages, tmp_path: Path) -> None:
+def test_the_flow_can_be_called(server: str, stages: list[str], tmp_path: Path) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     from flows import crowd_quality_flow
@@ -303,7 +304,9 @@ def test_the_flow_can_be_called(server: str, stages: Stages, tmp_path: Path) -> 
     assert {said.stage for said in result.stages} == set(stages)
 
 
-def test_the_inner_step_runs_every_stage(configured: str, stages: Stages, tmp_path: Path) -> None:
+def test_the_inner_step_runs_every_stage(
+    configured: str, stages: list[str], tmp_path: Path
+) -> None:
     """The command line's own step, which prints one line per stage, is what a task's body is."""
     from flows.prefect.flow import run_as_flow
 
@@ -318,7 +321,7 @@ def test_the_inner_step_runs_every_stage(configured: str, stages: Stages, tmp_pa
 
 
 def test_without_a_server_the_run_is_done_in_process(
-    stages: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stages: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows.prefect.flow import run_as_flow
 

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from flows.report import charts, render_public, render_report, write_reports
 from flows.report.release_files import COLUMNS
 from flows.report.rows import planned_rows, pseudonyms, task_rows, worker_rows
+from flows.stages import STAGES
 from tests.flows.report.report_folder import (
     SKIPPED,
     edit,
@@ -541,7 +542,8 @@ def test_names_from_the_data_are_text(tmp_path: Path) -> None:
 def test_same_folder_same_bytes(folder: Path, tmp_path: Path, report: str, public: str) -> None:
     """Also under another name, and whatever matplotlib settings the process has."""
     copy = shutil.copytree(folder, tmp_path / "elsewhere")
-    edit(copy / "manifest.json", started="2026-03-02", ended="2026-03-03", stages={"x": 12.5})
+    stages = {stage.name: {"line": "done", "seconds": 12.5} for stage in STAGES}
+    edit(copy / "manifest.json", started="2026-03-02", ended="2026-03-03", stages=stages)
     with matplotlib.rc_context({"font.size": 30, "svg.fonttype": "path", "axes.grid": True}):
         assert report == render_report(copy)
         assert public == render_public(copy)

@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.pipeline import RunResult, run_pipeline
 from flows.settings.settings import Settings, load_settings
+from flows.stages import outputs
 from learners import ScoredTraining, Thresholdout
 from privacy import LatticeLaplace
 from tests.flows.campaign import write_small_campaign
@@ -35,15 +36,7 @@ WORKER, TASK, DIGITS = (
     "867530924601",
 )  # runs in Prefect have animals' names
 PLANTED = (WORKER, TASK, DIGITS)
-INTERNAL = {
-    "crowd.npz": "what was read: every label, and every feature",
-    "workers.parquet": "each worker's reputation",
-    "quality.json": "the workers that were removed",
-    "consensus.parquet": "each task's consensus label",
-    "next_labels.parquet": "which tasks to label next",
-    "label_plan.parquet": "whom to ask about which of them",
-    "report.html": "the internal report",
-}
+INTERNAL = {output.name for output in outputs() if output.private_names and output.only is None}
 """Files of a run that may hold private values: in a folder of mode 0700, and not for others."""
 
 RANDOM = {"opendp", "random", "secrets"}
@@ -135,7 +128,7 @@ def test_no_file_but_the_internal_ones_holds_a_planted_value(run: Planted) -> No
     _, result, _ = run
     files = [path for path in result.folder.rglob("*") if path.is_file()]
     holding = {str(path.relative_to(result.folder)) for path in files if found_in(trace(path))}
-    assert holding <= set(INTERNAL)
+    assert holding <= INTERNAL
     assert {"manifest.json", "public.html", "public/release.json"} <= {
         str(path.relative_to(result.folder)) for path in files
     }

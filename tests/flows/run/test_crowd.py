@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flows.run.crowd import Crowd, load_crowd, save_crowd
+from flows.run import Crowd, load_crowd, save_crowd
 from flows.tables.tables import Gold, TaskTable
 from quality import encode
 
@@ -22,8 +22,8 @@ def test_a_campaign_comes_back_as_it_was_saved(tmp_path: Path) -> None:
         ("x",),
     )
     saved = Crowd(LABELS, table, Gold(np.array(["t1"]), np.array(["no"])))
-    save_crowd(tmp_path / "crowd.npz", saved)
-    loaded = load_crowd(tmp_path / "crowd.npz")
+    save_crowd(tmp_path, saved)
+    loaded = load_crowd(tmp_path)
     for name in type(LABELS).__slots__:
         assert np.array_equal(getattr(LABELS, name), getattr(loaded.labels, name)), name
     assert loaded.table.names.tolist() == ["t1", "t2", "t3"]
@@ -34,8 +34,8 @@ def test_a_campaign_comes_back_as_it_was_saved(tmp_path: Path) -> None:
 
 
 def test_labels_alone_are_a_campaign(tmp_path: Path) -> None:
-    save_crowd(tmp_path / "crowd.npz", Crowd(LABELS, None, None))
-    loaded = load_crowd(tmp_path / "crowd.npz")
+    save_crowd(tmp_path, Crowd(LABELS, None, None))
+    loaded = load_crowd(tmp_path)
     assert loaded.tasks is None
     assert loaded.gold is None
     assert loaded.labels.tasks.tolist() == ["t1", "t2"]

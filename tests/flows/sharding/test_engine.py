@@ -16,9 +16,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 from flows.settings.sections import EngineError, EngineSettings, SettingsError
+from flows.sharding import ShardFolder, load_fit, load_shard, open_engine, save_fit, write_shards
 from flows.sharding.dask import DaskEngine, open_dask
-from flows.sharding.engine import load_fit, open_engine, save_fit
-from flows.sharding.shards import ShardFolder, load_shard, write_shards
 from quality import regular_assignment, simulate_crowd
 from quality.aggregation.em import EMFit
 from quality.aggregation.sharded_em import dawid_skene_by_shards, posterior_of_shard

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.spending.partitions import grow_partition
+from flows.spending import grow_partition
 from privacy import LatticeLaplace, Ledger, Part, Query, Release, Unit, class_counts
 
 DATASET = "toy"

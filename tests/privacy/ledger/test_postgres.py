@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 import privacy.ledger.spending
 import privacy.ledger.store
-from flows.spending.account import LEDGER_URL, open_state, read_statements
+from flows.spending import LEDGER_URL, open_state, read_statements
 from privacy import BudgetError, LatticeLaplace, Ledger, LedgerError, Unit
 from privacy.ledger.ledger import import_ledger, store_at
 from privacy.ledger.store import CHAINED, lock, transaction

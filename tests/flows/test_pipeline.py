@@ -14,49 +14,16 @@ from pathlib import Path
 import pytest
 
 from flows.pipeline import RunResult, Stage, nothing_new, run_pipeline, run_stage
-from flows.run.store import PARTIAL, Run, open_run
-from flows.settings.sections import EngineError, SettingsError
+from flows.run import PARTIAL, Run
+from flows.settings.sections import EngineError
 from flows.settings.settings import Settings, load_settings
-from flows.spending.account import read_statements
-from flows.spending.preview import preview
-from flows.stages import aggregate, judge_workers, publish_proportions, read_and_check
+from flows.spending import read_statements
+from flows.stages import STAGES, outputs
 from privacy import BudgetError
 from tests.flows.campaign import write_small_campaign
 
-STAGES = (
-    "read_and_check",
-    "judge_workers",
-    "aggregate",
-    "publish_proportions",
-    "estimate_ratios",
-    "train_privately",
-    "ask_holdout",
-    "write_report",
-)
-OUTPUTS = {
-    "bounds.json",
-    "class_ratios.json",
-    "class_ratios.parquet",
-    "consensus.json",
-    "consensus.parquet",
-    "crowd.npz",
-    "gate.json",
-    "inputs.json",
-    "label_plan.parquet",
-    "manifest.json",
-    "model.json",
-    "next_labels.parquet",
-    "proportions.json",
-    "proportions.parquet",
-    "public",
-    "public.html",
-    "quality.json",
-    "report.html",
-    "robustness.json",
-    "spend.json",
-    "trend.json",
-    "workers.parquet",
-}
+NAMES = tuple(stage.name for stage in STAGES)
+OUTPUTS = {output.name for output in outputs() if output.only is None}
 STAGE_MODULES = ("reading", "workers", "consensus", "publication", "model", "reporting")
 
 
@@ -65,7 +32,7 @@ def run_and_die(path: Path, last: str) -> None:
 
     def step(stage: Stage, run: Run) -> str:
         line = run_stage(stage, run)
-        if stage.__name__ == last:
+        if stage.name == last:
             os.kill(os.getpid(), signal.SIGKILL)
         return line
 
@@ -86,7 +53,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 def interrupted(stage: Stage, run: Run) -> str:
     """A step that stops the run before the third stage, as Ctrl-C would."""
-    if stage.__name__ == "aggregate":
+    if stage.name == "aggregate":
         raise KeyboardInterrupt
     return run_stage(stage, run)
 
@@ -99,7 +66,7 @@ def spent(settings: Settings) -> tuple[float, int]:
 def test_a_run_leaves_every_output(campaign: tuple[Settings, RunResult]) -> None:
     _, result = campaign
     assert {path.name for path in result.folder.iterdir()} == OUTPUTS
-    assert tuple(stage.stage for stage in result.stages) == STAGES
+    assert tuple(stage.stage for stage in result.stages) == NAMES
     assert not any("skipped" in stage.line for stage in result.stages)
 
 
@@ -197,7 +164,7 @@ def test_a_run_killed_after_every_stage_is_resumed_and_never_pays_twice(
         shutil.copy(settings.input.labels.parent / name, tmp_path)
     own, context = load_settings(path), multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([f"flows.stages.{module}" for module in STAGE_MODULES])
-    for n_done, stage in enumerate(STAGES, start=1):
+    for n_done, stage in enumerate(NAMES, start=1):
         killed = context.Process(target=run_and_die, args=(path, stage))
         killed.start()
         killed.join()
@@ -205,7 +172,7 @@ def test_a_run_killed_after_every_stage_is_resumed_and_never_pays_twice(
         (partial,) = own.runs.iterdir()
         assert partial.name.startswith(PARTIAL)
         written = json.loads((partial / "manifest.json").read_text(encoding="utf-8"))
-        assert tuple(written["stages"]) == STAGES[:n_done]
+        assert tuple(written["stages"]) == NAMES[:n_done]
     resumed = run_pipeline(own, resume=True)
     assert [p.name for p in own.runs.iterdir()] == [resumed.folder.name]
     assert spent(own)[1] == spent(settings)[1]
@@ -231,7 +198,7 @@ def test_what_is_finished_stays_where_the_cluster_is_gone(tmp_path: Path) -> Non
     settings = load_settings(write_small_campaign(tmp_path))
 
     def gone(stage: Stage, run: Run) -> str:
-        if stage is aggregate:
+        if stage.name == "aggregate":
             raise EngineError("no worker lives")
         return run_stage(stage, run)
 
@@ -303,138 +270,6 @@ def test_without_groups_all_tasks_are_one_group(tmp_path: Path) -> None:
     said = {stage.stage: stage.line for stage in run_pipeline(load_settings(path)).stages}
     assert said["publish_proportions"].startswith("1 group at epsilon 1 (all newly paid)")
     assert said["estimate_ratios"] == "skipped: there are no task features"
-
-
-def test_gold_that_was_used_cannot_check(tmp_path: Path) -> None:
-    path = write_small_campaign(tmp_path)
-    text = path.read_text(encoding="utf-8").split("[privacy]")[0]
-    path.write_text(text + "[consensus]\nuse_gold = true\n", encoding="utf-8")
-    folder = run_pipeline(load_settings(path)).folder
-    found = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))
-    assert found["gold"] is None
-    assert found["gold_used"] == 50
-    assert "the gold was used, so it cannot check" in (folder / "report.html").read_text("utf-8")
-
-
-def test_the_report_says_which_aggregator_was_chosen_and_why(tmp_path: Path) -> None:
-    path = write_small_campaign(tmp_path)
-    text = path.read_text(encoding="utf-8").split("[privacy]")[0]
-    path.write_text(text + '[consensus]\naggregator = "auto"\n', encoding="utf-8")
-    folder = run_pipeline(load_settings(path)).folder
-    choice = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))["choice"]
-    assert choice["chosen"] in {score["name"] for score in choice["scores"]}
-    assert "that best foresaw" in (folder / "report.html").read_text("utf-8")
-
-
-def planned_campaign(folder: Path, *, n_planned: int, delta: float = 1e-6) -> Settings:
-    """The small campaign with several releases of class counts for its price."""
-    path = write_small_campaign(folder)
-    planned = f"delta = 1e-5\nplanned_releases = {n_planned}\nproportions_delta = {delta}\n"
-    path.write_text(path.read_text().replace("[privacy]\n", "[privacy]\n" + planned))
-    return load_settings(path)
-
-
-def published(settings: Settings) -> tuple[Run, str]:
-    """A run as far as the published proportions, and what that stage said."""
-    run = open_run(settings)
-    stages = (read_and_check, judge_workers, aggregate, publish_proportions)
-    return run, [run_stage(stage, run) for stage in stages][-1]
-
-
-def relabel(settings: Settings, task: str) -> None:
-    """Have everybody give one task the class that nobody gave it before."""
-    lines = settings.input.labels.read_text().splitlines()
-    given = {line[-1] for line in lines if f",{task}," in line}
-    (new, *_) = sorted({"a", "b", "c"} - given)
-    changed = [line[:-1] + new if f",{task}," in line else line for line in lines]
-    settings.input.labels.write_text("\n".join(changed) + "\n")
-
-
-def agreed_tasks(settings: Settings) -> list[str]:
-    """Tasks that everybody gave one class."""
-    given: dict[str, set[str]] = {}
-    for line in settings.input.labels.read_text().splitlines()[1:]:
-        _, task, label = line.split(",")
-        given.setdefault(task, set()).add(label)
-    return [task for task, labels in given.items() if len(labels) == 1]
-
-
-def test_planned_releases_are_paid_once_for_as_many_changes_of_the_data(tmp_path: Path) -> None:
-    settings = planned_campaign(tmp_path, n_planned=2)
-    first, line = published(settings)
-    assert "6 groups at epsilon 2 (release 1 of 2 that this pays for)" in line
-    again, line = published(settings)
-    assert "release 1 of 2" in line
-    assert again.read_table("proportions.parquet") == first.read_table("proportions.parquet")
-    asked = preview(settings.state, settings)
-    assert asked["parts"][0]["note"] == "paid by entry 1; 1 of 2 releases left"
-    assert asked["asked"]["epsilon"] == 7.5
-    one, two, *_ = agreed_tasks(settings)
-    relabel(settings, one)
-    changed, line = published(settings)
-    assert "release 2 of 2" in line
-    assert changed.read_table("proportions.parquet") != first.read_table("proportions.parquet")
-    assert spent(settings)[0] == 2.0
-    relabel(settings, one)
-    relabel(settings, two)
-    run = open_run(settings)
-    for stage in (read_and_check, judge_workers, aggregate):
-        run_stage(stage, run)
-    with pytest.raises(SettingsError, match="the 2 planned releases of class counts are used up"):
-        publish_proportions(run)
-    assert spent(settings)[0] == 2.0
-
-
-def test_tasks_that_join_are_the_plans_next_release_for_their_groups(tmp_path: Path) -> None:
-    settings = planned_campaign(tmp_path, n_planned=3, delta=0.0)
-    whole = settings.input.labels.read_text()
-    kept = [line for line in whole.splitlines() if ",t000," not in line]
-    settings.input.labels.write_text("\n".join(kept) + "\n")
-    before, line = published(settings)
-    assert "release 1 of 3" in line
-    settings.input.labels.write_text(whole)
-    after, line = published(settings)
-    assert "release 2 of 3" in line
-    first, second = (
-        {row["group"]: row["entry"] for row in run.read_table("proportions.parquet").to_pylist()}
-        for run in (before, after)
-    )
-    assert {group for group in first if first[group] != second[group]} == {"g0"}
-
-
-def test_a_plan_of_the_same_price_for_other_noise_is_not_paid_again(tmp_path: Path) -> None:
-    settings = planned_campaign(tmp_path, n_planned=2)
-    published(settings)
-    path = tmp_path / "settings.toml"
-    path.write_text(path.read_text().replace('["a", "b", "c"]', '["a", "b", "c", "d"]'))
-    with pytest.raises(SettingsError, match="a plan of this price is paid already"):
-        published(load_settings(path))
-    assert spent(settings)[0] == 2.0
-
-
-def test_reports_tell_planned_releases_and_only_the_teams_tells_how_many_were_drawn(
-    tmp_path: Path,
-) -> None:
-    settings = planned_campaign(tmp_path, n_planned=3)
-    folder = run_pipeline(settings).folder
-    internal, public = (
-        (folder / name).read_text("utf-8") for name in ("report.html", "public.html")
-    )
-    assert "released as number 1 of 3 planned releases" in internal
-    assert "(paid by entry 1)" in internal
-    assert "released as one of 3 planned releases" in public
-    assert "released as number" not in public
-    released = json.loads((folder / "public" / "release.json").read_text("utf-8"))["proportions"]
-    assert (released["n_planned"], released["epsilon"], released["delta"]) == (3, 2.0, 1e-6)
-    assert "n_drawn" not in released
-    spend = json.loads((folder / "spend.json").read_text("utf-8"))
-    assert (spend["plans"][0]["used"], spend["plans"][0]["n_releases"]) == (1, 3)
-    assert spend["n_entries"] == len(spend["entries"]) == 9
-
-
-def test_no_release_cannot_be_planned(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="planned_releases: input should be greater than or"):
-        planned_campaign(tmp_path, n_planned=0)
 
 
 def test_one_release_is_no_plan(campaign: tuple[Settings, RunResult]) -> None:

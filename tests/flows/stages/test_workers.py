@@ -37,5 +37,5 @@ def test_of_many_pairs_the_first_are_shown(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_crowd_with_too_many_meetings_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     meetings = TASKS * WORKERS * (WORKERS - 1) // 2
-    monkeypatch.setattr("flows.stages.workers.MOST_MEETINGS", meetings - 1)
+    monkeypatch.setattr("flows.stages.workers.MAX_MEETINGS", meetings - 1)
     assert agreeing_pairs(crowd(1)) is None

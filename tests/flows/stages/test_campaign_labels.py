@@ -15,13 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
-from flows.run.store import Run
+from flows.run import Run, load_crowd
 from flows.settings.sections import EngineSettings, SettingsError
 from flows.settings.settings import Settings, load_settings
-from flows.spending.account import read_statements
-from flows.spending.releases import plan_releases
+from flows.spending import plan_releases, read_statements
+from flows.stages import outputs
 from flows.stages.class_ratios import Published, published_in
-from flows.stages.reading import load
 from flows.tables.text_table import TableError
 from learners import StreamedRatioEstimator
 from privacy import Unit
@@ -29,9 +28,7 @@ from privacy.ledger.fingerprint import fingerprint
 from tests.flows.campaign import write_small_campaign
 
 SHARDS = EngineSettings(shard_labels=400, memory_gb=0.3, checkpoint_every=2)
-ITS_OWN = {  # what only a run on shards leaves
-    "class_counts.parquet", "features", "kept_fit.npz", "shards", "unfiltered_fit.npz",
-}  # fmt: skip
+ITS_OWN = {output.name for output in outputs() if output.only == "engine"}
 TABLES = ("workers", "consensus", "next_labels", "label_plan", "proportions")
 FACTS = ("quality", "consensus", "robustness", "proportions", "gate", "bounds", "model")
 
@@ -128,7 +125,7 @@ def test_what_is_asked_of_the_ledger_is_the_same_to_the_byte(
     asked = []
     for one, where in ((whole, settings), (sharded, on(settings, SHARDS))):
         run = Run(one.folder, where)
-        plan = plan_releases(run, load(run), privacy)
+        plan = plan_releases(run, load_crowd(run.folder), privacy)
         asked.append(
             [
                 fingerprint(mechanism, query, mechanism.event(query), key=b"key")
@@ -148,7 +145,7 @@ def test_publication_needs_no_consensus_label_of_a_task(
     counted = on(settings, SHARDS).model_copy(update={"model": None})
     assert settings.privacy is not None
     run = Run(tmp_path / "run", counted)
-    plan = plan_releases(run, load(run), settings.privacy)
+    plan = plan_releases(run, load_crowd(run.folder), settings.privacy)
     labels = pq.read_table(whole.folder / "consensus.parquet").to_pandas()
     expected = labels.groupby("group")["label"].value_counts()
     for query in plan.counts:
@@ -162,7 +159,7 @@ def test_class_ratios_are_those_of_the_streamed_estimator_in_one_process(
 ) -> None:
     """From the features that the run in memory has read, and the same published proportions."""
     settings, whole, sharded = runs
-    crowd = load(Run(whole.folder, settings))
+    crowd = load_crowd(whole.folder)
     published = published_in(Run(whole.folder, settings), crowd)
     assert isinstance(published, Published)
     features, group = crowd.label_features(), crowd.label_group()

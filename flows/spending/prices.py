@@ -1,4 +1,8 @@
-"""What a run would spend: its releases' prices, from public numbers alone."""
+"""What a run would spend: the prices of its releases, from public numbers alone.
+
+>>> preview(settings.state, settings, n_tasks=2_000)["asked"]  # doctest: +SKIP
+{'epsilon': 3.5, 'delta': 0.0}
+"""
 
 from __future__ import annotations
 
@@ -21,10 +25,10 @@ NOTHING = Cost(exact(0), exact(0))
 
 
 def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> dict[str, Any]:
-    """What a run of these settings on new data would ask for, from public numbers alone.
+    """Return what a run of these settings on new data would ask for, from public numbers alone.
 
-    No label is read. `n_tasks` is the public number of labelled tasks; where it is not given, the
-    one of the data set's budget is taken. The gate's price is for the expected size of the holdout.
+    No label is read. `n_tasks` is the public number of labelled tasks; if it is None, that of the data
+    set's budget is used. The gate's price is for the expected size of the holdout.
     """
     privacy = settings.privacy
     if privacy is None or settings.classes is None:
@@ -50,10 +54,10 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
 
 
 def check_budget(settings: Settings) -> str | None:
-    """Refuse a run whose releases cost more than there ever was; or say that not all could be new.
+    """Refuse a run whose releases cost more than its whole budget; return a warning if little is left.
 
-    No table is read, and of the gate, whose price depends on the data's size, nothing is said. What
-    was asked before is free, so a budget that has been spent from is told and not refused.
+    No table is read. The gate is left out, because its price depends on the data's size. A release that
+    was paid before is free, so a run on a budget that has been spent from is warned of and not refused.
 
     Raises
     ------
@@ -86,7 +90,7 @@ Price = tuple[str, Cost | None, str]
 
 
 def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | None) -> Price:
-    """Class counts: all groups together, or their plan where it is not paid yet."""
+    """The price of the class counts: all groups together, or their plan if it is not paid yet."""
     from flows.spending.releases import (  # a statement needs neither them nor settings
         PLAN,
         count_noise,
@@ -107,7 +111,7 @@ def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | N
 
 
 def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
-    """Training, and the gate, which has other tasks: the dearer of them counts."""
+    """The prices of training and of the gate; they have different tasks, so the dearer one counts."""
     model, gate = settings.model, settings.gate
     if model is None or not settings.input.tasks:
         return []
@@ -124,7 +128,7 @@ def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
 
 
 def _verdict(parts: list[Price], budget: Cost, limit: Cost, left: Cost) -> dict[str, Any]:
-    """Whether the parts fit together into what is left; None where a price is not known."""
+    """Whether the parts fit together into what is left; None if a price is unknown."""
     asked = _asked(parts)
     verdict: bool | None = asked.within(left) and budget == limit
     if verdict and any(cost is None for _, cost, _ in parts):
@@ -133,7 +137,7 @@ def _verdict(parts: list[Price], budget: Cost, limit: Cost, left: Cost) -> dict[
 
 
 def _asked(parts: list[Price]) -> Cost:
-    """What the parts whose price is known cost together."""
+    """The cost of the parts together whose price is known."""
     (_, counts, _), *learning = parts
     return (counts or NOTHING) + Cost.max(
         [cost for _, cost, _ in learning if cost is not None] or [NOTHING]

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.settings.sections import EngineSettings, GroupSettings
+from flows.sharding import Spread, open_spread
 from flows.sharding.dask import open_dask_spread
-from flows.sharding.engine import Spread, open_spread
 from flows.sharding.features import (
     FeatureFolder,
     FeaturePasses,

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.spending.account import read_statements
+from flows.spending import read_statements
 from tests.flows.campaign import write_small_campaign
 
 Change = Callable[[Path], None]

@@ -1,0 +1,58 @@
+"""The labels of a campaign, whole in memory or cut into shards, and the questions that stages ask of them.
+
+`open_labels` is where the two part ways: a stage asks the same of both and does not see which it has.
+Results are the same up to the rounding of sums in another order. What needs the whole table of labels is
+left out where the shards hold more than `engine.whole_labels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from flows.run import Crowd, Run, load_crowd
+from flows.sharding import SHARDS, open_engine, open_shards
+from flows.stages.sharded_labels import ShardedLabels
+from flows.stages.whole_labels import Aggregated, Judged, WholeLabels
+from quality import CrowdLabels, Filtered, FilteredDishonest
+
+__all__ = ["CampaignLabels", "open_labels"]
+
+
+class CampaignLabels(Protocol):
+    """What stages ask of a campaign's labels."""
+
+    @property
+    def crowd(self) -> Crowd:
+        """The campaign; the labels' names are always there, their rows only if they are whole."""
+
+    def filter_workers(self) -> tuple[Filtered | FilteredDishonest, str]:
+        """Find the workers to remove as the settings say; return them and the stop rule's name."""
+
+    def judge(self, filtered: Filtered | FilteredDishonest) -> Judged:
+        """Put together what labels, filter, consensus and gold say about each worker."""
+
+    def aggregate(self, keep: Bool[np.ndarray, " workers"]) -> Aggregated:
+        """Find one label per task from the labels of the workers kept."""
+
+    def unfiltered(self) -> dict[str, Int[np.ndarray, " tasks"]]:
+        """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
+
+    def whole(self) -> CrowdLabels | None:
+        """The whole table of labels, or None if there are more than the settings allow."""
+
+
+@contextmanager
+def open_labels(run: Run) -> Iterator[CampaignLabels]:
+    """Open the labels that the first stage has read: in memory, or in shards if there is an `[engine]`."""
+    crowd, chosen = load_crowd(run.folder), run.settings.engine
+    if chosen is None:
+        yield WholeLabels(run, crowd)
+        return
+    shards = open_shards(run.folder / SHARDS)
+    with open_engine(shards, chosen) as engine:
+        yield ShardedLabels(run, crowd, shards, engine, chosen)

@@ -1,0 +1,203 @@
+"""A campaign's labels in memory: filter, worker report and consensus as the settings ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from flows.aggregators import consensus_of
+from flows.run import Crowd, Run, start_of
+from flows.settings.sections import FilterSettings
+from quality import (
+    Auto,
+    Consensus,
+    CrowdLabels,
+    EMStart,
+    Filtered,
+    FilteredDishonest,
+    Progress,
+    TaskReport,
+    WorkerReport,
+    filter_dishonest,
+    filter_workers,
+    hard_level,
+    krippendorff_alpha,
+    majority_vote,
+    next_labels,
+    soft_penalty,
+    start_from,
+    task_report,
+    worker_report,
+)
+from quality.aggregation import Fit
+
+__all__ = ["Aggregated", "Judged", "WholeLabels", "filter_by", "stop_rule"]
+
+PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
+    "soft": soft_penalty,
+    "hard": hard_level,  # whose ranking does not depend on names
+}
+FALSE_REMOVAL_RATE = 0.1  # where the settings name no stop rule
+PAPERS_FRACTION = 0.15  # of the workers; likewise, for a penalty that has no such rate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """What the labels say about the workers.
+
+    Parameters
+    ----------
+    report
+        The numbers about each worker.
+    alpha, alpha_kept
+        Krippendorff's alpha of all labels, and of those of the workers kept; NaN if undefined.
+    n_labels_removed
+        Labels of the workers removed.
+    kept
+        The labels of the workers kept, or None if the whole table is too large.
+    left_out
+        Names of the report's numbers that were not worked out.
+    """
+
+    report: WorkerReport
+    alpha: float
+    alpha_kept: float
+    n_labels_removed: int
+    kept: CrowdLabels | None
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregated:
+    """One label per task from the workers kept, and what comes with it.
+
+    Parameters
+    ----------
+    consensus, fitted
+        The consensus, and the one result behind it: another where the aggregator chose of several.
+    tasks
+        What the kept labels and the consensus say about each task.
+    order
+        Task codes, the least certain first.
+    kept
+        The labels of the workers kept, or None if the whole table is too large.
+    start, anew
+        Where EM started if it went on from an earlier run; and the consensus begun anew beside it.
+    next_start
+        Where a later run may start EM, or None.
+    class_counts
+        Consensus classes of each labelled group, where a release is not to read each task's label.
+    """
+
+    consensus: Consensus
+    fitted: Consensus
+    tasks: TaskReport
+    order: Int[np.ndarray, " tasks"]
+    kept: CrowdLabels | None
+    start: EMStart | None
+    anew: Consensus | None
+    next_start: EMStart | None
+    class_counts: Int[np.ndarray, "groups classes"] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeLabels:
+    """The labels of a campaign in memory; see :class:`flows.stages.campaign_labels.CampaignLabels`."""
+
+    run: Run
+    crowd: Crowd
+
+    def filter_workers(self) -> tuple[Filtered | FilteredDishonest, str]:
+        """Find the workers to remove as the settings say; return them and the stop rule's name."""
+        settings, progress = self.run.settings, self.run.progress
+        return filter_by(self.crowd.labels, settings.filter, seed=settings.seed, progress=progress)
+
+    def judge(self, filtered: Filtered | FilteredDishonest) -> Judged:
+        """Put together what labels, filter, consensus and gold say about each worker."""
+        labels, progress = self.crowd.labels, self.run.progress
+        kept = labels.keep_workers(filtered.keep)
+        consensus = self._consensus(kept, start=start_of(self.run, kept), progress=progress)
+        report = worker_report(
+            labels, filtered, consensus.posterior, gold=self.crowd.gold_code(),
+            seconds=self.crowd.seconds, progress=progress,
+        )  # fmt: skip
+        alpha, removed = krippendorff_alpha(labels), labels.n_labels - kept.n_labels
+        return Judged(report, alpha, krippendorff_alpha(kept), removed, kept)
+
+    def aggregate(self, keep: Bool[np.ndarray, " workers"]) -> Aggregated:
+        """Find one label per task from the labels of the workers kept."""
+        kept = self.crowd.labels.keep_workers(keep)
+        start = start_of(self.run, kept)
+        consensus = self._consensus(kept, start=start, progress=self.run.progress)
+        fitted = consensus.result if isinstance(consensus, Auto) else consensus
+        next_start = None
+        if self.run.settings.consensus.go_on and isinstance(fitted, Fit):
+            next_start = start_from(kept, fitted)
+        return Aggregated(
+            consensus,
+            fitted,
+            task_report(kept, consensus.posterior),
+            next_labels(kept, consensus.posterior).task,
+            kept,
+            start,
+            None if start is None else self._consensus(kept),
+            next_start,
+        )
+
+    def unfiltered(self) -> dict[str, Int[np.ndarray, " tasks"]]:
+        """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
+        labels = self.crowd.labels
+        return {
+            "unfiltered": self._consensus(labels).label,
+            "majority_vote": majority_vote(labels).label,
+        }
+
+    def whole(self) -> CrowdLabels:
+        """The whole table of labels."""
+        return self.crowd.labels
+
+    def _consensus(
+        self,
+        labels: CrowdLabels,
+        *,
+        start: EMStart | None = None,
+        progress: Progress | None = None,
+    ) -> Consensus:
+        """The consensus of these labels as the settings ask for it."""
+        settings, gold = self.run.settings, self.crowd.gold_code()
+        chosen, seed = settings.consensus, settings.seed
+        return consensus_of(labels, chosen, seed=seed, gold=gold, start=start, progress=progress)
+
+
+def filter_by(
+    labels: CrowdLabels,
+    chosen: FilterSettings,
+    *,
+    seed: int,
+    progress: Progress | None = None,
+) -> tuple[Filtered | FilteredDishonest, str]:
+    """Find the workers to remove as the settings say; return them and the stop rule's name."""
+    least, share, n_workers = chosen.min_labels_per_task, chosen.fraction, chosen.n_workers
+    if chosen.penalty == "soft" and share is None and n_workers is None:
+        given = chosen.false_removal_rate
+        rate = FALSE_REMOVAL_RATE if given is None else given
+        found = filter_dishonest(
+            labels, false_removal_rate=rate, min_labels_per_task=least,
+            rng=np.random.default_rng(seed), progress=progress,
+        )  # fmt: skip
+        return found, f"false removal rate {rate:g}"
+    if share is None and n_workers is None:
+        share = PAPERS_FRACTION
+    filtered = filter_workers(
+        labels, penalty=PENALTIES[chosen.penalty], n_workers=n_workers, fraction=share,
+        min_labels_per_task=least, progress=progress,
+    )  # fmt: skip
+    return filtered, stop_rule(n_workers, share)
+
+
+def stop_rule(n_workers: int | None, fraction: float | None) -> str:
+    """Name the rule that says how many workers a filter removes."""
+    return f"{n_workers} workers" if fraction is None else f"{fraction:.0%} of the workers"

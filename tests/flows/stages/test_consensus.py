@@ -1,0 +1,31 @@
+"""What a run says of its consensus: gold that was used, and which aggregator was chosen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from flows.pipeline import run_pipeline
+from flows.settings.settings import load_settings
+from tests.flows.campaign import write_small_campaign
+
+
+def test_gold_that_was_used_cannot_check(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    text = path.read_text(encoding="utf-8").split("[privacy]")[0]
+    path.write_text(text + "[consensus]\nuse_gold = true\n", encoding="utf-8")
+    folder = run_pipeline(load_settings(path)).folder
+    found = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))
+    assert found["gold"] is None
+    assert found["gold_used"] == 50
+    assert "the gold was used, so it cannot check" in (folder / "report.html").read_text("utf-8")
+
+
+def test_the_report_says_which_aggregator_was_chosen_and_why(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    text = path.read_text(encoding="utf-8").split("[privacy]")[0]
+    path.write_text(text + '[consensus]\naggregator = "auto"\n', encoding="utf-8")
+    folder = run_pipeline(load_settings(path)).folder
+    choice = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))["choice"]
+    assert choice["chosen"] in {score["name"] for score in choice["scores"]}
+    assert "that best foresaw" in (folder / "report.html").read_text("utf-8")

@@ -1,0 +1,78 @@
+"""The one list of stages: every entry is true, and nothing beside it names a stage or an output."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.run import Run
+from flows.settings.settings import Settings, load_settings
+from flows.stages import STAGES, Output, Stage, Verdict, outputs
+from tests.flows.campaign import write_small_campaign
+
+
+def test_names_of_stages_and_outputs_are_unique() -> None:
+    names = [stage.name for stage in STAGES]
+    assert len(set(names)) == len(names)
+    files = [output.name for output in outputs()]
+    assert len(set(files)) == len(files)
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+def test_a_stage_is_what_its_entry_says(stage: Stage) -> None:
+    """Its section is one of the settings; its verdicts are of its own JSON outputs."""
+    assert stage.settings is None or stage.settings in Settings.model_fields
+    own = {output.name for output in stage.outputs}
+    assert {verdict.output for verdict in stage.verdicts} <= own
+    assert all(verdict.output.endswith(".json") for verdict in stage.verdicts)
+    assert stage.about.endswith(".")
+
+
+def test_no_section_of_the_settings_is_two_stages() -> None:
+    sections = [stage.settings for stage in STAGES if stage.settings is not None]
+    assert len(set(sections)) == len(sections)
+
+
+def test_the_list_is_read_without_what_the_stages_work_with() -> None:
+    heavy = ("duckdb", "learners", "numba", "numpy", "opendp", "pyarrow", "quality")
+    code = f"import sys, flows.stages; print([name for name in {heavy} if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"
+
+
+def test_a_public_output_holds_no_private_names() -> None:
+    with pytest.raises(ValueError, match="a public output must hold no private names, got x"):
+        Output("x", "", public=True, private_names=True)
+
+
+def test_a_verdict_on_a_skipped_stage_is_its_reason(tmp_path: Path) -> None:
+    run = Run(tmp_path, load_settings(write_small_campaign(tmp_path)))
+    line = run.skip("model.json", "there is no model")
+    assert line == "skipped: there is no model"
+    verdict = Verdict("model", "model.json", lambda found: str(found["train_score"]))
+    assert verdict.of(run) == line
+    (tmp_path / "model.json").write_text(json.dumps({"train_score": 0.5}), encoding="utf-8")
+    assert verdict.of(run) == "0.5"
+
+
+def test_what_security_says_is_internal_is_what_the_stages_say() -> None:
+    """The page says it in prose: every file that it names on either side is marked so."""
+    text = (Path(__file__).parents[3] / "SECURITY.md").read_text(encoding="utf-8")
+    covered, internal = (
+        re.search(rf"\*\*{word}\.\*\*(.*?)\n\n", text, re.DOTALL)
+        for word in ("Covered", "Internal")
+    )
+    assert covered is not None
+    assert internal is not None
+    public = {output.name for output in outputs() if output.public}
+    named = {name.rstrip("/") for name in re.findall(r"`([\w./]+)`", covered[1])}
+    assert named - {"validation"} == public
+    named = {name.rstrip("/") for name in re.findall(r"`([\w./]+)`", internal[1])}
+    assert not named & (public - {"model.json"})
+    private = {output.name for output in outputs() if output.private_names and output.only is None}
+    assert private <= named
