@@ -21,11 +21,10 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
-from privacy.accounting.cost import LARGEST_EPSILON
-from privacy.counts import ONE_TASK
-from privacy.ledger.ledger import Ledger
+from privacy.accounting import MAX_EPSILON
+from privacy.ledger import Ledger
 from privacy.mechanism import Mechanism
-from privacy.query import Part, Query, Unit, check_size
+from privacy.query import ONE_TASK, Part, Query, Unit, check_size
 
 __all__ = [
     "AuditBound",
@@ -213,7 +212,7 @@ def audit_losses(
     >>> bound.hits, round(bound.least_epsilon(), 2)
     ((90, 10), 1.54)
     """
-    if not 0 <= epsilon <= LARGEST_EPSILON:
+    if not 0 <= epsilon <= MAX_EPSILON:
         raise ValueError(f"epsilon must be in [0, 100], got epsilon={epsilon}")
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")

@@ -17,10 +17,11 @@ from benchmarks.publish import publish
 from flows.spending.account import KEY as KEY_FILE
 from flows.spending.account import LEDGER
 from privacy import LatticeLaplace, Ledger, Query, Unit, plan
+from privacy.accounting import event_json
 from privacy.ledger.ledger import store_at
-from privacy.ledger.records import append
-from privacy.ledger.store import entries, releases, transaction
-from privacy.mechanisms.kinds import LatticeLaplaceEvent, event_json
+from privacy.ledger.records import append, writing
+from privacy.ledger.store import entries, releases
+from privacy.mechanisms import LatticeLaplaceEvent
 
 KEY = bytes(range(32))
 SIZES = (100_000, 1_000_000)
@@ -105,9 +106,9 @@ def _fill(path: Path, size: int) -> None:
     store = store_at(path)
     for first in range(1, size + 1, BATCH):
         batch = list(_rows(first, min(first + BATCH, size + 1)))
-        with transaction(store) as connection:
-            append(connection, entries, [entry for entry, _ in batch], key=KEY)
-            append(connection, releases, [release for _, release in batch], key=KEY)
+        with writing(store, KEY) as book:
+            append(book, entries, [entry for entry, _ in batch])
+            append(book, releases, [release for _, release in batch])
 
 
 def _rows(first: int, end: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from privacy.mechanisms.dirichlet import pair_delta
+from privacy.mechanisms.dirichlet_pairs import pair_delta
 
 __all__ = ["paper_scale"]
 

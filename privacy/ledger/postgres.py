@@ -84,7 +84,7 @@ class PostgresStore:
             f"SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {int(store.WAIT * 1000)}"
         )
 
-    def told(self, error: SQLAlchemyError) -> str:
+    def reason(self, error: SQLAlchemyError) -> str:
         """The server's first words: the details after them can hold a row's content."""
         cause = error.orig if isinstance(error, DBAPIError) else None
         words = getattr(getattr(cause, "diag", None), "message_primary", None)
@@ -98,7 +98,7 @@ class PostgresStore:
             with self.engine.connect() as connection:
                 return _has_schema(connection)
         except SQLAlchemyError as error:
-            raise LedgerError(f"cannot reach {self.place}: {self.told(error)}") from None
+            raise LedgerError(f"cannot reach {self.place}: {self.reason(error)}") from None
 
     def make(self, fill: Fill) -> bool:
         """Make schema and tables in one transaction; another process's are left as they are."""
@@ -112,7 +112,9 @@ class PostgresStore:
                 fill(connection)
                 connection.commit()
         except SQLAlchemyError as error:
-            raise LedgerError(f"cannot make a ledger at {self.place}: {self.told(error)}") from None
+            raise LedgerError(
+                f"cannot make a ledger at {self.place}: {self.reason(error)}"
+            ) from None
         return True
 
     def check(self, connection: Connection) -> None:

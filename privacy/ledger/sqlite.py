@@ -67,7 +67,7 @@ class SqliteStore:
         """Lock at once for a write: a deferred transaction could read before it locks."""
         return "BEGIN IMMEDIATE" if write else "BEGIN"
 
-    def told(self, error: SQLAlchemyError) -> str:
+    def reason(self, error: SQLAlchemyError) -> str:
         """SQLite's own words, which hold no values."""
         return str(error.orig) if isinstance(error, DBAPIError) else type(error).__name__
 
@@ -83,7 +83,9 @@ class SqliteStore:
         except FileExistsError:
             return False
         except SQLAlchemyError as error:
-            raise LedgerError(f"cannot make a ledger at {self.path}: {self.told(error)}") from None
+            raise LedgerError(
+                f"cannot make a ledger at {self.path}: {self.reason(error)}"
+            ) from None
         except OSError as error:
             raise LedgerError(f"cannot make a ledger at {self.path}: {error.strerror}") from None
         return True

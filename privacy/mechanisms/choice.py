@@ -1,4 +1,8 @@
-"""Which noise errs least on class counts, told from public numbers alone."""
+"""Choose the mechanism that errs least on class counts, from public numbers alone.
+
+>>> choose_mechanism(5, epsilon=1.0, delta=1e-6).mechanism
+LatticeLaplace(epsilon=1.0)
+"""
 
 import math
 from collections.abc import Callable
@@ -8,21 +12,30 @@ from typing import TypeAlias
 
 import numpy as np
 
-from privacy.accounting.composition import compose
-from privacy.accounting.cost import LARGEST_EPSILON, check_epsilon, exact, six_digits_down
-from privacy.accounting.plans import MARGIN
-from privacy.counts import ONE_TASK
-from privacy.mechanisms.gaussian import DiscreteGaussian, discrete_gaussian_delta
-from privacy.mechanisms.kinds import (
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
+from privacy.accounting import (
+    MARGIN,
+    MAX_EPSILON,
     Event,
-    LatticeLaplaceEvent,
     PlanEvent,
+    check_epsilon,
+    compose,
     covering_scale,
     event_json,
+    exact,
+    six_digits_down,
 )
-from privacy.mechanisms.laplace import DiscreteLaplace, LatticeLaplace
+from privacy.mechanisms.gaussian import (
+    DiscreteGaussian,
+    DiscreteGaussianEvent,
+    discrete_gaussian_delta,
+)
+from privacy.mechanisms.laplace import (
+    DiscreteLaplace,
+    DiscreteLaplaceEvent,
+    LatticeLaplace,
+    LatticeLaplaceEvent,
+)
+from privacy.query import ONE_TASK
 
 __all__ = ["Choice", "choose_mechanism", "crossover_delta"]
 
@@ -104,8 +117,8 @@ def choose_mechanism(
     Notes
     -----
     Of several releases each mechanism gets the least noise with which the losses of all of them,
-    composed, stay within the price; what they err by then is compared after projection to the
-    public sum.
+    composed, stay within the price; their errors are then compared after projection to the public
+    sum.
 
     **Guarantees.** Only public numbers are looked at; the other mechanisms' expected errors are no
     smaller; a plan costs no more than what was asked for.
@@ -191,9 +204,9 @@ def _largest_share(
     if delta == 0:
         return low
     high = 2 * low
-    while high <= LARGEST_EPSILON and affordable(high):
+    while high <= MAX_EPSILON and affordable(high):
         low, high = high, 2 * high
-    high = min(high, LARGEST_EPSILON)
+    high = min(high, MAX_EPSILON)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if affordable(middle) else (low, middle)
@@ -201,7 +214,7 @@ def _largest_share(
 
 
 def _event_of(mechanism: CountsMechanism, n_classes: int) -> Event:
-    """What the ledger would record of one release of class counts, one moved task apart."""
+    """Event that the ledger would record of one release of class counts, one moved task apart."""
     match mechanism:
         case DiscreteGaussian(epsilon, delta):
             return DiscreteGaussianEvent(mechanism.scale, epsilon, delta)

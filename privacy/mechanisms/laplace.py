@@ -1,10 +1,13 @@
-"""Discrete Laplace noise conditioned on summing to zero: class counts whose public total stays exact.
+"""Laplace noise on class counts in exact integers: use `LatticeLaplace`, compare `DiscreteLaplace`.
 
-Neighbours move one task from one class to another, so counts live on the hyperplane of sum n.
-Noise that stays on it pays for the directions that can differ and for no others. For two classes
-it is the geometric mechanism on a single count.
+`LatticeLaplace` is discrete Laplace noise conditioned on summing to zero, so that the public total
+stays exact. Neighbours move one task from one class to another, so counts live on the hyperplane of
+sum n; noise that stays on it pays only for the directions in which neighbours can differ. For two
+classes it is the geometric mechanism on a single count. `DiscreteLaplace` is independent noise for
+each class (the two-sided geometric mechanism), the textbook reference.
 
-Independent discrete Laplace noise on class counts (the two-sided geometric mechanism).
+>>> LatticeLaplace(epsilon=0.5).law(5).half_width(0.9)
+8
 """
 
 import math
@@ -18,10 +21,17 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
-from privacy.accounting.cost import Cost, exact
-from privacy.counts import check_counts
-from privacy.mechanism import LARGEST_SAMPLED_SCALE, Json, Noise, covering_scale
-from privacy.query import Query
+from privacy.accounting import (
+    MAX_SCALE,
+    Cost,
+    Loss,
+    atom_loss,
+    covering_scale,
+    exact,
+    response_loss,
+)
+from privacy.mechanism import Json, Noise
+from privacy.query import ONE_TASK, Query, check_counts
 
 __all__ = [
     "DiscreteLaplace",
@@ -65,6 +75,17 @@ class DiscreteLaplaceEvent:
         """Pure differential privacy at the claim."""
         return Cost(exact(self.epsilon), Fraction(0))
 
+    def loss(self) -> Loss:
+        """Three atoms for one moved task; as pure at l1 / scale for other sensitivities.
+
+        One moved task changes two counts by one. Each has losses +-1 / scale; one count that
+        changes by two would lose more.
+        """
+        epsilon = self.l1 / self.scale
+        if self.l1 != ONE_TASK:
+            return response_loss(math.nextafter(epsilon, math.inf))
+        return atom_loss(epsilon, 1 / (1 + math.exp(-epsilon / 2)) ** 2)
+
 
 @dataclass(frozen=True, slots=True)
 class LatticeLaplaceEvent:
@@ -99,9 +120,24 @@ class LatticeLaplaceEvent:
         """Pure differential privacy at the claim."""
         return Cost(exact(self.epsilon), Fraction(0))
 
+    def loss(self) -> Loss:
+        """Three atoms for one moved task; as pure at l1 / scale for other sensitivities.
+
+        For a task moved from class i to j the loss is +epsilon where z_i >= 0 and z_j <= 0,
+        -epsilon where z_i < 0 and z_j > 0, else 0. With q = exp(-1 / scale) and M the mean of |z|
+        on a lattice of one class fewer, the first has probability 1 / (1 + q^2 + (1 - q^2) M).
+        """
+        epsilon = self.l1 / self.scale
+        if self.l1 != ONE_TASK or self.n_classes == 2:
+            return response_loss(math.nextafter(epsilon, math.inf))
+        others = self.n_classes - 1
+        mean = LatticeLaplace(epsilon).law(others).expected_l1 / others
+        shrunk = math.exp(-epsilon)  # q^2
+        return atom_loss(epsilon, 1 / (1 + shrunk + (1 - shrunk) * mean))
+
 
 def _check_laplace(scale: float, l1: float, epsilon: float) -> None:
-    if not 0 < scale <= LARGEST_SAMPLED_SCALE:
+    if not 0 < scale <= MAX_SCALE:
         raise ValueError(f"scale must be > 0 and at most 2**40, got scale={scale}")
     if not 0 < l1 < math.inf:
         raise ValueError(f"l1 must be > 0 and finite, got l1={l1}")
@@ -180,7 +216,7 @@ class DiscreteLaplace:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
 
     def event(self, query: Query) -> DiscreteLaplaceEvent:
-        """Describe a release of this query; refuses what is not a vector of class counts."""
+        """Describe a release of this query; raise CountsError if it has no vector of class counts."""
         check_counts(query)
         return DiscreteLaplaceEvent(
             scale=covering_scale(query.l1, self.epsilon), l1=query.l1, epsilon=self.epsilon
@@ -195,7 +231,7 @@ class DiscreteLaplace:
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to what neighbouring queries share."""
+        """Log probability of releases, up to a constant that neighbouring queries share."""
         distance = np.abs(releases - check_counts(query)).sum(axis=1)
         return np.asarray(-distance / self.event(query).scale)
 
@@ -241,9 +277,9 @@ def draw_geometric(noise: Noise, scale: float, size: int) -> list[int]:
     return [z if z >= 0 else -z - 1 for z in noise.discrete_laplace(scale, size)]
 
 
-TINY = 1e-17  # what a law's support may leave out
-LARGEST_GRID = 2**24
-LARGEST_BATCH = 2**16
+TINY = 1e-17  # probability outside a law's support
+MAX_GRID = 2**24
+MAX_BATCH = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -368,7 +404,7 @@ class LatticeLaplace:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
 
     def event(self, query: Query) -> LatticeLaplaceEvent:
-        """Describe a release of this query; refuses what is not a vector of class counts."""
+        """Describe a release of this query; raise CountsError if it has no vector of class counts."""
         counts = check_counts(query)
         return LatticeLaplaceEvent(
             scale=covering_scale(query.l1, self.epsilon),
@@ -387,7 +423,7 @@ class LatticeLaplace:
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to what neighbouring queries share."""
+        """Log probability of releases, up to a constant that neighbouring queries share."""
         distance = np.abs(releases - check_counts(query)).sum(axis=1)
         return np.asarray(-distance / self.event(query).scale)
 
@@ -417,7 +453,7 @@ def _vectors(
     """At least `wanted` independent vectors of lattice Laplace noise, in batches of proposals."""
     found = []
     while wanted > 0:
-        size = 8 + min(wanted, LARGEST_BATCH) * (1 + n_classes // 2)
+        size = 8 + min(wanted, MAX_BATCH) * (1 + n_classes // 2)
         draws = noise.discrete_laplace(scale, size * (n_classes - 1))
         proposal = np.array(draws, dtype=np.int64).reshape(size, n_classes - 1)
         last = -proposal.sum(axis=1)
@@ -440,7 +476,7 @@ def _marginal(
     # Chernoff at 1 / (2 scale): the sum exceeds reach with probability < TINY
     reach = 1 + math.ceil(2 * scale * (-math.log(TINY) + (n_classes - 1) * math.log(tilted)))
     size = 1 << (2 * reach).bit_length()
-    if not size <= LARGEST_GRID:
+    if not size <= MAX_GRID:
         raise ValueError(f"the noise scale must be small enough for its exact law, got {scale}")
     wave = np.cos(2 * np.pi * np.arange(size // 2 + 1) / size)
     others = np.fft.irfft(((1 - q) ** 2 / (1 - 2 * q * wave + q * q)) ** (n_classes - 1), size)

@@ -1,4 +1,10 @@
-"""Which score is the best, told privately: permute-and-flip, or report-noisy-max, in integers."""
+"""Release the index of the best of some scores: permute-and-flip, or report-noisy-max, in integers.
+
+>>> from privacy.query import Unit
+>>> votes = Query("toy", "votes", np.array([40, 38, 2]), Unit.CONSENSUS_LABEL, n=80, l1=2.0)
+>>> NoisyMax(epsilon=1.0).probability(votes).round(3)
+array([0.816, 0.184, 0.   ])
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +13,8 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float, Integer
 
-from privacy.accounting.cost import exact
-from privacy.mechanism import Json, Noise, PureEvent, covering_scale
+from privacy.accounting import covering_scale, exact
+from privacy.mechanism import Json, Noise, PureEvent
 from privacy.mechanisms.laplace import draw_by_scale, draw_geometric
 from privacy.query import Query
 
@@ -82,7 +88,7 @@ class NoisyMax:
             covering_scale(_check_spread(self.spread), self.epsilon)
 
     def event(self, query: Query) -> PureEvent:
-        """Describe a release of this query; refuses what is not a vector of integer scores."""
+        """Describe a release of this query; raise ValueError if it has no vector of integer scores."""
         scores = _check_scores(query)
         return PureEvent(
             "report noisy max",
@@ -91,7 +97,7 @@ class NoisyMax:
         )
 
     def probability(self, query: Query) -> Float[np.ndarray, " scores"]:
-        """Probability of each index, for plans and audits; told of private scores it tells them.
+        """Probability of each index, for plans and audits; of private scores it is private itself.
 
         An index that passes is released with probability 1 / (1 + N), N the number of others that
         pass: the integral over u in [0, 1] of E[u^N], a polynomial, for which quadrature is exact.
