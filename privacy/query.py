@@ -50,7 +50,7 @@ class CountsError(ValueError):
 
 
 class Unit(StrEnum):
-    """What one neighbouring data set may change.
+    """The change that makes two data sets neighbours.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Figure 1 of the 2016 paper again: what releasing class proportions costs in accuracy, by mechanism.
 
-The paper's rule is not private (see `benchmarks.privacy.paper_rule`); its column says what it promised.
+The paper's rule is not private (see `benchmarks.privacy.paper_rule`); its column shows its claim.
 """
 
 from __future__ import annotations
@@ -131,10 +131,10 @@ def main() -> None:
         (what, [(at, distortions(counts, e, rng)) for at, counts, e in settings])
         for what, settings in varied
     ]
-    told = ("{:g} classes", "5 classes, rho1 = {:g}", "5 classes, epsilon = {:g}")
+    titles = ("{:g} classes", "5 classes, rho1 = {:g}", "5 classes, epsilon = {:g}")
     rows = [
         [words.format(at), *("no scale" if math.isnan(x) else f"{x:.4f}" for x in found)]
-        for words, (_, points) in zip(told, panels, strict=True)
+        for words, (_, points) in zip(titles, panels, strict=True)
         for at, found in points
     ]
     publish(
@@ -143,7 +143,7 @@ def main() -> None:
         HEADER,
         rows,
         note=(
-            f"{TASKS} tasks, epsilon {EPSILON} and delta {DELTA} where not said otherwise, all "
+            f"{TASKS} tasks, epsilon {EPSILON} and delta {DELTA} unless stated otherwise, all "
             "classes but the last of share rho1 = 0.05. The paper's three baselines come first; its "
             "Laplace prior draws proportions from a Dirichlet law whose parameters are counts with "
             "Laplace noise, at least 1. Other noisy counts are projected to the simplex; means of "

@@ -42,7 +42,7 @@ def main() -> None:
             f"SQLite file; {CELLS:,} cells of one partition, one release of each in turn, every entry "
             "with a stored value. CPU time of the process, in which waiting for the disk is not "
             "counted. Opening and each statement also follow the newest 10,000 rows of the chain. The "
-            "command is a process from its start to its end, which opens the ledger, tells the totals of "
+            "command is a process from its start to its end, which opens the ledger, prints the totals of "
             "all entries and a plan among them, and lists the newest 20."
         ),
     )

@@ -41,9 +41,9 @@ class Composition:
     basic
         Sum of the releases' claims, exact; at its epsilon and beyond its delta holds as well.
     n_releases
-        How many were composed.
+        Number of releases composed.
     slack
-        What the deltas of the composed loss are raised by, for rounding.
+        Amount by which the deltas of the composed loss are raised, for rounding.
 
     Notes
     -----
@@ -63,7 +63,7 @@ class Composition:
     _pmf: Any = field(repr=False)
 
     def delta(self, epsilon: float | int) -> float:
-        """Smallest delta at `epsilon`, rounded up.
+        """Return the smallest delta at `epsilon`, rounded up.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class Composition:
         return min(bounds)
 
     def epsilon(self, delta: float | int) -> float:
-        """Smallest epsilon at `delta`, rounded up; infinite where there is none.
+        """Return the smallest epsilon at `delta`, rounded up; infinity if there is none.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class Composition:
 
     @staticmethod
     def _finite(number: float) -> float:
-        """Checked before it is cut off at 0, which would hide a NaN."""
+        """Raise ArithmeticError for NaN, which a later max(0, ...) would hide."""
         if not math.isfinite(number):
             raise ArithmeticError("a composed loss must be a number, got NaN or infinity")
         return float(number)
@@ -135,7 +135,7 @@ def compose(events: Mapping[Event, int]) -> Composition:
     (k + 1) eta sqrt(N) times the l2 norm of the law of k - 1 losses. Deltas are raised by that.
 
     **Guarantees.** No delta is below that of an exactly computed composition; equal releases
-    counted together cost what they cost apart; no NaN enters or leaves.
+    cost the same counted together or apart; no NaN enters or leaves.
 
     References
     ----------
@@ -194,7 +194,7 @@ def _check_counts(events: Mapping[Event, int]) -> None:
 
 
 def _convolved(losses: list[tuple[Loss, int]]) -> tuple[Any, float]:
-    """Composed loss on a grid, and by how much its deltas must be raised."""
+    """Return the composed loss on a grid, and by how much its deltas must be raised."""
     from dp_accounting.pld.pld_pmf import DensePLDPmf  # here: it takes most of a second to load
 
     if not losses:

@@ -78,16 +78,16 @@ class Cost:
         return Cost(self.epsilon - other.epsilon, self.delta - other.delta)
 
     def times(self, count: int) -> "Cost":
-        """Cost of `count` releases on the same tasks."""
+        """Return the cost of `count` releases on the same tasks."""
         return Cost(self.epsilon * count, self.delta * count)
 
     def within(self, budget: "Cost") -> bool:
-        """Whether a budget covers this cost."""
+        """Return whether a budget covers this cost."""
         return self.epsilon <= budget.epsilon and self.delta <= budget.delta
 
     @staticmethod
     def max(costs: Iterable["Cost"]) -> "Cost":
-        """Cost of releases on disjoint tasks; zero for no release."""
+        """Return the cost of releases on disjoint tasks; zero for no release."""
         listed = [NOTHING, *costs]
         return Cost(max(one.epsilon for one in listed), max(one.delta for one in listed))
 
@@ -132,7 +132,7 @@ def check_delta(claim: float, realised: float) -> None:
 
 
 def covering_scale(l1: float | int, epsilon: float) -> float:
-    """Smallest double `scale` with l1 / scale <= epsilon, in exact arithmetic.
+    """Return the smallest double `scale` with l1 / scale <= epsilon, in exact arithmetic.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def covering_scale(l1: float | int, epsilon: float) -> float:
 
 
 def six_digits_down(number: Fraction) -> float:
-    """Largest decimal of about six digits that is no larger than a number >= 0.
+    """Return the largest decimal of about six digits that is <= a number >= 0.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def six_digits_down(number: Fraction) -> float:
 
 
 def six_digits_up(number: Fraction) -> float:
-    """Smallest decimal of about six digits that is no smaller than a number >= 0."""
+    """Return the smallest decimal of about six digits that is >= a number >= 0."""
     return float(-(-number // _step(number)) * _step(number))
 
 
@@ -183,10 +183,10 @@ class Event(Protocol):
     """
 
     def cost(self) -> Cost:
-        """What it adds to a budget's spend."""
+        """Return what the release adds to a budget's spend."""
 
     def loss(self) -> Loss:
-        """Dominating pair of the noise drawn, which may be cheaper than the claim."""
+        """Return the dominating pair of the noise drawn, which may be cheaper than the claim."""
 
 
 _classes: dict[str, type[Any]] = {}
@@ -212,7 +212,7 @@ def close_kinds(kinds: Mapping[str, type[Any]]) -> Mapping[str, type[Any]]:
 
 
 def is_known(event: object) -> bool:
-    """Whether an event is of a kind in the closed table; a subclass of one is not."""
+    """Return whether an event is of a kind in the closed table; a subclass of one is not."""
     return type(event) in _names
 
 
@@ -246,7 +246,7 @@ def parse_event(
     text
         One line of JSON.
     builders
-        What builds an event of a class from its fields, where not the class itself.
+        For an event class, the function that builds its events from their fields in its place.
 
     Raises
     ------
@@ -342,14 +342,14 @@ def account_from(
 
 
 def fits(left: Cost, price: Event | Cost) -> int:
-    """How many more releases at one price a budget's rest covers, adding up exactly.
+    """Count the releases at one price that a budget's rest still covers, adding up exactly.
 
     Parameters
     ----------
     left
         What is left of the budget.
     price
-        What one release is, or costs; it must cost something, as the number would have no end.
+        Event or cost of one release; it must not be zero, or any number would fit.
 
     Raises
     ------
@@ -358,7 +358,7 @@ def fits(left: Cost, price: Event | Cost) -> int:
 
     Notes
     -----
-    **Guarantees.** So many fit, and one more does not.
+    **Guarantees.** This number of releases fits, and one more does not.
 
     Examples
     --------

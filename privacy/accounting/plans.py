@@ -60,7 +60,7 @@ class PlanEvent:
     of its event, whatever is asked of it, so by Blackwell's theorem it is a random map of one draw
     from that pair, and the map may depend on all that was released before; pairs are the same both
     ways round, so that the data and a neighbour keep their sides in all of them. (2) Draw from the pairs
-    of all slots at the start: what they tell together is a draw from one of two fixed product
+    of all slots at the start: together they are a draw from one of two fixed product
     laws, whose divergence composition bounds, and everything the plan ever releases, in whatever
     order, is a map of it. So the plan is (epsilon, delta)-private. (3) Hence it is a random map of
     a single draw of (epsilon, delta) randomised response made when it is paid, and adds up with
@@ -149,9 +149,9 @@ def plan(events: Mapping[Event, int], *, delta: float) -> PlanEvent:
     Parameters
     ----------
     events
-        How many releases there will be of each event, >= 1; public, and fixed from now on.
+        Number of releases of each event, >= 1; public, and fixed from now on.
     delta
-        What the whole bundle may cost in delta, 0 <= delta < 1.
+        Delta of the whole bundle, 0 <= delta < 1.
 
     Returns
     -------
@@ -267,7 +267,7 @@ class Slots:
             self.take(event, part, count)
 
     def total(self, event: str) -> int:
-        """How many releases of an event the plan was for."""
+        """Return how many releases of an event the plan was for."""
         return self._total.get(event, 0)
 
     def take(self, event: str, part: Part | None, count: int = 1) -> None:
@@ -284,20 +284,20 @@ class Slots:
         self._touched[event] += more
 
     def left(self, event: str, part: Part | None) -> int:
-        """How many more releases of an event there may be for a part of the tasks."""
+        """Return how many more releases of an event there may be for a part of the tasks."""
         own = 0
         if part is not None:
             own = self._fullest[event, part.partition] - self._cells[event, part]
         return max(0, self.total(event) - self._touched[event] + own)
 
     def used(self) -> int:
-        """How many of the plan's releases any one task may have been in, at most."""
+        """Return the largest number of the plan's releases that any one task was in."""
         return self._touched.total()
 
 
 @lru_cache(maxsize=256)
 def _realised(events: tuple[tuple[str, int], ...], epsilon: float) -> float:
-    """Delta of these releases together at epsilon."""
+    """Return the delta of these releases together at epsilon."""
     return compose({_drawing(text): count for text, count in events}).delta(epsilon)
 
 

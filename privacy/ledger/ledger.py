@@ -245,7 +245,7 @@ class Ledger:
     def release_all(
         self, mechanism: Mechanism, queries: Sequence[Query], *, plan: int | None = None
     ) -> tuple[Release[Json], ...]:
-        """Release many queries as `release` would, all of them or, where not affordable, none."""
+        """Release many queries as `release` would; all of them, or none if the budget is too small."""
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must draw, got {type(mechanism).__name__}")
         asked = [request_of(mechanism, query, key=self._key, plan=plan) for query in queries]
@@ -285,14 +285,14 @@ class Ledger:
         )
 
     def statement(self, dataset: str, *, entries: int | None = None) -> Statement:
-        """Budget, spend and entries of a data set, recomputed from the stored events.
+        """Return a data set's budget, spend and entries, recomputed from the stored events.
 
         Parameters
         ----------
         dataset
             Its name in the ledger.
         entries
-            How many of the newest entries are listed; None for all. The totals are of all.
+            Number of newest entries to list; None for all. The totals are always of all.
         """
         if entries is not None and not 0 <= entries < 2**63:
             raise ValueError(f"entries must be >= 0 or None, got entries={entries}")
@@ -302,12 +302,12 @@ class Ledger:
             return read_statement(book, dataset, newest=entries)
 
     def datasets(self) -> tuple[str, ...]:
-        """Names of the data sets that have a budget, sorted."""
+        """Return the names of the data sets that have a budget, sorted."""
         with self._reading() as book:
             return dataset_names(book)
 
     def time_of(self, entry: int) -> str:
-        """When an entry was paid, in ISO 8601 and UTC."""
+        """Return the time at which an entry was paid, in ISO 8601 and UTC."""
         with self._reading() as book:
             return time_of(book, entry)
 
@@ -338,7 +338,7 @@ class Ledger:
 
 
 def _system_noise() -> Noise:
-    """The noise source, loaded before anything is paid."""
+    """Return the noise source; called before anything is paid."""
     from privacy.noise import SystemNoise  # here: OpenDP is slow to load, and readers draw nothing
 
     return SystemNoise()

@@ -165,7 +165,7 @@ def append(book: Book, table: TableClause, rows: Sequence[Mapping[str, Any]]) ->
 
 
 def now() -> str:
-    """The time for a row, in ISO 8601 and UTC."""
+    """Return the present time for a row, in ISO 8601 and UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -220,7 +220,7 @@ def check_row(book: Book, table: TableClause, row: Record) -> None:
 
 
 def key_digest(key: bytes) -> bytes:
-    """A digest that identifies the key without revealing it."""
+    """Return a digest that identifies the key without revealing it."""
     return hashlib.blake2b(b"key check", key=key, digest_size=32).digest()
 
 
@@ -337,14 +337,14 @@ def _without_budget(dataset: str) -> LedgerError:
 def rows_where(
     book: Book, query: Select[Any], column: ColumnClause[Any], values: Sequence[Any]
 ) -> Iterator[Record]:
-    """Rows of a query whose column is one of these values, some values at a time."""
+    """Yield a query's rows whose column is one of these values, asking for some values at a time."""
     for first in range(0, len(values), ASKED_AT_ONCE):
         asked = column.in_(values[first : first + ASKED_AT_ONCE])
         yield from book.connection.execute(query.where(asked))
 
 
 def last_row(book: Book, table: TableClause, condition: ColumnElement[bool]) -> Record | None:
-    """The newest row that meets a condition, checked by its link; None where there is none."""
+    """Return the newest row that meets a condition, checked by its link; None if there is none."""
     rows = select(table).where(condition).order_by(table.c.position.desc())
     row = book.connection.execute(rows.limit(1)).first()
     if row is not None:
@@ -368,13 +368,13 @@ def budget_of(row: Record) -> Budget:
 
 
 def find_budget(book: Book, dataset: str) -> Budget | None:
-    """The budget that holds for a data set, from a checked row, which may be old."""
+    """Return the budget that holds for a data set, from a checked row, which may be old."""
     row = last_row(book, budgets, budgets.c.dataset == dataset)
     return None if row is None else budget_of(row)
 
 
 def required_budget(book: Book, dataset: str) -> Budget:
-    """The budget that holds for a data set, or a refusal."""
+    """Return the budget that holds for a data set, or raise LedgerError."""
     found = find_budget(book, dataset)
     if found is None:
         raise _without_budget(dataset)
@@ -382,11 +382,11 @@ def required_budget(book: Book, dataset: str) -> Budget:
 
 
 Kind: TypeAlias = tuple[Part | None, str, int]
-"""Entries alike: their part, their event as stored, and how many there are."""
+"""Equal entries: their part, their event as stored, and their number."""
 
 
 def kinds_of(book: Book, dataset: str) -> list[Kind]:
-    """A data set's entries by part and event."""
+    """Count a data set's entries by part and event."""
     kinds = (entries.c.partition, entries.c.cell, entries.c.event)
     rows = book.connection.execute(
         select(*kinds, func.count().label("n_entries"))
@@ -413,7 +413,7 @@ def account_of(book: Book, dataset: str) -> Account:
 
 
 def read_events(book: Book, dataset: str, kinds: Iterable[Kind]) -> dict[str, Event]:
-    """Events of a data set's entries, by the text that they are stored as.
+    """Return the events of a data set's entries, by the text that they are stored as.
 
     An event's cost is derived whenever it is read, but for plans: composing one takes longer than
     reading the whole ledger. A plan's claim was checked when the plan was built, and is taken as it
@@ -437,7 +437,7 @@ def _read_event(book: Book, dataset: str, text: str) -> Event:
 
 
 def _paying_row(book: Book, dataset: str, text: str) -> Record | None:
-    """The first entry that paid for this plan."""
+    """Return the first entry that paid for this plan."""
     paying = (
         select(entries)
         .where((entries.c.dataset == dataset) & (entries.c.event == text))

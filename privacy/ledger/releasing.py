@@ -118,7 +118,7 @@ def plan_request(book: Book, dataset: str, plan: PlanEvent, name: str) -> Reques
 def fingerprint(
     mechanism: Mechanism | Interaction, query: Query, event: Event, *, key: bytes
 ) -> bytes:
-    """Digest of the mechanism with its knobs, of its event, and of the query with its private arrays."""
+    """Return a keyed digest of a mechanism, its knobs, its event, and the query with its private arrays."""
     part = None if query.part is None else (query.part.partition, query.part.name)
     public = {
         "mechanism": _describe(mechanism),
@@ -172,7 +172,7 @@ def _describe(knob: Any) -> Any:
 def release(
     store: Store, key: bytes, mechanism: Mechanism, asked: Sequence[Request], noise: Noise
 ) -> list[tuple[int, str, bool]]:
-    """Pay for requests, then draw and store those without a value; entry, text, whether it is new."""
+    """Pay for requests, draw and store missing values; return entry, text, and whether it is new."""
     paid = pay(store, key, asked)
     missing = {
         entry: request
@@ -191,7 +191,7 @@ def release(
 
 
 def pay(store: Store, key: bytes, asked: Sequence[Request]) -> dict[bytes, tuple[int, str | None]]:
-    """Book what is not paid yet; entry and stored value of all by fingerprint."""
+    """Book unpaid requests; return entry and stored value of all of them by fingerprint."""
     with writing(store, key) as book:
         new = unpaid(book, asked)
         planned = [(one.query, one.slot) for one in new if one.slot is not None]
@@ -202,7 +202,7 @@ def pay(store: Store, key: bytes, asked: Sequence[Request]) -> dict[bytes, tuple
 
 
 def pay_plan(store: Store, key: bytes, dataset: str, plan: PlanEvent, name: str) -> int:
-    """Book a plan that is not paid yet; its entry."""
+    """Book a plan that is not paid yet; return its entry."""
     with writing(store, key) as book:
         request = plan_request(book, dataset, plan, name)
         insert_entries(book, unpaid(book, [request]))
@@ -210,7 +210,7 @@ def pay_plan(store: Store, key: bytes, dataset: str, plan: PlanEvent, name: str)
 
 
 def unpaid(book: Book, asked: Sequence[Request]) -> list[Request]:
-    """Requests without an entry, each once, if the budgets cover them all; otherwise a refusal.
+    """Return requests without an entry, each once; raise BudgetError unless budgets cover them all.
 
     Until the transaction ends no other spends from their data sets.
     """
@@ -253,7 +253,7 @@ def _check_afford(book: Book, budget: Budget, new: Sequence[Request]) -> None:
 
 
 def find_entries(book: Book, asked: Sequence[Request]) -> dict[bytes, tuple[int, str | None]]:
-    """Number and stored value, if any, of the requests that have an entry, by fingerprint."""
+    """Return entry and stored value, if any, of the requests on record, by fingerprint."""
     found = select(entries.c.fingerprint, entries.c.entry, releases.c.value).join_from(
         entries, releases, entries.c.entry == releases.c.entry, isouter=True
     )
@@ -295,7 +295,7 @@ def _draw(mechanism: Mechanism, queries: Sequence[Query], noise: Noise) -> list[
 def keep(
     store: Store, key: bytes, datasets: Collection[str], texts: Mapping[int, str]
 ) -> dict[int, tuple[str, bool]]:
-    """Store values of entries that have none; the stored text, and whether it is this one."""
+    """Store values of entries that have none; return the stored text, and whether it is this one."""
     if not texts:
         return {}
     with writing(store, key) as book:
@@ -321,7 +321,7 @@ def answer(
     questions: Sequence[Question],
     noise: Noise,
 ) -> tuple[int, list[tuple[str, bool]]]:
-    """Pay for a request's mechanism and answer questions; entry, and stored text and whether new.
+    """Pay for a request's mechanism and answer questions; return entry, stored texts, whether new.
 
     Answers and the states after them are stored in one transaction; a repeated question moves no
     state.
@@ -352,14 +352,14 @@ def _answered(
 
 
 def find_answers(book: Book, entry: int, marks: Sequence[bytes]) -> dict[bytes, str]:
-    """The stored answers to the questions with these fingerprints."""
+    """Return the stored answers to the questions with these fingerprints."""
     found = select(answers.c.fingerprint, answers.c.value).where(answers.c.entry == entry)
     rows = rows_where(book, found, answers.c.fingerprint, marks)
     return {row.fingerprint: row.value for row in rows}
 
 
 def last_state(book: Book, entry: int) -> str | None:
-    """The secret state after an interaction's last answer, from a checked row."""
+    """Return the secret state after an interaction's last answer, from a checked row."""
     last = last_row(book, answers, answers.c.entry == entry)
     return None if last is None else str(last.state)
 

@@ -110,7 +110,7 @@ def cost_text(cost: Cost) -> str:
 
 
 def limit_of(epsilon: float, delta: float, n: int) -> Cost:
-    """A budget's numbers as a cost, or a refusal."""
+    """Return a budget's numbers as a cost; raise ValueError where they protect nothing."""
     if not 0 < epsilon < math.inf:
         raise ValueError(f"epsilon must be > 0 and finite, got epsilon={epsilon}")
     check_size(n)
@@ -125,7 +125,7 @@ def limit_of(epsilon: float, delta: float, n: int) -> Cost:
 def open_limit(
     store: Store, key: bytes, dataset: str, unit: Unit, epsilon: float, delta: float, n: int
 ) -> None:
-    """Set the budget of a data set that has none; refuse where it has another."""
+    """Set the budget of a data set that has none; raise LedgerError if it has another."""
     check_name("dataset", dataset)
     unit, limit = Unit(unit), limit_of(epsilon, delta, n)
     with writing(store, key) as book:
@@ -186,13 +186,13 @@ def check_slots(book: Book, asked: Sequence[tuple[Query, PlannedEvent]]) -> None
 
 
 def slots_of(number: int, plan: PlanEvent, kinds: Iterable[Kind]) -> Slots:
-    """The slots of the plan that entry `number` paid for, as entries of these kinds have used them."""
+    """Return the slots of the plan that entry `number` paid for, as these entries have used them."""
     slot = {event_json(PlannedEvent(number, text)): text for text, _ in plan.events}
     return Slots(plan, ((part, slot[event], n) for part, event, n in kinds if event in slot))
 
 
 def _plan_at(book: Book, dataset: str, number: int) -> tuple[Unit, Slots]:
-    """Unit and remaining slots of the plan that an entry paid for."""
+    """Return unit and slots of the plan that an entry paid for."""
     row = book.connection.execute(select(entries).where(entries.c.entry == number)).first()
     plan = None
     if row is not None and row.dataset == dataset:

@@ -85,12 +85,12 @@ class Statement:
 
 
 def dataset_names(book: Book) -> tuple[str, ...]:
-    """Data sets that have a budget, sorted."""
+    """Return the data sets that have a budget, sorted."""
     return tuple(sorted(book.connection.scalars(select(budgets.c.dataset).distinct())))
 
 
 def time_of(book: Book, entry: int) -> str:
-    """When an entry was paid."""
+    """Return the time at which an entry was paid."""
     time = None
     if 0 < entry < 2**63:  # no database holds larger numbers
         time = book.connection.scalar(select(entries.c.time).where(entries.c.entry == entry))

@@ -48,7 +48,7 @@ CountsMechanism: TypeAlias = LatticeLaplace | DiscreteLaplace | DiscreteGaussian
 class Choice:
     """A mechanism for each of one or more releases, and why.
 
-    `expected_l1` is what each errs by, in labels over all classes, before negative counts are cut
+    `expected_l1` is the error of each, in labels over all classes, before negative counts are cut
     off. For a single release `crossover` is the delta up to which lattice Laplace noise errs less,
     which uses none; for more, `plan` is the event that pays for all of them, and the other is None.
     """
@@ -61,7 +61,7 @@ class Choice:
 
 
 def crossover_delta(n_classes: int, epsilon: float) -> float:
-    """Largest delta at which lattice Laplace noise still errs no more than discrete Gaussian noise.
+    """Return the largest delta at which lattice Laplace noise errs no more than discrete Gaussian.
 
     The delta of Gaussian noise whose expected l1 norm after projection to the public sum,
     c sd sqrt(2 (1 - 1/c) / pi), is that of the lattice Laplace noise.
@@ -98,9 +98,9 @@ def choose_mechanism(
     n_classes
         Number of classes, >= 2.
     epsilon, delta
-        What all releases together may cost, 0 < epsilon <= 100 and 0 <= delta < 1.
+        Price of all releases together, 0 < epsilon <= 100 and 0 <= delta < 1.
     n_releases
-        How many there will be, >= 1; public, and fixed before the first.
+        Number of releases, >= 1; public, and fixed before the first.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def choose_mechanism(
     sum.
 
     **Guarantees.** Only public numbers are looked at; the other mechanisms' expected errors are no
-    smaller; a plan costs no more than what was asked for.
+    smaller; a plan costs no more than the price given.
 
     Examples
     --------

@@ -154,7 +154,8 @@ class DirichletClamp:
 
     The released value is the list of the urn's counts; over their sum they are the proportions of
     the clamped counts. `choose_mechanism` names a mechanism to prefer; this one serves comparison
-    with the paper, whose scale depends on the counts and is no privacy (see `privacy.mechanisms.dirichlet`).
+    with the paper, whose scale depends on the counts, which is not private (see the module
+    `privacy.mechanisms.dirichlet_pairs`).
 
     Parameters
     ----------
@@ -207,7 +208,7 @@ class DirichletClamp:
         return largest_clamp_scale(self.floor, self.epsilon, self.delta)
 
     def draws(self, n: int, n_classes: int) -> int:
-        """Public number of draws from the urn, for n tasks."""
+        """Return the public number of draws from the urn, for n tasks."""
         return public_draws(self.scale, n, n_classes, max(n, n_classes * self.floor))
 
     def event(self, query: Query) -> ClampedDirichletEvent:
@@ -227,14 +228,14 @@ class DirichletClamp:
         return np.asarray(constant + drawn - gammaln(shape.sum() + releases.sum(axis=1)))
 
     def draw(self, query: Query, noise: Noise) -> Json:
-        """Counts drawn from the urn; only the ledger calls this."""
+        """Draw counts from the urn; only the ledger calls this."""
         counts = check_moved_task(query)
         clamped = np.maximum(counts, self.floor)
         return draw_urn(clamped, self.scale, self.draws(int(query.n), counts.size), noise)
 
 
 def public_draws(scale: Fraction, n: int, n_classes: int, total: int) -> int:
-    """Number of draws from an urn whose counts add up to about `total`, for n tasks."""
+    """Return the number of draws from an urn whose counts add up to about `total`, for n tasks."""
     if not (n >= 1 and n_classes >= 2):
         raise ValueError(f"n must be >= 1 and n_classes >= 2, got n={n}, {n_classes}")
     return min(MAX_DRAWS, math.ceil(DRAWS_PER_WEIGHT * scale * total))
@@ -326,7 +327,7 @@ class DirichletPseudoCount:
         return largest_scale(self.pseudo_count, self.epsilon, self.delta)
 
     def draws(self, n: int, n_classes: int) -> int:
-        """Public number of draws from the urn, for n tasks."""
+        """Return the public number of draws from the urn, for n tasks."""
         return public_draws(self.scale, n, n_classes, n + n_classes * self.pseudo_count)
 
     def event(self, query: Query) -> PseudoCountDirichletEvent:
@@ -345,13 +346,13 @@ class DirichletPseudoCount:
         return np.asarray(gammaln(shape + releases).sum(axis=1) - gammaln(shape).sum())
 
     def draw(self, query: Query, noise: Noise) -> Json:
-        """Counts drawn from the urn; only the ledger calls this."""
+        """Draw counts from the urn; only the ledger calls this."""
         counts = check_moved_task(query)
         draws = self.draws(int(query.n), counts.size)
         return draw_urn(counts + self.pseudo_count, self.scale, draws, noise)
 
     def proportions(self, value: list[int], *, n: int) -> Float[np.ndarray, " classes"]:
-        """Class proportions of n tasks from a released value, the pseudo-counts taken out."""
+        """Return class proportions of n tasks from a released value, without the pseudo-counts."""
         drawn = np.asarray(value, dtype=np.float64)
         total = n + drawn.size * self.pseudo_count
         return project_to_simplex((total * drawn / drawn.sum() - self.pseudo_count) / n)

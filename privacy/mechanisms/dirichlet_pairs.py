@@ -59,7 +59,7 @@ class PairDelta:
 
 
 def pair_delta(source: float | int, target: float | int, scale: float, epsilon: float) -> PairDelta:
-    """Exact delta of a single pair of neighbours.
+    """Return the exact delta of a single pair of neighbours.
 
     Parameters
     ----------
@@ -103,14 +103,14 @@ def pair_delta(source: float | int, target: float | int, scale: float, epsilon: 
     own, moved = scipy.special.gammaln([[s * p, s * q], [s * (p - 1), s * (q + 1)]]).sum(axis=1)
     constant = float(own - moved)
     t, back = (epsilon + constant) / s, (epsilon - constant) / s
-    exceedance, grown = _beta_cdf(s * q, s * p, t), math.exp(epsilon)
-    forward = exceedance - grown * _beta_cdf(s * (q + 1), s * (p - 1), t)
-    reverse = _beta_cdf(s * (p - 1), s * (q + 1), back) - grown * _beta_cdf(s * p, s * q, back)
+    exceedance, factor = _beta_cdf(s * q, s * p, t), math.exp(epsilon)
+    forward = exceedance - factor * _beta_cdf(s * (q + 1), s * (p - 1), t)
+    reverse = _beta_cdf(s * (p - 1), s * (q + 1), back) - factor * _beta_cdf(s * p, s * q, back)
     return PairDelta(exceedance, max(0.0, forward), max(0.0, reverse), constant)
 
 
 def dominating_delta(floor: float | int, scale: float, epsilon: float) -> float:
-    """Largest delta of any neighbours whose counts are all at least `floor`, in closed form.
+    """Return the largest delta of neighbours whose counts are all at least `floor`, in closed form.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def dominating_delta(floor: float | int, scale: float, epsilon: float) -> float:
 
 
 def clamp_delta(floor: float | int, scale: float, epsilon: float) -> float:
-    """Largest delta of neighbours when every count below `floor` is raised to it first.
+    """Return the largest delta of neighbours when every count below `floor` is raised to it first.
 
     Takes and raises what `dominating_delta` does; the counts may be any, zeros included.
 
@@ -172,14 +172,14 @@ def clamp_delta(floor: float | int, scale: float, epsilon: float) -> float:
     dominating = dominating_delta(floor, scale, epsilon)
     a = scale * floor
     ratio = float(scipy.special.gammaln(a + scale) - scipy.special.gammaln(a))
-    grown, fall, rise = math.exp(epsilon), (ratio - epsilon) / scale, (ratio + epsilon) / scale
-    below = _gamma_cdf(a, fall) - grown * _gamma_cdf(a + scale, fall)
-    above = _gamma_tail(a + scale, rise) - grown * _gamma_tail(a, rise)
+    factor, fall, rise = math.exp(epsilon), (ratio - epsilon) / scale, (ratio + epsilon) / scale
+    below = _gamma_cdf(a, fall) - factor * _gamma_cdf(a + scale, fall)
+    above = _gamma_tail(a + scale, rise) - factor * _gamma_tail(a, rise)
     return max(dominating, below, above)
 
 
 def expected_distortion(count: Real[np.ndarray, " classes"], scale: float) -> float:
-    """Expected l1 distance of theta ~ Dir(scale * count) from the proportions of `count`.
+    """Return the expected l1 distance of theta ~ Dir(scale * count) from the proportions of `count`.
 
     Each class contributes 2 x^a y^b / ((a + b) B(a, b)), a and b its beta parameters, x = a/(a+b),
     y = 1 - x.
@@ -271,7 +271,7 @@ class InfeasibleFloor(ValueError):
 
 
 def smallest_floor(epsilon: float, delta: float) -> float:
-    """Infimum of the floors that have a scale: exp(-floor epsilon) / (2 floor + 1) = delta.
+    """Return the infimum of the floors that have a scale: exp(-floor epsilon) / (2 floor + 1) = delta.
 
     Raises
     ------
@@ -295,13 +295,13 @@ def smallest_floor(epsilon: float, delta: float) -> float:
 
 
 def largest_scale(floor: float | int, epsilon: float, delta: float) -> Fraction:
-    """Largest scale at which counts of at least `floor` cost (epsilon, delta), rounded down.
+    """Return the largest scale at which counts of at least `floor` cost (epsilon, delta), rounded down.
 
     Parameters
     ----------
     floor
         **Public** lower bound of every count, by design of the data set and of all neighbours.
-        A check of the counts that raises would itself tell neighbours apart.
+        A check of the counts that raises would itself separate neighbours.
     epsilon, delta
         The price, 0 < epsilon <= 100 and 0 < delta < 1.
 
@@ -332,7 +332,7 @@ def largest_scale(floor: float | int, epsilon: float, delta: float) -> Fraction:
 
 @lru_cache(maxsize=256)
 def largest_clamp_scale(floor: float | int, epsilon: float, delta: float) -> Fraction:
-    """Largest scale at which counts clamped to `floor` cost (epsilon, delta), rounded down.
+    """Return the largest scale at which counts clamped to `floor` cost (epsilon, delta), rounded down.
 
     Takes, returns, raises and guarantees what `largest_scale` does, with `clamp_delta`.
 
@@ -370,6 +370,6 @@ def _search(
 
 
 def _round_down(scale: float) -> Fraction:
-    """Six digits, never more than `scale`."""
+    """Round to six digits, never above `scale`."""
     unit = Fraction(10) ** (math.floor(math.log10(scale)) - 5)
     return Fraction(scale) // unit * unit

@@ -45,7 +45,7 @@ MAX_SCALE = 2e5
 
 
 def discrete_gaussian_delta(scale: float, epsilon: float) -> float:
-    """Smallest delta of discrete Gaussian noise on counts, for neighbours that move one task.
+    """Return the smallest delta of discrete Gaussian noise, for neighbours that move one task.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def _difference(
 
 
 def analytic_gaussian_delta(scale: float, epsilon: float) -> float:
-    """Smallest delta of continuous Gaussian noise on counts, for neighbours that move one task.
+    """Return the smallest delta of continuous Gaussian noise, for neighbours that move one task.
 
     With mu = sqrt(2) / scale: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
@@ -135,7 +135,7 @@ def analytic_gaussian_delta(scale: float, epsilon: float) -> float:
 
 @lru_cache(maxsize=256)
 def analytic_gaussian_scale(epsilon: float, delta: float) -> float:
-    """Smallest standard deviation whose continuous Gaussian noise costs (epsilon, delta).
+    """Return the smallest standard deviation whose continuous Gaussian noise costs (epsilon, delta).
 
     Raises
     ------
@@ -162,7 +162,7 @@ def analytic_gaussian_scale(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def discrete_gaussian_scale(epsilon: float, delta: float) -> float:
-    """Smallest scale whose discrete Gaussian noise on counts costs (epsilon, delta).
+    """Return the smallest scale whose discrete Gaussian noise on counts costs (epsilon, delta).
 
     Raises
     ------
@@ -249,7 +249,7 @@ class DiscreteGaussianLaw:
         return c * self.scale * math.sqrt(2 * (1 - 1 / c) / math.pi)
 
     def half_width(self, level: float) -> int:
-        """Smallest h such that one class's noise lies in [-h, h] with probability >= `level`.
+        """Return the smallest h such that one class's noise lies in [-h, h] with probability >= `level`.
 
         The noisy count +- h is a two-sided interval for the exact count at that level.
         """
@@ -357,7 +357,7 @@ class DiscreteGaussian:
         return DiscreteGaussianEvent(self.scale, self.epsilon, self.delta)
 
     def law(self, n_classes: int) -> DiscreteGaussianLaw:
-        """Public law of the noise, for intervals and planning."""
+        """Return the public law of the noise, for intervals and planning."""
         if not n_classes >= 2:
             raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
         reach = math.ceil(12 * self.scale) + 1
@@ -376,11 +376,11 @@ class DiscreteGaussian:
         return np.asarray(-np.square(noise).sum(axis=1) / 2)
 
     def draw(self, query: Query, noise: Noise) -> Json:
-        """Noisy counts; only the ledger calls this."""
+        """Draw noisy counts; only the ledger calls this."""
         return self.draw_all((query,), noise)[0]
 
     def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
-        """Noisy counts of each query, in one call; only the ledger calls this."""
+        """Draw noisy counts of each query, in one call; only the ledger calls this."""
         counts = [check_moved_task(query) for query in queries]
         source = iter(noise.discrete_gaussian(self.scale, sum(c.size for c in counts)))
         return [[int(count) + next(source) for count in vector] for vector in counts]

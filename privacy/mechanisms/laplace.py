@@ -7,7 +7,7 @@ classes it is the geometric mechanism on a single count. `DiscreteLaplace` is in
 each class (the two-sided geometric mechanism), the textbook reference.
 
 >>> LatticeLaplace(epsilon=0.5).law(5).half_width(0.9)
-8
+7
 """
 
 import math
@@ -170,7 +170,7 @@ class DiscreteLaplaceLaw:
         return self.n_classes * one
 
     def half_width(self, level: float) -> int:
-        """Smallest h such that one class's noise lies in [-h, h] with probability >= `level`."""
+        """Return the smallest h such that one class's noise lies in [-h, h] with probability >= `level`."""
         if not 0 < level < 1:
             raise ValueError(f"level must be in (0, 1), got level={level}")
         # P(|z| > h) = 2 q^(h + 1) / (1 + q)
@@ -223,7 +223,7 @@ class DiscreteLaplace:
         )
 
     def law(self, n_classes: int, *, l1: float = 2.0) -> DiscreteLaplaceLaw:
-        """Public law of the noise, for intervals and planning."""
+        """Return the public law of the noise, for intervals and planning."""
         if not n_classes >= 2:
             raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
         return DiscreteLaplaceLaw(covering_scale(l1, self.epsilon), n_classes)
@@ -236,11 +236,11 @@ class DiscreteLaplace:
         return np.asarray(-distance / self.event(query).scale)
 
     def draw(self, query: Query, noise: Noise) -> Json:
-        """Noisy counts; only the ledger calls this."""
+        """Draw noisy counts; only the ledger calls this."""
         return self.draw_all((query,), noise)[0]
 
     def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
-        """Noisy counts of each query, one call per scale; only the ledger calls this."""
+        """Draw noisy counts of each query, one call per scale; only the ledger calls this."""
         counts = [check_counts(query).tolist() for query in queries]
         drawn = draw_by_scale(
             noise.discrete_laplace, scales_of(queries, self.epsilon), [len(c) for c in counts]
@@ -252,7 +252,7 @@ class DiscreteLaplace:
 
 
 def scales_of(queries: Sequence[Query], epsilon: float) -> list[float]:
-    """Scale of each query's noise, l1 / epsilon rounded up; worked out once for each l1."""
+    """Return the scale of each query's noise, l1 / epsilon rounded up, computed once for each l1."""
     scale = {l1: covering_scale(l1, epsilon) for l1 in {query.l1 for query in queries}}
     return [scale[query.l1] for query in queries]
 
@@ -260,7 +260,7 @@ def scales_of(queries: Sequence[Query], epsilon: float) -> list[float]:
 def draw_by_scale(
     draw: Callable[[float, int], Iterable[int]], scales: Sequence[float], sizes: Sequence[int]
 ) -> list[list[int]]:
-    """Draws of each scale and size asked for, from one call of `draw` per scale."""
+    """Return draws of each scale and size, from one call of `draw` per scale."""
     total: Counter[float] = Counter()
     for scale, size in zip(scales, sizes, strict=True):
         total[scale] += size
@@ -269,7 +269,7 @@ def draw_by_scale(
 
 
 def draw_geometric(noise: Noise, scale: float, size: int) -> list[int]:
-    """Independent integers g >= 0 with P(g >= k) = exp(-k / scale), exactly; no draw is wasted.
+    """Return independent integers g >= 0 with P(g >= k) = exp(-k / scale), exactly; no draw is wasted.
 
     Discrete Laplace draws folded between -1 and 0: g comes from z = g or z = -g - 1, and with
     q = exp(-1 / scale) their probabilities, like q^g and q^(g + 1), add up to a multiple of q^g.
@@ -329,7 +329,7 @@ class LatticeLaplaceLaw:
         return self.n_classes * float(np.sum(np.abs(self.support) * self.probability))
 
     def half_width(self, level: float) -> int:
-        """Smallest h such that one class's noise lies in [-h, h] with probability >= `level`.
+        """Return the smallest h such that one class's noise lies in [-h, h] with probability >= `level`.
 
         The noisy count +- h is a two-sided interval for the exact count at that level.
         """
@@ -341,7 +341,7 @@ class LatticeLaplaceLaw:
         return int(np.searchsorted(np.cumsum(one_side), level))
 
     def distance(self) -> tuple[Int[np.ndarray, " values"], Float[np.ndarray, " values"]]:
-        """Law of d = ||z||_1 / 2, the number of tasks the noise moves.
+        """Return the law of d = ||z||_1 / 2, the number of tasks the noise moves.
 
         p(d) ~ exp(-2 d / scale) N(d), with N(d) the number of integer vectors at that distance:
         sum over a positive and b negative entries of c! / (a! b! (c-a-b)!) C(d-1, a-1) C(d-1, b-1).
@@ -414,7 +414,7 @@ class LatticeLaplace:
         )
 
     def law(self, n_classes: int, *, l1: float = 2.0) -> LatticeLaplaceLaw:
-        """Public law of the noise, for intervals and planning; 2 is the l1 sensitivity of counts."""
+        """Return the public law of the noise, for intervals and planning; counts have l1 = 2."""
         if not n_classes >= 2:
             raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
         scale = covering_scale(l1, self.epsilon)
@@ -428,11 +428,11 @@ class LatticeLaplace:
         return np.asarray(-distance / self.event(query).scale)
 
     def draw(self, query: Query, noise: Noise) -> Json:
-        """Noisy counts; only the ledger calls this."""
+        """Draw noisy counts; only the ledger calls this."""
         return self.draw_all((query,), noise)[0]
 
     def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
-        """Noisy counts of each query, drawn together; only the ledger calls this."""
+        """Draw noisy counts of each query, drawn together; only the ledger calls this."""
         counts = [check_counts(query) for query in queries]
         kinds = [
             (scale, vector.size)
@@ -450,7 +450,7 @@ class LatticeLaplace:
 def _vectors(
     scale: float, n_classes: int, wanted: int, noise: Noise
 ) -> Int[np.ndarray, "found classes"]:
-    """At least `wanted` independent vectors of lattice Laplace noise, in batches of proposals."""
+    """Draw at least `wanted` independent vectors of lattice Laplace noise, in batches of proposals."""
     found = []
     while wanted > 0:
         size = 8 + min(wanted, MAX_BATCH) * (1 + n_classes // 2)

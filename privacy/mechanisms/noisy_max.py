@@ -23,7 +23,7 @@ __all__ = ["NoisyMax"]
 
 @dataclass(frozen=True, slots=True)
 class NoisyMax:
-    """Release the index of one score, the likelier the better it is.
+    """Release the index of one score; better scores are likelier.
 
     The law is that of the index of the largest score_i + E_i, E_i independent and exponential of
     mean spread / epsilon, drawn without a real number. Only the index leaves.
@@ -97,7 +97,7 @@ class NoisyMax:
         )
 
     def probability(self, query: Query) -> Float[np.ndarray, " scores"]:
-        """Probability of each index, for plans and audits; of private scores it is private itself.
+        """Return each index's probability, for plans and audits; for private scores it is private too.
 
         An index that passes is released with probability 1 / (1 + N), N the number of others that
         pass: the integral over u in [0, 1] of E[u^N], a polynomial, for which quadrature is exact.
@@ -110,11 +110,11 @@ class NoisyMax:
         return np.asarray(passes * (others @ weight) / 2)
 
     def draw(self, query: Query, noise: Noise) -> Json:
-        """Index of one score; only the ledger calls this."""
+        """Draw the index of one score; only the ledger calls this."""
         return self.draw_all((query,), noise)[0]
 
     def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
-        """Index of one score of each query, one call per scale; only the ledger calls this."""
+        """Draw the index of one score of each query, one call per scale; only the ledger calls this."""
         scores = [_check_scores(query).tolist() for query in queries]
         slacks = draw_by_scale(
             partial(draw_geometric, noise),
