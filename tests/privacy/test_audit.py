@@ -27,6 +27,7 @@ from privacy.mechanisms.gaussian import (
     discrete_gaussian_scale,
 )
 from privacy.mechanisms.laplace import DiscreteLaplace, LatticeLaplace
+from tests.privacy.toy import count_mechanisms
 
 EPSILON = DELTA = 0.05
 DRAWS = 200_000
@@ -197,18 +198,17 @@ SURE = 1 - 1e-7
 COUNTS = (3, 3, 3)
 
 
+WEAKEST = {  # counts where a mechanism is at its weakest; urns are slow to draw from
+    DirichletClamp: ((11, 10), 300),
+    DirichletPseudoCount: ((1, 0), 300),
+}
+
+
 @pytest.mark.parametrize(
-    ("mechanism", "counts", "draws"),
-    [
-        (LatticeLaplace(1.0), COUNTS, 4000),
-        (DiscreteLaplace(1.0), COUNTS, 4000),
-        (DiscreteGaussian(0.5, 0.01), COUNTS, 4000),
-        (DirichletClamp(1.0, 0.04, floor=10), (11, 10), 300),
-        (DirichletPseudoCount(1.0, 0.04, pseudo_count=10), (1, 0), 300),
-    ],
-    ids=lambda value: type(value).__name__,
+    "mechanism", [*count_mechanisms(1.0, 0.04, 10), DiscreteGaussian(0.5, 0.01)], ids=repr
 )
-def test_a_sound_mechanism_is_not_refuted(mechanism, counts, draws):
+def test_a_sound_mechanism_is_not_refuted(mechanism):
+    counts, draws = WEAKEST.get(type(mechanism), (COUNTS, 4000))
     bound = audit_mechanism(mechanism, counts, draws=draws, level=SURE)
     assert not bound.refutes(getattr(mechanism, "delta", 0.0))
     assert bound.least_epsilon(getattr(mechanism, "delta", 0.0)) <= mechanism.epsilon

@@ -27,6 +27,7 @@ from privacy.mechanisms.gaussian import (
     discrete_gaussian_scale,
 )
 from privacy.mechanisms.kinds import KINDS
+from tests.privacy.toy import count_mechanisms, counts_query
 
 TOY = PureEvent("toy", 0.5)
 GAUSSIAN = DiscreteGaussianEvent(8.0, 0.05, 0.05)
@@ -69,8 +70,11 @@ def response_delta(epsilon, times, at, infinite=0.0):
 
 
 def test_every_kind_has_a_loss():
-    assert set(KINDS.values()) == {type(event) for event in ONE_OF_EACH}
-    assert all(loss_of(event).width >= 0 for event in ONE_OF_EACH)
+    drawn = [mechanism.event(counts_query((50, 30, 20))) for mechanism in count_mechanisms()]
+    assert set(KINDS.values()) == {type(event) for event in ONE_OF_EACH + drawn}
+    for event in drawn:  # no loss is above its event's own claim
+        claim, loss = event.cost(), loss_of(event)
+        assert loss.delta(np.array([float(claim.epsilon)]))[0] <= float(claim.delta) + 1e-12
 
 
 @pytest.mark.refusal

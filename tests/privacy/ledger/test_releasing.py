@@ -13,10 +13,7 @@ from learners import ObjectivePerturbation, ScoredTraining, StabilityValidation
 from learners.private.objective_perturbation import training_query
 from privacy import (
     BudgetError,
-    DirichletClamp,
-    DirichletPseudoCount,
     DiscreteGaussian,
-    DiscreteLaplace,
     LatticeLaplace,
     Part,
     Query,
@@ -27,17 +24,10 @@ from privacy import (
 from privacy.mechanism import Batched, Mechanism
 from privacy.mechanisms.noisy_max import NoisyMax
 from privacy.noise import SystemNoise
-from tests.privacy.toy import DATASET, Turnstile, counts_query, open_toy, question
+from tests.privacy.toy import DATASET, Turnstile, count_mechanisms, counts_query, open_toy, question
 
 FLOOR = 20
-MECHANISMS = [
-    LatticeLaplace(1.0),
-    DiscreteLaplace(1.0),
-    DiscreteGaussian(0.5, 1e-3),
-    NoisyMax(1.0),
-    DirichletClamp(1.0, 1e-3, floor=FLOOR),
-    DirichletPseudoCount(1.0, 1e-3, pseudo_count=FLOOR),
-]
+MECHANISMS = [*count_mechanisms(floor=FLOOR), NoisyMax(1.0)]
 SELECTION = StabilityValidation(
     candidates=(0.01, 0.1), epsilon_train=0.5, epsilon_select=0.5, norm_bound=1.0, n_classes=3
 )

@@ -22,6 +22,7 @@ from privacy.mechanisms import (
     PseudoCountDirichletEvent,
 )
 from privacy.mechanisms.kinds import KINDS
+from tests.privacy.toy import count_mechanisms, counts_query
 
 TOY = event_json(PureEvent("toy", epsilon=0.1))
 EVENTS = [
@@ -36,6 +37,7 @@ EVENTS = [
     ApproximateEvent("toy", epsilon="1/3", delta="1/7"),
     PlanEvent(((TOY, 10),), epsilon=1.0, delta=0.0),
     PlannedEvent(plan=3, event=TOY),
+    *(mechanism.event(counts_query((50, 30, 20))) for mechanism in count_mechanisms()),
 ]
 
 
