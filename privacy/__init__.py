@@ -1,4 +1,13 @@
-"""What leaves, and at what price: queries, mechanisms, and the ledger, the only door to noise."""
+"""Differential privacy: queries, mechanisms, and the ledger, the only door to noise.
+
+A `Query` holds an exact private statistic, a mechanism such as `LatticeLaplace` says how to release
+it and at which price, and a `Ledger` books the price, draws, and stores the `Release`.
+
+>>> import numpy as np
+>>> query = Query("toy", "class counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=2.0)
+>>> float(LatticeLaplace(epsilon=0.5).event(query).cost().epsilon)
+0.5
+"""
 
 from privacy.accounting import Composition, PlanEvent, PlannedEvent, compose, fits, plan, slots_left
 from privacy.audit import (
@@ -10,7 +19,7 @@ from privacy.audit import (
     audit_mechanism,
     audit_pair,
 )
-from privacy.counts import CountsError, class_counts, count_queries
+from privacy.counts import class_counts, count_queries
 from privacy.ledger import (
     BudgetError,
     Entry,
@@ -20,7 +29,6 @@ from privacy.ledger import (
     PlanUse,
     Release,
     Statement,
-    import_ledger,
 )
 from privacy.mechanism import Interaction, Json, Mechanism, Noise, Question
 from privacy.mechanisms import (
@@ -56,7 +64,7 @@ from privacy.mechanisms import (
     project_to_simplex,
     smallest_floor,
 )
-from privacy.query import Part, Query, Unit, UnitError, partition_of
+from privacy.query import CountsError, Part, Query, Unit, UnitError, partition_of
 
 __all__ = [
     "ApproximateEvent",
@@ -118,7 +126,6 @@ __all__ = [
     "dominating_delta",
     "expected_distortion",
     "fits",
-    "import_ledger",
     "largest_scale",
     "pair_delta",
     "partition_of",

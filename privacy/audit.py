@@ -1,11 +1,13 @@
-"""Trying to refute a claim of privacy: a lower bound on delta from draws of two neighbours' laws.
+"""Audits: try to refute a claim of privacy by draws for two neighbours.
 
-No number of draws proves a claim; a bound above it refutes it.
+The draws give a lower bound on delta. No number of draws proves a claim; a bound above the claim
+refutes it. `audit_mechanism` draws for two made-up vectors of counts through a ledger that is thrown
+away, so that the whole path of a release is audited and not a model of it; `audit_pair` takes two
+laws, `audit_losses` the privacy losses of releases drawn before.
 
-A mechanism on trial: real draws for two made-up neighbours, and what they prove against its price.
-
-The draws come as all draws do, through a ledger, here one that is thrown away. What is audited is
-therefore the whole path of a release, and not a model of it.
+>>> from privacy.mechanisms import LatticeLaplace
+>>> audit_mechanism(LatticeLaplace(epsilon=1.0), (3, 3), draws=100).refutes(0.0)
+False
 """
 
 import math
@@ -21,11 +23,10 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
-from privacy.accounting.cost import LARGEST_EPSILON
-from privacy.counts import ONE_TASK
-from privacy.ledger.ledger import Ledger
+from privacy.accounting import MAX_EPSILON
+from privacy.ledger import Ledger
 from privacy.mechanism import Mechanism
-from privacy.query import Part, Query, Unit, check_size
+from privacy.query import ONE_TASK, Part, Query, Unit, check_size
 
 __all__ = [
     "AuditBound",
@@ -88,9 +89,9 @@ class DirichletLaw:
 
 @dataclass(frozen=True, slots=True)
 class AuditBound:
-    """A lower bound on the delta that holds at `epsilon`, and what it was computed from.
+    """A lower bound on the delta that holds at `epsilon`, and the counts it was computed from.
 
-    `hits` are how many of `draws` releases of each data set had a privacy loss of epsilon or more;
+    `hits` counts, of `draws` releases of each data set, those with a privacy loss of epsilon or more;
     `shares` are the bounds on the two probabilities: from below for the first, above for the other.
     """
 
@@ -102,12 +103,12 @@ class AuditBound:
     shares: tuple[float, float]
 
     def least_epsilon(self, delta: float = 0.0) -> float:
-        """Lower bound on the epsilon that holds at this delta; 0 where nothing was found."""
+        """Return a lower bound on the epsilon that holds at this delta; 0 where nothing was found."""
         often, seldom = self.shares
         return max(0.0, math.log((often - delta) / seldom)) if often > delta else 0.0
 
     def refutes(self, claim: float) -> bool:
-        """Whether (epsilon, claim) is refuted at this level."""
+        """Return whether (epsilon, claim) is refuted at this level."""
         return self.delta > claim
 
 
@@ -120,7 +121,7 @@ def audit_pair(
     rng: np.random.Generator,
     level: float = 0.999,
 ) -> AuditBound:
-    """Bound from below the delta that any (epsilon, delta) guarantee of these two laws needs.
+    """Return a lower bound on the delta of any (epsilon, delta) guarantee of these two laws.
 
     Parameters
     ----------
@@ -184,7 +185,7 @@ def audit_losses(
     epsilon: float,
     level: float = 0.999,
 ) -> AuditBound:
-    """Bound delta from below by the privacy losses of releases that were drawn already.
+    """Return a lower bound on delta from the privacy losses of releases drawn before.
 
     Parameters
     ----------
@@ -199,7 +200,7 @@ def audit_losses(
     Returns
     -------
     AuditBound
-        As of `audit_pair`.
+        As from `audit_pair`.
 
     Raises
     ------
@@ -213,7 +214,7 @@ def audit_losses(
     >>> bound.hits, round(bound.least_epsilon(), 2)
     ((90, 10), 1.54)
     """
-    if not 0 <= epsilon <= LARGEST_EPSILON:
+    if not 0 <= epsilon <= MAX_EPSILON:
         raise ValueError(f"epsilon must be in [0, 100], got epsilon={epsilon}")
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")
@@ -231,12 +232,12 @@ def audit_losses(
 
 @runtime_checkable
 class Auditable(Mechanism, Protocol):
-    """A mechanism on class counts that knows how likely its releases are."""
+    """A mechanism on class counts that computes how likely its releases are."""
 
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to what neighbouring queries share."""
+        """Log probability of releases, up to a constant that neighbouring queries share."""
 
 
 def audit_mechanism(
@@ -246,12 +247,12 @@ def audit_mechanism(
     draws: int = 20_000,
     level: float = 0.999,
 ) -> AuditBound:
-    """Try to refute what a mechanism claims, by its real draws for two neighbouring vectors of counts.
+    """Try to refute a mechanism's claim by its real draws for two neighbouring vectors of counts.
 
     Parameters
     ----------
     mechanism
-        To be tried, with its public parameters.
+        The mechanism to audit, with its public parameters.
     counts
         Made-up class counts of two classes or more, the first >= 1; the neighbour has one task of
         the first class in the second.
@@ -269,18 +270,18 @@ def audit_mechanism(
     Raises
     ------
     TypeError
-        If the mechanism does not know how likely its releases are.
+        If the mechanism has no `log_likelihood`.
     ValueError
         If the counts have no neighbour, or the claimed delta is not below 1/n.
 
     Notes
     -----
     The neighbours' difference is one direction of many: choose counts where the mechanism is at
-    its weakest. No trial proves a claim.
+    its weakest. No audit proves a claim.
 
     Examples
     --------
-    >>> from privacy.mechanisms.laplace import LatticeLaplace
+    >>> from privacy.mechanisms import LatticeLaplace
     >>> bound = audit_mechanism(LatticeLaplace(epsilon=1.0), (3, 3), draws=500)
     >>> bound.refutes(0.0), 0.0 < bound.least_epsilon() <= 1.0
     (False, True)
@@ -305,13 +306,13 @@ def audit_mechanism(
 
 
 def _query(counts: Int[np.ndarray, " classes"], part: Part | None = None) -> Query:
-    """Class counts of nobody's tasks."""
+    """Query for made-up class counts."""
     n = int(counts.sum())
     return Query("trial", "class counts", counts, Unit.CONSENSUS_LABEL, n, l1=ONE_TASK, part=part)
 
 
 def _draw(mechanism: Mechanism, query: Query, draws: int) -> Int[np.ndarray, "draws classes"]:
-    """Independent releases of one query, as of so many disjoint groups with the same counts."""
+    """Draw independent releases of one query, as for that many disjoint groups with the same counts."""
     counts: Any = query.value
     cells = [_query(counts, Part("trial", str(number))) for number in range(draws)]
     cost = mechanism.event(query).cost()
@@ -328,5 +329,5 @@ def _draw(mechanism: Mechanism, query: Query, draws: int) -> Int[np.ndarray, "dr
 
 
 def _above(epsilon: Fraction) -> float:
-    """A budget that surely covers this."""
+    """Return a budget that surely covers this."""
     return float(epsilon) * 2 + 1

@@ -1,20 +1,30 @@
-"""Class counts of consensus labels: the statistic behind published class proportions."""
+"""Class counts of consensus labels: the statistic behind published class proportions.
 
-import math
+>>> (query,) = class_counts(
+...     np.array([0, 1, 1]), np.array([0, 0, 0]), dataset="toy", n_classes=2, n_groups=1,
+...     group_names=("all",), unit=Unit.CONSENSUS_LABEL, local=False, tasks=("t1", "t2", "t3"),
+... )
+>>> query.value
+array([1, 2])
+"""
+
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int
 
-from privacy.query import Part, Query, Unit, UnitError, assignment_digest, task_names
+from privacy.query import (
+    ONE_TASK,
+    CountsError,
+    Part,
+    Query,
+    Unit,
+    UnitError,
+    assignment_digest,
+    task_names,
+)
 
-__all__ = ["ONE_TASK", "CountsError", "check_counts", "class_counts", "count_queries"]
-
-ONE_TASK = 2.0  # l1 sensitivity: a replaced label leaves one class's count and joins another's
-
-
-class CountsError(ValueError):
-    """A value is not a vector of class counts; the counts themselves are never told."""
+__all__ = ["class_counts", "count_queries"]
 
 
 def class_counts(
@@ -64,7 +74,7 @@ def class_counts(
     UnitError
         If the unit is `TASK` and the consensus is not local.
     CountsError
-        If labels are not codes of the declared classes; the message does not tell them.
+        If labels are not codes of the declared classes; the message never repeats them.
     ValueError
         If groups are not codes of the named groups, or a group has no task.
 
@@ -104,7 +114,7 @@ def count_queries(
     local: bool,
     tasks: Sequence[str] | np.ndarray,
 ) -> tuple[Query, ...]:
-    """Ask for class counts that have been added up already: what `class_counts` does with its own.
+    """Build the queries of `class_counts` from class counts that have been added up already.
 
     Parameters
     ----------
@@ -119,11 +129,11 @@ def count_queries(
         As `class_counts`.
     CountsError
         If the counts of a group are not whole numbers >= 0, of two classes or more, that add up to
-        its number of tasks; the message does not tell them.
+        its number of tasks; the message never repeats them.
 
     Notes
     -----
-    **Guarantees.** Counts that come to the same give the same queries as `class_counts`.
+    **Guarantees.** Equal counts give the same queries as `class_counts`.
 
     Examples
     --------
@@ -157,20 +167,6 @@ def count_queries(
         Query(dataset, "class counts", row, unit, int(size), ONE_TASK, Part(partition, name))
         for row, size, name in zip(held, n, names, strict=True)
     )
-
-
-def check_counts(query: Query) -> Int[np.ndarray, " classes"]:
-    """Counts of a query that asks for class counts, or a refusal that does not tell them."""
-    counts = query.value
-    if not (isinstance(counts, np.ndarray) and counts.ndim == 1 and counts.dtype.kind in "iu"):
-        raise CountsError("counts must be a one-dimensional integer array")
-    if not counts.size >= 2:
-        raise CountsError(f"counts must be of 2 classes or more, got {counts.size}")
-    if not (counts >= 0).all() or sum(counts.tolist()) != query.n:  # which never wraps around
-        raise CountsError("counts must be >= 0 and add up to the query's public n")
-    if not math.isfinite(query.l1):
-        raise CountsError("counts must have a finite l1 sensitivity")
-    return counts.astype(np.int64)
 
 
 def _check_codes(

@@ -1,30 +1,28 @@
-"""What a paid mechanism is, and what it may draw from.
+"""The protocols of a paid mechanism: what it describes, what it draws, and what from.
 
 A mechanism's fields are public knobs: a frozen dataclass of numbers, strings, tuples and other
 such dataclasses. Private data come as the argument of its methods. Only the ledger calls what
 draws, after the price of `event` has been booked, so that there is no noise without payment.
+
+A mechanism outside `privacy.mechanisms` proves its guarantee in its own docstring and describes
+itself by a `PureEvent` or an `ApproximateEvent`:
+
+>>> PureEvent("report noisy max", epsilon=0.1).cost().epsilon
+Fraction(1, 10)
 """
 
-from __future__ import annotations
-
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
-from privacy.accounting.cost import Cost, exact
+from privacy.accounting import Cost, Event, Loss, claim_loss, exact
 from privacy.query import Query, check_arrays, check_name
 
-if TYPE_CHECKING:
-    from privacy.mechanisms.kinds import Event
-
 __all__ = [
-    "LARGEST_SAMPLED_SCALE",
     "ApproximateEvent",
     "Batched",
     "Interaction",
@@ -33,13 +31,10 @@ __all__ = [
     "Noise",
     "PureEvent",
     "Question",
-    "covering_scale",
 ]
 
-LARGEST_SAMPLED_SCALE = 2.0**40  # beyond it the 64-bit samplers could saturate
-
 Json: TypeAlias = Any
-"""What `json.dumps` takes without NaN: None, bool, int, float, str, lists and dicts of them."""
+"""A value that `json.dumps` writes without NaN: None, bool, int, float, str, lists, dicts of them."""
 
 
 @runtime_checkable
@@ -72,8 +67,8 @@ class Noise(Protocol):
 class Mechanism(Protocol):
     """A release of one value, paid before it is drawn.
 
-    What can be wrong with a query is refused by `event`, which is called before anything is paid.
-    Whether `draw` raises must not depend on private values, and no exception's text may tell them.
+    `event` refuses every query that the mechanism cannot draw for; it is called before anything is
+    paid. Whether `draw` raises must not depend on private values, and no exception may repeat them.
     """
 
     def event(self, query: Query) -> Event:
@@ -91,23 +86,6 @@ class Batched(Protocol):
         """Draw one value per query, each as `draw` would; only the ledger calls this."""
 
 
-@runtime_checkable
-class Interaction(Protocol):
-    """A mechanism that is paid once and answers many questions, such as a reusable holdout.
-
-    The state is secret. It stays in the ledger, which keeps the next one with each answer.
-    """
-
-    def event(self, query: Query) -> Event:
-        """Describe the whole interaction; depends on public things only."""
-
-    def start(self, query: Query, noise: Noise) -> Json:
-        """Draw the first secret state; only the ledger calls this."""
-
-    def answer(self, state: Json, question: Question, noise: Noise) -> tuple[Json, Json]:
-        """Return the next state and the public answer; only the ledger calls this."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """One question to an `Interaction`.
@@ -115,9 +93,9 @@ class Question:
     Parameters
     ----------
     name
-        What is asked, for people; public.
+        The question, for people; public.
     value
-        What the answer is computed from, **private**: arrays and numbers. It has no repr.
+        The arrays and numbers that the answer is computed from, **private**. It has no repr.
 
     Examples
     --------
@@ -133,6 +111,23 @@ class Question:
         if not isinstance(self.value, Mapping):
             raise TypeError("value must be a mapping of names to arrays and numbers")
         check_arrays({name: np.asarray(entry) for name, entry in self.value.items()})
+
+
+@runtime_checkable
+class Interaction(Protocol):
+    """A mechanism that is paid once and answers many questions, such as a reusable holdout.
+
+    The state is secret. It stays in the ledger, which keeps the next one with each answer.
+    """
+
+    def event(self, query: Query) -> Event:
+        """Describe the whole interaction; depends on public things only."""
+
+    def start(self, query: Query, noise: Noise) -> Json:
+        """Draw the first secret state; only the ledger calls this."""
+
+    def answer(self, state: Json, question: Question, noise: Noise) -> tuple[Json, Json]:
+        """Return the next state and the public answer; only the ledger calls this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,28 +158,15 @@ class PureEvent:
             raise ValueError("name must not be empty")
         if not exact(self.epsilon) > 0:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
-        json.dumps(self.parameters, allow_nan=False)  # refuses what could not be stored
+        json.dumps(self.parameters, allow_nan=False)  # raises where it could not be stored
 
     def cost(self) -> Cost:
         """Pure differential privacy."""
-        return Cost(exact(self.epsilon), Fraction(0))
+        return Cost(exact(self.epsilon), exact(0))
 
-
-def covering_scale(l1: float | int, epsilon: float) -> float:
-    """Smallest double `scale` with l1 / scale <= epsilon, in exact arithmetic.
-
-    Examples
-    --------
-    >>> covering_scale(2.0, 0.1), covering_scale(2.0, 0.3)
-    (20.0, 6.666666666666667)
-    """
-    if not exact(epsilon) > 0:
-        raise ValueError(f"epsilon must be > 0, got epsilon={epsilon}")
-    wanted = Fraction(l1) / exact(epsilon)
-    if not wanted <= LARGEST_SAMPLED_SCALE:
-        raise ValueError(f"epsilon must be >= l1 / 2**40, got epsilon={epsilon}")
-    scale = float(wanted)
-    return scale if Fraction(scale) >= wanted else math.nextafter(scale, math.inf)
+    def loss(self) -> Loss:
+        """Randomised response, losses +-epsilon: it dominates all that is epsilon-private."""
+        return claim_loss(exact(self.epsilon), exact(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +206,12 @@ class ApproximateEvent:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
         if not 0 < exact(self.delta) < 1:
             raise ValueError(f"delta must be in (0, 1), got delta={self.delta}")
-        json.dumps(self.parameters, allow_nan=False)  # refuses what could not be stored
+        json.dumps(self.parameters, allow_nan=False)  # raises where it could not be stored
 
     def cost(self) -> Cost:
         """Approximate differential privacy at the claim."""
         return Cost(exact(self.epsilon), exact(self.delta))
+
+    def loss(self) -> Loss:
+        """Infinite with probability delta, else randomised response; it dominates all such releases."""
+        return claim_loss(exact(self.epsilon), exact(self.delta))

@@ -1,4 +1,4 @@
-"""The noise source of the ledger: nothing else may import this module.
+"""The noise source: draws from the operating system's entropy, for the ledger alone to import.
 
 Integers come from OpenDP's exact discrete Laplace and Gaussian samplers, which read the operating
 system's entropy and compute in exact rationals, or straight from that entropy where they are
@@ -7,6 +7,9 @@ uniform. The continuous draws read the same entropy through
 rounding, and a proof about real numbers does not cover the rounding: which doubles can come out
 depends on the parameters, and attacks on naive floating-point noise exist [1]_. Mechanisms that
 add such a draw to a private number and release the sum are exposed most; integers are not.
+
+>>> SystemNoise().uniform_integer(1)
+0
 
 References
 ----------
@@ -31,11 +34,11 @@ from opendp.mod import enable_features
 
 __all__ = ["SystemNoise"]
 
-OLDEST = (0, 14, 2)
+MIN_OPENDP = (0, 14, 2)
 
 
 def check_opendp(installed: str) -> None:
-    """Refuse an OpenDP whose additive noise was biased (opendp#2638, mended in 0.14.2).
+    """Raise ImportError for an OpenDP whose additive noise was biased (opendp#2638, fixed in 0.14.2).
 
     Raises
     ------
@@ -43,7 +46,7 @@ def check_opendp(installed: str) -> None:
         If the version is older, or cannot be read.
     """
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", installed)
-    if found is None or not tuple(map(int, found.groups())) >= OLDEST:
+    if found is None or not tuple(map(int, found.groups())) >= MIN_OPENDP:
         raise ImportError(f"opendp must be >= 0.14.2, whose noise is unbiased, got {installed}")
 
 

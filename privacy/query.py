@@ -1,12 +1,17 @@
 """Exact private statistics, with the sensitivity and the unit that make their release accountable.
 
-A `Query` says what is asked of a data set: the exact value (private), what a neighbouring data
-set may change (the `Unit`), and how far that can move the value (its l1 sensitivity). Neighbours
-always replace one record; the number of records `n` is public.
+A `Query` holds the exact value (private), what a neighbouring data set may change (the `Unit`), and
+how far that can move the value (its l1 sensitivity). Neighbours always replace one record; the
+number of records `n` is public.
+
+>>> Query("toy", "class counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=2.0)
+Query(dataset='toy', name='class counts', unit=<Unit.CONSENSUS_LABEL: 'consensus label'>, n=4, \
+l1=2.0, part=None)
 """
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,12 +21,15 @@ import numpy as np
 from jaxtyping import Int
 
 __all__ = [
+    "ONE_TASK",
+    "CountsError",
     "Part",
     "Query",
     "Unit",
     "UnitError",
     "assignment_digest",
     "check_arrays",
+    "check_counts",
     "check_name",
     "check_size",
     "is_text",
@@ -29,15 +37,20 @@ __all__ = [
     "task_names",
 ]
 
-MOST_RECORDS = 2**53
+MAX_RECORDS = 2**53
+ONE_TASK = 2.0  # l1 sensitivity: a replaced label leaves one class's count and joins another's
 
 
 class UnitError(ValueError):
-    """The unit of privacy is not one that the statistic, or the budget, can be accounted in."""
+    """The statistic, or the budget, cannot be accounted in this unit of privacy."""
+
+
+class CountsError(ValueError):
+    """A value is not a vector of class counts; the message never repeats the counts."""
 
 
 class Unit(StrEnum):
-    """What one neighbouring data set may change.
+    """The change that makes two data sets neighbours.
 
     Examples
     --------
@@ -53,7 +66,7 @@ class Unit(StrEnum):
     """All of one task's crowd labels."""
 
     def covers(self, other: "Unit") -> bool:
-        """Whether a guarantee for these neighbours is one for the other's neighbours too.
+        """Whether a guarantee for these neighbours holds for the other's neighbours too.
 
         A changed consensus label is a changed row, so `ROW` covers `CONSENSUS_LABEL`. Nothing else
         covers anything but itself.
@@ -91,7 +104,7 @@ class Query:
     dataset
         The ledger's name of the data set.
     name
-        What is asked, for people; public.
+        The question, for people; public.
     value
         The exact value, **private**: boolean, integer or floating arrays. It has no repr.
     unit
@@ -106,7 +119,7 @@ class Query:
     Raises
     ------
     ValueError, TypeError
-        If one of these conditions is broken; the message never tells the value.
+        If one of these conditions is broken; the message never repeats the value.
 
     Notes
     -----
@@ -146,7 +159,7 @@ def partition_of(
     Parameters
     ----------
     name
-        What the partition is, for people.
+        The partition's name, for people.
     cell
         Each task's cell code, **public** and fixed without looking at private data.
     tasks
@@ -170,7 +183,7 @@ def partition_of(
 
 
 def check_name(what: str, name: str) -> None:
-    """Refuse what is no name, or one that a database would not give back as it is."""
+    """Raise unless a name is a text that every database gives back unchanged."""
     if not isinstance(name, str):
         raise TypeError(f"{what} must be a text, got {type(name).__name__}")
     if not (name and is_text(name)):
@@ -178,20 +191,20 @@ def check_name(what: str, name: str) -> None:
 
 
 def is_text(value: object) -> bool:
-    """Whether every database gives it back as it is: characters, without NUL or half of one."""
+    """Whether every database gives a text back unchanged: no NUL, no lone surrogate."""
     if not isinstance(value, str) or "\0" in value:
         return False
     return value.isascii() or value == value.encode(errors="ignore").decode()
 
 
 def check_size(n: int) -> None:
-    """Refuse what is no public number of records, or so many that noisy counts could overflow."""
-    if not (isinstance(n, Integral) and 1 <= n <= MOST_RECORDS):
+    """Raise ValueError unless 1 <= n <= 2**53, so that noisy counts cannot overflow."""
+    if not (isinstance(n, Integral) and 1 <= n <= MAX_RECORDS):
         raise ValueError(f"n must be an integer from 1 to 2**53, got n={n}")
 
 
 def check_arrays(arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse what is not a mapping of names to boolean, integer or floating arrays."""
+    """Raise TypeError unless names are mapped to boolean, integer or floating arrays."""
     if not isinstance(arrays, Mapping) or not arrays:
         raise TypeError("value must be an array, or a mapping of names to arrays")
     for name, array in arrays.items():
@@ -199,8 +212,22 @@ def check_arrays(arrays: Mapping[str, np.ndarray]) -> None:
             raise TypeError(f"value of {name!r} must be a boolean, integer or floating array")
 
 
+def check_counts(query: Query) -> Int[np.ndarray, " classes"]:
+    """Return the counts of a query for class counts; raise CountsError, which never repeats them."""
+    counts = query.value
+    if not (isinstance(counts, np.ndarray) and counts.ndim == 1 and counts.dtype.kind in "iu"):
+        raise CountsError("counts must be a one-dimensional integer array")
+    if not counts.size >= 2:
+        raise CountsError(f"counts must be of 2 classes or more, got {counts.size}")
+    if not (counts >= 0).all() or sum(counts.tolist()) != query.n:  # Python integers never overflow
+        raise CountsError("counts must be >= 0 and add up to the query's public n")
+    if not math.isfinite(query.l1):
+        raise CountsError("counts must have a finite l1 sensitivity")
+    return counts.astype(np.int64)
+
+
 def task_names(tasks: Sequence[str] | np.ndarray, n: int) -> tuple[str, ...]:
-    """Names that bind a partition to its tasks, checked to be different."""
+    """Return `n` different names that bind a partition to its tasks, or raise ValueError."""
     names = tuple(map(str, tasks))
     if len(names) != n or len(set(names)) != n:
         raise ValueError(f"tasks must be {n} different names, got {len(names)}")
@@ -208,7 +235,7 @@ def task_names(tasks: Sequence[str] | np.ndarray, n: int) -> tuple[str, ...]:
 
 
 def assignment_digest(cell: Int[np.ndarray, " tasks"], *names: tuple[str, ...]) -> str:
-    """Digest of a public assignment: cell codes, and the names that give them a meaning."""
+    """Digest of a public assignment: cell codes and the names they stand for."""
     digest = hashlib.blake2b(json.dumps(names).encode(), digest_size=16)
     digest.update(np.ascontiguousarray(cell, dtype="<i8").tobytes())
     return digest.hexdigest()

@@ -1,6 +1,6 @@
 """Figure 1 of the 2016 paper again: what releasing class proportions costs in accuracy, by mechanism.
 
-The paper's rule is not private (see `benchmarks.privacy.paper_rule`); its column says what it promised.
+The paper's rule is not private (see `benchmarks.privacy.paper_rule`); its column shows its claim.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from benchmarks.privacy.paper_rule import paper_scale
 from benchmarks.publish import publish
 from privacy import LatticeLaplace, project_to_simplex
-from privacy.mechanisms.dirichlet import expected_distortion, largest_clamp_scale, largest_scale
+from privacy.mechanisms.dirichlet import largest_clamp_scale, largest_scale
+from privacy.mechanisms.dirichlet_pairs import expected_distortion
 from privacy.mechanisms.gaussian import DiscreteGaussian
 
 TASKS, EPSILON, DELTA, REPEATS = 1000, 0.05, 0.05, 2000
@@ -130,10 +131,10 @@ def main() -> None:
         (what, [(at, distortions(counts, e, rng)) for at, counts, e in settings])
         for what, settings in varied
     ]
-    told = ("{:g} classes", "5 classes, rho1 = {:g}", "5 classes, epsilon = {:g}")
+    titles = ("{:g} classes", "5 classes, rho1 = {:g}", "5 classes, epsilon = {:g}")
     rows = [
         [words.format(at), *("no scale" if math.isnan(x) else f"{x:.4f}" for x in found)]
-        for words, (_, points) in zip(told, panels, strict=True)
+        for words, (_, points) in zip(titles, panels, strict=True)
         for at, found in points
     ]
     publish(
@@ -142,7 +143,7 @@ def main() -> None:
         HEADER,
         rows,
         note=(
-            f"{TASKS} tasks, epsilon {EPSILON} and delta {DELTA} where not said otherwise, all "
+            f"{TASKS} tasks, epsilon {EPSILON} and delta {DELTA} unless stated otherwise, all "
             "classes but the last of share rho1 = 0.05. The paper's three baselines come first; its "
             "Laplace prior draws proportions from a Dirichlet law whose parameters are counts with "
             "Laplace noise, at least 1. Other noisy counts are projected to the simplex; means of "

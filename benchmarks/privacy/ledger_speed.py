@@ -17,10 +17,11 @@ from benchmarks.publish import publish
 from flows.spending.account import KEY as KEY_FILE
 from flows.spending.account import LEDGER
 from privacy import LatticeLaplace, Ledger, Query, Unit, plan
+from privacy.accounting import event_json
 from privacy.ledger.ledger import store_at
-from privacy.ledger.records import append
-from privacy.ledger.store import entries, releases, transaction
-from privacy.mechanisms.kinds import LatticeLaplaceEvent, event_json
+from privacy.ledger.records import append, writing
+from privacy.ledger.store import entries, releases
+from privacy.mechanisms import LatticeLaplaceEvent
 
 KEY = bytes(range(32))
 SIZES = (100_000, 1_000_000)
@@ -41,7 +42,7 @@ def main() -> None:
             f"SQLite file; {CELLS:,} cells of one partition, one release of each in turn, every entry "
             "with a stored value. CPU time of the process, in which waiting for the disk is not "
             "counted. Opening and each statement also follow the newest 10,000 rows of the chain. The "
-            "command is a process from its start to its end, which opens the ledger, tells the totals of "
+            "command is a process from its start to its end, which opens the ledger, prints the totals of "
             "all entries and a plan among them, and lists the newest 20."
         ),
     )
@@ -105,9 +106,9 @@ def _fill(path: Path, size: int) -> None:
     store = store_at(path)
     for first in range(1, size + 1, BATCH):
         batch = list(_rows(first, min(first + BATCH, size + 1)))
-        with transaction(store) as connection:
-            append(connection, entries, [entry for entry, _ in batch], key=KEY)
-            append(connection, releases, [release for _, release in batch], key=KEY)
+        with writing(store, KEY) as book:
+            append(book, entries, [entry for entry, _ in batch])
+            append(book, releases, [release for _, release in batch])
 
 
 def _rows(first: int, end: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

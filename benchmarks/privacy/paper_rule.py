@@ -2,7 +2,7 @@
 
 It takes the largest scale at which the exceedance probability of every single pair is at most
 delta. The scale depends on the counts, so that two neighbours release from laws of different
-scale, and where one has no scale its error tells it apart: the delta claimed does not hold.
+scale, and where one has no scale its error identifies it: the delta claimed does not hold.
 Nothing here is a mechanism, and no ledger takes it.
 
 References
@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from privacy.mechanisms.dirichlet import pair_delta
+from privacy.mechanisms.dirichlet_pairs import pair_delta
 
 __all__ = ["paper_scale"]
 

@@ -1,4 +1,4 @@
-"""Commands about the ledger itself: ledger verify, ledger backup, ledger import."""
+"""Commands about the ledger itself: ledger verify, ledger backup."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 
 from flows.cli.app import app, console, mistakes
 
-__all__ = ["backup", "import_", "ledger", "verify"]
+__all__ = ["backup", "ledger", "verify"]
 
 State = Annotated[Path, typer.Argument(help="state folder, the one with ledger.sqlite")]
 
 ledger = typer.Typer(
-    help="Check the ledger, copy it, or bring one of an older version over.",
+    help="Check the ledger, or copy it.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     epilog="Example: `crowdassay ledger verify state`",
@@ -48,22 +48,5 @@ def backup(
         console().print(
             f"{file} is a copy of the ledger, which opens with {state / 'fingerprint.key'}. What is "
             "spent from now on is not in it",
-            soft_wrap=True,
-        )
-
-
-@ledger.command("import", epilog="Example: `crowdassay ledger import state new-state`")
-def import_(
-    old_state: Annotated[Path, typer.Argument(help="state folder of an older version")],
-    new_state: Annotated[Path, typer.Argument(help="state folder to make")],
-) -> None:
-    """Bring a ledger of an older version over into a new state folder, with its key and all it paid for."""
-    from flows.spending import import_state
-
-    with mistakes():
-        n_rows = import_state(old_state, new_state)
-        console().print(
-            f"{n_rows:,} rows imported into {new_state}. Put {old_state} away: two ledgers in use "
-            "spend twice",
             soft_wrap=True,
         )

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import secrets
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.settings.sections import SettingsError
-from privacy import Cost, Ledger, LedgerError, Statement, fits, import_ledger
+from privacy import Cost, Ledger, LedgerError, Statement, fits
 from privacy.ledger import new_file
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "existing_ledger",
-    "import_state",
     "known_statement",
     "numbers",
     "open_account",
@@ -80,27 +80,6 @@ def existing_ledger(folder: Path) -> Ledger:
     if not (folder / LEDGER).is_file() and LEDGER_URL not in os.environ:
         raise LedgerError(f"{folder} holds no {LEDGER}; name the state folder of a campaign")
     return open_state(folder)
-
-
-def import_state(old: Path, new: Path) -> int:
-    """Copy a ledger of an older version into a new state folder; return its number of rows."""
-    if not (old / LEDGER).is_file() or not (old / KEY).is_file():
-        raise LedgerError(
-            f"{old} must hold {LEDGER} and {KEY}; name the state folder of a campaign"
-        )
-    key = (old / KEY).read_bytes()
-    new.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = _write_key(new / KEY, key)
-    try:
-        if (new / KEY).read_bytes() != key:
-            raise LedgerError(f"{new} has another {KEY}; import into a new folder")
-        import_ledger(old / LEDGER, os.environ.get(LEDGER_URL) or new / LEDGER, key=key)
-    except LedgerError:
-        if made:
-            (new / KEY).unlink()
-        raise
-    with open_state(new) as ledger:
-        return ledger.verify()
 
 
 def statement(ledger: Ledger, dataset: str, *, entries: int | None = None) -> dict[str, Any]:
@@ -215,14 +194,10 @@ def _key(path: Path) -> bytes:
     return key
 
 
-def _write_key(path: Path, key: bytes) -> bool:
-    """Write a key if there is none, durably, whole or not at all; return whether it was written."""
-    try:
-        with new_file(path) as draft:
-            draft.write_bytes(key)
-    except FileExistsError:
-        return False
-    return True
+def _write_key(path: Path, key: bytes) -> None:
+    """Write a key where there is none, durably, whole or not at all."""
+    with contextlib.suppress(FileExistsError), new_file(path) as draft:
+        draft.write_bytes(key)
 
 
 def numbers(cost: Cost) -> dict[str, float]:

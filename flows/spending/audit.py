@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from dataclasses import fields
 from typing import Any
 
 from flows.settings.sections import SettingsError
-from privacy import (
-    Auditable,
-    AuditBound,
-    DirichletClamp,
-    DirichletPseudoCount,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    LatticeLaplace,
-    audit_mechanism,
-)
+from privacy import Auditable, AuditBound, audit_mechanism
+from privacy.mechanisms import COUNT_MECHANISMS
 
 __all__ = ["trial"]
 
-MECHANISMS: dict[str, Callable[[float, float, int], Auditable]] = {
-    "lattice_laplace": lambda epsilon, delta, floor: LatticeLaplace(epsilon),
-    "discrete_laplace": lambda epsilon, delta, floor: DiscreteLaplace(epsilon),
-    "discrete_gaussian": lambda epsilon, delta, floor: DiscreteGaussian(epsilon, delta),
-    "dirichlet_clamp": DirichletClamp,
-    "dirichlet_pseudo_count": DirichletPseudoCount,
+MECHANISMS = {
+    re.sub("(?<=[a-z])(?=[A-Z])", "_", one.__name__).lower(): one for one in COUNT_MECHANISMS
 }
 
 
@@ -46,7 +35,8 @@ def trial(
             f"counts must be integers with commas between, got {counts!r}"
         ) from None
     try:
-        mechanism = MECHANISMS[name](epsilon, delta, floor)
+        kind = MECHANISMS[name]
+        mechanism = kind(*(epsilon, delta, floor)[: len(fields(kind))])
         return _report(mechanism, audit_mechanism(mechanism, values, draws=draws, level=level))
     except ValueError as error:  # every number here is the caller's own, and public
         raise SettingsError(str(error)) from None

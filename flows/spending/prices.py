@@ -13,7 +13,7 @@ from flows.settings.sections import SettingsError
 from flows.spending.account import known_statement, numbers, open_account
 from privacy import BudgetError, Cost, Statement
 from privacy.accounting import exact
-from privacy.ledger import told
+from privacy.ledger import cost_text
 
 if TYPE_CHECKING:
     from flows.settings.sections import PrivacySettings
@@ -81,8 +81,8 @@ def check_budget(settings: Settings) -> str | None:
     if found is None or not found.n_entries:
         raise BudgetError(settings.name, limit, NOTHING, asked)
     return (
-        f"{told(left)} is left of {told(limit)}, and where all is new a run asks {told(asked)}: unless "
-        "most was paid before, this one will be refused when it comes to release"
+        f"{cost_text(left)} is left of {cost_text(limit)}, and where all is new a run asks "
+        f"{cost_text(asked)}: unless most was paid before, this one will be refused when it comes to release"
     )
 
 

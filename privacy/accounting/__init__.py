@@ -1,17 +1,79 @@
-"""TODO face of privacy.accounting."""
+"""What releases cost: each alone, added up in any order, or composed when they were fixed in advance.
 
-from privacy.accounting.account import fits
-from privacy.accounting.composition import Composition, compose
-from privacy.accounting.cost import exact
-from privacy.accounting.plans import PlanEvent, PlannedEvent, plan, slots_left
+An event records a release; its `cost()` is exact, its `loss()` a pair of laws (`Event`, `Cost`,
+`Loss`). The ledger adds costs up (`Account`). For many releases that are known beforehand use `plan`,
+which composes their losses and costs less than their sum.
+
+>>> from privacy import PureEvent
+>>> hundred = plan({PureEvent("toy", epsilon=0.1): 100}, delta=1e-6)
+>>> float(hundred.cost().epsilon)
+4.7746
+"""
+
+from privacy.accounting.composition import Composition, compose, loss_of
+from privacy.accounting.cost import (
+    MAX_EPSILON,
+    MAX_SCALE,
+    SAFETY,
+    Account,
+    Cost,
+    Event,
+    EventError,
+    account_from,
+    check_delta,
+    check_epsilon,
+    check_price,
+    close_kinds,
+    covering_scale,
+    event_json,
+    exact,
+    fits,
+    parse_event,
+    six_digits_down,
+)
+from privacy.accounting.loss import MAX_LOSS, Loss, atom_loss, claim_loss, response_loss
+from privacy.accounting.plans import (
+    MARGIN,
+    PlanEvent,
+    PlannedEvent,
+    Slots,
+    paid_plan,
+    plan,
+    slots_left,
+)
 
 __all__ = [
+    "MARGIN",
+    "MAX_EPSILON",
+    "MAX_LOSS",
+    "MAX_SCALE",
+    "SAFETY",
+    "Account",
     "Composition",
+    "Cost",
+    "Event",
+    "EventError",
+    "Loss",
     "PlanEvent",
     "PlannedEvent",
+    "Slots",
+    "account_from",
+    "atom_loss",
+    "check_delta",
+    "check_epsilon",
+    "check_price",
+    "claim_loss",
+    "close_kinds",
     "compose",
+    "covering_scale",
+    "event_json",
     "exact",
     "fits",
+    "loss_of",
+    "paid_plan",
+    "parse_event",
     "plan",
+    "response_loss",
+    "six_digits_down",
     "slots_left",
 ]

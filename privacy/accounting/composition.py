@@ -1,8 +1,12 @@
-"""What releases fixed in advance cost together, by composing their privacy losses.
+"""Compose the privacy losses of releases that were fixed before the first draw.
 
 Adding up (epsilon, delta) holds however each release is chosen. Composing losses is cheaper, and
 holds only where the dominating pairs are fixed before the first draw: what is asked of them, and
 in which order, may then depend on what was released, but how much noise is added may not.
+
+>>> from privacy import PureEvent
+>>> round(compose({PureEvent("toy", epsilon=0.1): 100}).epsilon(1e-6), 2)
+4.77
 """
 
 import math
@@ -14,17 +18,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from privacy.accounting.cost import Cost, exact
-from privacy.accounting.loss import Loss, loss_of
-from privacy.mechanisms.kinds import Event
+from privacy.accounting.cost import NOTHING, Cost, Event, exact, is_known
+from privacy.accounting.loss import Loss
 
 __all__ = ["Composition", "compose", "loss_of"]
 
-FINEST = 1000  # points of the grid across the narrowest loss
-COARSEST = 20_000  # and across the widest, at most
-LARGEST_GRID = 2**22
-MOST_RELEASES = 100_000
-RAISE = 1 + 1e-9, 1e-13  # what a curve's own rounding stays below
+MIN_POINTS = 1000  # of the grid across the narrowest loss
+MAX_POINTS = 20_000  # of the grid across the widest loss
+MAX_GRID = 2**22
+MAX_RELEASES = 100_000
+RAISE = 1 + 1e-9, 1e-13  # factor and offset above a curve's own rounding
 EPSILON_DIGITS = 1 + 1e-12
 ROUNDING = 2.0**-53
 
@@ -38,9 +41,9 @@ class Composition:
     basic
         Sum of the releases' claims, exact; at its epsilon and beyond its delta holds as well.
     n_releases
-        How many were composed.
+        Number of releases composed.
     slack
-        What the deltas of the composed loss are raised by, for rounding.
+        Amount by which the deltas of the composed loss are raised, for rounding.
 
     Notes
     -----
@@ -48,7 +51,7 @@ class Composition:
 
     Examples
     --------
-    >>> from privacy.mechanisms.kinds import LatticeLaplaceEvent
+    >>> from privacy import LatticeLaplaceEvent
     >>> sixteen = compose({LatticeLaplaceEvent(2.0, 2.0, n_classes=10, epsilon=1.0): 16})
     >>> round(sixteen.epsilon(1e-6), 1), sixteen.epsilon(0.0)
     (14.9, 16.0)
@@ -60,7 +63,7 @@ class Composition:
     _pmf: Any = field(repr=False)
 
     def delta(self, epsilon: float | int) -> float:
-        """Smallest delta at `epsilon`, rounded up.
+        """Return the smallest delta at `epsilon`, rounded up.
 
         Raises
         ------
@@ -76,7 +79,7 @@ class Composition:
         return min(bounds)
 
     def epsilon(self, delta: float | int) -> float:
-        """Smallest epsilon at `delta`, rounded up; infinite where there is none.
+        """Return the smallest epsilon at `delta`, rounded up; infinity if there is none.
 
         Raises
         ------
@@ -97,7 +100,7 @@ class Composition:
 
     @staticmethod
     def _finite(number: float) -> float:
-        """Checked before it is cut off at 0, which would hide a NaN."""
+        """Raise ArithmeticError for NaN, which a later max(0, ...) would hide."""
         if not math.isfinite(number):
             raise ArithmeticError("a composed loss must be a number, got NaN or infinity")
         return float(number)
@@ -109,7 +112,7 @@ def compose(events: Mapping[Event, int]) -> Composition:
     Parameters
     ----------
     events
-        How many releases there are of each event, >= 1; at most 100,000 in all.
+        Number of releases of each event, >= 1; at most 100,000 in all.
 
     Returns
     -------
@@ -121,7 +124,7 @@ def compose(events: Mapping[Event, int]) -> Composition:
     TypeError
         If a count is no integer, or an event of no known kind.
     ValueError
-        If counts are not in these limits, or an event's loss cannot be told.
+        If counts are not in these limits, or an event's loss cannot be computed.
 
     Notes
     -----
@@ -132,7 +135,7 @@ def compose(events: Mapping[Event, int]) -> Composition:
     (k + 1) eta sqrt(N) times the l2 norm of the law of k - 1 losses. Deltas are raised by that.
 
     **Guarantees.** No delta is below that of an exactly computed composition; equal releases
-    counted together cost what they cost apart; no NaN enters or leaves.
+    cost the same counted together or apart; no NaN enters or leaves.
 
     References
     ----------
@@ -142,19 +145,42 @@ def compose(events: Mapping[Event, int]) -> Composition:
 
     Examples
     --------
-    >>> from privacy.mechanisms.kinds import PureEvent
+    >>> from privacy import PureEvent
     >>> hundred = compose({PureEvent("toy", epsilon=0.1): 100})
     >>> round(hundred.epsilon(1e-6), 2), float(hundred.basic.epsilon)
     (4.77, 10.0)
     """
     _check_counts(events)
-    basic = sum(
-        (event.cost().times(count) for event, count in events.items()),
-        Cost(Fraction(0), Fraction(0)),
-    )
+    basic = sum((event.cost().times(count) for event, count in events.items()), NOTHING)
     losses = [(loss_of(event), count) for event, count in events.items()]
     pmf, slack = _convolved([(loss, count) for loss, count in losses if loss.width > 0])
     return Composition(basic, sum(events.values()), slack, pmf)
+
+
+def loss_of(event: Event) -> Loss:
+    """Return the dominating pair of one release.
+
+    Raises
+    ------
+    TypeError
+        If the event is of no known kind.
+    ValueError
+        If a lattice's scale is too large for its exact law.
+
+    Notes
+    -----
+    **Guarantees.** A Gaussian's and a Dirichlet's deltas are those of their closed forms; a
+    lattice's and a Laplace's are the divergences of the enumerated laws.
+
+    Examples
+    --------
+    >>> from privacy import DiscreteLaplaceEvent
+    >>> loss_of(DiscreteLaplaceEvent(2.0, 2.0, 1.0)).delta(np.array([0.5])).round(4).tolist()
+    [0.1525]
+    """
+    if not is_known(event):
+        raise TypeError(f"event must be of a kind in KINDS, got {type(event).__name__}")
+    return event.loss()
 
 
 def _check_counts(events: Mapping[Event, int]) -> None:
@@ -163,21 +189,20 @@ def _check_counts(events: Mapping[Event, int]) -> None:
             raise TypeError(f"counts must be integers, got {type(count).__name__}")
         if not count >= 1:
             raise ValueError(f"counts must be >= 1, got {count}")
-    if not sum(events.values()) <= MOST_RELEASES:
-        raise ValueError(f"counts must add up to at most {MOST_RELEASES}")
+    if not sum(events.values()) <= MAX_RELEASES:
+        raise ValueError(f"counts must add up to at most {MAX_RELEASES}")
 
 
 def _convolved(losses: list[tuple[Loss, int]]) -> tuple[Any, float]:
-    """Composed loss on a grid, and what its deltas are to be raised by."""
-    # imported here as it takes most of a second, which every command line would wait for
-    from dp_accounting.pld.pld_pmf import DensePLDPmf
+    """Return the composed loss on a grid, and by how much its deltas must be raised."""
+    from dp_accounting.pld.pld_pmf import DensePLDPmf  # here: it takes most of a second to load
 
     if not losses:
         return DensePLDPmf(1.0, 0, np.ones(1), 0.0, True), 0.0
     step = max(
-        min(loss.width for loss, _ in losses) / FINEST,
-        max(loss.width for loss, _ in losses) / COARSEST,
-        sum(2 * loss.width * count for loss, count in losses) / LARGEST_GRID,
+        min(loss.width for loss, _ in losses) / MIN_POINTS,
+        max(loss.width for loss, _ in losses) / MAX_POINTS,
+        sum(2 * loss.width * count for loss, count in losses) / MAX_GRID,
     )
     composed, slack = None, 0.0
     for loss, count in losses:
@@ -195,13 +220,13 @@ def _convolved(losses: list[tuple[Loss, int]]) -> tuple[Any, float]:
 
 def _mirrored(loss: Loss, step: float) -> Float[np.ndarray, " grid"]:
     """Deltas at multiples of the step from -width to width, of a pair the same both ways round."""
-    last = math.ceil(loss.width / step - 1e-9)  # what a last step falls short of is infinite
+    last = math.ceil(loss.width / step - 1e-9)  # the loss beyond the last step is infinite
     at = np.arange(last + 1) * step
-    told = loss.delta(at)
-    if not ((told >= 0) & (told <= 1)).all():
+    delta = loss.delta(at)
+    if not ((delta >= 0) & (delta <= 1)).all():
         raise ArithmeticError("a loss's deltas must be in [0, 1], got NaN or others")
     factor, offset = RAISE
-    upper = np.minimum(1.0, told * factor + offset)
+    upper = np.minimum(1.0, delta * factor + offset)
     upper = np.maximum.accumulate(upper[::-1])[::-1]
     lower = -np.expm1(-at[:0:-1]) + np.exp(-at[:0:-1]) * upper[:0:-1]
     return np.concatenate([lower, upper])

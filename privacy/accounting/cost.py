@@ -1,22 +1,52 @@
-"""What a release costs, in exact arithmetic."""
+"""What was done to private data, and what it costs in exact arithmetic.
 
+An event is a public record of one release. The ledger stores events, never costs, so that a better
+composition can be applied to old records; the meaning of a kind and of its fields must therefore
+never change. Costs of a data set's entries add up in an `Account`.
+
+>>> from privacy import PureEvent
+>>> event_json(PureEvent("toy", epsilon=0.1))
+'{"epsilon": 0.1, "kind": "pure", "name": "toy", "parameters": {}}'
+"""
+
+import json
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Protocol, cast
+
+from privacy.accounting.loss import Loss
+from privacy.query import Part
 
 __all__ = [
-    "LARGEST_EPSILON",
+    "MAX_EPSILON",
+    "MAX_SCALE",
+    "NOTHING",
     "SAFETY",
+    "Account",
     "Cost",
+    "Event",
+    "EventError",
+    "account_from",
+    "check_delta",
     "check_epsilon",
     "check_price",
+    "close_kinds",
+    "covering_scale",
+    "event_json",
     "exact",
+    "fits",
+    "is_known",
+    "parse_event",
     "six_digits_down",
     "six_digits_up",
 ]
 
-LARGEST_EPSILON = 100.0  # of what has a delta as well; the closed forms are tested up to it
+MAX_EPSILON = 100.0  # for releases that have a delta as well; the closed forms are tested up to it
+MAX_SCALE = 2.0**40  # beyond it the 64-bit samplers could saturate
 SAFETY = 1 + 1e-6  # for rounding: a computed delta is raised by it before it is compared
 
 
@@ -25,7 +55,7 @@ class Cost:
     """An (epsilon, delta) guarantee in exact arithmetic.
 
     Costs of releases on the same tasks add up (basic composition); of disjoint tasks the largest
-    counts, taken apart for epsilon and delta, which errs on the safe side.
+    counts, apart for epsilon and delta, which errs on the safe side.
 
     Examples
     --------
@@ -48,22 +78,25 @@ class Cost:
         return Cost(self.epsilon - other.epsilon, self.delta - other.delta)
 
     def times(self, count: int) -> "Cost":
-        """Cost of `count` releases on the same tasks."""
+        """Return the cost of `count` releases on the same tasks."""
         return Cost(self.epsilon * count, self.delta * count)
 
     def within(self, budget: "Cost") -> bool:
-        """Whether a budget covers this cost."""
+        """Return whether a budget covers this cost."""
         return self.epsilon <= budget.epsilon and self.delta <= budget.delta
 
     @staticmethod
     def max(costs: Iterable["Cost"]) -> "Cost":
-        """Cost of releases on disjoint tasks; nothing for none."""
-        listed = [Cost(Fraction(0), Fraction(0)), *costs]
+        """Return the cost of releases on disjoint tasks; zero for no release."""
+        listed = [NOTHING, *costs]
         return Cost(max(one.epsilon for one in listed), max(one.delta for one in listed))
 
 
+NOTHING = Cost(Fraction(0), Fraction(0))
+
+
 def exact(number: float | str) -> Fraction:
-    """Read a number as the decimal it is written as; NaN and infinity are refused.
+    """Read a number as the decimal it is written as; refuse NaN and infinity.
 
     Examples
     --------
@@ -77,20 +110,46 @@ def exact(number: float | str) -> Fraction:
 
 
 def check_epsilon(epsilon: float) -> None:
-    """Refuse an epsilon that no delta is computed for."""
-    if not 0 < epsilon <= LARGEST_EPSILON:
+    """Raise ValueError unless deltas can be computed for this epsilon."""
+    if not 0 < epsilon <= MAX_EPSILON:
         raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={epsilon}")
 
 
 def check_price(epsilon: float, delta: float) -> None:
-    """Refuse what is no price of a release with a delta."""
+    """Raise ValueError unless a release can cost (epsilon, delta), with delta > 0."""
     check_epsilon(epsilon)
     if not 0 < delta < 1:
         raise ValueError(f"delta must be in (0, 1), got delta={delta}")
 
 
+def check_delta(claim: float, realised: float) -> None:
+    """Raise ValueError unless a claimed delta covers what the noise realises."""
+    # no realised delta is 0, even where it is too small for a double
+    if not (0 < claim < 1 and realised <= claim):
+        raise ValueError(
+            f"delta must be in (0, 1) and at least what the scale realises, got {claim}"
+        )
+
+
+def covering_scale(l1: float | int, epsilon: float) -> float:
+    """Return the smallest double `scale` with l1 / scale <= epsilon, in exact arithmetic.
+
+    Examples
+    --------
+    >>> covering_scale(2.0, 0.1), covering_scale(2.0, 0.3)
+    (20.0, 6.666666666666667)
+    """
+    if not exact(epsilon) > 0:
+        raise ValueError(f"epsilon must be > 0, got epsilon={epsilon}")
+    wanted = Fraction(l1) / exact(epsilon)
+    if not wanted <= MAX_SCALE:
+        raise ValueError(f"epsilon must be >= l1 / 2**40, got epsilon={epsilon}")
+    scale = float(wanted)
+    return scale if Fraction(scale) >= wanted else math.nextafter(scale, math.inf)
+
+
 def six_digits_down(number: Fraction) -> float:
-    """Largest decimal of about six digits that is no larger than a number >= 0.
+    """Return the largest decimal of about six digits that is <= a number >= 0.
 
     Examples
     --------
@@ -101,7 +160,7 @@ def six_digits_down(number: Fraction) -> float:
 
 
 def six_digits_up(number: Fraction) -> float:
-    """Smallest decimal of about six digits that is no smaller than a number >= 0."""
+    """Return the smallest decimal of about six digits that is >= a number >= 0."""
     return float(-(-number // _step(number)) * _step(number))
 
 
@@ -113,9 +172,204 @@ def _step(number: Fraction) -> Fraction:
     return Fraction(10) ** (math.floor(size) - 5)
 
 
-def check_delta(claim: float, realised: float) -> None:
-    # no realised one is 0, even where it is too small for a double
-    if not (0 < claim < 1 and realised <= claim):
-        raise ValueError(
-            f"delta must be in (0, 1) and at least what the scale realises, got {claim}"
-        )
+class EventError(ValueError):
+    """An event is of no kind that this version knows, or its fields are not valid."""
+
+
+class Event(Protocol):
+    """A public record of one release, of a kind in `privacy.mechanisms.kinds.KINDS` and no other.
+
+    Cost and loss are derived from the event's fields, whenever they are asked for.
+    """
+
+    def cost(self) -> Cost:
+        """Return what the release adds to a budget's spend."""
+
+    def loss(self) -> Loss:
+        """Return the dominating pair of the noise drawn, which may be cheaper than the claim."""
+
+
+_classes: dict[str, type[Any]] = {}
+_names: dict[type[Any], str] = {}
+
+
+def close_kinds(kinds: Mapping[str, type[Any]]) -> Mapping[str, type[Any]]:
+    """Set the closed table of events; `privacy.mechanisms.kinds` does so once, as it is imported.
+
+    The table has to be known here, where events are read and composed; its classes stand in the
+    mechanisms' own files, which import this one. Until it is set every event is refused.
+
+    Raises
+    ------
+    RuntimeError
+        If another table was set before.
+    """
+    if _classes and _classes != dict(kinds):
+        raise RuntimeError("the table of events is closed; a new kind belongs in KINDS")
+    _classes.update(kinds)
+    _names.update({kind: name for name, kind in kinds.items()})
+    return MappingProxyType(dict(kinds))
+
+
+def is_known(event: object) -> bool:
+    """Return whether an event is of a kind in the closed table; a subclass of one is not."""
+    return type(event) in _names
+
+
+def event_json(event: Event) -> str:
+    """Write an event as one line of JSON, the same for equal events.
+
+    Raises
+    ------
+    EventError
+        If the event is of no known kind.
+
+    Examples
+    --------
+    >>> from privacy import PureEvent
+    >>> event_json(PureEvent("toy", epsilon=1.0))
+    '{"epsilon": 1.0, "kind": "pure", "name": "toy", "parameters": {}}'
+    """
+    if not is_known(event):
+        raise EventError(f"event must be of a kind in KINDS, got {type(event).__name__}")
+    record = {one.name: getattr(event, one.name) for one in fields(cast(Any, event))}
+    return json.dumps({"kind": _names[type(event)], **record}, sort_keys=True, allow_nan=False)
+
+
+def parse_event(
+    text: str, *, builders: Mapping[type[Any], Callable[..., Event]] = MappingProxyType({})
+) -> Event:
+    """Read an event that `event_json` wrote.
+
+    Parameters
+    ----------
+    text
+        One line of JSON.
+    builders
+        For an event class, the function that builds its events from their fields in its place.
+
+    Raises
+    ------
+    EventError
+        If the kind is unknown, or a field is missing, unknown or not valid.
+
+    Examples
+    --------
+    >>> parse_event('{"epsilon": 1.0, "kind": "pure", "name": "toy", "parameters": {}}')
+    PureEvent(name='toy', epsilon=1.0, parameters={})
+    """
+    try:
+        record = json.loads(text)
+        kind = _classes[record.pop("kind")]
+        if "events" in record:  # JSON has no tuples
+            record["events"] = tuple((event, count) for event, count in record["events"])
+        event: Event = builders.get(kind, kind)(**record)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise EventError(f"not an event this version understands: {type(error).__name__}") from None
+    return event
+
+
+class Account:
+    """A running total of costs.
+
+    Entries add up, with one exception: cells of one partition hold different tasks, a neighbour
+    touches a single one of them, and so a partition costs as much as its dearest cell (parallel
+    composition). Within a cell entries add up, and so do different partitions, whose cells may
+    overlap.
+
+    Notes
+    -----
+    **Guarantees.** The total does not depend on the order of the additions and never falls.
+
+    Examples
+    --------
+    >>> account, one = Account(), Cost(Fraction(1), Fraction(0))
+    >>> account.add(Part("site:1", "north"), one)
+    >>> account.add(Part("site:1", "south"), one)
+    >>> account.add(None, one)
+    >>> account.spent.epsilon
+    Fraction(2, 1)
+    """
+
+    __slots__ = ("_cells", "_dearest", "spent")
+
+    def __init__(self) -> None:
+        self.spent = NOTHING
+        self._cells: dict[Part, Cost] = {}
+        self._dearest: dict[str, Cost] = {}
+
+    def add(self, part: Part | None, cost: Cost) -> None:
+        """Count one more entry."""
+        if part is None:
+            self.spent += cost
+            return
+        cell = self._cells.get(part)
+        cell = cost if cell is None else cell + cost
+        self._cells[part] = cell
+        before = self._dearest.get(part.partition, NOTHING)
+        if not cell.within(before):
+            after = self._dearest[part.partition] = Cost.max((before, cell))
+            self.spent += after - before
+
+
+def account_from(
+    rows: Iterable[tuple[Part | None, str, int]], read: Callable[[str], Event] = parse_event
+) -> Account:
+    """Compose stored entries: part, event as stored, and how many of them; `read` parses events.
+
+    Examples
+    --------
+    >>> event = '{"epsilon": 0.1, "kind": "pure", "name": "toy", "parameters": {}}'
+    >>> account_from([(None, event, 10)]).spent.epsilon
+    Fraction(1, 1)
+    """
+    cells: dict[Part | None, Counter[str]] = {}
+    for part, event, count in rows:
+        cells.setdefault(part, Counter())[event] += count
+    account, single = Account(), dict[str, Cost]()
+    profiles = dict[frozenset[tuple[str, int]], Cost]()
+    for part, events in cells.items():  # most cells have had the same releases: priced once
+        profile = frozenset(events.items())
+        if profile not in profiles:
+            total = NOTHING
+            for event, count in events.items():
+                if event not in single:
+                    single[event] = read(event).cost()
+                total += single[event].times(count)
+            profiles[profile] = total
+        account.add(part, profiles[profile])
+    return account
+
+
+def fits(left: Cost, price: Event | Cost) -> int:
+    """Count the releases at one price that a budget's rest still covers, adding up exactly.
+
+    Parameters
+    ----------
+    left
+        What is left of the budget.
+    price
+        Event or cost of one release; it must not be zero, or any number would fit.
+
+    Raises
+    ------
+    ValueError
+        If it costs nothing.
+
+    Notes
+    -----
+    **Guarantees.** This number of releases fits, and one more does not.
+
+    Examples
+    --------
+    >>> from privacy import PureEvent
+    >>> left = Cost(Fraction(1), Fraction(0))
+    >>> fits(left, PureEvent("toy", epsilon=0.1)), fits(left, Cost(Fraction(2, 5), Fraction(0)))
+    (10, 2)
+    """
+    cost = price if isinstance(price, Cost) else price.cost()
+    pairs = ((left.epsilon, cost.epsilon), (left.delta, cost.delta))
+    numbers = [rest // price for rest, price in pairs if price > 0]
+    if not numbers:
+        raise ValueError("price must be > 0; `slots_left` counts a plan's slots")
+    return min(numbers)

@@ -1,9 +1,13 @@
-"""Plans: a bundle of releases fixed before the first draw, priced together and paid once.
+"""Price a bundle of releases that is fixed before the first draw, and paid once.
 
 Basic composition lets every release be chosen from earlier ones, and is what the ledger adds up.
 Composed losses are cheaper but hold for dominating pairs fixed in advance: where a first answer
 decides which of two mechanisms runs next, delta can exceed that of either. A plan has both: its
 bundle is fixed, so that its losses compose, and the plan as a whole adds up.
+
+>>> from privacy import PureEvent
+>>> plan({PureEvent("toy", epsilon=0.1): 100}, delta=1e-6).epsilon
+4.7746
 """
 
 import math
@@ -12,13 +16,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from privacy.accounting.cost import Cost, exact, six_digits_up
+import numpy as np
+
+from privacy.accounting.composition import compose
+from privacy.accounting.cost import (
+    NOTHING,
+    Cost,
+    Event,
+    event_json,
+    exact,
+    parse_event,
+    six_digits_up,
+)
+from privacy.accounting.loss import Loss, claim_loss
 from privacy.query import Part
-
-if TYPE_CHECKING:
-    from privacy.mechanisms.kinds import Event
 
 __all__ = ["PlanEvent", "PlannedEvent", "Slots", "paid_plan", "plan", "slots_left"]
 
@@ -48,15 +60,15 @@ class PlanEvent:
     of its event, whatever is asked of it, so by Blackwell's theorem it is a random map of one draw
     from that pair, and the map may depend on all that was released before; pairs are the same both
     ways round, so that the data and a neighbour keep their sides in all of them. (2) Draw from the pairs
-    of all slots at the start: what they tell together is a draw from one of two fixed product
+    of all slots at the start: together they are a draw from one of two fixed product
     laws, whose divergence composition bounds, and everything the plan ever releases, in whatever
     order, is a map of it. So the plan is (epsilon, delta)-private. (3) Hence it is a random map of
     a single draw of (epsilon, delta) randomised response made when it is paid, and adds up with
     entries before, between and after its releases, chosen however they are.
 
     **Guarantees.** A claim below what composition realises cannot be built; the plan of a fixed
-    bundle costs no more than its releases one by one.
-    The ledger reads back what it was paid without composing it again (`paid_plan`).
+    bundle costs no more than its releases one by one. The ledger reads a paid plan back without
+    composing it again (`paid_plan`).
 
     References
     ----------
@@ -65,7 +77,7 @@ class PlanEvent:
 
     Examples
     --------
-    >>> from privacy.mechanisms.kinds import LatticeLaplaceEvent
+    >>> from privacy import LatticeLaplaceEvent
     >>> north = plan({LatticeLaplaceEvent(2.0, 2.0, n_classes=10, epsilon=1.0): 16}, delta=1e-6)
     >>> round(float(north.cost().epsilon), 1), sum(count for _, count in north.events)
     (14.9, 16)
@@ -91,6 +103,10 @@ class PlanEvent:
         """Approximate differential privacy of all its releases together."""
         return Cost(exact(self.epsilon), exact(self.delta))
 
+    def loss(self) -> Loss:
+        """Infinite with probability delta, else randomised response."""
+        return claim_loss(exact(self.epsilon), exact(self.delta))
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedEvent:
@@ -101,11 +117,11 @@ class PlannedEvent:
     plan
         The ledger's number of the plan's entry, >= 1.
     event
-        The slot's event as `event_json` writes it. Whether a slot is left, `slots_left` says.
+        The slot's event as `event_json` writes it; `slots_left` counts the slots that are left.
 
     Examples
     --------
-    >>> from privacy.mechanisms.kinds import PureEvent, event_json
+    >>> from privacy import PureEvent
     >>> PlannedEvent(plan=7, event=event_json(PureEvent("toy", epsilon=0.1))).cost().epsilon
     Fraction(0, 1)
     """
@@ -119,19 +135,23 @@ class PlannedEvent:
         _drawing(self.event)
 
     def cost(self) -> Cost:
-        """Nothing more: the plan has paid."""
-        return Cost(Fraction(0), Fraction(0))
+        """Zero: the plan has paid."""
+        return NOTHING
+
+    def loss(self) -> Loss:
+        """Zero: the plan has paid."""
+        return Loss(0.0, np.zeros_like)
 
 
-def plan(events: "Mapping[Event, int]", *, delta: float) -> PlanEvent:
+def plan(events: Mapping[Event, int], *, delta: float) -> PlanEvent:
     """Price a bundle of releases at one delta.
 
     Parameters
     ----------
     events
-        How many releases there will be of each event, >= 1; public, and fixed from now on.
+        Number of releases of each event, >= 1; public, and fixed from now on.
     delta
-        What the whole bundle may cost in delta, 0 <= delta < 1.
+        Delta of the whole bundle, 0 <= delta < 1.
 
     Returns
     -------
@@ -152,17 +172,12 @@ def plan(events: "Mapping[Event, int]", *, delta: float) -> PlanEvent:
 
     Examples
     --------
-    >>> from privacy.mechanisms.kinds import PureEvent
+    >>> from privacy import PureEvent
     >>> plan({PureEvent("toy", epsilon=0.1): 100}, delta=1e-6).epsilon
     4.7746
     >>> plan({PureEvent("toy", epsilon=0.1): 100}, delta=0.0).epsilon
     10.0
     """
-    from privacy.accounting.composition import (
-        compose,  # which knows the events, of which a plan is one
-    )
-    from privacy.mechanisms.kinds import event_json
-
     if not 0 <= delta < 1:
         raise ValueError(f"delta must be in [0, 1), got delta={delta}")
     written = tuple(sorted((event_json(event), count) for event, count in events.items()))
@@ -177,7 +192,7 @@ def plan(events: "Mapping[Event, int]", *, delta: float) -> PlanEvent:
 
 
 def paid_plan(events: tuple[tuple[str, int], ...], epsilon: float, delta: float) -> PlanEvent:
-    """A plan as it was paid, its claim not composed again: for rows that the chain vouches for."""
+    """Rebuild a plan that was paid without composing it again; only for rows that the chain covers."""
     paid = object.__new__(PlanEvent)
     for name, value in (("events", events), ("epsilon", epsilon), ("delta", delta)):
         object.__setattr__(paid, name, value)
@@ -190,7 +205,7 @@ def slots_left(
     event: str,
     part: Part | None,
 ) -> int:
-    """How many more releases of an event a plan has for a part of the tasks.
+    """Count the releases of an event that a plan still has for a part of the tasks.
 
     Parameters
     ----------
@@ -199,7 +214,7 @@ def slots_left(
     used
         Part, event and number of releases already drawn from this plan.
     event
-        What is to be drawn, as `event_json` writes it.
+        The event to be drawn, as `event_json` writes it.
     part
         The cell it is about; None for all tasks.
 
@@ -213,12 +228,12 @@ def slots_left(
     A neighbour touches one cell of each partition, so a partition uses as many slots as its most
     used cell; different partitions, and releases about all tasks, add up.
 
-    **Guarantees.** Releases within what this function says never touch any one task more often
-    than the plan has slots.
+    **Guarantees.** Releases within this number never touch any one task more often than the plan
+    has slots.
 
     Examples
     --------
-    >>> from privacy.mechanisms.kinds import PureEvent, event_json
+    >>> from privacy import PureEvent
     >>> toy = PureEvent("toy", epsilon=0.1)
     >>> of_three, one = plan({toy: 3}, delta=0.0), event_json(toy)
     >>> used = [(Part("site:1", "north"), one, 2), (None, one, 1)]
@@ -229,11 +244,11 @@ def slots_left(
 
 
 class Slots:
-    """A plan's slots as they are used, counted as `slots_left` says.
+    """A plan's slots as they are used, counted as in `slots_left`.
 
     Examples
     --------
-    >>> from privacy.mechanisms.kinds import PureEvent, event_json
+    >>> from privacy import PureEvent
     >>> toy = PureEvent("toy", epsilon=0.1)
     >>> slots, one = Slots(plan({toy: 3}, delta=0.0)), event_json(toy)
     >>> slots.take(one, Part("site:1", "north"))
@@ -252,7 +267,7 @@ class Slots:
             self.take(event, part, count)
 
     def total(self, event: str) -> int:
-        """How many releases of an event the plan was for."""
+        """Return how many releases of an event the plan was for."""
         return self._total.get(event, 0)
 
     def take(self, event: str, part: Part | None, count: int = 1) -> None:
@@ -269,31 +284,25 @@ class Slots:
         self._touched[event] += more
 
     def left(self, event: str, part: Part | None) -> int:
-        """How many more releases of an event there may be for a part of the tasks."""
+        """Return how many more releases of an event there may be for a part of the tasks."""
         own = 0
         if part is not None:
             own = self._fullest[event, part.partition] - self._cells[event, part]
         return max(0, self.total(event) - self._touched[event] + own)
 
     def used(self) -> int:
-        """How many of the plan's releases any one task may have been in, at most."""
+        """Return the largest number of the plan's releases that any one task was in."""
         return self._touched.total()
 
 
 @lru_cache(maxsize=256)
 def _realised(events: tuple[tuple[str, int], ...], epsilon: float) -> float:
-    """Delta of these releases together at epsilon."""
-    from privacy.accounting.composition import (
-        compose,  # which knows the events, of which a plan is one
-    )
-
+    """Return the delta of these releases together at epsilon."""
     return compose({_drawing(text): count for text, count in events}).delta(epsilon)
 
 
-def _drawing(text: str) -> "Event":
-    """An event that draws noise, from its one way of being written."""
-    from privacy.mechanisms.kinds import event_json, parse_event
-
+def _drawing(text: str) -> Event:
+    """Read an event that draws noise; refuse a text that `event_json` would write otherwise."""
     event = parse_event(text)
     if isinstance(event, PlanEvent | PlannedEvent):
         raise ValueError("a plan's slots must be of events that draw noise, got a plan's")

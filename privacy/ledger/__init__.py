@@ -1,16 +1,23 @@
-"""TODO face of privacy.ledger."""
+"""The ledger: budgets, and the releases paid from them, in one file or one PostgreSQL database.
 
-from privacy.ledger.ledger import (
-    BudgetError,
-    Ledger,
-    LedgerError,
-    PlanError,
-    Release,
-    import_ledger,
-)
-from privacy.ledger.spending import told
+Open a `Ledger`, give a data set a budget, and `release` queries by mechanisms: each is booked
+durably before its noise is drawn, and paid once. `Statement` lists what was spent.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> from privacy import Unit
+>>> with tempfile.TemporaryDirectory() as folder:
+...     ledger = Ledger(Path(folder) / "ledger.sqlite", key=bytes(32))
+...     ledger.open_budget("toy", unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
+...     print(cost_text(ledger.statement("toy").left))
+epsilon=1, delta=0
+"""
+
+from privacy.ledger.ledger import Ledger, Release
+from privacy.ledger.spending import BudgetError, PlanError, cost_text
 from privacy.ledger.sqlite import new_file
 from privacy.ledger.statement import Entry, PlanUse, Statement
+from privacy.ledger.store import LedgerError
 
 __all__ = [
     "BudgetError",
@@ -21,7 +28,6 @@ __all__ = [
     "PlanUse",
     "Release",
     "Statement",
-    "import_ledger",
+    "cost_text",
     "new_file",
-    "told",
 ]

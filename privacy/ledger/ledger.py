@@ -1,196 +1,46 @@
 """The one door through which private data leaves: no payment, no noise.
 
 Each data set has a budget. A release is booked durably before its noise is drawn, stored before it
-is returned, and paid once: the same mechanism on the same data returns what is stored. A crash can
+is returned, and paid once: the same mechanism on the same data returns the stored value. A crash can
 leave a release paid and not drawn; asking again draws it under the same payment, as nobody has seen
-the first.
+the first. `Ledger` is used as in its examples; the steps of a release stand in
+`privacy.ledger.releasing`.
 
-Bringing a ledger of an older version over into a new one, with all that it paid for.
-
-Opening a ledger: made where there is none, and checked before it is used.
-
-What leaves the ledger: values that were paid for.
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     Ledger(Path(folder) / "ledger.sqlite", key=bytes(32)).verify()
+0
 """
 
-import contextlib
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, NoReturn, TypeVar
 
-from sqlalchemy import Connection
-
-from privacy.accounting.plans import PlanEvent
+from privacy.accounting import Event, PlanEvent
 from privacy.ledger.postgres import PostgresStore
-from privacy.ledger.records import append, check_chain, check_key, key_digest, start_chain
-from privacy.ledger.releasing import answer, pay_plan, release
-from privacy.ledger.spending import (
-    BudgetError,
-    PlanError,
-    change_limit,
-    dataset_names,
-    open_limit,
-    plan_request,
-    request_of,
+from privacy.ledger.records import (
+    Book,
+    check_chain,
+    check_key,
+    reading,
     required_budget,
-    time_of,
-    unpaid,
+    start_chain,
+    writing,
 )
-from privacy.ledger.sqlite import SqliteStore, connect
-from privacy.ledger.statement import Statement, read_statement
-from privacy.ledger.store import (
-    Fill,
-    LedgerError,
-    Store,
-    answers,
-    budgets,
-    entries,
-    releases,
-    snapshot,
-    transaction,
-)
+from privacy.ledger.releasing import answer, pay_plan, plan_request, release, request_of, unpaid
+from privacy.ledger.spending import change_limit, open_limit
+from privacy.ledger.sqlite import SqliteStore
+from privacy.ledger.statement import Statement, dataset_names, read_statement, time_of
+from privacy.ledger.store import Store
 from privacy.mechanism import Interaction, Json, Mechanism, Noise, Question
-from privacy.mechanisms.kinds import Event
 from privacy.query import Query, Unit
 
-__all__ = [
-    "BudgetError",
-    "Ledger",
-    "LedgerError",
-    "PlanError",
-    "Release",
-    "check_ledger",
-    "check_length",
-    "import_ledger",
-    "make_ledger",
-    "open_store",
-    "store_at",
-]
+__all__ = ["Ledger", "Release", "store_at"]
 
-NEWEST = 10_000  # rows of the chain that are followed at every opening: a tenth of a second
-
-
-def check_length(key: bytes) -> None:
-    """Refuse a key that could be guessed or that the hash does not take."""
-    if not 16 <= len(key) <= 64:
-        raise ValueError(f"key must be of 16 to 64 bytes, got {len(key)}")
-
-
-def store_at(where: Path | str) -> Store:
-    """The store that a path or a URL names."""
-    if isinstance(where, str) and "://" in where:
-        return PostgresStore.at(where)
-    return SqliteStore(Path(where).absolute())
-
-
-def open_store(store: Store, key: bytes) -> None:
-    """Make the ledger where there is none; refuse what is no ledger, is damaged, or has another key."""
-    if not store.exists():
-        make_ledger(store, key, lambda connection: None)
-    check_ledger(store, key, newest=NEWEST)
-
-
-def make_ledger(store: Store, key: bytes, fill: Fill) -> bool:
-    """Make a ledger with its first rows, whole or not at all; False where there is one."""
-
-    def start(connection: Connection) -> None:
-        start_chain(connection, key=key)
-        fill(connection)
-
-    return store.make(start)
-
-
-def check_ledger(store: Store, key: bytes, *, newest: int | None = None) -> int:
-    """Check tables, key, and the chain or its newest rows; the number of rows."""
-    with snapshot(store) as connection:
-        store.check(connection)
-        check_key(connection, store.place, key=key)
-        if newest is None:
-            store.check_deeply(connection)
-        return check_chain(connection, store.place, key=key, newest=newest)
-
-
-OLD_VERSION = 1
-OLD_ROWS = (
-    (budgets, "SELECT time, dataset, unit, epsilon, delta, n FROM budgets ORDER BY budget"),
-    (
-        entries,
-        "SELECT entry, time, dataset, query, unit, n, partition, cell, mechanism, event, fingerprint "
-        "FROM entries ORDER BY entry",
-    ),
-    (releases, "SELECT time, entry, value FROM entries WHERE value IS NOT NULL ORDER BY entry"),
-    (
-        answers,
-        "SELECT time, entry, question, fingerprint, state, value FROM answers ORDER BY answer",
-    ),
-)
-
-
-def import_ledger(old: Path, new: Path | str, *, key: bytes) -> None:
-    """Make a ledger with everything that one of version 1 holds; the old file stays as it is.
-
-    Parameters
-    ----------
-    old
-        File of the old ledger, of version 1.
-    new
-        Path or URL of the new one, where there must be none yet.
-    key
-        The old ledger's key, which is the new one's too.
-
-    Raises
-    ------
-    LedgerError
-        If the old file is no ledger of version 1, is damaged or has another key, or if there is a
-        ledger at `new` already.
-    ValueError
-        If the key has another length.
-
-    Notes
-    -----
-    **Guarantees.** Spends, entry numbers, released values, answers and secret states are the same
-    in the new ledger, and what was paid in the old one costs nothing in the new one. The new ledger
-    is made whole or not at all.
-
-    Nothing is written to the old ledger while it is read. Put it away then: two ledgers that are
-    both in use spend twice.
-    """
-    check_length(key)
-    store = store_at(new)
-    with _old_ledger(Path(old), key) as rows:
-
-        def fill(connection: Connection) -> None:
-            for table, query in OLD_ROWS:
-                append(connection, table, [dict(row) for row in rows.execute(query)], key=key)
-
-        if not make_ledger(store, key, fill):
-            raise LedgerError(f"{store.place} must be a new ledger, got one that exists")
-    check_ledger(store, key)
-
-
-@contextlib.contextmanager
-def _old_ledger(path: Path, key: bytes) -> Iterator[sqlite3.Connection]:
-    """Hold a ledger of version 1 that is sound and has this key; nobody writes to it meanwhile."""
-    try:
-        with contextlib.closing(connect(path)) as connection:
-            connection.row_factory = sqlite3.Row
-            connection.execute("BEGIN IMMEDIATE")
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version != OLD_VERSION:
-                raise LedgerError(
-                    f"{path} must be a ledger of version {OLD_VERSION}, got version {version}"
-                )
-            if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
-                raise LedgerError(f"{path} is damaged; restore a backup of it first")
-            digests = [row["digest"] for row in connection.execute("SELECT digest FROM key_check")]
-            if digests != [key_digest(key)]:
-                raise LedgerError(f"{path} was made with another fingerprint key; give that key")
-            yield connection
-    except sqlite3.Error as error:
-        raise LedgerError(f"{path} cannot be read as a ledger of version 1: {error}") from None
-
+NEWEST = 10_000  # rows of the chain that every opening follows: a tenth of a second
 
 T = TypeVar("T")
 
@@ -206,9 +56,9 @@ class Release(Generic[T]):
     entry
         Its number in the ledger.
     event
-        What was done.
+        Record of the draw.
     fresh
-        False where the value is one stored before. **Not for the public**: it tells whether the
+        False where the value was stored before. **Not for the public**: it shows whether the
         private data changed since.
     """
 
@@ -244,18 +94,18 @@ class Ledger:
     **Guarantees.** What is spent never exceeds the budget, with any number of processes; a spend
     is durable before its noise is drawn, and a value is durable before it is returned; the same
     request is paid once and has one value; no plan gives more releases than it paid for; a refusal
-    changes nothing; no message and no repr tells a private value; no row is deleted or
+    changes nothing; no message and no repr shows a private value; no row is deleted or
     overwritten; a row that was changed, removed or added by other means is named by `verify`,
     among the newest 10,000 rows by every opening and statement too, and where it is a budget, a
     plan or a secret state, by every use.
     **Privacy.** Requests may depend on what was released before (adaptive basic composition of
     the entries' events). That a request is stored or fresh, the time of an entry, and how long a
     draw took can depend on private data: show releases, and keep the ledger and its statements to
-    yourself. Data sets are accounted apart: what is in two of them is spent twice.
+    yourself. Data sets are accounted apart: a task that is in two of them is spent twice.
     **Limits.** A ledger that was set back whole to an earlier copy of itself looks sound, and
-    forgets what was spent since: note `verify`'s count elsewhere where that matters. Who can write
-    to the ledger's folder can put another file in its place, and who has the key as well can write
-    any history: keep both in a folder of mode 0700.
+    forgets what was spent since: note `verify`'s count elsewhere where that matters. Anyone who can
+    write to the ledger's folder can put another file in its place, and with the key can write any
+    history: keep both in a folder of mode 0700.
 
     Examples
     --------
@@ -275,9 +125,12 @@ class Ledger:
     """
 
     def __init__(self, where: Path | str, *, key: bytes) -> None:
-        check_length(key)
+        if not 16 <= len(key) <= 64:  # a shorter one could be guessed, the hash takes no longer one
+            raise ValueError(f"key must be of 16 to 64 bytes, got {len(key)}")
         self._store, self._key = store_at(where), bytes(key)
-        open_store(self._store, self._key)
+        if not self._store.exists():
+            self._store.make(lambda connection: start_chain(Book(connection, self._key)))
+        _check(self._store, self._key, newest=NEWEST)
 
     def __repr__(self) -> str:
         return f"Ledger({self._store.place!r})"
@@ -297,6 +150,9 @@ class Ledger:
     def __exit__(self, *error: object) -> None:
         """End a with-block; each call opens and closes a connection, so nothing is left open."""
 
+    def _reading(self) -> AbstractContextManager[Book]:
+        return reading(self._store, self._key)
+
     def open_budget(
         self, dataset: str, *, unit: Unit, epsilon: float, delta: float, n: int
     ) -> None:
@@ -307,7 +163,7 @@ class Ledger:
         dataset
             Its name in the ledger, a text that is not empty.
         unit
-            What the budget protects; every query must cover it.
+            The unit that the budget protects; every query must cover it.
         epsilon, delta
             The limit for all releases together; epsilon > 0, 0 <= delta < 1/n.
         n
@@ -320,7 +176,7 @@ class Ledger:
         LedgerError
             If the data set has a budget with another unit, epsilon or delta.
         """
-        open_limit(self._store, dataset, unit, epsilon, delta, n, key=self._key)
+        open_limit(self._store, self._key, dataset, unit, epsilon, delta, n)
 
     def change_budget(self, dataset: str, *, epsilon: float, delta: float) -> None:
         """Set another limit for a data set; the statement keeps the history.
@@ -332,14 +188,14 @@ class Ledger:
         LedgerError
             If the data set has no budget, or more than the new limit is spent already.
         """
-        change_limit(self._store, dataset, epsilon, delta, key=self._key)
+        change_limit(self._store, self._key, dataset, epsilon, delta)
 
     def open_plan(self, dataset: str, plan: PlanEvent, *, name: str) -> int:
-        """Pay for a plan, once by its name; its entry, under which releases are drawn.
+        """Pay for a plan, once by its name; return its entry, under which releases are drawn.
 
         Raises as `release` does.
         """
-        return pay_plan(self._store, dataset, plan, name, key=self._key)
+        return pay_plan(self._store, self._key, dataset, plan, name)
 
     def afford(
         self,
@@ -352,9 +208,8 @@ class Ledger:
         Raises as `release` does; `plans` are data sets, plans and names, as for `open_plan`.
         """
         asked = [request_of(mechanism, query, key=self._key) for mechanism, query in requests]
-        with transaction(self._store) as connection:
-            paying = [plan_request(connection, *one, key=self._key) for one in plans]
-            unpaid(connection, asked + paying, key=self._key)
+        with writing(self._store, self._key) as book:
+            unpaid(book, asked + [plan_request(book, *one) for one in plans])
 
     def release(
         self, mechanism: Mechanism, query: Query, *, plan: int | None = None
@@ -364,7 +219,7 @@ class Ledger:
         Parameters
         ----------
         mechanism, query
-            What is drawn, from what.
+            What to draw, and from which private data.
         plan
             Entry of a plan that has paid, from one of whose slots it is drawn.
 
@@ -390,14 +245,14 @@ class Ledger:
     def release_all(
         self, mechanism: Mechanism, queries: Sequence[Query], *, plan: int | None = None
     ) -> tuple[Release[Json], ...]:
-        """Release many queries as `release` would, all of them or, where not affordable, none."""
+        """Release many queries as `release` would; all of them, or none if the budget is too small."""
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must draw, got {type(mechanism).__name__}")
         asked = [request_of(mechanism, query, key=self._key, plan=plan) for query in queries]
-        told = release(self._store, mechanism, asked, _system_noise(), key=self._key)
+        released = release(self._store, self._key, mechanism, asked, _system_noise())
         return tuple(
             Release(json.loads(text), entry, request.event, fresh)
-            for request, (entry, text, fresh) in zip(asked, told, strict=True)
+            for request, (entry, text, fresh) in zip(asked, released, strict=True)
         )
 
     def interact(self, mechanism: Interaction, query: Query, question: Question) -> Release[Json]:
@@ -422,40 +277,42 @@ class Ledger:
         if not questions:
             return ()
         request = request_of(mechanism, query, key=self._key)
-        entry, told = answer(
-            self._store, mechanism, request, questions, _system_noise(), key=self._key
+        entry, answered = answer(
+            self._store, self._key, mechanism, request, questions, _system_noise()
         )
-        return tuple(Release(json.loads(text), entry, request.event, fresh) for text, fresh in told)
+        return tuple(
+            Release(json.loads(text), entry, request.event, fresh) for text, fresh in answered
+        )
 
     def statement(self, dataset: str, *, entries: int | None = None) -> Statement:
-        """Budget, spend and entries of a data set, recomputed from the stored events.
+        """Return a data set's budget, spend and entries, recomputed from the stored events.
 
         Parameters
         ----------
         dataset
             Its name in the ledger.
         entries
-            How many of the newest entries are listed; None for all. The totals are of all.
+            Number of newest entries to list; None for all. The totals are always of all.
         """
         if entries is not None and not 0 <= entries < 2**63:
             raise ValueError(f"entries must be >= 0 or None, got entries={entries}")
-        with snapshot(self._store) as connection:
-            check_chain(connection, self._store.place, key=self._key, newest=NEWEST)
-            required_budget(connection, dataset, key=self._key)
-            return read_statement(connection, dataset, newest=entries, key=self._key)
+        with self._reading() as book:
+            check_chain(book, self._store.place, newest=NEWEST)
+            required_budget(book, dataset)
+            return read_statement(book, dataset, newest=entries)
 
     def datasets(self) -> tuple[str, ...]:
-        """Names of the data sets that have a budget, sorted."""
-        with snapshot(self._store) as connection:
-            return dataset_names(connection)
+        """Return the names of the data sets that have a budget, sorted."""
+        with self._reading() as book:
+            return dataset_names(book)
 
     def time_of(self, entry: int) -> str:
-        """When an entry was paid, in ISO 8601 and UTC."""
-        with snapshot(self._store) as connection:
-            return time_of(connection, entry)
+        """Return the time at which an entry was paid, in ISO 8601 and UTC."""
+        with self._reading() as book:
+            return time_of(book, entry)
 
     def verify(self) -> int:
-        """Follow the whole chain of rows; the number of rows, which only grows.
+        """Follow the whole chain of rows; return the number of rows, which only grows.
 
         Raises
         ------
@@ -463,13 +320,13 @@ class Ledger:
             If a row does not fit, by its name, such as "entry 17"; or if tables, triggers or the
             file itself are not what they must be.
         """
-        return check_ledger(self._store, self._key)
+        return _check(self._store, self._key)
 
     def backup(self, path: Path) -> None:
         """Write a copy of the ledger's file to a new one, of mode 0600, consistent while in use.
 
-        The copy opens with the same key. It forgets what is spent after it: put it in the
-        ledger's place only with an account of that.
+        The copy opens with the same key. It does not hold what is spent after it was made: put it in
+        the ledger's place only with an account of that.
 
         Raises
         ------
@@ -481,7 +338,24 @@ class Ledger:
 
 
 def _system_noise() -> Noise:
-    """The noise source, found before anything is paid; its import is too slow for every reader."""
-    from privacy.noise import SystemNoise
+    """Return the noise source; called before anything is paid."""
+    from privacy.noise import SystemNoise  # here: OpenDP is slow to load, and readers draw nothing
 
     return SystemNoise()
+
+
+def store_at(where: Path | str) -> Store:
+    """Return the store that a path or a URL names."""
+    if isinstance(where, str) and "://" in where:
+        return PostgresStore.at(where)
+    return SqliteStore(Path(where).absolute())
+
+
+def _check(store: Store, key: bytes, *, newest: int | None = None) -> int:
+    """Check tables, key, and the chain or its newest rows; return the number of rows."""
+    with reading(store, key) as book:
+        store.check(book.connection)
+        check_key(book, store.place)
+        if newest is None:
+            store.check_deeply(book.connection)
+        return check_chain(book, store.place, newest=newest)

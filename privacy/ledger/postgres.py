@@ -1,8 +1,12 @@
 """The ledger in a PostgreSQL database, for campaigns that several machines run.
 
-It lies in the schema `crowdassay`, one ledger to a database. A write transaction locks the data
+The tables stand in the schema `crowdassay`, one ledger to a database. A write transaction locks the data
 set's budget row (READ COMMITTED with SELECT ... FOR UPDATE) and is durable whatever the server's
-settings say. The server's administrators can read and undo all of it.
+settings are. The server's administrators can read and undo all of it.
+
+>>> PostgresStore.at("postgresql://me:secret@host/campaign")
+Traceback (most recent call last):
+ValueError: the ledger's URL must be postgresql+psycopg://user:password@host:port/database
 """
 
 from dataclasses import dataclass, field
@@ -54,13 +58,13 @@ class PostgresStore:
     engine: Engine = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        told = URL.create(DRIVER, None, None, self.url.host, self.url.port, self.url.database)
-        object.__setattr__(self, "place", str(told))
+        shown = URL.create(DRIVER, None, None, self.url.host, self.url.port, self.url.database)
+        object.__setattr__(self, "place", str(shown))
         object.__setattr__(self, "engine", _engine(self.url))
 
     @classmethod
     def at(cls, text: str) -> "PostgresStore":
-        """Read a URL; no refusal repeats it, as it may hold a password."""
+        """Read a URL; no error repeats it, as it may hold a password."""
         try:
             url = make_url(text)
         except (SQLAlchemyError, ValueError):
@@ -77,15 +81,15 @@ class PostgresStore:
         return cls(url)
 
     def begin(self, *, write: bool) -> str:
-        """Settings of this transaction, whatever the server's or the role's are."""
+        """Return this transaction's settings, which override the server's and the role's."""
         level = "READ COMMITTED" if write else "REPEATABLE READ READ ONLY"
         return (
             f"SET TRANSACTION ISOLATION LEVEL {level}; SET LOCAL search_path = crowdassay; "
             f"SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {int(store.WAIT * 1000)}"
         )
 
-    def told(self, error: SQLAlchemyError) -> str:
-        """The server's first words: the details after them can hold a row's content."""
+    def reason(self, error: SQLAlchemyError) -> str:
+        """Return the server's primary message only: its details can hold a row's content."""
         cause = error.orig if isinstance(error, DBAPIError) else None
         words = getattr(getattr(cause, "diag", None), "message_primary", None)
         if words is None and cause is not None and getattr(cause, "sqlstate", None) is None:
@@ -93,15 +97,15 @@ class PostgresStore:
         return words or type(error).__name__
 
     def exists(self) -> bool:
-        """Whether the database has the ledger's schema."""
+        """Return whether the database has the ledger's schema."""
         try:
             with self.engine.connect() as connection:
                 return _has_schema(connection)
         except SQLAlchemyError as error:
-            raise LedgerError(f"cannot reach {self.place}: {self.told(error)}") from None
+            raise LedgerError(f"cannot reach {self.place}: {self.reason(error)}") from None
 
     def make(self, fill: Fill) -> bool:
-        """Make schema and tables in one transaction; another process's are left as they are."""
+        """Make schema and tables in one transaction; keep those that another process has made."""
         try:
             with self.engine.connect() as connection:
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MAKING})")
@@ -112,11 +116,13 @@ class PostgresStore:
                 fill(connection)
                 connection.commit()
         except SQLAlchemyError as error:
-            raise LedgerError(f"cannot make a ledger at {self.place}: {self.told(error)}") from None
+            raise LedgerError(
+                f"cannot make a ledger at {self.place}: {self.reason(error)}"
+            ) from None
         return True
 
     def check(self, connection: Connection) -> None:
-        """Refuse another version, and triggers that are missing or switched off."""
+        """Raise LedgerError for another version, and for triggers that are missing or switched off."""
         check_version(
             self.place, connection.exec_driver_sql("SELECT max(version) FROM about").scalar_one()
         )
@@ -127,7 +133,7 @@ class PostgresStore:
         """Leave the server's own checks to its administrators (pg_amcheck)."""
 
     def backup(self, path: Path) -> None:
-        """Refuse: the server's own tool does it."""
+        """Raise LedgerError: the server's own tool makes backups."""
         raise LedgerError(
             f"a ledger on PostgreSQL is backed up by the server's own tool: pg_dump "
             f"--schema=crowdassay writes one, got backup to {path}"

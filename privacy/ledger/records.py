@@ -1,16 +1,15 @@
-"""The chain that holds the ledger's rows together, so that damage is told and placed.
+"""The ledger's rows, written and read in transactions, each held to the one before it by a link.
+
+A `Book` is one transaction: `writing` opens one that is durable when it ends, `reading` one that
+sees a single moment. Every function here and above takes a book, which carries connection and key.
 
 Every row's link is a keyed hash of the row and of the link before it. The head keeps the number of
-rows and the last link under a keyed seal, so that a chain that was cut is told from one that ends.
+rows and the last link under a keyed seal, so that a chain that was cut differs from one that ends.
+The chain cannot see that a whole ledger, head included, was set back to an earlier copy of itself,
+nor anything done by a holder of the key.
 
-What a chain cannot tell: a whole ledger, head included, that was set back to an earlier copy of
-itself; and anything done by who holds the key.
-
-Events as the ledger's entries hold them.
-
-What an event costs is derived from it whenever it is read, a plan excepted: composing its losses
-takes longer than reading the whole ledger. A plan's claim was checked when the plan was built, and
-is taken as it stands if the chain tells that the row of its entry is what was written then.
+>>> len(key_digest(bytes(32)))
+32
 """
 
 import contextlib
@@ -21,96 +20,183 @@ import json
 import math
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, TableClause, insert, select, update
+from sqlalchemy import (
+    ColumnClause,
+    ColumnElement,
+    Connection,
+    Select,
+    TableClause,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import SQLAlchemyError
 
-from privacy.accounting.plans import PlanEvent, paid_plan
-from privacy.ledger.store import CHAINED, VERSION, LedgerError, Record, about, entries, head
-from privacy.mechanisms.kinds import Event, EventError, parse_event
-from privacy.query import Part, is_text
+from privacy.accounting import (
+    Account,
+    Cost,
+    Event,
+    EventError,
+    PlanEvent,
+    account_from,
+    exact,
+    paid_plan,
+    parse_event,
+)
+from privacy.ledger.store import (
+    CHAINED,
+    VERSION,
+    LedgerError,
+    Record,
+    Store,
+    about,
+    budgets,
+    entries,
+    head,
+)
+from privacy.query import Part, Unit, is_text
 
 __all__ = [
+    "Book",
+    "Budget",
+    "Kind",
+    "account_of",
     "append",
+    "budget_of",
     "check_chain",
     "check_key",
     "check_row",
+    "find_budget",
     "hold",
     "key_digest",
+    "kinds_of",
+    "last_row",
+    "lock",
+    "now",
+    "part_of",
     "read_events",
+    "reading",
+    "required_budget",
+    "rows_where",
     "start_chain",
+    "writing",
 ]
 
 RESTORE = "restore a backup and account for what came after it"
-BATCH = 1_000  # rows that are fetched at a time
+BATCH = 1_000  # rows fetched at a time
+ASKED_AT_ONCE = 500  # values in one condition
 KEPT: Mapping[str, type[Any]] = {"position": int, "entry": int, "n": int, "fingerprint": bytes}
-"""What the columns hold that do not hold texts."""
+"""Types of the columns that do not hold texts."""
 
 _canonical = json.JSONEncoder(default=bytes.hex, separators=(",", ":")).encode
 
 
-def start_chain(connection: Connection, *, key: bytes) -> None:
+@dataclass(frozen=True, slots=True, eq=False)
+class Book:
+    """One transaction on a ledger's tables, and the key that holds their rows together."""
+
+    connection: Connection = field(repr=False)
+    key: bytes = field(repr=False)
+
+
+@contextlib.contextmanager
+def writing(store: Store, key: bytes) -> Iterator[Book]:
+    """Open one write transaction, durable when the block ends and undone when it raises."""
+    with _connected(store, write=True) as connection:
+        yield Book(connection, key)
+        connection.commit()
+
+
+@contextlib.contextmanager
+def reading(store: Store, key: bytes) -> Iterator[Book]:
+    """Read one moment's state; no other transaction waits for it."""
+    with _connected(store, write=False) as connection:
+        yield Book(connection, key)
+
+
+@contextlib.contextmanager
+def _connected(store: Store, *, write: bool) -> Iterator[Connection]:
+    try:
+        with store.engine.connect() as connection:
+            connection.exec_driver_sql(store.begin(write=write))
+            yield connection
+    except SQLAlchemyError as error:
+        raise LedgerError(
+            f"the ledger {store.place} refuses: {store.reason(error)}; nothing is released"
+        ) from None
+
+
+def start_chain(book: Book) -> None:
     """Give an empty ledger its key check and a chain of no rows, unlike any other's."""
     start = secrets.token_bytes(32)
-    connection.execute(
-        insert(about), {"version": VERSION, "key_digest": key_digest(key), "start": start}
-    )
-    connection.execute(insert(head), {"n_rows": 0, "link": start, "seal": _seal(0, start, key)})
+    first = {"version": VERSION, "key_digest": key_digest(book.key), "start": start}
+    book.connection.execute(insert(about), first)
+    seal = _seal(0, start, book.key)
+    book.connection.execute(insert(head), {"n_rows": 0, "link": start, "seal": seal})
 
 
-def hold(connection: Connection, *, key: bytes) -> None:
+def hold(book: Book) -> None:
     """Let no other transaction add rows until this one ends."""
-    _end(connection, key, lock=True)
+    _end(book, lock=True)
 
 
-def append(
-    connection: Connection, table: TableClause, rows: Sequence[Mapping[str, Any]], *, key: bytes
-) -> None:
+def append(book: Book, table: TableClause, rows: Sequence[Mapping[str, Any]]) -> None:
     """Add rows to a table and to the chain's end, which no one else can do until this commits.
 
-    A row comes without `position` and `link`.
+    A row comes without `position` and `link`; one without `time` gets the present one.
     """
     if not rows:
         return
-    position, link = _end(connection, key, lock=True)
-    linked = []
+    position, link = _end(book, lock=True)
+    time, linked = now(), []
     for row in rows:
         position += 1
-        placed = {**row, "position": position}
+        placed = {"time": time, **row, "position": position}
         _check_kept(placed)
-        link = _link(link, table, [placed[name] for name in _content(table)], key)
+        link = _link(link, table, [placed[name] for name in _content(table)], book.key)
         linked.append({**placed, "link": link})
-    connection.execute(insert(table), linked)
-    _move_head(connection, position, link, key)
+    book.connection.execute(insert(table), linked)
+    _move_head(book, position, link)
 
 
-def check_key(connection: Connection, place: str, *, key: bytes) -> None:
-    """Refuse a key that is not the one the ledger was made with."""
-    digests = connection.scalars(select(about.c.key_digest)).all()
+def now() -> str:
+    """Return the present time for a row, in ISO 8601 and UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def check_key(book: Book, place: str) -> None:
+    """Raise LedgerError unless the ledger was made with this key."""
+    digests = book.connection.scalars(select(about.c.key_digest)).all()
     if len(digests) != 1:
         raise LedgerError(f"{place} is damaged: it must have one key check; {RESTORE}")
-    if digests[0] != key_digest(key):
+    if digests[0] != key_digest(book.key):
         raise LedgerError(f"{place} was made with another fingerprint key; restore that key")
 
 
-def check_chain(
-    connection: Connection, place: str, *, key: bytes, newest: int | None = None
-) -> int:
-    """Follow the chain, or its newest rows, to its end; name the first row that does not fit.
+def check_chain(book: Book, place: str, *, newest: int | None = None) -> int:
+    """Follow the chain, or its newest rows, to its end; return the number of rows in the ledger.
 
-    Returns the number of rows in the ledger.
+    Raises
+    ------
+    LedgerError
+        If a row does not fit, by its name.
     """
-    n_rows, last = _end(connection, key)
+    n_rows, last = _end(book)
     position = 0 if newest is None else max(0, n_rows - newest)
-    link = _link_at(connection, position)
-    with _rows(connection, after=position) as rows:
+    link = _link_at(book, position)
+    with _rows(book, after=position) as rows:
         for table, row in rows:
             position += 1
             if row.position != position:
                 raise LedgerError(
                     f"{place} is damaged: rows are missing or doubled before {_name(table, row)}; {RESTORE}"
                 )
-            link = _link(link, table, row[:-1], key)
+            link = _link(link, table, row[:-1], book.key)
             if link != row.link:
                 raise LedgerError(
                     f"{place} is damaged: {_name(table, row)} is not what was written, or follows a row "
@@ -123,41 +209,42 @@ def check_chain(
     return n_rows
 
 
-def check_row(connection: Connection, table: TableClause, row: Record, *, key: bytes) -> None:
-    """Refuse a row that was not written by who has the key, after the row that is before it."""
+def check_row(book: Book, table: TableClause, row: Record) -> None:
+    """Raise LedgerError unless the key's holder wrote this row after the one before it."""
     placed = isinstance(row.position, int)
-    before = _link_at(connection, row.position - 1) if placed else b""
-    if _link(before, table, row[:-1], key) != row.link:
+    before = _link_at(book, row.position - 1) if placed else b""
+    if _link(before, table, row[:-1], book.key) != row.link:
         raise LedgerError(
             f"the ledger is damaged: {_name(table, row)} is not what was written; {RESTORE}"
         )
 
 
 def key_digest(key: bytes) -> bytes:
-    """What tells a key from another without telling it."""
+    """Return a digest that identifies the key without revealing it."""
     return hashlib.blake2b(b"key check", key=key, digest_size=32).digest()
 
 
-def _end(connection: Connection, key: bytes, *, lock: bool = False) -> tuple[int, bytes]:
-    """Number of rows and last link, as the head tells; a lock lasts until the transaction ends."""
+def _end(book: Book, *, lock: bool = False) -> tuple[int, bytes]:
+    """Number of rows and last link, by the head; a lock lasts until the transaction ends."""
     heads = select(head)
-    found = connection.execute(heads.with_for_update() if lock else heads).all()
-    if len(found) != 1 or found[0].seal != _seal(found[0].n_rows, found[0].link, key):
+    found = book.connection.execute(heads.with_for_update() if lock else heads).all()
+    if len(found) != 1 or found[0].seal != _seal(found[0].n_rows, found[0].link, book.key):
         raise LedgerError(f"the ledger is damaged: its head is not what was written; {RESTORE}")
     return found[0].n_rows, found[0].link
 
 
-def _move_head(connection: Connection, n_rows: int, link: bytes, key: bytes) -> None:
-    connection.execute(update(head).values(n_rows=n_rows, link=link, seal=_seal(n_rows, link, key)))
+def _move_head(book: Book, n_rows: int, link: bytes) -> None:
+    seal = _seal(n_rows, link, book.key)
+    book.connection.execute(update(head).values(n_rows=n_rows, link=link, seal=seal))
 
 
 @contextlib.contextmanager
-def _rows(connection: Connection, *, after: int) -> Iterator[Iterator[tuple[TableClause, Record]]]:
+def _rows(book: Book, *, after: int) -> Iterator[Iterator[tuple[TableClause, Record]]]:
     """Rows of all chained tables in the chain's order, a few fetched at a time."""
     with contextlib.ExitStack() as opened:
         streams = []
         for table in CHAINED:
-            rows = connection.execute(
+            rows = book.connection.execute(
                 select(table).where(table.c.position > after).order_by(table.c.position),
                 execution_options={"yield_per": BATCH},
             )
@@ -166,27 +253,29 @@ def _rows(connection: Connection, *, after: int) -> Iterator[Iterator[tuple[Tabl
 
 
 def _place(pair: tuple[TableClause, Record]) -> int | float:
-    """Where a row says that it is; at the end, as the databases sort it, if that is no number."""
+    """A row's own position; infinite, as the databases sort it, where that is not a number."""
     position = pair[1].position
     return position if isinstance(position, int) else math.inf
 
 
-def _link_at(connection: Connection, position: int) -> bytes:
-    """The link of a row, or what the chain starts from."""
+def _link_at(book: Book, position: int) -> bytes:
+    """The link of a row, or the chain's start for position 0."""
     if position == 0:
-        found = connection.scalars(select(about.c.start)).all()
+        found = book.connection.scalars(select(about.c.start)).all()
     else:
         found = [
             link
             for table in CHAINED
-            for link in connection.scalars(select(table.c.link).where(table.c.position == position))
+            for link in book.connection.scalars(
+                select(table.c.link).where(table.c.position == position)
+            )
         ]
-    # of a row that is missing, or has no bytes there: nothing fits after it
+    # nothing fits after a row that is missing, or whose link is not bytes
     return found[0] if found and isinstance(found[0], bytes) else b""
 
 
 def _check_kept(row: Mapping[str, Any]) -> None:
-    """Refuse what a database would not give back as it is: the row would pass for damaged."""
+    """Raise LedgerError for a value that a database would change: its row would pass for damaged."""
     for name, value in row.items():
         kind = KEPT.get(name, str)
         if kind is str:
@@ -208,7 +297,7 @@ def _link(before: bytes, table: TableClause, content: Sequence[Any], key: bytes)
 
 
 def _seal(n_rows: Any, link: Any, key: bytes) -> bytes:
-    """Of what a head holds, which may be of other types where it is damaged."""
+    """Keyed hash of a head's content, of any types, as a damaged head may hold others."""
     text = _canonical([n_rows, link]).encode()
     return hashlib.blake2b(text, key=key, person=b"ledger head", digest_size=32).digest()
 
@@ -217,43 +306,141 @@ def _name(table: TableClause, row: Record) -> str:
     """A row, for messages."""
     if table.name == "budgets":
         return f"a budget of {row.dataset!r} (row {row.position})"
-    told = {"entries": "entry", "releases": "the value of entry", "answers": "an answer of entry"}
-    return f"{told[table.name]} {row.entry}"
+    kind = {"entries": "entry", "releases": "the value of entry", "answers": "an answer of entry"}
+    return f"{kind[table.name]} {row.entry}"
 
 
-def read_events(
-    connection: Connection,
-    dataset: str,
-    kinds: Iterable[tuple[Part | None, str, int]],
-    *,
-    key: bytes,
-) -> dict[str, Event]:
-    """Events of a data set's entries, by the text that they are stored as."""
+def lock(book: Book, *datasets: str) -> None:
+    """Let no other transaction spend from these data sets until this one ends.
+
+    The rows locked are the data sets' budgets, in one order for all, so that no two transactions
+    wait for each other. The first of them never changes: a limit that is set later, and which a
+    waiting transaction would not see as it wakes, is read after the lock. A data set without a row
+    is refused here, as nothing would be locked, and its first one could come the next moment.
+    On SQLite the transaction has locked the whole file already.
+    """
+    locked = book.connection.scalars(
+        select(budgets.c.dataset)
+        .where(budgets.c.dataset.in_(datasets))
+        .order_by(budgets.c.position)
+        .with_for_update()
+    ).all()
+    for dataset in datasets:
+        if dataset not in locked:
+            raise _without_budget(dataset)
+
+
+def _without_budget(dataset: str) -> LedgerError:
+    return LedgerError(f"{dataset!r} must have a budget first: open_budget sets one")
+
+
+def rows_where(
+    book: Book, query: Select[Any], column: ColumnClause[Any], values: Sequence[Any]
+) -> Iterator[Record]:
+    """Yield a query's rows whose column is one of these values, asking for some values at a time."""
+    for first in range(0, len(values), ASKED_AT_ONCE):
+        asked = column.in_(values[first : first + ASKED_AT_ONCE])
+        yield from book.connection.execute(query.where(asked))
+
+
+def last_row(book: Book, table: TableClause, condition: ColumnElement[bool]) -> Record | None:
+    """Return the newest row that meets a condition, checked by its link; None if there is none."""
+    rows = select(table).where(condition).order_by(table.c.position.desc())
+    row = book.connection.execute(rows.limit(1)).first()
+    if row is not None:
+        check_row(book, table, row)
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit as it was set; the latest one holds."""
+
+    time: str
+    unit: Unit
+    limit: Cost
+    n: int
+
+
+def budget_of(row: Record) -> Budget:
+    """Read a row of the table of budgets."""
+    return Budget(row.time, Unit(row.unit), Cost(exact(row.epsilon), exact(row.delta)), row.n)
+
+
+def find_budget(book: Book, dataset: str) -> Budget | None:
+    """Return the budget that holds for a data set, from a checked row, which may be old."""
+    row = last_row(book, budgets, budgets.c.dataset == dataset)
+    return None if row is None else budget_of(row)
+
+
+def required_budget(book: Book, dataset: str) -> Budget:
+    """Return the budget that holds for a data set, or raise LedgerError."""
+    found = find_budget(book, dataset)
+    if found is None:
+        raise _without_budget(dataset)
+    return found
+
+
+Kind: TypeAlias = tuple[Part | None, str, int]
+"""Equal entries: their part, their event as stored, and their number."""
+
+
+def kinds_of(book: Book, dataset: str) -> list[Kind]:
+    """Count a data set's entries by part and event."""
+    kinds = (entries.c.partition, entries.c.cell, entries.c.event)
+    rows = book.connection.execute(
+        select(*kinds, func.count().label("n_entries"))
+        .where(entries.c.dataset == dataset)
+        .group_by(*kinds)
+    )
+    return [(part_of(row), row.event, row.n_entries) for row in rows.all()]
+
+
+def part_of(row: Record) -> Part | None:
+    """Read the part of an entry's row."""
     try:
-        return {
-            text: _read_event(connection, dataset, text, key)
-            for text in {kind[1] for kind in kinds}
-        }
+        return None if row.partition is None else Part(row.partition, row.cell)
+    except (TypeError, ValueError):
+        raise LedgerError(
+            "the ledger is damaged: an entry's partition or cell is no name; restore a backup"
+        ) from None
+
+
+def account_of(book: Book, dataset: str) -> Account:
+    """Recompose a data set's entries."""
+    kinds = kinds_of(book, dataset)
+    return account_from(kinds, read_events(book, dataset, kinds).__getitem__)
+
+
+def read_events(book: Book, dataset: str, kinds: Iterable[Kind]) -> dict[str, Event]:
+    """Return the events of a data set's entries, by the text that they are stored as.
+
+    An event's cost is derived whenever it is read, but for plans: composing one takes longer than
+    reading the whole ledger. A plan's claim was checked when the plan was built, and is taken as it
+    stands if the row that paid for it is what was written then.
+    """
+    try:
+        return {text: _read_event(book, dataset, text) for text in {kind[1] for kind in kinds}}
     except EventError as error:
         raise LedgerError(f"an entry of {dataset!r} is {error}; nothing can be spent") from None
 
 
-def _read_event(connection: Connection, dataset: str, text: str, key: bytes) -> Event:
+def _read_event(book: Book, dataset: str, text: str) -> Event:
     def plan(events: tuple[tuple[str, int], ...], epsilon: float, delta: float) -> PlanEvent:
-        row = _paying_row(connection, dataset, text)
+        row = _paying_row(book, dataset, text)
         if row is None:
             return PlanEvent(events, epsilon, delta)
-        check_row(connection, entries, row, key=key)
+        check_row(book, entries, row)
         return paid_plan(events, epsilon, delta)
 
-    return parse_event(text, plan=plan)
+    return parse_event(text, builders={PlanEvent: plan})
 
 
-def _paying_row(connection: Connection, dataset: str, text: str) -> Record | None:
-    """The first entry that paid for this plan."""
+def _paying_row(book: Book, dataset: str, text: str) -> Record | None:
+    """Return the first entry that paid for this plan."""
     paying = (
         select(entries)
         .where((entries.c.dataset == dataset) & (entries.c.event == text))
         .where(entries.c.partition.is_(None) & entries.c.cell.is_(None))
     )
-    return connection.execute(paying.order_by(entries.c.entry).limit(1)).first()
+    return book.connection.execute(paying.order_by(entries.c.entry).limit(1)).first()

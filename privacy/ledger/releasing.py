@@ -1,109 +1,179 @@
-"""The steps of a release: paid durably, then drawn, then kept durably.
+"""The steps of a release: it is paid durably, then drawn, then stored durably.
 
 A process may die anywhere. Before `pay` ends nothing is spent and nothing was drawn; between `pay`
 and the end of `keep`, or of an answer's transaction, the spend stays, and asking again draws under
 it, as nobody has seen a value; after it the value is stored.
 
-Answers of interactions in the ledger's tables, with the secret states after them.
+The ledger knows a request by a keyed fingerprint of the mechanism, its event and the private data.
+A bare hash of a small private value can be inverted by trying all values; a keyed one cannot
+without the key, which stays beside the ledger and never leaves the machine.
+
+>>> import numpy as np
+>>> from privacy import Query, Unit
+>>> from privacy.mechanisms import LatticeLaplace
+>>> query = Query("toy", "class counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=2.0)
+>>> one, same, other = (request_of(LatticeLaplace(e), query, key=bytes(32)) for e in (1.0, 1.0, 2.0))
+>>> one.fingerprint == same.fingerprint, one.fingerprint == other.fingerprint
+(True, False)
 """
 
+import dataclasses
+import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
-from sqlalchemy import Connection, select
+import numpy as np
+from sqlalchemy import func, select
 
-from privacy.accounting.plans import PlanEvent
-from privacy.ledger.fingerprint import question_fingerprint
-from privacy.ledger.records import append, check_row
-from privacy.ledger.spending import (
-    Request,
-    check_slots,
-    find_entries,
-    insert_entries,
-    keep_values,
-    now,
-    plan_request,
-    unpaid,
+from privacy.accounting import Event, PlanEvent, PlannedEvent, event_json
+from privacy.ledger.records import (
+    Book,
+    Budget,
+    account_of,
+    append,
+    hold,
+    last_row,
+    lock,
+    required_budget,
+    rows_where,
+    writing,
 )
-from privacy.ledger.store import Store, answers, batches, lock, transaction
+from privacy.ledger.spending import BudgetError, check_slots
+from privacy.ledger.store import LedgerError, Store, answers, entries, releases
 from privacy.mechanism import Batched, Interaction, Json, Mechanism, Noise, Question
-from privacy.query import Query
+from privacy.query import Query, UnitError
 
-__all__ = ["answer", "find_answers", "insert_answers", "last_state", "pay_plan", "release"]
-
-
-def find_answers(
-    connection: Connection, entry: int, fingerprints: Sequence[bytes]
-) -> dict[bytes, str]:
-    """The stored answers to the questions with these fingerprints."""
-    found = select(answers.c.fingerprint, answers.c.value).where(answers.c.entry == entry)
-    return {
-        row.fingerprint: row.value
-        for marks in batches(fingerprints)
-        for row in connection.execute(found.where(answers.c.fingerprint.in_(marks)))
-    }
-
-
-def last_state(connection: Connection, entry: int, *, key: bytes) -> str | None:
-    """The secret state after an interaction's last answer, if its row is what was written then."""
-    rows = select(answers).where(answers.c.entry == entry)
-    last = connection.execute(rows.order_by(answers.c.position.desc()).limit(1)).first()
-    if last is None:
-        return None
-    check_row(connection, answers, last, key=key)
-    return str(last.state)
-
-
-def insert_answers(
-    connection: Connection,
-    entry: int,
-    answered: Sequence[tuple[str, bytes, str, str]],
-    *,
-    key: bytes,
-) -> None:
-    """Record name and fingerprint of each question, with the secret state after it and its answer."""
-    time = now()
-    rows = [
-        {
-            "time": time,
-            "entry": entry,
-            "question": question,
-            "fingerprint": fingerprint,
-            "state": state,
-            "value": value,
-        }
-        for question, fingerprint, state, value in answered
-    ]
-    append(connection, answers, rows, key=key)
-
+__all__ = [
+    "PlanPayment",
+    "Request",
+    "answer",
+    "fingerprint",
+    "pay_plan",
+    "plan_request",
+    "release",
+    "request_of",
+    "unpaid",
+]
 
 _text = json.JSONEncoder(allow_nan=False).encode
+_header = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
 
 
-def pay(
-    store: Store, asked: Sequence[Request], *, key: bytes
-) -> dict[bytes, tuple[int, str | None]]:
-    """Book what is not paid yet; entry and stored value of all by fingerprint."""
-    with transaction(store) as connection:
-        new = unpaid(connection, asked, key=key)
-        check_slots(connection, new, key=key)
-        insert_entries(connection, new, key=key)
-        return find_entries(connection, asked)
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """A release asked for, its event, and the fingerprint that the ledger knows it by.
+
+    `slot` names the plan that has paid for it, if one has; it is then the event on record.
+    """
+
+    mechanism: Mechanism | Interaction
+    query: Query
+    event: Event
+    fingerprint: bytes
+    slot: PlannedEvent | None = None
 
 
-def pay_plan(store: Store, dataset: str, plan: PlanEvent, name: str, *, key: bytes) -> int:
-    """Book a plan that is not paid yet; its entry."""
-    with transaction(store) as connection:
-        request = plan_request(connection, dataset, plan, name, key=key)
-        insert_entries(connection, unpaid(connection, [request], key=key), key=key)
-        return find_entries(connection, [request])[request.fingerprint][0]
+def request_of(
+    mechanism: Mechanism | Interaction, query: Query, *, key: bytes, plan: int | None = None
+) -> Request:
+    """Return a mechanism's request; raise TypeError if the mechanism's own event is a plan's."""
+    event = mechanism.event(query)
+    if isinstance(event, PlanEvent | PlannedEvent):
+        raise TypeError(
+            f"a mechanism's event must be of a kind that draws noise, got {type(event).__name__}; "
+            "open_plan pays for plans"
+        )
+    mark = fingerprint(mechanism, query, event, key=key)
+    slot = None if plan is None else PlannedEvent(plan, event_json(event))
+    return Request(mechanism, query, event, mark, slot)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPayment:
+    """The mechanism on record for an entry that pays for a plan; it draws nothing."""
+
+    plan: PlanEvent
+
+    def event(self, query: Query) -> PlanEvent:
+        """The plan."""
+        return self.plan
+
+    def draw(self, query: Query, noise: Noise) -> NoReturn:
+        """Raise TypeError: values are drawn from the plan's slots."""
+        raise TypeError("a plan itself draws nothing")
+
+
+def plan_request(book: Book, dataset: str, plan: PlanEvent, name: str) -> Request:
+    """Return the request that pays for a plan; the same for the same plan of the same name."""
+    if not isinstance(plan, PlanEvent):
+        raise TypeError(f"plan must be a PlanEvent, got {type(plan).__name__}")
+    budget = required_budget(book, dataset)
+    query = Query(dataset, name, np.zeros(0), budget.unit, budget.n, l1=np.inf)
+    payment = PlanPayment(plan)
+    return Request(payment, query, plan, fingerprint(payment, query, plan, key=book.key))
+
+
+def fingerprint(
+    mechanism: Mechanism | Interaction, query: Query, event: Event, *, key: bytes
+) -> bytes:
+    """Return a keyed digest of a mechanism, its knobs, its event, and the query with its private arrays."""
+    part = None if query.part is None else (query.part.partition, query.part.name)
+    public = {
+        "mechanism": _describe(mechanism),
+        "event": event_json(event),
+        "query": [
+            query.dataset,
+            query.name,
+            str(query.unit),
+            int(query.n),
+            float(query.l1).hex(),
+            part,
+        ],
+    }
+    arrays = {"": query.value} if isinstance(query.value, np.ndarray) else query.value
+    return _digest(public, arrays, key)
+
+
+def _question_fingerprint(question: Question, key: bytes) -> bytes:
+    """Digest of a question: its name and private values."""
+    arrays = {name: np.asarray(value) for name, value in question.value.items()}
+    return _digest({"question": question.name}, arrays, key)
+
+
+def _digest(public: Mapping[str, Any], arrays: Mapping[str, np.ndarray], key: bytes) -> bytes:
+    """Digest of a header with names, types and shapes, then of the arrays' bytes in its order."""
+    names = sorted(arrays)
+    shapes = [(name, arrays[name].dtype.str, arrays[name].shape) for name in names]
+    header = _header({**public, "arrays": shapes}).encode()
+    digest = hashlib.blake2b(key=key, digest_size=32)
+    digest.update(len(header).to_bytes(8, "little") + header)
+    for name in names:
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.digest()
+
+
+def _describe(knob: Any) -> Any:
+    """JSON that differs wherever public knobs differ, nested mechanisms included."""
+    if dataclasses.is_dataclass(knob) and not isinstance(knob, type):
+        own = {one.name: _describe(getattr(knob, one.name)) for one in dataclasses.fields(knob)}
+        return {"type": type(knob).__qualname__, "fields": own}
+    if isinstance(knob, tuple):
+        return [_describe(one) for one in knob]
+    if knob is None or isinstance(knob, bool | int | float | str):
+        return knob
+    raise TypeError(
+        "a mechanism must be a frozen dataclass of numbers, strings, tuples and such dataclasses, "
+        f"got {type(knob).__name__}"
+    )
 
 
 def release(
-    store: Store, mechanism: Mechanism, asked: Sequence[Request], noise: Noise, *, key: bytes
+    store: Store, key: bytes, mechanism: Mechanism, asked: Sequence[Request], noise: Noise
 ) -> list[tuple[int, str, bool]]:
-    """Values of requests, paid first, drawn where none is stored; entry, text, whether it is new."""
-    paid = pay(store, asked, key=key)
+    """Pay for requests, draw and store missing values; return entry, text, and whether it is new."""
+    paid = pay(store, key, asked)
     missing = {
         entry: request
         for request in asked
@@ -112,50 +182,161 @@ def release(
     }
     drawn = _draw(mechanism, [request.query for request in missing.values()], noise)
     texts = dict(zip(missing, map(_text, drawn), strict=True))
-    kept = keep(store, {one.query.dataset for one in missing.values()}, texts, key=key)
-    told = []
+    kept = keep(store, key, {one.query.dataset for one in missing.values()}, texts)
+    released = []
     for request in asked:
         entry, value = paid[request.fingerprint]
-        told.append((entry, *kept[entry]) if value is None else (entry, value, False))
-    return told
+        released.append((entry, *kept[entry]) if value is None else (entry, value, False))
+    return released
+
+
+def pay(store: Store, key: bytes, asked: Sequence[Request]) -> dict[bytes, tuple[int, str | None]]:
+    """Book unpaid requests; return entry and stored value of all of them by fingerprint."""
+    with writing(store, key) as book:
+        new = unpaid(book, asked)
+        planned = [(one.query, one.slot) for one in new if one.slot is not None]
+        if planned:
+            check_slots(book, planned)
+        insert_entries(book, new)
+        return find_entries(book, asked)
+
+
+def pay_plan(store: Store, key: bytes, dataset: str, plan: PlanEvent, name: str) -> int:
+    """Book a plan that is not paid yet; return its entry."""
+    with writing(store, key) as book:
+        request = plan_request(book, dataset, plan, name)
+        insert_entries(book, unpaid(book, [request]))
+        return find_entries(book, [request])[request.fingerprint][0]
+
+
+def unpaid(book: Book, asked: Sequence[Request]) -> list[Request]:
+    """Return requests without an entry, each once; raise BudgetError unless budgets cover them all.
+
+    Until the transaction ends no other spends from their data sets.
+    """
+    datasets = list(dict.fromkeys(one.query.dataset for one in asked))
+    lock(book, *datasets)
+    paid = find_entries(book, asked)
+    new = {one.fingerprint: one for one in asked if one.fingerprint not in paid}
+    for dataset in datasets:
+        budget = required_budget(book, dataset)
+        for one in asked:
+            if one.query.dataset == dataset:
+                _check_query(one.query, budget)
+        fresh = [one for one in new.values() if one.query.dataset == dataset]
+        priced = [one for one in fresh if one.slot is None]  # the others are paid by their plan
+        if priced:
+            _check_afford(book, budget, priced)
+    return list(new.values())
+
+
+def _check_query(query: Query, budget: Budget) -> None:
+    if not query.unit.covers(budget.unit):
+        raise UnitError(
+            f"the budget of {query.dataset!r} protects the unit '{budget.unit}', which a guarantee "
+            f"for the unit '{query.unit}' does not cover"
+        )
+    if not budget.limit.delta * int(query.n) < 1:
+        raise LedgerError(
+            f"the budget's delta must be < 1/n, got n={query.n}; lower delta with change_budget"
+        )
+
+
+def _check_afford(book: Book, budget: Budget, new: Sequence[Request]) -> None:
+    dataset = new[0].query.dataset
+    account = account_of(book, dataset)
+    before = account.spent
+    for one in new:
+        account.add(one.query.part, one.event.cost())
+    if not account.spent.within(budget.limit):
+        raise BudgetError(dataset, budget.limit, before, account.spent - before)
+
+
+def find_entries(book: Book, asked: Sequence[Request]) -> dict[bytes, tuple[int, str | None]]:
+    """Return entry and stored value, if any, of the requests on record, by fingerprint."""
+    found = select(entries.c.fingerprint, entries.c.entry, releases.c.value).join_from(
+        entries, releases, entries.c.entry == releases.c.entry, isouter=True
+    )
+    marks = [one.fingerprint for one in asked]
+    rows = rows_where(book, found, entries.c.fingerprint, marks)
+    return {row.fingerprint: (row.entry, row.value) for row in rows}
+
+
+def insert_entries(book: Book, requests: Sequence[Request]) -> None:
+    """Record what is spent."""
+    if not requests:
+        return
+    hold(book)  # the next number is this transaction's
+    last = book.connection.scalar(select(func.max(entries.c.entry))) or 0
+    rows = [
+        {
+            "entry": entry,
+            "dataset": one.query.dataset,
+            "query": one.query.name,
+            "unit": str(one.query.unit),
+            "n": int(one.query.n),
+            "partition": None if one.query.part is None else one.query.part.partition,
+            "cell": None if one.query.part is None else one.query.part.name,
+            "mechanism": type(one.mechanism).__qualname__,
+            "event": event_json(one.slot or one.event),
+            "fingerprint": one.fingerprint,
+        }
+        for entry, one in enumerate(requests, start=last + 1)
+    ]
+    append(book, entries, rows)
+
+
+def _draw(mechanism: Mechanism, queries: Sequence[Query], noise: Noise) -> list[Json]:
+    if isinstance(mechanism, Batched):
+        return mechanism.draw_all(queries, noise) if queries else []
+    return [mechanism.draw(query, noise) for query in queries]
 
 
 def keep(
-    store: Store, datasets: Collection[str], texts: Mapping[int, str], *, key: bytes
+    store: Store, key: bytes, datasets: Collection[str], texts: Mapping[int, str]
 ) -> dict[int, tuple[str, bool]]:
-    """Store values of entries where none is; the stored text, and whether it is this one."""
+    """Store values of entries that have none; return the stored text, and whether it is this one."""
     if not texts:
         return {}
-    with transaction(store) as connection:
-        lock(connection, *datasets)
-        return keep_values(connection, texts, key=key)
+    with writing(store, key) as book:
+        lock(book, *datasets)
+        return keep_values(book, texts)
+
+
+def keep_values(book: Book, values: Mapping[int, str]) -> dict[int, tuple[str, bool]]:
+    """Store values as `keep` does, in a transaction that holds the data sets' locks."""
+    found = select(releases.c.entry, releases.c.value)
+    rows = rows_where(book, found, releases.c.entry, list(values))
+    kept = {row.entry: row.value for row in rows}
+    new = [{"entry": entry, "value": text} for entry, text in values.items() if entry not in kept]
+    append(book, releases, new)
+    return {entry: (kept.get(entry, value), entry not in kept) for entry, value in values.items()}
 
 
 def answer(
     store: Store,
+    key: bytes,
     mechanism: Interaction,
     request: Request,
     questions: Sequence[Question],
     noise: Noise,
-    *,
-    key: bytes,
 ) -> tuple[int, list[tuple[str, bool]]]:
-    """Answer questions to a request's mechanism, paid first; entry, and stored text and whether new.
+    """Pay for a request's mechanism and answer questions; return entry, stored texts, whether new.
 
     Answers and the states after them are stored in one transaction; a repeated question moves no
     state.
     """
-    marks = [question_fingerprint(one, key=key) for one in questions]
-    entry, _ = pay(store, [request], key=key)[request.fingerprint]
-    with transaction(store) as connection:
-        lock(connection, request.query.dataset)
-        known = find_answers(connection, entry, marks)
+    marks = [_question_fingerprint(one, key) for one in questions]
+    entry, _ = pay(store, key, [request])[request.fingerprint]
+    with writing(store, key) as book:
+        lock(book, request.query.dataset)
+        known = find_answers(book, entry, marks)
         new = {mark: one for mark, one in zip(marks, questions, strict=True) if mark not in known}
         if new:
-            last = last_state(connection, entry, key=key)
+            last = last_state(book, entry)
             state = mechanism.start(request.query, noise) if last is None else json.loads(last)
             answered = list(_answered(mechanism, state, new, noise))
-            insert_answers(connection, entry, answered, key=key)
+            insert_answers(book, entry, answered)
             known |= {mark: value for _, mark, _, value in answered}
     return entry, [(known[mark], new.pop(mark, None) is not None) for mark in marks]
 
@@ -170,7 +351,21 @@ def _answered(
         state = json.loads(following)
 
 
-def _draw(mechanism: Mechanism, queries: Sequence[Query], noise: Noise) -> list[Json]:
-    if isinstance(mechanism, Batched):
-        return mechanism.draw_all(queries, noise) if queries else []
-    return [mechanism.draw(query, noise) for query in queries]
+def find_answers(book: Book, entry: int, marks: Sequence[bytes]) -> dict[bytes, str]:
+    """Return the stored answers to the questions with these fingerprints."""
+    found = select(answers.c.fingerprint, answers.c.value).where(answers.c.entry == entry)
+    rows = rows_where(book, found, answers.c.fingerprint, marks)
+    return {row.fingerprint: row.value for row in rows}
+
+
+def last_state(book: Book, entry: int) -> str | None:
+    """Return the secret state after an interaction's last answer, from a checked row."""
+    last = last_row(book, answers, answers.c.entry == entry)
+    return None if last is None else str(last.state)
+
+
+def insert_answers(book: Book, entry: int, answered: Sequence[tuple[str, bytes, str, str]]) -> None:
+    """Record name and fingerprint of each question, the secret state after it, and its answer."""
+    names = ("question", "fingerprint", "state", "value")
+    rows = [{"entry": entry, **dict(zip(names, one, strict=True))} for one in answered]
+    append(book, answers, rows)

@@ -2,6 +2,9 @@
 
 Triggers refuse every change but added rows and a head that moves on. Use a local disk: SQLite's
 locks are not reliable on network file systems.
+
+>>> SqliteStore(Path("/nowhere/ledger.sqlite")).exists()
+False
 """
 
 import contextlib
@@ -22,7 +25,7 @@ from privacy.ledger.store import VERSION, Fill, LedgerError, check_version, defi
 
 __all__ = ["SqliteStore", "connect", "new_file"]
 
-SAME = {  # what would replace a row
+SAME = {  # where a new row would replace an old one
     "about": "TRUE",
     "head": "TRUE",
     "budgets": "position = NEW.position",
@@ -67,29 +70,31 @@ class SqliteStore:
         """Lock at once for a write: a deferred transaction could read before it locks."""
         return "BEGIN IMMEDIATE" if write else "BEGIN"
 
-    def told(self, error: SQLAlchemyError) -> str:
-        """SQLite's own words, which hold no values."""
+    def reason(self, error: SQLAlchemyError) -> str:
+        """Return SQLite's own message, which holds no values."""
         return str(error.orig) if isinstance(error, DBAPIError) else type(error).__name__
 
     def exists(self) -> bool:
-        """Whether anything is at the path."""
+        """Return whether anything is at the path."""
         return self.path.exists()
 
     def make(self, fill: Fill) -> bool:
-        """Make the file with mode 0600; another process's is left as it is."""
+        """Make the file with mode 0600; keep the one that another process has made."""
         try:
             with new_file(self.path) as draft:
                 _write_schema(draft, fill)
         except FileExistsError:
             return False
         except SQLAlchemyError as error:
-            raise LedgerError(f"cannot make a ledger at {self.path}: {self.told(error)}") from None
+            raise LedgerError(
+                f"cannot make a ledger at {self.path}: {self.reason(error)}"
+            ) from None
         except OSError as error:
             raise LedgerError(f"cannot make a ledger at {self.path}: {error.strerror}") from None
         return True
 
     def check(self, connection: Connection) -> None:
-        """Refuse a file that others may use, another version, and altered tables or triggers."""
+        """Raise LedgerError for a file that others may use, another version, and an altered schema."""
         mode = stat.S_IMODE(self.path.stat().st_mode)
         if mode & 0o077:
             raise LedgerError(
@@ -130,7 +135,7 @@ class SqliteStore:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A draft beside `path` that becomes the file there, durably, when the block ends."""
+    """Yield a draft beside `path` that becomes the file there, durably, when the block ends."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
@@ -152,8 +157,8 @@ def _engine(path: Path) -> Engine:
 def connect(path: Path) -> sqlite3.Connection:
     """Open an existing file; SQLite itself begins no transactions.
 
-    A damaged text is read as it can be, for the chain to tell: Python's refusal would repeat it.
-    A schema is read at once, as SQLite's words about a damaged one can be no text at all.
+    Damaged text is read with surrogates, and the chain finds it: Python's own error would repeat it.
+    The schema is read at once, as SQLite's message about a damaged one may not be text itself.
     """
     uri = f"{path.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(uri, uri=True, timeout=store.WAIT, isolation_level=None)
@@ -183,7 +188,7 @@ def _write_schema(draft: Path, fill: Fill) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Make a file, or a folder's names, durable."""
+    """Sync a file, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,19 +1,21 @@
-"""What a data set's budget has gone to, recomputed from the stored events."""
+"""A data set's budget, spend and entries, recomputed from the stored events.
+
+For the data's owners: whether and when entries were made can depend on private data. A ledger
+returns a `Statement` from `Ledger.statement`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, exists, or_, select
+from sqlalchemy import exists, or_, select
 
-from privacy.accounting.account import account_from
-from privacy.accounting.plans import PlanEvent, PlannedEvent
-from privacy.ledger.records import read_events
-from privacy.ledger.spending import Budget, kinds_of, part_of, read_budgets, slots_of
-from privacy.ledger.store import Record, answers, entries, releases
-from privacy.mechanisms.kinds import Cost, Event
+from privacy.accounting import Cost, Event, PlanEvent, PlannedEvent, account_from
+from privacy.ledger.records import Book, Budget, Kind, budget_of, kinds_of, part_of, read_events
+from privacy.ledger.spending import slots_of
+from privacy.ledger.store import LedgerError, Record, answers, budgets, entries, releases
 from privacy.query import Part, Unit
 
-__all__ = ["Entry", "PlanUse", "Statement", "read_statement"]
+__all__ = ["Entry", "PlanUse", "Statement", "dataset_names", "read_statement", "time_of"]
 
 NOTE = (
     "Costs of entries add up, except that cells of one partition hold different tasks: a partition "
@@ -26,8 +28,8 @@ class Entry:
     """One spend in the ledger.
 
     `what` is the query's name, `mechanism` the class that was run, `cost` that of this entry alone.
-    `released` is False for what was paid and never stored, after a crash say; it stays spent, and
-    asking again draws it under the same payment; and for a plan, which releases nothing itself.
+    `released` is False for an entry that was paid and never stored, as after a crash: it stays spent,
+    and asking again draws it under the same payment. It is False for a plan, which releases nothing.
     """
 
     entry: int
@@ -63,7 +65,7 @@ class PlanUse:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A data set's budget, what is spent and left of it, and its entries.
+    """A data set's budget, spend and rest, and its entries.
 
     `entries` are in the order they were made, all of them or the newest that were asked for;
     `n_entries` counts all, and `spent` is what all cost; `plans` are all that were paid.
@@ -82,15 +84,29 @@ class Statement:
     note: str = NOTE
 
 
-def read_statement(
-    connection: Connection, dataset: str, *, newest: int | None, key: bytes
-) -> Statement:
+def dataset_names(book: Book) -> tuple[str, ...]:
+    """Return the data sets that have a budget, sorted."""
+    return tuple(sorted(book.connection.scalars(select(budgets.c.dataset).distinct())))
+
+
+def time_of(book: Book, entry: int) -> str:
+    """Return the time at which an entry was paid."""
+    time = None
+    if 0 < entry < 2**63:  # no database holds larger numbers
+        time = book.connection.scalar(select(entries.c.time).where(entries.c.entry == entry))
+    if time is None:
+        raise LedgerError(f"entry must be one of the ledger's, got entry={entry}")
+    return str(time)
+
+
+def read_statement(book: Book, dataset: str, *, newest: int | None) -> Statement:
     """Compose all of a data set's entries, and list all or the newest."""
-    history = read_budgets(connection, dataset)
-    kinds = kinds_of(connection, dataset)
-    events = read_events(connection, dataset, kinds, key=key)
+    limits = select(budgets).where(budgets.c.dataset == dataset).order_by(budgets.c.position)
+    history = tuple(budget_of(row) for row in book.connection.execute(limits))
+    kinds = kinds_of(book, dataset)
+    events = read_events(book, dataset, kinds)
     account = account_from(kinds, events.__getitem__)
-    rows = _newest_rows(connection, dataset, newest)
+    rows = _newest_rows(book, dataset, newest)
     costs = {text: event.cost() for text, event in events.items()}
     last = history[-1]
     return Statement(
@@ -101,12 +117,12 @@ def read_statement(
         left=last.limit - account.spent,
         entries=tuple(_entry_of(row, events, costs) for row in rows),
         n_entries=sum(n for _, _, n in kinds),
-        plans=_plans_of(connection, dataset, kinds, events),
+        plans=_plans_of(book, dataset, kinds, events),
         budgets=history,
     )
 
 
-def _newest_rows(connection: Connection, dataset: str, newest: int | None) -> list[Record]:
+def _newest_rows(book: Book, dataset: str, newest: int | None) -> list[Record]:
     """Entries in the order they were made, with whether anything of them was released."""
     released = or_(
         *(exists().where(table.c.entry == entries.c.entry) for table in (releases, answers))
@@ -117,18 +133,15 @@ def _newest_rows(connection: Connection, dataset: str, newest: int | None) -> li
         .order_by(entries.c.entry.desc())
         .limit(newest)
     )
-    return list(reversed(connection.execute(found).all()))
+    return list(reversed(book.connection.execute(found).all()))
 
 
 def _plans_of(
-    connection: Connection,
-    dataset: str,
-    kinds: Sequence[tuple[Part | None, str, int]],
-    events: Mapping[str, Event],
+    book: Book, dataset: str, kinds: Sequence[Kind], events: Mapping[str, Event]
 ) -> tuple[PlanUse, ...]:
     """Plans of a data set, all about all tasks, in the order they were paid."""
     plans = {text: event for text, event in events.items() if isinstance(event, PlanEvent)}
-    rows = connection.execute(
+    rows = book.connection.execute(
         select(entries.c.entry, entries.c.query, entries.c.event)
         .where((entries.c.dataset == dataset) & entries.c.event.in_(plans))
         .where(entries.c.partition.is_(None) & entries.c.cell.is_(None))

@@ -1,9 +1,23 @@
-"""TODO face of privacy.mechanisms."""
+"""Mechanisms: what is drawn from private counts and scores, by which event, at which price.
 
+For class counts ask `choose_mechanism`; it picks `LatticeLaplace` or `DiscreteGaussian`, and
+`project_to_simplex` turns noisy counts into proportions. `NoisyMax` releases the index of the best
+score. `DiscreteLaplace` and the Dirichlet family are here for comparison. A ledger draws them all.
+
+>>> choose_mechanism(5, epsilon=1.0, delta=1e-6).mechanism
+LatticeLaplace(epsilon=1.0)
+"""
+
+from privacy.accounting import Cost, Event, EventError, covering_scale, exact
+from privacy.mechanism import ApproximateEvent, PureEvent
 from privacy.mechanisms.choice import Choice, choose_mechanism, crossover_delta
 from privacy.mechanisms.dirichlet import (
+    ClampedDirichletEvent,
     DirichletClamp,
     DirichletPseudoCount,
+    PseudoCountDirichletEvent,
+)
+from privacy.mechanisms.dirichlet_pairs import (
     InfeasibleFloor,
     PairDelta,
     clamp_delta,
@@ -13,31 +27,25 @@ from privacy.mechanisms.dirichlet import (
     pair_delta,
     smallest_floor,
 )
-from privacy.mechanisms.gaussian import DiscreteGaussian, DiscreteGaussianLaw
-from privacy.mechanisms.kinds import (
-    ApproximateEvent,
-    ClampedDirichletEvent,
-    Cost,
+from privacy.mechanisms.gaussian import (
+    DiscreteGaussian,
     DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    Event,
-    EventError,
-    LatticeLaplaceEvent,
-    PseudoCountDirichletEvent,
-    PureEvent,
-    covering_scale,
-    exact,
+    DiscreteGaussianLaw,
 )
+from privacy.mechanisms.kinds import COUNT_MECHANISMS
 from privacy.mechanisms.laplace import (
     DiscreteLaplace,
+    DiscreteLaplaceEvent,
     DiscreteLaplaceLaw,
     LatticeLaplace,
+    LatticeLaplaceEvent,
     LatticeLaplaceLaw,
 )
 from privacy.mechanisms.noisy_max import NoisyMax
 from privacy.mechanisms.projection import project_to_simplex
 
 __all__ = [
+    "COUNT_MECHANISMS",
     "ApproximateEvent",
     "Choice",
     "ClampedDirichletEvent",

@@ -1,4 +1,8 @@
-"""Which noise errs least on class counts, told from public numbers alone."""
+"""Choose the mechanism that errs least on class counts, from public numbers alone.
+
+>>> choose_mechanism(5, epsilon=1.0, delta=1e-6).mechanism
+LatticeLaplace(epsilon=1.0)
+"""
 
 import math
 from collections.abc import Callable
@@ -8,21 +12,30 @@ from typing import TypeAlias
 
 import numpy as np
 
-from privacy.accounting.composition import compose
-from privacy.accounting.cost import LARGEST_EPSILON, check_epsilon, exact, six_digits_down
-from privacy.accounting.plans import MARGIN
-from privacy.counts import ONE_TASK
-from privacy.mechanisms.gaussian import DiscreteGaussian, discrete_gaussian_delta
-from privacy.mechanisms.kinds import (
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
+from privacy.accounting import (
+    MARGIN,
+    MAX_EPSILON,
     Event,
-    LatticeLaplaceEvent,
     PlanEvent,
+    check_epsilon,
+    compose,
     covering_scale,
     event_json,
+    exact,
+    six_digits_down,
 )
-from privacy.mechanisms.laplace import DiscreteLaplace, LatticeLaplace
+from privacy.mechanisms.gaussian import (
+    DiscreteGaussian,
+    DiscreteGaussianEvent,
+    discrete_gaussian_delta,
+)
+from privacy.mechanisms.laplace import (
+    DiscreteLaplace,
+    DiscreteLaplaceEvent,
+    LatticeLaplace,
+    LatticeLaplaceEvent,
+)
+from privacy.query import ONE_TASK
 
 __all__ = ["Choice", "choose_mechanism", "crossover_delta"]
 
@@ -35,7 +48,7 @@ CountsMechanism: TypeAlias = LatticeLaplace | DiscreteLaplace | DiscreteGaussian
 class Choice:
     """A mechanism for each of one or more releases, and why.
 
-    `expected_l1` is what each errs by, in labels over all classes, before negative counts are cut
+    `expected_l1` is the error of each, in labels over all classes, before negative counts are cut
     off. For a single release `crossover` is the delta up to which lattice Laplace noise errs less,
     which uses none; for more, `plan` is the event that pays for all of them, and the other is None.
     """
@@ -48,7 +61,7 @@ class Choice:
 
 
 def crossover_delta(n_classes: int, epsilon: float) -> float:
-    """Largest delta at which lattice Laplace noise still errs no more than discrete Gaussian noise.
+    """Return the largest delta at which lattice Laplace noise errs no more than discrete Gaussian.
 
     The delta of Gaussian noise whose expected l1 norm after projection to the public sum,
     c sd sqrt(2 (1 - 1/c) / pi), is that of the lattice Laplace noise.
@@ -85,9 +98,9 @@ def choose_mechanism(
     n_classes
         Number of classes, >= 2.
     epsilon, delta
-        What all releases together may cost, 0 < epsilon <= 100 and 0 <= delta < 1.
+        Price of all releases together, 0 < epsilon <= 100 and 0 <= delta < 1.
     n_releases
-        How many there will be, >= 1; public, and fixed before the first.
+        Number of releases, >= 1; public, and fixed before the first.
 
     Returns
     -------
@@ -104,11 +117,11 @@ def choose_mechanism(
     Notes
     -----
     Of several releases each mechanism gets the least noise with which the losses of all of them,
-    composed, stay within the price; what they err by then is compared after projection to the
-    public sum.
+    composed, stay within the price; their errors are then compared after projection to the public
+    sum.
 
     **Guarantees.** Only public numbers are looked at; the other mechanisms' expected errors are no
-    smaller; a plan costs no more than what was asked for.
+    smaller; a plan costs no more than the price given.
 
     Examples
     --------
@@ -191,9 +204,9 @@ def _largest_share(
     if delta == 0:
         return low
     high = 2 * low
-    while high <= LARGEST_EPSILON and affordable(high):
+    while high <= MAX_EPSILON and affordable(high):
         low, high = high, 2 * high
-    high = min(high, LARGEST_EPSILON)
+    high = min(high, MAX_EPSILON)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if affordable(middle) else (low, middle)
@@ -201,7 +214,7 @@ def _largest_share(
 
 
 def _event_of(mechanism: CountsMechanism, n_classes: int) -> Event:
-    """What the ledger would record of one release of class counts, one moved task apart."""
+    """Event that the ledger would record of one release of class counts, one moved task apart."""
     match mechanism:
         case DiscreteGaussian(epsilon, delta):
             return DiscreteGaussianEvent(mechanism.scale, epsilon, delta)

@@ -1,9 +1,11 @@
 """Independent discrete Gaussian noise on class counts, calibrated exactly for one moved task.
 
-What Gaussian noise on class counts costs when one task moves from one class to another.
+A task that moves from one class to another changes two counts, each by one, so the l2 sensitivity
+is the square root of 2. The discrete law's delta is summed exactly; the continuous law, which it
+approaches, has a closed form and is here for comparison and as the start of the search.
 
-Two counts change, each by one, so the l2 sensitivity is the square root of 2. The discrete law is
-summed exactly; the continuous one has a closed form, which the discrete one approaches.
+>>> round(DiscreteGaussian(epsilon=1.0, delta=1e-6).scale, 3)
+5.977
 """
 
 import math
@@ -15,10 +17,18 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
-from privacy.accounting.cost import SAFETY, Cost, check_delta, check_epsilon, check_price, exact
-from privacy.counts import ONE_TASK, CountsError, check_counts
+from privacy.accounting import (
+    MAX_LOSS,
+    SAFETY,
+    Cost,
+    Loss,
+    check_delta,
+    check_epsilon,
+    check_price,
+    exact,
+)
 from privacy.mechanism import Json, Noise
-from privacy.query import Query
+from privacy.query import ONE_TASK, CountsError, Query, check_counts
 
 __all__ = [
     "DiscreteGaussian",
@@ -31,11 +41,11 @@ __all__ = [
     "discrete_gaussian_scale",
 ]
 
-LARGEST_SCALE = 2e5
+MAX_SCALE = 2e5
 
 
 def discrete_gaussian_delta(scale: float, epsilon: float) -> float:
-    """Smallest delta of discrete Gaussian noise on counts, for neighbours that move one task.
+    """Return the smallest delta of discrete Gaussian noise, for neighbours that move one task.
 
     Parameters
     ----------
@@ -73,19 +83,25 @@ def discrete_gaussian_delta(scale: float, epsilon: float) -> float:
     0.05
     """
     _check(scale, epsilon)
-    reach = math.ceil(13 * scale) + 2  # beyond it the terms are below exp(-42) of the first
-    first = math.floor(epsilon * scale**2 - 1) + 1
-    t = first + np.arange(reach, dtype=np.float64)
-    x = np.arange(-reach, reach + 1, dtype=np.float64)
-    theta = [float(np.exp(-(((x + shift) / scale) ** 2)).sum()) for shift in (0.0, 0.5)]
-    total = float(np.exp(-((x / scale) ** 2) / 2).sum()) ** 2
-    weight = np.exp(-((t / scale) ** 2) / 4) * np.where(t % 2 == 0, *theta)
+    weight, total, t = _difference(scale, first=math.floor(epsilon * scale**2 - 1) + 1)
     gain = -np.expm1(np.minimum(epsilon - (t + 1) / scale**2, 0.0))
     return float((weight * gain).sum() / total)
 
 
+def _difference(
+    scale: float, *, first: int
+) -> tuple[Float[np.ndarray, " values"], float, Float[np.ndarray, " values"]]:
+    """Weights of t, the difference of two noises, from `first` on; their total over all t; and t."""
+    reach = math.ceil(13 * scale) + 2  # beyond it the terms are below exp(-42) of the first
+    t = first + np.arange(reach, dtype=np.float64)
+    x = np.arange(-reach, reach + 1, dtype=np.float64)
+    theta = [float(np.exp(-(((x + shift) / scale) ** 2)).sum()) for shift in (0.0, 0.5)]
+    total = float(np.exp(-((x / scale) ** 2) / 2).sum()) ** 2
+    return np.exp(-((t / scale) ** 2) / 4) * np.where(t % 2 == 0, *theta), total, t
+
+
 def analytic_gaussian_delta(scale: float, epsilon: float) -> float:
-    """Smallest delta of continuous Gaussian noise on counts, for neighbours that move one task.
+    """Return the smallest delta of continuous Gaussian noise, for neighbours that move one task.
 
     With mu = sqrt(2) / scale: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
@@ -119,7 +135,7 @@ def analytic_gaussian_delta(scale: float, epsilon: float) -> float:
 
 @lru_cache(maxsize=256)
 def analytic_gaussian_scale(epsilon: float, delta: float) -> float:
-    """Smallest standard deviation whose continuous Gaussian noise costs (epsilon, delta).
+    """Return the smallest standard deviation whose continuous Gaussian noise costs (epsilon, delta).
 
     Raises
     ------
@@ -132,7 +148,7 @@ def analytic_gaussian_scale(epsilon: float, delta: float) -> float:
     5.9746
     """
     check_price(epsilon, delta)
-    low, high = math.log(1e-4), math.log(LARGEST_SCALE / 4.001)
+    low, high = math.log(1e-4), math.log(MAX_SCALE / 4.001)
     if not analytic_gaussian_delta(math.exp(high), epsilon) <= delta:
         raise ValueError(f"epsilon and delta must be larger, got epsilon={epsilon}, delta={delta}")
     for _ in range(60):
@@ -146,7 +162,7 @@ def analytic_gaussian_scale(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def discrete_gaussian_scale(epsilon: float, delta: float) -> float:
-    """Smallest scale whose discrete Gaussian noise on counts costs (epsilon, delta).
+    """Return the smallest scale whose discrete Gaussian noise on counts costs (epsilon, delta).
 
     Raises
     ------
@@ -178,7 +194,7 @@ def discrete_gaussian_scale(epsilon: float, delta: float) -> float:
 
 
 def _check(scale: float, epsilon: float) -> None:
-    if not 0 < scale <= LARGEST_SCALE:
+    if not 0 < scale <= MAX_SCALE:
         raise ValueError(f"scale must be > 0 and at most 2e5, got scale={scale}")
     check_epsilon(epsilon)
 
@@ -233,7 +249,7 @@ class DiscreteGaussianLaw:
         return c * self.scale * math.sqrt(2 * (1 - 1 / c) / math.pi)
 
     def half_width(self, level: float) -> int:
-        """Smallest h such that one class's noise lies in [-h, h] with probability >= `level`.
+        """Return the smallest h such that one class's noise lies in [-h, h] with probability >= `level`.
 
         The noisy count +- h is a two-sided interval for the exact count at that level.
         """
@@ -272,6 +288,19 @@ class DiscreteGaussianEvent:
     def cost(self) -> Cost:
         """Approximate differential privacy at the claim."""
         return Cost(exact(self.epsilon), exact(self.delta))
+
+    def loss(self) -> Loss:
+        """Losses (t + 1) / scale^2 of `discrete_gaussian_delta`."""
+        weight, total, t = _difference(self.scale, first=0)
+        probability, loss = weight / total, (t + 1) / self.scale**2
+        above = np.append(np.cumsum(probability[::-1])[::-1], 0.0)
+        below = np.append(np.cumsum((probability * np.exp(-loss))[::-1])[::-1], 0.0)
+
+        def delta(at: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points"]:
+            first = np.searchsorted(loss, at, side="right")
+            return np.asarray(np.maximum(above[first] - np.exp(at) * below[first], 0))
+
+        return Loss(min(12 / self.scale + 2 / self.scale**2, MAX_LOSS), delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,12 +352,12 @@ class DiscreteGaussian:
         return discrete_gaussian_scale(self.epsilon, self.delta)
 
     def event(self, query: Query) -> DiscreteGaussianEvent:
-        """Describe a release of this query; refuses what is not a vector of class counts."""
+        """Describe a release of this query; raise CountsError if it has no vector of class counts."""
         check_moved_task(query)
         return DiscreteGaussianEvent(self.scale, self.epsilon, self.delta)
 
     def law(self, n_classes: int) -> DiscreteGaussianLaw:
-        """Public law of the noise, for intervals and planning."""
+        """Return the public law of the noise, for intervals and planning."""
         if not n_classes >= 2:
             raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
         reach = math.ceil(12 * self.scale) + 1
@@ -342,23 +371,23 @@ class DiscreteGaussian:
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to what neighbouring queries share."""
+        """Log probability of releases, up to a constant that neighbouring queries share."""
         noise = (releases - check_moved_task(query)) / self.scale
         return np.asarray(-np.square(noise).sum(axis=1) / 2)
 
     def draw(self, query: Query, noise: Noise) -> Json:
-        """Noisy counts; only the ledger calls this."""
+        """Draw noisy counts; only the ledger calls this."""
         return self.draw_all((query,), noise)[0]
 
     def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
-        """Noisy counts of each query, in one call; only the ledger calls this."""
+        """Draw noisy counts of each query, in one call; only the ledger calls this."""
         counts = [check_moved_task(query) for query in queries]
         source = iter(noise.discrete_gaussian(self.scale, sum(c.size for c in counts)))
         return [[int(count) + next(source) for count in vector] for vector in counts]
 
 
 def check_moved_task(query: Query) -> Int[np.ndarray, " classes"]:
-    """Counts of a query whose neighbours move a single task, or a refusal that does not tell them."""
+    """Return the counts of a query whose neighbours move a single task, or raise CountsError."""
     counts = check_counts(query)
     if not query.l1 <= ONE_TASK:
         raise CountsError(f"counts must have an l1 sensitivity of at most 2, got l1={query.l1}")

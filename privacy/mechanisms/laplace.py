@@ -1,10 +1,13 @@
-"""Discrete Laplace noise conditioned on summing to zero: class counts whose public total stays exact.
+"""Laplace noise on class counts in exact integers: use `LatticeLaplace`, compare `DiscreteLaplace`.
 
-Neighbours move one task from one class to another, so counts live on the hyperplane of sum n.
-Noise that stays on it pays for the directions that can differ and for no others. For two classes
-it is the geometric mechanism on a single count.
+`LatticeLaplace` is discrete Laplace noise conditioned on summing to zero, so that the public total
+stays exact. Neighbours move one task from one class to another, so counts live on the hyperplane of
+sum n; noise that stays on it pays only for the directions in which neighbours can differ. For two
+classes it is the geometric mechanism on a single count. `DiscreteLaplace` is independent noise for
+each class (the two-sided geometric mechanism), the textbook reference.
 
-Independent discrete Laplace noise on class counts (the two-sided geometric mechanism).
+>>> LatticeLaplace(epsilon=0.5).law(5).half_width(0.9)
+7
 """
 
 import math
@@ -18,10 +21,17 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
-from privacy.accounting.cost import Cost, exact
-from privacy.counts import check_counts
-from privacy.mechanism import LARGEST_SAMPLED_SCALE, Json, Noise, covering_scale
-from privacy.query import Query
+from privacy.accounting import (
+    MAX_SCALE,
+    Cost,
+    Loss,
+    atom_loss,
+    covering_scale,
+    exact,
+    response_loss,
+)
+from privacy.mechanism import Json, Noise
+from privacy.query import ONE_TASK, Query, check_counts
 
 __all__ = [
     "DiscreteLaplace",
@@ -65,6 +75,17 @@ class DiscreteLaplaceEvent:
         """Pure differential privacy at the claim."""
         return Cost(exact(self.epsilon), Fraction(0))
 
+    def loss(self) -> Loss:
+        """Three atoms for one moved task; as pure at l1 / scale for other sensitivities.
+
+        One moved task changes two counts by one. Each has losses +-1 / scale; one count that
+        changes by two would lose more.
+        """
+        epsilon = self.l1 / self.scale
+        if self.l1 != ONE_TASK:
+            return response_loss(math.nextafter(epsilon, math.inf))
+        return atom_loss(epsilon, 1 / (1 + math.exp(-epsilon / 2)) ** 2)
+
 
 @dataclass(frozen=True, slots=True)
 class LatticeLaplaceEvent:
@@ -99,9 +120,24 @@ class LatticeLaplaceEvent:
         """Pure differential privacy at the claim."""
         return Cost(exact(self.epsilon), Fraction(0))
 
+    def loss(self) -> Loss:
+        """Three atoms for one moved task; as pure at l1 / scale for other sensitivities.
+
+        For a task moved from class i to j the loss is +epsilon where z_i >= 0 and z_j <= 0,
+        -epsilon where z_i < 0 and z_j > 0, else 0. With q = exp(-1 / scale) and M the mean of |z|
+        on a lattice of one class fewer, the first has probability 1 / (1 + q^2 + (1 - q^2) M).
+        """
+        epsilon = self.l1 / self.scale
+        if self.l1 != ONE_TASK or self.n_classes == 2:
+            return response_loss(math.nextafter(epsilon, math.inf))
+        others = self.n_classes - 1
+        mean = LatticeLaplace(epsilon).law(others).expected_l1 / others
+        shrunk = math.exp(-epsilon)  # q^2
+        return atom_loss(epsilon, 1 / (1 + shrunk + (1 - shrunk) * mean))
+
 
 def _check_laplace(scale: float, l1: float, epsilon: float) -> None:
-    if not 0 < scale <= LARGEST_SAMPLED_SCALE:
+    if not 0 < scale <= MAX_SCALE:
         raise ValueError(f"scale must be > 0 and at most 2**40, got scale={scale}")
     if not 0 < l1 < math.inf:
         raise ValueError(f"l1 must be > 0 and finite, got l1={l1}")
@@ -134,7 +170,7 @@ class DiscreteLaplaceLaw:
         return self.n_classes * one
 
     def half_width(self, level: float) -> int:
-        """Smallest h such that one class's noise lies in [-h, h] with probability >= `level`."""
+        """Return the smallest h such that one class's noise lies in [-h, h] with probability >= `level`."""
         if not 0 < level < 1:
             raise ValueError(f"level must be in (0, 1), got level={level}")
         # P(|z| > h) = 2 q^(h + 1) / (1 + q)
@@ -180,14 +216,14 @@ class DiscreteLaplace:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
 
     def event(self, query: Query) -> DiscreteLaplaceEvent:
-        """Describe a release of this query; refuses what is not a vector of class counts."""
+        """Describe a release of this query; raise CountsError if it has no vector of class counts."""
         check_counts(query)
         return DiscreteLaplaceEvent(
             scale=covering_scale(query.l1, self.epsilon), l1=query.l1, epsilon=self.epsilon
         )
 
     def law(self, n_classes: int, *, l1: float = 2.0) -> DiscreteLaplaceLaw:
-        """Public law of the noise, for intervals and planning."""
+        """Return the public law of the noise, for intervals and planning."""
         if not n_classes >= 2:
             raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
         return DiscreteLaplaceLaw(covering_scale(l1, self.epsilon), n_classes)
@@ -195,16 +231,16 @@ class DiscreteLaplace:
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to what neighbouring queries share."""
+        """Log probability of releases, up to a constant that neighbouring queries share."""
         distance = np.abs(releases - check_counts(query)).sum(axis=1)
         return np.asarray(-distance / self.event(query).scale)
 
     def draw(self, query: Query, noise: Noise) -> Json:
-        """Noisy counts; only the ledger calls this."""
+        """Draw noisy counts; only the ledger calls this."""
         return self.draw_all((query,), noise)[0]
 
     def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
-        """Noisy counts of each query, one call per scale; only the ledger calls this."""
+        """Draw noisy counts of each query, one call per scale; only the ledger calls this."""
         counts = [check_counts(query).tolist() for query in queries]
         drawn = draw_by_scale(
             noise.discrete_laplace, scales_of(queries, self.epsilon), [len(c) for c in counts]
@@ -216,7 +252,7 @@ class DiscreteLaplace:
 
 
 def scales_of(queries: Sequence[Query], epsilon: float) -> list[float]:
-    """Scale of each query's noise, l1 / epsilon rounded up; worked out once for each l1."""
+    """Return the scale of each query's noise, l1 / epsilon rounded up, computed once for each l1."""
     scale = {l1: covering_scale(l1, epsilon) for l1 in {query.l1 for query in queries}}
     return [scale[query.l1] for query in queries]
 
@@ -224,7 +260,7 @@ def scales_of(queries: Sequence[Query], epsilon: float) -> list[float]:
 def draw_by_scale(
     draw: Callable[[float, int], Iterable[int]], scales: Sequence[float], sizes: Sequence[int]
 ) -> list[list[int]]:
-    """Draws of each scale and size asked for, from one call of `draw` per scale."""
+    """Return draws of each scale and size, from one call of `draw` per scale."""
     total: Counter[float] = Counter()
     for scale, size in zip(scales, sizes, strict=True):
         total[scale] += size
@@ -233,7 +269,7 @@ def draw_by_scale(
 
 
 def draw_geometric(noise: Noise, scale: float, size: int) -> list[int]:
-    """Independent integers g >= 0 with P(g >= k) = exp(-k / scale), exactly; no draw is wasted.
+    """Return independent integers g >= 0 with P(g >= k) = exp(-k / scale), exactly; no draw is wasted.
 
     Discrete Laplace draws folded between -1 and 0: g comes from z = g or z = -g - 1, and with
     q = exp(-1 / scale) their probabilities, like q^g and q^(g + 1), add up to a multiple of q^g.
@@ -241,9 +277,9 @@ def draw_geometric(noise: Noise, scale: float, size: int) -> list[int]:
     return [z if z >= 0 else -z - 1 for z in noise.discrete_laplace(scale, size)]
 
 
-TINY = 1e-17  # what a law's support may leave out
-LARGEST_GRID = 2**24
-LARGEST_BATCH = 2**16
+TINY = 1e-17  # probability outside a law's support
+MAX_GRID = 2**24
+MAX_BATCH = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,7 +329,7 @@ class LatticeLaplaceLaw:
         return self.n_classes * float(np.sum(np.abs(self.support) * self.probability))
 
     def half_width(self, level: float) -> int:
-        """Smallest h such that one class's noise lies in [-h, h] with probability >= `level`.
+        """Return the smallest h such that one class's noise lies in [-h, h] with probability >= `level`.
 
         The noisy count +- h is a two-sided interval for the exact count at that level.
         """
@@ -305,7 +341,7 @@ class LatticeLaplaceLaw:
         return int(np.searchsorted(np.cumsum(one_side), level))
 
     def distance(self) -> tuple[Int[np.ndarray, " values"], Float[np.ndarray, " values"]]:
-        """Law of d = ||z||_1 / 2, the number of tasks the noise moves.
+        """Return the law of d = ||z||_1 / 2, the number of tasks the noise moves.
 
         p(d) ~ exp(-2 d / scale) N(d), with N(d) the number of integer vectors at that distance:
         sum over a positive and b negative entries of c! / (a! b! (c-a-b)!) C(d-1, a-1) C(d-1, b-1).
@@ -368,7 +404,7 @@ class LatticeLaplace:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
 
     def event(self, query: Query) -> LatticeLaplaceEvent:
-        """Describe a release of this query; refuses what is not a vector of class counts."""
+        """Describe a release of this query; raise CountsError if it has no vector of class counts."""
         counts = check_counts(query)
         return LatticeLaplaceEvent(
             scale=covering_scale(query.l1, self.epsilon),
@@ -378,7 +414,7 @@ class LatticeLaplace:
         )
 
     def law(self, n_classes: int, *, l1: float = 2.0) -> LatticeLaplaceLaw:
-        """Public law of the noise, for intervals and planning; 2 is the l1 sensitivity of counts."""
+        """Return the public law of the noise, for intervals and planning; counts have l1 = 2."""
         if not n_classes >= 2:
             raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
         scale = covering_scale(l1, self.epsilon)
@@ -387,16 +423,16 @@ class LatticeLaplace:
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to what neighbouring queries share."""
+        """Log probability of releases, up to a constant that neighbouring queries share."""
         distance = np.abs(releases - check_counts(query)).sum(axis=1)
         return np.asarray(-distance / self.event(query).scale)
 
     def draw(self, query: Query, noise: Noise) -> Json:
-        """Noisy counts; only the ledger calls this."""
+        """Draw noisy counts; only the ledger calls this."""
         return self.draw_all((query,), noise)[0]
 
     def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
-        """Noisy counts of each query, drawn together; only the ledger calls this."""
+        """Draw noisy counts of each query, drawn together; only the ledger calls this."""
         counts = [check_counts(query) for query in queries]
         kinds = [
             (scale, vector.size)
@@ -414,10 +450,10 @@ class LatticeLaplace:
 def _vectors(
     scale: float, n_classes: int, wanted: int, noise: Noise
 ) -> Int[np.ndarray, "found classes"]:
-    """At least `wanted` independent vectors of lattice Laplace noise, in batches of proposals."""
+    """Draw at least `wanted` independent vectors of lattice Laplace noise, in batches of proposals."""
     found = []
     while wanted > 0:
-        size = 8 + min(wanted, LARGEST_BATCH) * (1 + n_classes // 2)
+        size = 8 + min(wanted, MAX_BATCH) * (1 + n_classes // 2)
         draws = noise.discrete_laplace(scale, size * (n_classes - 1))
         proposal = np.array(draws, dtype=np.int64).reshape(size, n_classes - 1)
         last = -proposal.sum(axis=1)
@@ -440,7 +476,7 @@ def _marginal(
     # Chernoff at 1 / (2 scale): the sum exceeds reach with probability < TINY
     reach = 1 + math.ceil(2 * scale * (-math.log(TINY) + (n_classes - 1) * math.log(tilted)))
     size = 1 << (2 * reach).bit_length()
-    if not size <= LARGEST_GRID:
+    if not size <= MAX_GRID:
         raise ValueError(f"the noise scale must be small enough for its exact law, got {scale}")
     wave = np.cos(2 * np.pi * np.arange(size // 2 + 1) / size)
     others = np.fft.irfft(((1 - q) ** 2 / (1 - 2 * q * wave + q * q)) ** (n_classes - 1), size)

@@ -1,4 +1,10 @@
-"""Which score is the best, told privately: permute-and-flip, or report-noisy-max, in integers."""
+"""Release the index of the best of some scores: permute-and-flip, or report-noisy-max, in integers.
+
+>>> from privacy.query import Unit
+>>> votes = Query("toy", "votes", np.array([40, 38, 2]), Unit.CONSENSUS_LABEL, n=80, l1=2.0)
+>>> NoisyMax(epsilon=1.0).probability(votes).round(3)
+array([0.816, 0.184, 0.   ])
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +13,8 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float, Integer
 
-from privacy.accounting.cost import exact
-from privacy.mechanism import Json, Noise, PureEvent, covering_scale
+from privacy.accounting import covering_scale, exact
+from privacy.mechanism import Json, Noise, PureEvent
 from privacy.mechanisms.laplace import draw_by_scale, draw_geometric
 from privacy.query import Query
 
@@ -17,7 +23,7 @@ __all__ = ["NoisyMax"]
 
 @dataclass(frozen=True, slots=True)
 class NoisyMax:
-    """Release the index of one score, the likelier the better it is.
+    """Release the index of one score; better scores are likelier.
 
     The law is that of the index of the largest score_i + E_i, E_i independent and exponential of
     mean spread / epsilon, drawn without a real number. Only the index leaves.
@@ -82,7 +88,7 @@ class NoisyMax:
             covering_scale(_check_spread(self.spread), self.epsilon)
 
     def event(self, query: Query) -> PureEvent:
-        """Describe a release of this query; refuses what is not a vector of integer scores."""
+        """Describe a release of this query; raise ValueError if it has no vector of integer scores."""
         scores = _check_scores(query)
         return PureEvent(
             "report noisy max",
@@ -91,7 +97,7 @@ class NoisyMax:
         )
 
     def probability(self, query: Query) -> Float[np.ndarray, " scores"]:
-        """Probability of each index, for plans and audits; told of private scores it tells them.
+        """Return each index's probability, for plans and audits; for private scores it is private too.
 
         An index that passes is released with probability 1 / (1 + N), N the number of others that
         pass: the integral over u in [0, 1] of E[u^N], a polynomial, for which quadrature is exact.
@@ -104,11 +110,11 @@ class NoisyMax:
         return np.asarray(passes * (others @ weight) / 2)
 
     def draw(self, query: Query, noise: Noise) -> Json:
-        """Index of one score; only the ledger calls this."""
+        """Draw the index of one score; only the ledger calls this."""
         return self.draw_all((query,), noise)[0]
 
     def draw_all(self, queries: Sequence[Query], noise: Noise) -> list[Json]:
-        """Index of one score of each query, one call per scale; only the ledger calls this."""
+        """Draw the index of one score of each query, one call per scale; only the ledger calls this."""
         scores = [_check_scores(query).tolist() for query in queries]
         slacks = draw_by_scale(
             partial(draw_geometric, noise),

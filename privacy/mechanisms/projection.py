@@ -1,4 +1,8 @@
-"""Euclidean projection onto the simplex: noisy counts back to counts that could be."""
+"""Euclidean projection onto the simplex: turn noisy counts into possible counts or proportions.
+
+>>> project_to_simplex(np.array([6.0, -2.0, 1.0]), total=7.0)
+array([6., 0., 1.])
+"""
 
 import numpy as np
 from jaxtyping import Float, Real

@@ -2,12 +2,13 @@
 
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
 from privacy import BudgetError, LatticeLaplace, Ledger, PureEvent, Query, Question, Unit
+from privacy.mechanisms import COUNT_MECHANISMS
 
 KEY = bytes(range(32))
 DATASET = "toy"
@@ -21,6 +22,12 @@ def counts_query(counts=(3, 1), *, part=None, unit=Unit.CONSENSUS_LABEL, dataset
 def rows_query(rows, *, unit=Unit.ROW, dataset=DATASET):
     value = {"x": np.asarray(rows, dtype=np.float64)}
     return Query(dataset, "rows", value, unit, n=len(rows), l1=float("inf"))
+
+
+def count_mechanisms(epsilon=1.0, delta=1e-3, floor=20):
+    """Every mechanism of the table that releases class counts, with as many of these knobs as it has."""
+    knobs = epsilon, delta, floor
+    return [kind(*knobs[: len(fields(kind))]) for kind in COUNT_MECHANISMS]
 
 
 def ledger_at(folder):

@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.settings.sections import Aggregator
 from tests.flows.campaign import write_small_campaign
-from tests.privacy.ledger.version_1 import write_version_1
 
 COMMANDS = (
     "aggregate",
@@ -28,7 +27,6 @@ COMMANDS = (
     "init",
     "ledger",
     "ledger backup",
-    "ledger import",
     "ledger verify",
     "report",
     "run",
@@ -300,39 +298,6 @@ def test_a_backup_is_a_ledger_and_never_overwrites(finished: Path, tmp_path: Pat
     told = invoke(*asked)
     assert told.exit_code == 2
     assert "a backup is written to a new file" in told.stderr
-
-
-def test_an_older_ledger_is_imported_with_its_key(finished: Path, tmp_path: Path) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    old.mkdir(mode=0o700)
-    shutil.copy2(finished / "state" / "fingerprint.key", old)
-    key = (old / "fingerprint.key").read_bytes()
-    write_version_1(old / "ledger.sqlite", finished / "state" / "ledger.sqlite", key=key)
-    told = invoke("ledger", "import", str(old), str(new))
-    assert told.exit_code == 0, told.stderr
-    assert "17 rows imported" in told.output
-    before, after = (
-        json.loads(invoke("budget", str(folder), "--json").stdout)
-        for folder in (finished / "state", new)
-    )
-    assert before == after
-    again = invoke("ledger", "import", str(old), str(new))
-    assert again.exit_code == 2
-    assert "must be a new ledger, got one that exists" in again.stderr
-    assert (new / "fingerprint.key").read_bytes() == key
-
-
-def test_an_import_that_is_refused_leaves_no_key(finished: Path, tmp_path: Path) -> None:
-    told = invoke("ledger", "import", str(finished / "state"), str(tmp_path / "new"))
-    assert told.exit_code == 2
-    assert "must be a ledger of version 1, got version 2" in told.stderr
-    assert not list((tmp_path / "new").iterdir())
-    (tmp_path / "new" / "fingerprint.key").write_bytes(bytes(32))
-    told = invoke("ledger", "import", str(finished / "state"), str(tmp_path / "new"))
-    assert "has another fingerprint.key; import into a new folder" in told.stderr
-    told = invoke("ledger", "import", str(tmp_path), str(tmp_path / "newer"))
-    assert told.exit_code == 2
-    assert "must hold ledger.sqlite and fingerprint.key" in told.stderr
 
 
 @pytest.mark.parametrize("command", ["verify", "backup"])

@@ -24,7 +24,7 @@ from flows.stages.class_ratios import Published, published_in
 from flows.tables.text_table import TableError
 from learners import StreamedRatioEstimator
 from privacy import Unit
-from privacy.ledger.fingerprint import fingerprint
+from privacy.ledger.releasing import fingerprint
 from tests.flows.campaign import write_small_campaign
 
 SHARDS = EngineSettings(shard_labels=400, memory_gb=0.3, checkpoint_every=2)

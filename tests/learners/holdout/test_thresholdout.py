@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from learners.holdout.thresholdout import GateAnswer, Thresholdout
-from privacy.ledger.ledger import BudgetError, Ledger
+from privacy.accounting import Cost
+from privacy.ledger import BudgetError
+from privacy.ledger.ledger import Ledger
 from privacy.mechanism import Question
-from privacy.mechanisms.kinds import Cost
 from privacy.query import Query, Unit
 from tests.learners.scripted_noise import ScriptedNoise, SeededNoise, SilentNoise
 

@@ -11,9 +11,10 @@ from learners.private.gaussian_objective import (
 )
 from learners.private.linear_model import fit_linear, lift, signs, to_coef
 from learners.private.objective_perturbation import split_epsilon, training_query
+from privacy.accounting import exact
 from privacy.audit import audit_losses
-from privacy.ledger.ledger import BudgetError, Ledger
-from privacy.mechanisms.kinds import exact
+from privacy.ledger import BudgetError
+from privacy.ledger.ledger import Ledger
 from privacy.query import Unit
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
 

@@ -13,9 +13,9 @@ from learners.private.output_perturbation import (
     minimum_sensitivity,
     noisy_output,
 )
+from privacy.accounting import exact
 from privacy.audit import audit_losses
 from privacy.ledger.ledger import Ledger
-from privacy.mechanisms.kinds import exact
 from privacy.query import Unit
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
 

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from learners.private.histogram import PrivateHistogram, bin_counts, density_of
+from privacy.accounting import exact
 from privacy.audit import audit_mechanism
-from privacy.ledger.ledger import BudgetError, Ledger
-from privacy.mechanisms.kinds import exact
+from privacy.ledger import BudgetError
+from privacy.ledger.ledger import Ledger
 from privacy.mechanisms.laplace import LatticeLaplace
 from privacy.query import Query, Unit
 

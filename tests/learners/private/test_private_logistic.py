@@ -10,8 +10,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from learners.private.estimator import PrivateLogisticRegression
 from learners.private.objective_perturbation import ObjectivePerturbation, training_query
-from privacy.ledger.ledger import BudgetError, Ledger
-from privacy.mechanisms.kinds import exact
+from privacy.accounting import exact
+from privacy.ledger import BudgetError
+from privacy.ledger.ledger import Ledger
 from privacy.query import Unit
 
 

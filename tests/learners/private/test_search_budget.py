@@ -5,8 +5,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
 
 from learners.private.estimator import PrivateLogisticRegression, check_search
-from privacy.ledger.ledger import BudgetError, Ledger
-from privacy.mechanisms.kinds import exact
+from privacy.accounting import exact
+from privacy.ledger import BudgetError
+from privacy.ledger.ledger import Ledger
 from privacy.query import Unit
 
 GRID = {"regularization": [0.01, 0.1]}

@@ -14,9 +14,9 @@ from learners.selection.histogram_width import (
     histogram_score,
     histogram_sensitivity,
 )
+from privacy.accounting import exact
 from privacy.audit import audit_losses
 from privacy.ledger.ledger import Ledger
-from privacy.mechanisms.kinds import exact
 from privacy.query import Unit
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
 

@@ -7,7 +7,7 @@ import pytest
 
 from learners import LinearModel, ScoredTraining, StabilityValidation
 from learners.private.objective_perturbation import training_query
-from privacy.mechanisms.kinds import exact
+from privacy.accounting import exact
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
 
 TRAINING = StabilityValidation(

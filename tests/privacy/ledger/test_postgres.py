@@ -11,19 +11,20 @@ import pytest
 from sqlalchemy import NullPool, create_engine, make_url, select, text
 from sqlalchemy.exc import DBAPIError
 
-import privacy.ledger.spending
+import privacy.ledger.releasing
 import privacy.ledger.store
 from flows.spending import LEDGER_URL, open_state, read_statements
 from privacy import BudgetError, LatticeLaplace, Ledger, LedgerError, Unit
-from privacy.ledger.ledger import import_ledger, store_at
-from privacy.ledger.store import CHAINED, lock, transaction
+from privacy.ledger.ledger import store_at
+from privacy.ledger.records import lock, writing
+from privacy.ledger.spending import insert_limit
+from privacy.ledger.store import CHAINED
 from tests.privacy.ledger.processes import race
-from tests.privacy.ledger.test_ledger_crashes import (
+from tests.privacy.ledger.test_processes import (
     CALLS,
     check_every_death,
     check_every_death_in_a_batch,
 )
-from tests.privacy.ledger.version_1 import write_version_1
 from tests.privacy.toy import (
     DATASET,
     KEY,
@@ -166,15 +167,13 @@ def test_a_spender_that_waited_sees_the_limit_that_was_set_meanwhile(url):
             outcome.append(error.budget.epsilon)
 
     store, spender = store_at(url), threading.Thread(target=spend)
-    with transaction(store) as connection:
-        lock(connection, DATASET)
+    with writing(store, KEY) as book:
+        lock(book, DATASET)
         spender.start()
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        while not connection.exec_driver_sql(waiting).scalar_one():
-            connection.exec_driver_sql("SELECT pg_stat_clear_snapshot()")
-        privacy.ledger.spending.insert_budget(
-            connection, DATASET, Unit.CONSENSUS_LABEL, 1.0, 0.0, 4, key=KEY
-        )
+        while not book.connection.exec_driver_sql(waiting).scalar_one():
+            book.connection.exec_driver_sql("SELECT pg_stat_clear_snapshot()")
+        insert_limit(book, DATASET, Unit.CONSENSUS_LABEL, 1.0, 0.0, 4)
     spender.join()
     assert outcome == [1]
 
@@ -189,7 +188,7 @@ def test_a_budget_that_comes_after_the_lock_is_not_spent_from(url, monkeypatch):
         finally:
             open_toy(url)
 
-    monkeypatch.setattr(privacy.ledger.spending, "lock", lock_and_lose)
+    monkeypatch.setattr(privacy.ledger.releasing, "lock", lock_and_lose)
     with pytest.raises(LedgerError, match="must have a budget first"):
         ledger.release(Mortal(0.5), counts_query())
     monkeypatch.undo()
@@ -200,8 +199,8 @@ def test_a_budget_that_comes_after_the_lock_is_not_spent_from(url, monkeypatch):
 def test_other_data_sets_do_not_wait(url, monkeypatch):
     ledger = open_toy(url)
     ledger.open_budget("other", unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
-    with transaction(store_at(url)) as connection:
-        lock(connection, DATASET)
+    with writing(store_at(url), KEY) as book:
+        lock(book, DATASET)
         monkeypatch.setattr(privacy.ledger.store, "WAIT", 0.05)
         assert ledger.release(Mortal(0.5), rows_query([[1.0]], dataset="other")).fresh
         with pytest.raises(LedgerError, match="lock timeout; nothing is released"):
@@ -218,9 +217,9 @@ def test_a_commit_is_durable_and_isolated_whatever_the_servers_settings(url):
         f"ALTER DATABASE {name} SET search_path = elsewhere",
     )
     ledger = open_toy(url)
-    with transaction(store_at(url)) as connection:
+    with writing(store_at(url), KEY) as book:
         shown = [
-            connection.exec_driver_sql(f"SHOW {setting}").scalar_one()
+            book.connection.exec_driver_sql(f"SHOW {setting}").scalar_one()
             for setting in ("synchronous_commit", "transaction_isolation", "lock_timeout")
         ]
     assert shown == ["on", "read committed", "1min"]
@@ -312,8 +311,8 @@ def test_no_row_holds_a_private_value(url):
     ledger.interact_all(
         Turnstile(0.25), counts_query((secret, 1)), [question(secret), question(secret + 0.5)]
     )
-    with transaction(store_at(url)) as connection:
-        rows = [row for table in CHAINED for row in connection.execute(select(table)).all()]
+    with writing(store_at(url), KEY) as book:
+        rows = [row for table in CHAINED for row in book.connection.execute(select(table)).all()]
     assert len(rows) == 1 + 3 + 2 + 2
     assert str(secret) not in repr(rows)
 
@@ -322,20 +321,6 @@ def test_backup_is_the_servers_own(url, tmp_path):
     with pytest.raises(LedgerError, match="pg_dump"):
         open_toy(url).backup(tmp_path / "copy")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_ledger_of_version_1_moves_to_the_server(url, tmp_path):
-    ledger = open_toy(tmp_path)
-    value = ledger.release(LatticeLaplace(0.6), counts_query()).value
-    ledger.interact(Turnstile(0.2), counts_query(), question(1))
-    write_version_1(tmp_path / "old.sqlite", tmp_path / "ledger.sqlite", key=KEY)
-    import_ledger(tmp_path / "old.sqlite", url, key=KEY)
-    moved = Ledger(url, key=KEY)
-    assert moved.statement(DATASET) == ledger.statement(DATASET)
-    assert moved.release(LatticeLaplace(0.6), counts_query()).value == value
-    assert moved.interact(Turnstile(0.2), counts_query(), question(2)).value == 2
-    with pytest.raises(LedgerError, match="must be a new ledger"):
-        import_ledger(tmp_path / "old.sqlite", url, key=KEY)
 
 
 def test_campaigns_share_the_ledger_that_the_environment_names(url, tmp_path, monkeypatch):

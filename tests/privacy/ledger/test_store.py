@@ -1,17 +1,13 @@
-"""Where a ledger is kept: its file, copies of it, files of version 1, and URLs that are refused."""
+"""A ledger's file, its copies, and URLs that are refused."""
 
-import contextlib
 import os
 import pickle
-import sqlite3
 import stat
 import threading
 
 import pytest
 
 from privacy import LatticeLaplace, Ledger, LedgerError
-from privacy.ledger.ledger import import_ledger
-from tests.privacy.ledger.version_1 import write_version_1
 from tests.privacy.toy import DATASET, KEY, Turnstile, counts_query, open_toy, question
 
 SECRET = "hunter2"
@@ -26,13 +22,6 @@ def path(tmp_path, ledger):
     ledger.interact(Turnstile(0.2), counts_query(), question(1))
     ledger.change_budget(DATASET, epsilon=2.0, delta=0.0)
     return tmp_path / "ledger.sqlite"
-
-
-@pytest.fixture
-def old(tmp_path, path):
-    """The same, as version 1 kept it."""
-    write_version_1(tmp_path / "old.sqlite", path, key=KEY)
-    return tmp_path / "old.sqlite"
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o620])
@@ -84,62 +73,6 @@ def test_a_backup_replaces_nothing(tmp_path, path):
     with pytest.raises(LedgerError, match="cannot back"):
         ledger.backup(tmp_path / "missing" / "copy.sqlite")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["ledger.sqlite", "taken"]
-
-
-def test_an_imported_ledger_has_paid_for_the_same(tmp_path, path, old):
-    """Round trip: same statement, same values, same answers; re-publishing costs nothing."""
-    import_ledger(old, tmp_path / "new.sqlite", key=KEY)
-    now, new = Ledger(path, key=KEY), Ledger(tmp_path / "new.sqlite", key=KEY)
-    assert now.statement(DATASET) == new.statement(DATASET)
-    for size in (1, 2):
-        release = new.release(LatticeLaplace(0.1), counts_query((size, 1)))
-        expected = now.release(LatticeLaplace(0.1), counts_query((size, 1)))
-        assert (release.value, release.entry) == (expected.value, expected.entry)
-        assert not release.fresh
-    answer = new.interact(Turnstile(0.2), counts_query(), question(1))
-    assert (answer.value, answer.fresh) == (1, False)
-    assert new.interact(Turnstile(0.2), counts_query(), question(2)).value == 2
-    assert new.statement(DATASET).spent == now.statement(DATASET).spent
-    assert new.release(LatticeLaplace(0.1), counts_query((9, 1))).entry == 5
-    new.verify()
-
-
-def test_a_ledger_of_version_1_is_opened_by_import_alone(old):
-    old.chmod(0o600)
-    with pytest.raises(LedgerError, match="version 1; import_ledger"):
-        Ledger(old, key=KEY)
-
-
-def test_what_is_no_sound_ledger_of_version_1_is_not_imported(tmp_path, path, old):
-    new = tmp_path / "new.sqlite"
-    with pytest.raises(LedgerError, match="version 1, got version 2"):
-        import_ledger(path, new, key=KEY)
-    with pytest.raises(LedgerError, match="another fingerprint key"):
-        import_ledger(old, new, key=bytes(32))
-    with pytest.raises(ValueError, match="16 to 64"):
-        import_ledger(old, new, key=b"")
-    with pytest.raises(LedgerError, match="cannot be read"):
-        import_ledger(tmp_path / "missing", new, key=KEY)
-    with contextlib.closing(sqlite3.connect(old)) as connection:
-        connection.execute("PRAGMA user_version = 9")
-    with pytest.raises(LedgerError, match="version 1, got version 9"):
-        import_ledger(old, new, key=KEY)
-    assert not new.exists()
-
-
-def test_an_import_replaces_no_ledger(path, old):
-    before = Ledger(path, key=KEY).verify()
-    with pytest.raises(LedgerError, match="must be a new ledger"):
-        import_ledger(old, path, key=KEY)
-    assert Ledger(path, key=KEY).verify() == before
-
-
-def test_an_import_that_fails_leaves_no_file(tmp_path, old):
-    with contextlib.closing(sqlite3.connect(old)) as connection:
-        connection.execute("ALTER TABLE answers RENAME TO questions")
-    with pytest.raises(LedgerError):
-        import_ledger(old, tmp_path / "new.sqlite", key=KEY)
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["ledger.sqlite", "old.sqlite"]
 
 
 @pytest.mark.parametrize(

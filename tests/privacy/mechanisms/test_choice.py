@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from privacy import Cost, LatticeLaplace, Query, Unit
+from privacy.accounting import event_json, exact
 from privacy.accounting.composition import compose
 from privacy.mechanisms.choice import _projected_laplace, choose_mechanism, crossover_delta
 from privacy.mechanisms.gaussian import DiscreteGaussian, analytic_gaussian_delta
-from privacy.mechanisms.kinds import event_json, exact
 
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 CROSSOVERS = {

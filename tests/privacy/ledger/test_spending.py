@@ -23,14 +23,14 @@ from privacy import (
     choose_mechanism,
     plan,
 )
-from privacy.ledger.records import read_events
-from privacy.ledger.spending import PlanError, PlanPayment, kinds_of
-from privacy.ledger.store import transaction
-from privacy.mechanisms.kinds import event_json
+from privacy.accounting import event_json
+from privacy.ledger.records import read_events, writing
+from privacy.ledger.releasing import PlanPayment
+from privacy.ledger.spending import PlanError, kinds_of
 from privacy.query import UnitError
 from tests.privacy.ledger.processes import die_everywhere
-from tests.privacy.ledger.test_ledger_chain import tamper
 from tests.privacy.ledger.test_postgres import SERVER, administer
+from tests.privacy.ledger.test_records import tamper
 from tests.privacy.toy import DATASET, KEY, Mortal, Turnstile, counts_query, open_toy, question
 
 NOISE = LatticeLaplace(0.2)
@@ -240,8 +240,7 @@ def test_a_plan_whose_row_is_not_what_was_paid_is_refused_however_old(
     tmp_path, ledger, entry, monkeypatch, changed
 ):
     """What is taken without composing is checked by its own link, beyond the newest rows too."""
-    for module in (privacy.ledger.ledger, privacy.ledger.ledger):
-        monkeypatch.setattr(module, "NEWEST", 1)
+    monkeypatch.setattr(privacy.ledger.ledger, "NEWEST", 1)
     for size in range(1, 4):
         ledger.release(LatticeLaplace(0.01), counts_query((size, 1)))
     tamper(tmp_path / "ledger.sqlite", f"UPDATE entries SET {changed} WHERE entry = {entry};")
@@ -262,10 +261,10 @@ def test_a_plans_event_that_no_plan_paid_for_is_composed(ledger, entry, tmp_path
         "UPDATE entries SET partition = 'site:1', cell = 'north', "
         f"event = replace(event, '0.6', '0.1') WHERE entry = {entry};",
     )
-    with transaction(ledger._store) as connection:
-        kinds = kinds_of(connection, DATASET)
+    with writing(ledger._store, KEY) as book:
+        kinds = kinds_of(book, DATASET)
         with pytest.raises(LedgerError, match="not an event this version understands"):
-            read_events(connection, DATASET, kinds, key=KEY)
+            read_events(book, DATASET, kinds)
 
 
 def test_a_chosen_plans_slots_are_what_its_mechanism_draws(ledger):

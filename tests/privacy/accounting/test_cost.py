@@ -1,12 +1,22 @@
+import math
 from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy import Cost, Part, PureEvent
-from privacy.accounting.account import Account, account_from, fits
-from privacy.mechanisms.kinds import DiscreteGaussianEvent, PlannedEvent, event_json, exact
+from privacy import Cost, DiscreteLaplaceEvent, Part, PureEvent
+from privacy.accounting import (
+    Account,
+    PlannedEvent,
+    account_from,
+    covering_scale,
+    event_json,
+    exact,
+    fits,
+)
+from privacy.accounting.cost import six_digits_down, six_digits_up
+from privacy.mechanisms import DiscreteGaussianEvent
 
 parts = st.one_of(
     st.none(), st.builds(Part, st.sampled_from(["site:1", "split:2"]), st.sampled_from("abc"))
@@ -84,3 +94,42 @@ def test_no_number_of_releases_that_cost_nothing_is_the_most():
     planned = PlannedEvent(plan=1, event=event_json(PureEvent("toy", 0.1)))
     with pytest.raises(ValueError, match="slots_left"):
         fits(Cost(Fraction(1), Fraction(0)), planned)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.floats(1e-6, 1e3), st.integers(1, 10))
+def test_the_scale_realises_at_most_the_claim_and_is_the_smallest_that_does(epsilon, moved):
+    claim, l1 = Fraction(repr(epsilon)), 2 * moved
+    scale = covering_scale(float(l1), epsilon)
+    assert Fraction(l1) / Fraction(scale) <= claim
+    assert Fraction(l1) / Fraction(math.nextafter(scale, 0.0)) > claim
+    assert DiscreteLaplaceEvent(scale, float(l1), epsilon).cost().epsilon == claim
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -0.1, math.nan, math.inf, 1e-13])
+def test_no_scale_covers_a_claim_that_is_none(epsilon):
+    with pytest.raises(ValueError, match=r"epsilon|privacy parameter"):
+        covering_scale(2.0, epsilon)
+
+
+def test_costs_add_up_and_the_largest_counts_apart_for_epsilon_and_delta():
+    one, other = Cost(Fraction(1), Fraction(1, 9)), Cost(Fraction(2), Fraction(0))
+    assert Cost(Fraction(3), Fraction(1, 9)) == one + other
+    assert Cost(Fraction(2), Fraction(1, 9)) == Cost.max((one, other))
+    assert Cost(Fraction(0), Fraction(0)) == Cost.max(())
+    assert not one.within(other)
+    assert one.within(Cost.max((one, other)))
+
+
+def test_a_cost_is_never_negative():
+    with pytest.raises(ValueError, match=">= 0"):
+        Cost(Fraction(1), Fraction(0)) - Cost(Fraction(2), Fraction(0))
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.fractions(Fraction(1, 10**9), 10**6))
+def test_six_digits_are_on_the_side_they_are_named_for(number):
+    down, up = exact(six_digits_down(number)), exact(six_digits_up(number))
+    assert number * (1 - Fraction(1, 10**5)) <= down <= number <= up
+    assert up <= number * (1 + Fraction(1, 10**5))
+    assert six_digits_down(Fraction(0)) == six_digits_up(Fraction(0)) == 0.0

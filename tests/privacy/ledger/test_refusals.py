@@ -12,8 +12,8 @@ import privacy.ledger.sqlite
 import privacy.ledger.store
 from privacy import LatticeLaplace, Ledger, LedgerError, Part, PureEvent, Query, Question, Unit
 from privacy.ledger.ledger import store_at
-from privacy.ledger.records import append
-from privacy.ledger.store import entries, transaction
+from privacy.ledger.records import append, writing
+from privacy.ledger.store import entries
 from tests.privacy.toy import (
     DATASET,
     KEY,
@@ -85,9 +85,9 @@ def test_a_ledger_with_two_keys_is_refused(path):
 
 def test_a_transaction_that_sqlite_has_undone_is_told_by_its_cause(path):
     def fail():
-        with transaction(store_at(path)) as connection:
-            connection.exec_driver_sql("ROLLBACK")
-            connection.exec_driver_sql("SELECT * FROM missing")
+        with writing(store_at(path), KEY) as book:
+            book.connection.exec_driver_sql("ROLLBACK")
+            book.connection.exec_driver_sql("SELECT * FROM missing")
 
     with pytest.raises(LedgerError, match="no such table"):
         fail()
@@ -183,8 +183,8 @@ def test_an_event_of_a_later_version_stops_every_spend(path):
     ledger = Ledger(path, key=KEY)
     row = {"entry": 99, "time": "", "dataset": DATASET, "query": "x", "unit": "row", "n": 1}
     later = {"partition": None, "cell": None, "mechanism": "X", "event": '{"kind": "new"}'}
-    with transaction(store_at(path)) as connection:
-        append(connection, entries, [row | later | {"fingerprint": b"x"}], key=KEY)
+    with writing(store_at(path), KEY) as book:
+        append(book, entries, [row | later | {"fingerprint": b"x"}])
     for call in (
         lambda: ledger.release(LatticeLaplace(0.1), counts_query((9, 1))),
         lambda: ledger.statement(DATASET),

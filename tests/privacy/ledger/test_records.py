@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import privacy.ledger.ledger
-import privacy.ledger.spending
+import privacy.ledger.records
 from privacy import LatticeLaplace, Ledger, LedgerError, Unit
 from privacy.ledger.ledger import store_at
-from privacy.ledger.records import append
-from privacy.ledger.store import releases, transaction
+from privacy.ledger.records import append, writing
+from privacy.ledger.store import releases
 from tests.privacy.toy import DATASET, KEY, Turnstile, counts_query, open_toy, question
 
 CUT = (
@@ -121,7 +121,6 @@ def test_a_link_of_another_type_is_damage(path, monkeypatch, table, column, valu
     tamper(path, f"UPDATE {table} SET {column} = {value};")
     for newest in (5, 13):
         monkeypatch.setattr(privacy.ledger.ledger, "NEWEST", newest)
-        monkeypatch.setattr(privacy.ledger.ledger, "NEWEST", newest)
         for call in (lambda: Ledger(path, key=KEY), lambda: ledger.statement(DATASET)):
             if newest == 13 or table in ("entries", "head"):
                 with pytest.raises(LedgerError, match="damaged"):
@@ -138,16 +137,16 @@ def test_what_would_not_come_back_as_it_was_is_not_written(path, value):
         if (name, value) != ("entry", 7):
             with (
                 pytest.raises(LedgerError, match=f"{name} is not what"),
-                transaction(store_at(path)) as connection,
+                writing(store_at(path), KEY) as book,
             ):
-                append(connection, releases, [row | {name: value}], key=KEY)
+                append(book, releases, [row | {name: value}])
     assert ledger.verify() == 13
 
 
 def test_a_clock_that_goes_backwards_changes_nothing(path, monkeypatch):
     """Order is the chain's; times are for people."""
     ledger, before = Ledger(path, key=KEY), Ledger(path, key=KEY).statement(DATASET)
-    monkeypatch.setattr(privacy.ledger.spending, "now", lambda: "1970-01-01T00:00:00+00:00")
+    monkeypatch.setattr(privacy.ledger.records, "now", lambda: "1970-01-01T00:00:00+00:00")
     ledger.release(LatticeLaplace(0.1), counts_query((9, 1)))
     assert not ledger.release(LatticeLaplace(0.1), counts_query((9, 1))).fresh
     told = ledger.statement(DATASET)
@@ -165,8 +164,7 @@ def test_a_ledger_whose_head_does_not_fit_spends_nothing(path):
 
 
 def test_opening_follows_the_newest_rows_and_verify_follows_all(path, monkeypatch):
-    for module in (privacy.ledger.ledger, privacy.ledger.ledger):
-        monkeypatch.setattr(module, "NEWEST", 5)
+    monkeypatch.setattr(privacy.ledger.ledger, "NEWEST", 5)
     tamper(path, "UPDATE entries SET event = replace(event, '0.1', '0.2') WHERE entry = 2;")
     ledger = Ledger(path, key=KEY)
     ledger.statement(DATASET)
@@ -188,8 +186,7 @@ def test_opening_follows_the_newest_rows_and_verify_follows_all(path, monkeypatc
 )
 def test_no_spend_is_measured_by_a_budget_that_was_not_written(path, monkeypatch, script):
     """A budget's row is the oldest, and is looked at whatever has come after it."""
-    for module in (privacy.ledger.ledger, privacy.ledger.ledger):
-        monkeypatch.setattr(module, "NEWEST", 5)
+    monkeypatch.setattr(privacy.ledger.ledger, "NEWEST", 5)
     tamper(path, f"{script};")
     ledger = Ledger(path, key=KEY)
     for call in (

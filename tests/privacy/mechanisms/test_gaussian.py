@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from privacy import CountsError, LedgerError, Query, Unit
+from privacy.mechanisms import DiscreteGaussianEvent
 from privacy.mechanisms.gaussian import (
     DiscreteGaussian,
     analytic_gaussian_delta,
@@ -14,9 +15,8 @@ from privacy.mechanisms.gaussian import (
     discrete_gaussian_delta,
     discrete_gaussian_scale,
 )
-from privacy.mechanisms.kinds import DiscreteGaussianEvent
 from privacy.noise import SystemNoise
-from tests.privacy.mechanisms.test_lattice_laplace import fits
+from tests.privacy.mechanisms.test_laplace import fits
 from tests.privacy.toy import counts_query, open_toy
 
 CHANCE = 1e-6

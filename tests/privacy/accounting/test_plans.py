@@ -6,15 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privacy.accounting import event_json, parse_event
 from privacy.accounting.composition import compose
 from privacy.accounting.plans import PlanEvent, PlannedEvent, Slots, plan, slots_left
-from privacy.mechanisms.kinds import (
-    DiscreteGaussianEvent,
-    LatticeLaplaceEvent,
-    PureEvent,
-    event_json,
-    parse_event,
-)
+from privacy.mechanisms import DiscreteGaussianEvent, LatticeLaplaceEvent, PureEvent
 from privacy.query import Part
 
 TOY = PureEvent("toy", 0.1)
