@@ -186,8 +186,24 @@ class CrowdLabels:
                 f"keep must be {self.n_workers} truth values, one per worker, "
                 f"got {keep.dtype} of shape {keep.shape}"
             )
+        return self.keep_labels(keep[self.worker])
+
+    def keep_labels(self, keep: Bool[np.ndarray, " labels"]) -> "CrowdLabels":
+        """Return the same table without the other rows; the code books stay.
+
+        Parameters
+        ----------
+        keep
+            True for each row that stays.
+
+        Examples
+        --------
+        >>> labels = encode(["ann", "bob", "ann"], [7, 7, 9], ["yes", "no", "no"])
+        >>> labels.keep_labels(np.array([True, False, True]))
+        CrowdLabels(2 labels, 2 tasks, 2 workers, 2 classes)
+        """
         columns = (self.worker, self.task, self.label)
-        rows = keep_rows(*columns, keep[self.worker], self.n_workers, self.n_tasks)
+        rows = keep_rows(*columns, keep, self.n_workers, self.n_tasks)
         return replace(self, **rows._asdict())
 
 
