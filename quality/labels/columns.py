@@ -193,7 +193,7 @@ def sort_codes(
         start[code[row] + 1] += 1
     for position in range(n_codes):
         start[position + 1] += start[position]
-    place = start[:-1].copy()
+    place = start.copy()
     order = np.empty(len(code), dtype=np.int64)
     for row in range(len(code)):
         order[place[code[row]]] = row
@@ -431,15 +431,6 @@ def _distinct_text(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def _equal(letters, one, other):
-    """Whether two rows are equal."""
-    at = 0
-    while at < letters.shape[1] and letters[one, at] == letters[other, at]:
-        at += 1
-    return at == letters.shape[1]
-
-
-@kernel
 def _hash_rows(letters):
     """Code of each row among the distinct rows, and the first row of each.
 
@@ -459,8 +450,12 @@ def _hash_rows(letters):
             found = slots[slot]
             if found < 0:
                 break
-            if hashes[found] == key and _equal(letters, first[found], row):
-                break
+            if hashes[found] == key:
+                at = 0
+                while at < width and letters[first[found], at] == letters[row, at]:
+                    at += 1
+                if at == width:
+                    break
             slot = (slot + np.uint64(1)) & np.uint64(len(slots) - 1)
         if found < 0:
             found, n_found = n_found, n_found + 1
