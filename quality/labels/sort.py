@@ -1,4 +1,12 @@
-"""Rows of a label table in their order: by task, then by worker. Private to this room."""
+"""Rows of a label table sorted by task and then by worker, on several threads.
+
+>>> rows = sort_rows(np.array([4, 2]), np.array([1, 0]), np.array([0, 1]), n_workers=5, n_tasks=2)
+>>> rows.worker, rows.task_start
+(array([2, 4], dtype=int32), array([0, 1, 2]))
+
+Rows are first brought together by ranges of tasks, each of which is then sorted in a cache. A row is
+one number meanwhile: its task's place in the range, the worker and the label.
+"""
 
 from typing import NamedTuple, NoReturn
 
@@ -10,12 +18,12 @@ from quality.parallel import LEAST_ROWS, MOST_CHUNKS, kernel, shared_out
 
 __all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]
 
-MOST_RANGES = 64  # of tasks: the rows of one fit into a cache
+MAX_RANGES = 64  # of tasks: the rows of one fit into a cache
 KEY_BITS = 63  # of the number that a row is while it is sorted
 
 
 class RepeatError(LabelError):
-    """A worker labels a task twice; attributes as :class:`~quality.labels.table.LabelError`.
+    """A worker labels a task twice; attributes as of :class:`~quality.LabelError`.
 
     Examples
     --------
@@ -27,7 +35,7 @@ task: keep one of them
 
 
 class SortedRows(NamedTuple):
-    """Rows by (task, worker), and where those of each task and of each worker are."""
+    """Rows by (task, worker), and where the rows of each task and of each worker are."""
 
     worker: Int32[np.ndarray, " rows"]
     task: Int32[np.ndarray, " rows"]
@@ -47,19 +55,16 @@ def sort_rows(
     threads: int | None = None,
     overwrite: bool = False,
 ) -> SortedRows:
-    """Sort rows of codes, on one thread per core; a (worker, task) that stands twice is refused.
+    """Sort rows of codes; raise RepeatError if a worker labels a task twice.
 
-    With `overwrite` the sorted rows take the memory of those given where they can, and a refusal
+    With `overwrite` the sorted rows take the memory of those given where they can, and an error
     names no rows.
-
-    Rows are first brought together by ranges of tasks, each of which then sorts in a cache. A row
-    is one number meanwhile: its task's place in the range, the worker and the label.
     """
     worker = np.ascontiguousarray(worker, dtype=np.int32)
     task = np.ascontiguousarray(task, dtype=np.int32)
     label = np.ascontiguousarray(label, dtype=np.int16)
     cut = _cuts(len(task), 1)
-    split = MOST_RANGES if len(cut) > 2 else 1
+    split = MAX_RANGES if len(cut) > 2 else 1
     bits = (n_workers - 1).bit_length(), int(label.max(initial=0)).bit_length()
     shift = max((n_tasks - 1).bit_length() - split.bit_length() + 1, 0)
     shift = min(shift, KEY_BITS - sum(bits))  # very many names are cut into more ranges
@@ -114,7 +119,7 @@ def keep_rows(
     n_workers: int,
     n_tasks: int,
 ) -> SortedRows:
-    """Keep some of the rows, which are sorted and stay so."""
+    """Return some of the rows, which are sorted and stay so."""
     worker, task, label = worker[keep], task[keep], label[keep]
     task_start = np.zeros(n_tasks + 1, dtype=np.int64)
     np.cumsum(_count(task, 0, n_tasks), out=task_start[1:])
@@ -129,7 +134,7 @@ def _by_worker(
     threads: int | None,
     order: Int64[np.ndarray, " rows"],
 ) -> Int64[np.ndarray, " starts"]:
-    """Where the rows of each worker start in their order, which is brought up to date."""
+    """Return where the rows of each worker start in `order`, which is filled."""
     cut = _cuts(len(worker), n_workers)
     with shared_out(threads, len(cut) - 1) as share:
         count = share(lambda at: _count(worker[cut[at] : cut[at + 1]], 0, n_workers))
@@ -140,13 +145,13 @@ def _by_worker(
 
 
 def _cuts(n_rows: int, least_rows: int) -> Int64[np.ndarray, " cuts"]:
-    """Where chunks of equally many rows begin, and the end; the threads play no part."""
+    """Return where chunks of equally many rows begin, and the end, for any number of threads alike."""
     n_chunks = min(max(n_rows // max(least_rows, LEAST_ROWS), 1), MOST_CHUNKS)
     return np.arange(n_chunks + 1) * n_rows // n_chunks
 
 
 def _first_of(counts: Int64[np.ndarray, "chunks kinds"]) -> Int64[np.ndarray, "chunks kinds"]:
-    """Where each chunk's rows of each kind go: kind after kind, in each chunk after chunk."""
+    """Return where each chunk's rows of each kind go: kind after kind, in each chunk after chunk."""
     flat = counts.T.ravel()
     first: np.ndarray = np.ascontiguousarray((np.cumsum(flat) - flat).reshape(counts.T.shape).T)
     return first
@@ -154,7 +159,7 @@ def _first_of(counts: Int64[np.ndarray, "chunks kinds"]) -> Int64[np.ndarray, "c
 
 @kernel
 def _count(code, shift, n_kinds):
-    """How many codes are of each kind, which is said by their upper bits."""
+    """Return the number of codes of each kind, which their upper bits are."""
     count = np.zeros(n_kinds, dtype=np.int64)
     for row in range(len(code)):
         count[code[row] >> shift] += 1
@@ -183,7 +188,7 @@ def _rows_of_workers(worker, begin, end, place, order):
 
 
 def _refuse_repeat(pair: Int64[np.ndarray, " rows"]) -> NoReturn:
-    """Name the first row whose (worker, task) pair was there before, and the row it repeats."""
+    """Raise RepeatError for the first row whose (worker, task) pair stands in an earlier row."""
     _, first = np.unique(pair, return_index=True)
     row = int(np.setdiff1d(np.arange(len(pair)), first)[0])
     before = int(np.flatnonzero(pair == pair[row])[0])
