@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Int64, Shaped, UInt8
+from jaxtyping import Int, Int64, Shaped, UInt8, UInt64
 
 from quality.parallel import kernel
 
@@ -28,7 +28,8 @@ __all__ = [
     "text_array",
 ]
 
-FEW = 32  # texts that are faster sorted by insertion
+LONG = 1024  # texts of a run that NumPy sorts faster
+GAPS = (301, 132, 57, 23, 10, 4, 1)
 
 
 class Texts(NamedTuple):
@@ -189,30 +190,44 @@ def _seven(letters, at, high):
     return word << np.uint64(8) | np.uint64(count)
 
 
-@kernel
-def _settle(letters, start, order, word, skip):
+def _settle(
+    letters: UInt8[np.ndarray, " bytes"],
+    start: Int[np.ndarray, " starts"],
+    order: Int64[np.ndarray, " texts"],
+    word: UInt64[np.ndarray, " texts"],
+    skip: int,
+) -> None:
     """Sort the texts that agree in a word by their next seven bytes, until none agree.
 
-    The words come in order, and are overwritten.
+    The words come in order, and are overwritten. A long run of texts is left to NumPy.
     """
-    n_texts = len(order)
-    tied = np.ones(n_texts + 1, dtype=np.bool_)
-    tied[0] = tied[n_texts] = False  # whether a text agrees with the one before it
+    tied = np.ones(len(order) + 1, dtype=np.bool_)
+    tied[0] = tied[-1] = False  # whether a text agrees with the one before it
     while _any_tied(word, tied):
-        skip, low = skip + 7, np.int64(0)
-        while low < n_texts:
-            high = low + 1
-            while tied[high]:
-                high += 1
-            if high - low > 1:
-                for at in range(low, high):
-                    text = order[at]
-                    word[at] = _seven(letters, start[text] + skip, start[text + 1])
-                if high - low > FEW:
-                    _sort_many(order[low:high], word[low:high])
-                else:
-                    _sort_few(order, word, low, high)
-            low = high
+        skip += 7
+        _sort_ties(letters, start, order, word, tied, skip)
+        edge = np.flatnonzero(~tied)
+        for at in np.flatnonzero(np.diff(edge) > LONG):
+            run = slice(edge[at], edge[at + 1])
+            by_word = np.argsort(word[run])
+            order[run], word[run] = order[run][by_word], word[run][by_word]
+
+
+@kernel
+def _sort_ties(letters, start, order, word, tied, skip):
+    """Give texts that agree in a word their next one, and sort each run of them that is not long."""
+    low = np.int64(0)
+    while low < len(order):
+        high = low + 1
+        while tied[high]:
+            high += 1
+        if high - low > 1:
+            for at in range(low, high):
+                text = order[at]
+                word[at] = _seven(letters, start[text] + skip, start[text + 1])
+            if high - low <= LONG:
+                _sort_run(order, word, low, high)
+        low = high
 
 
 @kernel
@@ -225,23 +240,16 @@ def _any_tied(word, tied):
     return left
 
 
-@kernel
-def _sort_many(order, word):
-    """Sort both by word, in place."""
-    if word.min() < word.max():
-        by_word = np.argsort(word)
-        order[:], word[:] = order[by_word], word[by_word]
-
-
 @kernel(forceinline=True)
-def _sort_few(order, word, low, high):
-    """Sort a short run of both by insertion."""
-    for at in range(low + 1, high):
-        text, key, to = order[at], word[at], at
-        while to > low and word[to - 1] > key:
-            order[to], word[to] = order[to - 1], word[to - 1]
-            to -= 1
-        order[to], word[to] = text, key
+def _sort_run(order, word, low, high):
+    """Sort a run of both by word, in place: Shell's sort with Ciura's gaps."""
+    for gap in GAPS:
+        for at in range(low + gap, high):
+            text, key, to = order[at], word[at], at
+            while to - gap >= low and word[to - gap] > key:
+                order[to], word[to] = order[to - gap], word[to - gap]
+                to -= gap
+            order[to], word[to] = text, key
 
 
 @kernel
