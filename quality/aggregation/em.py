@@ -153,9 +153,9 @@ class EMFit:
     prior
         P(truth).
     table
-        P(label | truth) of each worker.
+        P(label | truth) of each worker, as ``table[worker, label, truth]``.
     counts, mass
-        Expected counts of each worker's labels and of the classes, under `prior` and `table`.
+        Expected counts of each worker's labels, like `table`, and of the classes, under both.
     log_likelihood
         Of the labels, and of gold, under `prior` and `table`, in nats.
     n_iter, converged

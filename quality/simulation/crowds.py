@@ -10,13 +10,11 @@ An :class:`Assignment` says which worker is asked which task, drawn by :func:`po
 or :func:`regular_assignment`. Each kind of adversary is one function: of :data:`STRATEGIES`, which
 answer the tasks they are asked, all rows of a kind at once so that its workers may collude, or of
 :data:`IMITATIONS`, which take the tasks of an honest worker instead and answer as she did.
-
-Longer than 400 lines: assignments, strategies and the crowd they make are one concept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
@@ -191,19 +189,8 @@ class Copies:
     label: Int64[np.ndarray, " copies"]
 
 
-class Imitation(Protocol):
-    """A function from the honest workers' labels to those of their imitators."""
-
-    def __call__(
-        self,
-        seen: Assignment,
-        label: Int64[np.ndarray, " labels"],
-        n_imitators: int,
-        n_classes: int,
-        rng: np.random.Generator,
-    ) -> Copies:
-        """Choose a model for each imitator, and label her tasks."""
-        ...
+Imitation: TypeAlias = Callable[[Assignment, np.ndarray, int, int, np.random.Generator], Copies]
+"""A function from the honest workers' rows and labels, and the numbers of imitators and of classes."""
 
 
 def _copying(
@@ -263,18 +250,9 @@ def another_class(
 IMITATIONS: Mapping[str, Imitation] = {"copying": _copying, "sophisticated": _sophisticated}
 
 
-class Strategy(Protocol):
-    """A function from all rows of one kind of workers to their labels."""
-
-    def __call__(
-        self,
-        rows: Assignment,
-        truth: Int64[np.ndarray, " tasks"],
-        n_classes: int,
-        rng: np.random.Generator,
-    ) -> Int64[np.ndarray, " labels"]:
-        """Return one class code per row; `truth` is that of every task, asked or not."""
-        ...
+Strategy: TypeAlias = Callable[[Assignment, np.ndarray, int, np.random.Generator], np.ndarray]
+"""A function from all rows of one kind of workers, the truth of every task, asked or not, and the
+number of classes, to one class code per row."""
 
 
 def _random(

@@ -6,7 +6,9 @@ A new aggregator is a row of that table and nothing here, unless its result depe
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 
+import quality
 from flows.aggregators import AGGREGATORS as TABLE
 from flows.aggregators import consensus_of
 from flows.settings.sections import ConsensusSettings
@@ -20,12 +22,14 @@ BY_NAME = ("auto", "kos", "kos_plus", "penalty_vote")
 
 @dataclass(frozen=True)
 class Aggregator:
-    """A name for the test report, and the aggregator as a run calls it with its defaults.
+    """An aggregator as a run calls it with its defaults, and its function.
 
     Parameters
     ----------
     name
         As in settings.
+    function
+        The public function.
     run
         From a table to a result.
     nameless
@@ -33,8 +37,14 @@ class Aggregator:
     """
 
     name: str
+    function: Callable[..., Consensus]
     run: Callable[[CrowdLabels], Consensus]
     nameless: bool
+
+    @property
+    def iterative(self) -> bool:
+        """Whether its iterations can be limited."""
+        return "max_iter" in signature(self.function).parameters
 
 
 def by_settings(labels: CrowdLabels, name: str) -> Consensus:
@@ -43,5 +53,6 @@ def by_settings(labels: CrowdLabels, name: str) -> Consensus:
 
 
 AGGREGATORS = tuple(
-    Aggregator(name, partial(by_settings, name=name), name not in BY_NAME) for name in TABLE
+    Aggregator(name, getattr(quality, name), partial(by_settings, name=name), name not in BY_NAME)
+    for name in TABLE
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from benchmarks.quality.crowd_sets import read_set
+from benchmarks.quality.crowd_sets import read_set, right
 from quality import (
     CrowdLabels,
     dawid_skene,
@@ -167,13 +167,6 @@ def test_parameters_out_of_range_are_refused(
     labels = encode(["a", "b"], [1, 1], ["x", "y"])
     with pytest.raises(ValueError, match=f"{parameter} must be "):
         auto(labels, rng=rng, **{parameter: value})  # type: ignore[arg-type]
-
-
-def right(posterior: np.ndarray, gold: np.ndarray) -> float:
-    """Per cent of gold tasks, ties split in expectation."""
-    best = posterior >= posterior.max(axis=1, keepdims=True) - 1e-12
-    known = gold >= 0
-    return 100 * float(np.mean(best[known, gold[known]] / best[known].sum(axis=1)))
 
 
 SMALL = ["rte", "temp", "bluebird", "task2", "web", "dog", "labelme", "music"]

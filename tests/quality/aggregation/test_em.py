@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.quality.crowd_sets import read_set
 from quality import (
     CrowdLabels,
     dawid_skene,
@@ -24,7 +25,6 @@ from quality.aggregation.dawid_skene_em import one_coin_table, start_from
 from quality.aggregation.em import EMStart, first_counts, passes_over
 from quality.aggregation.sharded_em import dawid_skene_by_shards, one_coin_by_shards
 from quality.labels.shards import LocalEngine, cut_labels
-from tests.quality.real_data import read_crowd
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
@@ -180,7 +180,7 @@ def test_one_coin_ends_where_it_would_have_begun_anew_on_shared_sets(
     shared_data: Path, name: str
 ) -> None:
     """A tenth of the tasks is new; `benchmarks.quality.warm_start` has all sets and all models."""
-    now, _ = read_crowd(shared_data / name)
+    now, _ = read_set(shared_data / name)
     old = now.task < 0.9 * now.n_tasks
     before = CrowdLabels.from_codes(
         now.worker[old], now.task[old], now.label[old],

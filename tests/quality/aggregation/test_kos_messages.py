@@ -168,22 +168,6 @@ def test_a_class_nobody_gives_wins_nowhere(rng: np.random.Generator) -> None:
     assert not result.tied.any()
 
 
-def test_not_converging_is_a_result(rng: np.random.Generator) -> None:
-    result = kos(crowd_of(rng)[0], max_iter=1, rng=rng)
-    assert (result.converged, result.n_iter) == (False, 1)
-    assert "not converged after 1 iterations" in repr(result)
-
-
-@both
-@pytest.mark.parametrize(("parameter", "value"), [("max_iter", 0), ("tol", -1.0), ("tol", np.nan)])
-def test_parameters_out_of_range_are_refused(
-    rule: Rule, rng: np.random.Generator, parameter: str, value: float
-) -> None:
-    labels = encode(["a", "b"], [1, 1], ["x", "y"])
-    with pytest.raises(ValueError, match=f"{parameter} must be .*got {parameter}="):
-        rule(labels, rng=rng, **{parameter: value})
-
-
 @pytest.mark.parametrize(
     ("rule", "name", "published"),
     [(kos, "rte", 49.8), (kos, "temp", 56.9), (kos, "bluebird", 72.2), (kos, "task2", 57.5),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from benchmarks.quality.crowd_sets import read_set
 from quality import CrowdLabels, encode, majority_vote, weighted_majority
-from tests.quality.real_data import read_crowd
 from tests.quality.strategies import Row, crowds, label_rows, named_crowd
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
@@ -48,7 +48,7 @@ def test_accuracy_with_ties_split_is_the_data_readmes(
     shared_data: Path, name: str, published: float
 ) -> None:
     """Golden: the table of the shared data's README.md, ties split in expectation."""
-    labels, gold = read_crowd(shared_data / name)
+    labels, gold = read_set(shared_data / name)
     posterior, known = majority_vote(labels).posterior, gold >= 0
     best = posterior >= posterior.max(axis=1, keepdims=True) - 1e-12
     credit = best[known, gold[known]] / best[known].sum(axis=1)
@@ -57,7 +57,7 @@ def test_accuracy_with_ties_split_is_the_data_readmes(
 
 def test_accuracy_with_ties_to_the_first_class_is_the_papers(shared_data: Path) -> None:
     """Golden: the shared data's README.md, 91.88; Jagabathula et al., table 1, 91.9."""
-    labels, gold = read_crowd(shared_data / "rte")
+    labels, gold = read_set(shared_data / "rte")
     assert 100 * np.mean(majority_vote(labels).label == gold) == pytest.approx(91.88, abs=0.1)
 
 
