@@ -18,7 +18,7 @@ from benchmarks.peers.peers import CROWDKIT
 from benchmarks.publish import publish
 from benchmarks.quality.crowd_sets import DATA, SETS, read_set, right
 from quality import CrowdLabels, dawid_skene, encode, majority_vote
-from quality.aggregation.automatic import Auto, Consensus, auto
+from quality.aggregation import Auto, Consensus, auto
 from quality.aggregation.dawid_skene_em import one_coin_dawid_skene
 from quality.aggregation.glad_em import glad
 from quality.aggregation.hierarchical_em import hierarchical_dawid_skene

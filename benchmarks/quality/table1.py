@@ -28,7 +28,7 @@ from quality import (
     majority_vote,
     soft_penalty,
 )
-from quality.aggregation.automatic import Consensus
+from quality.aggregation import Consensus
 from quality.aggregation.kos_messages import kos, kos_plus
 
 MOST_REMOVED, MOST_CROWDS = 10, 10_000

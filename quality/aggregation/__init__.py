@@ -1,6 +1,28 @@
-"""TODO face of quality.aggregation."""
+"""Aggregators: from a table of crowd labels to the likeliest class of every task.
 
-from quality.aggregation.automatic import Auto, Consensus, auto
+Every aggregator takes :class:`~quality.CrowdLabels` and returns a :class:`Consensus`: a posterior,
+the likeliest class and ties, besides what its model estimates of workers and tasks.
+
+* :func:`majority_vote`, :func:`weighted_majority`: the class most labels, or most weight, are for;
+* :func:`dawid_skene`, :func:`one_coin_dawid_skene`, :func:`hierarchical_dawid_skene`: EM with a
+  confusion matrix, one reliability, or a matrix with a shared prior for each worker;
+* :func:`glad`: EM with an ability for each worker and an easiness for each task;
+* :func:`kos`, :func:`kos_plus`: message passing;
+* :func:`penalty_vote`: the class whose representative in an optimal semi-matching has least load;
+* :func:`auto`: the one of several that best predicts held-out labels. Use it if in doubt.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
+>>> dawid_skene(labels)
+DawidSkene(2 tasks, 0 tied, converged after 6 iterations, log-likelihood -1.4)
+
+For tables in shards there are :func:`dawid_skene_by_shards` and :func:`one_coin_by_shards`, whose
+:class:`EMFit` :func:`posterior_of_shard` applies to a shard. To write a model of this kind, see
+:mod:`quality.aggregation.em`.
+"""
+
+from quality.aggregation.automatic import Auto, auto
+from quality.aggregation.consensus import TIE, Consensus, decide
 from quality.aggregation.dawid_skene_em import (
     DawidSkene,
     Fit,
@@ -15,10 +37,8 @@ from quality.aggregation.glad_em import Glad, glad
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, hierarchical_dawid_skene
 from quality.aggregation.kos_messages import MessagePassing, kos, kos_plus
 from quality.aggregation.majority import (
-    TIE,
     MajorityVote,
     WeightedMajority,
-    decide,
     majority_vote,
     weighted_majority,
 )

@@ -1,103 +1,36 @@
-"""Choosing an aggregator without gold: the one that best foresees labels kept from it.
+"""Choice of an aggregator without gold: the one that best predicts labels held out from it.
 
-Labels set aside, and how likely a consensus makes them.
+>>> from quality import encode, regular_assignment, simulate_crowd
+>>> rng = np.random.default_rng(0)
+>>> assignment = regular_assignment(n_tasks=200, n_workers=20, labels_per_task=5, rng=rng)
+>>> truth = rng.integers(2, size=200)
+>>> crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries={"malicious": 5}, rng=rng)
+>>> auto(encode(crowd.worker, crowd.task, crowd.label), rng=rng).chosen
+'dawid_skene'
 
-Private to this room; :func:`quality.aggregation.automatic.auto` is the way in.
+:data:`CANDIDATES` are the aggregators it chooses among by default; any other function of a table
+and a generator can be a candidate.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int16
 
+from quality.aggregation.consensus import Consensus, Result
 from quality.aggregation.dawid_skene_em import dawid_skene, one_coin_dawid_skene
 from quality.aggregation.kos_messages import kos, kos_plus
 from quality.aggregation.majority import majority_vote
-from quality.labels import CrowdLabels, freeze_arrays, sort_codes
+from quality.labels import CrowdLabels
 from quality.parallel import Progress, counter
 
-__all__ = ["CANDIDATES", "Auto", "Candidate", "Consensus", "Score", "auto", "foresee", "set_aside"]
-
-
-def set_aside(
-    labels: CrowdLabels, share: float, rng: np.random.Generator
-) -> tuple[CrowdLabels, Bool[np.ndarray, " labels"]]:
-    """The table without a random share of its rows, never all of a task's; and which went."""
-    draw = rng.random(labels.n_labels)
-    by_task = np.lexsort((draw, labels.task))
-    largest = by_task[labels.task_start[1:][np.diff(labels.task_start) > 0] - 1]
-    away = draw < share
-    away[largest] = False
-    return _some_rows(labels, ~away), away
-
-
-def foresee(
-    labels: CrowdLabels,
-    away: Bool[np.ndarray, " labels"],
-    rest: CrowdLabels,
-    posterior: Float64[np.ndarray, "tasks classes"],
-    smoothing: float,
-) -> Float64[np.ndarray, " held"]:
-    """Log-probability of each held-out label under one M-step and one E-step on the rest."""
-    n_classes = labels.n_classes
-    cell = rest.worker.astype(np.int64) * n_classes + rest.label
-    counts = np.stack(
-        [np.bincount(cell, share, labels.n_workers * n_classes) for share in posterior[rest.task].T]
-    ).reshape(n_classes, labels.n_workers, n_classes)
-    crowd = counts.sum(axis=1) + 1.0 / n_classes
-    crowd /= crowd.sum(axis=1, keepdims=True)
-    confusion = counts + smoothing * crowd[:, np.newaxis]  # [truth, worker, answer]
-    confusion /= confusion.sum(axis=2, keepdims=True)
-    prior = posterior.mean(axis=0) + 1e-9  # a class nobody gives stays possible, and finite
-    log_belief = np.column_stack(
-        [
-            np.log(prior[k])
-            + np.bincount(rest.task, np.log(table[rest.worker, rest.label]), labels.n_tasks)
-            for k, table in enumerate(confusion)
-        ]
-    )
-    belief = np.exp(log_belief - log_belief.max(axis=1, keepdims=True))
-    belief /= belief.sum(axis=1, keepdims=True)
-    answer = confusion[:, labels.worker[away], labels.label[away]]
-    foreseen: np.ndarray = np.log((belief[labels.task[away]].T * answer).sum(axis=0))
-    return foreseen
-
-
-def _some_rows(labels: CrowdLabels, keep: Bool[np.ndarray, " labels"]) -> CrowdLabels:
-    """The same table with these rows only."""
-    worker, task = labels.worker[keep], labels.task[keep]
-    worker_order, worker_start = sort_codes(worker, labels.n_workers)
-    _, task_start = sort_codes(task, labels.n_tasks)
-    books = (labels.workers, labels.tasks, labels.classes)
-    return CrowdLabels(
-        worker, task, labels.label[keep], *books, task_start, worker_order, worker_start
-    )
-
+__all__ = ["CANDIDATES", "Auto", "Candidate", "Score", "auto", "hold_out", "predict_held_out"]
 
 MISREAD_SHARE = 0.5  # of the tasks given some class: most of them is too many
-MISREAD_TASKS = 0.01  # of all tasks: a handful of rare ones condemns no candidate
-ERRORS = 2.0  # standard errors: a difference within them is none
-
-
-@runtime_checkable
-class Consensus(Protocol):
-    """What every aggregator returns."""
-
-    @property
-    def posterior(self) -> Float64[np.ndarray, "tasks classes"]:
-        """Belief in each class."""
-
-    @property
-    def label(self) -> Int16[np.ndarray, " tasks"]:
-        """The likeliest class."""
-
-    @property
-    def tied(self) -> Bool[np.ndarray, " tasks"]:
-        """Where two or more classes are the likeliest."""
-
+MISREAD_TASKS = 0.01  # of all tasks: classes of fewer tasks rule no candidate out
+ERRORS = 2.0  # standard errors within which two scores count as equal
 
 Candidate = Callable[[CrowdLabels, np.random.Generator], Consensus]
 
@@ -112,7 +45,7 @@ CANDIDATES: Mapping[str, Candidate] = {
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How well one candidate foresaw the labels kept from it.
+    """How well one candidate predicts the labels held out from it.
 
     Parameters
     ----------
@@ -121,12 +54,12 @@ class Score:
     log_likelihood
         Mean over the labels held out, in nats; NaN if none could be held out.
     behind, behind_error
-        How far it is behind the best of them, and the standard error of that.
+        Its distance to the best log-likelihood, and the standard error of that distance.
     misread
-        Fitted to all labels: the largest share, over classes that it gives to more than 1 % of the
-        tasks, of tasks whose workers never named the class.
+        Of the candidate fitted to all labels: the largest share, over classes that it gives to more
+        than 1 % of the tasks, of tasks whose workers never named the class.
     eligible
-        False if that is more than one half: the class no longer means what the workers meant.
+        False if `misread` is more than one half: the class no longer means what the workers meant.
     """
 
     name: str
@@ -142,7 +75,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Auto:
+class Auto(Result):
     """Result of :func:`auto`.
 
     Parameters
@@ -152,11 +85,11 @@ class Auto:
     chosen
         Its name.
     result
-        All that it returned.
+        Its result.
     scores
         One for each candidate, in the order given.
     n_held_out
-        Labels that were foreseen, over all splits.
+        Labels that were predicted, over all splits.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
@@ -166,15 +99,6 @@ class Auto:
     result: Consensus
     scores: tuple[Score, ...]
     n_held_out: int
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
-    def __repr__(self) -> str:
-        return (
-            f"Auto({self.chosen} of {len(self.scores)} candidates, "
-            f"{len(self.label)} tasks, {np.count_nonzero(self.tied)} tied)"
-        )
 
 
 def auto(
@@ -187,12 +111,12 @@ def auto(
     progress: Progress | None = None,
     rng: np.random.Generator,
 ) -> Auto:
-    """Fit the aggregator that best foresees held-out labels; no gold is used.
+    """Fit the aggregator that best predicts held-out labels; no gold is used.
 
-    Some labels are set aside and every candidate is fitted to the rest. Its posterior gives every
-    worker a confusion matrix, by one M-step for all alike, and those the posterior from which
-    P(answer) = sum over truth of posterior * confusion is taken. The candidate whose answers are
-    likeliest is chosen; one that comes earlier in `candidates` and is behind by no more than two
+    Some labels are held out and every candidate is fitted to the rest. One M step, the same for all
+    candidates, makes confusion matrices of its posterior, one E step makes a posterior of these, and
+    P(label) = sum over truth of posterior * confusion. The candidate under which the held-out labels
+    are likeliest is chosen; one that comes earlier in `candidates` and is behind by no more than two
     standard errors goes before it.
 
     Parameters
@@ -202,13 +126,13 @@ def auto(
     candidates
         Name -> function of labels and generator, the preferred ones first.
     held_out
-        Share of the labels set aside, in (0, 1); one label of each task always stays.
+        Share of the labels held out, in (0, 1); one label of each task always stays.
     n_splits
-        How often, at least 1.
+        Number of times that labels are held out, at least 1.
     smoothing
         Labels, spread as the whole crowd's are, added to each row of a confusion matrix; above 0.
     progress
-        Told after every fit: see :data:`quality.parallel.Progress`.
+        Called after every fit: see :data:`quality.parallel.Progress`.
     rng
         Source of the splits, and of the candidates' randomness.
 
@@ -229,9 +153,9 @@ def auto(
     are like that. Without tasks of two labels nothing is held out and the first one is chosen.
     The same generator gives the same result.
 
-    **Limits.** Foreseeing labels is not knowing the truth: a crowd that errs together is foreseen
-    best by who believes it. Hand over unfiltered labels: Dawid–Skene can turn a malicious worker's
-    labels round, and a filter would throw them away. A filter is weighed fairly as part of a
+    **Limits.** Predicting labels is not knowing the truth: a rule that believes a crowd which errs
+    together predicts it best. Hand over unfiltered labels: Dawid–Skene can use a malicious worker's
+    inverted labels, and a filter would remove them. A filter is compared fairly as part of a
     candidate, ``lambda labels, rng: majority_vote(labels.keep_workers(...))``.
 
     **Cost.** Each candidate once per split, and once on all labels.
@@ -254,20 +178,20 @@ def auto(
         raise ValueError(f"n_splits must be >= 1, got n_splits={n_splits}")
     if not 0 < smoothing < np.inf:
         raise ValueError(f"smoothing must be > 0 and finite, got smoothing={smoothing}")
-    told, n_fits = counter(progress, "auto", (1 + n_splits) * len(candidates)), count(1)
+    tell, n_fits = counter(progress, "auto", (1 + n_splits) * len(candidates)), count(1)
     results: dict[str, Consensus] = {}
     for name, fit in candidates.items():
         results[name] = fit(labels, rng)
-        told(next(n_fits))
+        tell(next(n_fits))
     log_p = np.zeros((len(candidates), labels.n_tasks))  # summed over a task's held-out labels
     n_held_out = 0
     for _ in range(n_splits):
-        rest, away = set_aside(labels, held_out, rng)
-        n_held_out += int(np.count_nonzero(away))
+        rest, out = hold_out(labels, held_out, rng)
+        n_held_out += int(np.count_nonzero(out))
         for place, fit in enumerate(candidates.values()):
-            foreseen = foresee(labels, away, rest, fit(rest, rng).posterior, smoothing)
-            log_p[place] += np.bincount(labels.task[away], foreseen, labels.n_tasks)
-            told(next(n_fits))
+            found = predict_held_out(labels, out, rest, fit(rest, rng).posterior, smoothing)
+            log_p[place] += np.bincount(labels.task[out], found, labels.n_tasks)
+            tell(next(n_fits))
     misread = np.array([_misread(labels, result.label) for result in results.values()])
     scores = _scores(tuple(candidates), log_p, misread, n_held_out)
     chosen = _choose(scores)
@@ -275,8 +199,52 @@ def auto(
     return Auto(result.posterior, result.label, result.tied, chosen, result, scores, n_held_out)
 
 
+def hold_out(
+    labels: CrowdLabels, share: float, rng: np.random.Generator
+) -> tuple[CrowdLabels, Bool[np.ndarray, " labels"]]:
+    """Return the table without a random share of its rows, never all of a task's, and which they are."""
+    draw = rng.random(labels.n_labels)
+    by_task = np.lexsort((draw, labels.task))
+    largest = by_task[labels.task_start[1:][np.diff(labels.task_start) > 0] - 1]
+    out = draw < share
+    out[largest] = False
+    return labels.keep_labels(~out), out
+
+
+def predict_held_out(
+    labels: CrowdLabels,
+    out: Bool[np.ndarray, " labels"],
+    rest: CrowdLabels,
+    posterior: Float64[np.ndarray, "tasks classes"],
+    smoothing: float,
+) -> Float64[np.ndarray, " held"]:
+    """Return the log-probability of each held-out label under one M step and one E step on the rest."""
+    n_classes = labels.n_classes
+    cell = rest.worker.astype(np.int64) * n_classes + rest.label
+    counts = np.stack(
+        [np.bincount(cell, share, labels.n_workers * n_classes) for share in posterior[rest.task].T]
+    ).reshape(n_classes, labels.n_workers, n_classes)
+    crowd = counts.sum(axis=1) + 1.0 / n_classes
+    crowd /= crowd.sum(axis=1, keepdims=True)
+    confusion = counts + smoothing * crowd[:, np.newaxis]  # [truth, worker, label]
+    confusion /= confusion.sum(axis=2, keepdims=True)
+    prior = posterior.mean(axis=0) + 1e-9  # a class nobody gives stays possible, and finite
+    log_belief = np.column_stack(
+        [
+            np.log(prior[k])
+            + np.bincount(rest.task, np.log(table[rest.worker, rest.label]), labels.n_tasks)
+            for k, table in enumerate(confusion)
+        ]
+    )
+    belief = np.exp(log_belief - log_belief.max(axis=1, keepdims=True))
+    belief /= belief.sum(axis=1, keepdims=True)
+    given = confusion[:, labels.worker[out], labels.label[out]]
+    predicted: np.ndarray = np.log((belief[labels.task[out]].T * given).sum(axis=0))
+    return predicted
+
+
 def _misread(labels: CrowdLabels, label: Int16[np.ndarray, " tasks"]) -> float:
-    """The largest share of a class's tasks, for any class of some size, that never named it."""
+    """Return the largest share, over classes of some size, of a class's tasks that never named it."""
     labelled = np.diff(labels.task_start) > 0
     named = labels.counts()[np.arange(labels.n_tasks), label] > 0
     given = np.bincount(label[labelled], minlength=labels.n_classes)
@@ -291,7 +259,7 @@ def _scores(
     misread: Float64[np.ndarray, " candidates"],
     n_held_out: int,
 ) -> tuple[Score, ...]:
-    """Means per held-out label; errors as if tasks were drawn independently."""
+    """Return means per held-out label; errors as if tasks were drawn independently."""
     eligible = misread <= MISREAD_SHARE
     if not eligible.any():
         eligible[:] = True
@@ -315,5 +283,5 @@ def _scores(
 
 
 def _choose(scores: tuple[Score, ...]) -> str:
-    """The first eligible candidate that is not clearly behind; without labels held out, the first."""
+    """Name the first eligible candidate that is not clearly behind; the first if nothing was held out."""
     return next(s.name for s in scores if s.eligible and not s.behind > ERRORS * s.behind_error)

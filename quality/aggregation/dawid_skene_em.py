@@ -1,8 +1,13 @@
-"""Dawid–Skene: consensus and every worker's confusion matrix together, by EM.
+"""Dawid–Skene: the truth and every worker's confusion matrix together, by EM; also with one coin.
 
-What a fit found, as where the next one may start.
+:func:`dawid_skene` learns a confusion matrix for every worker, :func:`one_coin_dawid_skene` one
+reliability, for tables with few labels per worker; :func:`start_from` makes of either's result the
+start of a later fit.
 
-One-coin Dawid–Skene: one reliability per worker, errors spread evenly.
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
+>>> labels.classes[dawid_skene(labels).label]
+array(['a', 'b'], dtype='<U1')
 """
 
 from dataclasses import dataclass
@@ -12,19 +17,11 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16
 
-from quality.aggregation.em import (
-    EMStart,
-    believe,
-    check_em,
-    check_smoothing,
-    em_rows,
-    fit_em,
-    start_at,
-)
+from quality.aggregation.consensus import Result, decide
+from quality.aggregation.em import EMStart, check_smoothing, fit_table
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene
-from quality.aggregation.majority import decide
-from quality.labels import CrowdLabels, freeze_arrays
-from quality.parallel import Progress, counter
+from quality.labels import CrowdLabels
+from quality.parallel import Progress
 
 __all__ = [
     "DawidSkene",
@@ -40,26 +37,20 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class DawidSkene:
+class DawidSkene(Result):
     """Result of :func:`dawid_skene`.
 
     Parameters
     ----------
     posterior
         P(truth | labels); the prior where a task has no labels, certain where it has gold.
-    label
-        The likeliest class; the lowest code among equals.
-    tied
-        True where two or more classes are the likeliest.
-    prior
-        P(truth).
+    label, tied
+        As in :class:`~quality.Consensus`.
     confusion
-        P(answer | truth) of each worker, as ``confusion[worker, truth, answer]``; uniform rows
+        P(label | truth) of each worker, as ``confusion[worker, truth, label]``; uniform rows
         for a worker without labels.
-    log_likelihood
-        Of the labels, and of gold, under `prior` and `confusion`, in nats.
-    n_iter, converged
-        Iterations made, and whether the likelihood had settled by then.
+    prior, log_likelihood, n_iter, converged
+        As in :class:`~quality.aggregation.EMFit`.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
@@ -70,16 +61,6 @@ class DawidSkene:
     log_likelihood: float
     n_iter: int
     converged: bool
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
-    def __repr__(self) -> str:
-        state = "converged" if self.converged else "not converged"
-        return (
-            f"DawidSkene({len(self.label)} tasks, {np.count_nonzero(self.tied)} tied, "
-            f"{state} after {self.n_iter} iterations, log-likelihood {self.log_likelihood:.1f})"
-        )
 
 
 def dawid_skene(
@@ -95,33 +76,33 @@ def dawid_skene(
 ) -> DawidSkene:
     """Estimate the truth of every task and the confusion matrix of every worker.
 
-    Labels are independent given the truth, P(answer | truth) is the worker's own: EM from the
-    soft majority vote (each task's shares of labels).
+    Labels are independent given the truth, and P(label | truth) is the worker's own. EM starts from
+    the soft majority vote (each task's shares of labels).
 
     Parameters
     ----------
     labels
         The crowd's labels.
     max_iter
-        At most so many iterations, at least 1.
+        Number of iterations at most, at least 1.
     tol
         Stop when the log-likelihood per label changes by no more than this (nats), at least 0.
     smoothing
         Added to every cell of the expected confusion counts, at least 1e-100.
     gold
-        Tasks whose truth is known, as :func:`~quality.encode_gold` gives them: the class code of
-        each task, -1 where unknown. Their posterior is certain from the start.
+        The class code of each task whose truth is known, -1 elsewhere, as
+        :func:`~quality.encode_gold` returns them. Their posterior is certain from the start.
     start
-        What an earlier fit believed, to go on from; EM starts from the majority vote if None.
+        Initial parameters, taken from an earlier fit; EM starts from the majority vote if None.
     threads
-        At most so many; all cores if None.
+        Number of threads at most; all cores if None.
     progress
-        Told after every iteration: see :data:`quality.parallel.Progress`.
+        Called after every iteration: see :data:`quality.parallel.Progress`.
 
     Returns
     -------
     DawidSkene
-        Not reaching `tol` is told in ``converged``; it is not an error.
+        ``converged`` is False if `tol` was not reached.
 
     Raises
     ------
@@ -156,15 +137,12 @@ def dawid_skene(
     array([[0., 1.],
            [0., 1.]])
     """
-    check_em(max_iter, tol, threads)
     check_smoothing(smoothing)
-    rows = em_rows(labels, gold)
     m_step = partial(smoothed_table, smoothing=smoothing)
-    fit = fit_em(
-        rows, start_at(rows, labels, start, m_step, threads), m_step,
-        max_iter=max_iter, tol=tol, threads=threads, tell=counter(progress, "Dawid–Skene", max_iter),
+    fit, posterior = fit_table(
+        labels, m_step, "Dawid–Skene", max_iter=max_iter, tol=tol,
+        gold=gold, start=start, threads=threads, progress=progress,
     )  # fmt: skip
-    posterior = believe(rows, fit, threads)
     label, tied = decide(posterior)
     confusion = np.ascontiguousarray(fit.table.transpose(0, 2, 1))
     return DawidSkene(
@@ -176,32 +154,26 @@ def dawid_skene(
 def smoothed_table(
     counts: Float64[np.ndarray, "workers answers truths"], smoothing: float
 ) -> Float64[np.ndarray, "workers answers truths"]:
-    """P(answer | truth) of each worker from her own expected counts."""
+    """Return P(label | truth) of each worker from her own expected counts."""
     table = counts + smoothing
     table /= table.sum(axis=1, keepdims=True)
     return table
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class OneCoin:
+class OneCoin(Result):
     """Result of :func:`one_coin_dawid_skene`.
 
     Parameters
     ----------
     posterior
         P(truth | labels); the prior where a task has no labels, certain where it has gold.
-    label
-        The likeliest class; the lowest code among equals.
-    tied
-        True where two or more classes are the likeliest.
-    prior
-        P(truth).
+    label, tied
+        As in :class:`~quality.Consensus`.
     reliability
-        P(answer = truth) of each worker; one in the number of classes without labels.
-    log_likelihood
-        Of the labels, and of gold, under `prior` and `reliability`, in nats.
-    n_iter, converged
-        Iterations made, and whether the likelihood had settled by then.
+        P(label = truth) of each worker; one in the number of classes without labels.
+    prior, log_likelihood, n_iter, converged
+        As in :class:`~quality.aggregation.EMFit`.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
@@ -212,16 +184,6 @@ class OneCoin:
     log_likelihood: float
     n_iter: int
     converged: bool
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
-    def __repr__(self) -> str:
-        state = "converged" if self.converged else "not converged"
-        return (
-            f"OneCoin({len(self.label)} tasks, {np.count_nonzero(self.tied)} tied, "
-            f"{state} after {self.n_iter} iterations, log-likelihood {self.log_likelihood:.1f})"
-        )
 
 
 def one_coin_dawid_skene(
@@ -245,26 +207,15 @@ def one_coin_dawid_skene(
     ----------
     labels
         The crowd's labels.
-    max_iter
-        At most so many iterations, at least 1.
-    tol
-        Stop when the log-likelihood per label changes by no more than this (nats), at least 0.
     smoothing
-        Added to a worker's expected right answers and to each kind of wrong ones, at least 1e-100.
-    gold
-        The class code of each task whose truth is known, -1 elsewhere, as
-        :func:`~quality.encode_gold` gives them.
-    start
-        What an earlier fit believed, to go on from; EM starts from the majority vote if None.
-    threads
-        At most so many; all cores if None.
-    progress
-        Told after every iteration: see :data:`quality.parallel.Progress`.
+        Added to a worker's expected right labels and to each kind of wrong ones, at least 1e-100.
+    max_iter, tol, gold, start, threads, progress
+        As for :func:`~quality.dawid_skene`.
 
     Returns
     -------
     OneCoin
-        Not reaching `tol` is told in ``converged``; it is not an error.
+        ``converged`` is False if `tol` was not reached.
 
     Raises
     ------
@@ -293,15 +244,12 @@ def one_coin_dawid_skene(
     >>> result.reliability.round(2)
     array([1.  , 1.  , 0.25])
     """
-    check_em(max_iter, tol, threads)
     check_smoothing(smoothing)
-    rows = em_rows(labels, gold)
     m_step = partial(one_coin_table, smoothing=smoothing)
-    fit = fit_em(
-        rows, start_at(rows, labels, start, m_step, threads), m_step,
-        max_iter=max_iter, tol=tol, threads=threads, tell=counter(progress, "one-coin Dawid–Skene", max_iter),
+    fit, posterior = fit_table(
+        labels, m_step, "one-coin Dawid–Skene", max_iter=max_iter, tol=tol,
+        gold=gold, start=start, threads=threads, progress=progress,
     )  # fmt: skip
-    posterior = believe(rows, fit, threads)
     label, tied = decide(posterior)
     return OneCoin(
         posterior, label, tied, fit.prior, fit.table[:, 0, 0].copy(),
@@ -312,11 +260,11 @@ def one_coin_dawid_skene(
 def one_coin_table(
     counts: Float64[np.ndarray, "workers answers truths"], smoothing: float
 ) -> Float64[np.ndarray, "workers answers truths"]:
-    """P(answer | truth): the worker's share of right answers on the diagonal."""
+    """Return P(label | truth) with the worker's share of right labels on the diagonal."""
     n_classes = counts.shape[1]
     same = np.eye(n_classes, dtype=np.bool_)
     right = counts.sum(axis=(1, 2), where=same) + smoothing
-    # wrong answers are added up, not subtracted: nearly perfect workers keep their digits
+    # wrong labels are added up, not subtracted: nearly perfect workers keep their digits
     wrong = counts.sum(axis=(1, 2), where=~same) + (n_classes - 1) * smoothing
     reliability = right / (right + wrong)
     each_wrong = wrong / ((right + wrong) * max(n_classes - 1, 1))
@@ -333,20 +281,21 @@ def start_from(
     *,
     labelled: Bool[np.ndarray, " workers"] | None = None,
 ) -> EMStart:
-    """Return what a fit believed of the workers who have labels, for a later fit's `start`.
+    """Return the parameters of a fit, of the workers who have labels, as the `start` of a later fit.
 
     Parameters
     ----------
     labels
-        What was fitted.
+        The table that was fitted.
     fit
-        What :func:`~quality.dawid_skene` or its kin found.
+        Result of :func:`~quality.dawid_skene`, its one-coin or its hierarchical form.
     labelled
-        Who has labels, where `labels` holds the names alone; by its rows if None.
+        True for each worker who has labels, where `labels` holds the names alone; those with rows
+        if None.
 
     Notes
     -----
-    **Guarantees.** A worker without labels is unknown to it.
+    **Guarantees.** A worker without labels is left out.
 
     Examples
     --------
@@ -364,8 +313,8 @@ def start_from(
         if isinstance(fit, OneCoin)
         else fit.confusion
     )
-    shown = confusion[known, : labels.n_classes, : labels.n_classes]
-    return EMStart(labels.workers[known], labels.classes.view(), fit.prior, shown)
+    table = confusion[known, : labels.n_classes, : labels.n_classes]
+    return EMStart(labels.workers[known], labels.classes.view(), fit.prior, table)
 
 
 def one_coin_confusion(
@@ -376,7 +325,7 @@ def one_coin_confusion(
     Parameters
     ----------
     reliability
-        P(answer = truth) of each worker, in [0, 1].
+        P(label = truth) of each worker, in [0, 1].
     n_classes
         At least 2.
 

@@ -1,51 +1,64 @@
-"""The EM that Dawid–Skene and its kind share, but for the M-step.
+"""EM for Dawid–Skene and the models like it: the one loop, its start, its stop and its E step.
 
-A model of this kind is a table P(answer | truth) of every worker, and differs from the others in
-how it makes that table of the expected counts: its M-step. The rest is the same for all, and one
-pass over the labels per iteration (:mod:`quality.aggregation.em_pass`). The tasks are cut into chunks, each
-with counts of its own, added up in a tree: the same bytes on any number of threads, and the same
-as of as many shards (:mod:`quality.aggregation.sharded_em`), which are chunks that lie elsewhere.
+A model of this kind is a table P(label | truth) of every worker, and differs from the others in its
+M step alone: the function that makes the table of the expected counts. :func:`fit_em` is the loop
+and :func:`fit_table` fits a model to a table in memory; a model's own file holds its M step and its
+result (:mod:`quality.aggregation.dawid_skene_em`, :mod:`quality.aggregation.hierarchical_em`).
 
-Where EM may start instead of the majority vote: at what an earlier fit believed, by name.
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
+>>> def m_step(counts):
+...     return (counts + 0.01) / (counts + 0.01).sum(axis=1, keepdims=True)
+>>> fit, posterior = fit_table(labels, m_step, "my model", max_iter=50, tol=1e-7)
+>>> fit.converged, posterior.round(2)
+(True, array([[1., 0.],
+       [0., 1.]]))
+
+The E step is one pass over the labels (:mod:`quality.aggregation.em_pass`). The tasks are cut into
+chunks, each with counts of its own that are added up in a tree: the same bytes on any number of
+threads, and the same as of as many shards (:mod:`quality.aggregation.sharded_em`), which are chunks
+kept elsewhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64, Shaped
 
-from quality.aggregation.em_pass import LEAST_ENTRY, majority_pass, safe_factors, task_pass
+from quality.aggregation.em_pass import MIN_ENTRY, TINY, majority_pass, task_pass
 from quality.labels import CrowdLabels, LabelShard, Sums, freeze_arrays, lookup, tree_total
-from quality.parallel import check_threads, chunk_starts, shared_out
+from quality.parallel import Progress, check_threads, chunk_starts, shared_out
 
 __all__ = [
     "EMFit",
-    "EMRows",
     "EMStart",
-    "begin_em",
-    "believe",
-    "believe_under",
+    "Stop",
+    "TablePasses",
     "check_em",
     "check_smoothing",
-    "climb",
-    "em_rows",
+    "first_counts",
     "fit_em",
-    "go_on_from",
-    "pass_chunk",
-    "start_at",
-    "start_between",
-    "start_chunk",
-    "start_em",
+    "fit_table",
+    "passes_over",
+    "reporting",
+    "shard_passes",
 ]
 
-LEAST_BELIEF = 1e-150  # what a product of two still has digits for
+MIN_BELIEF = 1e-150  # a product of two such numbers still has digits
+UNROLLED = 8  # the pass is compiled for each number of classes up to this one
+
+Counts: TypeAlias = Float64[np.ndarray, "workers answers truths"]
+Mass: TypeAlias = Float64[np.ndarray, " classes"]
+MStep: TypeAlias = Callable[[Counts], Counts]
+Share: TypeAlias = Callable[[Callable[[int], Sums]], list[Sums]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EMStart:
-    """What a fit of an earlier table believed of workers and classes, for EM to go on from.
+    """Initial parameters for EM, by the names of workers and classes, taken from an earlier fit.
 
     Parameters
     ----------
@@ -54,7 +67,7 @@ class EMStart:
     prior
         P(truth); zero where nothing is known of a class.
     confusion
-        P(answer | truth) of each worker, as ``confusion[worker, truth, answer]``; zero where
+        P(label | truth) of each worker, as ``confusion[worker, truth, label]``; zero where
         nothing is known.
 
     Raises
@@ -70,9 +83,10 @@ class EMStart:
     alone, both starts commonly end in the same one, and this one sooner; with few labels for each
     confusion matrix they often do not (``python -m benchmarks.quality.warm_start``).
 
-    **Guarantees.** Workers and classes are matched by name, whatever their codes. Who or what is
-    new to it starts as under the majority vote, and what has gone is forgotten. A fit that had
-    settled, and starts from itself on the same labels, has settled again after two iterations.
+    **Guarantees.** Workers and classes are matched by name, whatever their codes. Those that the
+    earlier fit did not have start as under the majority vote; those that the new table does not
+    have are left out. A fit that had settled, and starts from itself on the same labels, has
+    settled again after two iterations.
 
     Examples
     --------
@@ -101,9 +115,9 @@ class EMStart:
             if not len(set(names.tolist())) == len(names):
                 raise ValueError(f"{name} must all differ")
         for name, believed in (("prior", self.prior), ("confusion", self.confusion)):
-            sound = (believed == 0) | ((believed >= LEAST_BELIEF) & (believed < np.inf))
+            sound = (believed == 0) | ((believed >= MIN_BELIEF) & (believed < np.inf))
             if not sound.all():
-                raise ValueError(f"{name} must be finite, and zero or at least {LEAST_BELIEF}")
+                raise ValueError(f"{name} must be finite, and zero or at least {MIN_BELIEF}")
         freeze_arrays(self)
 
     def __repr__(self) -> str:
@@ -121,42 +135,32 @@ class EMStart:
         confusion[np.ix_(here, there, there)] = self.confusion[old]
         return EMStart(workers, classes, prior, confusion)
 
-
-def start_between(
-    known: EMStart,
-    prior: Float64[np.ndarray, " classes"],
-    table: Float64[np.ndarray, "workers answers truths"],
-) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, "workers answers truths"]]:
-    """Put what is known, in the same order, in the place of a prior and a table."""
-    # a class that nobody names now has none of the prior, and keeps none
-    mixed = np.where((prior > 0) & (known.prior > 0), known.prior, prior)
-    believed = known.confusion.transpose(0, 2, 1)
-    cells = np.where(believed > 0, believed, table)
-    return mixed / mixed.sum(), cells / cells.sum(axis=1, keepdims=True)
-
-
-UNROLLED = 8  # up to so many classes the pass is compiled for that very number
-
-Counts: TypeAlias = Float64[np.ndarray, "workers answers truths"]
-Mass: TypeAlias = Float64[np.ndarray, " classes"]
-SharedOut: TypeAlias = Callable[[Callable[[int], Sums]], list[Sums]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EMRows:
-    """What the pass reads: the labels as places in the flat table, and the chunks of tasks."""
-
-    gold: Int16[np.ndarray, " tasks"]
-    task_start: Int64[np.ndarray, " tasks+1"]
-    label: Int16[np.ndarray, " labels"]
-    place: Int[np.ndarray, " labels"]  # of (worker, answer, truth 0)
-    chunk_start: Int64[np.ndarray, " cuts"]
-    shape: tuple[int, int, int]
+    def replacing(self, prior: Mass, table: Counts) -> tuple[Mass, Counts]:
+        """Return the prior and the table, in the same order, with what is known in their place."""
+        # a class that nobody names now has none of the prior, and keeps none
+        mixed = np.where((prior > 0) & (self.prior > 0), self.prior, prior)
+        believed = self.confusion.transpose(0, 2, 1)
+        cells = np.where(believed > 0, believed, table)
+        return mixed / mixed.sum(), cells / cells.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EMFit:
-    """Where EM stopped: `counts` and `mass` are expected under `prior` and `table`."""
+    """Where EM stopped.
+
+    Parameters
+    ----------
+    prior
+        P(truth).
+    table
+        P(label | truth) of each worker, as ``table[worker, label, truth]``.
+    counts, mass
+        Expected counts of each worker's labels, like `table`, and of the classes, under both.
+    log_likelihood
+        Of the labels, and of gold, under `prior` and `table`, in nats.
+    n_iter, converged
+        Iterations made, and whether the log-likelihood per label had settled to `tol` by then.
+    """
 
     prior: Mass
     table: Counts
@@ -167,8 +171,112 @@ class EMFit:
     converged: bool
 
 
+class Stop(NamedTuple):
+    """The objective that EM raises, the iterations made, and whether the objective has settled."""
+
+    objective: float = -np.inf
+    n_iter: int = 0
+    converged: bool = False
+
+    def after(self, objective: float, tol: float, n_labels: int, *, n_more: int = 1) -> "Stop":
+        """Return where EM stands `n_more` iterations later.
+
+        It has settled if the objective has moved by no more than `tol` per label.
+        """
+        converged = abs(objective - self.objective) <= tol * max(n_labels, 1)
+        return Stop(objective, self.n_iter + n_more, bool(converged))
+
+
+class Passes(Protocol):
+    """The passes over the labels of one table that EM asks for, wherever the labels are."""
+
+    def vote(self) -> Sums:
+        """Return expected counts and class mass under the soft majority vote, gold clamped."""
+
+    def e_step(self, prior: Mass, table: Counts) -> Sums:
+        """Return expected counts, class mass and log-likelihood under a prior and a table."""
+
+
+def fit_em(
+    passes: Passes,
+    m_step: MStep,
+    counts: Counts,
+    mass: Mass,
+    *,
+    max_iter: int,
+    tol: float,
+    stop: Stop = Stop(),  # noqa: B008  # it is immutable
+    after: Callable[[EMFit], object] | None = None,
+) -> EMFit:
+    """Run EM from expected counts until the log-likelihood per label moves by `tol` or less.
+
+    At least one iteration is made; `after` is called with the fit after each.
+    """
+    n_labels = round(float(counts.sum()))  # each label counts once over the truths
+    while True:
+        prior, table = _prior(mass), m_step(counts)
+        counts, mass, found = passes.e_step(prior, table)
+        stop = stop.after(float(found[0]), tol, n_labels)
+        fit = EMFit(prior, table, counts, mass, *stop)
+        if after is not None:
+            after(fit)
+        if stop.converged or not stop.n_iter < max_iter:
+            return fit
+
+
+def first_counts(passes: Passes, m_step: MStep, start: EMStart | None) -> tuple[Counts, Mass]:
+    """Return the expected counts and class mass that EM begins with.
+
+    They are those of the soft majority vote; with a `start`, those of one E step under what is
+    known, and under the vote where nothing is.
+
+    Raises ValueError unless `start` has the workers and classes of the table.
+    """
+    counts, mass = passes.vote()
+    if start is not None:
+        if not start.confusion.shape == counts.shape:
+            raise ValueError(
+                f"start must be of {len(counts)} workers and {counts.shape[1]} classes, got "
+                f"{len(start.workers)} and {len(start.classes)}"
+            )
+        counts, mass, _ = passes.e_step(*start.replacing(_prior(mass), m_step(counts)))
+    return counts, mass
+
+
+def fit_table(
+    labels: CrowdLabels,
+    m_step: MStep,
+    what: str,
+    *,
+    max_iter: int,
+    tol: float,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+    start: EMStart | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[EMFit, Float64[np.ndarray, "tasks classes"]]:
+    """Fit a model to a table in memory; return the fit and P(truth | labels) of each task."""
+    check_em(max_iter, tol, threads)
+    known = None if start is None else start.matched(labels.workers, labels.classes)
+    with passes_over(labels, gold, threads) as passes:
+        fit = fit_em(
+            passes, m_step, *first_counts(passes, m_step, known),
+            max_iter=max_iter, tol=tol, after=reporting(progress, what, max_iter),
+        )  # fmt: skip
+        return fit, passes.posterior(fit.prior, fit.table)
+
+
+def reporting(
+    progress: Progress | None, what: str, total: int, *, before: int = 0
+) -> Callable[[EMFit], object] | None:
+    """Return the `after` of :func:`fit_em` that calls `progress`; None without it."""
+    if progress is None:
+        return None
+    return lambda fit: progress(what, before + fit.n_iter, total)
+
+
 def check_em(max_iter: int, tol: float, threads: int | None) -> None:
-    """Refuse what no EM can run with."""
+    """Raise ValueError unless max_iter >= 1, tol >= 0 and threads >= 1 or None."""
     if not max_iter >= 1:
         raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
     if not tol >= 0:
@@ -177,170 +285,9 @@ def check_em(max_iter: int, tol: float, threads: int | None) -> None:
 
 
 def check_smoothing(smoothing: float) -> None:
-    """Refuse smoothing that leaves a table entry zero or the pass without digits."""
-    if not LEAST_ENTRY <= smoothing < np.inf:
-        raise ValueError(
-            f"smoothing must be >= {LEAST_ENTRY} and finite, got smoothing={smoothing}"
-        )
-
-
-def em_rows(
-    labels: CrowdLabels | LabelShard,
-    gold: Int[np.ndarray, " tasks"] | None,
-    *,
-    whole: bool = False,
-) -> EMRows:
-    """Labels and gold as the pass wants them; a chunk has labels enough to pay for its counts.
-
-    With `whole` all of them are one chunk.
-    """
-    known = _check_gold(labels, gold)
-    n_classes = labels.n_classes
-    size = labels.n_workers * n_classes**2
-    place = labels.worker.astype(np.int32 if size <= np.iinfo(np.int32).max else np.int64)
-    np.multiply(place, n_classes, out=place)  # in place: at ten million labels a copy counts
-    np.add(place, labels.label, out=place)
-    np.multiply(place, n_classes, out=place)
-    ends = np.array([0, labels.n_tasks], dtype=np.int64)
-    chunk_start = ends if whole else chunk_starts(labels.task_start, 4 * size)
-    shape = (labels.n_workers, n_classes, n_classes)
-    return EMRows(known, labels.task_start, labels.label, place, chunk_start, shape)
-
-
-def _check_gold(
-    labels: CrowdLabels | LabelShard, gold: Int[np.ndarray, " tasks"] | None
-) -> Int16[np.ndarray, " tasks"]:
-    """Gold as the pass wants it: -1 everywhere where none is given."""
-    if gold is None:
-        return np.full(labels.n_tasks, -1, dtype=np.int16)
-    if not (gold.dtype.kind in "iu" and gold.shape == (labels.n_tasks,)):
-        raise ValueError(
-            f"gold must be {labels.n_tasks} class codes, one per task and -1 where unknown, "
-            f"got {gold.dtype} of shape {gold.shape}"
-        )
-    if not ((gold >= -1) & (gold < labels.n_classes)).all():
-        raise ValueError(f"gold must be class codes from -1 to {labels.n_classes - 1}")
-    return gold.astype(np.int16)
-
-
-def start_em(rows: EMRows) -> tuple[Counts, Mass]:
-    """Expected counts and class mass under the soft majority vote, gold clamped."""
-    counts, mass = tree_total(
-        start_chunk(rows, chunk) for chunk in range(len(rows.chunk_start) - 1)
-    )
-    return counts, mass
-
-
-def start_chunk(rows: EMRows, chunk: int) -> Sums:
-    """What one chunk adds to :func:`start_em`."""
-    counts, mass = np.zeros(rows.shape), np.zeros(rows.shape[1])
-    first, last = rows.chunk_start[chunk : chunk + 2]
-    start, gold = rows.task_start[first : last + 1], rows.gold[first:last]
-    majority_pass(start, rows.label, rows.place, gold, counts.reshape(-1), mass)
-    return counts, mass
-
-
-def start_at(
-    rows: EMRows,
-    labels: CrowdLabels,
-    known: EMStart | None,
-    m_step: Callable[[Counts], Counts],
-    threads: int | None,
-) -> tuple[Counts, Mass]:
-    """As :func:`start_em`, or :func:`go_on_from` where something is known."""
-    if known is None:
-        return start_em(rows)
-    n_chunks = len(rows.chunk_start) - 1
-    buffer, nothing = np.empty((n_chunks, int(np.prod(rows.shape)))), np.empty((0, rows.shape[1]))
-    matched = known.matched(labels.workers, labels.classes)
-    with shared_out(threads, n_chunks) as shared:
-        return go_on_from(
-            matched, start_em(rows), m_step,
-            lambda prior, table: _iterate(rows, prior, table, buffer, nothing, shared),
-        )  # fmt: skip
-
-
-def go_on_from(
-    known: EMStart,
-    start: tuple[Counts, Mass],
-    m_step: Callable[[Counts], Counts],
-    iterate: Callable[[Mass, Counts], Sums],
-) -> tuple[Counts, Mass]:
-    """Expected counts and class mass under what is known, and under the start where nothing is."""
-    counts, mass = start
-    counts, mass, _ = iterate(*start_between(known, _prior(mass), m_step(counts)))
-    return counts, mass
-
-
-def fit_em(
-    rows: EMRows,
-    start: tuple[Counts, Mass],
-    m_step: Callable[[Counts], Counts],
-    *,
-    max_iter: int,
-    tol: float,
-    threads: int | None,
-    tell: Callable[[int], object],
-) -> EMFit:
-    """EM from expected counts, until the log-likelihood per label moves by `tol` or less."""
-    n_chunks = len(rows.chunk_start) - 1
-    buffer = np.empty((n_chunks, int(np.prod(rows.shape))))
-    nothing = np.empty((0, rows.shape[1]))
-    with shared_out(threads, n_chunks) as shared:
-        return climb(
-            begin_em(*start, m_step),
-            lambda prior, table: _iterate(rows, prior, table, buffer, nothing, shared),
-            m_step,
-            n_labels=len(rows.label), max_iter=max_iter, tol=tol,
-            after=lambda fit: tell(fit.n_iter),
-        )  # fmt: skip
-
-
-def begin_em(counts: Counts, mass: Mass, m_step: Callable[[Counts], Counts]) -> EMFit:
-    """EM before its first iteration."""
-    return EMFit(_prior(mass), m_step(counts), counts, mass, -np.inf, 0, False)
-
-
-def climb(
-    fit: EMFit,
-    iterate: Callable[[Mass, Counts], Sums],
-    m_step: Callable[[Counts], Counts],
-    *,
-    n_labels: int,
-    max_iter: int,
-    tol: float,
-    after: Callable[[EMFit], object],
-) -> EMFit:
-    """The iterations of EM, from wherever a fit stands; one that has converged is returned."""
-    while fit.n_iter < max_iter and not fit.converged:
-        prior, table = _prior(fit.mass), m_step(fit.counts)
-        counts, mass, found = iterate(prior, table)
-        log_likelihood = float(found[0])
-        converged = abs(log_likelihood - fit.log_likelihood) <= tol * max(n_labels, 1)
-        fit = EMFit(prior, table, counts, mass, log_likelihood, fit.n_iter + 1, converged)
-        after(fit)
-    return fit
-
-
-def believe(rows: EMRows, fit: EMFit, threads: int | None) -> Float64[np.ndarray, "tasks classes"]:
-    """P(truth | labels) under the prior and the table of a fit."""
-    return believe_under(rows, fit.prior, fit.table, threads)
-
-
-def believe_under(
-    rows: EMRows, prior: Mass, table: Counts, threads: int | None
-) -> Float64[np.ndarray, "tasks classes"]:
-    """P(truth | labels) under a prior and a table: one more pass, which keeps it."""
-    n_chunks = len(rows.chunk_start) - 1
-    posterior = np.empty((len(rows.gold), rows.shape[1]))
-    posterior[:] = prior  # tasks without labels keep it
-    buffer = np.empty((n_chunks, int(np.prod(rows.shape))))
-    with shared_out(threads, n_chunks) as shared:
-        _iterate(rows, prior, table, buffer, posterior, shared)
-    known = np.flatnonzero(rows.gold >= 0)
-    posterior[known] = 0.0
-    posterior[known, rows.gold[known]] = 1.0
-    return posterior
+    """Raise ValueError unless a table smoothed by this keeps entries that the pass can multiply."""
+    if not MIN_ENTRY <= smoothing < np.inf:
+        raise ValueError(f"smoothing must be >= {MIN_ENTRY} and finite, got smoothing={smoothing}")
 
 
 def _prior(mass: Mass) -> Mass:
@@ -349,36 +296,140 @@ def _prior(mass: Mass) -> Mass:
     return mass / total if total else np.full(len(mass), 1.0 / len(mass))
 
 
-def _iterate(
-    rows: EMRows,
-    prior: Mass,
-    table: Counts,
-    buffer: Float64[np.ndarray, "chunks cells"],
-    keep: Float64[np.ndarray, "kept classes"],
-    shared: SharedOut,
-) -> Sums:
-    """One pass: chunks on whatever threads there are, their sums in order."""
-    flat = np.ascontiguousarray(table).reshape(-1)
-    total = tree_total(
-        shared(lambda chunk: pass_chunk(rows, chunk, prior, flat, buffer[chunk], keep))
-    )
-    return total[0].reshape(rows.shape), *total[1:]
+@dataclass(frozen=True, slots=True, eq=False)
+class TablePasses:
+    """The :class:`Passes` over a table in memory, cut into chunks.
+
+    Parameters
+    ----------
+    gold
+        The class code of each task whose truth is known, -1 elsewhere.
+    task_start, label
+        As those of the table.
+    place
+        Of each label's (worker, label, truth 0) in a flat table.
+    chunk_start
+        First task of each chunk, and the number of tasks.
+    shape
+        Of a table: numbers of workers, answers and truths.
+    room
+        Expected counts of each chunk: memory that every pass uses again.
+    share
+        Runs work on every chunk number and returns the results in their order.
+    """
+
+    gold: Int16[np.ndarray, " tasks"]
+    task_start: Int64[np.ndarray, " tasks+1"]
+    label: Int16[np.ndarray, " labels"]
+    place: Int[np.ndarray, " labels"]
+    chunk_start: Int64[np.ndarray, " cuts"]
+    shape: tuple[int, int, int]
+    room: Float64[np.ndarray, "chunks workers answers truths"]
+    share: Share
+
+    def vote(self) -> Sums:
+        """Return expected counts and class mass under the soft majority vote, gold clamped."""
+        return tree_total(map(self._vote_of, range(len(self.chunk_start) - 1)))
+
+    def e_step(self, prior: Mass, table: Counts) -> Sums:
+        """Return expected counts, class mass and log-likelihood under a prior and a table."""
+        return self._pass(prior, table, np.empty((0, len(prior))))
+
+    def posterior(self, prior: Mass, table: Counts) -> Float64[np.ndarray, "tasks classes"]:
+        """Return P(truth | labels) under a prior and a table; the prior for tasks without labels."""
+        posterior = np.empty((len(self.gold), len(prior)))
+        posterior[:] = prior
+        self._pass(prior, table, posterior)
+        known = np.flatnonzero(self.gold >= 0)
+        posterior[known] = 0.0
+        posterior[known, self.gold[known]] = 1.0
+        return posterior
+
+    def _vote_of(self, chunk: int) -> Sums:
+        counts, mass = np.zeros(self.shape), np.zeros(self.shape[1])
+        first, last = self.chunk_start[chunk : chunk + 2]
+        start, gold = self.task_start[first : last + 1], self.gold[first:last]
+        majority_pass(start, self.label, self.place, gold, counts.reshape(-1), mass)
+        return counts, mass
+
+    def _pass(self, prior: Mass, table: Counts, keep: Float64[np.ndarray, "kept classes"]) -> Sums:
+        """One pass over all chunks; `keep` takes the posteriors unless it is empty."""
+        flat = np.ascontiguousarray(table).reshape(-1)
+        safe = _safe_factors(float(flat.min(initial=1.0)))
+        few = len(prior) <= UNROLLED
+        head = tuple(prior.tolist()) if few else prior  # a tuple's length is known when compiled
+        rows = self.task_start, self.place, self.gold, head
+
+        def sums_of(chunk: int) -> Sums:
+            first, last = self.chunk_start[chunk : chunk + 2]
+            belief = head if few else np.empty_like(prior)
+            counts = self.room[chunk]
+            mass, found = task_pass(
+                first, last, *rows, belief, flat, safe, counts.reshape(-1), keep
+            )
+            return counts, mass, np.array([found])
+
+        return tree_total(self.share(sums_of))
 
 
-def pass_chunk(
-    rows: EMRows,
-    chunk: int,
-    prior: Mass,
-    flat: Float64[np.ndarray, " cells"],
-    counts: Float64[np.ndarray, " cells"],
-    keep: Float64[np.ndarray, "kept classes"],
-) -> Sums:
-    """What one chunk adds to an iteration: expected counts, class mass, log-likelihood."""
-    first, last = rows.chunk_start[chunk : chunk + 2]
-    few = len(prior) <= UNROLLED
-    head = tuple(prior.tolist()) if few else prior  # a tuple's length is known when compiled
-    belief = head if few else np.empty_like(prior)
-    part = (first, last, rows.task_start, rows.place, rows.gold, head, belief, flat)
-    safe = safe_factors(float(flat.min(initial=1.0)))
-    mass, log_likelihood = task_pass(*part, safe, counts, keep)
-    return counts, mass, np.array([log_likelihood])
+def _safe_factors(least: float) -> int:
+    """How many table entries multiply to `TINY` or more, the smallest being `least`.
+
+    A prior below that loses no posterior above it.
+    """
+    return int(np.log(TINY) / min(np.log(least), -1e-3))
+
+
+@contextmanager
+def passes_over(
+    labels: CrowdLabels, gold: Int[np.ndarray, " tasks"] | None, threads: int | None
+) -> Iterator[TablePasses]:
+    """Yield the passes over a table in memory; a chunk has labels enough to pay for its counts."""
+    n_workers, n_classes = labels.n_workers, labels.n_classes
+    shape = n_workers, n_classes, n_classes
+    chunk_start = chunk_starts(labels.task_start, 4 * n_workers * n_classes**2)
+    with shared_out(threads, len(chunk_start) - 1) as share:
+        yield _passes(labels, gold, shape, chunk_start, share)
+
+
+def shard_passes(shard: LabelShard, gold: Int[np.ndarray, " tasks"] | None) -> TablePasses:
+    """Return the passes over a shard, all of it as one chunk."""
+    shape = shard.n_workers, shard.n_classes, shard.n_classes
+    ends = np.array([0, shard.n_tasks], dtype=np.int64)
+    return _passes(shard, gold, shape, ends, lambda work: [work(0)])
+
+
+def _passes(
+    labels: CrowdLabels | LabelShard,
+    gold: Int[np.ndarray, " tasks"] | None,
+    shape: tuple[int, int, int],
+    chunk_start: Int64[np.ndarray, " cuts"],
+    share: Share,
+) -> TablePasses:
+    n_workers, n_classes, _ = shape
+    small = n_workers * n_classes**2 <= np.iinfo(np.int32).max
+    place = labels.worker.astype(np.int32 if small else np.int64)
+    np.multiply(place, n_classes, out=place)  # in place: at ten million labels a copy counts
+    np.add(place, labels.label, out=place)
+    np.multiply(place, n_classes, out=place)
+    return TablePasses(
+        _check_gold(labels, gold, n_classes), labels.task_start, labels.label, place, chunk_start,
+        shape, np.empty((len(chunk_start) - 1, *shape)), share,
+    )  # fmt: skip
+
+
+def _check_gold(
+    labels: CrowdLabels | LabelShard, gold: Int[np.ndarray, " tasks"] | None, n_classes: int
+) -> Int16[np.ndarray, " tasks"]:
+    """Return gold as the pass reads it: one code per task, -1 everywhere where none is given."""
+    n_tasks = labels.n_tasks
+    if gold is None:
+        return np.full(n_tasks, -1, dtype=np.int16)
+    if not (gold.dtype.kind in "iu" and gold.shape == (n_tasks,)):
+        raise ValueError(
+            f"gold must be {n_tasks} class codes, one per task and -1 where unknown, "
+            f"got {gold.dtype} of shape {gold.shape}"
+        )
+    if not ((gold >= -1) & (gold < n_classes)).all():
+        raise ValueError(f"gold must be class codes from -1 to {n_classes - 1}")
+    return gold.astype(np.int16)

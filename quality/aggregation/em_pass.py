@@ -1,13 +1,21 @@
-"""The one pass over the labels that an iteration of EM is: E-step and expected counts, fused.
+"""The E step of Dawid–Skene and the expected counts, in one pass over the labels.
 
-The pass multiplies a task's rows of the table, divides by the sum, and adds the posterior to the
-counts of the same rows while they are still in cache: no logarithm or exponential per label.
+:func:`task_pass` multiplies a task's rows of the flat table, divides by the sum, and adds the
+posterior to the counts of the same rows while they are still in cache: no logarithm or exponential
+per label. One worker, one task of one label (places 0 and 1 of her table), two classes:
+
+>>> one, counts = np.array([0, 1]), np.empty(4)
+>>> table, keep = np.array([0.9, 0.2, 0.1, 0.8]), np.empty((1, 2))
+>>> rows = one, np.array([0], np.int32), np.array([-1], np.int16)
+>>> mass, log_likelihood = task_pass(0, 1, *rows, (0.5, 0.5), (0.5, 0.5), table, 9, counts, keep)
+>>> keep.round(3)
+array([[0.818, 0.182]])
 
 Products of probabilities underflow, so a task with more labels than can be multiplied in safety
 carries a power of `HUGE` for each class, and nothing is lost however many labels it has.
 
-A task's belief is one number per class. With few classes it is a tuple: then it lives in registers,
-where in an array every count written might be an entry of it and has it read again from memory.
+A task's belief is one number per class. With few classes it is a tuple and lives in registers; in an
+array every count written might be an entry of it, so that it would be read again from memory.
 """
 
 from typing import no_type_check
@@ -20,31 +28,23 @@ from numba.extending import overload
 
 from quality.parallel import kernel
 
-__all__ = ["LEAST_ENTRY", "majority_pass", "safe_factors", "task_pass"]
+__all__ = ["MIN_ENTRY", "TINY", "majority_pass", "task_pass"]
 
 HUGE = 1e150
 TINY = 1 / HUGE
-LEAST_ENTRY = 1e-100  # of the smoothing; keeps every entry of a table above TINY
-
-
-def safe_factors(least: float) -> int:
-    """How many table entries multiply to `TINY` or more, the smallest being `least`.
-
-    A prior below that loses no posterior above it.
-    """
-    return int(np.log(TINY) / min(np.log(least), -1e-3))
+MIN_ENTRY = 1e-100  # of the smoothing; keeps every entry of a table above TINY
 
 
 @no_type_check
 def _put(belief, at, value):
-    """Belief with one number replaced; compiled code only."""
+    """Return a belief with one number replaced; compiled code only."""
     raise NotImplementedError
 
 
 @no_type_check
 @overload(_put)
 def _put_compiled(belief, at, value):
-    """A new tuple, or the array itself."""
+    """Return a new tuple, or the array itself."""
     if isinstance(belief, BaseTuple):
         return lambda belief, at, value: tuple_setitem(belief, at, value)
 
@@ -69,12 +69,12 @@ def task_pass(
     counts: Float64[np.ndarray, " cells"],
     keep: Float64[np.ndarray, "kept classes"],
 ) -> tuple[Float64[np.ndarray, " classes"], float]:
-    """E-step of some tasks, and their expected counts; returns class mass and log-likelihood.
+    """E step of some tasks; return class mass and log-likelihood, and fill their expected counts.
 
     `belief` is room to work in, of the prior's type; `keep` takes the posteriors unless empty.
     """
     n_classes = len(prior)
-    mass = np.zeros(n_classes)
+    mass, products = np.zeros(n_classes), np.empty(n_classes)
     counts[:] = 0.0
     log_likelihood, evidence = 0.0, 1.0
     for task in range(first, last):
@@ -89,8 +89,12 @@ def task_pass(
                 for truth in range(n_classes):
                     belief = _put(belief, truth, belief[truth] * table[at + np.uint64(truth)])
         else:
-            belief, power = _multiply(place[low:high], gold[task], prior, table, belief)
+            for truth in range(n_classes):
+                products[truth] = prior[truth]
+            power = _multiply(place[low:high], gold[task], products, table)
             log_likelihood += power * np.log(TINY)
+            for truth in range(n_classes):
+                belief = _put(belief, truth, products[truth])
         if gold[task] >= 0:
             for truth in range(n_classes):
                 if truth != gold[task]:
@@ -120,28 +124,26 @@ def task_pass(
 def _multiply(
     place: Int[np.ndarray, " rows"],
     gold: int,
-    prior: tuple[float, ...] | Float64[np.ndarray, " classes"],
+    belief: Float64[np.ndarray, " classes"],
     table: Float64[np.ndarray, " cells"],
-    belief: tuple[float, ...] | Float64[np.ndarray, " classes"],
-) -> tuple[tuple[float, ...] | Float64[np.ndarray, " classes"], float]:
-    """Prior times many entries, and the power of TINY that it still is to be multiplied by."""
-    n_classes = len(prior)
-    power = np.zeros(n_classes)
+) -> float:
+    """Multiply a belief by many entries, in place; return the power of TINY that it lacks."""
+    power = np.zeros(len(belief))
     least = np.inf
-    for truth in range(n_classes):
-        product = prior[truth] if gold < 0 or gold == truth else 0.0
+    for truth in range(len(belief)):
+        product = belief[truth] if gold < 0 or gold == truth else 0.0
         for at in place:
             if product < TINY:
                 product *= HUGE
                 power[truth] += 1.0
             product *= table[at + truth]
-        belief = _put(belief, truth, product)
+        belief[truth] = product
         if product > 0.0:
             least = min(least, power[truth])
-    for truth in range(n_classes):
+    for truth in range(len(belief)):
         rest = TINY ** (power[truth] - least) if belief[truth] > 0.0 else 0.0
-        belief = _put(belief, truth, belief[truth] * rest)
-    return belief, least
+        belief[truth] *= rest
+    return least
 
 
 @kernel

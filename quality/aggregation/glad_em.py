@@ -1,8 +1,15 @@
-"""GLAD: worker ability times task easiness.
+"""GLAD: the truth, every worker's ability and every task's easiness together, by EM.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
+>>> labels.classes[glad(labels).label]
+array(['a', 'b'], dtype='<U1')
 
 A worker is right on a task with probability 1 / (1 + exp(-ability * easiness)): an able worker on
 an easy task nearly always, anybody on a hard one by chance, an adversary (ability below 0) less
-often than that. Errors are spread evenly over the other classes.
+often than that. Errors are spread evenly over the other classes. A task's easiness makes its labels
+more than a table of each worker, so that the passes are GLAD's own; the stopping rule is
+:class:`~quality.aggregation.em.Stop`.
 """
 
 from dataclasses import dataclass
@@ -11,30 +18,29 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int64
 
-from quality.aggregation.em import check_em
-from quality.aggregation.majority import decide, majority_vote
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.aggregation.consensus import Result, decide
+from quality.aggregation.em import Stop, check_em
+from quality.aggregation.majority import majority_vote
+from quality.labels import CrowdLabels
 from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 
 __all__ = ["Glad", "glad"]
 
 SWEEPS = 3  # Newton steps of every ability and easiness in one M-step
-HALVINGS = 30  # of a step that does not rise; then it is as good as none
+HALVINGS = 30  # of a step that does not rise; a step halved so often is not taken
 HUGE = 1e300  # factors of at most 2 are multiplied up to here, for one logarithm
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Glad:
+class Glad(Result):
     """Result of :func:`glad`.
 
     Parameters
     ----------
     posterior
         P(truth | labels); uniform where a task has no labels.
-    label
-        The likeliest class; the lowest code among equals.
-    tied
-        True where two or more classes are the likeliest.
+    label, tied
+        As in :class:`~quality.Consensus`.
     ability
         Of each worker; 1 without labels, below 0 for one who is wrong more often than right.
     easiness
@@ -55,16 +61,6 @@ class Glad:
     n_iter: int
     converged: bool
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
-    def __repr__(self) -> str:
-        state = "converged" if self.converged else "not converged"
-        return (
-            f"Glad({len(self.label)} tasks, {np.count_nonzero(self.tied)} tied, "
-            f"{state} after {self.n_iter} iterations, log-posterior {self.log_posterior:.1f})"
-        )
-
 
 def glad(
     labels: CrowdLabels,
@@ -84,19 +80,15 @@ def glad(
     ----------
     labels
         The crowd's labels.
-    max_iter
-        At most so many iterations, at least 1.
+    max_iter, threads, progress
+        As for :func:`~quality.dawid_skene`.
     tol
         Stop when the log-posterior per label changes by no more than this (nats), at least 0.
-    threads
-        At most so many; all cores if None.
-    progress
-        Told after every iteration: see :data:`quality.parallel.Progress`.
 
     Returns
     -------
     Glad
-        Not reaching `tol` is told in ``converged``; it is not an error.
+        ``converged`` is False if `tol` was not reached.
 
     Raises
     ------
@@ -131,20 +123,16 @@ def glad(
     tell = counter(progress, "GLAD", max_iter)
     posterior = majority_vote(labels).posterior.copy()
     ability, log_easiness = np.ones(labels.n_workers), np.ones(labels.n_tasks)
-    log_posterior, converged, n_iter = -np.inf, False, 0
-    while n_iter < max_iter and not converged:
+    stop = Stop()
+    while stop.n_iter < max_iter and not stop.converged:
         right = posterior[labels.task, labels.label]
         _m_step(labels, right, ability, log_easiness, threads)
-        before = log_posterior
         log_likelihood = _e_step(labels, ability, np.exp(log_easiness), posterior, threads)
         deviation = np.sum((ability - 1) ** 2) + np.sum((log_easiness - 1) ** 2)
-        log_posterior = float(log_likelihood - deviation / 2)
-        converged = bool(abs(log_posterior - before) <= tol * max(labels.n_labels, 1))
-        n_iter += 1
-        tell(n_iter)
+        stop = stop.after(float(log_likelihood - deviation / 2), tol, labels.n_labels)
+        tell(stop.n_iter)
     label, tied = decide(posterior)
-    easiness = np.exp(log_easiness)
-    return Glad(posterior, label, tied, ability, easiness, log_posterior, n_iter, converged)
+    return Glad(posterior, label, tied, ability, np.exp(log_easiness), *stop)
 
 
 def _m_step(
@@ -154,8 +142,9 @@ def _m_step(
     log_easiness: Float64[np.ndarray, " tasks"],
     threads: int | None,
 ) -> None:
-    """Raise the expected log-posterior, in place, given each label's chance to be right."""
+    """Raise the expected log-posterior, in place, given each label's probability to be right."""
     rows = np.arange(labels.n_labels)
+    rows.flags.writeable = False  # as the worker's order is: one kernel is compiled for both
     for _ in range(SWEEPS):
         easiness = np.exp(log_easiness)[labels.task]
         own = labels.worker_start, labels.worker_order, easiness, right, False, ability
@@ -165,10 +154,10 @@ def _m_step(
 
 
 def _share_out(arguments: tuple[Any, ...], threads: int | None) -> None:
-    """Climb with all units; each is changed by its own rows alone, so any cut will do."""
+    """Take a Newton step with every unit; its own rows alone change it, so any cut will do."""
     cut = chunk_starts(arguments[0])
     with shared_out(threads, len(cut) - 1) as shared:
-        shared(lambda chunk: _climb(cut[chunk], cut[chunk + 1], *arguments))
+        shared(lambda chunk: _newton_step(cut[chunk], cut[chunk + 1], *arguments))
 
 
 def _e_step(
@@ -178,15 +167,15 @@ def _e_step(
     posterior: Float64[np.ndarray, "tasks classes"],
     threads: int | None,
 ) -> float:
-    """Bayes' rule in every task, in place; returns the log-likelihood."""
+    """Apply Bayes' rule to every task, in place; return the log-likelihood."""
     cut = chunk_starts(labels.task_start)
     rows = labels.task_start, labels.worker, labels.label, ability, easiness, posterior
     with shared_out(threads, len(cut) - 1) as shared:
-        return sum(shared(lambda chunk: float(_believe(cut[chunk], cut[chunk + 1], *rows))))
+        return sum(shared(lambda chunk: float(_apply_bayes(cut[chunk], cut[chunk + 1], *rows))))
 
 
 @kernel
-def _climb(
+def _newton_step(
     first: int,
     last: int,
     start: Int64[np.ndarray, " units+1"],
@@ -196,7 +185,7 @@ def _climb(
     logarithm: bool,
     value: Float64[np.ndarray, " units"],
 ) -> None:
-    """One Newton step of each worker's ability, or of each task's log easiness."""
+    """Take one Newton step with each worker's ability, or with each task's log easiness."""
     for unit in range(first, last):
         rows = order[start[unit] : start[unit + 1]]
         now = value[unit]
@@ -217,7 +206,7 @@ def _slopes(
     logarithm: bool,
     value: float,
 ) -> tuple[float, float, float]:
-    """Expected log-posterior of one ability or log easiness, its slope, and its expected bend."""
+    """Expected log-posterior of one ability or log easiness, its slope, and its expected curvature."""
     factor = np.exp(value) if logarithm else value
     # of the normal density, mean and variance 1
     height, gradient, curvature = -((value - 1.0) ** 2) / 2.0, 1.0 - value, 1.0
@@ -238,7 +227,7 @@ def _slopes(
 
 
 @kernel
-def _believe(
+def _apply_bayes(
     first: int,
     last: int,
     task_start: Int64[np.ndarray, " tasks+1"],
@@ -248,7 +237,7 @@ def _believe(
     easiness: Float64[np.ndarray, " tasks"],
     posterior: Float64[np.ndarray, "tasks classes"],
 ) -> float:
-    """Posterior of some tasks, in place; returns their log-likelihood."""
+    """Compute the posterior of some tasks, in place; return their log-likelihood."""
     n_classes = posterior.shape[1]
     log_others = np.log(max(n_classes - 1, 1))
     log_likelihood = 0.0
@@ -258,7 +247,7 @@ def _believe(
         all_wrong, product = -np.log(n_classes), 1.0
         for row in range(task_start[task], task_start[task + 1]):
             logit = ability[worker[row]] * easiness[task]
-            # log of one wrong answer's chance, and what a right one adds to it
+            # log of one wrong label's probability, and what a right one adds to it
             all_wrong -= max(logit, 0.0) + log_others
             belief[label[row]] += logit + log_others
             product *= 1.0 + np.exp(-abs(logit))

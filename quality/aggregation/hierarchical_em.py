@@ -1,4 +1,9 @@
-"""Hierarchical Dawid–Skene: a worker's confusion starts from what the crowd's looks like.
+"""Hierarchical Dawid–Skene: confusion matrices that share a prior, learned from the crowd.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
+>>> labels.classes[hierarchical_dawid_skene(labels).label]
+array(['a', 'b'], dtype='<U1')
 
 Plain Dawid–Skene learns every row of every worker's matrix from that row alone. A worker with two
 labels is then believed perfect or worthless, and a class that is rarely given can be taken over:
@@ -6,11 +11,12 @@ its rows drift until it stands for the tasks that some other class explains badl
 one truth class share a Dirichlet prior, and its parameters are learned from the data:
 
 * its mean is the crowd's confusion row for the class, itself drawn towards even errors at the
-  crowd's overall rate of right answers (the one-coin row) by `anchor` labels, which a rare class
+  crowd's overall rate of right labels (the one-coin row) by `anchor` labels, which a rare class
   cannot outweigh;
 * its strength, in labels, is how alike the workers are: the maximum of the Dirichlet-multinomial
   likelihood of the expected counts. Counts expected under an uncertain posterior make workers
-  look more alike than they are, so what is fitted is an over-estimate, and `most_strength` caps it.
+  look more alike than they are, so the fitted strength is an over-estimate, and `most_strength`
+  caps it.
 """
 
 from dataclasses import dataclass
@@ -20,44 +26,49 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 from scipy.special import digamma
 
-from quality.aggregation.em import EMStart, believe, check_em, em_rows, fit_em, start_at
-from quality.aggregation.majority import decide
-from quality.labels import CrowdLabels, freeze_arrays
-from quality.parallel import Progress, counter
+from quality.aggregation.consensus import Result, decide
+from quality.aggregation.em import (
+    EMStart,
+    Stop,
+    check_em,
+    first_counts,
+    fit_em,
+    passes_over,
+    reporting,
+)
+from quality.labels import CrowdLabels
+from quality.parallel import Progress
 
 __all__ = ["HierarchicalDawidSkene", "hierarchical_dawid_skene"]
 
 STAGE = 5  # EM iterations between two fits of the Dirichlet priors
-LEAST = 1e-3  # strength, in labels; keeps rows without counts proper
-LEAST_SHARE = 1e-12  # of a row's mean: an answer nobody gives stays possible
+MIN_STRENGTH = 1e-3  # strength, in labels; keeps rows without counts proper
+MIN_SHARE = 1e-12  # of a row's mean: a label nobody gives stays possible
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class HierarchicalDawidSkene:
+class HierarchicalDawidSkene(Result):
     """Result of :func:`hierarchical_dawid_skene`.
 
     Parameters
     ----------
     posterior
         P(truth | labels); the prior where a task has no labels, certain where it has gold.
-    label
-        The likeliest class; the lowest code among equals.
-    tied
-        True where two or more classes are the likeliest.
-    prior
-        P(truth).
+    label, tied
+        As in :class:`~quality.Consensus`.
     confusion
-        P(answer | truth) of each worker, as ``confusion[worker, truth, answer]``; the crowd's for
+        P(label | truth) of each worker, as ``confusion[worker, truth, label]``; the crowd's for
         a worker without labels.
     crowd_confusion
-        P(answer | truth) of the crowd, as ``crowd_confusion[truth, answer]``: the mean of the
+        P(label | truth) of the crowd, as ``crowd_confusion[truth, label]``: the mean of the
         Dirichlet prior of each truth class.
     strength
         Labels that the crowd's row counts for in a worker's own.
-    log_likelihood
-        Of the labels, and of gold, under `prior` and `confusion`, in nats.
-    n_iter, converged
-        Iterations made, and whether the likelihood had settled by then.
+    prior, log_likelihood, n_iter
+        As in :class:`~quality.aggregation.EMFit`.
+    converged
+        Whether the log-likelihood per label had settled to `tol` from one fit of the shared prior
+        to the next.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
@@ -70,17 +81,6 @@ class HierarchicalDawidSkene:
     log_likelihood: float
     n_iter: int
     converged: bool
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
-    def __repr__(self) -> str:
-        state = "converged" if self.converged else "not converged"
-        return (
-            f"HierarchicalDawidSkene({len(self.label)} tasks, "
-            f"{np.count_nonzero(self.tied)} tied, strength {self.strength:.2f}, "
-            f"{state} after {self.n_iter} iterations, log-likelihood {self.log_likelihood:.1f})"
-        )
 
 
 def hierarchical_dawid_skene(
@@ -104,29 +104,20 @@ def hierarchical_dawid_skene(
     ----------
     labels
         The crowd's labels.
-    max_iter
-        At most so many iterations, at least 1.
+    max_iter, gold, start, threads, progress
+        As for :func:`~quality.dawid_skene`.
     tol
         Stop when the log-likelihood per label changes by no more than this (nats) from one fit of
         the shared prior to the next, at least 0.
     anchor
         Labels that the one-coin row counts for in the crowd's row of each truth class, above 0.
     most_strength
-        At most so many labels does the crowd's row count for in a worker's own, at least 0.001.
-    gold
-        The class code of each task whose truth is known, -1 elsewhere, as
-        :func:`~quality.encode_gold` gives them.
-    start
-        What an earlier fit believed, to go on from; EM starts from the majority vote if None.
-    threads
-        At most so many; all cores if None.
-    progress
-        Told after every iteration: see :data:`quality.parallel.Progress`.
+        Upper limit of the strength, in labels, at least 0.001.
 
     Returns
     -------
     HierarchicalDawidSkene
-        Not reaching `tol` is told in ``converged``; it is not an error.
+        ``converged`` is False if `tol` was not reached.
 
     Raises
     ------
@@ -159,48 +150,49 @@ def hierarchical_dawid_skene(
     check_em(max_iter, tol, threads)
     if not 0 < anchor < np.inf:
         raise ValueError(f"anchor must be > 0 and finite, got anchor={anchor}")
-    if not LEAST <= most_strength < np.inf:
+    if not MIN_STRENGTH <= most_strength < np.inf:
         raise ValueError(
-            f"most_strength must be >= {LEAST} and finite, got most_strength={most_strength}"
+            f"most_strength must be >= {MIN_STRENGTH} and finite, got most_strength={most_strength}"
         )
-    rows = em_rows(labels, gold)
 
     def first_table(counts: np.ndarray) -> np.ndarray:
         row = _crowd_row(counts, anchor)
         return _posterior_mean(counts, _fit_strength(counts, row, most_strength) * row)
 
-    begun = start_at(rows, labels, start, first_table, threads)
-    before, n_iter, converged = -np.inf, 0, False
-    while n_iter < max_iter and not converged:
-        row = _crowd_row(begun[0], anchor)
-        strength = _fit_strength(begun[0], row, most_strength)
-        fit = fit_em(
-            rows, begun, partial(_posterior_mean, pseudo=strength * row),
-            max_iter=min(STAGE, max_iter - n_iter), tol=0.0, threads=threads,
-            tell=counter(progress, "hierarchical Dawid–Skene", max_iter, before=n_iter),
-        )  # fmt: skip
-        converged = bool(abs(fit.log_likelihood - before) <= tol * max(labels.n_labels, 1))
-        begun, before, n_iter = (fit.counts, fit.mass), fit.log_likelihood, n_iter + fit.n_iter
-    posterior = believe(rows, fit, threads)
+    known = None if start is None else start.matched(labels.workers, labels.classes)
+    with passes_over(labels, gold, threads) as passes:
+        counts, mass = first_counts(passes, first_table, known)
+        stop = Stop()  # from one fit of the shared prior to the next
+        while stop.n_iter < max_iter and not stop.converged:
+            row = _crowd_row(counts, anchor)
+            strength = _fit_strength(counts, row, most_strength)
+            fit = fit_em(
+                passes, partial(_posterior_mean, pseudo=strength * row), counts, mass,
+                max_iter=min(STAGE, max_iter - stop.n_iter), tol=0.0,
+                after=reporting(progress, "hierarchical Dawid–Skene", max_iter, before=stop.n_iter),
+            )  # fmt: skip
+            counts, mass = fit.counts, fit.mass
+            stop = stop.after(fit.log_likelihood, tol, labels.n_labels, n_more=fit.n_iter)
+        posterior = passes.posterior(fit.prior, fit.table)
     label, tied = decide(posterior)
     return HierarchicalDawidSkene(
         posterior, label, tied, fit.prior,
         np.ascontiguousarray(fit.table.transpose(0, 2, 1)), np.ascontiguousarray(row.T),
-        strength, fit.log_likelihood, n_iter, converged,
+        strength, *stop,
     )  # fmt: skip
 
 
 def _crowd_row(
     counts: Float64[np.ndarray, "workers answers truths"], anchor: float
 ) -> Float64[np.ndarray, "answers truths"]:
-    """P(answer | truth) of the crowd, drawn towards the one-coin row by `anchor` labels."""
+    """Return P(label | truth) of the crowd, drawn towards the one-coin row by `anchor` labels."""
     total = counts.sum(axis=0)
     n_classes = len(total)
     # Laplace's rule: one label more of each kind, right and of every wrong class
     right = (np.trace(total) + 1.0) / (total.sum() + n_classes)
     wrong = (1.0 - right) / max(n_classes - 1, 1)
     one_coin = np.where(np.eye(n_classes, dtype=np.bool_), right, wrong)
-    row = np.maximum((total + anchor * one_coin) / (total.sum(axis=0) + anchor), LEAST_SHARE)
+    row = np.maximum((total + anchor * one_coin) / (total.sum(axis=0) + anchor), MIN_SHARE)
     normalised: np.ndarray = row / row.sum(axis=0)
     return normalised
 
@@ -210,7 +202,7 @@ def _fit_strength(
     row: Float64[np.ndarray, "answers truths"],
     most: float,
 ) -> float:
-    """Strength up to `most` at which the Dirichlet-multinomial likelihood is level, or `most`."""
+    """Return the strength up to `most` at which the Dirichlet-multinomial likelihood is level, or `most`."""
     n_labels = counts.sum(axis=1)
 
     def slope(strength: float) -> float:
@@ -218,19 +210,19 @@ def _fit_strength(
         cells = row * (digamma(counts + pseudo) - digamma(pseudo))
         return float(cells.sum() - (digamma(n_labels + strength) - digamma(strength)).sum())
 
-    # imported here: it is half of what importing this room costs, for a root below `most` only
-    from scipy.optimize import brentq
-
     if slope(most) >= 0:
         return most
-    return float(brentq(slope, LEAST, most)) if slope(LEAST) > 0 else LEAST
+    # imported here: it is half of what importing this room costs, and many crowds do without it
+    from scipy.optimize import brentq
+
+    return float(brentq(slope, MIN_STRENGTH, most)) if slope(MIN_STRENGTH) > 0 else MIN_STRENGTH
 
 
 def _posterior_mean(
     counts: Float64[np.ndarray, "workers answers truths"],
     pseudo: Float64[np.ndarray, "answers truths"],
 ) -> Float64[np.ndarray, "workers answers truths"]:
-    """P(answer | truth) of each worker from her own expected counts and the crowd's row."""
+    """Return P(label | truth) of each worker from her own expected counts and the crowd's row."""
     table: np.ndarray = counts + pseudo
     table /= table.sum(axis=1, keepdims=True)
     return table

@@ -1,6 +1,11 @@
-"""Majority vote: the class most workers gave.
+"""Majority votes: each task gets the class with the most labels, or with the most weight.
 
-Weighted majority vote: workers count for as much as they are believed.
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], ["yes", "no", "no"])
+>>> labels.classes[majority_vote(labels).label]
+array(['no'], dtype='<U3')
+>>> labels.classes[weighted_majority(labels, np.array([0.9, 0.2, 0.4])).label]
+array(['yes'], dtype='<U3')
 """
 
 from dataclasses import dataclass
@@ -8,37 +13,28 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int16, Int64
 
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.aggregation.consensus import Result, decide
+from quality.labels import CrowdLabels
 from quality.parallel import kernel
 
-__all__ = ["MajorityVote", "WeightedMajority", "decide", "majority_vote", "weighted_majority"]
-
-TIE = 1e-12  # posteriors closer than this are equal: rounding must not choose a class
+__all__ = ["MajorityVote", "WeightedMajority", "majority_vote", "weighted_majority"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MajorityVote:
+class MajorityVote(Result):
     """Result of :func:`majority_vote`.
 
     Parameters
     ----------
     posterior
         Share of a task's labels that each class has; uniform where a task has no labels.
-    label
-        The class with the largest share; the lowest code among equals.
-    tied
-        True where two or more classes have the largest share.
+    label, tied
+        As in :class:`~quality.Consensus`.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
     label: Int16[np.ndarray, " tasks"]
     tied: Bool[np.ndarray, " tasks"]
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
-    def __repr__(self) -> str:
-        return f"MajorityVote({len(self.label)} tasks, {np.count_nonzero(self.tied)} tied)"
 
 
 def majority_vote(labels: CrowdLabels) -> MajorityVote:
@@ -74,14 +70,6 @@ def majority_vote(labels: CrowdLabels) -> MajorityVote:
     return MajorityVote(posterior, label, tied)
 
 
-def decide(
-    posterior: Float64[np.ndarray, "tasks classes"],
-) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
-    """Return the likeliest class of each task, the lowest code among equals, and where they tie."""
-    label, tied = _decide(posterior)
-    return label, tied
-
-
 @kernel
 def _shares(
     task_start: Int64[np.ndarray, " tasks+1"], label: Int16[np.ndarray, " labels"], n_classes: int
@@ -97,49 +85,21 @@ def _shares(
     return share
 
 
-@kernel
-def _decide(
-    posterior: Float64[np.ndarray, "tasks classes"],
-) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
-    """First of the largest in each row, and whether there are others."""
-    n_tasks, n_classes = posterior.shape
-    label, tied = np.empty(n_tasks, dtype=np.int16), np.zeros(n_tasks, dtype=np.bool_)
-    for task in range(n_tasks):
-        largest = posterior[task, 0]
-        for code in range(1, n_classes):
-            largest = max(largest, posterior[task, code])
-        first = -1
-        for code in range(n_classes):
-            if posterior[task, code] >= largest - TIE:
-                tied[task] = first >= 0
-                first = code if first < 0 else first
-        label[task] = first
-    return label, tied
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class WeightedMajority:
+class WeightedMajority(Result):
     """Result of :func:`weighted_majority`.
 
     Parameters
     ----------
     posterior
         Share of the weight on a task that each class has; uniform where there is no weight.
-    label
-        The class with the largest share; the lowest code among equals.
-    tied
-        True where two or more classes have the largest share.
+    label, tied
+        As in :class:`~quality.Consensus`.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
     label: Int16[np.ndarray, " tasks"]
     tied: Bool[np.ndarray, " tasks"]
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
-    def __repr__(self) -> str:
-        return f"WeightedMajority({len(self.label)} tasks, {np.count_nonzero(self.tied)} tied)"
 
 
 def weighted_majority(
@@ -152,7 +112,7 @@ def weighted_majority(
     labels
         The crowd's labels.
     weight
-        What each worker's label counts for, at least 0: a reputation, an accuracy on gold.
+        Of each worker's labels, at least 0: a reputation, say, or an accuracy on gold.
         Only ratios matter.
 
     Returns
@@ -167,8 +127,8 @@ def weighted_majority(
 
     Notes
     -----
-    **Guarantees.** With equal weights it is the majority vote. A worker of weight 0 might as well
-    not have answered. Multiplying all weights by one number changes nothing.
+    **Guarantees.** With equal weights it is the majority vote. The labels of a worker of weight 0
+    change nothing. Multiplying all weights by one number changes nothing.
 
     Examples
     --------
@@ -191,10 +151,10 @@ def weighted_majority(
     scaled = weight.astype(np.float64) / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
     size = labels.n_tasks * labels.n_classes
-    behind = np.bincount(cell, scaled[labels.worker], minlength=size)
-    behind = behind.reshape(labels.n_tasks, labels.n_classes).astype(np.float64)  # int if empty
-    total = behind.sum(axis=1, keepdims=True)
-    uniform = np.full_like(behind, 1.0 / labels.n_classes)
-    posterior = np.divide(behind, total, out=uniform, where=total > 0)
+    support = np.bincount(cell, scaled[labels.worker], minlength=size)
+    support = support.reshape(labels.n_tasks, labels.n_classes).astype(np.float64)  # int if empty
+    total = support.sum(axis=1, keepdims=True)
+    uniform = np.full_like(support, 1.0 / labels.n_classes)
+    posterior = np.divide(support, total, out=uniform, where=total > 0)
     label, tied = decide(posterior)
     return WeightedMajority(posterior, label, tied)

@@ -1,49 +1,47 @@
-"""Penalty-based aggregation: of two sides, believe the one whose representative is in less trouble."""
+"""Penalty vote: each task gets the class whose representative carries the lowest load.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxyyyx"))
+>>> labels.classes[penalty_vote(labels).label]
+array(['x', 'y'], dtype='<U1')
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int16
 
-from quality.aggregation.majority import decide
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.aggregation.consensus import Result, decide
+from quality.labels import CrowdLabels
 from quality.matching import conflict_graph, conflict_tasks, semi_matching
 
 __all__ = ["PenaltyVote", "penalty_vote"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PenaltyVote:
+class PenaltyVote(Result):
     """Result of :func:`penalty_vote`.
 
     Parameters
     ----------
     posterior
-        1 for the class chosen; equal shares among classes that are equally good. The rule says
-        which class, not how surely.
-    label
-        The class chosen; the lowest code among equals.
-    tied
-        True where the rule does not decide.
+        1 for the class chosen; equal shares among classes that are equally good. It is a choice
+        and not a probability.
+    label, tied
+        As in :class:`~quality.Consensus`.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
     label: Int16[np.ndarray, " tasks"]
     tied: Bool[np.ndarray, " tasks"]
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
-    def __repr__(self) -> str:
-        return f"PenaltyVote({len(self.label)} tasks, {np.count_nonzero(self.tied)} tied)"
-
 
 def penalty_vote(labels: CrowdLabels) -> PenaltyVote:
     """Give every task the class whose representative carries the lowest load.
 
-    An optimal semi-matching of the conflict graph makes one worker answer for each class that a
-    task was given, so that the loads are as even as possible. A worker who must answer for much
-    could not pass it on: few take her side.
+    An optimal semi-matching of the conflict graph makes one worker the representative of each class
+    that a task was given, so that the loads are as even as possible. A worker with a high load had
+    few others on her side to share it with.
 
     Parameters
     ----------
@@ -61,7 +59,7 @@ def penalty_vote(labels: CrowdLabels) -> PenaltyVote:
     was given has a representative of lower load; equal loads are a tie. The result is the same on
     every run.
 
-    **Limits.** Only the sorted loads are the same for every optimal semi-matching; who carries
+    **Limits.** Only the sorted loads are the same for every optimal semi-matching; which worker has
     which is settled by code order, so that renaming may move labels of nearly equal loads. Loads
     grow with the number of labels: meant for adversaries who label a great deal, and worse than a
     majority vote for a crowd that merely errs.
@@ -75,7 +73,7 @@ def penalty_vote(labels: CrowdLabels) -> PenaltyVote:
 
     Examples
     --------
-    Cy contradicts the others on two tasks; nobody shares what she answers for.
+    Cy contradicts the others on two tasks and shares her load with nobody.
 
     >>> from quality import encode
     >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxyyyx"))
@@ -88,7 +86,7 @@ def penalty_vote(labels: CrowdLabels) -> PenaltyVote:
     given = labels.counts() > 0
     matching = semi_matching(conflict_graph(labels))
     load = np.full(given.shape, np.inf)
-    load[given] = 0.0  # one class, one side: nobody has to answer for it
+    load[given] = 0.0  # a class that nobody contradicts needs no representative
     # a boolean mask runs through tasks, then classes: the order of the label nodes
     node = given & conflict_tasks(labels)[:, np.newaxis]
     load[node] = matching.load[matching.assigned]

@@ -1,31 +1,38 @@
-"""Dawid–Skene and its one-coin form over shards: the same kernel and the same iterations.
+"""Dawid–Skene and its one-coin form for tables in shards: the same loop and the same passes.
 
-What travels is the table of probabilities to the shards, and expected counts back: as many numbers
-as workers times classes squared, however many labels there are.
+Each iteration sends the table of probabilities to the shards and gets expected counts back: as many
+numbers as workers times classes squared, however many labels there are.
+
+>>> from quality import encode
+>>> from quality.labels import LocalEngine, cut_labels
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
+>>> engine = LocalEngine(cut_labels(labels, [0, 1, 2]))
+>>> fit = dawid_skene_by_shards(engine)
+>>> engine.map(posterior_of_shard, (fit.prior, fit.table, False))[0].round(2)
+array([[1., 0.]])
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int, Int64
 
+from quality.aggregation.consensus import decide
 from quality.aggregation.dawid_skene_em import one_coin_table, smoothed_table
 from quality.aggregation.em import (
     EMFit,
     EMStart,
-    begin_em,
-    believe_under,
+    Stop,
+    TablePasses,
     check_em,
     check_smoothing,
-    climb,
-    em_rows,
-    go_on_from,
-    pass_chunk,
-    start_chunk,
+    first_counts,
+    fit_em,
+    shard_passes,
 )
-from quality.aggregation.majority import decide
 from quality.labels import Engine, LabelShard, Sums
 
 __all__ = [
@@ -55,30 +62,30 @@ def dawid_skene_by_shards(
     use_gold: bool = False,
     start: EMStart | None = None,
     begun: EMFit | None = None,
-    after: Callable[[EMFit], object] = lambda _: None,
+    after: Callable[[EMFit], object] | None = None,
 ) -> EMFit:
     """Fit :func:`~quality.dawid_skene` to a table in shards.
 
     Parameters
     ----------
     engine
-        Where the shards are worked on.
+        It works on the shards of the table.
     max_iter, tol, smoothing
         As for :func:`~quality.dawid_skene`.
     use_gold
         Whether the gold of the shards counts.
     start
-        What an earlier fit believed of this table's workers and classes, in the order of their
-        codes (:meth:`~quality.EMStart.matched`).
+        Initial parameters of this table's workers and classes, in the order of their codes
+        (:meth:`~quality.EMStart.matched`); EM starts from the majority vote if None.
     begun
-        Where an earlier run of the same fit stood: it goes on from there.
+        The state after some iteration of an earlier run of the same fit, to go on from.
     after
-        Told of the fit after every iteration: what a checkpoint is made of.
+        Called with the fit after every iteration; a checkpoint keeps it.
 
     Returns
     -------
     EMFit
-        :func:`posterior_of_shard` says what it believes of each task.
+        :func:`posterior_of_shard` turns it into the posterior of each task.
 
     Raises
     ------
@@ -87,7 +94,7 @@ def dawid_skene_by_shards(
 
     Notes
     -----
-    **Guarantees.** The same bytes on any engine, and from any iteration gone on from. The same
+    **Guarantees.** The same bytes on any engine, and from any iteration it goes on from. The same
     bytes as :func:`~quality.dawid_skene` of the whole table where its chunks are the shards;
     elsewhere sums are added in another order, and differ by rounding.
 
@@ -97,8 +104,7 @@ def dawid_skene_by_shards(
     Examples
     --------
     >>> from quality import encode
-    >>> from quality.labels.shards import LocalEngine
-    >>> from quality.labels.shards import cut_labels
+    >>> from quality.labels import LocalEngine, cut_labels
     >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
     >>> labels = encode(workers, tasks, list("aabbbbaabbbb"))
     >>> fit = dawid_skene_by_shards(LocalEngine(cut_labels(labels, [0, 2, 4])))
@@ -120,7 +126,7 @@ def one_coin_by_shards(
     use_gold: bool = False,
     start: EMStart | None = None,
     begun: EMFit | None = None,
-    after: Callable[[EMFit], object] = lambda _: None,
+    after: Callable[[EMFit], object] | None = None,
 ) -> EMFit:
     """Fit :func:`~quality.one_coin_dawid_skene` to a table in shards.
 
@@ -129,8 +135,7 @@ def one_coin_by_shards(
     Examples
     --------
     >>> from quality import encode
-    >>> from quality.labels.shards import LocalEngine
-    >>> from quality.labels.shards import cut_labels
+    >>> from quality.labels import LocalEngine, cut_labels
     >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
     >>> labels = encode(workers, tasks, list("aabbbbaabbba"))
     >>> one_coin_by_shards(LocalEngine(cut_labels(labels, [0, 2, 4]))).table[:, 0, 0].round(2)
@@ -146,7 +151,7 @@ def posterior_of_shard(
 ) -> Float64[np.ndarray, "tasks classes"]:
     """Return P(truth | labels) of a shard's tasks under a fit, certain where gold counts."""
     prior, table, use_gold = belief
-    return believe_under(em_rows(shard, _gold(shard, use_gold), whole=True), prior, table, 1)
+    return _passes(shard, use_gold).posterior(prior, table)
 
 
 def majority_of_shard(shard: LabelShard, _: object) -> Float64[np.ndarray, "tasks classes"]:
@@ -158,6 +163,20 @@ def majority_of_shard(shard: LabelShard, _: object) -> Float64[np.ndarray, "task
     return share
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _EnginePasses:
+    """The passes of EM over the shards of an engine."""
+
+    engine: Engine
+    use_gold: bool
+
+    def vote(self) -> Sums:
+        return self.engine.add_up(_vote, self.use_gold)
+
+    def e_step(self, prior: np.ndarray, table: Table) -> Sums:
+        return self.engine.add_up(_e_step, (prior, table, self.use_gold))
+
+
 def _fit(
     engine: Engine,
     m_step: Callable[[Table], Table],
@@ -166,57 +185,34 @@ def _fit(
     use_gold: bool,
     start: EMStart | None,
     begun: EMFit | None,
-    after: Callable[[EMFit], object],
+    after: Callable[[EMFit], object] | None,
 ) -> EMFit:
-    """EM whose passes are an engine's."""
+    """Run EM over the shards of an engine, from its start or from where an earlier run stood."""
     check_em(max_iter, tol, None)
-
-    def iterate(prior: np.ndarray, table: Table) -> Sums:
-        return engine.add_up(_iterate, (prior, table, use_gold))
-
+    if begun is not None and (begun.converged or begun.n_iter >= max_iter):
+        return begun
+    passes, stop = _EnginePasses(engine, use_gold), Stop()
     if begun is None:
-        counts, mass = engine.add_up(_start, use_gold)
-        if start is not None:
-            counts, mass = go_on_from(_check_start(start, counts), (counts, mass), m_step, iterate)
-        begun = begin_em(counts, mass, m_step)
-    return climb(
-        begun,
-        iterate,
-        m_step,
-        n_labels=round(float(begun.counts.sum())),  # each label counts once over the truths
-        max_iter=max_iter,
-        tol=tol,
-        after=after,
-    )
+        counts, mass = first_counts(passes, m_step, start)
+    else:
+        counts, mass = begun.counts, begun.mass
+        stop = Stop(begun.log_likelihood, begun.n_iter, begun.converged)
+    return fit_em(passes, m_step, counts, mass, max_iter=max_iter, tol=tol, stop=stop, after=after)
 
 
-def _check_start(start: EMStart, counts: Table) -> EMStart:
-    """Refuse a start that was not matched with the table."""
-    if not start.confusion.shape == counts.shape:
-        raise ValueError(
-            f"start must be of {len(counts)} workers and {counts.shape[1]} classes, got "
-            f"{len(start.workers)} and {len(start.classes)}"
-        )
-    return start
+def _passes(shard: LabelShard, use_gold: bool) -> TablePasses:
+    return shard_passes(shard, shard.gold if use_gold else None)
 
 
-def _start(shard: LabelShard, use_gold: bool) -> Sums:
-    """What a shard adds to the counts that EM starts from."""
-    return start_chunk(em_rows(shard, _gold(shard, use_gold), whole=True), 0)
+def _vote(shard: LabelShard, use_gold: bool) -> Sums:
+    """Return what a shard adds to the counts that EM begins with."""
+    return _passes(shard, use_gold).vote()
 
 
-def _iterate(shard: LabelShard, parameters: ShardBelief) -> Sums:
-    """What a shard adds to an iteration."""
-    prior, table, use_gold = parameters
-    rows = em_rows(shard, _gold(shard, use_gold), whole=True)
-    flat = np.ascontiguousarray(table).reshape(-1)
-    nothing = np.empty((0, shard.n_classes))
-    counts, *others = pass_chunk(rows, 0, prior, flat, np.empty_like(flat), nothing)
-    return counts.reshape(rows.shape), *others
-
-
-def _gold(shard: LabelShard, use_gold: bool) -> Int[np.ndarray, " tasks"] | None:
-    return shard.gold if use_gold else None
+def _e_step(shard: LabelShard, belief: ShardBelief) -> Sums:
+    """Return what a shard adds to an iteration."""
+    prior, table, use_gold = belief
+    return _passes(shard, use_gold).e_step(prior, table)
 
 
 def class_sums(
@@ -227,9 +223,9 @@ def class_sums(
     Parameters
     ----------
     engine
-        Where the shards of the labels that make the consensus are worked on.
+        It works on the shards of the labels that make the consensus.
     group
-        Says the group codes of a shard's tasks; importable by name, like `posterior`.
+        Returns the group codes of a shard's tasks; importable by name, like `posterior`.
     n_groups
         Number of groups; one without tasks has counts of 0.
     posterior, belief
@@ -243,9 +239,7 @@ def class_sums(
     Examples
     --------
     >>> from quality import encode
-    >>> from quality.labels.shards import LocalEngine
-    >>> from quality.aggregation.sharded_em import majority_of_shard
-    >>> from quality.labels.shards import cut_labels
+    >>> from quality.labels import LocalEngine, cut_labels
     >>> labels = encode(["ann", "bob", "ann", "ann"], [1, 1, 2, 3], list("xxyx"))
     >>> engine = LocalEngine(cut_labels(labels, [0, 2, 3]))
     >>> def parity(shard):
@@ -259,7 +253,7 @@ def class_sums(
 
 
 def _about_groups(shard: LabelShard, parameters: tuple[int, Groups, Posterior, Any]) -> Sums:
-    """What a shard adds to the counts of :func:`class_sums`."""
+    """Return what a shard adds to the counts of :func:`class_sums`."""
     n_groups, group, posterior, belief = parameters
     consensus, _ = decide(posterior(shard, belief))
     cell = group(shard).astype(np.int64) * shard.n_classes + consensus

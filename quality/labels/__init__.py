@@ -1,4 +1,19 @@
-"""TODO face of quality.labels."""
+"""Crowd labels: names in, integer codes inside, whole tables or tables in shards.
+
+Use :func:`encode` for columns of names, whatever holds them, and :func:`encode_gold` for known
+truths; everything else of `quality` takes the :class:`CrowdLabels` that comes out.
+
+>>> labels = encode(["ann", "bob", "ann"], ["t2", "t1", "t1"], ["yes", "no", "no"])
+>>> labels
+CrowdLabels(3 labels, 2 tasks, 2 workers, 2 classes)
+>>> encode_gold(labels, ["t2"], ["yes"])
+array([-1,  1], dtype=int16)
+
+A table larger than memory is cut into :class:`LabelShard`, on which an :class:`Engine` works:
+:class:`LocalEngine` by threads, others on other machines. For readers of tables there are
+:class:`Texts`, :func:`code_texts` and :func:`code_integers`, which code columns without a Python
+object for every cell.
+"""
 
 from quality.labels.columns import array_texts, code_integers, freeze_arrays, lookup, sort_codes
 from quality.labels.shards import (

@@ -1,14 +1,15 @@
-"""Columns as callers hold them, each coded the cheapest exact way. Private to this room.
+"""Columns as callers hold them, checked and turned into integer codes the cheapest exact way.
 
-Columns of text that Arrow holds, read where they lie. Private to this package.
+>>> coded = code_columns(worker=["bob", "ann", "bob"], task=np.array([9, 2, 2]))
+>>> coded["worker"]
+(array([1, 0, 1]), array(['ann', 'bob'], dtype='<U3'))
+>>> coded["task"]
+(array([1, 0, 0]), array([2, 9]))
 
-Arrow is not imported: its arrays say themselves what they hold and where.
-
-From names to integer codes: the columns a caller hands over, checked and counted.
-
-Private to this room; :func:`quality.labels.table.encode` is the way in.
-
-Columns of integers coded as the texts they are written as. Private to this package.
+A list goes through a dictionary, an array of numbers or of text through NumPy or a hash table,
+a column of pandas through its own `factorize`, and a long column of text held by Arrow through
+:func:`~quality.labels.code_texts`, read where it lies. Arrow is not imported: its arrays have the
+buffers as attributes. :func:`code_integers` codes integers in the order of their texts.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +28,7 @@ __all__ = [
     "LabelError",
     "array_texts",
     "check_codes",
-    "class_book",
+    "class_names",
     "code_columns",
     "code_integers",
     "column",
@@ -43,7 +44,7 @@ OFFSETS = {"string": np.int32, "large_string": np.int64}  # by the type's name
 
 
 def array_texts(array: Any) -> Texts | None:
-    """The texts of an Arrow array, not copied; None if it holds no text or a cell is missing."""
+    """Return the texts of an Arrow array, not copied; None if it holds no text or a cell is missing."""
     offset = OFFSETS.get(str(array.type))
     if offset is None or array.null_count:
         return None
@@ -55,7 +56,7 @@ def array_texts(array: Any) -> Texts | None:
 
 
 def column_texts(values: Any) -> list[Texts] | None:
-    """The same of a column, in pieces: of pandas if it is backed by Arrow, or Arrow's own."""
+    """Return the texts of a column that Arrow holds, for pandas or itself, in pieces; None of others."""
     dtype = getattr(values, "dtype", None)
     if getattr(dtype, "storage", None) == "pyarrow" or hasattr(dtype, "pyarrow_dtype"):
         values = getattr(values, "array", values).__arrow_array__()
@@ -67,7 +68,7 @@ def column_texts(values: Any) -> list[Texts] | None:
 
 
 class LabelError(ValueError):
-    """Labels that cannot be used; says where and what to do.
+    """Labels that cannot be used; the message names the column, the row and the remedy.
 
     Parameters
     ----------
@@ -106,30 +107,33 @@ def column(values: Iterable[Any]) -> np.ndarray | list[Any]:
 def factorize(
     values: np.ndarray | list[Any], name: str
 ) -> tuple[Int64[np.ndarray, " rows"], Shaped[np.ndarray, " names"]]:
-    """Codes of a column and its sorted names; missing values and mixed types are refused."""
+    """Return the codes of a column and its sorted names.
+
+    Raises LabelError for missing values and mixed types.
+    """
     if isinstance(values, np.ndarray):
         return _factorize_numbers(values, name)
     # a hash table sees each row once and leaves only the distinct names to sort
-    book = list(dict.fromkeys(values))
-    missing = [entry for entry in book if _is_missing(entry)]
+    names = list(dict.fromkeys(values))
+    missing = [entry for entry in names if _is_missing(entry)]
     if missing:
         first = min(_position(values, entry) for entry in missing)
         _refuse_missing(first, name)
-    kinds = {str if isinstance(entry, str) else type(entry) for entry in book}
+    kinds = {str if isinstance(entry, str) else type(entry) for entry in names}
     if len(kinds) > 1 or not issubclass(next(iter(kinds)), str | int | float | np.number):
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
         message = f"{name} must be all text or all numbers of one type, got {found}"
         raise LabelError(f"{message}: convert the column first", column=name)
-    book.sort()
-    code = {entry: position for position, entry in enumerate(book)}
+    names.sort()
+    code = {entry: position for position, entry in enumerate(names)}
     codes = np.fromiter(map(code.__getitem__, values), dtype=np.int64, count=len(values))
-    return codes, np.array(book)
+    return codes, np.array(names)
 
 
 def _factorize_numbers(
     values: np.ndarray, name: str
 ) -> tuple[Int64[np.ndarray, " rows"], Shaped[np.ndarray, " names"]]:
-    """The same for a numeric array; integers of a small range need no sort."""
+    """Return the codes of numbers and the sorted numbers; integers of a small range need no sort."""
     if values.dtype.kind == "f" and np.isnan(values).any():
         _refuse_missing(int(np.isnan(values).argmax()), name)
     if values.dtype.kind in "iu" and len(values):
@@ -144,8 +148,8 @@ def _factorize_numbers(
     return codes.astype(np.int64), names
 
 
-def class_book(classes: Sequence[Any]) -> Shaped[np.ndarray, " classes"]:
-    """Declared classes, in their order."""
+def class_names(classes: Sequence[Any]) -> Shaped[np.ndarray, " classes"]:
+    """Return declared classes, in their order; raise LabelError unless they are different names."""
     given = column(classes)
     if not len(given):
         raise LabelError("classes must be one or more names, got none", column="classes")
@@ -153,15 +157,15 @@ def class_book(classes: Sequence[Any]) -> Shaped[np.ndarray, " classes"]:
     if len(names) < len(codes):
         message = f"classes must all differ, got {len(codes)} of which {len(names)} differ"
         raise LabelError(message, column="classes")
-    book: np.ndarray = names[codes]
-    return book
+    in_order: np.ndarray = names[codes]
+    return in_order
 
 
 def lookup(
-    names: Shaped[np.ndarray, " names"], book: Shaped[np.ndarray, " codes"]
+    names: Shaped[np.ndarray, " names"], vocabulary: Shaped[np.ndarray, " codes"]
 ) -> Int64[np.ndarray, " names"]:
-    """Code of each name in a book, -1 where the book does not hold it."""
-    code = {name: position for position, name in enumerate(book.tolist())}
+    """Return the code of each name in a vocabulary, -1 where it does not stand there."""
+    code = {name: position for position, name in enumerate(vocabulary.tolist())}
     return np.array([code.get(name, -1) for name in names.tolist()], dtype=np.int64)
 
 
@@ -170,7 +174,7 @@ def declared(
     names: Shaped[np.ndarray, " names"],
     classes: Shaped[np.ndarray, " classes"],
 ) -> Int64[np.ndarray, " rows"]:
-    """Codes of a label column in the book of classes; a label that is not in it is refused."""
+    """Return the codes of a label column among the classes; raise LabelError for any other label."""
     code: np.ndarray = lookup(names, classes)[codes]
     if (code < 0).any():
         row = int((code < 0).argmax())
@@ -187,13 +191,13 @@ def declared(
 def sort_codes(
     code: Int[np.ndarray, " rows"], n_codes: int
 ) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " offsets"]]:
-    """Stable counting sort: the order of the rows, and where the rows of each code start."""
+    """Sort codes, stably, by counting; return the order of the rows and where each code starts."""
     start = np.zeros(n_codes + 1, dtype=np.int64)
     for row in range(len(code)):
         start[code[row] + 1] += 1
     for position in range(n_codes):
         start[position + 1] += start[position]
-    place = start[:-1].copy()
+    place = start.copy()
     order = np.empty(len(code), dtype=np.int64)
     for row in range(len(code)):
         order[place[code[row]]] = row
@@ -210,14 +214,14 @@ def freeze_arrays(result: Any) -> None:
 
 
 def _is_missing(entry: Any) -> bool:
-    """None, NaN, pandas' NA and NaT, or text that is blank."""
+    """Return whether an entry is None, NaN, pandas' NA or NaT, or text that is blank."""
     if isinstance(entry, str):
         return not entry.strip()
     return entry is None or type(entry).__name__ in ("NAType", "NaTType") or bool(entry != entry)
 
 
 def _position(values: list[Any], entry: Any) -> int:
-    """First row that holds this very entry; NaN differs from itself, None equals only None."""
+    """Return the first row that holds this very entry; NaN differs from itself."""
     return next(row for row, value in enumerate(values) if value is entry or _is_missing(value))
 
 
@@ -235,16 +239,16 @@ MIN_INT32, MAX_INT32 = -(2**31), 2**31 - 1
 def code_integers(
     pieces: Iterable[Int[np.ndarray, " _"]], n_values: int, *, threads: int | None = None
 ) -> tuple[Int32[np.ndarray, " values"], Texts]:
-    """Codes of a column that comes in pieces, and the distinct integers as text, in text's order.
+    """Return the codes of a column that comes in pieces, and its integers as text, in text order.
 
     Parameters
     ----------
     pieces
         Integers that fit into 64 bits with a sign, one piece after the other.
     n_values
-        How many integers all pieces hold together.
+        Number of integers of all pieces together.
     threads
-        How many threads work; None for one per core.
+        Number of threads; None for one per core.
 
     Examples
     --------
@@ -256,19 +260,20 @@ def code_integers(
     code, held, row, low, high = np.empty(n_values, dtype=np.int32), list[np.ndarray](), [0], 0, 0
     for piece in pieces:
         row.append(row[-1] + len(piece))
-        values = piece.astype(np.int64, copy=False).view()
-        values.flags.writeable = False  # one kind of array, one compiled kernel
-        room = code[row[-2] : row[-1]]
-        least, most = _narrow(values, room)
+        values, room = piece.astype(np.int64, copy=False), code[row[-2] : row[-1]]
+        least, most = int(values.min(initial=0)), int(values.max(initial=0))
         low, high = min(low, least), max(high, most)
-        held.append(room if least >= MIN_INT32 and most <= MAX_INT32 else values.copy())
-    if high - low > 4 * n_values:  # eight bytes are a text
+        if least >= MIN_INT32 and most <= MAX_INT32:
+            room[:] = values  # where the codes will be: fresh memory costs time
+            held.append(room)
+        else:
+            held.append(values.copy())
+    if high - low > 4 * n_values:  # each integer is coded as a text of eight bytes
         code, found = code_texts(map(_eights, held), n_values, threads=threads)
         distinct = found.letters.view(np.int64)
         order = np.argsort(distinct)
         order = order[_in_text_order(distinct[order])]
-        _to_rank(ranks(order), code)
-        return code, decimals(distinct[order])
+        return ranks(order)[code], decimals(distinct[order])
     place = np.zeros(high - low + 1, dtype=np.int32)
     for piece in held:
         _mark(piece, low, place)
@@ -281,16 +286,17 @@ def code_integers(
 
 
 def _eights(values: Int[np.ndarray, " values"]) -> Texts:
-    """Each integer as a text of eight bytes."""
+    """Return each integer as a text of eight bytes."""
     letters = values.astype(np.int64, copy=False).view(np.uint8)
     return Texts(letters, np.arange(0, 8 * len(values) + 1, 8))
 
 
 def _in_text_order(ascending: Int64[np.ndarray, " values"]) -> Int64[np.ndarray, " values"]:
-    """Positions of ascending integers in the order of their texts: a minus comes before a digit.
+    """Return the positions of ascending integers in the order of their texts.
 
-    Texts stand as their digits behind a decimal point do, and where those are equal the shorter
-    comes first, which it does already. The sort merges one run for each number of digits.
+    A minus comes before a digit. The texts of one sign are ordered as their digits behind a decimal
+    point are, and where those are equal the shorter comes first, as it does already. The sort merges
+    one run for each number of digits.
     """
     n_negative = int(np.searchsorted(ascending, 0))
     negative = np.argsort(_behind_point(ascending[:n_negative][::-1].copy()), kind="stable")
@@ -300,7 +306,7 @@ def _in_text_order(ascending: Int64[np.ndarray, " values"]) -> Int64[np.ndarray,
 
 @kernel
 def _behind_point(values):
-    """The digits of integers, filled up with zeros to nineteen."""
+    """Return the digits of integers, filled up with zeros to nineteen."""
     found = np.empty(len(values), dtype=np.uint64)
     for at in range(len(values)):
         negative = np.int64(values[at] < 0)
@@ -312,29 +318,15 @@ def _behind_point(values):
 
 
 @kernel
-def _narrow(values, room):
-    """Copy values to where their codes will be: fresh memory costs time. The least and the most."""
-    least = most = np.int64(0)
-    for row in range(len(values)):
-        least, most = min(least, values[row]), max(most, values[row])
-        room[row] = values[row]
-    return least, most
-
-
-@kernel
-def _to_rank(rank, code):
-    for row in range(len(code)):
-        code[row] = rank[code[row]]
-
-
-@kernel
 def _mark(values, low, place):
+    """Mark the place of each value that occurs."""
     for row in range(len(values)):
         place[np.int64(values[row]) - low] = 1
 
 
 @kernel
 def _look_up(values, low, place, code):
+    """Write what stands at the place of each value."""
     for row in range(len(values)):
         code[row] = place[np.int64(values[row]) - low]
 
@@ -345,7 +337,7 @@ Coded = tuple[Int[np.ndarray, " rows"], Shaped[np.ndarray, " names"]]
 
 
 def code_columns(**columns: Iterable[Any]) -> dict[str, Coded]:
-    """Codes and sorted names of equally long columns, which are refused if they are not sound."""
+    """Return the codes and sorted names of equally long columns; raise LabelError for a fault."""
     held: dict[str, Any] = {n: v if _is_quick(v) else column(v) for n, v in columns.items()}
     lengths = [len(values) for values in held.values()]
     if len(set(lengths)) > 1:
@@ -360,33 +352,33 @@ def check_codes(
     name: str,
     code: Int[np.ndarray, " rows"],
     plural: str,
-    book: Shaped[np.ndarray, " names"],
+    names: Shaped[np.ndarray, " names"],
     *,
     in_order: bool,
 ) -> None:
-    """Refuse codes outside their book, and a book with a name twice or, if asked, out of order."""
+    """Raise ValueError unless codes are places in `names`, which differ and, if asked, ascend."""
     if not (code.ndim == 1 and code.dtype.kind in "iu"):
         raise ValueError(f"{name} must be integer codes, got {code.dtype} of shape {code.shape}")
-    if book.ndim != 1:
-        raise ValueError(f"{plural} must be one name a code, got shape {book.shape}")
-    if len(code) and not (code.min() >= 0 and code.max() < len(book)):
+    if names.ndim != 1:
+        raise ValueError(f"{plural} must be one name a code, got shape {names.shape}")
+    if len(code) and not (code.min() >= 0 and code.max() < len(names)):
         found = f"{code.min()} to {code.max()}"
-        raise ValueError(f"{name} must be codes of the {len(book)} {plural}, got {found}")
-    if in_order and not (book[:-1] < book[1:]).all():
+        raise ValueError(f"{name} must be codes of the {len(names)} {plural}, got {found}")
+    if in_order and not (names[:-1] < names[1:]).all():
         raise ValueError(f"{plural} must be in increasing order, each name once")
-    if not (in_order or len(np.unique(book)) == len(book)):
+    if not (in_order or len(np.unique(names)) == len(names)):
         raise ValueError(f"{plural} must all differ")
 
 
 def _is_quick(values: Any) -> bool:
-    """Whether a column need not become a list of objects, unless it has a fault."""
+    """Return whether a column need not become a list of objects, unless it has a fault."""
     if _distinct_of(values) is not None:
         return True
     return hasattr(values, "__len__") and len(values) >= MANY and column_texts(values) is not None
 
 
 def _code(values: Any, name: str) -> Coded:
-    """Codes and sorted names: where a column can tell its distinct values, they alone are sorted."""
+    """Return codes and sorted names; only distinct values are sorted where a column can list them."""
     pieces = column_texts(values) if len(values) >= MANY else None
     if pieces is not None:
         return _code_texts(pieces) or factorize(column(values), name)
@@ -394,16 +386,16 @@ def _code(values: Any, name: str) -> Coded:
     if distinct_of is None:
         return factorize(values, name)
     code, distinct = distinct_of()
-    book = column(distinct)
-    blank = any(isinstance(entry, str) and not entry.strip() for entry in book)
+    found = column(distinct)
+    blank = any(isinstance(entry, str) and not entry.strip() for entry in found)
     if blank or code.min() < 0:
         return factorize(column(values), name)  # which names the first row at fault
-    rank, names = factorize(book, name)
+    rank, names = factorize(found, name)
     return rank[code], names
 
 
 def _code_texts(pieces: list[Texts]) -> Coded | None:
-    """Codes and sorted names of texts that Arrow holds; None if one is blank."""
+    """Return codes and sorted names of texts that Arrow holds; None if one is blank."""
     code, found = code_texts(pieces, sum(len(piece.start) - 1 for piece in pieces))
     names = text_array(found)
     first = names.view(np.uint32).reshape(len(names), -1)[:, 0]
@@ -412,7 +404,7 @@ def _code_texts(pieces: list[Texts]) -> Coded | None:
 
 
 def _distinct_of(values: Any) -> Callable[[], tuple[np.ndarray, Any]] | None:
-    """The way to a column's codes and distinct values, if it is text in numpy or held by pandas."""
+    """Return what lists a column's codes and distinct values: for text in NumPy and for pandas."""
     dtype = getattr(values, "dtype", None)
     if isinstance(values, np.ndarray):
         text = values.dtype.kind == "U" and values.ndim == 1 and values.dtype.itemsize > 0
@@ -423,7 +415,7 @@ def _distinct_of(values: Any) -> Callable[[], tuple[np.ndarray, Any]] | None:
 
 
 def _distinct_text(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Codes of an array of text in the order of first appearance, and the distinct texts."""
+    """Return the codes of an array of text in the order of first appearance, and the distinct texts."""
     native = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
     letters = native.view(np.uint32).reshape(len(native), native.dtype.itemsize // 4)
     code, first = _hash_rows(letters)
@@ -431,17 +423,8 @@ def _distinct_text(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def _equal(letters, one, other):
-    """Whether two rows are equal."""
-    at = 0
-    while at < letters.shape[1] and letters[one, at] == letters[other, at]:
-        at += 1
-    return at == letters.shape[1]
-
-
-@kernel
 def _hash_rows(letters):
-    """Code of each row among the distinct rows, and the first row of each.
+    """Return the code of each row among the distinct rows, and the first row of each.
 
     A hash only proposes a row to compare with: equal codes mean equal letters.
     """
@@ -459,8 +442,12 @@ def _hash_rows(letters):
             found = slots[slot]
             if found < 0:
                 break
-            if hashes[found] == key and _equal(letters, first[found], row):
-                break
+            if hashes[found] == key:
+                at = 0
+                while at < width and letters[first[found], at] == letters[row, at]:
+                    at += 1
+                if at == width:
+                    break
             slot = (slot + np.uint64(1)) & np.uint64(len(slots) - 1)
         if found < 0:
             found, n_found = n_found, n_found + 1

@@ -1,12 +1,17 @@
-"""A label table cut by task, and what an engine does with the pieces: map a shard, add up.
+"""Label tables cut by task into shards, and engines that work on the shards.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "ann"], ["t2", "t1", "t1"], ["yes", "no", "no"])
+>>> engine = LocalEngine(cut_labels(labels, [0, 1, 2]))
+>>> engine.add_up(lambda shard, _: (shard.counts().sum(axis=0),), None)
+(array([2, 1]),)
 
 A task is never split over shards, so that whatever is counted over labels is a sum over shards, and
-whatever is said of a task is said by its shard alone. The functions of this room that work on
-shards hand one function and its parameters to an :class:`Engine`, which runs it on every shard,
-wherever the shards are, and adds the parts up in a tree whose form depends on their number alone:
-the same bytes on any number of threads, processes or machines, whichever of them die on the way.
-
-Shards worked on in this process, by threads.
+whatever is computed of a task needs its shard alone. Functions on shards hand one function and its
+parameters to an :class:`Engine`, which runs it on every shard, wherever the shards are, and adds the
+parts up in a tree whose form depends on their number alone: the same bytes on any number of threads,
+processes or machines, whichever of them fail on the way. :class:`LocalEngine` is the engine of
+threads in this process.
 """
 
 from collections import deque
@@ -22,7 +27,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64
 
 from quality.labels.columns import freeze_arrays
-from quality.labels.table import CrowdLabels
+from quality.labels.table import CrowdLabels, count_labels
 from quality.parallel import check_threads
 
 __all__ = [
@@ -91,11 +96,9 @@ class LabelShard:
         return len(self.gold)
 
     def counts(self) -> Int32[np.ndarray, "tasks classes"]:
-        """How many workers gave each task each class."""
+        """Return the number of labels of each class that each task has."""
         task = np.repeat(np.arange(self.n_tasks), np.diff(self.task_start))
-        cell = task * self.n_classes + self.label
-        count = np.bincount(cell, minlength=self.n_tasks * self.n_classes)
-        return count.astype(np.int32).reshape(self.n_tasks, self.n_classes)
+        return count_labels(task, self.label, self.n_tasks, self.n_classes)
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "LabelShard":
         """Return the same tasks without the labels of the other workers."""
@@ -107,7 +110,7 @@ class LabelShard:
 
 @runtime_checkable
 class Engine(Protocol):
-    """Where the shards of one table are worked on. What `work` is must be importable by name."""
+    """What works on the shards of one table. The function `work` must be importable by name."""
 
     def map(
         self, work: Callable[[LabelShard, Any], Result_co], parameters: Any
@@ -132,7 +135,7 @@ def tree_total(parts: Iterable[Sums]) -> Sums:
     Parameters
     ----------
     parts
-        One or more, equal in shapes; consumed in order, with few of them kept at a time.
+        One or more, equal in shapes; consumed in order, of which few are kept at a time.
 
     Raises
     ------
@@ -200,16 +203,16 @@ def cut_labels(
     return shards
 
 
-def join_shards(shards: Sequence[LabelShard], books: CrowdLabels) -> CrowdLabels:
-    """Return the whole table of all shards, in order; the code books are those of `books`."""
+def join_shards(shards: Sequence[LabelShard], names: CrowdLabels) -> CrowdLabels:
+    """Return the whole table of all shards, in order; the vocabularies are those of `names`."""
     n_tasks = np.concatenate([np.diff(shard.task_start) for shard in shards])
     return CrowdLabels.from_codes(
         np.concatenate([shard.worker for shard in shards]),
         np.repeat(np.arange(len(n_tasks), dtype=np.int32), n_tasks),
         np.concatenate([shard.label for shard in shards]),
-        workers=books.workers,
-        tasks=books.tasks,
-        classes=books.classes,
+        workers=names.workers,
+        tasks=names.tasks,
+        classes=names.classes,
     )
 
 
@@ -223,10 +226,10 @@ class LocalEngine:
     Parameters
     ----------
     shards
-        Shards, or functions that load them: what is to be larger than memory is loaded anew for
-        every pass, one shard per thread at a time.
+        Shards, or functions that load them: such a function is called anew for every pass, for
+        tables larger than memory, and one shard per thread is loaded at a time.
     threads
-        At most so many; all cores if None.
+        Number of threads at most; all cores if None.
 
     Raises
     ------
@@ -235,13 +238,12 @@ class LocalEngine:
 
     Notes
     -----
-    **Guarantees.** The same bytes on any number of threads. Between passes nothing is kept of a
-    shard that was given as a function.
+    **Guarantees.** The same bytes on any number of threads. A shard given as a function is not kept
+    between passes.
 
     Examples
     --------
     >>> from quality import encode
-    >>> from quality.labels.shards import cut_labels
     >>> labels = encode(["ann", "bob", "ann"], ["t2", "t1", "t1"], ["yes", "no", "no"])
     >>> engine = LocalEngine(cut_labels(labels, [0, 1, 2]))
     >>> engine.map(lambda shard, least: shard.n_labels >= least, 2)
@@ -279,7 +281,7 @@ class LocalEngine:
         return LocalEngine(kept, threads=self._threads)
 
     def _each(self, work: Callable[[LabelShard, Any], Result], parameters: Any) -> Iterator[Result]:
-        """What the shards give, in order; no more of them are on the way than there are threads."""
+        """Yield the results of the shards, in order; at most as many are loaded as there are threads."""
         begun: deque[Future[Result]] = deque()
         with ThreadPoolExecutor(self._threads) as pool:
             for shard in self._shards:

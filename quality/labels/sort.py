@@ -1,4 +1,12 @@
-"""Rows of a label table in their order: by task, then by worker. Private to this room."""
+"""Rows of a label table sorted by task and then by worker, on several threads.
+
+>>> rows = sort_rows(np.array([4, 2]), np.array([1, 0]), np.array([0, 1]), n_workers=5, n_tasks=2)
+>>> rows.worker, rows.task_start
+(array([2, 4], dtype=int32), array([0, 1, 2]))
+
+Rows are first brought together by ranges of tasks, each of which is then sorted in a cache. A row is
+one number meanwhile: its task's place in the range, the worker and the label.
+"""
 
 from typing import NamedTuple, NoReturn
 
@@ -10,13 +18,12 @@ from quality.parallel import LEAST_ROWS, MOST_CHUNKS, kernel, shared_out
 
 __all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]
 
-MOST_RANGES = 64  # of tasks: the rows of one fit into a cache
+MAX_RANGES = 64  # of tasks: the rows of one fit into a cache
 KEY_BITS = 63  # of the number that a row is while it is sorted
-FEW = 32  # rows of a task that are faster sorted by counting; most tasks have fewer
 
 
 class RepeatError(LabelError):
-    """A worker labels a task twice; attributes as :class:`~quality.labels.table.LabelError`.
+    """A worker labels a task twice; attributes as of :class:`~quality.LabelError`.
 
     Examples
     --------
@@ -28,7 +35,7 @@ task: keep one of them
 
 
 class SortedRows(NamedTuple):
-    """Rows by (task, worker), and where those of each task and of each worker are."""
+    """Rows by (task, worker), and where the rows of each task and of each worker are."""
 
     worker: Int32[np.ndarray, " rows"]
     task: Int32[np.ndarray, " rows"]
@@ -48,19 +55,16 @@ def sort_rows(
     threads: int | None = None,
     overwrite: bool = False,
 ) -> SortedRows:
-    """Sort rows of codes, on one thread per core; a (worker, task) that stands twice is refused.
+    """Sort rows of codes; raise RepeatError if a worker labels a task twice.
 
-    With `overwrite` the sorted rows take the memory of those given where they can, and a refusal
+    With `overwrite` the sorted rows take the memory of those given where they can, and an error
     names no rows.
-
-    Rows are first brought together by ranges of tasks, each of which then sorts in a cache. A row
-    is one number meanwhile: its task's place in the range, the worker and the label.
     """
     worker = np.ascontiguousarray(worker, dtype=np.int32)
     task = np.ascontiguousarray(task, dtype=np.int32)
     label = np.ascontiguousarray(label, dtype=np.int16)
     cut = _cuts(len(task), 1)
-    split = MOST_RANGES if len(cut) > 2 else 1
+    split = MAX_RANGES if len(cut) > 2 else 1
     bits = (n_workers - 1).bit_length(), int(label.max(initial=0)).bit_length()
     shift = max((n_tasks - 1).bit_length() - split.bit_length() + 1, 0)
     shift = min(shift, KEY_BITS - sum(bits))  # very many names are cut into more ranges
@@ -85,8 +89,16 @@ def sort_rows(
     def sort_range(at: int) -> bool:
         rows, first = slice(row[at], row[at + 1]), at << shift
         start = task_start[first : min(first + (1 << shift), n_tasks)]
-        to = to_worker[rows], to_task[rows], to_label[rows]
-        return bool(_sort_range(key[rows], bits, first, row[at], start, *to))
+        near = np.sort(key[rows])
+        to_label[rows] = near & (1 << bits[1]) - 1
+        near >>= bits[1]
+        to_worker[rows] = near & (1 << bits[0]) - 1
+        repeated = bool((near[1:] == near[:-1]).any())
+        near >>= bits[0]
+        to_task[rows] = near + first
+        count = np.bincount(near, minlength=len(start))
+        start[:] = row[at] + np.cumsum(count) - count
+        return repeated
 
     with shared_out(threads, n_ranges) as share:
         repeated = any(share(sort_range))
@@ -107,7 +119,7 @@ def keep_rows(
     n_workers: int,
     n_tasks: int,
 ) -> SortedRows:
-    """Keep some of the rows, which are sorted and stay so."""
+    """Return some of the rows, which are sorted and stay so."""
     worker, task, label = worker[keep], task[keep], label[keep]
     task_start = np.zeros(n_tasks + 1, dtype=np.int64)
     np.cumsum(_count(task, 0, n_tasks), out=task_start[1:])
@@ -122,7 +134,7 @@ def _by_worker(
     threads: int | None,
     order: Int64[np.ndarray, " rows"],
 ) -> Int64[np.ndarray, " starts"]:
-    """Where the rows of each worker start in their order, which is brought up to date."""
+    """Return where the rows of each worker start in `order`, which is filled."""
     cut = _cuts(len(worker), n_workers)
     with shared_out(threads, len(cut) - 1) as share:
         count = share(lambda at: _count(worker[cut[at] : cut[at + 1]], 0, n_workers))
@@ -133,13 +145,13 @@ def _by_worker(
 
 
 def _cuts(n_rows: int, least_rows: int) -> Int64[np.ndarray, " cuts"]:
-    """Where chunks of equally many rows begin, and the end; the threads play no part."""
+    """Return where chunks of equally many rows begin, and the end, for any number of threads alike."""
     n_chunks = min(max(n_rows // max(least_rows, LEAST_ROWS), 1), MOST_CHUNKS)
     return np.arange(n_chunks + 1) * n_rows // n_chunks
 
 
 def _first_of(counts: Int64[np.ndarray, "chunks kinds"]) -> Int64[np.ndarray, "chunks kinds"]:
-    """Where each chunk's rows of each kind go: kind after kind, in each chunk after chunk."""
+    """Return where each chunk's rows of each kind go: kind after kind, in each chunk after chunk."""
     flat = counts.T.ravel()
     first: np.ndarray = np.ascontiguousarray((np.cumsum(flat) - flat).reshape(counts.T.shape).T)
     return first
@@ -147,7 +159,7 @@ def _first_of(counts: Int64[np.ndarray, "chunks kinds"]) -> Int64[np.ndarray, "c
 
 @kernel
 def _count(code, shift, n_kinds):
-    """How many codes are of each kind, which is said by their upper bits."""
+    """Return the number of codes of each kind, which their upper bits are."""
     count = np.zeros(n_kinds, dtype=np.int64)
     for row in range(len(code)):
         count[code[row] >> shift] += 1
@@ -167,50 +179,6 @@ def _to_ranges(worker, task, label, begin, end, shift, bits, place, key):
 
 
 @kernel
-def _sort_range(key, bits, first_task, first_row, start, to_worker, to_task, to_label):
-    """Sort the keys of a range, by task and then each task's; whether a task has a worker twice."""
-    worker_bits, label_bits = bits
-    start[:] = 0
-    for row in range(len(key)):
-        start[key[row] >> worker_bits + label_bits] += 1
-    at = 0
-    for offset in range(len(start)):
-        at, start[offset] = at + start[offset], at
-    place, near = start.copy(), np.empty_like(key)
-    for row in range(len(key)):
-        offset = key[row] >> worker_bits + label_bits
-        near[place[offset]] = key[row]
-        place[offset] += 1
-    repeated = False
-    for offset in range(len(start)):
-        low, high = start[offset], place[offset]
-        if high - low > FEW:
-            near[low:high].sort()
-            key[low:high] = near[low:high]
-        else:
-            _sort_few(near, low, high, key)
-        for row in range(low, high):
-            to_worker[row] = key[row] >> label_bits & (np.int64(1) << worker_bits) - 1
-            to_label[row] = key[row] & (np.int64(1) << label_bits) - 1
-            to_task[row] = first_task + offset
-            repeated |= row > low and to_worker[row] == to_worker[row - 1]
-        start[offset] += first_row
-    return repeated
-
-
-@kernel(forceinline=True)
-def _sort_few(key, low, high, to):
-    """Sort a run of few: no branch depends on the keys, which a processor could only guess."""
-    for at in range(low, high):
-        put = low
-        for before in range(low, at):
-            put += key[before] <= key[at]
-        for behind in range(at + 1, high):
-            put += key[behind] < key[at]
-        to[put] = key[at]
-
-
-@kernel
 def _rows_of_workers(worker, begin, end, place, order):
     """Put the rows of a chunk behind those that each worker has before it."""
     place = place.copy()
@@ -220,7 +188,7 @@ def _rows_of_workers(worker, begin, end, place, order):
 
 
 def _refuse_repeat(pair: Int64[np.ndarray, " rows"]) -> NoReturn:
-    """Name the first row whose (worker, task) pair was there before, and the row it repeats."""
+    """Raise RepeatError for the first row whose (worker, task) pair stands in an earlier row."""
     _, first = np.unique(pair, return_index=True)
     row = int(np.setdiff1d(np.arange(len(pair)), first)[0])
     before = int(np.flatnonzero(pair == pair[row])[0])

@@ -1,9 +1,16 @@
-"""The canonical label table: who said what on which task, in integer codes.
+"""The label table: which worker gave which label to which task, in integer codes.
 
-Everything in this room starts from :class:`CrowdLabels`, and :func:`encode` is the one way to make
-it: names become codes, rows are sorted by task and then by worker, and rows that cannot be trusted
-are refused with their position. Names come back at the edges, through the code books ``workers``,
-``tasks`` and ``classes``.
+>>> labels = encode(["ann", "bob", "ann"], ["t2", "t1", "t1"], ["yes", "no", "no"])
+>>> labels
+CrowdLabels(3 labels, 2 tasks, 2 workers, 2 classes)
+>>> labels.counts()
+array([[2, 0],
+       [0, 1]], dtype=int32)
+
+Everything in this room starts from :class:`CrowdLabels`. :func:`encode` makes it of names: names
+become codes, rows are sorted by task and then by worker, and rows with a fault are refused with their
+position. :meth:`CrowdLabels.from_codes` makes it of codes. Names come back through the vocabularies
+``workers``, ``tasks`` and ``classes``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +23,7 @@ from jaxtyping import Bool, Int, Int16, Int32, Int64, Shaped
 from quality.labels.columns import (
     LabelError,
     check_codes,
-    class_book,
+    class_names,
     code_columns,
     declared,
     freeze_arrays,
@@ -24,9 +31,9 @@ from quality.labels.columns import (
 )
 from quality.labels.sort import RepeatError, keep_rows, sort_rows
 
-__all__ = ["CrowdLabels", "LabelError", "RepeatError", "encode", "encode_gold"]
+__all__ = ["CrowdLabels", "LabelError", "RepeatError", "count_labels", "encode", "encode_gold"]
 
-MOST_CLASSES = int(np.iinfo(np.int16).max)
+MAX_CLASSES = int(np.iinfo(np.int16).max)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -38,7 +45,7 @@ class CrowdLabels:
     worker, task, label
         One row per label. A worker labels a task at most once.
     workers, tasks, classes
-        Code books: ``workers[worker]`` is a name as given. A code need not occur in the rows.
+        Vocabularies: ``workers[worker]`` is a name as given. A code need not occur in the rows.
     task_start
         Rows of task ``t`` are ``task_start[t]:task_start[t + 1]``.
     worker_order, worker_start
@@ -92,18 +99,18 @@ class CrowdLabels:
             Row ``i`` says that ``workers[worker[i]]`` gave ``classes[label[i]]`` to
             ``tasks[task[i]]``; the rows may come in any order.
         workers, tasks
-            Code books, in increasing order and each name once; a name need not occur.
+            Vocabularies, in increasing order and each name once; a name need not occur.
         classes
-            Code book of the labels, in any order and each name once.
+            Vocabulary of the labels, in any order and each name once.
         overwrite
-            Whether the memory of `worker`, `task` and `label` may be used up, which saves fresh
+            Whether the memory of `worker`, `task` and `label` may be overwritten, which saves fresh
             memory; an error about two rows does not name them then.
 
         Raises
         ------
         ValueError
-            If the codes are not equally many integers inside their books, or a book is not as
-            said above.
+            If the codes are not equally many integers inside their vocabularies, or a vocabulary
+            is out of order or repeats a name.
         LabelError
             If a worker labels a task twice (a :class:`RepeatError`), or for over 32,767 classes.
 
@@ -126,8 +133,8 @@ class CrowdLabels:
         if len(set(lengths)) > 1:
             raise ValueError(f"worker, task, label must be equally long, got {lengths}")
         # views, so that the caller's own arrays stay writable
-        books = workers.view(), tasks.view(), classes.view()
-        return _table(worker, task, label, *books, overwrite=overwrite)
+        names = workers.view(), tasks.view(), classes.view()
+        return _table(worker, task, label, *names, overwrite=overwrite)
 
     @property
     def n_labels(self) -> int:
@@ -136,12 +143,12 @@ class CrowdLabels:
 
     @property
     def n_tasks(self) -> int:
-        """Number of tasks in the code book, with labels or without."""
+        """Number of tasks in the vocabulary, with labels or without."""
         return len(self.tasks)
 
     @property
     def n_workers(self) -> int:
-        """Number of workers in the code book, with labels or without."""
+        """Number of workers in the vocabulary, with labels or without."""
         return len(self.workers)
 
     @property
@@ -150,7 +157,7 @@ class CrowdLabels:
         return len(self.classes)
 
     def counts(self) -> Int32[np.ndarray, "tasks classes"]:
-        """How many workers gave each task each class.
+        """Return the number of labels of each class that each task has.
 
         Examples
         --------
@@ -158,12 +165,10 @@ class CrowdLabels:
         array([[1, 1],
                [1, 0]], dtype=int32)
         """
-        cell = self.task.astype(np.int64) * self.n_classes + self.label
-        count = np.bincount(cell, minlength=self.n_tasks * self.n_classes)
-        return count.astype(np.int32).reshape(self.n_tasks, self.n_classes)
+        return count_labels(self.task, self.label, self.n_tasks, self.n_classes)
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "CrowdLabels":
-        """Return the same table without the rows of the other workers; the code books stay.
+        """Return the same table without the rows of the other workers; the vocabularies stay.
 
         Parameters
         ----------
@@ -186,9 +191,37 @@ class CrowdLabels:
                 f"keep must be {self.n_workers} truth values, one per worker, "
                 f"got {keep.dtype} of shape {keep.shape}"
             )
+        return self.keep_labels(keep[self.worker])
+
+    def keep_labels(self, keep: Bool[np.ndarray, " labels"]) -> "CrowdLabels":
+        """Return the same table without the other rows; the vocabularies stay.
+
+        Parameters
+        ----------
+        keep
+            True for each row that stays.
+
+        Examples
+        --------
+        >>> labels = encode(["ann", "bob", "ann"], [7, 7, 9], ["yes", "no", "no"])
+        >>> labels.keep_labels(np.array([True, False, True]))
+        CrowdLabels(2 labels, 2 tasks, 2 workers, 2 classes)
+        """
         columns = (self.worker, self.task, self.label)
-        rows = keep_rows(*columns, keep[self.worker], self.n_workers, self.n_tasks)
+        rows = keep_rows(*columns, keep, self.n_workers, self.n_tasks)
         return replace(self, **rows._asdict())
+
+
+def count_labels(
+    task: Int[np.ndarray, " labels"],
+    label: Int16[np.ndarray, " labels"],
+    n_tasks: int,
+    n_classes: int,
+) -> Int32[np.ndarray, "tasks classes"]:
+    """Return the number of labels of each class that each task has."""
+    cell = task.astype(np.int64) * n_classes + label
+    count = np.bincount(cell, minlength=n_tasks * n_classes)
+    return count.astype(np.int32).reshape(n_tasks, n_classes)
 
 
 def encode(
@@ -243,23 +276,23 @@ task: keep one of them
     (worker_code, workers), (task_code, tasks) = coded["worker"], coded["task"]
     label_code, names = coded["label"]
     if classes is not None:
-        book = class_book(classes)
-        label_code, names = declared(label_code, names, book), book
+        named = class_names(classes)
+        label_code, names = declared(label_code, names, named), named
     return _table(worker_code, task_code, label_code, workers, tasks, names)
 
 
 def encode_gold(
     labels: CrowdLabels, task: Iterable[Any], label: Iterable[Any]
 ) -> Int16[np.ndarray, " tasks"]:
-    """Line gold up with a label table: the true class of each task, -1 where it is unknown.
+    """Return the true class of each task of a label table, -1 where it is unknown.
 
     Parameters
     ----------
     labels
-        The table whose code books are used.
+        The table whose vocabularies are used.
     task, label
         Equally long columns of names: the tasks whose truth is known, and that truth.
-        Gold for tasks that nobody labelled is passed over.
+        Gold for tasks that nobody labelled is ignored.
 
     Raises
     ------
@@ -295,9 +328,9 @@ def _table(
     classes: Shaped[np.ndarray, " classes"],
     overwrite: bool = False,
 ) -> CrowdLabels:
-    """The table from codes in any order; a repeated (worker, task) is refused."""
-    if len(classes) > MOST_CLASSES:
-        message = f"there must be at most {MOST_CLASSES} classes, got {len(classes)}"
+    """Return the table from codes in any order; raise LabelError for a repeated (worker, task)."""
+    if len(classes) > MAX_CLASSES:
+        message = f"there must be at most {MAX_CLASSES} classes, got {len(classes)}"
         raise LabelError(f"{message}: is label the right column?", column="label")
     rows = sort_rows(worker, task, label, len(workers), len(tasks), overwrite=overwrite)
     return CrowdLabels(workers=workers, tasks=tasks, classes=classes, **rows._asdict())

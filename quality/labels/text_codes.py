@@ -1,10 +1,13 @@
-"""Columns of text coded exactly, from their bytes. Private to this package.
+"""Columns of text coded exactly, from their bytes, on several threads.
 
-A hash only proposes a name to compare with, so equal codes mean equal bytes.
+>>> letters = np.frombuffer(b"t9t10t9", dtype=np.uint8)
+>>> code, names = code_texts([Texts(letters, np.array([0, 2, 5, 7]))], 3)
+>>> code, names.letters.tobytes(), names.start
+(array([1, 0, 1], dtype=int32), b't10t9', array([0, 3, 5]))
 
-The texts of a piece brought together by the first bits of their hash. Private to this package.
-
-Bytes are hashed eight at a time.
+The texts of a piece are brought together in parts by the first bits of their hash, so that the
+names of one part stay in a cache, and each part has a vocabulary of its own: its names and a hash
+table. A hash only proposes a name to compare with, so equal codes mean equal bytes.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,18 +16,19 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int32, Int64, UInt8, UInt64
 
-from quality.labels.texts import Texts, copy_text, eight, joined, sorted_texts
+from quality.labels.texts import Texts, copy_text, eight, joined, read_only, sorted_texts
 from quality.parallel import kernel, shared_out
 
-__all__ = ["PARTS", "Room", "bring_together", "code_texts", "ranks", "room_for", "room_of"]
+__all__ = ["PARTS", "bring_together", "code_texts", "ranks"]
 
 PARTS = 64  # of the texts: the names of one fit into a cache
 
 
 class Room(NamedTuple):
-    """Memory for one piece after the other: fresh pages would cost as much as what is done in them.
+    """Memory that one piece after the other uses: fresh pages cost as much as the work on them.
 
-    The bounds and the hashes of the texts as they come; their letters, sizes and hashes by part.
+    `start` and `hash` are of the texts as they come; `letters`, `size` and `key`, which is the hash,
+    of the texts by part.
     """
 
     start: Int64[np.ndarray, " starts"]
@@ -34,16 +38,13 @@ class Room(NamedTuple):
     key: UInt64[np.ndarray, " rows"]
 
 
-def room_for(piece: Texts, room: Room) -> Room:
-    """The same room if the piece fits in, or a larger one."""
+def room_for(piece: Texts, room: Room | None) -> Room:
+    """Return the same room if the piece fits in, or a larger one."""
     n_rows, n_bytes = len(piece.start) - 1, int(piece.start[-1] - piece.start[0])
-    if n_rows <= len(room.size) and n_bytes <= len(room.letters):
-        return room
-    return room_of(max(n_rows, len(room.size)), max(n_bytes, len(room.letters)))
-
-
-def room_of(n_rows: int, n_bytes: int) -> Room:
-    """Room for pieces of so many texts and bytes."""
+    if room is not None:
+        if n_rows <= len(room.size) and n_bytes <= len(room.letters):
+            return room
+        n_rows, n_bytes = max(n_rows, len(room.size)), max(n_bytes, len(room.letters))
     start, letters = np.empty(n_rows + 1, dtype=np.int64), np.empty(n_bytes, dtype=np.uint8)
     size, key = np.empty(n_rows, dtype=np.int32), np.empty(n_rows, dtype=np.uint64)
     return Room(start, np.empty_like(key), letters, size, key)
@@ -51,10 +52,7 @@ def room_of(n_rows: int, n_bytes: int) -> Room:
 
 @kernel
 def bring_together(letters, start, hashes, to, size, key, part):
-    """The texts of a piece with those of a part together: so they meet in a cache.
-
-    Returned is where the rows and the bytes of each part start.
-    """
+    """Copy the texts of a piece by part; return where the rows and the bytes of each part start."""
     row_at, byte_at = np.zeros(PARTS + 1, dtype=np.int64), np.zeros(PARTS + 1, dtype=np.int64)
     for row in range(len(part)):
         low, high = start[row], start[row + 1]
@@ -78,7 +76,7 @@ def bring_together(letters, start, hashes, to, size, key, part):
 
 @kernel(forceinline=True)
 def _hash(letters, low, high):
-    """A hash of a text: its size and its words, multiplied and folded one after the other."""
+    """Return a hash of a text: its size and its words, multiplied and folded one after the other."""
     mixed, at = np.uint64(high - low) * np.uint64(0x9E3779B97F4A7C15), low
     while at < high:
         if at + 8 <= high:
@@ -95,15 +93,15 @@ def _hash(letters, low, high):
 
 @kernel
 def _few(letters, low, high):
-    """Fewer than eight bytes as one number."""
+    """Return fewer than eight bytes as one number."""
     word = np.uint64(0)
     for at in range(low, high):
         word = word << np.uint64(8) | np.uint64(letters[at])
     return word
 
 
-class _Book(NamedTuple):
-    """The names met so far in one part, in the order of first appearance, and their hash table.
+class _Vocabulary(NamedTuple):
+    """The names of one part so far, in the order of first appearance, and their hash table.
 
     A slot holds the lower half of a name's hash and, counted from 1, its code; 0 is a free one.
     """
@@ -114,9 +112,30 @@ class _Book(NamedTuple):
     slots: UInt64[np.ndarray, " slots"]
     n_names: int
 
+    @classmethod
+    def empty(cls) -> "_Vocabulary":
+        start, slots = np.zeros(256, dtype=np.int64), np.zeros(256, dtype=np.uint64)
+        return cls(np.empty(1024, np.uint8), start, np.empty(256, np.uint64), slots, 0)
+
+    def texts(self) -> Texts:
+        """Return its names."""
+        start = self.start[: self.n_names + 1]
+        return Texts(self.letters[: start[-1]], start)
+
+    def with_room_for(self, size: int) -> "_Vocabulary":
+        """Return it with room for one more name of this size."""
+        letters, start, key, slots, n_names = self
+        used = int(start[n_names])
+        if used + size > len(letters):
+            letters = _longer(letters, 2 * (used + size))
+        if 2 * n_names + 2 > len(slots):
+            slots = _more_slots(key, n_names, 2 * len(slots))
+            start, key = _longer(start, len(slots)), _longer(key, len(slots))
+        return _Vocabulary(letters, start, key, slots, n_names)
+
 
 class _Piece(NamedTuple):
-    """The part of each row; where the rows of each part start, and their codes in its book."""
+    """The part of each row, where the rows of each part start, and their codes within their part."""
 
     part: UInt8[np.ndarray, " rows"]
     row_start: Int64[np.ndarray, " row_starts"]
@@ -126,16 +145,16 @@ class _Piece(NamedTuple):
 def code_texts(
     pieces: Iterable[Texts], n_texts: int, *, threads: int | None = None
 ) -> tuple[Int32[np.ndarray, " texts"], Texts]:
-    """Codes of a column that comes in pieces, and its distinct texts in the order of their bytes.
+    """Return the codes of a column that comes in pieces, and its distinct texts in byte order.
 
     Parameters
     ----------
     pieces
         The column, one piece after the other.
     n_texts
-        How many texts all pieces hold together.
+        Number of texts of all pieces together.
     threads
-        How many threads work; None for one per core.
+        Number of threads; None for one per core.
 
     Returns
     -------
@@ -145,12 +164,11 @@ def code_texts(
 
     Notes
     -----
-    **Guarantees.** Equal codes mean equal bytes, whatever the hashes. Same result on any number of
-    threads, and however the column is cut into pieces.
+    **Guarantees.** Equal codes mean equal bytes, whatever the hashes. The result is the same on any
+    number of threads, and however the column is cut into pieces.
 
     **Cost.** Linear in the bytes, plus sorting the distinct texts. Memory beyond the result: the
-    distinct texts, and another copy of one piece, whose texts are brought together by the first
-    bits of their hashes, so that they meet in a cache.
+    distinct texts, and a copy of one piece.
 
     Examples
     --------
@@ -170,7 +188,7 @@ def code_texts(
 
 
 def ranks(order: Int64[np.ndarray, " names"]) -> Int32[np.ndarray, " names"]:
-    """The place of each name in their order."""
+    """Return the place of each name in their order."""
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
     return rank
@@ -179,70 +197,54 @@ def ranks(order: Int64[np.ndarray, " names"]) -> Int32[np.ndarray, " names"]:
 def _code_pieces(
     pieces: Iterable[Texts], code: Int32[np.ndarray, " texts"], threads: int | None
 ) -> tuple[list[_Piece], Int64[np.ndarray, " name_starts"], Texts]:
-    """The pieces in codes of the parts' books, where the names of each book start, and the names."""
-    books, room, coded, row = [_new_book() for _ in range(PARTS)], room_of(0, 0), list[_Piece](), 0
+    """Code the pieces within their parts; return them, each part's first name, and all names."""
+    parts, room, coded, row = [_Vocabulary.empty() for _ in range(PARTS)], None, list[_Piece](), 0
     with shared_out(threads, PARTS) as share:
         for piece in pieces:
             room, end = room_for(piece, room), row + len(piece.start) - 1
-            coded.append(_code_piece(piece, books, room, code[row:end], share))
+            coded.append(_code_piece(piece, parts, room, code[row:end], share))
             row = end
-    names = joined(
-        [Texts(b.letters[: b.start[b.n_names]], b.start[: b.n_names + 1]) for b in books]
-    )
-    return coded, np.cumsum([0, *(book.n_names for book in books)]), names
+    first = np.cumsum([0, *(part.n_names for part in parts)])
+    return coded, first, joined([part.texts() for part in parts])
 
 
 def _code_piece(
     piece: Texts,
-    books: list[_Book],
+    parts: list[_Vocabulary],
     room: Room,
     code: Int32[np.ndarray, " rows"],
     share: Callable[[Callable[[int], None]], object],
 ) -> _Piece:
-    """Codes of a piece in the books of the parts; new names join them."""
-    letters, start = piece.letters.view(), room.start[: len(code) + 1]
-    letters.flags.writeable = False  # one kind of array, one compiled kernel
+    """Code a piece by the vocabularies of the parts; new names join them."""
+    start, part = room.start[: len(code) + 1], np.empty(len(code), dtype=np.uint8)
     start[:] = piece.start
-    part = np.empty(len(code), dtype=np.uint8)
-    texts = room.letters, room.size, room.key
-    row_start, byte_start = bring_together(letters, start, room.hash, *texts, part)
+    row_start, byte_start = bring_together(
+        read_only(piece.letters), start, room.hash, room.letters, room.size, room.key, part
+    )
+    texts = read_only(room.letters), room.size, room.key
 
     def code_part(at: int) -> None:
-        books[at] = _Book(*_code_part(at, row_start, byte_start, texts, code, *books[at]))
+        row, low, end = row_start[at], byte_start[at], row_start[at + 1]
+        while row < end:
+            row, low, n_names = _code_rows(row, end, low, texts, code, *parts[at])
+            parts[at] = parts[at]._replace(n_names=n_names)
+            if row < end:
+                parts[at] = parts[at].with_room_for(int(room.size[row]))
 
     share(code_part)
     return _Piece(part, row_start, code)
 
 
-def _new_book() -> _Book:
-    start, slots = np.zeros(256, dtype=np.int64), np.zeros(256, dtype=np.uint64)
-    return _Book(np.empty(1024, np.uint8), start, np.empty(256, np.uint64), slots, 0)
-
-
-@kernel
-def _code_part(part, row_start, byte_start, texts, code, names, start, key, slots, n_names):
-    """Code the texts of one part in a piece; new names join the book, which comes back."""
-    row, low, end = row_start[part], byte_start[part], row_start[part + 1]
-    while True:
-        row, low, n_names = _code_rows(
-            row, end, low, texts, code, names, start, key, slots, n_names
-        )
-        if row == end:
-            return names, start, key, slots, n_names
-        used, size = start[n_names], texts[1][row]
-        if used + size > len(names):
-            names = _longer(names, 2 * (used + size))
-        if 2 * n_names + 2 > len(slots):
-            slots = _more_slots(key, n_names, 2 * len(slots))
-            start, key = _longer(start, len(slots)), _longer(key, len(slots))
+def _longer(array: np.ndarray, size: int) -> np.ndarray:
+    """Return the same values in a longer array."""
+    longer = np.empty(size, dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer
 
 
 @kernel
 def _code_rows(row, end, low, texts, code, names, start, key, slots, n_names):
-    """Code rows up to the end, or to the first that the book has no room for.
-
-    Apart from what makes room, so that no array changes within the loop.
-    """
+    """Code rows up to the end, or to the first whose name the vocabulary has no room for."""
     letters, size_of, keys = texts
     half, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
     most_names, most_letters, most_slots = len(slots) // 2 - 1, len(names), np.int64(len(slots))
@@ -274,13 +276,13 @@ def _code_rows(row, end, low, texts, code, names, start, key, slots, n_names):
 
 @kernel
 def _slot(key, n_slots):
-    """The slot of a hash among a power of two: by the bits behind those of the part."""
+    """Return the slot of a hash among a power of two: by the bits behind those of the part."""
     return np.int64((key >> np.uint64(20)) & np.uint64(n_slots - 1))
 
 
 @kernel(forceinline=True)  # a call would count references, from all threads
 def _same(one, low, other, at, size):
-    """Whether two texts of one size are equal."""
+    """Return whether two texts of one size are equal."""
     if size < 8:
         place = 0
         while place < size and one[low + place] == other[at + place]:
@@ -293,16 +295,8 @@ def _same(one, low, other, at, size):
 
 
 @kernel
-def _longer(array, size):
-    """The same values in a longer array."""
-    longer = np.empty(size, dtype=array.dtype)
-    longer[: len(array)] = array
-    return longer
-
-
-@kernel
 def _more_slots(name_key, n_names, n_slots):
-    """A larger hash table of the same names."""
+    """Return a larger hash table of the same names."""
     slots = np.zeros(n_slots, dtype=np.uint64)
     for name in range(n_names):
         slot = _slot(name_key[name], n_slots)
@@ -314,7 +308,7 @@ def _more_slots(name_key, n_names, n_slots):
 
 @kernel
 def _to_rows(part, row_start, code, first, rank):
-    """Codes of a piece in the order of its rows, as ranks among all names, in their own place."""
+    """Turn the codes of a piece into ranks among all names in the order of its rows, in place."""
     found, place = code.copy(), row_start.copy()
     for row in range(len(code)):
         mine = np.int64(part[row])

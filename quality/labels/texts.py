@@ -1,10 +1,18 @@
-"""Columns of text as bytes and offsets: no object for every cell. Private to this package."""
+"""Columns of text as bytes and offsets, as Arrow holds them: no Python object for every cell.
+
+>>> texts = Texts(np.frombuffer(b"t9t10", dtype=np.uint8), np.array([0, 2, 5]))
+>>> text_array(texts)
+array(['t9', 't10'], dtype='<U3')
+>>> order, in_order = sorted_texts(texts)
+>>> text_array(in_order)
+array(['t10', 't9'], dtype='<U3')
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Int64, Shaped, UInt8
+from jaxtyping import Int, Int64, Shaped, UInt8, UInt64
 
 from quality.parallel import kernel
 
@@ -14,12 +22,14 @@ __all__ = [
     "decimals",
     "eight",
     "joined",
+    "read_only",
     "sorted_texts",
     "taken",
     "text_array",
 ]
 
-FEW = 32  # texts that are faster sorted by insertion
+LONG = 1024  # texts of a run that NumPy sorts faster
+GAPS = (301, 132, 57, 23, 10, 4, 1)
 
 
 class Texts(NamedTuple):
@@ -30,7 +40,7 @@ class Texts(NamedTuple):
 
 
 def decimals(values: Int[np.ndarray, " values"]) -> Texts:
-    """Integers as text.
+    """Return integers as text.
 
     Examples
     --------
@@ -45,7 +55,7 @@ def decimals(values: Int[np.ndarray, " values"]) -> Texts:
 
 
 def text_array(texts: Texts) -> Shaped[np.ndarray, " texts"]:
-    """Texts as a NumPy array of text.
+    """Return texts as a NumPy array of text.
 
     Raises
     ------
@@ -57,7 +67,7 @@ def text_array(texts: Texts) -> Shaped[np.ndarray, " texts"]:
         whole = letters.tobytes()
         bounds = zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
         return np.array([whole[low:high].decode() for low, high in bounds], dtype=np.str_)
-    width = max(_longest(start), 1)
+    width = max(int(np.diff(start).max(initial=0)), 1)
     found = np.zeros((len(start) - 1, width), dtype=np.uint32)
     _spread(letters, start, found)
     named: np.ndarray = found.view(f"<U{width}")[:, 0]
@@ -65,9 +75,9 @@ def text_array(texts: Texts) -> Shaped[np.ndarray, " texts"]:
 
 
 def sorted_texts(texts: Texts) -> tuple[Int64[np.ndarray, " texts"], Texts]:
-    """Positions of different texts in the order of their bytes, and the texts in that order.
+    """Return the positions of different texts in the order of their bytes, and the texts in that order.
 
-    NumPy sorts their first words, of which processors do several at a time.
+    NumPy sorts their first words, several at a time; the texts that agree in it are sorted further.
     """
     skip = _same_at_first(*texts)
     word = _words(*texts, skip)
@@ -76,27 +86,33 @@ def sorted_texts(texts: Texts) -> tuple[Int64[np.ndarray, " texts"], Texts]:
     return order, taken(texts, order)
 
 
-def joined(books: Sequence[Texts]) -> Texts:
-    """Texts one after the other."""
-    first = np.cumsum([0, *(len(book.start) - 1 for book in books)])
-    end = np.cumsum([0, *(len(book.letters) for book in books)])
-    start = np.zeros(first[-1] + 1, dtype=np.int64)
-    for at, book in enumerate(books):
-        np.add(book.start[1:], end[at], out=start[first[at] + 1 : first[at + 1] + 1])
-    return Texts(np.concatenate([book.letters for book in books]), start)
+def joined(columns: Sequence[Texts]) -> Texts:
+    """Return the texts of all columns, one column after the other."""
+    end = np.cumsum([0, *(len(texts.letters) for texts in columns)])
+    starts = [texts.start[1:] + before for texts, before in zip(columns, end, strict=False)]
+    letters = np.concatenate([texts.letters for texts in columns])
+    return Texts(letters, np.concatenate([[0], *starts]).astype(np.int64))
 
 
 def taken(texts: Texts, chosen: Int[np.ndarray, " chosen"]) -> Texts:
-    """Some of the texts."""
-    start = _ends(texts.start, chosen)
+    """Return some of the texts."""
+    size = texts.start[chosen + 1] - texts.start[chosen]
+    start = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
     letters = np.empty(start[-1], dtype=np.uint8)
-    _copy_texts(texts.letters, texts.start, chosen, letters, start)
+    _copy_texts(read_only(texts.letters), texts.start, chosen, letters, start)
     return Texts(letters, start)
+
+
+def read_only(letters: UInt8[np.ndarray, " bytes"]) -> UInt8[np.ndarray, " bytes"]:
+    """Return a read-only view: with one kind of array, each kernel is compiled once."""
+    view = letters.view()
+    view.flags.writeable = False
+    return view
 
 
 @kernel
 def eight(letters, at):
-    """Eight bytes as one number; written out without signs, it is one load."""
+    """Return eight bytes as one number; written out in unsigned numbers, it is one load."""
     at = np.uint64(at)
     word = np.uint64(letters[at])
     word |= np.uint64(letters[at + np.uint64(1)]) << np.uint64(8)
@@ -110,7 +126,7 @@ def eight(letters, at):
 
 @kernel
 def _put_eight(word, letters, at):
-    """The same backwards."""
+    """Write a number as eight bytes; written out, it is one store."""
     at = np.uint64(at)
     letters[at] = word
     letters[at + np.uint64(1)] = word >> np.uint64(8)
@@ -124,7 +140,7 @@ def _put_eight(word, letters, at):
 
 @kernel(forceinline=True)  # a call would count references, from all threads
 def copy_text(source, low, size, to, at):
-    """Copy a text, the last eight bytes anew if need be."""
+    """Copy a text by eight bytes at a time, of which the last may overlap those before."""
     if size < 8:
         for place in range(size):
             to[at + place] = source[low + place]
@@ -136,32 +152,15 @@ def copy_text(source, low, size, to, at):
 
 @kernel
 def _copy_texts(letters, start, chosen, to, to_start):
+    """Copy the texts chosen, one after the other."""
     for place in range(len(chosen)):
         size = to_start[place + 1] - to_start[place]
         copy_text(letters, start[chosen[place]], size, to, to_start[place])
 
 
 @kernel
-def _longest(start):
-    """Most bytes that a text has."""
-    most = 0
-    for text in range(len(start) - 1):
-        most = max(most, start[text + 1] - start[text])
-    return most
-
-
-@kernel
-def _ends(start, chosen):
-    """Where each of the texts chosen begins and ends, one after the other."""
-    found = np.zeros(len(chosen) + 1, dtype=np.int64)
-    for place in range(len(chosen)):
-        found[place + 1] = found[place] + start[chosen[place] + 1] - start[chosen[place]]
-    return found
-
-
-@kernel
 def _same_at_first(letters, start):
-    """How many bytes all texts begin with alike."""
+    """Return the length of the longest prefix that all texts share."""
     alike = start[1] if len(start) > 1 else 0
     for text in range(len(start) - 1):
         alike = min(alike, start[text + 1] - start[text])
@@ -174,7 +173,7 @@ def _same_at_first(letters, start):
 
 @kernel
 def _words(letters, start, skip):
-    """The first word of each text behind what all begin with."""
+    """Return the first word of each text behind the prefix that all share."""
     word = np.empty(len(start) - 1, dtype=np.uint64)
     for text in range(len(word)):
         word[text] = _seven(letters, start[text] + skip, start[text + 1])
@@ -183,7 +182,7 @@ def _words(letters, start, skip):
 
 @kernel(forceinline=True)
 def _seven(letters, at, high):
-    """The next seven bytes, the first highest, and how many of them there are: ordered as texts are."""
+    """Return the next seven bytes, the first highest, above their number: ordered as the texts are."""
     word, count = np.uint64(0), min(max(high - at, 0), 7)
     for place in range(7):
         byte = np.uint64(letters[at + place]) if place < count else np.uint64(0)
@@ -191,35 +190,49 @@ def _seven(letters, at, high):
     return word << np.uint64(8) | np.uint64(count)
 
 
-@kernel
-def _settle(letters, start, order, word, skip):
-    """Sort texts that agree in a word by the next seven bytes, those that still do likewise.
+def _settle(
+    letters: UInt8[np.ndarray, " bytes"],
+    start: Int[np.ndarray, " starts"],
+    order: Int64[np.ndarray, " texts"],
+    word: UInt64[np.ndarray, " texts"],
+    skip: int,
+) -> None:
+    """Sort the texts that agree in a word by their next seven bytes, until none agree.
 
-    The words come in order, and are overwritten.
+    The words come in order, and are overwritten. A long run of texts is left to NumPy.
     """
-    n_texts = len(order)
-    tied = np.ones(n_texts + 1, dtype=np.bool_)
-    tied[0] = tied[n_texts] = False  # whether a text agrees with the one before it
+    tied = np.ones(len(order) + 1, dtype=np.bool_)
+    tied[0] = tied[-1] = False  # whether a text agrees with the one before it
     while _any_tied(word, tied):
-        skip, low = skip + 7, 0
-        while low < n_texts:
-            high = low + 1
-            while tied[high]:
-                high += 1
-            if high - low > 1:
-                for at in range(low, high):
-                    text = order[at]
-                    word[at] = _seven(letters, start[text] + skip, start[text + 1])
-                if high - low > FEW:
-                    _sort_many(order[low:high], word[low:high])
-                else:
-                    _sort_few(order, word, low, high)
-            low = high
+        skip += 7
+        _sort_ties(letters, start, order, word, tied, skip)
+        edge = np.flatnonzero(~tied)
+        for at in np.flatnonzero(np.diff(edge) > LONG):
+            run = slice(edge[at], edge[at + 1])
+            by_word = np.argsort(word[run])
+            order[run], word[run] = order[run][by_word], word[run][by_word]
+
+
+@kernel
+def _sort_ties(letters, start, order, word, tied, skip):
+    """Give texts that agree in a word their next one, and sort each run of them that is not long."""
+    low = np.int64(0)
+    while low < len(order):
+        high = low + 1
+        while tied[high]:
+            high += 1
+        if high - low > 1:
+            for at in range(low, high):
+                text = order[at]
+                word[at] = _seven(letters, start[text] + skip, start[text + 1])
+            if high - low <= LONG:
+                _sort_run(order, word, low, high)
+        low = high
 
 
 @kernel
 def _any_tied(word, tied):
-    """Whether texts that agreed with the one before it do so in their words as well."""
+    """Unmark the texts whose word is not that of the text before; return whether any is left."""
     left = False
     for at in range(1, len(word)):
         tied[at] &= word[at] == word[at - 1]
@@ -227,27 +240,21 @@ def _any_tied(word, tied):
     return left
 
 
-@kernel
-def _sort_many(order, word):
-    """Sort both by word, in place."""
-    if word.min() < word.max():
-        by_word = np.argsort(word)
-        order[:], word[:] = order[by_word], word[by_word]
-
-
 @kernel(forceinline=True)
-def _sort_few(order, word, low, high):
-    """The same for a run of few, by insertion."""
-    for at in range(low + 1, high):
-        text, key, to = order[at], word[at], at
-        while to > low and word[to - 1] > key:
-            order[to], word[to] = order[to - 1], word[to - 1]
-            to -= 1
-        order[to], word[to] = text, key
+def _sort_run(order, word, low, high):
+    """Sort a run of both by word, in place: Shell's sort with Ciura's gaps."""
+    for gap in GAPS:
+        for at in range(low + gap, high):
+            text, key, to = order[at], word[at], at
+            while to - gap >= low and word[to - gap] > key:
+                order[to], word[to] = order[to - gap], word[to - gap]
+                to -= gap
+            order[to], word[to] = text, key
 
 
 @kernel
 def _spread(letters, start, character):
+    """Write each text into its row of characters, one byte a character."""
     for text in range(len(character)):
         for at in range(start[text + 1] - start[text]):
             character[text, at] = letters[start[text] + at]
@@ -255,7 +262,7 @@ def _spread(letters, start, character):
 
 @kernel
 def _decimals(size, negative, width):
-    """Decimal digits of sizes, behind a minus where asked; none has more characters than `width`."""
+    """Return the digits of each size, behind a minus where asked; no text is longer than `width`."""
     letters, end = np.empty(width * len(size), dtype=np.uint8), 0
     start, digit = np.zeros(len(size) + 1, dtype=np.int64), np.empty(20, dtype=np.uint8)
     for text in range(len(size)):

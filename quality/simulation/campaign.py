@@ -1,4 +1,8 @@
-"""A whole labelling campaign with known truth: what the sample data is made of."""
+"""A simulated labelling campaign of known truth, from which the sample data is made.
+
+>>> simulate_campaign(n_tasks=100, n_gold=10, rng=np.random.default_rng(0))
+Campaign(500 labels by 120 workers, 100 tasks with labels and 1500 without, in 18 groups)
+"""
 
 from dataclasses import dataclass
 
@@ -22,7 +26,7 @@ DAY = 24 * 3600
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Campaign:
-    """Result of :func:`simulate_campaign`: what was collected, and what was true.
+    """Result of :func:`simulate_campaign`: the data that a campaign collects, and the truth.
 
     Parameters
     ----------
@@ -89,12 +93,12 @@ def simulate_campaign(
     n_tasks, n_groups
         Tasks given to the crowd, and the groups they fall into, in turn.
     n_unlabelled_groups, unlabelled_group_size
-        Groups that get no labels, and the tasks of each; their classes are mixed otherwise, the
-        features given the class are not.
+        Groups that get no labels, and the tasks of each; their mix of classes differs, their
+        features given the class do not.
     n_workers, adversaries_per_kind
-        The crowd, and how many of it are random, malicious, uniform and colluding each.
+        Size of the crowd, and numbers of random, malicious, uniform and colluding workers, each.
     labels_per_task
-        Different workers asked for each task.
+        Number of different workers asked for each task.
     n_gold
         Labelled tasks whose truth is known, at most `n_tasks`.
     rng
@@ -128,7 +132,7 @@ def simulate_campaign(
     )
     time = _times(crowd, rng)
     order = np.argsort(time, kind="stable")
-    # names are dealt at random: neither place nor group can be read off them
+    # names are dealt at random, so that they reveal neither place nor group
     tasks = _names("t", 5, len(group))[rng.permutation(len(group))]
     workers = _names("w", 3, n_workers)
     by_name = np.argsort(tasks)
@@ -167,7 +171,7 @@ def _check_sizes(
 def _truth(
     group: Int64[np.ndarray, " tasks"], n_labelled: int, n_groups: int, rng: np.random.Generator
 ) -> Int64[np.ndarray, " tasks"]:
-    """Each group has its own mix of classes; those without labels around another centre."""
+    """Draw classes; each group has its own mix, those without labels around another centre."""
     mix = np.concatenate(
         [
             rng.dirichlet(6 * MIX, size=n_labelled),
@@ -182,7 +186,7 @@ def _truth(
 def _features(
     truth: Int64[np.ndarray, " tasks"], rng: np.random.Generator
 ) -> Float64[np.ndarray, "tasks features"]:
-    """Class means at equal distances, one factor shared by all features, and noise."""
+    """Draw features: class means at equal distances, one factor that all share, and noise."""
     axes = np.linalg.qr(rng.standard_normal((N_FEATURES, len(CLASSES) + 1)))[0].T
     mean = SEPARATION * axes[: len(CLASSES)]
     loading = NUISANCE * axes[-1] + rng.normal(scale=0.3, size=N_FEATURES)
@@ -193,7 +197,7 @@ def _features(
 
 
 def _times(crowd: SimulatedCrowd, rng: np.random.Generator) -> Int64[np.ndarray, " labels"]:
-    """Each worker begins in the first days and labels on, adversaries faster, with breaks."""
+    """Draw times: each worker begins in the first days and goes on, with breaks, adversaries faster."""
     honest = crowd.kind[crowd.worker] == "honest"
     gap = rng.lognormal(np.where(honest, np.log(22.0), np.log(6.0)), 0.6)
     gap += (rng.random(len(gap)) < 1 / 40) * rng.exponential(DAY / 6, size=len(gap))

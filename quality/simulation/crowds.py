@@ -1,18 +1,20 @@
-"""Crowds whose truth is known: what honest workers and each kind of adversary answer.
+"""Simulated crowds of known truth: who is asked what, and what each kind of worker answers.
 
-One function per strategy, and one that puts a crowd together. A strategy is given all rows of its
-workers at once, so that they may collude. Those who imitate others are in `imitations.py`.
+>>> rng = np.random.default_rng(0)
+>>> assignment = regular_assignment(n_tasks=90, n_workers=30, labels_per_task=5, rng=rng)
+>>> truth = rng.integers(2, size=90)
+>>> simulate_crowd(assignment, truth, n_classes=2, adversaries={"malicious": 3}, rng=rng)
+SimulatedCrowd(450 labels, 90 tasks, 30 workers, 3 adversaries)
 
-Who is asked what: assignments of tasks to simulated workers.
-
-Adversaries who imitate honest workers: one who copies, and one whom no rule can tell from her model.
-
-Both leave the tasks they are asked and take those of the worker they imitate.
+An :class:`Assignment` says which worker is asked which task, drawn by :func:`power_law_assignment`
+or :func:`regular_assignment`. Each kind of adversary is one function: of :data:`STRATEGIES`, which
+answer the tasks they are asked, all rows of a kind at once so that its workers may collude, or of
+:data:`IMITATIONS`, which take the tasks of an honest worker instead and answer as she did.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
@@ -37,14 +39,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Assignment:
-    """Which worker is asked which task; one row per label to come, by task.
+    """The tasks that each worker is asked; one row per label to come, by task.
 
     Parameters
     ----------
     worker, task
         Codes; no pair occurs twice.
     n_workers, n_tasks
-        How many there are.
+        Their numbers.
     """
 
     worker: Int64[np.ndarray, " labels"]
@@ -101,7 +103,7 @@ def power_law_assignment(
     worker = np.empty((n_tasks, labels_per_task), dtype=np.int64)
     for place in range(labels_per_task):
         pending = np.arange(n_tasks)
-        while len(pending):  # who was asked for this task before is drawn anew
+        while len(pending):  # a worker who was asked for this task before is replaced
             draw = np.searchsorted(share, rng.random(len(pending)) * share[-1], side="right")
             worker[pending, place] = np.minimum(draw, n_workers - 1)
             again = worker[pending, :place] == worker[pending, place, np.newaxis]
@@ -146,11 +148,11 @@ def regular_assignment(
     dealt = np.empty(0, dtype=np.int64)
     decks = []
     for n_dealt in range(0, n_labels, n_workers):
-        n_open = n_dealt % labels_per_task  # cards the task in hand has from the last deck
+        n_open = n_dealt % labels_per_task  # workers whom the open task has from the last deck
         in_hand = dealt[len(dealt) - n_open :]
         deck = rng.permutation(n_workers)
         clash = np.isin(deck, in_hand)
-        dealt = np.concatenate([deck[~clash], deck[clash]])  # those come last: another task's turn
+        dealt = np.concatenate([deck[~clash], deck[clash]])  # those come last, for another task
         decks.append(dealt)
     worker = np.concatenate(decks)[:n_labels]
     return Assignment(worker, np.repeat(np.arange(n_tasks), labels_per_task), n_workers, n_tasks)
@@ -164,21 +166,21 @@ def _check_sizes(n_tasks: int, n_workers: int, labels_per_task: int) -> None:
         raise ValueError(f"{message}, got labels_per_task={labels_per_task}")
 
 
-LAG = 5  # a copying worker is so many tasks behind her model
+LAG = 5  # tasks by which a copying worker is behind her model
 MISTAKES = 0.1  # share of the labels that she copies wrongly
 SEARCH_STEPS = 200  # of the search for the workers on whom most tasks rest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copies:
-    """What the workers of one imitation say.
+    """The labels of the workers of one imitation.
 
     Parameters
     ----------
     model
         The worker whom each of them imitates.
     imitator, row, label
-        One entry per label: which of them gives it, the row of her model it goes back to, and it.
+        One entry per label: the place of the imitator, the row of her model, and the label.
     """
 
     model: Int64[np.ndarray, " imitators"]
@@ -187,25 +189,14 @@ class Copies:
     label: Int64[np.ndarray, " copies"]
 
 
-class Imitation(Protocol):
-    """What the workers of one kind make of the honest workers' labels."""
-
-    def __call__(
-        self,
-        seen: Assignment,
-        label: Int64[np.ndarray, " labels"],
-        n_imitators: int,
-        n_classes: int,
-        rng: np.random.Generator,
-    ) -> Copies:
-        """Choose a model for each of them, and say something on her tasks."""
-        ...
+Imitation: TypeAlias = Callable[[Assignment, np.ndarray, int, int, np.random.Generator], Copies]
+"""A function from the honest workers' rows and labels, and the numbers of imitators and of classes."""
 
 
 def _copying(
     seen: Assignment, label: np.ndarray, n_imitators: int, n_classes: int, rng: np.random.Generator
 ) -> Copies:
-    """Repeat what a worker said, some tasks behind her and with mistakes."""
+    """Repeat a worker's labels, some tasks behind her and with mistakes."""
     model = rng.choice(np.unique(seen.worker), size=n_imitators)
     imitator, row = _rows_of(model, seen)
     turn = np.lexsort((rng.random(len(row)), imitator))  # her model does her tasks in any order
@@ -221,7 +212,7 @@ def _copying(
 def _sophisticated(
     seen: Assignment, label: np.ndarray, n_imitators: int, n_classes: int, rng: np.random.Generator
 ) -> Copies:
-    """Mirror the workers on whom most tasks rest: deny what they say there, repeat the rest."""
+    """Mirror the workers on whom most tasks rest: deny their labels there, repeat the others."""
     start = np.searchsorted(seen.task, np.arange(seen.n_tasks + 1))
     chosen = np.array(
         sorted(weakest_workers(seen.worker, start, n_imitators, max_steps=SEARCH_STEPS)), np.int64
@@ -237,7 +228,7 @@ def _sophisticated(
 
 
 def _rows_of(model: np.ndarray, seen: Assignment) -> tuple[np.ndarray, np.ndarray]:
-    """Each imitator with each row of her model."""
+    """Return each imitator with each row of her model."""
     imitator, row = np.nonzero(model[:, np.newaxis] == seen.worker)
     return imitator, row
 
@@ -259,38 +250,29 @@ def another_class(
 IMITATIONS: Mapping[str, Imitation] = {"copying": _copying, "sophisticated": _sophisticated}
 
 
-class Strategy(Protocol):
-    """What the workers of one kind answer, all their rows at once."""
-
-    def __call__(
-        self,
-        rows: Assignment,
-        truth: Int64[np.ndarray, " tasks"],
-        n_classes: int,
-        rng: np.random.Generator,
-    ) -> Int64[np.ndarray, " labels"]:
-        """Give one class code per row; `truth` is that of every task, asked or not."""
-        ...
+Strategy: TypeAlias = Callable[[Assignment, np.ndarray, int, np.random.Generator], np.ndarray]
+"""A function from all rows of one kind of workers, the truth of every task, asked or not, and the
+number of classes, to one class code per row."""
 
 
 def _random(
     rows: Assignment, truth: np.ndarray, n_classes: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Any class, whatever the task."""
+    """Draw any class, whatever the task."""
     return rng.integers(n_classes, size=len(rows.task))
 
 
 def _malicious(
     rows: Assignment, truth: np.ndarray, n_classes: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Always a wrong class."""
+    """Draw a wrong class."""
     return another_class(truth[rows.task], n_classes, rng)
 
 
 def _uniform(
     rows: Assignment, truth: np.ndarray, n_classes: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Always the same class, each worker her own."""
+    """Give always the same class, each worker her own."""
     favourite = rng.integers(n_classes, size=rows.n_workers)
     label: np.ndarray = favourite[rows.worker]
     return label
@@ -299,7 +281,7 @@ def _uniform(
 def _colluding(
     rows: Assignment, truth: np.ndarray, n_classes: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """One script for all of them, drawn without a look at the tasks."""
+    """Follow one script for all of them, drawn independently of the tasks."""
     script = rng.integers(n_classes, size=rows.n_tasks)
     label: np.ndarray = script[rows.task]
     return label
@@ -358,7 +340,7 @@ def simulate_crowd(
     reliability: tuple[float, float] = (12.0, 3.0),
     rng: np.random.Generator,
 ) -> SimulatedCrowd:
-    """Let a crowd of honest workers and adversaries answer.
+    """Draw the labels of a crowd of honest workers and adversaries.
 
     Random workers name any class, malicious ones always a wrong one, uniform ones always the same;
     colluding ones follow one script for all of them. Two kinds imitate honest workers, and take
@@ -370,13 +352,13 @@ def simulate_crowd(
     Parameters
     ----------
     assignment
-        Who is asked what, by task.
+        The tasks that each worker is asked.
     truth
         The true class code of each task.
     n_classes
         At least 2.
     adversaries
-        How many workers follow each strategy; which ones is drawn. Names: ``"random"``,
+        Number of workers of each kind, who are drawn at random. Names: ``"random"``,
         ``"malicious"``, ``"uniform"``, ``"colluding"``, ``"copying"``, ``"sophisticated"``.
     reliability
         Parameters of the Beta distribution of an honest worker's accuracy, above 0. When wrong
@@ -393,9 +375,9 @@ def simulate_crowd(
     Notes
     -----
     **Guarantees.** With two classes, honest workers who are always right and no other adversaries,
-    sophisticated workers and those they mirror could change places without a trace: the crowd in
-    which the truth of all tasks that they deny is the other one is this crowd with the names
-    exchanged. Whatever rule ignores names errs on half of these tasks in one of the two.
+    no rule can distinguish sophisticated workers from those they mirror: the crowd in which the truth
+    of all tasks that they deny is the other one is this crowd with the names exchanged. A rule that
+    ignores names errs on at least half of these tasks in one of the two.
 
     References
     ----------
@@ -431,13 +413,13 @@ def _imitate(
     assignment: Assignment, label: np.ndarray, kind: np.ndarray, n_classes: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """Rows by task, the imitators' put in place of those they were asked for, and their models."""
+    """Return the rows by task, the imitators' in place of those they were asked, and their models."""
     own = ~np.isin(kind, list(IMITATIONS))[assignment.worker]
     honest = kind[assignment.worker] == "honest"
     seen = Assignment(
         assignment.worker[honest], assignment.task[honest], assignment.n_workers, assignment.n_tasks
     )
-    worker, task, said = [assignment.worker[own]], [assignment.task[own]], [label[own]]
+    worker, task, given = [assignment.worker[own]], [assignment.task[own]], [label[own]]
     model = np.full(len(kind), -1)
     for name, imitation in IMITATIONS.items():
         who = np.flatnonzero(kind == name)
@@ -447,17 +429,17 @@ def _imitate(
         model[who] = copies.model
         worker.append(who[copies.imitator])
         task.append(seen.task[copies.row])
-        said.append(copies.label)
+        given.append(copies.label)
     all_tasks = np.concatenate(task)
     order = np.argsort(all_tasks, kind="stable")
-    return np.concatenate(worker)[order], all_tasks[order], np.concatenate(said)[order], model
+    return np.concatenate(worker)[order], all_tasks[order], np.concatenate(given)[order], model
 
 
 def _honest(
     rows: Assignment, truth: np.ndarray, n_classes: int, accuracy: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:  # fmt: skip
-    """Right with the worker's probability, on every task independently."""
+    """Label each task correctly with the worker's probability, independently."""
     true_label = truth[rows.task]
     right = rng.random(len(true_label)) < accuracy[rows.worker]
     return np.where(right, true_label, another_class(true_label, n_classes, rng))
@@ -481,7 +463,7 @@ def _check_crowd(
     ):
         message = f"adversaries must be at most all {assignment.n_workers} workers"
         raise ValueError(f"{message}, got {dict(adversaries)}")
-    # even if those who were asked nothing are all among the honest
+    # the honest workers who have tasks, even if all workers without tasks are honest
     n_models = len(np.unique(assignment.worker)) - sum(adversaries.values())
     needed = max(min(adversaries.get("copying", 0), 1), adversaries.get("sophisticated", 0))
     if needed and not n_models >= needed:

@@ -1,75 +1,58 @@
-"""One list of aggregators, each of which keeps the promises of test_aggregator_contract.py.
+"""Every aggregator of `flows.aggregators`, each of which keeps the promises of test_aggregator_contract.py.
 
-A new aggregator is one line in `AGGREGATORS`.
+A new aggregator is a row of that table and nothing here, unless its result depends on names.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from inspect import signature
 
-import numpy as np
+import quality
+from flows.aggregators import AGGREGATORS as TABLE
+from flows.aggregators import consensus_of
+from flows.settings.sections import ConsensusSettings
+from quality import Consensus, CrowdLabels
 
-from quality import (
-    CrowdLabels,
-    auto,
-    dawid_skene,
-    glad,
-    hierarchical_dawid_skene,
-    kos,
-    kos_plus,
-    majority_vote,
-    one_coin_dawid_skene,
-    penalty_vote,
-    weighted_majority,
-)
+__all__ = ["AGGREGATORS", "Aggregator"]
 
-__all__ = ["AGGREGATORS", "Aggregator", "Consensus"]
-
-
-class Consensus(Protocol):
-    """What every aggregator's result holds."""
-
-    posterior: np.ndarray
-    label: np.ndarray
-    tied: np.ndarray
+# their random start, or the order of the codes, breaks a symmetry
+BY_NAME = ("auto", "kos", "kos_plus", "penalty_vote")
 
 
 @dataclass(frozen=True)
 class Aggregator:
-    """A name for the test report, and the function with the parameters it is tested with.
+    """An aggregator as a run calls it with its defaults, and its function.
 
     Parameters
     ----------
     name
-        Of the function.
+        As in settings.
+    function
+        The public function.
     run
         From a table to a result.
     nameless
-        Whether the names of workers and classes play no part. A rule that breaks symmetry by a
-        random start, or by the order of the codes, is not.
+        Whether the names of workers and classes play no part.
     """
 
     name: str
+    function: Callable[..., Consensus]
     run: Callable[[CrowdLabels], Consensus]
-    nameless: bool = True
+    nameless: bool
+
+    @property
+    def iterative(self) -> bool:
+        """Whether its iterations can be limited."""
+        return "max_iter" in signature(self.function).parameters
 
 
-def by_labels_given(labels: CrowdLabels) -> Consensus:
-    """Weighted majority whose weights know nothing of names."""
-    return weighted_majority(labels, np.sqrt(np.diff(labels.worker_start).astype(np.float64)))
+def by_settings(labels: CrowdLabels, name: str) -> Consensus:
+    """Aggregate as a run does whose settings name an aggregator and nothing else."""
+    return consensus_of(labels, ConsensusSettings.model_validate({"aggregator": name}), seed=0)
 
 
-AGGREGATORS = (
-    Aggregator("majority_vote", majority_vote),
-    Aggregator("weighted_majority", by_labels_given),
-    Aggregator("dawid_skene", dawid_skene),
-    Aggregator("one_coin_dawid_skene", one_coin_dawid_skene),
-    Aggregator("hierarchical_dawid_skene", hierarchical_dawid_skene),
-    Aggregator("glad", glad),
-    Aggregator("kos", lambda labels: kos(labels, rng=np.random.default_rng(0)), nameless=False),
-    Aggregator(
-        "kos_plus", lambda labels: kos_plus(labels, rng=np.random.default_rng(0)), nameless=False
-    ),
-    Aggregator("penalty_vote", penalty_vote, nameless=False),
-    Aggregator("auto", lambda labels: auto(labels, rng=np.random.default_rng(0)), nameless=False),
+AGGREGATORS = tuple(
+    Aggregator(name, getattr(quality, name), partial(by_settings, name=name), name not in BY_NAME)
+    for name in TABLE
 )

@@ -1,6 +1,9 @@
 """What every aggregator promises, whatever its model; the list is in contracts.py."""
 
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields
+from inspect import signature
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +20,12 @@ every_nameless = pytest.mark.parametrize(
     "aggregator",
     [aggregator for aggregator in AGGREGATORS if aggregator.nameless],
     ids=[aggregator.name for aggregator in AGGREGATORS if aggregator.nameless],
+)
+
+every_iterative = pytest.mark.parametrize(
+    "rule",
+    [aggregator.function for aggregator in AGGREGATORS if aggregator.iterative],
+    ids=lambda rule: rule.__name__,
 )
 
 
@@ -128,4 +137,30 @@ def test_a_table_without_any_label_is_all_ties(aggregator: Aggregator) -> None:
     labels = encode(["a", "b"], [1, 2], ["x", "y"]).keep_workers(np.zeros(2, dtype=bool))
     result = aggregator.run(labels)
     assert result.tied.all()
+    assert getattr(result, "converged", True)
     assert np.array_equal(result.posterior, np.full((2, 2), 0.5))
+
+
+def asked_of(rule: Callable[..., Any]) -> dict[str, np.random.Generator]:
+    """The generator, for rules that draw."""
+    return {"rng": np.random.default_rng(0)} if "rng" in signature(rule).parameters else {}
+
+
+@every_iterative
+def test_not_converging_is_a_result(rule: Callable[..., Any]) -> None:
+    labels = encode(["a", "b", "c"] * 2, [1, 1, 1, 2, 2, 2], list("xxyyyx"))
+    result = rule(labels, max_iter=1, **asked_of(rule))
+    assert (result.converged, result.n_iter) == (False, 1)
+    assert "not converged after 1 iterations" in repr(result)
+
+
+@every_iterative
+@pytest.mark.parametrize(
+    ("parameter", "value"), [("max_iter", 0), ("tol", -1.0), ("tol", np.nan), ("threads", 0)]
+)
+def test_parameters_out_of_range_are_refused(
+    rule: Callable[..., Any], parameter: str, value: float
+) -> None:
+    labels = encode(["a", "b"], [1, 1], ["x", "y"])
+    with pytest.raises(ValueError, match=f"{parameter} must be .*got {parameter}="):
+        rule(labels, **{parameter: value}, **asked_of(rule))

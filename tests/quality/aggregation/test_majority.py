@@ -1,4 +1,4 @@
-"""Majority vote: shares, ties, and the published accuracies."""
+"""Majority votes: shares, weights, ties, and the published accuracies."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from quality import CrowdLabels, encode, majority_vote
-from tests.quality.real_data import read_crowd
+from benchmarks.quality.crowd_sets import read_set
+from quality import CrowdLabels, encode, majority_vote, weighted_majority
 from tests.quality.strategies import Row, crowds, label_rows, named_crowd
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
@@ -48,7 +48,7 @@ def test_accuracy_with_ties_split_is_the_data_readmes(
     shared_data: Path, name: str, published: float
 ) -> None:
     """Golden: the table of the shared data's README.md, ties split in expectation."""
-    labels, gold = read_crowd(shared_data / name)
+    labels, gold = read_set(shared_data / name)
     posterior, known = majority_vote(labels).posterior, gold >= 0
     best = posterior >= posterior.max(axis=1, keepdims=True) - 1e-12
     credit = best[known, gold[known]] / best[known].sum(axis=1)
@@ -57,5 +57,59 @@ def test_accuracy_with_ties_split_is_the_data_readmes(
 
 def test_accuracy_with_ties_to_the_first_class_is_the_papers(shared_data: Path) -> None:
     """Golden: the shared data's README.md, 91.88; Jagabathula et al., table 1, 91.9."""
-    labels, gold = read_crowd(shared_data / "rte")
+    labels, gold = read_set(shared_data / "rte")
     assert 100 * np.mean(majority_vote(labels).label == gold) == pytest.approx(91.88, abs=0.1)
+
+
+@QUICK
+@given(crowds())
+def test_with_equal_weights_it_is_the_majority_vote(labels: CrowdLabels) -> None:
+    plain = majority_vote(labels)
+    result = weighted_majority(labels, np.full(labels.n_workers, 0.3))
+    assert result.posterior == pytest.approx(plain.posterior)
+    assert np.array_equal(result.label, plain.label)
+    assert np.array_equal(result.tied, plain.tied)
+
+
+@QUICK
+@given(crowds())
+def test_a_worker_of_weight_zero_might_as_well_not_have_answered(labels: CrowdLabels) -> None:
+    weight = np.linspace(0.0, 1.0, labels.n_workers)
+    without = weighted_majority(labels.keep_workers(weight > 0), weight)
+    assert np.array_equal(weighted_majority(labels, weight).posterior, without.posterior)
+
+
+@pytest.mark.parametrize("factor", [1e-300, 0.5, 1e300])
+def test_only_ratios_of_weights_matter(factor: float) -> None:
+    labels = encode(["a", "b", "c", "a"], [1, 1, 1, 2], ["x", "y", "y", "x"])
+    weight = np.array([0.9, 0.2, 0.4])
+    result = weighted_majority(labels, weight * factor)
+    assert result.posterior == pytest.approx(np.array([[0.6, 0.4], [1.0, 0.0]]))
+
+
+def test_weights_may_outvote_and_may_tie() -> None:
+    """By hand: 3 against 1 + 1, then 1 against 1."""
+    labels = encode(["a", "b", "c", "b", "c"], [1, 1, 1, 2, 2], ["y", "x", "x", "y", "x"])
+    result = weighted_majority(labels, np.array([3.0, 1.0, 1.0]))
+    assert labels.classes[result.label].tolist() == ["y", "x"]
+    assert result.tied.tolist() == [False, True]
+    assert repr(result) == "WeightedMajority(2 tasks, 1 tied)"
+
+
+def test_a_task_without_weight_is_tied_between_all_classes() -> None:
+    labels = encode(["a", "b"], [1, 2], ["x", "y"])
+    result = weighted_majority(labels, np.array([0.0, 1.0]))
+    assert result.posterior.tolist() == [[0.5, 0.5], [0.0, 1.0]]
+    assert result.tied.tolist() == [True, False]
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    "weight",
+    [np.ones(3), np.ones((2, 1)), np.array([1, 2]), np.array([1.0, -1.0]),
+     np.array([1.0, np.nan]), np.array([1.0, np.inf])],
+)  # fmt: skip
+def test_weights_that_are_none_are_refused(weight: np.ndarray) -> None:
+    labels = encode(["a", "b"], [1, 1], ["x", "y"])
+    with pytest.raises(ValueError, match="weight must be"):
+        weighted_majority(labels, weight)

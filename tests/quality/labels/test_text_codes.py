@@ -1,4 +1,4 @@
-"""Codes of texts and integers: what a sort says, exactly, on any number of threads."""
+"""Codes of texts: those of a sort, exactly, on any number of threads."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality.labels import text_codes
-from quality.labels.columns import code_integers
 from quality.labels.text_codes import code_texts
-from quality.labels.texts import Texts, text_array
+from quality.labels.texts import Texts
 from tests.quality.labels.test_texts import bytes_of, texts_of
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
@@ -62,21 +61,6 @@ def test_a_hash_that_tells_nothing_changes_nothing(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(text_codes, "bring_together", colliding)
     check([column[:400], column[400:]])
-
-
-@QUICK
-@given(
-    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=30),
-    st.lists(st.integers(-20, 20), min_size=1, max_size=30),
-    st.booleans(),
-)
-def test_integers_are_coded_by_their_text(far: list[int], near: list[int], both: bool) -> None:
-    values = near + far if both else near
-    column = np.array(values, dtype=np.int64)
-    code, found = code_integers([column[:2], column[2:]], len(column))
-    names, expected = np.unique([str(value) for value in values], return_inverse=True)
-    assert text_array(found).tolist() == names.tolist()
-    assert code.tolist() == expected.tolist()
 
 
 def test_arguments_are_not_changed() -> None:

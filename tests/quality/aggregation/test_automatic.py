@@ -1,4 +1,4 @@
-"""The choice of an aggregator: what it foresees, whom it passes over, and what it is worth."""
+"""The choice of an aggregator: what it predicts, which candidates it leaves out, and its accuracy."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from benchmarks.quality.crowd_sets import read_set
+from benchmarks.quality.crowd_sets import read_set, right
 from quality import (
     CrowdLabels,
     dawid_skene,
@@ -16,14 +16,14 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.aggregation.automatic import CANDIDATES, auto, foresee, set_aside
+from quality.aggregation.automatic import CANDIDATES, auto, hold_out, predict_held_out
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 
 
 @dataclass
-class Told:
+class Certain:
     """A consensus made up by a test."""
 
     posterior: np.ndarray
@@ -31,14 +31,16 @@ class Told:
     tied: np.ndarray
 
 
-def told(label: np.ndarray, n_classes: int) -> Told:
+def certain(label: np.ndarray, n_classes: int) -> Certain:
     """Certain of these labels."""
-    return Told(np.eye(n_classes)[label], label.astype(np.int16), np.zeros(len(label), dtype=bool))
+    return Certain(
+        np.eye(n_classes)[label], label.astype(np.int16), np.zeros(len(label), dtype=bool)
+    )
 
 
-def guess(labels: CrowdLabels, rng: np.random.Generator) -> Told:
+def guess(labels: CrowdLabels, rng: np.random.Generator) -> Certain:
     """Any class for any task."""
-    return told(rng.integers(labels.n_classes, size=labels.n_tasks), labels.n_classes)
+    return certain(rng.integers(labels.n_classes, size=labels.n_tasks), labels.n_classes)
 
 
 def crowd_of(rng: np.random.Generator, **adversaries: int) -> tuple[CrowdLabels, np.ndarray]:
@@ -90,10 +92,10 @@ def test_a_class_mostly_unnamed_is_a_misreading(rng: np.random.Generator) -> Non
     plain, _ = crowd_of(rng)
     labels = encode(plain.worker, plain.task, plain.label, classes=[0, 1, 2])
 
-    def renames(table: CrowdLabels, rng: np.random.Generator) -> Told:
+    def renames(table: CrowdLabels, rng: np.random.Generator) -> Certain:
         label = majority_vote(table).label.copy()
         label[::2] = 2
-        return told(label, 3)
+        return certain(label, 3)
 
     both = {"renames": renames, "majority_vote": CANDIDATES["majority_vote"]}
     result = auto(labels, candidates=both, rng=rng)
@@ -121,10 +123,10 @@ def test_same_generator_same_result() -> None:
 @QUICK
 @given(crowds())
 def test_one_label_of_each_task_always_stays(labels: CrowdLabels) -> None:
-    rest, away = set_aside(labels, 0.9, np.random.default_rng(0))
+    rest, out = hold_out(labels, 0.9, np.random.default_rng(0))
     assert (np.diff(rest.task_start) > 0).all()
-    assert rest.n_labels + np.count_nonzero(away) == labels.n_labels
-    again = encode(*(book[code[~away]] for book, code in (
+    assert rest.n_labels + np.count_nonzero(out) == labels.n_labels
+    again = encode(*(book[code[~out]] for book, code in (
         (labels.workers, labels.worker), (labels.tasks, labels.task), (labels.classes, labels.label)
     )), classes=labels.classes.tolist())  # fmt: skip
     assert np.array_equal(again.counts(), rest.counts())
@@ -134,9 +136,9 @@ def test_one_label_of_each_task_always_stays(labels: CrowdLabels) -> None:
 
 @QUICK
 @given(crowds())
-def test_what_is_foreseen_is_bayes_rule(labels: CrowdLabels) -> None:
+def test_a_prediction_is_bayes_rule(labels: CrowdLabels) -> None:
     """Oracle: the confusion, the belief and the prediction, label for label."""
-    rest, away = set_aside(labels, 0.4, np.random.default_rng(0))
+    rest, out = hold_out(labels, 0.4, np.random.default_rng(0))
     posterior, smoothing = majority_vote(rest).posterior, 2.0
     counts = np.zeros((labels.n_workers, 3, 3))
     for worker, task, label in zip(rest.worker, rest.task, rest.label, strict=True):
@@ -148,9 +150,9 @@ def test_what_is_foreseen_is_bayes_rule(labels: CrowdLabels) -> None:
     for worker, task, label in zip(rest.worker, rest.task, rest.label, strict=True):
         belief[task] *= confusion[worker, :, label]
     belief /= belief.sum(axis=1, keepdims=True)
-    held = zip(labels.worker[away], labels.task[away], labels.label[away], strict=True)
+    held = zip(labels.worker[out], labels.task[out], labels.label[out], strict=True)
     expected = [np.log(belief[task] @ confusion[worker, :, label]) for worker, task, label in held]
-    found = foresee(labels, away, rest, posterior, smoothing)
+    found = predict_held_out(labels, out, rest, posterior, smoothing)
     assert found == pytest.approx(np.array(expected), abs=1e-6)
 
 
@@ -165,13 +167,6 @@ def test_parameters_out_of_range_are_refused(
     labels = encode(["a", "b"], [1, 1], ["x", "y"])
     with pytest.raises(ValueError, match=f"{parameter} must be "):
         auto(labels, rng=rng, **{parameter: value})  # type: ignore[arg-type]
-
-
-def right(posterior: np.ndarray, gold: np.ndarray) -> float:
-    """Per cent of gold tasks, ties split in expectation."""
-    best = posterior >= posterior.max(axis=1, keepdims=True) - 1e-12
-    known = gold >= 0
-    return 100 * float(np.mean(best[known, gold[known]] / best[known].sum(axis=1)))
 
 
 SMALL = ["rte", "temp", "bluebird", "task2", "web", "dog", "labelme", "music"]

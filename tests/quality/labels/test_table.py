@@ -1,16 +1,12 @@
 """The label table: what comes in, what is refused, and what can never change."""
 
-from unittest.mock import patch
-
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality import CrowdLabels, LabelError, encode, encode_gold
-from quality.labels import columns
 from quality.labels.table import RepeatError
 from tests.quality.strategies import Row, crowds, label_rows, named_crowd
 
@@ -299,86 +295,3 @@ def test_books_handed_over_stay_writable() -> None:
     labels = CrowdLabels.from_codes(**SOUND)
     assert all(SOUND[name].flags.writeable for name in SOUND)
     assert not any(getattr(labels, name).flags.writeable for name in SOUND)
-
-
-NAMES = st.lists(
-    st.one_of(st.text(alphabet="aé𝄞 Z1", max_size=3), st.none(), st.just(float("nan")), st.just(1)),
-    min_size=1,
-    max_size=8,
-)
-
-
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(NAMES, st.sampled_from(["object", "category", "str", "string", "index"]))
-def test_a_pandas_column_is_coded_or_refused_as_its_list_is(names: list[object], kind: str) -> None:
-    if kind in ("str", "string"):
-        names = [name if isinstance(name, str) else None for name in names]
-    if kind == "category" and any(name == 1 for name in names):
-        names = [str(name) if name == 1 else name for name in names]
-    made = pd.Index(names, dtype=object) if kind == "index" else pd.Series(names, dtype=kind)
-    rows = list(range(len(names)))
-    assert outcome(names, rows) == outcome(made, rows)
-
-
-ARROW = {
-    "string": lambda names: pa.array(names, pa.string()),
-    "sliced": lambda names: pa.array(["other", *names, None], pa.large_string())[1:-1],
-    "chunked": lambda names: pa.chunked_array(
-        [names[:1], [], names[1:]], pa.string() if len(names) % 2 else pa.large_string()
-    ),
-    "view": lambda names: pa.array(names, pa.string_view()),
-    "pandas": lambda names: pd.Series(names, dtype=pd.StringDtype("pyarrow")),
-    "pandas' Arrow": lambda names: pd.Series(names, dtype=pd.ArrowDtype(pa.string())),
-    "index": lambda names: pd.Index(names, dtype=pd.StringDtype("pyarrow")),
-}
-
-
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(
-    st.lists(
-        st.one_of(st.text(alphabet="aé𝄞Z1~", min_size=1, max_size=3), st.sampled_from([" ", None])),
-        min_size=1,
-        max_size=8,
-    ),
-    st.sampled_from(sorted(ARROW)),
-    st.booleans(),
-)
-def test_a_column_held_by_arrow_is_coded_or_refused_as_its_list_is(
-    names: list[str | None], kind: str, many: bool
-) -> None:
-    rows = list(range(len(names)))
-    with patch.object(columns, "MANY", 1 if many else columns.MANY):
-        assert outcome(names, rows) == outcome(ARROW[kind](names), rows)
-
-
-@QUICK
-@given(st.lists(st.text(alphabet="aé𝄞 Z", max_size=3), min_size=1, max_size=8), st.booleans())
-def test_an_array_of_text_is_coded_or_refused_as_its_list_is(names: list[str], swap: bool) -> None:
-    array = np.array(names)
-    made = array.astype(array.dtype.newbyteorder()) if swap else array[::1]
-    rows = list(range(len(names)))
-    assert outcome(names, rows) == outcome(made, rows)
-
-
-def test_many_names_in_an_array_are_coded_as_a_sort_codes_them() -> None:
-    """More names than the first hash table holds: it grows four times."""
-    rng = np.random.default_rng(0)
-    names = rng.permutation(np.arange(300_000) % 100_003).astype(np.str_)
-    labels = encode(np.arange(300_000), names, np.zeros(300_000, dtype=int))
-    tasks, code = np.unique(names, return_inverse=True)
-    assert np.array_equal(tasks, labels.tasks)
-    assert np.array_equal(np.bincount(code), np.diff(labels.task_start))
-    assert np.array_equal(code[labels.worker], labels.task)
-
-
-def outcome(tasks: object, workers: list[int]) -> object:
-    """The rows by name, or what the refusal says."""
-    try:
-        return rows_of(encode(workers, tasks, ["a"] * len(workers)))  # type: ignore[arg-type]
-    except LabelError as error:
-        return str(error), error.column, error.row
-
-
-def test_a_category_that_no_row_has_is_no_name() -> None:
-    column = pd.Series(["t1", "t1"], dtype=pd.CategoricalDtype(["t9", "t1"]))
-    assert encode(["ann", "bob"], column, ["yes", "no"]).tasks.tolist() == ["t1"]

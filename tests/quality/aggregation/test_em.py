@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.quality.crowd_sets import read_set
 from quality import (
     CrowdLabels,
     dawid_skene,
@@ -21,10 +22,9 @@ from quality import (
     simulate_crowd,
 )
 from quality.aggregation.dawid_skene_em import one_coin_table, start_from
-from quality.aggregation.em import EMStart, begin_em, em_rows, start_at, start_em
+from quality.aggregation.em import EMStart, first_counts, passes_over
 from quality.aggregation.sharded_em import dawid_skene_by_shards, one_coin_by_shards
 from quality.labels.shards import LocalEngine, cut_labels
-from tests.quality.real_data import read_crowd
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
@@ -105,15 +105,16 @@ def test_names_are_matched_whatever_their_codes(
 def test_where_nothing_is_known_it_is_the_majority_vote(labels: CrowdLabels) -> None:
     """Strangers alone: what EM starts from is one iteration from the majority vote."""
     stranger = EMStart(np.array(["nobody"]), np.array(["nothing"]), np.ones(1), np.ones((1, 1, 1)))
-    rows = em_rows(labels, None)
 
     def m_step(counts: np.ndarray) -> np.ndarray:
         return one_coin_table(counts, 0.1)
 
-    counts, mass = start_at(rows, labels, stranger, m_step, 1)
-    begun = begin_em(*start_em(rows), m_step)
+    with passes_over(labels, None, 1) as passes:
+        _, votes = passes.vote()
+        matched = stranger.matched(labels.workers, labels.classes)
+        counts, mass = first_counts(passes, m_step, matched)
     found = one_coin_dawid_skene(labels, smoothing=0.1, max_iter=1)
-    assert found.prior == pytest.approx(begun.prior)
+    assert found.prior == pytest.approx(votes / votes.sum())
     assert mass.sum() == pytest.approx(np.count_nonzero(np.diff(labels.task_start)))
     assert counts.sum() == pytest.approx(labels.n_labels)
     later = one_coin_dawid_skene(labels, smoothing=0.1, max_iter=2, tol=0.0)
@@ -179,7 +180,7 @@ def test_one_coin_ends_where_it_would_have_begun_anew_on_shared_sets(
     shared_data: Path, name: str
 ) -> None:
     """A tenth of the tasks is new; `benchmarks.quality.warm_start` has all sets and all models."""
-    now, _ = read_crowd(shared_data / name)
+    now, _ = read_set(shared_data / name)
     old = now.task < 0.9 * now.n_tasks
     before = CrowdLabels.from_codes(
         now.worker[old], now.task[old], now.label[old],

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from scipy.special import expit
 
+from benchmarks.quality.crowd_sets import read_set
 from quality import CrowdLabels, encode, majority_vote, regular_assignment
 from quality.aggregation.glad_em import Glad, glad
-from tests.quality.real_data import read_crowd
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
@@ -98,30 +98,9 @@ def test_a_worker_without_labels_has_the_priors_ability(rng: np.random.Generator
     assert glad(labels).ability[-1] == 1.0
 
 
-def test_same_bytes_on_every_run(rng: np.random.Generator) -> None:
-    labels = crowd_of(rng)[0]
-    one, other = glad(labels), glad(labels)
-    for name in ("posterior", "ability", "easiness"):
-        assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
-
-
-def test_not_converging_is_a_result() -> None:
-    labels = encode(["a", "b", "c"] * 2, [1, 1, 1, 2, 2, 2], list("xxyyyx"))
-    result = glad(labels, max_iter=1)
-    assert (result.converged, result.n_iter) == (False, 1)
-    assert "not converged after 1 iterations" in repr(result)
-
-
-@pytest.mark.parametrize(("parameter", "value"), [("max_iter", 0), ("tol", -1.0), ("tol", np.nan)])
-def test_parameters_out_of_range_are_refused(parameter: str, value: float) -> None:
-    labels = encode(["a", "b"], [1, 1], ["x", "y"])
-    with pytest.raises(ValueError, match=f"{parameter} must be .*got {parameter}="):
-        glad(labels, **{parameter: value})
-
-
 @pytest.mark.parametrize("name", ["rte", "web", "dog", "music"])
 def test_it_beats_the_majority_vote_on_real_crowds(shared_data: Path, name: str) -> None:
-    labels, gold = read_crowd(shared_data / name)
+    labels, gold = read_set(shared_data / name)
     known = gold >= 0
     right = [
         np.mean(result.label[known] == gold[known])
