@@ -1,6 +1,7 @@
 """Class ratios from set-level labels: this project's methods and QuaPy's on five data sets.
 
-``python -m benchmarks.learners.class_ratios``: mean L1 error on the protocol of Iyer, Nath and Sarawagi (2016).
+``python -m benchmarks.learners.class_ratios`` prints the mean L1 error on the protocol of Iyer, Nath and
+Sarawagi (2016).
 ``--share 0.2`` makes a fifth of the repetitions; ``--without-quapy`` leaves QuaPy out.
 """
 
