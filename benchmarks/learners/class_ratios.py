@@ -99,10 +99,10 @@ def quapy(drawn: Problem, scale: np.ndarray) -> dict[str, np.ndarray]:
             mixture=mixture,
             unlabelled=np.array(drawn.unlabelled) / scale,
         )
-        told = QUAPY.run(SIDE, str(file))
-    if told is None:
+        printed = QUAPY.run(SIDE, str(file))
+    if printed is None:
         raise SystemExit("QuaPy's environment cannot be built here: is there a package index?")
-    return {f"QuaPy {name}": np.array(ratio) for name, ratio in json.loads(told).items()}
+    return {f"QuaPy {name}": np.array(ratio) for name, ratio in json.loads(printed).items()}
 
 
 def measure(

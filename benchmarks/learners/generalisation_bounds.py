@@ -1,6 +1,6 @@
 """Bounds on the true error of a private model, on two circles: Figure 1 and its table.
 
-python -m benchmarks.learners.generalisation_bounds
+``python -m benchmarks.learners.generalisation_bounds``
 """
 
 from __future__ import annotations

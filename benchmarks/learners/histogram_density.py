@@ -1,6 +1,6 @@
 """Ways of choosing a histogram's bins privately: the second case study of Chaudhuri and Vinterbo (2013).
 
-python -m benchmarks.learners.histogram_density [repetitions]
+``python -m benchmarks.learners.histogram_density [repetitions]``
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ways of choosing a regularization privately, on the paper's data: the tables of its section 4.
 
-python -m benchmarks.learners.stability [folds of Magic] [folds of Adult]
+``python -m benchmarks.learners.stability [folds of Magic] [folds of Adult]``
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from learners import (
     ConvergenceError,
     ObjectivePerturbation,
     PrivateLogisticRegression,
-    logistic_minimum,
 )
+from learners.private import logistic_minimum
 from learners.private.logistic_minimum import minimise
 from learners.private.objective_perturbation import training_query
 from privacy import Json, LatticeLaplace, Ledger, Noise, PureEvent, Query, Unit

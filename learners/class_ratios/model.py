@@ -273,7 +273,7 @@ def learn_ratios(
     ------
     ValueError
         If a bag or its proportions break the conditions above, there are fewer bags than classes, the
-        bags are mixed so alike that classes cannot be told apart, half of the points coincide, or no
+        bags are mixed too alike to tell the classes apart, half of the points coincide, or no
         bag can be left out to choose the method.
 
     Notes

@@ -56,7 +56,7 @@ def test_bounds_grow_with_errors_and_fall_with_records():
         ({"level": math.nan}, "level must be"),
     ],
 )
-def test_counts_that_are_none_are_refused_without_being_told(arguments, message):
+def test_counts_out_of_range_are_refused_and_not_in_the_message(arguments, message):
     given = {"errors": 3, "n": 10, "level": 0.9} | arguments
     with pytest.raises(ValueError, match=message):
         clopper_pearson_bound(**given)

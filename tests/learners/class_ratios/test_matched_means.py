@@ -16,7 +16,7 @@ SWAP = np.array(
 
 
 def matched(sizes, variances, seed=0):
-    """Plain means of two Gaussian classes; noise of these variances in the bags' shares is told."""
+    """Plain means of two Gaussian classes; the covariance of noise in the bags' shares is given."""
     rng = np.random.default_rng(seed)
     points, shares = [], []
     for size, share in zip(sizes, np.tile([0.2, 0.8], len(sizes)), strict=False):
@@ -88,12 +88,12 @@ def test_the_ends_for_two_classes_are_those_of_fiellers_test(share):
         assert distance / np.sqrt(error) == pytest.approx(side * 1.645, abs=0.05)
 
 
-def test_small_groups_do_less_harm_when_their_noise_is_told():
+def test_small_groups_do_less_harm_when_their_noise_is_given():
     """Forty groups of ten under noise of 0.25, four of 200 under 0.0125: 30 draws, seeds fixed.
 
-    The noise takes classes for more alike than they are; told of it, small groups weigh less.
+    The noise takes classes for more alike than they are; given its covariance, small groups weigh less.
     """
-    told, untold = [], []
+    known, unknown = [], []
     for seed in range(30):
         rng = np.random.default_rng([seed, 5])
         bags, shown, noise = [], [], []
@@ -104,11 +104,11 @@ def test_small_groups_do_less_harm_when_their_noise_is_told():
             shown.append([1 - seen, seen])
             noise.append((2.5 / size) ** 2 * SWAP)
         unlabelled = rng.normal(size=(400, 1)) + 3.0 * (np.arange(400) < 40)[:, None]
-        for covariance, errors in ((np.array(noise), told), (None, untold)):
+        for covariance, errors in ((np.array(noise), known), (None, unknown)):
             estimator = ClassRatioEstimator(bandwidth=1.0)
             found = estimator.fit(bags, np.array(shown), noise=covariance).predict(unlabelled)
             errors.append(abs(found.ratio[1] - 0.1))
-    assert np.mean(told) < 0.8 * np.mean(untold)
+    assert np.mean(known) < 0.8 * np.mean(unknown)
 
 
 seeds = st.integers(0, 2**32 - 1)

@@ -194,7 +194,7 @@ def test_noise_in_the_proportions_widens_the_intervals():
     assert widths == sorted(widths)
 
 
-def test_bags_whose_shares_are_noise_do_not_choose_the_bandwidth_once_it_is_told():
+def test_bags_whose_shares_are_noise_do_not_choose_the_bandwidth_once_it_is_given():
     """Thirty bags of ten with shares 0 or 1 at random, four of 200 known exactly: 8 draws, seeds fixed."""
     size, exact = [200] * 4 + [10] * 30, [0.1, 0.35, 0.65, 0.9]
     swap = np.array([[1.0, -1.0], [-1.0, 1.0]])

@@ -76,7 +76,7 @@ def test_no_fit_without_a_ledger(rows):
         estimator(None).fit(*rows)
 
 
-def test_no_fit_without_class_names_unless_told_to_infer_them(ledger, rows):
+def test_no_fit_without_class_names_unless_they_are_to_be_inferred(ledger, rows):
     with pytest.raises(ValueError, match="classes must be given"):
         estimator(ledger, classes=None).fit(*rows)
     assert spent(ledger) == 0

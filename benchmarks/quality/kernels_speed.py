@@ -1,6 +1,6 @@
 """Every aggregation kernel on one simulated crowd: its CPU time, beside crowd-kit's in the same run.
 
-    python -m benchmarks.learners.kernels_speed --labels 10000000
+    python -m benchmarks.quality.kernels_speed --labels 10000000
 
 The crowd is that of `benchmarks.quality.dawid_skene_speed`.
 """
