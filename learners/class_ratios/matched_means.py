@@ -18,7 +18,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
-from learners.class_ratios import mean_matching as matching
+from learners.class_ratios.mean_matching import (
+    class_weights,
+    corrected_class_gram,
+    normal_nodes,
+    redrawn_ratios,
+    within_class_covariance,
+)
 from learners.class_ratios.simplex_qp import simplex_qp
 
 __all__ = ["BagMean", "BagShares", "Covariances", "MatchedMeans", "NoisyShares", "covariances_of"]
@@ -227,7 +233,7 @@ class MatchedMeans:
         `dimension` is the embedding's number of directions, as in `corrected_class_gram`.
         """
         size, mixture, noise = labelled.size, labelled.mixture, labelled.noise
-        weights = matching.class_weights(mixture, size)
+        weights = class_weights(mixture, size)
         given = labelled, gram, own, covariances, dimension
         means = cls._weighted(*given, weights)
         if noise is None:
@@ -253,9 +259,9 @@ class MatchedMeans:
     ) -> "MatchedMeans":
         """Build with these weights, for exact proportions."""
         size = labelled.size
-        hessian, reliability = matching.corrected_class_gram(gram, weights, size, own, dimension)
+        hessian, reliability = corrected_class_gram(gram, weights, size, own, dimension)
         error = [
-            matching.within_class_covariance(covariance, share, hessian) / n
+            within_class_covariance(covariance, share, hessian) / n
             for covariance, share, n in zip(
                 covariances(weights), labelled.mixture, size, strict=True
             )
@@ -293,11 +299,11 @@ class MatchedMeans:
         The errors grow with a ratio's distance from the bags' mean, so each draw takes the errors at the
         ratio drawn, not at the estimate: for two classes the ends are those of Fieller's test.
         """
-        ratio, nodes = self.ratio(bag), matching.normal_nodes(len(bag.linear))
+        ratio, nodes = self.ratio(bag), normal_nodes(len(bag.linear))
         drawn = ratio[None]
         for _ in range(ROUNDS):
             error = self._error(bag, drawn)
-            drawn = matching.redrawn_ratios(self.hessian, bag.linear, error, nodes)
+            drawn = redrawn_ratios(self.hessian, bag.linear, error, nodes)
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return np.stack([np.minimum(low, ratio), np.maximum(high, ratio)], axis=1)
 

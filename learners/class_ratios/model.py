@@ -12,19 +12,19 @@ array([0.7, 0.3])
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from learners.class_ratios import mean_matching as matching
 from learners.class_ratios.bags import LabelledBags, checked_bag
 from learners.class_ratios.kernel_matching import KernelMatching
 from learners.class_ratios.kernel_witness import KernelWitness
 from learners.class_ratios.kernels import Bags, feature_scale
 from learners.class_ratios.matched_means import BagMean, MatchedMeans
+from learners.class_ratios.mean_matching import MIN_RELIABILITY, effective_points, parts_left_out
 from learners.class_ratios.trials import Matcher, RatioMethod, Trial, preferred
 
 __all__ = [
@@ -38,9 +38,7 @@ __all__ = [
 ]
 
 MAX_TREE_CELLS = 4_000_000  # points by features by classes; beyond, trees take minutes
-FEW_VALUES = (
-    63  # of a feature: at most the number of the trees' bins, so that binning loses nothing
-)
+FEW_VALUES = 63  # of a feature: at most the trees' bins, so that binning loses nothing
 MAX_KERNEL_CONDITION = 1e8
 POOR_MIXING = 50.0
 FEW_POINTS = 30
@@ -221,7 +219,7 @@ def matched_ratio(
         mixture,
         means.hessian,
         means.reliability,
-        matching.effective_points(mixture, size),
+        effective_points(mixture, size),
         len(trial.error) if trial else 0,
         trial.mean_error if trial else math.nan,
         width=float((interval[:, 1] - interval[:, 0]).max()),
@@ -352,7 +350,7 @@ def _ordered(labelled: LabelledBags) -> LabelledBags:
 
 
 def _trials(labelled: LabelledBags, methods: Sequence[RatioMethod] | None) -> tuple[Trial, ...]:
-    if not matching.parts_left_out(labelled.mixture):
+    if not parts_left_out(labelled.mixture):
         n_bags, n_classes = labelled.mixture.shape
         raise ValueError(
             "bags must be at least one more than the classes, and still tell them apart with one "
@@ -392,34 +390,11 @@ def diagnose(
     ('The method was chosen on 2 left-out groups only; label more groups.',)
     """
     mixing, kernel = float(np.linalg.cond(mixture)), float(np.linalg.cond(hessian))
-    identifiable = kernel <= MAX_KERNEL_CONDITION and reliability >= matching.MIN_RELIABILITY
-    doubts = [
-        (
-            mixing > POOR_MIXING,
-            "The labelled groups have nearly the same class proportions, so what a class looks like "
-            "is known only roughly; label groups that are mixed differently.",
-        ),
-        (
-            not identifiable,
-            "The features tell the classes apart by little more than chance; do not rely on the "
-            "ratio, add features or label more groups.",
-        ),
-        (
-            0 < bags_left_out < FEW_LEFT_OUT,
-            f"The method was chosen on {bags_left_out} left-out groups only; label more groups.",
-        ),
-        (width > WIDE, f"An interval is {width:.2f} wide: the data hardly say what the ratio is."),
-    ]
-    doubts += [
-        (
-            points < FEW_POINTS,
-            f"Class {name}: fewer than {FEW_POINTS} points' worth of evidence; "
-            "label more groups where it occurs.",
-        )
-        for name, points in zip(classes or range(len(mixture.T)), effective_points, strict=True)
-    ]
+    identifiable = kernel <= MAX_KERNEL_CONDITION and reliability >= MIN_RELIABILITY
     owned = effective_points.copy()
     owned.setflags(write=False)
+    names: Sequence[str | int] = classes or range(len(mixture.T))
+    scarce = [name for name, n in zip(names, owned, strict=True) if n < FEW_POINTS]
     return RatioDiagnostics(
         mixing_condition=mixing,
         kernel_condition=kernel,
@@ -428,5 +403,30 @@ def diagnose(
         effective_points=owned,
         bags_left_out=bags_left_out,
         error_left_out=error_left_out,
-        warnings=tuple(sentence for doubtful, sentence in doubts if doubtful),
+        warnings=tuple(_doubts(mixing, identifiable, bags_left_out, width, scarce)),
     )
+
+
+def _doubts(
+    mixing: float, identifiable: bool, bags_left_out: int, width: float, scarce: Sequence[str | int]
+) -> Iterator[str]:
+    """One sentence for each doubt; `scarce` are the classes with few points."""
+    if mixing > POOR_MIXING:
+        yield (
+            "The labelled groups have nearly the same class proportions, so what a class looks like "
+            "is known only roughly; label groups that are mixed differently."
+        )
+    if not identifiable:
+        yield (
+            "The features tell the classes apart by little more than chance; do not rely on the "
+            "ratio, add features or label more groups."
+        )
+    if 0 < bags_left_out < FEW_LEFT_OUT:
+        yield f"The method was chosen on {bags_left_out} left-out groups only; label more groups."
+    if width > WIDE:
+        yield f"An interval is {width:.2f} wide: the data hardly say what the ratio is."
+    for name in scarce:
+        yield (
+            f"Class {name}: fewer than {FEW_POINTS} points' worth of evidence; "
+            "label more groups where it occurs."
+        )

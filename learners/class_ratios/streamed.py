@@ -18,11 +18,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from learners.class_ratios import mean_matching as matching
 from learners.class_ratios.bags import BagPasses, Block, Blocks, LabelledBags, LocalBlocks
 from learners.class_ratios.kernel_matching import KernelMatching, n_landmarks
 from learners.class_ratios.kernels import NystroemMap, feature_scale, spread_order, spread_points
 from learners.class_ratios.matched_means import BagMean, MatchedMeans
+from learners.class_ratios.mean_matching import parts_left_out
 from learners.class_ratios.model import ClassRatio, check_ratio_level, matched_ratio
 from learners.class_ratios.trials import Trial
 
@@ -211,7 +211,7 @@ def learn_streamed_ratios(
     passes = _passes(bags)
     size = passes.sizes()
     sample = LabelledBags.of(_sampled(passes, size), proportions, noise)
-    if not matching.parts_left_out(sample.mixture):
+    if not parts_left_out(sample.mixture):
         raise ValueError("bags must tell the classes apart with one left out; add a bag")
     with threadpool_limits(1):  # the same bytes as with one thread per block elsewhere
         scale = feature_scale(np.concatenate(sample.points))
