@@ -1,6 +1,18 @@
 """Models from rows: class ratios from set-level labels, private training and tuning, the holdout, bounds.
 
-What stands on scikit-learn is loaded when it is first used: scikit-learn brings pandas and scipy.stats.
+Each sub-room is one subject, and its docstring says which of its names to use first:
+
+- `learners.class_ratios`: the class ratio of an unlabelled bag of points;
+- `learners.private`: models trained under differential privacy;
+- `learners.selection`: a private choice of their regularization or width;
+- `learners.holdout`: a holdout that can be asked more than once;
+- `learners.bounds`: bounds on the true error.
+
+Sub-rooms import one way: `holdout` uses `bounds`, `selection` uses `private`, and no others meet.
+What stands on scikit-learn loads when first used, because scikit-learn brings pandas and scipy.stats.
+
+>>> clopper_pearson_bound(0, 60, level=0.95).value < 0.05
+True
 """
 
 from typing import TYPE_CHECKING, Any
@@ -52,7 +64,9 @@ from learners.private import (
     fit_linear,
 )
 from learners.selection import (
+    HistogramValidation,
     PerCandidateValidation,
+    PerWidthValidation,
     RandomRepetition,
     RandomSelection,
     ScoredTraining,
@@ -60,21 +74,13 @@ from learners.selection import (
     SplitDataSelection,
     StabilityValidation,
     TuningAdvice,
+    histogram_query,
     tuning_advice,
 )
 
 if TYPE_CHECKING:
-    from learners.on_scikit_learn import (
-        BoostedTrees,
-        ClassRatioEstimator,
-        HistogramValidation,
-        PerWidthValidation,
-        PrivateHistogram,
-        PrivateLogisticRegression,
-        StreamedRatioEstimator,
-        check_search,
-        histogram_query,
-    )
+    from learners.class_ratios import BoostedTrees, ClassRatioEstimator, StreamedRatioEstimator
+    from learners.private import PrivateHistogram, PrivateLogisticRegression, check_search
 
 __all__ = [
     "Auc",
@@ -135,26 +141,14 @@ __all__ = [
     "tuning_advice",
 ]
 
-LATE = (
-    "BoostedTrees",
-    "ClassRatioEstimator",
-    "HistogramValidation",
-    "PerWidthValidation",
-    "PrivateHistogram",
-    "PrivateLogisticRegression",
-    "StreamedRatioEstimator",
-    "check_search",
-    "histogram_query",
-)
-
 
 def __getattr__(name: str) -> Any:
-    if name not in LATE:
-        raise AttributeError(f"module 'learners' has no attribute {name!r}")
-    from learners import on_scikit_learn
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from learners import class_ratios, private  # their faces load scikit-learn for this name
 
-    return getattr(on_scikit_learn, name)
+    return getattr(class_ratios if name in class_ratios.__all__ else private, name)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *LATE]
+    return sorted({*globals(), *__all__})

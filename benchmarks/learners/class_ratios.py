@@ -1,6 +1,7 @@
 """Class ratios from set-level labels: this project's methods and QuaPy's on five data sets.
 
-``python -m benchmarks.learners.class_ratios``: mean L1 error on the protocol of Iyer, Nath and Sarawagi (2016).
+``python -m benchmarks.learners.class_ratios`` prints the mean L1 error on the protocol of Iyer, Nath and
+Sarawagi (2016).
 ``--share 0.2`` makes a fifth of the repetitions; ``--without-quapy`` leaves QuaPy out.
 """
 
@@ -98,10 +99,10 @@ def quapy(drawn: Problem, scale: np.ndarray) -> dict[str, np.ndarray]:
             mixture=mixture,
             unlabelled=np.array(drawn.unlabelled) / scale,
         )
-        told = QUAPY.run(SIDE, str(file))
-    if told is None:
+        printed = QUAPY.run(SIDE, str(file))
+    if printed is None:
         raise SystemExit("QuaPy's environment cannot be built here: is there a package index?")
-    return {f"QuaPy {name}": np.array(ratio) for name, ratio in json.loads(told).items()}
+    return {f"QuaPy {name}": np.array(ratio) for name, ratio in json.loads(printed).items()}
 
 
 def measure(

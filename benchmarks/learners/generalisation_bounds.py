@@ -1,6 +1,6 @@
 """Bounds on the true error of a private model, on two circles: Figure 1 and its table.
 
-python -m benchmarks.learners.generalisation_bounds
+``python -m benchmarks.learners.generalisation_bounds``
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from benchmarks.learners.two_circles import DELTA, law_of_errors, mass_by_errors
 from benchmarks.publish import publish
 from learners.bounds.clopper_pearson import clopper_pearson_bound, largest_rate, upper_limit
 from learners.bounds.pac_bayes import exponential_gibbs_bound, gibbs_bound, log_xi
-from learners.bounds.transfer import max_information_bound, transfer_bound
+from learners.bounds.published import max_information_bound
+from learners.bounds.transfer import transfer_bound
 
 SIZES = (4, 10, 20, 30, 50, 80, 100, 150, 200, 250, 300)
 GAMMAS = 10 ** np.arange(-2, 3.01, 0.1)

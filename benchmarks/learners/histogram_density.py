@@ -1,6 +1,6 @@
 """Ways of choosing a histogram's bins privately: the second case study of Chaudhuri and Vinterbo (2013).
 
-python -m benchmarks.learners.histogram_density [repetitions]
+``python -m benchmarks.learners.histogram_density [repetitions]``
 """
 
 from __future__ import annotations
@@ -15,12 +15,8 @@ from scipy.stats import beta
 
 from benchmarks.publish import publish
 from learners.private.histogram import density_of
-from learners.selection.histogram_width import (
-    HistogramValidation,
-    PerWidthValidation,
-    histogram_query,
-    noisiest,
-)
+from learners.selection.histogram_width import HistogramValidation, histogram_query, noisiest
+from learners.selection.per_candidate import PerWidthValidation
 from privacy import Noise, Query
 from tests.learners.scripted_noise import SeededNoise
 

@@ -1,4 +1,7 @@
-"""Time of exact mean kernels between bags at eleven bandwidths, against one bandwidth at a time."""
+"""Time of exact mean kernels between bags at eleven bandwidths, against one bandwidth at a time.
+
+``python -m benchmarks.learners.mmd_speed``
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What it is worth to tell `ClassRatioEstimator` the noise of its bags' proportions.
+"""Errors and coverage of `ClassRatioEstimator` with and without the covariance of the proportions' noise.
 
-``python -m benchmarks.learners.noisy_proportions``: mean L1 error and coverage, noise told and not told.
+``python -m benchmarks.learners.noisy_proportions``
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def main() -> None:
     publish(
         "noisy_proportions",
         "Class ratios from noisy proportions",
-        ["data", "epsilon of a bag's counts", "error, not told", "error, told", "held, not told",
-         "held, told"],
+        ["data", "epsilon of a bag's counts", "error, without", "error, with", "held, without",
+         "held, with"],
         rows,
         note=(
             f"Four labelled bags of {LARGE} points and forty of {SMALL}, with a share of {PEAK:g} for one "
             "class in turn and equal shares for the others. Their "
             "class counts are released by `LatticeLaplace` at the epsilon given and projected; "
             f"unlabelled are {UNLABELLED} points with a share from 0.1 to 0.9 for one class. "
-            "`ClassRatioEstimator` with kernel mean matching alone, told the covariance of the noise and "
-            "not told. Error: mean L1 error of the class ratios; held: share of the true ratios within the "
+            "`ClassRatioEstimator` with kernel mean matching alone, without and with the covariance of the "
+            "noise. Error: mean L1 error of the class ratios; held: share of the true ratios within the "
             f"90 % intervals. Mean of {REPETITIONS} draws, and its standard error; both see the same noise. "
-            "Told, bags weigh by their noise when classes are learned and when bags left out judge a "
+            "With it, bags weigh by their noise when classes are learned and when bags left out judge a "
             "bandwidth, and the distance that noise takes off the classes is put back, half of their "
             "spread at most: below 0.3 the noise of a small bag exceeds any share and projection bends its "
             "law, and there that limit holds. The intervals are for the population a bag is drawn from."
@@ -57,14 +57,14 @@ def compared(name: str) -> list[tuple[str, ...]]:
         bags, counts, unlabelled, ratios = drawn(x, y, np.random.default_rng(seed))
         for epsilon in EPSILONS:
             proportions, noise = published(counts, epsilon, seed)
-            for told in (None, noise):
+            for covariance in (None, noise):
                 estimator = ClassRatioEstimator(methods=(KernelMatching(),))
-                estimator.fit(bags, proportions, noise=told)
+                estimator.fit(bags, proportions, noise=covariance)
                 found = [estimator.predict(bag) for bag in unlabelled]
                 off = [np.abs(one.ratio - r).sum() for one, r in zip(found, ratios, strict=True)]
                 ends = np.array([one.interval for one in found])
-                errors[epsilon, told is None].append(np.mean(off))
-                held[epsilon, told is None].append(
+                errors[epsilon, covariance is None].append(np.mean(off))
+                held[epsilon, covariance is None].append(
                     ((ends[..., 0] <= ratios) & (ratios <= ends[..., 1])).mean()
                 )
     return [

@@ -1,6 +1,6 @@
 """Private logistic regression: its speed at a million rows, and its accuracy at each epsilon.
 
-python -m benchmarks.learners.private_training [rows]
+``python -m benchmarks.learners.private_training [rows]``
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.learners.stability import adult, magic, seeded
 from benchmarks.peers.peers import DIFFPRIVLIB
 from benchmarks.publish import publish
 from learners.private.gaussian_objective import gaussian_weight
-from learners.private.linear_model import TOLERANCE, certified_minimum
+from learners.private.logistic_minimum import TOLERANCE, certified_minimum
 from learners.private.objective_perturbation import perturbed_weight
 from learners.private.output_perturbation import noisy_output
 from privacy import Noise
@@ -96,10 +96,11 @@ def main() -> None:
         ["data", "training", "measure", *(f"epsilon {one:g}" for one in EPSILONS)],
         table,
         note=(
-            "Rows divided by their norm after scaling as in `benchmarks.learners.stability` (which leaks), no "
-            f"intercept, regularization {STRENGTH}, delta {DELTA:g} for the Gaussian, four fifths to train; "
-            f"mean and standard error of {REPETITIONS} models of seeded noise on one split. diffprivlib "
-            "0.6.6 is pure and runs in an environment of its own, with scikit-learn 1.5.2; at epsilon 0.1 "
+            "Rows divided by their norm after scaling as in `benchmarks.learners.stability` (which leaks), "
+            f"no intercept, regularization {STRENGTH}, delta {DELTA:g} for the Gaussian, four fifths to "
+            f"train; mean and standard error of {REPETITIONS} models of seeded noise on one split. "
+            "diffprivlib 0.6.6 is pure and runs in an environment of its own, with scikit-learn 1.5.2; "
+            "at epsilon 0.1 "
             "its accounting raises the strength on Magic to 0.00065, ours to 0.0013. CPU is of one "
             "fit in seconds, on one thread where OPENBLAS_NUM_THREADS=1; scikit-learn is its "
             "LogisticRegression without privacy, at the same regularization, which stops at its own "

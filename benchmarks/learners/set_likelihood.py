@@ -8,7 +8,7 @@ from jaxtyping import Float
 __all__ = ["LikeliestRatio", "set_likelihood"]
 
 TOLERANCE = 1e-8
-MOST_ITERATIONS = 2000
+MAX_ITERATIONS = 2000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ def set_likelihood(density: Float[np.ndarray, "points classes"]) -> LikeliestRat
         raise ValueError("density must be > 0 and finite at every point for every class")
     n_classes = density.shape[1]
     ratio, converged, n_iter = np.full(n_classes, 1 / n_classes), False, 0
-    while not converged and n_iter < MOST_ITERATIONS:
+    while not converged and n_iter < MAX_ITERATIONS:
         share = density * ratio
         risen = (share / share.sum(axis=1, keepdims=True)).mean(axis=0)
         converged = bool(np.abs(risen - ratio).max() <= TOLERANCE)

@@ -1,6 +1,6 @@
 """A plain holdout against Thresholdout, reused ten thousand times: Figures 2 and 3.
 
-python -m benchmarks.learners.thresholdout [repetitions]
+``python -m benchmarks.learners.thresholdout [repetitions]``
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Questions that the reusable holdout answers in a second of CPU time, by how it is reached."""
+"""Questions that the reusable holdout answers in a second of CPU time: as an algorithm, and by the ledger.
+
+``python -m benchmarks.learners.thresholdout_speed``
+"""
 
 from __future__ import annotations
 

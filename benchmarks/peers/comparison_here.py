@@ -28,7 +28,7 @@ from learners import (
     ObjectivePerturbation,
     PrivateLogisticRegression,
 )
-from learners.private.linear_model import minimise
+from learners.private.logistic_minimum import minimise
 from learners.private.objective_perturbation import training_query
 from privacy import Json, LatticeLaplace, Ledger, Noise, PureEvent, Query, Unit
 

@@ -33,7 +33,7 @@ from flows.tables.tables import (
     standardized,
 )
 from flows.tables.text_table import ROW, TextTable
-from learners.class_ratios import MOST_LANDMARKS, Block
+from learners.class_ratios import MAX_LANDMARKS, Block
 
 __all__ = [
     "FeatureFolder",
@@ -254,7 +254,7 @@ class FeaturePasses:
 
 def block_rows(features: FeatureFolder) -> int:
     """Return the rows of a block: the same in every run, or sums would differ by rounding."""
-    return max(1, BLOCK_CELLS // (features.n_features + MOST_LANDMARKS))
+    return max(1, BLOCK_CELLS // (features.n_features + MAX_LANDMARKS))
 
 
 def _load_and_work(

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from flows.spending.account import (
         LEDGER_URL,
         existing_ledger,
-        import_state,
         known_statement,
         open_account,
         open_state,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEDGER_URL", "CountNoise", "Learning", "Plan", "check_budget", "count_noise",
-    "existing_ledger", "grow_partition", "import_state", "known_statement", "open_account",
+    "existing_ledger", "grow_partition", "known_statement", "open_account",
     "open_state", "plan_releases", "preview", "read_statements", "statement", "trial",
     "with_grown_partition",
 ]  # fmt: skip
@@ -41,7 +40,7 @@ __all__ = [
 __getattr__, __dir__ = late_face(
     __name__,
     {
-        "account": "LEDGER_URL existing_ledger import_state known_statement open_account open_state "
+        "account": "LEDGER_URL existing_ledger known_statement open_account open_state "
         "read_statements statement",
         "audit": "trial",
         "partitions": "grow_partition",

@@ -1,4 +1,11 @@
-"""What a bound on a true error is, and what picking the least of several costs."""
+"""A bound on a true error, and the confidence that is left after picking the least of several.
+
+>>> sure = Bound("holdout", value=0.2, level=0.975, assumption="independent records", applies=True)
+>>> other = Bound("training", value=0.3, level=0.975, assumption="private training", applies=True)
+>>> best = least([sure, other])
+>>> best.name, round(best.level, 3)
+('holdout', 0.95)
+"""
 
 import math
 from collections.abc import Sequence
@@ -16,20 +23,20 @@ class Bound:
     Parameters
     ----------
     name
-        What it is called in a report.
+        Name in reports.
     value
         In [0, 1]; 1 where the bound does not apply.
     level
         Confidence, in (0, 1).
     assumption
-        What must hold, or why the bound does not apply, in a sentence.
+        What must hold, or why the bound does not apply, in one sentence.
     applies
-        Whether its conditions are met. They never depend on the data, only on public numbers.
+        Whether its conditions hold. They depend on public numbers, never on the data.
 
     Raises
     ------
     ValueError
-        If `value` or `level` is out of range, or a bound that does not apply says less than 1.
+        If `value` or `level` is out of range, or a bound that does not apply has a value below 1.
 
     Examples
     --------
@@ -52,7 +59,7 @@ class Bound:
 
 
 def least(bounds: Sequence[Bound]) -> Bound:
-    """Pick the smallest of the bounds that apply, and pay for picking.
+    """Return the smallest of the bounds that apply, at the level that all of them keep together.
 
     Parameters
     ----------
@@ -62,27 +69,24 @@ def least(bounds: Sequence[Bound]) -> Bound:
     Returns
     -------
     Bound
-        The one of least value, ties to the first. Its `level` is what all of the applicable ones hold
-        at together, 1 - sum of (1 - level), because which is smallest depends on the data.
+        The bound of least value, ties to the first. Its `level` is the confidence of all applicable
+        bounds together, 1 - sum of (1 - level), because the data decide which is smallest.
 
     Raises
     ------
     ValueError
-        If none applies, or they hold together with no positive confidence.
+        If no bound applies, or their confidence together is not positive.
 
     Notes
     -----
-    **Guarantees.** Valid at the returned level however dependent the bounds are; a single applicable
-    bound is returned as it is.
+    **Guarantees.** Valid at the returned level for any dependence between the bounds; a single
+    applicable bound is returned unchanged.
 
     Examples
     --------
-    >>> from learners import cdp_bound, clopper_pearson_bound
-    >>> holdout = clopper_pearson_bound(6, 60, level=0.975)
-    >>> training = cdp_bound(30, 400, epsilon=0.05, level=0.975)
-    >>> best = least([holdout, training])
-    >>> best.name, round(best.value, 4), round(best.level, 4)
-    ('CDP', 0.1373, 0.95)
+    >>> from learners import clopper_pearson_bound
+    >>> least([clopper_pearson_bound(6, 60, level=0.975)]).level
+    0.975
     """
     applicable = [bound for bound in bounds if bound.applies]
     if not applicable:
@@ -97,7 +101,7 @@ def least(bounds: Sequence[Bound]) -> Bound:
 
 
 def check_count(errors: int | np.integer, n: int | np.integer) -> None:
-    """Refuse what is no count of errors; the message tells no count."""
+    """Raise ValueError unless 0 <= errors <= n and n >= 1; the message does not contain the count."""
     if not (isinstance(n, int | np.integer) and n >= 1):
         raise ValueError(f"n must be a whole number >= 1, got n={n}")
     if not (isinstance(errors, int | np.integer) and 0 <= errors <= n):
@@ -105,12 +109,12 @@ def check_count(errors: int | np.integer, n: int | np.integer) -> None:
 
 
 def check_level(level: float) -> None:
-    """Refuse what is no confidence."""
+    """Raise ValueError unless 0 < level < 1."""
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")
 
 
 def check_epsilon(epsilon: float) -> None:
-    """Refuse what is no privacy loss."""
+    """Raise ValueError unless epsilon is >= 0 and finite."""
     if not 0 <= epsilon < math.inf:
         raise ValueError(f"epsilon must be >= 0 and finite, got epsilon={epsilon}")

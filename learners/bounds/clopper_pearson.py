@@ -1,6 +1,7 @@
-"""The exact binomial bound on an error rate: errors counted in records that training never saw.
+"""The exact binomial bound on an error rate, and Chernoff's, which is in Kullback-Leibler divergence.
 
-The Kullback-Leibler divergence of two error rates, and its inverse.
+>>> round(clopper_pearson_bound(0, 60, level=0.95).value, 4)
+0.0487
 """
 
 import math
@@ -14,17 +15,16 @@ from learners.bounds.bound import Bound, check_count, check_level
 __all__ = [
     "binary_divergence",
     "clopper_pearson_bound",
-    "clopper_pearson_interval",
     "largest_rate",
     "upper_limit",
     "upper_limit_at",
 ]
 
-STEP = 1e-13  # the inverse is rounded up by so much, above the solver's own error
+STEP = 1e-13  # added to the inverse: more than the solver's own error
 
 
 def binary_divergence(observed: float, true: float) -> float:
-    """kl(observed || true) in nats, of two coins with these chances; infinite where it must be.
+    """kl(observed || true) in nats, of two coins with these chances; may be infinite.
 
     Examples
     --------
@@ -35,27 +35,10 @@ def binary_divergence(observed: float, true: float) -> float:
 
 
 def largest_rate(observed: float, divergence: float) -> float:
-    """Largest true rate with kl(observed || true) <= divergence.
+    """Return the largest true rate with kl(observed || true) <= divergence, rounded up.
 
-    Parameters
-    ----------
-    observed
-        Error rate, in [0, 1].
-    divergence
-        In nats, >= 0.
+    `observed` is an error rate in [0, 1], `divergence` is in nats and >= 0; else a ValueError is raised.
 
-    Returns
-    -------
-    float
-        In [observed, 1], rounded up.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Notes
-    -----
     **Guarantees.** Grows with both arguments; without errors it is 1 - exp(-divergence); by Pinsker's
     inequality it is at most observed + sqrt(divergence / 2).
 
@@ -78,14 +61,14 @@ def largest_rate(observed: float, divergence: float) -> float:
     return min(1.0, float(solved) + STEP)
 
 
-SMALLEST_LOG_TAIL = -700.0  # below it a double has too few digits
+MIN_LOG_TAIL = -700.0  # below it a double has too few digits
 
 
 def upper_limit(errors: float | int | np.integer, n: int | np.integer, tail: float) -> float:
     """The error rate at which `errors` or fewer out of n have probability `tail`.
 
-    The Beta quantile Q[1 - tail; errors + 1, n - errors], which also takes mean counts; computed from
-    the upper tail, so that the smallest `tail` keeps its digits.
+    It is the Beta quantile Q[1 - tail; errors + 1, n - errors], computed from the upper tail so that a
+    tiny `tail` keeps its digits. `errors` may be a mean count.
 
     Examples
     --------
@@ -96,16 +79,16 @@ def upper_limit(errors: float | int | np.integer, n: int | np.integer, tail: flo
 
 
 def upper_limit_at(errors: int | np.integer, n: int | np.integer, log_tail: float) -> float:
-    """`upper_limit` at the tail exp(log_tail); an upper bound of it where a double cannot hold it.
+    """`upper_limit` at the tail exp(log_tail), or an upper bound of it where a double cannot hold the tail.
 
-    There Chernoff's bound stands in, P(errors or fewer) <= exp(-n kl(errors / n || rate)).
+    That upper bound is Chernoff's, P(errors or fewer) <= exp(-n kl(errors / n || rate)).
 
     Examples
     --------
     >>> round(upper_limit_at(0, 60, math.log(0.05)), 4), round(upper_limit_at(0, 10_000, -1e3), 4)
     (0.0487, 0.0952)
     """
-    if log_tail >= SMALLEST_LOG_TAIL:
+    if log_tail >= MIN_LOG_TAIL:
         return upper_limit(errors, n, math.exp(log_tail))
     return largest_rate(float(errors / n), -log_tail / n)
 
@@ -113,18 +96,18 @@ def upper_limit_at(errors: int | np.integer, n: int | np.integer, log_tail: floa
 def clopper_pearson_bound(
     errors: int | np.integer, n: int | np.integer, *, level: float, n_candidates: int = 1
 ) -> Bound:
-    """Bound the true error by errors on records that training never saw.
+    """Bound the true error by the errors on records that training never saw.
 
     Parameters
     ----------
     errors
-        Records misjudged, out of `n`.
+        Misjudged records, out of `n`.
     n
-        Records, >= 1.
+        Number of records, >= 1.
     level
         Confidence, in (0, 1).
     n_candidates
-        Models among which these records helped to choose, >= 1.
+        Number of models among which these records helped to choose, >= 1.
 
     Returns
     -------
@@ -139,7 +122,7 @@ def clopper_pearson_bound(
     Notes
     -----
     **Guarantees.** Coverage is at least `level` whatever the true error; with candidates, for
-    whichever is chosen (union bound); with no errors it is 1 - tail^(1/n).
+    whichever is chosen (union bound); with no errors the bound is 1 - tail^(1/n).
 
     References
     ----------
@@ -163,43 +146,3 @@ def clopper_pearson_bound(
         assumption=f"{n} independent records that training did not see{chosen}",
         applies=True,
     )
-
-
-def clopper_pearson_interval(
-    errors: int | np.integer, n: int | np.integer, *, level: float
-) -> tuple[float, float]:
-    """Two-sided exact interval for an error rate, half of 1 - level on each side.
-
-    Parameters
-    ----------
-    errors
-        Records misjudged, out of `n`.
-    n
-        Records, >= 1.
-    level
-        Confidence, in (0, 1).
-
-    Returns
-    -------
-    low, high
-        Ends, in [0, 1]; `low` is 0 without errors, `high` is 1 without successes.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Notes
-    -----
-    **Guarantees.** Coverage is at least `level`; exchanging errors and successes mirrors the interval.
-
-    Examples
-    --------
-    >>> low, high = clopper_pearson_interval(5, 10, level=0.95)
-    >>> round(low, 4), round(high, 4)
-    (0.1871, 0.8129)
-    """
-    check_count(errors, n)
-    check_level(level)
-    tail = (1 - level) / 2
-    return 1.0 - upper_limit(n - errors, n, tail), upper_limit(errors, n, tail)

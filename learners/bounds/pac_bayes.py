@@ -1,6 +1,10 @@
-"""PAC-Bayes in Kullback-Leibler form: a model drawn at random, against a prior set before the data.
+"""For comparison: PAC-Bayes bounds, in Kullback-Leibler form, for models drawn at random.
 
-The bound for models drawn by the exponential mechanism, free of the prior's divergence.
+The prior is set before the data. `exponential_gibbs_bound` is for the exponential mechanism and needs no
+divergence from the prior.
+
+>>> round(gibbs_bound(0.1, 1000, divergence=5.0, level=0.95).value, 4)
+0.152
 """
 
 import math
@@ -17,7 +21,7 @@ __all__ = ["drawn_model_bound", "exponential_gibbs_bound", "gibbs_bound", "log_x
 def log_xi(n: int | np.integer) -> float:
     """Logarithm of xi(n) = sum over k of C(n, k) (k / n)^k (1 - k / n)^(n - k).
 
-    The mean of exp(n kl(k / n || p)) over a binomial k, whatever p in (0, 1): p cancels.
+    It is the mean of exp(n kl(k / n || p)) over a binomial k, for any p in (0, 1): p cancels.
 
     Examples
     --------
@@ -74,8 +78,8 @@ def gibbs_bound(
 
     Examples
     --------
-    >>> round(gibbs_bound(0.1, 1000, divergence=5.0, level=0.95).value, 4)
-    0.152
+    >>> round(gibbs_bound(0.1, 1000, divergence=0.0, level=0.95).value, 4)
+    0.1382
     """
     if not 0 <= mean_error <= 1:
         raise ValueError("mean_error must be in [0, 1]")
@@ -97,12 +101,12 @@ def gibbs_bound(
 def drawn_model_bound(
     errors: int | np.integer, n: int | np.integer, *, log_ratio: float, level: float
 ) -> Bound:
-    """Bound the true error of the one model that was drawn from the posterior.
+    """Bound the true error of one model that was drawn from the posterior.
 
     Parameters
     ----------
     errors
-        Training records that it misjudges, out of `n`.
+        Training records that the model misjudges, out of `n`.
     n
         Training records, >= 1.
     log_ratio

@@ -1,9 +1,11 @@
-"""Bags of points with published class proportions: what class-ratio estimation learns from.
+"""Bags of points: in memory with their class proportions, or as blocks of rows that are passed over.
 
-Passes over bags of points that are given as blocks of rows: in this process, or wherever they lie.
+`LabelledBags` are the checked input of every method. Bags too large for memory are `BagPasses`: a method
+gives a function of one block and gets its results in the order of the blocks, whoever runs it where.
 
-What an estimator learns from bags too large for memory is a function of each block, put together in
-the order of the blocks. Who runs that function on which block is not its business.
+>>> bags = LocalBlocks([[np.ones((2, 1)), np.zeros((3, 1))], [np.ones((4, 1))]])
+>>> list(bags.each(lambda block, times: times * float(block.sum()), 10))
+[[20.0, 0.0], [40.0]]
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,60 +16,61 @@ import numpy as np
 from jaxtyping import Float, Int
 
 __all__ = [
-    "LARGEST_MIXING_CONDITION",
+    "MAX_MIXING_CONDITION",
     "BagPasses",
     "Block",
     "Blocks",
-    "BlocksHere",
     "LabelledBags",
+    "LocalBlocks",
     "checked_bag",
 ]
 
+SIMPLEX_TOLERANCE = 1e-6
+MAX_MIXING_CONDITION = 1e6
+
 Block: TypeAlias = Float[np.ndarray, "_ features"]
 Blocks: TypeAlias = Iterable[Block]
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @runtime_checkable
 class BagPasses(Protocol):
-    """Bags that can be gone over as often as need be. What `work` is must be importable by name."""
+    """Bags that can be passed over any number of times; `work` must be importable by name."""
 
     def sizes(self) -> Int[np.ndarray, " bags"]:
         """Return the number of rows of each bag."""
 
     def take(self, places: Sequence[Int[np.ndarray, " _"]]) -> list[Block]:
-        """Return some rows of each bag, by their ascending places in it."""
+        """Return the rows at some places, ascending, of each bag."""
 
     def each(
-        self, work: Callable[[Block, Any], Found], parameters: Any
-    ) -> Iterator[Sequence[Found]]:
-        """Return what ``work(block, parameters)`` gives of each bag's blocks, in their order."""
+        self, work: Callable[[Block, Any], Result], parameters: Any
+    ) -> Iterator[Sequence[Result]]:
+        """Yield, for each bag, the results of ``work(block, parameters)`` in the order of its blocks."""
 
 
-class BlocksHere:
+class LocalBlocks:
     """:class:`BagPasses` over blocks that this process iterates, one after the other.
 
     Parameters
     ----------
     bags
-        Each yields its blocks anew each time it is iterated.
+        Each must yield its blocks anew whenever it is iterated.
 
     Raises
     ------
     ValueError
-        If a bag can be iterated once only.
+        If a bag can be iterated only once.
 
     Notes
     -----
-    **Guarantees.** One block at a time is asked for, and none is kept.
+    **Guarantees.** Blocks are requested one at a time, and none is kept.
 
     Examples
     --------
-    >>> bags = BlocksHere([[np.ones((2, 1)), np.zeros((3, 1))], [np.ones((4, 1))]])
+    >>> bags = LocalBlocks([[np.ones((2, 1)), np.zeros((3, 1))], [np.ones((4, 1))]])
     >>> bags.sizes()
     array([5, 4])
-    >>> list(bags.each(lambda block, times: times * float(block.sum()), 10))
-    [[20.0, 0.0], [40.0]]
     """
 
     def __init__(self, bags: Sequence[Blocks]) -> None:
@@ -77,26 +80,26 @@ class BlocksHere:
         self._bags = bags
 
     def __repr__(self) -> str:
-        return f"BlocksHere({len(self._bags)} bags)"
+        return f"LocalBlocks({len(self._bags)} bags)"
 
     def sizes(self) -> Int[np.ndarray, " bags"]:
         """Return the number of rows of each bag."""
         return np.array([sum(len(block) for block in blocks) for blocks in self._bags], dtype=int)
 
     def take(self, places: Sequence[Int[np.ndarray, " _"]]) -> list[Block]:
-        """Return some rows of each bag, by their ascending places in it."""
+        """Return the rows at some places, ascending, of each bag."""
         return [_taken(blocks, wanted) for blocks, wanted in zip(self._bags, places, strict=True)]
 
     def each(
-        self, work: Callable[[Block, Any], Found], parameters: Any
-    ) -> Iterator[Sequence[Found]]:
-        """Return what ``work(block, parameters)`` gives of each bag's blocks, in their order."""
+        self, work: Callable[[Block, Any], Result], parameters: Any
+    ) -> Iterator[Sequence[Result]]:
+        """Yield, for each bag, the results of ``work(block, parameters)`` in the order of its blocks."""
         for blocks in self._bags:
             yield [work(np.asarray(block, dtype=np.float64), parameters) for block in blocks]
 
 
 def _taken(blocks: Blocks, wanted: Int[np.ndarray, " _"]) -> Block:
-    """The rows at some places of one bag, gathered in one pass."""
+    """Gather the rows at some places of one bag, in one pass."""
     first, rows = 0, []
     for block in blocks:
         here = wanted[(wanted >= first) & (wanted < first + len(block))]
@@ -105,27 +108,23 @@ def _taken(blocks: Blocks, wanted: Int[np.ndarray, " _"]) -> Block:
     return np.concatenate(rows) if rows else np.zeros((0, 1))
 
 
-SIMPLEX_TOLERANCE = 1e-6
-LARGEST_MIXING_CONDITION = 1e6
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledBags:
-    """Bags that were checked; built by `of`.
+    """Checked bags with their proportions; built by `of`.
 
     Parameters
     ----------
     points
-        Finite points by features, one array per bag, two points at least in each.
+        Finite points by features, one array per bag, at least two points in each.
     mixture
         Share of each class in each bag, rows on the simplex.
     noise
-        Covariance of the noise in each row of `mixture`, None where there is none.
+        Covariance of the noise in each row of `mixture`; None without noise.
 
     Notes
     -----
-    **Guarantees.** Bags are at least as many as classes, at least two, and their proportions have a
-    condition number of at most 1e6; nothing is shared with what they were built from.
+    **Guarantees.** There are at least as many bags as classes and at least two classes; the proportions
+    have a condition number of at most 1e6; no array is shared with the arguments of `of`.
 
     Examples
     --------
@@ -145,7 +144,7 @@ class LabelledBags:
         proportions: Float[np.ndarray, "bags classes"],
         noise: Float[np.ndarray, "bags classes classes"] | None = None,
     ) -> "LabelledBags":
-        """Check and copy; a ValueError says what is wrong with which bag."""
+        """Check and copy; a ValueError names the bag and what is wrong with it."""
         mixture = _checked_mixture(np.array(proportions, dtype=np.float64))
         if not len(bags) == len(mixture):
             raise ValueError(
@@ -161,7 +160,7 @@ class LabelledBags:
         return cls(points, mixture, None if noise is None else _checked_noise(noise, mixture))
 
     def only(self, bags: Int[np.ndarray, " some"]) -> "LabelledBags":
-        """Some of the bags, which have to tell the classes apart as well."""
+        """Return some of the bags, which must tell the classes apart as well."""
         noise = None if self.noise is None else self.noise[bags]
         return LabelledBags(tuple(self.points[bag] for bag in bags), self.mixture[bags], noise)
 
@@ -172,7 +171,7 @@ class LabelledBags:
 
     @property
     def evidence(self) -> Float[np.ndarray, " bags"]:
-        """How many labels would tell each bag's shares as well: its points, and fewer under noise."""
+        """Number of labels that would tell each bag's shares equally well: its points, fewer under noise."""
         size = self.size.astype(np.float64)
         if self.noise is None:
             return size
@@ -182,7 +181,7 @@ class LabelledBags:
 def checked_bag(
     bag: Float[np.ndarray, "points features"], name: str
 ) -> Float[np.ndarray, "points features"]:
-    """A copy as float64, or a ValueError that calls the bag by this name.
+    """Return a copy as float64, or raise a ValueError that names the bag.
 
     Examples
     --------
@@ -202,7 +201,7 @@ def checked_bag(
 def _checked_mixture(
     mixture: Float[np.ndarray, "bags classes"],
 ) -> Float[np.ndarray, "bags classes"]:
-    """Proportions moved from within tolerance of the simplex onto it, or a refusal."""
+    """Move proportions within tolerance of the simplex onto it; raise ValueError for others."""
     if not (mixture.ndim == 2 and mixture.shape[1] >= 2):
         raise ValueError(
             f"proportions must be bags by classes, 2 classes at least, got shape={mixture.shape}"
@@ -222,10 +221,10 @@ def _checked_mixture(
     mixture = np.maximum(mixture, 0.0)
     mixture /= mixture.sum(axis=1, keepdims=True)
     condition = float(np.linalg.cond(mixture))
-    if not condition <= LARGEST_MIXING_CONDITION:
+    if not condition <= MAX_MIXING_CONDITION:
         raise ValueError(
             "proportions must differ between bags enough to tell the classes apart, got condition "
-            f"number {condition:.1e}, allowed {LARGEST_MIXING_CONDITION:.0e}"
+            f"number {condition:.1e}, allowed {MAX_MIXING_CONDITION:.0e}"
         )
     return mixture
 
@@ -233,7 +232,7 @@ def _checked_mixture(
 def _checked_noise(
     noise: Float[np.ndarray, "bags classes classes"], mixture: Float[np.ndarray, "bags classes"]
 ) -> Float[np.ndarray, "bags classes classes"]:
-    """Covariances as float64, or a refusal."""
+    """Return the covariances as float64; raise ValueError for what is not one covariance per bag."""
     covariance = np.array(noise, dtype=np.float64)
     if not covariance.shape == (*mixture.shape, mixture.shape[1]):
         raise ValueError(

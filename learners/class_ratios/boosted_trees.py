@@ -1,4 +1,8 @@
-"""Boosted trees on the groups' proportions: the set classifier for tables with interactions."""
+"""Boosted trees on the groups' proportions: the method for tables with codes and interactions.
+
+>>> BoostedTrees().name
+'boosted trees, score matching'
+"""
 
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +21,13 @@ from learners.class_ratios.score_matching import (
     ScoreMatcher,
     cross_fitted,
 )
-from learners.class_ratios.selection import Trial, refitted_trial
+from learners.class_ratios.trials import Trial, refitted_trial
 
 __all__ = ["BoostedTrees", "boosted_trees"]
 
 N_TREES = 60
 LEARNING_RATE = 0.08
-TRIAL_TREES = 30  # of twice the rate: half of the time, nearly the same errors
+TRIAL_TREES = 30  # at twice the rate: half of the time, nearly the same errors
 N_BINS = 63
 N_LEAVES = 8
 RIDGE = 1.0
@@ -32,30 +36,19 @@ RIDGE = 1.0
 def boosted_trees(
     labelled: LabelledBags, folds: int = FOLDS, n_trees: int = N_TREES
 ) -> GroupOutputs:
-    """Cross-fitted boosted regression trees for the proportions of the group a point is from.
+    """Cross-fitted boosted regression trees for the proportions of the bag that a point came from.
 
-    Parameters
-    ----------
-    labelled
-        Bags.
-    folds
-        As in `cross_fitted`.
-    n_trees
-        Per class; each moves by 4.8 / n_trees of what is left.
-
-    Returns
-    -------
-    GroupOutputs
-        Outputs may leave [0, 1].
+    `folds` is that of `cross_fitted`; the learning rate is 4.8 / n_trees. Outputs may leave [0, 1].
 
     Notes
     -----
-    One squared-error regression per class (one for two classes) of 60 trees with 8 leaves each, features
-    cut into 63 bins: squared error is proper for shares, and unlike a classifier of the group it does
-    not grow with the groups. What the classes' outputs lack to 1 is shared out equally.
+    One squared-error regression per class (one for two classes), of 60 trees with 8 leaves each and
+    features cut into 63 bins. Squared error is a proper score for shares, and unlike a classifier of the
+    bag it does not grow with the number of bags. The difference of the outputs' sum from 1 is divided
+    equally among the classes.
 
-    **Guarantees.** Outputs add up to 1; relabelling the classes relabels them; the same bags give the
-    same bytes on any number of threads: one is used.
+    **Guarantees.** Outputs add up to 1; relabelling the classes relabels the outputs; the same bags
+    give the same bytes on any number of threads (one is used).
 
     References
     ----------
@@ -70,7 +63,7 @@ def boosted_trees(
     >>> outputs(np.array([[-0.9], [8.1]])).shape
     (5, 2, 2)
     """
-    with threadpool_limits(1, user_api="openmp"):  # or sums come in the order of the threads
+    with threadpool_limits(1, user_api="openmp"):  # the order of sums would depend on threads
         return cross_fitted(labelled, partial(_Forest.of, n_trees=n_trees), folds=folds)
 
 
@@ -80,14 +73,14 @@ class BoostedTrees:
 
     Examples
     --------
-    >>> BoostedTrees().name
-    'boosted trees, score matching'
+    >>> BoostedTrees()
+    BoostedTrees()
     """
 
     name: ClassVar[str] = "boosted trees, score matching"
 
     def trial(self, labelled: LabelledBags) -> Trial:
-        """Error of bags left out."""
+        """Return the errors on bags left out, with fewer trees."""
         return refitted_trial(
             self,
             labelled,
@@ -101,7 +94,7 @@ class BoostedTrees:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Forest:
-    """Trained trees for every class, of two classes for the second."""
+    """Trained trees for every class; for two classes, those of the second."""
 
     classes: tuple[HistGradientBoostingRegressor, ...]
 

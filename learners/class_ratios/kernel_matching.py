@@ -1,4 +1,10 @@
-"""Kernel mean matching (MMD): class ratios from the mean kernels of labelled bags."""
+"""Kernel mean matching (MMD): class ratios from the mean kernels of labelled bags.
+
+>>> bags = LabelledBags.of([np.zeros((5, 1)), np.ones((5, 1))], np.eye(2))
+>>> means, product = KernelMatching(bandwidth=0.5).fit(bags).match(np.array([[0.0], [1.0]]))
+>>> means.ratio(product).round(3)
+array([0.5, 0.5])
+"""
 
 import math
 from collections.abc import Sequence
@@ -19,15 +25,13 @@ from learners.class_ratios.kernels import (
 )
 from learners.class_ratios.matched_means import MatchedMeans, covariances_of
 from learners.class_ratios.mean_matching import errors_left_out, parts_left_out
-from learners.class_ratios.selection import Trial
+from learners.class_ratios.trials import Match, Trial
 
 __all__ = ["EXACT_POINTS", "KernelMatcher", "KernelMatching", "NystroemMatcher", "n_landmarks"]
 
 EXACT_POINTS = 20_000
-MOST_LANDMARKS = 1200
+MAX_LANDMARKS = 1200
 LANDMARKS_PER_ROOT = 4
-
-Match = tuple[MatchedMeans, Float[np.ndarray, "points bags"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +47,23 @@ class KernelMatching:
     Parameters
     ----------
     bandwidth
-        Of the Gaussian kernel. None: `trial` chooses among median distance * 2^-5 ... 2^5.
+        Bandwidth of the Gaussian kernel. None: `trial` chooses among median distance * 2^-5 ... 2^5.
 
     Raises
     ------
     ValueError
-        If a bandwidth is given and not > 0 and finite.
+        If a given bandwidth is not > 0 and finite.
 
     Notes
     -----
-    H is freed of its sampling error (`mean_matching.corrected_class_gram`), which would pull every
-    ratio towards equal shares. The kernel is exact up to 20,000 points; above, it is seen from
-    min(1200, 4 sqrt(n)) landmarks.
+    H is corrected for its sampling error (`corrected_class_gram`), which would pull every ratio towards
+    equal shares. The kernel is exact up to 20,000 points; above, it is approximated from
+    min(1200, 4 sqrt(n)) landmarks (`NystroemMap`).
 
     References
     ----------
     .. [1] Iyer, Nath, Sarawagi, "Privacy-preserving class ratio estimation", KDD (2016). Here the
-       paper's problem is written for the classes, which is well posed for any number of bags.
+       paper's problem is solved for the classes, which is well posed for any number of bags.
 
     Examples
     --------
@@ -75,7 +79,7 @@ class KernelMatching:
             raise ValueError(f"bandwidth must be > 0 and finite, got bandwidth={self.bandwidth}")
 
     def trial(self, labelled: LabelledBags) -> Trial:
-        """The bandwidth that errs least on bags left out; of equally good ones the largest."""
+        """Choose the bandwidth with least error on bags left out; of equally good ones the largest."""
         ladder = bandwidth_ladder(median_distance(labelled.points))
         exact = labelled.size.sum() <= EXACT_POINTS
         gram = (set_gram if exact else _landmark_gram)(labelled.points, ladder)
@@ -97,7 +101,7 @@ class KernelMatching:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelMatcher:
-    """Trained with the exact kernel.
+    """`KernelMatching` trained with the exact kernel.
 
     Examples
     --------
@@ -113,7 +117,7 @@ class KernelMatcher:
 
     @classmethod
     def of(cls, labelled: LabelledBags, bandwidth: float) -> "KernelMatcher":
-        """Every point against every bag, once."""
+        """Compute the kernel of every point with every bag, once."""
         points = labelled.points
         products = [mean_kernel(bag, points, bandwidth) for bag in points]
         gram = np.array([product.mean(axis=0) for product in products])
@@ -122,13 +126,13 @@ class KernelMatcher:
         return cls(points, bandwidth, means)
 
     def match(self, point: Float[np.ndarray, "points features"]) -> Match:
-        """Mean kernel of each point with each bag."""
+        """Return the means, and the mean kernel of each point with each bag."""
         return self.means, mean_kernel(point, self.points, self.bandwidth)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NystroemMatcher:
-    """Trained with the kernel seen from landmarks.
+    """`KernelMatching` trained with the kernel approximated from landmarks.
 
     Examples
     --------
@@ -145,7 +149,7 @@ class NystroemMatcher:
 
     @classmethod
     def of(cls, labelled: LabelledBags, bandwidth: float) -> "NystroemMatcher":
-        """Every point's features, once; a bag's at a time."""
+        """Compute every point's features, a bag at a time."""
         features = NystroemMap.of(_landmarks(labelled.points), bandwidth)
         mean = np.array([features(bag).mean(axis=0) for bag in labelled.points])
         own = np.array([np.square(features(bag)).sum(axis=1).mean() for bag in labelled.points])
@@ -154,12 +158,12 @@ class NystroemMatcher:
         return cls(features, mean, bandwidth, means)
 
     def match(self, point: Float[np.ndarray, "points features"]) -> Match:
-        """Inner product of each point's features with each bag's mean."""
+        """Return the means, and the inner product of each point's features with each bag's mean."""
         return self.means, self.features(point) @ self.mean.T
 
 
 def _expected_left_out(matcher: "KernelMatcher | NystroemMatcher", labelled: LabelledBags) -> float:
-    """Expected error of bags left out, like that of methods that are trained anew; no kernel is."""
+    """Return the expected error on bags left out; kernels are not computed again."""
     means, expected = matcher.means, []
     products = [matcher.match(point)[1] for point in labelled.points]
     for part in parts_left_out(labelled.mixture):
@@ -185,14 +189,14 @@ def n_landmarks(n_points: int) -> int:
     >>> n_landmarks(10_000), n_landmarks(10**6)
     (400, 1200)
     """
-    return min(MOST_LANDMARKS, int(LANDMARKS_PER_ROOT * n_points**0.5))
+    return min(MAX_LANDMARKS, int(LANDMARKS_PER_ROOT * n_points**0.5))
 
 
 def _landmark_gram(
     points: Sequence[Float[np.ndarray, "_ features"]],
     ladder: Float[np.ndarray, " bandwidths"],
 ) -> Float[np.ndarray, "bandwidths bags bags"]:
-    """`set_gram` seen from landmarks."""
+    """`set_gram`, approximated from landmarks."""
     landmark, gram = _landmarks(points), []
     for bandwidth in ladder:
         features = NystroemMap.of(landmark, float(bandwidth))

@@ -1,13 +1,12 @@
-"""Gaussian kernel means between bags of points, for a whole ladder of bandwidths in one pass.
+"""Gaussian kernels between bags of points: units of features, mean kernels, Nyström features.
 
 k(x, x') = exp(-||x - x'||^2 / (2 s^2)). Halving s raises k to its fourth power, so one exponential and
 two squarings a step give every bandwidth of a ladder s, s/2, s/4, ...: about the price of two
-bandwidths instead of eleven. Everything is exact (no random features) and in float64, because ten
-fourth powers lose six digits.
+bandwidths instead of eleven. `set_gram` and `mean_kernel` are exact and in float64, because ten fourth
+powers lose six digits; `NystroemMap` approximates the kernel from some hundred landmarks.
 
-The unit of a feature: what makes distances between points of a table mean something.
-
-Nyström features: a Gaussian kernel seen from some hundred landmarks instead of from every point.
+>>> mean_kernel(np.array([[0.0]]), [np.array([[0.0], [1.0]])], 1.0).round(4)
+array([[0.8033]])
 """
 
 import math
@@ -19,6 +18,7 @@ from jaxtyping import Float, Int
 from scipy.spatial.distance import pdist
 
 __all__ = [
+    "Bags",
     "NystroemMap",
     "bandwidth_ladder",
     "feature_scale",
@@ -30,58 +30,39 @@ __all__ = [
 ]
 
 
+HALVINGS = 10  # median * 2^-5 ... median * 2^5
+MEDIAN_POINTS = 1000
+BLOCK_CELLS = 2**18  # kernel values held at once: 2 MiB, which stays in a core's cache
+RANK_TOLERANCE = 1e-10  # of the largest eigenvalue; directions below it are rounding
+
+Bags = Sequence[Float[np.ndarray, "_ features"]]
+
+
 def feature_scale(point: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " features"]:
-    """Unit of every feature.
+    """Return the unit of every feature, > 0, from the pooled points of all bags; 1 for a constant feature.
 
-    Parameters
-    ----------
-    point
-        Pooled points of all bags, finite.
-
-    Returns
-    -------
-    ndarray
-        What to divide each feature by, > 0; 1 for one that never varies.
-
-    Notes
-    -----
-    The standard deviation; for a feature that has one value at more than half of the points, half of
-    the root mean square distance from it of the others. For a feature of two values that is the standard
-    deviation it would have at equal shares: by its own a rare value would outweigh all other features.
+    The unit is the standard deviation. For a feature with one value at more than half of the points, it
+    is half of the root mean square distance of the other points from that value. For a feature of two
+    values this is the standard deviation at equal shares: its own would let a rare value outweigh all
+    other features.
 
     Examples
     --------
     >>> feature_scale(np.array([[0.0, 7.0], [2.0, 7.0]]))
     array([1., 1.])
     """
-    offset = point - np.median(point, axis=0)  # zero for most points where one value is the rule
+    offset = point - np.median(point, axis=0)  # zero for most points if one value prevails
     n_other = np.count_nonzero(offset, axis=0)
     half = np.sqrt(np.square(offset).sum(axis=0) / np.maximum(n_other, 1)) / 2
     scale = np.where(2 * n_other < len(point), half, point.std(axis=0))
     return np.where(scale > 0, scale, 1.0)
 
 
-Bags = Sequence[Float[np.ndarray, "_ features"]]
-RANK_TOLERANCE = 1e-10  # of the largest eigenvalue; directions below it are rounding
-
-
 def spread_points(bags: Bags, n_points: int) -> Float[np.ndarray, "points features"]:
-    """Some points of every bag, as many of each as its size is worth.
+    """Return about `n_points` points in all, of every bag in proportion to its size and at least one.
 
-    They are taken by a permutation that is always the same, so that neither the order within a bag
-    (sorted, say) nor that of the bags decides.
-
-    Parameters
-    ----------
-    bags
-        Points by features, one array per bag.
-    n_points
-        About how many in all; one of every bag at least.
-
-    Returns
-    -------
-    Float[np.ndarray, "points features"]
-        Rows of the bags.
+    A fixed permutation takes them, so that the choice depends neither on the order within a bag (sorted,
+    say) nor on the order of the bags.
 
     Examples
     --------
@@ -96,7 +77,7 @@ def spread_points(bags: Bags, n_points: int) -> Float[np.ndarray, "points featur
 
 
 def spread_order(size: int) -> Int[np.ndarray, " points"]:
-    """The order in which `spread_points` takes the points of a bag of this size.
+    """Return the order in which `spread_points` takes the points of a bag of this size.
 
     Examples
     --------
@@ -108,23 +89,13 @@ def spread_order(size: int) -> Int[np.ndarray, " points"]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NystroemMap:
-    """Features f(x) whose inner products are the kernel, exactly so between landmarks.
+    """Features f(x) whose inner products approximate the kernel, exactly so between landmarks.
 
-    f(x) = k(x, L) K_LL^(-1/2), L the landmarks: the projection of k(x, .) on what they span.
+    f(x) = k(x, L) K_LL^(-1/2), L the landmarks: the projection of k(x, .) on their span. `root` is the
+    root of the pseudo-inverse of K_LL.
 
-    Parameters
-    ----------
-    landmark
-        Points the kernel is seen from.
-    bandwidth
-        s of k(x, x') = exp(-||x - x'||^2 / (2 s^2)).
-    root
-        Root of the pseudo-inverse of the landmarks' kernel matrix.
-
-    Notes
-    -----
-    **Guarantees.** Inner products of features equal the kernel where one of the two points is a
-    landmark, and no squared length exceeds 1, the kernel's own.
+    **Guarantees.** Inner products of features equal the kernel if one of the two points is a landmark,
+    and no squared length exceeds 1, the kernel's own.
     **Cost.** For m landmarks m^3 once, m^2 per point.
 
     References
@@ -164,36 +135,17 @@ def _centred_gaussian(
     other: Float[np.ndarray, "landmarks features"],
     bandwidth: float,
 ) -> Float[np.ndarray, "points landmarks"]:
-    """The Gaussian kernel about the landmarks' mean, as far-off points would lose digits otherwise."""
+    """Return the Gaussian kernel; coordinates are about the landmarks' mean, to keep digits."""
     centre = other.mean(axis=0)
     return _gaussian((x - centre) / bandwidth, (other - centre) / bandwidth)
 
 
-HALVINGS = 10  # median * 2^-5 ... median * 2^5
-MEDIAN_POINTS = 1000
-BLOCK_CELLS = 2**18  # kernel values held at once: 2 MiB, which stays in a core's cache
-
-
 def median_distance(bags: Bags) -> float:
-    """Median Euclidean distance between pairs of pooled points.
+    """Median Euclidean distance between pairs of pooled points, > 0.
 
-    Parameters
-    ----------
-    bags
-        Points. Of more than 1000, every k-th of each bag enters, about 1000 in all.
+    Of more than 1000 points, every k-th of each bag is used, about 1000 in all. A ValueError is raised if
+    at least half of the pairs coincide.
 
-    Returns
-    -------
-    float
-        The median, > 0.
-
-    Raises
-    ------
-    ValueError
-        If at least half of the pairs coincide.
-
-    Notes
-    -----
     **Guarantees.** The order of the bags does not matter.
 
     Examples
@@ -225,28 +177,11 @@ def set_gram(
 ) -> Float[np.ndarray, "bandwidths bags bags"]:
     """Mean kernel value over all pairs of points of every two bags, at every bandwidth.
 
-    G[s, i, j] = mean of k(x, x') over x in bag i, x' in bag j; pairs of a point with itself count.
+    G[s, i, j] = mean of k(x, x') over x in bag i, x' in bag j, pairs of a point with itself included. A
+    ValueError is raised unless the bandwidths are positive, each twice the one before.
 
-    Parameters
-    ----------
-    bags
-        Points by features, one array per bag.
-    bandwidth
-        Ascending, each twice the one before.
-
-    Returns
-    -------
-    Float[np.ndarray, "bandwidths bags bags"]
-        Symmetric positive semi-definite for each bandwidth.
-
-    Raises
-    ------
-    ValueError
-        If the bandwidths are not positive, each twice the one before.
-
-    Notes
-    -----
-    **Guarantees.** Equals the double loop over pairs to ten digits.
+    **Guarantees.** Equals the double loop over pairs to ten digits; symmetric positive semi-definite for
+    each bandwidth.
     **Cost.** n^2 / 2 exponentials for n points; memory for n floats and a block of 2 MiB.
 
     Examples
@@ -275,35 +210,16 @@ def set_gram(
 def mean_kernel(
     x: Float[np.ndarray, "points features"], bags: Bags, bandwidth: float
 ) -> Float[np.ndarray, "points bags"]:
-    """Mean kernel value of each point against the points of each bag.
+    """Mean kernel value, in [0, 1], of each point against the points of each bag.
 
-    Parameters
-    ----------
-    x
-        Points.
-    bags
-        Points by features, one array per bag.
-    bandwidth
-        s, > 0.
+    A ValueError is raised unless the bandwidth is positive and finite.
 
-    Returns
-    -------
-    Float[np.ndarray, "points bags"]
-        In [0, 1].
-
-    Raises
-    ------
-    ValueError
-        If the bandwidth is not positive.
-
-    Notes
-    -----
-    **Guarantees.** Averaged over the points of a bag, it is that bag's row of `set_gram`.
+    **Guarantees.** Its average over the points of a bag is that bag's row of `set_gram`.
 
     Examples
     --------
-    >>> mean_kernel(np.array([[0.0]]), [np.array([[0.0], [1.0]])], 1.0).round(4)
-    array([[0.8033]])
+    >>> mean_kernel(np.array([[0.0]]), [np.array([[0.0], [1.0]])], 2.0).round(4)
+    array([[0.9412]])
     """
     if not 0 < bandwidth < math.inf:
         raise ValueError(f"bandwidth must be > 0 and finite, got bandwidth={bandwidth}")
@@ -319,7 +235,7 @@ def mean_kernel(
 
 
 def _centred(bags: Bags, reference: Bags) -> Float[np.ndarray, "points features"]:
-    """Pooled points about the reference's mean, so that squared distances cancel less."""
+    """Pooled points about the reference's mean, so that squared distances lose fewer digits."""
     return np.asarray(np.concatenate(bags) - np.concatenate(reference).mean(axis=0))
 
 
@@ -333,7 +249,7 @@ def _blocks(
 def _gaussian(
     x: Float[np.ndarray, "block features"], other: Float[np.ndarray, "points features"]
 ) -> Float[np.ndarray, "block points"]:
-    """exp(-||x - x'||^2 / 2): the bandwidth is the unit."""
+    """Return exp(-||x - x'||^2 / 2), with the bandwidth as unit."""
     exponent = x @ other.T
     exponent -= 0.5 * np.einsum("if,if->i", x, x)[:, None]
     exponent -= 0.5 * np.einsum("if,if->i", other, other)

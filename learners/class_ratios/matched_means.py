@@ -1,12 +1,13 @@
 """Match the mean of an unlabelled bag by a mixture of class means: the ratio and its interval.
 
-Every way of embedding points whose inner products can be had (a kernel, outputs of a classifier)
-comes down to this: a Gram matrix of the labelled bags' means, and each point's products with them.
+Every embedding of points with known inner products (a kernel, the outputs of a classifier) needs only
+this: a Gram matrix of the labelled bags' means, and each point's products with those means.
 
-Class means from bags whose proportions are noisy: least squares with errors in variables.
+Noise in the proportions spreads them out, which brings the estimated class means nearer to each other
+and pushes ratios to the ends; `NoisyShares` corrects for it by the noise's covariance.
 
-Noise spreads the proportions out and so brings classes' means nearer to each other than they are; a
-ratio read off such means is pushed to the ends. The noise's law says by how much.
+>>> BagMean.of(np.array([[0.0, 1.0], [1.0, 0.0]]), np.eye(2)).linear
+array([0.5, 0.5])
 """
 
 import math
@@ -17,25 +18,31 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
-from learners.class_ratios import mean_matching as matching
+from learners.class_ratios.mean_matching import (
+    class_weights,
+    corrected_class_gram,
+    normal_nodes,
+    redrawn_ratios,
+    within_class_covariance,
+)
 from learners.class_ratios.simplex_qp import simplex_qp
 
-__all__ = ["BagShares", "Covariances", "MatchedMeans", "NoisyShares", "SeenBag", "covariances_of"]
+__all__ = ["BagMean", "BagShares", "Covariances", "MatchedMeans", "NoisyShares", "covariances_of"]
 
-LEAST_KEPT = 0.5  # of a contrast's spread; what would be left beyond is mostly chance
+MIN_KEPT = 0.5  # of a contrast's spread; a larger correction would leave mostly chance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyShares:
-    """Weights that make class means out of bag means, from noisy proportions.
+    """Weights that make class means out of bag means whose proportions are noisy: errors in variables.
 
     Parameters
     ----------
     weights
         B = W P N^-1, W the bags' weights and N = P'WP less the noise's part in it.
     drift
-        W_i C_i N^-1 for every bag, C_i its noise's covariance: times a ratio, what the square of the
-        bag's noise moves it by.
+        W_i C_i N^-1 for every bag, C_i its noise's covariance. Times a ratio, it is the shift of that
+        ratio by the square of the bag's noise.
 
     Notes
     -----
@@ -50,7 +57,7 @@ class NoisyShares:
     of its spread.
 
     **Guarantees.** Noise of zero changes no weight; a bag of the mean proportions keeps its ratio;
-    every contrast keeps half of its spread; as far as more is left, the mean ratio is right to second
+    every contrast keeps half of its spread; unless that limit binds, the mean ratio is right to second
     order in the noise.
 
     References
@@ -80,7 +87,7 @@ class NoisyShares:
         weight: Float[np.ndarray, " bags"],
         noise: Float[np.ndarray, "bags classes classes"],
     ) -> "NoisyShares":
-        """From proportions, the bags' weights and the covariances of the proportions' noise."""
+        """Build from proportions, the bags' weights and the covariances of the proportions' noise."""
         centre = np.eye(mixture.shape[1]) - 1.0 / mixture.shape[1]
         scaled = weight[:, None, None] * (centre @ noise @ centre)  # shares add up to 1, noise to 0
         normal = (mixture.T * weight) @ mixture
@@ -89,12 +96,12 @@ class NoisyShares:
         root = np.linalg.cholesky(normal)
         half = np.linalg.solve(root, owed)
         largest = float(np.linalg.eigvalsh(np.linalg.solve(root, half.T))[-1])
-        part = (1.0 - LEAST_KEPT) / max(largest, 1.0 - LEAST_KEPT)
+        part = (1.0 - MIN_KEPT) / max(largest, 1.0 - MIN_KEPT)
         inverse = np.linalg.inv(normal - part * owed)
         return cls(mixture * weight[:, None] @ inverse, scaled @ inverse)
 
 
-ROUNDS = 4  # of redrawing; more move no end by a hundredth of the interval
+ROUNDS = 4  # of redrawing; more rounds move no end by a hundredth of the interval
 
 Covariances = Callable[
     [Float[np.ndarray, "bags classes"]], Iterable[Float[np.ndarray, "classes classes"]]
@@ -103,7 +110,7 @@ Covariances = Callable[
 
 @runtime_checkable
 class BagShares(Protocol):
-    """What is known of labelled bags but their points."""
+    """Proportions, noise and sizes of labelled bags, without their points."""
 
     @property
     def mixture(self) -> Float[np.ndarray, "bags classes"]:
@@ -111,7 +118,7 @@ class BagShares(Protocol):
 
     @property
     def noise(self) -> Float[np.ndarray, "bags classes classes"] | None:
-        """Covariance of the noise in each row of these shares."""
+        """Covariance of the noise in each row of `mixture`; None without noise."""
 
     @property
     def size(self) -> Int[np.ndarray, " bags"]:
@@ -119,8 +126,8 @@ class BagShares(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SeenBag:
-    """What an unlabelled bag's points come to.
+class BagMean:
+    """Mean of an unlabelled bag's points in the embedding, and its sampling error.
 
     Parameters
     ----------
@@ -131,8 +138,9 @@ class SeenBag:
 
     Examples
     --------
-    >>> SeenBag.of(np.array([[0.0, 1.0], [1.0, 0.0]]), np.eye(2)).linear
-    array([0.5, 0.5])
+    >>> BagMean.of(np.ones((3, 2)), np.eye(2)).error
+    array([[0., 0.],
+           [0., 0.]])
     """
 
     linear: Float[np.ndarray, " classes"]
@@ -141,32 +149,33 @@ class SeenBag:
     @classmethod
     def of(
         cls, product: Float[np.ndarray, "points bags"], weights: Float[np.ndarray, "bags classes"]
-    ) -> "SeenBag":
-        """From every point's inner products with the labelled bags' means."""
+    ) -> "BagMean":
+        """Build from every point's inner products with the labelled bags' means."""
         feature = product @ weights
         return cls(feature.mean(axis=0), _covariance(feature) / (len(feature) - 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatchedMeans:
-    """Means of labelled bags in some embedding, and what they say of the classes.
+    """Means of labelled bags in some embedding, and the class means that follow from them.
 
     Parameters
     ----------
     weights
         B, which makes class means out of bag means.
     hessian
-        H, inner products of the classes' means, freed of sampling error.
+        H, inner products of the class means, corrected for sampling error.
     reliability
-        Of H, as in `corrected_class_gram`.
+        Reliability of H, as in `corrected_class_gram`.
     error
-        Covariance of B'(Phi_i - mu P_i) for every bag: how far its mean is from that of its shares.
+        Covariance of B'(Phi_i - mu P_i) for every bag: of the distance of its mean from that of its
+        shares.
     gram
         G, inner products of the bags' means.
     own
         Mean inner product of a point with itself, per bag.
     drift
-        What the square of the noise in a bag's proportions moves a ratio by: `NoisyShares.drift`.
+        Shift of a ratio by the square of the noise in a bag's proportions: `NoisyShares.drift`.
 
     Notes
     -----
@@ -174,7 +183,7 @@ class MatchedMeans:
     expected square, the sampling of its points v / n_i, v that of one point: tr J V J, V the covariance
     within classes of B'k(x) and J the inverse of H on contrasts. Bags weigh by the inverse of the sum,
     n_i / (1 + n_i tr(C_i) / v) up to a factor, with V and H by bag sizes first: feasible generalised
-    least squares. What noise takes off the classes' distance is put back by `NoisyShares`. It leaves
+    least squares. `NoisyShares` restores the distance between classes that noise takes away. It leaves
     chance in the square of the noise E_i: for a ratio r, E_i E_i' y with y = W_i N^-1 r of bag i has
     covariance (y'C_i y) C_i + C_i y y'C_i under a normal law. The first term is in `error`, whose
     weight in r is that of P_i, noise included; the second is added from `drift`.
@@ -219,12 +228,12 @@ class MatchedMeans:
         *,
         dimension: float = math.inf,
     ) -> "MatchedMeans":
-        """From the Gram matrix, points' mean inner products with themselves and `covariances_of`.
+        """Build from the Gram matrix, points' mean inner products with themselves and `covariances_of`.
 
-        dimension: of the embedding, where its directions are few (`corrected_class_gram`).
+        `dimension` is the embedding's number of directions, as in `corrected_class_gram`.
         """
         size, mixture, noise = labelled.size, labelled.mixture, labelled.noise
-        weights = matching.class_weights(mixture, size)
+        weights = class_weights(mixture, size)
         given = labelled, gram, own, covariances, dimension
         means = cls._weighted(*given, weights)
         if noise is None:
@@ -248,11 +257,11 @@ class MatchedMeans:
         dimension: float,
         weights: Float[np.ndarray, "bags classes"],
     ) -> "MatchedMeans":
-        """With these weights and exact proportions."""
+        """Build with these weights, for exact proportions."""
         size = labelled.size
-        hessian, reliability = matching.corrected_class_gram(gram, weights, size, own, dimension)
+        hessian, reliability = corrected_class_gram(gram, weights, size, own, dimension)
         error = [
-            matching.within_class_covariance(covariance, share, hessian) / n
+            within_class_covariance(covariance, share, hessian) / n
             for covariance, share, n in zip(
                 covariances(weights), labelled.mixture, size, strict=True
             )
@@ -260,48 +269,48 @@ class MatchedMeans:
         still = np.zeros((len(size), *hessian.shape))
         return cls(weights, hessian, reliability, np.array(error), gram, own, still)
 
-    def see(self, product: Float[np.ndarray, "points bags"]) -> SeenBag:
-        """A bag, from every point's inner products with the labelled bags' means."""
-        return SeenBag.of(product, self.weights)
+    def bag_mean(self, product: Float[np.ndarray, "points bags"]) -> BagMean:
+        """Return a bag's mean, from every point's inner products with the labelled bags' means."""
+        return BagMean.of(product, self.weights)
 
     def ratio(
-        self, bag: SeenBag | Float[np.ndarray, "points bags"]
+        self, bag: BagMean | Float[np.ndarray, "points bags"]
     ) -> Float[np.ndarray, " classes"]:
-        """Mixture of classes whose mean is nearest to that of a bag."""
-        seen = bag if isinstance(bag, SeenBag) else self.see(bag)
-        return simplex_qp(self.hessian, seen.linear).point
+        """Return the mixture of classes whose mean is nearest to that of a bag."""
+        mean = bag if isinstance(bag, BagMean) else self.bag_mean(bag)
+        return simplex_qp(self.hessian, mean.linear).point
 
     def slope(self) -> Float[np.ndarray, "classes classes"]:
-        """J, the ratio's derivative by f where no share is 0: the inverse of H on contrasts."""
+        """Return J, the ratio's derivative by f if no share is 0: the inverse of H on contrasts."""
         contrast = np.linalg.svd(np.ones((1, len(self.hessian))))[2][1:].T
         inverse = np.linalg.pinv(contrast.T @ self.hessian @ contrast)
         return np.asarray(contrast @ inverse @ contrast.T)
 
     def expected_error(self, product: Float[np.ndarray, "points bags"]) -> float:
-        """Expected L1 error of the ratio of these points by the delta method, were no share near 0."""
-        seen, slope = self.see(product), self.slope()
-        error = self._error(seen, self.ratio(seen)[None])[0]
+        """Return the expected L1 error of these points' ratio by the delta method, for shares not near 0."""
+        mean, slope = self.bag_mean(product), self.slope()
+        error = self._error(mean, self.ratio(mean)[None])[0]
         variance = (slope @ error @ slope).diagonal()
         return float(np.sqrt(2 / np.pi * np.maximum(variance, 0.0)).sum())
 
-    def interval(self, bag: SeenBag, level: float) -> Float[np.ndarray, "classes ends"]:
-        """Range of the ratio when the program is redrawn from the errors of all means and shares.
+    def interval(self, bag: BagMean, level: float) -> Float[np.ndarray, "classes ends"]:
+        """Return the range of the ratio when the program is redrawn from the errors of all means and shares.
 
-        The errors grow with a ratio's distance from the bags' mean, so a draw's are those at the ratio
-        drawn, not at the estimate: for two classes the ends are those of Fieller's test.
+        The errors grow with a ratio's distance from the bags' mean, so each draw takes the errors at the
+        ratio drawn, not at the estimate: for two classes the ends are those of Fieller's test.
         """
-        ratio, nodes = self.ratio(bag), matching.normal_nodes(len(bag.linear))
+        ratio, nodes = self.ratio(bag), normal_nodes(len(bag.linear))
         drawn = ratio[None]
         for _ in range(ROUNDS):
             error = self._error(bag, drawn)
-            drawn = matching.redrawn_ratios(self.hessian, bag.linear, error, nodes)
+            drawn = redrawn_ratios(self.hessian, bag.linear, error, nodes)
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return np.stack([np.minimum(low, ratio), np.maximum(high, ratio)], axis=1)
 
     def _error(
-        self, bag: SeenBag, ratio: Float[np.ndarray, "draws classes"]
+        self, bag: BagMean, ratio: Float[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, "draws classes classes"]:
-        """Covariance of f - H r: the unlabelled bag's own, and every labelled one's through its weight."""
+        """Covariance of f - H r: the unlabelled bag's, and the labelled bags' by their weights."""
         combined = np.square(ratio @ self.weights.T)
         moved = np.einsum("bcd,nd->nbc", self.drift, ratio) @ self.hessian
         labelled = np.tensordot(combined, self.error, 1) + moved.swapaxes(1, 2) @ moved
@@ -309,7 +318,7 @@ class MatchedMeans:
 
 
 def covariances_of(products: Sequence[Float[np.ndarray, "_ bags"]]) -> Covariances:
-    """Each bag's covariance of B'k(x) as a function of B, from its points' products with all bags.
+    """Return each bag's covariance of B'k(x) as a function of B, from its points' products with all bags.
 
     Examples
     --------
@@ -324,6 +333,6 @@ def covariances_of(products: Sequence[Float[np.ndarray, "_ bags"]]) -> Covarianc
 def _covariance(
     feature: Float[np.ndarray, "points classes"],
 ) -> Float[np.ndarray, "classes classes"]:
-    """As `numpy.cov`, which checks for longer than it computes, with the points as divisor."""
+    """`numpy.cov` with the number of points as divisor, without its checks, which take longer."""
     offset = feature - feature.mean(axis=0)
     return np.asarray(offset.T @ offset / len(feature))

@@ -1,8 +1,13 @@
-"""The algebra of mean matching: classes' mean kernels out of bags' mean kernels.
+"""The algebra of mean matching: class means from bag means, their errors, and redrawn ratios.
 
-Bags with embeddings Phi_i and proportions P (bags by classes) give the classes' embeddings as
-mu = Phi B; everything below works on inner products of embeddings alone, the Gram matrix G of the bags.
-An estimator that matches other means than kernels' (of a classifier's outputs, say) brings its own G.
+Bags with mean embeddings Phi_i and proportions P (bags by classes) give the class means mu = Phi B.
+Every function here uses inner products of embeddings alone, the Gram matrix G of the bag means, so that
+it serves kernels and the outputs of classifiers alike.
+
+>>> mixture = np.array([[0.75, 0.25], [0.25, 0.75]])
+>>> weights = class_weights(mixture, np.array([10, 10]))
+>>> class_gram(mixture @ mixture.T, weights).diagonal().round(6)  # unit vectors as class means
+array([1., 1.])
 """
 
 import math
@@ -11,8 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ndtri
 
-from learners.class_ratios.bags import LARGEST_MIXING_CONDITION
-from learners.class_ratios.diagnostics import LEAST_RELIABILITY
+from learners.class_ratios.bags import MAX_MIXING_CONDITION
 from learners.class_ratios.simplex_qp import simplex_minima, simplex_qp
 
 __all__ = [
@@ -31,6 +35,7 @@ __all__ = [
 RIDGE = 1e-12  # of the largest entry: above rounding, below anything that matters
 FOLDS = 5
 DRAWS = 1024
+MIN_RELIABILITY = 0.5  # share of the distance between classes that the correction leaves
 
 
 def class_weights(
@@ -55,7 +60,7 @@ def class_weights(
 def effective_points(
     mixture: Float[np.ndarray, "bags classes"], size: Int[np.ndarray, " bags"]
 ) -> Float[np.ndarray, " classes"]:
-    """1 / diag (P'W P)^-1: so many points of one class would estimate its mean as well.
+    """1 / diag (P'W P)^-1: the number of points of each class that would estimate its mean equally well.
 
     Bag i's mean has variance proportional to 1 / n_i, so a class's has sum_i B_iy^2 / n_i, which is
     that diagonal.
@@ -90,15 +95,15 @@ def corrected_class_gram(
     own: Float[np.ndarray, " bags"],
     dimension: float = math.inf,
 ) -> tuple[Float[np.ndarray, "classes classes"], float]:
-    """`class_gram`, less what the points owe to meeting themselves.
+    """`class_gram` without the sampling error that comes from pairs of a point with itself.
 
     A bag's own entry of G counts each point with itself, which adds (own_i - G_ii) / (n_i - 1) to its
     expectation, where own is the mean inner product of a point with itself, 1 for a Gaussian kernel.
     That adds to the distance between classes but not to f, and so pulls ratios towards equal shares.
     But the inverse of H is convex in the sampling error along the classes' contrasts, which pushes
-    ratios outwards; of an embedding of D directions alike, 1 - c / D of the excess remain to be taken
-    off for c classes (all of it for a kernel; with as few directions as contrasts, some is added). As
-    much is taken off as leaves each contrast of classes half of its size.
+    ratios outwards; for an embedding of D equal directions and c classes, the share 1 - c / D of the
+    excess is subtracted (all of it for a kernel; with as few directions as contrasts, some is added),
+    but no more than leaves each contrast of classes half of its size.
 
     The count is that of least squares on p = c - 1 regressors with independent errors in D rows: with
     H = (M + e)'(M + e) and f = (M + e)'M r the expectation of H^-1 f is, to second order in e, r less
@@ -112,14 +117,14 @@ def corrected_class_gram(
     weights, size
         B, and the bags' points.
     dimension
-        D, directions of the embedding if they are few.
+        D, number of directions of the embedding; infinite for a kernel.
 
     Returns
     -------
     hessian
         H, positive definite on contrasts of classes.
     reliability
-        Share of the squared distance between classes that is no sampling error, for the contrast
+        Share of the squared distance between classes that is not sampling error, for the contrast
         where it is least; at most 1.
 
     Examples
@@ -139,16 +144,16 @@ def corrected_class_gram(
     root = np.linalg.cholesky(contrast.T @ hessian @ contrast + rounding)
     half = np.linalg.solve(root, contrast.T @ owed @ contrast)
     largest = float(np.linalg.eigvalsh(np.linalg.solve(root, half.T))[-1])
-    most = (1.0 - LEAST_RELIABILITY) / max(largest, 1.0 - LEAST_RELIABILITY)
+    most = (1.0 - MIN_RELIABILITY) / max(largest, 1.0 - MIN_RELIABILITY)
     part = min(most, 1.0 - weights.shape[1] / dimension)
     return hessian - part * owed, 1.0 - largest
 
 
 def parts_left_out(mixture: Float[np.ndarray, "bags classes"]) -> list[Int[np.ndarray, " part"]]:
-    """Parts of the bags to leave out in turn: single bags, of more than five bags five parts.
+    """Parts of the bags to leave out in turn: single bags, or five parts of more than five bags.
 
-    A part without which the proportions are singular is not among them. Parts go by proportions and
-    take bags from all over their range, so that the order of the bags does not matter.
+    A part is skipped if the proportions of the other bags are singular. Bags are dealt to the parts in
+    order of their proportions, so that the order in which they are given does not matter.
 
     Examples
     --------
@@ -169,9 +174,9 @@ def errors_left_out(
     """L1 error of the proportions of every bag left out, for each bandwidth.
 
     Bags are left out as in `parts_left_out`. No kernel is computed again: a left-out bag is predicted
-    from its row of G. Points that meet themselves are left in H: what they do to the ratio weighs
-    against bandwidths at which classes hardly differ by more than sampling error. Bags weigh by their
-    evidence, such as their points, in the means of the classes.
+    from its row of G. H is not corrected for pairs of a point with itself: the bias counts against
+    bandwidths at which classes hardly differ by more than sampling error. `evidence`, such as their
+    numbers of points, weighs the bags in the class means.
 
     Returns
     -------
@@ -204,8 +209,8 @@ def within_class_covariance(
 ) -> Float[np.ndarray, "classes classes"]:
     """Covariance within classes of features B'k(x), from that in a bag whose class shares are known.
 
-    Class y's mean feature is column y of H, so the shares alone give the covariance between classes,
-    and what is left is within. It may miss being positive semi-definite by sampling error.
+    Class y's mean feature is column y of H, so the shares alone give the covariance between classes;
+    the rest is within classes. Sampling error may make it slightly indefinite.
 
     Examples
     --------
@@ -220,7 +225,7 @@ def within_class_covariance(
 
 
 def normal_nodes(n_dimensions: int) -> Float[np.ndarray, "draws dimensions"]:
-    """1024 points of Richtmyer's sequence, mapped to standard normals: nodes of an integral, always the same.
+    """Return 1024 standard normal nodes of an integral, from Richtmyer's sequence: the same in every run.
 
     The k-th point of the unit cube is the fractional part of 1/2 + k sqrt(p), one prime p a dimension.
 
@@ -245,7 +250,7 @@ def redrawn_ratios(
     error: Float[np.ndarray, "*draws classes classes"],
     nodes: Float[np.ndarray, "draws classes"],
 ) -> Float[np.ndarray, "draws classes"]:
-    """Minima of the quadratic program with `linear` perturbed by its sampling error, or each draw's.
+    """Minima of the quadratic program with `linear` perturbed by `error`: one covariance, or one per draw.
 
     Examples
     --------
@@ -259,13 +264,13 @@ def redrawn_ratios(
 
 def _tells_apart(mixture: Float[np.ndarray, "bags classes"]) -> bool:
     enough = len(mixture) >= mixture.shape[1]
-    return enough and bool(np.linalg.cond(mixture) <= LARGEST_MIXING_CONDITION)
+    return enough and bool(np.linalg.cond(mixture) <= MAX_MIXING_CONDITION)
 
 
 def _roots(
     covariance: Float[np.ndarray, "*stack classes classes"],
 ) -> Float[np.ndarray, "*stack classes classes"]:
-    """Symmetric square roots; what sampling error made negative counts as zero."""
+    """Symmetric square roots; negative eigenvalues, a result of sampling error, count as zero."""
     value, vector = np.linalg.eigh(covariance)
     scaled = vector * np.sqrt(np.maximum(value, 0.0))[..., None, :]
     return np.asarray(scaled @ vector.swapaxes(-1, -2))

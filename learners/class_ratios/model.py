@@ -1,38 +1,95 @@
-"""Class ratios of unlabelled bags, learned from bags whose class proportions alone are known.
+"""Learn class ratios of unlabelled bags from bags of which only the class proportions are known.
 
-Nobody needs to know the label of a single point: published, even noised, proportions of some bags of
-points are enough to say what an unlabelled bag is made of. Assumed is that a class looks the same in
-every bag, that only the mixture differs.
+No label of a single point is needed: published proportions of some bags of points, with noise in them
+or without, are enough to estimate what an unlabelled bag is made of. The assumption is that a class
+looks the same in every bag and that only the mixture differs.
+
+>>> line = np.linspace(-1, 1, 50)[:, None]
+>>> bags = [np.vstack([line[: 50 - k], 5 + line[:k]]) for k in (10, 25, 40)]
+>>> model = learn_ratios(bags, np.array([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]]))
+>>> model.ratio(np.vstack([line[:35], 5 + line[:15]])).ratio.round(1)
+array([0.7, 0.3])
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from learners.class_ratios import mean_matching as matching
 from learners.class_ratios.bags import LabelledBags, checked_bag
-from learners.class_ratios.diagnostics import RatioDiagnostics, diagnose
 from learners.class_ratios.kernel_matching import KernelMatching
-from learners.class_ratios.kernels import feature_scale
-from learners.class_ratios.matched_means import MatchedMeans
-from learners.class_ratios.score_matching import KernelWitness
-from learners.class_ratios.selection import Matcher, RatioMethod, Trial, preferred
+from learners.class_ratios.kernel_witness import KernelWitness
+from learners.class_ratios.kernels import Bags, feature_scale
+from learners.class_ratios.matched_means import BagMean, MatchedMeans
+from learners.class_ratios.mean_matching import MIN_RELIABILITY, effective_points, parts_left_out
+from learners.class_ratios.trials import Matcher, RatioMethod, Trial, preferred
 
-__all__ = ["ClassRatio", "RatioModel", "learn_ratios"]
+__all__ = [
+    "ClassRatio",
+    "RatioDiagnostics",
+    "RatioModel",
+    "check_ratio_level",
+    "diagnose",
+    "learn_ratios",
+    "matched_ratio",
+]
 
-MOST_TREE_CELLS = 4_000_000  # points by features by classes; beyond, trees take minutes
-FEW_VALUES = 63  # of a feature: no more than trees' bins, which so lose nothing of it
+MAX_TREE_CELLS = 4_000_000  # points by features by classes; beyond, trees take minutes
+FEW_VALUES = 63  # of a feature: at most the trees' bins, so that binning loses nothing
+MAX_KERNEL_CONDITION = 1e8
+POOR_MIXING = 50.0
+FEW_POINTS = 30
+FEW_LEFT_OUT = 3
+WIDE = 0.5
 
-Bags = Sequence[Float[np.ndarray, "_ features"]]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RatioDiagnostics:
+    """The evidence behind a class ratio, in numbers and in sentences.
+
+    Parameters
+    ----------
+    mixing_condition
+        Condition number of the labelled bags' proportions: large where all bags are mixed alike.
+    kernel_condition
+        Condition number of H, the inner products of the classes' means in the method's embedding.
+    reliability
+        Share of the squared distance between classes that is not sampling error, for the two mixtures
+        of classes where it is least; negative where chance alone would set them further apart.
+    identifiable
+        Whether `kernel_condition` is at most 1e8 and `reliability` at least one half.
+    effective_points
+        Number of labelled points of each class that would estimate its mean kernel equally well.
+    bags_left_out
+        Number of bags on which methods were compared; 0 for a given bandwidth.
+    error_left_out
+        Mean L1 error of the chosen method on those bags; NaN for a given bandwidth.
+    warnings
+        Sentences to read before acting on the ratio; may be empty.
+
+    Examples
+    --------
+    >>> found = diagnose(np.eye(2), np.eye(2), 0.9, np.array([100.0, 20.0]), 0, np.nan, width=0.1)
+    >>> found.warnings
+    ("Class 1: fewer than 30 points' worth of evidence; label more groups where it occurs.",)
+    """
+
+    mixing_condition: float
+    kernel_condition: float
+    reliability: float
+    identifiable: bool
+    effective_points: Float[np.ndarray, " classes"]
+    bags_left_out: int
+    error_left_out: float
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassRatio:
-    """Mixture weights of the classes in one bag.
+    """Class ratio of one bag: the mixture weights of the classes, and how far to trust them.
 
     Parameters
     ----------
@@ -41,13 +98,13 @@ class ClassRatio:
     interval
         Lower and upper end for each class separately; contains the estimate.
     level
-        Confidence of one class's interval.
+        Confidence of each class's interval.
     bandwidth
-        Of the method's kernel, after the features were rescaled; None where it has no kernel.
+        Bandwidth of the method's kernel, after the features were rescaled; None for a method without one.
     diagnostics
-        How far to trust it.
+        The evidence behind the estimate.
     method
-        What found it.
+        Name of the method that found it.
 
     Examples
     --------
@@ -69,14 +126,14 @@ class ClassRatio:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RatioModel:
-    """What each class looks like; built by `learn_ratios`.
+    """The learned model, to ask for the ratios of unlabelled bags; built by `learn_ratios`.
 
     Parameters
     ----------
     method
-        In use, `ratio_selection.preferred` of the trials.
+        The method in use: `preferred` of the trials.
     trials
-        What each method came to on the bags left out; none for a given bandwidth.
+        Each method's errors on the bags left out; empty for a given bandwidth.
     level
         Confidence of the intervals.
     classes
@@ -84,9 +141,9 @@ class RatioModel:
     scale
         Unit of every feature.
     matcher
-        The method, trained.
+        The trained method.
     labelled
-        What it was trained on, rescaled.
+        The bags it was trained on, rescaled.
 
     Examples
     --------
@@ -106,7 +163,7 @@ class RatioModel:
     labelled: LabelledBags = field(repr=False)
 
     def ratio(self, bag: Float[np.ndarray, "points features"]) -> ClassRatio:
-        """Class ratio of one unlabelled bag.
+        """Return the class ratio of one unlabelled bag.
 
         Parameters
         ----------
@@ -121,34 +178,56 @@ class RatioModel:
         Raises
         ------
         ValueError
-            If the bag does not fit those that the model was learned from.
+            If the bag has other features than the labelled bags, fewer than two points, or is not finite.
         """
         point = checked_bag(bag, "bag")
         if not point.shape[1] == len(self.scale):
             raise ValueError(f"bag must have {len(self.scale)} features, got {point.shape[1]}")
         with threadpool_limits(1):
             means, product = self.matcher.match(point / self.scale)
-            seen = means.see(product)
-            ratio, interval = means.ratio(seen), means.interval(seen, self.level)
-        diagnostics = self._diagnose(means, float((interval[:, 1] - interval[:, 0]).max()))
-        for array in (ratio, interval):
-            array.setflags(write=False)
-        bandwidth, name = self.matcher.bandwidth, self.method.name
-        return ClassRatio(ratio, interval, self.level, bandwidth, diagnostics, name)
+            return matched_ratio(
+                means,
+                means.bag_mean(product),
+                mixture=self.labelled.mixture,
+                size=self.labelled.size,
+                method=self.method.name,
+                bandwidth=self.matcher.bandwidth,
+                trial=preferred(self.trials) if self.trials else None,
+                level=self.level,
+                classes=self.classes,
+            )
 
-    def _diagnose(self, means: MatchedMeans, width: float) -> RatioDiagnostics:
-        best = preferred(self.trials) if self.trials else None
-        mixture = self.labelled.mixture
-        return diagnose(
-            mixture,
-            means.hessian,
-            means.reliability,
-            matching.effective_points(mixture, self.labelled.size),
-            len(best.error) if best else 0,
-            best.mean_error if best else math.nan,
-            width=width,
-            classes=self.classes,
-        )
+
+def matched_ratio(
+    means: MatchedMeans,
+    bag: BagMean,
+    *,
+    mixture: Float[np.ndarray, "bags classes"],
+    size: Int[np.ndarray, " bags"],
+    method: str,
+    bandwidth: float | None,
+    trial: Trial | None,
+    level: float,
+    classes: Sequence[str] | None,
+) -> ClassRatio:
+    """Return the ratio of a bag that was matched, with its interval and diagnostics.
+
+    `mixture` and `size` are the labelled bags'; `trial` judged the method on bags left out.
+    """
+    ratio, interval = means.ratio(bag), means.interval(bag, level)
+    diagnostics = diagnose(
+        mixture,
+        means.hessian,
+        means.reliability,
+        effective_points(mixture, size),
+        len(trial.error) if trial else 0,
+        trial.mean_error if trial else math.nan,
+        width=float((interval[:, 1] - interval[:, 0]).max()),
+        classes=classes,
+    )
+    for array in (ratio, interval):
+        array.setflags(write=False)
+    return ClassRatio(ratio, interval, level, bandwidth, diagnostics, method)
 
 
 def learn_ratios(
@@ -161,7 +240,7 @@ def learn_ratios(
     methods: Sequence[RatioMethod] | None = None,
     classes: Sequence[str] | None = None,
 ) -> RatioModel:
-    """Learn what each class looks like, by the method that labelled bags, left out in turn, speak for.
+    """Learn what each class looks like, by the method that errs least on labelled bags left out in turn.
 
     Parameters
     ----------
@@ -170,63 +249,62 @@ def learn_ratios(
     proportions
         Share of each class in each bag; rows on the simplex.
     noise
-        Covariance of what was added to each bag's proportions before they were published; None where
-        nothing was.
+        Covariance of the noise that was added to each bag's proportions before they were published;
+        None without noise.
     level
         Confidence of the intervals, in (0, 1).
     bandwidth
-        Given, kernel mean matching is used with this bandwidth (of the Gaussian kernel, after the
-        features are rescaled), and nothing is chosen.
+        Bandwidth of the Gaussian kernel, after the features are rescaled. If given, kernel mean
+        matching is used with it and nothing is chosen.
     methods
-        To choose among. None: kernel mean matching, a kernel witness and, where a feature takes 2 to 63
-        values, boosted trees, unless points by features by classes exceed four million.
+        Methods to choose among. None: kernel mean matching, a kernel witness and, where a feature
+        takes 2 to 63 values, boosted trees, unless points by features by classes exceed four million.
     classes
         Names of the classes, for the warnings; None: their codes.
 
     Returns
     -------
     RatioModel
-        To ask for the ratios of unlabelled bags.
+        The model that returns the ratios of unlabelled bags.
 
     Raises
     ------
     ValueError
         If a bag or its proportions break the conditions above, there are fewer bags than classes, the
-        bags are mixed so alike that classes cannot be told apart, half of the points coincide, or no
+        bags are mixed too alike to tell the classes apart, half of the points coincide, or no
         bag can be left out to choose the method.
 
     Notes
     -----
     Features are divided by their `feature_scale`, so that units do not matter.
 
-    Codes, scales and answers of yes or no are what distances, and so kernels, read badly. Where all
-    features are measures trees are not tried: on two such data sets they make no difference beyond
-    chance (Magic and Twitter; ``python -m benchmarks.learners.class_ratios``).
+    Distances, and so kernels, are a poor reading of codes, scales and yes-or-no features: boosted trees
+    are for those. Trees are not tried where all features are continuous measures: on two such data sets
+    they make no difference beyond chance (Magic and Twitter; ``python -m benchmarks.learners.class_ratios``).
 
-    Where the noise of the proportions is told, a bag weighs by how far its mean may be from what its
-    proportions say (`matched_means.MatchedMeans`): by its noise where it is small, by its points where
-    it is large; left out, it judges bandwidth and method by its `LabelledBags.evidence`.
+    If `noise` is given, a bag weighs by how far its mean may be from what its
+    proportions say (`MatchedMeans`), and bags left out weigh by their `LabelledBags.evidence` when
+    bandwidth and method are judged.
 
     The interval is for the ratio of the population that the bag was drawn from. It is a parametric
     bootstrap of the quadratic program: f is perturbed by the sampling error of every bag (within
     classes for labelled bags, whose proportions describe these very points; in total for the
     unlabelled one) and by the noise of the proportions, each as large as it is at the ratio drawn. Its
-    draws are the nodes of an integral, the same in every run (`mean_matching.normal_nodes`).
-    Chance and noise both set classes nearer or farther apart than they are; what that moves ratios by in
-    the mean is taken off to second order (`corrected_class_gram`, `NoisyShares`), so that the
-    interval is about the right place.
+    draws are the nodes of an integral, the same in every run (`normal_nodes`). Chance and noise both
+    move the estimated distance between classes, and with it the ratios; this bias is removed to second
+    order (`corrected_class_gram`, `NoisyShares`), so that the interval is centred.
 
-    **Limits.** The level is that of a normal approximation, measured and not proved: tests ask that 90 %
-    intervals hold the population's ratio 85 to 97 times in 100, with noise in the proportions and
-    without; what they hold as the noise grows, ``python -m benchmarks.learners.noisy_proportions`` prints. A class
-    that looks different from bag to bag is not allowed for.
+    **Limits.** The level is that of a normal approximation, measured and not proved: tests require 90 %
+    intervals to hold the population's ratio 85 to 97 times in 100, with and without noise in the
+    proportions; ``python -m benchmarks.learners.noisy_proportions`` prints their coverage as the noise
+    grows. A class that looks different from bag to bag is not allowed for.
 
     **Guarantees.** The ratio lies on the simplex and in its interval; the interval lies in [0, 1];
     relabelling the classes relabels the ratio; neither the order of the bags nor the units of the
-    features matter to it; the same arguments give the same bytes, on any number of threads, as one is
-    used; what is given is left as it was.
-    **Privacy.** The proportions may be releases: what is computed from them costs nothing more. The
-    features of all bags are used as they are, and the result is as private as they are.
+    features matter to it; the same arguments give the same bytes on any number of threads (one is used);
+    arguments are not changed.
+    **Privacy.** The proportions may be releases: computing from them costs nothing more. The features of
+    all bags are used without noise, and the result is as private as they are.
 
     Examples
     --------
@@ -249,11 +327,16 @@ def learn_ratios(
     return RatioModel(method, trials, level, classes, scale, matcher, labelled)
 
 
+def check_ratio_level(level: float) -> None:
+    """Raise ValueError unless 0 < level < 1."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got level={level}")
+
+
 def _check_parameters(
     level: float, bandwidth: float | None, methods: Sequence[RatioMethod] | None
 ) -> None:
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got level={level}")
+    check_ratio_level(level)
     if not (bandwidth is None or 0 < bandwidth < math.inf):
         raise ValueError(f"bandwidth must be > 0 and finite, got bandwidth={bandwidth}")
     if methods is not None and not len(methods) > 0:
@@ -261,13 +344,13 @@ def _check_parameters(
 
 
 def _ordered(labelled: LabelledBags) -> LabelledBags:
-    """By proportions, then by mean: so that rounding, too, is that of no order they came in."""
+    """Sort bags by proportions, then by mean, so that even rounding does not depend on their order."""
     mean = np.array([point.mean(axis=0) for point in labelled.points])
     return labelled.only(np.lexsort(np.hstack([mean, labelled.mixture]).T))
 
 
 def _trials(labelled: LabelledBags, methods: Sequence[RatioMethod] | None) -> tuple[Trial, ...]:
-    if not matching.parts_left_out(labelled.mixture):
+    if not parts_left_out(labelled.mixture):
         n_bags, n_classes = labelled.mixture.shape
         raise ValueError(
             "bags must be at least one more than the classes, and still tell them apart with one "
@@ -280,9 +363,70 @@ def _trials(labelled: LabelledBags, methods: Sequence[RatioMethod] | None) -> tu
 def _default_methods(labelled: LabelledBags) -> tuple[RatioMethod, ...]:
     kernels = KernelMatching(), KernelWitness()
     point = np.concatenate(labelled.points)
-    too_many = point.size * labelled.mixture.shape[1] > MOST_TREE_CELLS
+    too_many = point.size * labelled.mixture.shape[1] > MAX_TREE_CELLS
     if too_many or not any(2 <= len(np.unique(value)) <= FEW_VALUES for value in point.T):
         return kernels
-    from learners.class_ratios.boosted_trees import BoostedTrees  # scikit-learn, where it is of use
+    from learners.class_ratios.boosted_trees import BoostedTrees  # not earlier: loads scikit-learn
 
     return *kernels, BoostedTrees()
+
+
+def diagnose(
+    mixture: Float[np.ndarray, "bags classes"],
+    hessian: Float[np.ndarray, "classes classes"],
+    reliability: float,
+    effective_points: Float[np.ndarray, " classes"],
+    bags_left_out: int,
+    error_left_out: float,
+    *,
+    width: float,
+    classes: Sequence[str] | None = None,
+) -> RatioDiagnostics:
+    """Judge the evidence behind a ratio whose widest interval has this `width`.
+
+    Examples
+    --------
+    >>> diagnose(np.eye(2), np.eye(2), 0.9, np.array([90.0, 70.0]), 2, 0.1, width=0.1).warnings
+    ('The method was chosen on 2 left-out groups only; label more groups.',)
+    """
+    mixing, kernel = float(np.linalg.cond(mixture)), float(np.linalg.cond(hessian))
+    identifiable = kernel <= MAX_KERNEL_CONDITION and reliability >= MIN_RELIABILITY
+    owned = effective_points.copy()
+    owned.setflags(write=False)
+    names: Sequence[str | int] = classes or range(len(mixture.T))
+    scarce = [name for name, n in zip(names, owned, strict=True) if n < FEW_POINTS]
+    return RatioDiagnostics(
+        mixing_condition=mixing,
+        kernel_condition=kernel,
+        reliability=reliability,
+        identifiable=identifiable,
+        effective_points=owned,
+        bags_left_out=bags_left_out,
+        error_left_out=error_left_out,
+        warnings=tuple(_doubts(mixing, identifiable, bags_left_out, width, scarce)),
+    )
+
+
+def _doubts(
+    mixing: float, identifiable: bool, bags_left_out: int, width: float, scarce: Sequence[str | int]
+) -> Iterator[str]:
+    """One sentence for each doubt; `scarce` are the classes with few points."""
+    if mixing > POOR_MIXING:
+        yield (
+            "The labelled groups have nearly the same class proportions, so what a class looks like "
+            "is known only roughly; label groups that are mixed differently."
+        )
+    if not identifiable:
+        yield (
+            "The features tell the classes apart by little more than chance; do not rely on the "
+            "ratio, add features or label more groups."
+        )
+    if 0 < bags_left_out < FEW_LEFT_OUT:
+        yield f"The method was chosen on {bags_left_out} left-out groups only; label more groups."
+    if width > WIDE:
+        yield f"An interval is {width:.2f} wide: the data hardly say what the ratio is."
+    for name in scarce:
+        yield (
+            f"Class {name}: fewer than {FEW_POINTS} points' worth of evidence; "
+            "label more groups where it occurs."
+        )

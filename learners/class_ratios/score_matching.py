@@ -1,77 +1,65 @@
 """Match mean scores of the mixture likelihood: as precise as maximum likelihood, without its bias.
 
-The likelihood of class ratios r is that of sum_y r_y d_y(x), where d_y is the density of class y
-divided by that of all points. Densities that are off make its maximum wrong. But the score
-d_y(x) / sum_k r_k d_k(x), held fixed at some r, is a function of x like any other: its mean over an
-unlabelled bag is the mixture of its class means, right densities or not. Matching means of scores is
-therefore free of the densities' error, and where they are right it is as precise as the maximum of
-the likelihood.
+A regression first predicts z(x) = E[P | x], the class proportions P of the bag that a point x came from
+(`cross_fitted`); no label of a point is needed. With n points in all, z(x) n (P'W P)^-1 are the class
+densities d_y(x) at x divided by the density of all points.
 
-Which group is a point from? Predicted group proportions, each point by a model that has not seen it.
+The likelihood of class ratios r is that of sum_y r_y d_y(x), and errors in the densities bias its
+maximum. But the score d_y(x) / sum_k r_k d_k(x), for a fixed r, is a function of x like any other: its
+mean over an unlabelled bag is the mixture of its class means, whether the densities are right or not.
+So matching means of scores has no bias from the densities, and where they are right it is as precise as
+maximum likelihood.
 
-The best prediction of the class proportions of the group that a point x was drawn from is
-z(x) = E[P | x]. No label of a point is needed to learn it, and it is all that labelled groups say
-about the class of x: with n points in all, z(x) n (P'W P)^-1 are the classes' densities at x divided
-by the density of all points.
-
-Kernel ridge regression of the groups' proportions: the witness of what sets the groups apart.
+>>> bags = LabelledBags.of([np.zeros((8, 1)), np.ones((8, 1))], np.eye(2))
+>>> outputs = cross_fitted(bags, lambda x, target: lambda new: np.hstack([1 - new, new]))
+>>> means, product = ScoreMatcher(bags, outputs).match(np.array([[0.0], [0.0], [0.0], [1.0]]))
+>>> means.ratio(product).round(2)
+array([0.75, 0.25])
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from learners.class_ratios.bags import LabelledBags
-from learners.class_ratios.kernels import NystroemMap, median_distance, spread_points
 from learners.class_ratios.matched_means import MatchedMeans, covariances_of
-from learners.class_ratios.selection import Trial, refitted_trial
+from learners.class_ratios.trials import Match
 
 __all__ = [
     "FOLDS",
     "TRIAL_FOLDS",
     "GroupOutputs",
-    "KernelWitness",
     "ScoreMatcher",
-    "choose_witness",
     "cross_fitted",
     "density_ratios",
     "fold_of_points",
-    "kernel_witness",
     "match_outputs",
     "mixture_scores",
 ]
 
 FOLDS = 5
-TRIAL_FOLDS = (
-    2  # to compare methods on bags left out: a fifth of the training, errors hardly larger
-)
+TRIAL_FOLDS = 2  # to compare methods: a fifth of the training time, errors hardly larger
+ROUNDS = 2  # after two rounds the ratio moves by less than its sampling error
+TOWARDS_EQUAL = 0.1  # bounds scores by classes / 0.1 where a class is absent
+MIN_DENSITY = 1e-2
+RANK_TOLERANCE = 1e-10
 
+Outputs = Float[np.ndarray, "*models points classes"]
 Predictor = Callable[[Float[np.ndarray, "points features"]], Float[np.ndarray, "points classes"]]
 Embedding = Callable[[Float[np.ndarray, "points features"]], Float[np.ndarray, "points directions"]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupOutputs:
-    """Predicted group proportions of the labelled points, and the models to predict more.
+    """Cross-fitted predictions of the bags' proportions: at the labelled points, and models to predict more.
 
-    Parameters
-    ----------
-    labelled
-        For every bag, outputs of its points by the model that was trained without them.
-    predictors
-        The models, one per fold.
-    embed
-        What comes before every model.
+    `labelled` holds for every bag the outputs of its points, each by the model that was trained without
+    the point; `predictors` the models, one per fold; `embed` is applied to points before every model.
 
-    Notes
-    -----
-    A point that no model has seen stands to each of them as a labelled point does to its own: the
-    mean of the models' outputs at new points compares with the labelled outputs without bias.
+    A new point is to each model what a labelled point is to the model trained without it. So the mean of
+    the models' outputs at new points compares with the labelled outputs without bias.
 
     Examples
     --------
@@ -90,13 +78,13 @@ class GroupOutputs:
     def __call__(
         self, x: Float[np.ndarray, "points features"]
     ) -> Float[np.ndarray, "models points classes"]:
-        """Outputs of every model at new points."""
+        """Return the outputs of every model at new points."""
         embedded = self.embed(x)
         return np.stack([predict(embedded) for predict in self.predictors])
 
 
 def fold_of_points(labelled: LabelledBags, folds: int = FOLDS) -> Int[np.ndarray, " points"]:
-    """Fold of every point of the pooled bags, each bag dealt out evenly, always the same way.
+    """Return the fold of every point of the pooled bags; each bag is dealt out evenly, the same in every run.
 
     Examples
     --------
@@ -117,27 +105,12 @@ def cross_fitted(
     embed: Embedding = np.asarray,
     folds: int = FOLDS,
 ) -> GroupOutputs:
-    """Train a model without each fold, on points and the proportions of their groups, and predict it.
+    """Train one model without each fold, on points and the proportions of their bags, and predict the fold.
 
-    Parameters
-    ----------
-    labelled
-        Bags.
-    train
-        From points and the proportions of the group of each to a function from points to outputs.
-    embed
-        Applied to all points once, before any model; it must not depend on the proportions.
-    folds
-        Parts that points are dealt to, >= 2.
+    `train` maps points, and for each the proportions of its bag, to a function from points to outputs.
+    `embed` is applied to all points once, before any model; it must not depend on the proportions.
 
-    Returns
-    -------
-    GroupOutputs
-        As many models as folds.
-
-    Notes
-    -----
-    **Guarantees.** No labelled output comes from a model that has seen its point.
+    **Guarantees.** No labelled output comes from a model that was trained on its point.
 
     Examples
     --------
@@ -159,32 +132,14 @@ def cross_fitted(
     return GroupOutputs(tuple(np.split(output, ends)), tuple(predictors), embed)
 
 
-ROUNDS = 2  # the score moves with the ratio; after two rounds by less than its sampling error
-TOWARDS_EQUAL = 0.1  # keeps scores bounded by classes / 0.1 where a class is absent
-LEAST_DENSITY = 1e-2
-RANK_TOLERANCE = 1e-10
-
-Outputs = Float[np.ndarray, "*models points classes"]
-Match = tuple[MatchedMeans, Float[np.ndarray, "points bags"]]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreMatcher:
-    """Class ratios of bags from cross-fitted outputs.
+    """Class ratios of bags by matching the scores of cross-fitted outputs.
 
-    Parameters
-    ----------
-    labelled
-        Bags.
-    outputs
-        Predicted proportions of the group of their points, and the models.
-    bandwidth
-        Of the kernel behind them, None where there is none.
+    `outputs` predict the proportions of the bag of each point; `bandwidth` is that of the models' kernel,
+    None without one.
 
-    Notes
-    -----
-    **Guarantees.** Outputs shifted, scaled or mixed with each other (by any invertible affine map)
-    give the same ratio in the first round.
+    **Guarantees.** An invertible affine map of the outputs does not change the ratio of the first round.
 
     References
     ----------
@@ -195,15 +150,10 @@ class ScoreMatcher:
 
     Examples
     --------
-    >>> from learners.class_ratios.boosted_trees import boosted_trees
-    >>> line = np.linspace(-1, 1, 120)[:, None]
-    >>> bags = [np.vstack([line[:90], 9 + line[:30]]), np.vstack([line[:30], 9 + line[:90]])]
-    >>> labelled = LabelledBags.of(bags, np.array([[0.75, 0.25], [0.25, 0.75]]))
-    >>> means, product = ScoreMatcher(labelled, boosted_trees(labelled)).match(
-    ...     np.vstack([line[:60], 9 + line[:60]])
-    ... )
-    >>> means.ratio(product).round(1)
-    array([0.5, 0.5])
+    >>> bags = LabelledBags.of([np.zeros((8, 1)), np.ones((8, 1))], np.eye(2))
+    >>> outputs = cross_fitted(bags, lambda x, target: lambda new: np.hstack([1 - new, new]))
+    >>> ScoreMatcher(bags, outputs).bandwidth is None
+    True
     """
 
     labelled: LabelledBags
@@ -211,7 +161,7 @@ class ScoreMatcher:
     bandwidth: float | None = None
 
     def match(self, point: Float[np.ndarray, "points features"]) -> Match:
-        """Scores at the ratio found by matching the outputs themselves, then at the one so found."""
+        """Match the outputs themselves, then twice the scores at the ratio found so far."""
         new = self.outputs(point)
         means, product = match_outputs(self.labelled, self.outputs.labelled, new)
         densities = [density_ratios(bag, self.labelled) for bag in self.outputs.labelled]
@@ -230,23 +180,11 @@ def match_outputs(
     outputs: tuple[Float[np.ndarray, "_ classes"], ...],
     new: Float[np.ndarray, "models points classes"],
 ) -> Match:
-    """Means of any outputs, distances between them measured in units of the outputs' covariance.
+    """Match means of outputs, with distances measured in units of the outputs' covariance.
 
-    Parameters
-    ----------
-    labelled
-        Bags.
-    outputs
-        Outputs of their points, each by a model that has not seen it.
-    new
-        Outputs of each model at unlabelled points.
-
-    Returns
-    -------
-    MatchedMeans
-        Of the labelled bags.
-    Float[np.ndarray, "points bags"]
-        Inner products of the unlabelled points, averaged over the models, with the bags' means.
+    `outputs` are those of the labelled points, each by a model that was not trained on it; `new` those of
+    each model at unlabelled points. Return the means of the labelled bags, and the inner products with
+    them of the unlabelled points, averaged over the models.
 
     Examples
     --------
@@ -271,7 +209,7 @@ def match_outputs(
 
 
 def density_ratios(outputs: Outputs, labelled: LabelledBags) -> Outputs:
-    """Class densities divided by the density of all points, from predicted group proportions.
+    """Class densities divided by the density of all points, from predicted proportions.
 
     d(x) = z(x) n (P'W P)^-1, cut off below at 0.01.
 
@@ -284,7 +222,7 @@ def density_ratios(outputs: Outputs, labelled: LabelledBags) -> Outputs:
     """
     normal = (labelled.mixture.T * labelled.size) @ labelled.mixture
     density = outputs @ np.linalg.inv(normal) * labelled.size.sum()
-    return np.asarray(np.maximum(density, LEAST_DENSITY))
+    return np.asarray(np.maximum(density, MIN_DENSITY))
 
 
 def mixture_scores(density: Outputs, ratio: Float[np.ndarray, " classes"]) -> Outputs:
@@ -298,187 +236,3 @@ def mixture_scores(density: Outputs, ratio: Float[np.ndarray, " classes"]) -> Ou
     """
     kept = (1 - TOWARDS_EQUAL) * ratio + TOWARDS_EQUAL / len(ratio)
     return np.asarray(density / (density @ kept)[..., None])
-
-
-MOST_LANDMARKS = 1000
-CHOICE_LANDMARKS = 300  # tell bandwidths and methods apart as well, in a quarter of the time
-LANDMARKS_PER_ROOT = 10  # of the number of points: 490 of 2400, all 1000 from ten thousand
-BANDWIDTHS = 2.0 ** np.arange(-2, 4)  # times the median distance
-RIDGES = 10.0 ** np.arange(-6.0, 0.1, 0.5)  # per point
-
-
-@dataclass(frozen=True, slots=True)
-class KernelWitness:
-    """Class ratios by matching the scores of a kernel ridge regression.
-
-    Parameters
-    ----------
-    bandwidth
-        Of the Gaussian kernel. None: `trial` chooses it.
-    ridge
-        Weight of the squared norm, per point. None: `trial` chooses it, and the bandwidth with it.
-
-    Raises
-    ------
-    ValueError
-        If one of them is given and not > 0 and finite.
-
-    Examples
-    --------
-    >>> KernelWitness(bandwidth=2.0, ridge=1e-3)
-    KernelWitness(bandwidth=2.0, ridge=0.001)
-    """
-
-    bandwidth: float | None = None
-    ridge: float | None = None
-    name: ClassVar[str] = "kernel witness, score matching"
-
-    def __post_init__(self) -> None:
-        for name, value in (("bandwidth", self.bandwidth), ("ridge", self.ridge)):
-            if not (value is None or 0 < value < math.inf):
-                raise ValueError(f"{name} must be > 0 and finite, got {name}={value}")
-
-    def trial(self, labelled: LabelledBags) -> Trial:
-        """Error of bags left out, bandwidth and ridge chosen on the points of all bags before.
-
-        The trial sees the kernel from at most 300 landmarks, spread over all bags' features.
-        """
-        method = self if self.bandwidth and self.ridge else choose_witness(labelled)
-        train = partial(_ridge_regression, ridge=_given(method.ridge))
-        features = NystroemMap.of(_landmarks(labelled, CHOICE_LANDMARKS), _given(method.bandwidth))
-        seen = LabelledBags(
-            tuple(features(bag) for bag in labelled.points), labelled.mixture, labelled.noise
-        )
-        return refitted_trial(
-            method,
-            seen,
-            fit=lambda bags: ScoreMatcher(bags, cross_fitted(bags, train, folds=TRIAL_FOLDS)),
-        )
-
-    def fit(self, labelled: LabelledBags) -> ScoreMatcher:
-        """Train on all bags."""
-        return ScoreMatcher(labelled, kernel_witness(labelled, self), self.bandwidth)
-
-
-def choose_witness(labelled: LabelledBags) -> KernelWitness:
-    """Bandwidth and ridge of least generalised cross-validation error.
-
-    With F the points' features, T the centred proportions of their groups and d the trace of the
-    smoother F (F'F + n ridge I)^-1 F', the criterion is ||T - T_fitted||^2 / (n - d - 1)^2. It judges
-    every point and not only every group, and so tells bandwidths apart where groups are few.
-
-    Parameters
-    ----------
-    labelled
-        Bags.
-
-    Returns
-    -------
-    KernelWitness
-        Of 6 bandwidths around the median distance and 13 ridges; of equally good ones the smoothest.
-
-    Raises
-    ------
-    ValueError
-        If at least half of the pairs of points coincide.
-
-    References
-    ----------
-    .. [1] Golub, Heath, Wahba, "Generalized cross-validation as a method for choosing a good ridge
-       parameter", Technometrics 21 (1979).
-
-    Examples
-    --------
-    >>> line = np.linspace(-1, 1, 40)[:, None]
-    >>> bags = [np.vstack([line[:30], 9 + line[:10]]), np.vstack([line[:10], 9 + line[:30]])]
-    >>> choose_witness(LabelledBags.of(bags, np.array([[0.75, 0.25], [0.25, 0.75]]))).bandwidth > 1
-    True
-    """
-    point = np.concatenate(labelled.points)
-    target = np.repeat(labelled.mixture, labelled.size, axis=0)
-    target = target - target.mean(axis=0)
-    landmark = _landmarks(labelled, CHOICE_LANDMARKS)
-    median = median_distance(labelled.points)
-    best, chosen = math.inf, KernelWitness()
-    for bandwidth in median * BANDWIDTHS[::-1]:
-        error = _validation_errors(NystroemMap.of(landmark, bandwidth)(point), target)[::-1]
-        least = int(error.argmin())
-        if error[least] < best:
-            best = float(error[least])
-            chosen = KernelWitness(float(bandwidth), float(RIDGES[::-1][least]))
-    return chosen
-
-
-def kernel_witness(labelled: LabelledBags, kernel: KernelWitness) -> GroupOutputs:
-    """Cross-fitted kernel ridge regression of the proportions of the group a point is from.
-
-    Parameters
-    ----------
-    labelled
-        Bags.
-    kernel
-        Bandwidth and ridge.
-
-    Returns
-    -------
-    GroupOutputs
-        Outputs add up to 1, up to rounding; they may leave [0, 1].
-
-    Notes
-    -----
-    **Guarantees.** Outputs do not depend on the order of the bags beyond rounding.
-    **Cost.** With m = min(1000, 10 sqrt(n)) landmarks n m^2 + m^3 for each of five folds.
-
-    Examples
-    --------
-    >>> line = np.linspace(-1, 1, 40)[:, None]
-    >>> bags = [np.vstack([line[:30], 9 + line[:10]]), np.vstack([line[:10], 9 + line[:30]])]
-    >>> labelled = LabelledBags.of(bags, np.array([[0.75, 0.25], [0.25, 0.75]]))
-    >>> outputs = kernel_witness(labelled, KernelWitness(bandwidth=3.0, ridge=1e-4))
-    >>> outputs(np.array([[0.0], [9.0]])).mean(axis=0).round(1)
-    array([[0.7, 0.3],
-           [0.3, 0.7]])
-    """
-    features = NystroemMap.of(_landmarks(labelled), _given(kernel.bandwidth))
-    train = partial(_ridge_regression, ridge=_given(kernel.ridge))
-    return cross_fitted(labelled, train, embed=features)
-
-
-def _given(parameter: float | None) -> float:
-    if parameter is None:
-        raise ValueError("bandwidth and ridge must be given or chosen by trial first, got None")
-    return parameter
-
-
-def _ridge_regression(
-    feature: Float[np.ndarray, "points directions"],
-    target: Float[np.ndarray, "points classes"],
-    *,
-    ridge: float,
-) -> Callable[[Float[np.ndarray, "points directions"]], Float[np.ndarray, "points classes"]]:
-    """The trained regression as a function."""
-    centre, normal = target.mean(axis=0), feature.T @ feature
-    normal[np.diag_indices(len(normal))] += ridge * len(feature)
-    coef = np.linalg.solve(normal, feature.T @ (target - centre))
-    return lambda new: new @ coef + centre
-
-
-def _landmarks(
-    labelled: LabelledBags, most: int = MOST_LANDMARKS
-) -> Float[np.ndarray, "landmarks features"]:
-    n = int(labelled.size.sum())
-    return spread_points(labelled.points, min(most, int(LANDMARKS_PER_ROOT * n**0.5)))
-
-
-def _validation_errors(
-    feature: Float[np.ndarray, "points directions"], target: Float[np.ndarray, "points classes"]
-) -> Float[np.ndarray, " ridges"]:
-    """The criterion for every ridge, from one eigendecomposition."""
-    n = len(feature)
-    value, vector = np.linalg.eigh(feature.T @ feature)
-    value = np.maximum(value, 0.0)
-    power = np.square(vector.T @ (feature.T @ target)).sum(axis=1)
-    shrunk = value + RIDGES[:, None] * n
-    residual = np.square(target).sum() - (power * (2 / shrunk - value / shrunk**2)).sum(axis=1)
-    freedom = n - 1 - (value / shrunk).sum(axis=1)
-    return np.asarray(np.where(freedom > 0, residual / np.maximum(freedom, 1e-9) ** 2, np.inf))

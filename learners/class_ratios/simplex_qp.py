@@ -1,8 +1,10 @@
 """Convex quadratic programs over the probability simplex, solved exactly.
 
-The constraint set has few faces that matter and the problems here are as small as the number of
-classes, so an active-set method ends after a handful of linear solves at the minimum itself; a
-gradient method would only approach it.
+The problems are as small as the number of classes, so that an active-set method reaches the minimum
+itself after a handful of linear solves; a gradient method would only approach it.
+
+>>> simplex_qp(np.eye(3), np.array([0.9, 0.7, 0.0])).point
+array([0.6, 0.4, 0. ])
 """
 
 from dataclasses import dataclass
@@ -13,23 +15,23 @@ from jaxtyping import Float, Int
 __all__ = ["SimplexMinimum", "simplex_minima", "simplex_qp"]
 
 TOLERANCE = 1e-12  # relative to the largest coefficient
-RIDGE = 1e-13  # likewise; keeps every subproblem solvable and moves the objective by no more
-MAX_STEPS = 20  # per variable; the method needs about one
+RIDGE = 1e-13  # likewise; keeps every subproblem solvable and moves the objective by at most this
+MAX_STEPS = 20  # per variable; about one is needed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimplexMinimum:
-    """Where the solver stopped, and how near the minimum that is.
+    """The point at which the solver stopped, and the certificate.
 
     Parameters
     ----------
     point
         On the simplex.
     gap
-        The objective at `point` exceeds its minimum over the simplex by at most this: the duality
-        gap r.g - min g, where g is the gradient at r. For a convex objective it is a proof.
+        Upper bound on the excess of the objective at `point` over its minimum: the duality gap
+        r.g - min g, where g is the gradient at r. For a convex objective it is a proof.
     n_iter
-        Supports tried.
+        Number of supports tried.
     """
 
     point: Float[np.ndarray, " variables"]
@@ -40,32 +42,19 @@ class SimplexMinimum:
 def simplex_qp(
     quadratic: Float[np.ndarray, "variables variables"], linear: Float[np.ndarray, " variables"]
 ) -> SimplexMinimum:
-    """Minimise r'Hr - 2 f'r over r >= 0, sum r = 1.
+    """Minimise r'Hr - 2 f'r over r >= 0, sum r = 1, for H = `quadratic` and f = `linear`.
 
-    Parameters
-    ----------
-    quadratic
-        H, symmetric and positive semi-definite (not checked: the eigenvalues would cost more than the
-        problem). Where H is singular along the simplex one of the minima is returned.
-    linear
-        f.
-
-    Returns
-    -------
-    SimplexMinimum
-        The minimum; ties go to the lower index.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, a coefficient is not finite or H is not symmetric.
+    H must be symmetric and positive semi-definite; the latter is not checked, because eigenvalues would
+    cost more than the problem. If H is singular along the simplex, one of the minima is returned; ties go
+    to the lower index. A ValueError is raised if the shapes do not fit, a coefficient is not finite or H
+    is not symmetric.
 
     Notes
     -----
     The active-set method of non-negative least squares [1]_, with the equation sum r = 1 in every
     subproblem: the support gains the variable of steepest descent, the equality-constrained minimum
     on it is solved, and variables that would turn negative leave. The objective falls with every
-    support, so none comes back and the method ends.
+    support, so no support comes back and the method ends.
 
     **Guarantees.** `point` lies on the simplex; `gap` bounds the distance to the minimum;
     relabelling the variables relabels the point.
@@ -76,8 +65,8 @@ def simplex_qp(
 
     Examples
     --------
-    >>> simplex_qp(np.eye(3), np.array([0.9, 0.7, 0.0])).point
-    array([0.6, 0.4, 0. ])
+    >>> simplex_qp(np.eye(2), np.array([0.9, 0.7])).point.round(3)
+    array([0.6, 0.4])
     """
     _check(quadratic, linear, 1)
     H, f, scale = _scaled(quadratic, linear)
@@ -100,7 +89,7 @@ def simplex_minima(
     quadratic: Float[np.ndarray, "variables variables"],
     linear: Float[np.ndarray, "problems variables"],
 ) -> Float[np.ndarray, "problems variables"]:
-    """Points of `simplex_qp` for one H and many f, which share one solve where no variable is 0.
+    """Return the points of `simplex_qp` for one H and many f; those inside the simplex share one solve.
 
     Parameters
     ----------
@@ -167,7 +156,7 @@ def _equality_minimum(
     f: Float[np.ndarray, "*problems variables"],
     support: Int[np.ndarray, " support"],
 ) -> Float[np.ndarray, "*problems support"]:
-    """Minimum on the plane sum r = 1, from the KKT system; one for every row of f."""
+    """Return the minimum on the plane sum r = 1, from the KKT system, for every row of f."""
     size = len(support)
     system = np.ones((size + 1, size + 1))
     system[:size, :size] = H[np.ix_(support, support)]
@@ -182,7 +171,7 @@ def _scaled(
 ) -> tuple[
     Float[np.ndarray, "variables variables"], Float[np.ndarray, "*problems variables"], float
 ]:
-    """H with its ridge and f, by their largest coefficient, and that."""
+    """Return H with its ridge and f, both divided by their largest coefficient, and that coefficient."""
     largest = max(float(np.abs(one).max()) for one in (quadratic, linear))
     scale = max(largest, float(np.finfo(float).tiny))
     return quadratic / scale + RIDGE * np.eye(len(quadratic)), linear / scale, scale

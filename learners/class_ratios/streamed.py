@@ -1,7 +1,13 @@
-"""Class ratios of bags that do not fit in memory: kernel mean matching, rows seen a block at a time.
+"""Class ratios of bags that do not fit in memory: kernel mean matching, a block of rows at a time.
 
-What has to be chosen is chosen on a spread sample of the rows; the means that are matched are those of
-all rows, added up block by block.
+Scale, bandwidth and landmarks are chosen on a spread sample of the rows; the means that are matched are
+those of all rows, added up block by block.
+
+>>> line = np.linspace(-1, 1, 50)[:, None]
+>>> bags = [[line[: 50 - k], 5 + line[:k]] for k in (10, 25, 40)]
+>>> model = learn_streamed_ratios(bags, np.array([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]]))
+>>> model.ratio([line[:35], 5 + line[:15]]).ratio.round(1)
+array([0.7, 0.3])
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,14 +18,13 @@ import numpy as np
 from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from learners.class_ratios import mean_matching as matching
-from learners.class_ratios.bags import BagPasses, Block, Blocks, BlocksHere, LabelledBags
-from learners.class_ratios.diagnostics import diagnose
+from learners.class_ratios.bags import BagPasses, Block, Blocks, LabelledBags, LocalBlocks
 from learners.class_ratios.kernel_matching import KernelMatching, n_landmarks
 from learners.class_ratios.kernels import NystroemMap, feature_scale, spread_order, spread_points
-from learners.class_ratios.matched_means import MatchedMeans, SeenBag
-from learners.class_ratios.model import ClassRatio
-from learners.class_ratios.selection import Trial
+from learners.class_ratios.matched_means import BagMean, MatchedMeans
+from learners.class_ratios.mean_matching import parts_left_out
+from learners.class_ratios.model import ClassRatio, check_ratio_level, matched_ratio
+from learners.class_ratios.trials import Trial
 
 __all__ = ["Blocks", "StreamedRatioModel", "learn_streamed_ratios"]
 
@@ -36,8 +41,8 @@ class _Shares:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Seen:
-    """Features of a block's rows."""
+class _RowFeatures:
+    """Nyström features of a block's rows."""
 
     scale: Float[np.ndarray, " features"]
     features: NystroemMap
@@ -57,22 +62,22 @@ _Moments: TypeAlias = tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamedRatioModel:
-    """What each class looks like in bags of blocks; built by `learn_streamed_ratios`.
+    """The learned model, to ask for the ratios of unlabelled bags; built by `learn_streamed_ratios`.
 
     Parameters
     ----------
     trial
-        What kernel mean matching came to on bags left out of the sample.
+        Errors of kernel mean matching on bags left out of the sample.
     level
         Confidence of the intervals.
     classes
         Names of the classes, for the warnings; None: their codes.
-    seen
-        Unit of every feature, and the features that points are seen by.
+    features
+        Unit of every feature, and the Nyström features of rescaled points.
     shares
-        What is known of the labelled bags but their points.
+        Proportions, noise and sizes of the labelled bags.
     means, mean
-        Means of the labelled bags, matched, and along the features' directions.
+        Means of the labelled bags: matched, and along the features' directions.
 
     Examples
     --------
@@ -86,18 +91,18 @@ class StreamedRatioModel:
     trial: Trial
     level: float
     classes: Sequence[str] | None
-    seen: _Seen = field(repr=False)
+    features: _RowFeatures = field(repr=False)
     shares: _Shares = field(repr=False)
     means: MatchedMeans = field(repr=False)
     mean: Float[np.ndarray, "bags directions"] = field(repr=False)
 
     @property
     def bandwidth(self) -> float:
-        """Of the Gaussian kernel, after the features were rescaled."""
+        """Bandwidth of the Gaussian kernel, after the features were rescaled."""
         return _bandwidth(self.trial)
 
     def ratio(self, bag: Blocks) -> ClassRatio:
-        """Class ratio of one unlabelled bag.
+        """Return the class ratio of one unlabelled bag.
 
         Parameters
         ----------
@@ -112,49 +117,44 @@ class StreamedRatioModel:
         Raises
         ------
         ValueError
-            If the bag does not fit those that the model was learned from.
+            If the bag has other features than the labelled bags, fewer than two points, or is not finite.
         """
         blocks = (np.asarray(block, dtype=np.float64) for block in bag)
-        parameters = (self._direction, self.seen)
+        parameters = (self._direction, self.features)
         with threadpool_limits(1):
             return self._ratio([_moments(block, parameters) for block in blocks])
 
     def ratios(self, bags: Sequence[Blocks] | BagPasses) -> list[ClassRatio]:
-        """Class ratio of each of several unlabelled bags, in one pass.
+        """Return the class ratio of each of several unlabelled bags, in one pass.
 
         Parameters, results and errors are those of `ratio`, for every bag.
         """
-        parameters = (self._direction, self.seen)
+        parameters = (self._direction, self.features)
         with threadpool_limits(1):
             return [self._ratio(parts) for parts in _passes(bags).each(_moments, parameters)]
 
     @property
     def _direction(self) -> Directions:
-        """What a bag's mean is seen along: the classes' means."""
+        """Directions along which a bag's mean is taken: the class means."""
         direction: Directions = self.mean.T @ self.means.weights
         return direction
 
     def _ratio(self, parts: Sequence[_Moments]) -> ClassRatio:
-        """The ratio of a bag of these parts."""
+        """Return the ratio of a bag with these parts."""
         n, mean, scatter = _joined(parts, self.shares.mixture.shape[1])
         if not n >= 2:
             raise ValueError(f"bag must hold at least 2 points, got {n}")
-        seen = SeenBag(mean, scatter / n / (n - 1))
-        ratio, interval = self.means.ratio(seen), self.means.interval(seen, self.level)
-        for array in (ratio, interval):
-            array.setflags(write=False)
-        diagnostics = diagnose(
-            self.shares.mixture,
-            self.means.hessian,
-            self.means.reliability,
-            matching.effective_points(self.shares.mixture, self.shares.size),
-            len(self.trial.error),
-            self.trial.mean_error,
-            width=float((interval[:, 1] - interval[:, 0]).max()),
+        return matched_ratio(
+            self.means,
+            BagMean(mean, scatter / n / (n - 1)),
+            mixture=self.shares.mixture,
+            size=self.shares.size,
+            method=self.trial.method.name,
+            bandwidth=self.bandwidth,
+            trial=self.trial,
+            level=self.level,
             classes=self.classes,
         )
-        name = self.trial.method.name
-        return ClassRatio(ratio, interval, self.level, self.bandwidth, diagnostics, name)
 
 
 def learn_streamed_ratios(
@@ -165,73 +165,71 @@ def learn_streamed_ratios(
     level: float = 0.9,
     classes: Sequence[str] | None = None,
 ) -> StreamedRatioModel:
-    """Learn what each class looks like by kernel mean matching, of bags that come as blocks of rows.
+    """Learn what each class looks like from bags that come as blocks of rows, by kernel mean matching.
 
     Parameters
     ----------
     bags
         Blocks of points by features, for every bag; two points at least in each.
     proportions, noise, level, classes
-        As for `ratio_model.learn_ratios`.
+        As for `learn_ratios`.
 
     Returns
     -------
     StreamedRatioModel
-        To ask for the ratios of unlabelled bags.
+        The model that returns the ratios of unlabelled bags.
 
     Raises
     ------
     ValueError
-        If a bag can be iterated once only, breaks the conditions of `learn_ratios`, or no bag
-        can be left out to choose the bandwidth.
+        If a bag can be iterated only once or breaks the conditions of `learn_ratios`, or no bag can be
+        left out to choose the bandwidth.
 
     Notes
     -----
-    A bag is anything that yields its blocks anew each time it is iterated: a list of arrays, an object
-    whose `__iter__` opens a file. Training iterates each labelled bag four times, five where noise is
-    told; a prediction iterates its bag once. Where blocks are worked on elsewhere, by other processes
-    or machines, all bags are one :class:`~learners.class_ratios.bags.BagPasses`. The features are
-    `nystroem.NystroemMap` ones of min(1200, 4 sqrt(n)) landmarks, n rows in all.
+    A bag is anything that yields its blocks anew each time it is iterated: a list of arrays, or an object
+    whose `__iter__` opens a file. Training iterates each labelled bag four times, five with `noise`; a
+    prediction iterates its bag once. If other processes or machines work on the blocks, all bags together
+    are one :class:`~learners.class_ratios.BagPasses`. The features are those of a `NystroemMap` with
+    min(1200, 4 sqrt(n)) landmarks, for n rows in all.
 
-    **Guarantees.** How rows are cut into blocks does not matter beyond rounding, 1e-12 of the ratio; the
-    result is that of the same landmarks with all rows at once. The same blocks give the same bytes,
-    wherever they are worked on.
-    **Cost.** Memory for one block, a sample of 5000 rows and the landmarks, whatever the bags' size.
-    A block is worked on by one thread.
+    **Guarantees.** The cut of rows into blocks changes a ratio by rounding only, 1e-12; the result is that
+    of the same landmarks with all rows at once. The same blocks give the same bytes, wherever they are
+    worked on.
+    **Cost.** Memory for one block, a sample of 5000 rows and the landmarks, for bags of any size. One
+    thread works on a block.
     **Privacy.** As for `learn_ratios`.
 
     Examples
     --------
     >>> line = np.linspace(-1, 1, 50)[:, None]
     >>> bags = [[line[: 50 - k], 5 + line[:k]] for k in (10, 25, 40)]
-    >>> model = learn_streamed_ratios(bags, np.array([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]]))
-    >>> model.ratio([line[:35], 5 + line[:15]]).ratio.round(1)
-    array([0.7, 0.3])
+    >>> learn_streamed_ratios(bags, np.array([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]])).level
+    0.9
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got level={level}")
+    check_ratio_level(level)
     passes = _passes(bags)
     size = passes.sizes()
     sample = LabelledBags.of(_sampled(passes, size), proportions, noise)
-    if not matching.parts_left_out(sample.mixture):
+    if not parts_left_out(sample.mixture):
         raise ValueError("bags must tell the classes apart with one left out; add a bag")
-    with threadpool_limits(1):  # the same bytes here as where each block has one thread
+    with threadpool_limits(1):  # the same bytes as with one thread per block elsewhere
         scale = feature_scale(np.concatenate(sample.points))
         points = tuple(point / scale for point in sample.points)
         trial = KernelMatching().trial(LabelledBags(points, sample.mixture, sample.noise))
         landmark = spread_points(points, n_landmarks(int(size.sum())))
-        seen = _Seen(scale, NystroemMap.of(landmark, _bandwidth(trial)))
+        features = _RowFeatures(scale, NystroemMap.of(landmark, _bandwidth(trial)))
         shares = _Shares(sample.mixture, sample.noise, size)
-        means, mean = _matched(passes, shares, seen)
-    return StreamedRatioModel(trial, level, classes, seen, shares, means, mean)
+        means, mean = _matched(passes, shares, features)
+    return StreamedRatioModel(trial, level, classes, features, shares, means, mean)
 
 
 def _matched(
-    passes: BagPasses, shares: _Shares, seen: _Seen
+    passes: BagPasses, shares: _Shares, features: _RowFeatures
 ) -> tuple[MatchedMeans, Float[np.ndarray, "bags directions"]]:
-    """Means of all rows' features: one pass for them, one for each weighting of the bags."""
+    """Match the means of all rows' features: one pass for the means, one for each weighting of the bags."""
     total, own = [], []
-    for parts in passes.each(_feature_sums, seen):
+    for parts in passes.each(_feature_sums, features):
         total.append(np.sum([part for part, _ in parts], axis=0))
         own.append(sum(square for _, square in parts))
     mean = np.array(total) / shares.size[:, None]
@@ -239,7 +237,7 @@ def _matched(
     def covariances(
         weights: Float[np.ndarray, "bags classes"],
     ) -> Iterator[Float[np.ndarray, "classes classes"]]:
-        for parts in passes.each(_moments, (mean.T @ weights, seen)):
+        for parts in passes.each(_moments, (mean.T @ weights, features)):
             n, _, scatter = _joined(parts, weights.shape[1])
             yield scatter / n
 
@@ -247,23 +245,25 @@ def _matched(
     return MatchedMeans.of(shares, mean @ mean.T, own_mean, covariances), mean
 
 
-def _feature_sums(block: Block, seen: _Seen) -> tuple[Float[np.ndarray, " directions"], float]:
-    """Sum of a block's features, and of their squares."""
-    feature = seen(block)
+def _feature_sums(
+    block: Block, features: _RowFeatures
+) -> tuple[Float[np.ndarray, " directions"], float]:
+    """Return the sum of a block's features, and of their squares."""
+    feature = features(block)
     return feature.sum(axis=0), float(np.square(feature).sum())
 
 
-def _moments(block: Block, parameters: tuple[Directions, _Seen]) -> _Moments:
-    """Moments of a block's features along directions; deviations first, so that none cancel."""
-    direction, seen = parameters
-    value = seen(block) @ direction
+def _moments(block: Block, parameters: tuple[Directions, _RowFeatures]) -> _Moments:
+    """Return the moments of a block's features along directions; deviations first, to keep digits."""
+    direction, features = parameters
+    value = features(block) @ direction
     mean = value.mean(axis=0) if len(value) else np.zeros(direction.shape[1])
     value -= mean
     return len(value), mean, value.T @ value
 
 
 def _joined(parts: Sequence[_Moments], n_classes: int) -> _Moments:
-    """Moments of all blocks, from those of each, in their order."""
+    """Add up the moments of the blocks, in their order."""
     n, mean, scatter = 0, np.zeros(n_classes), np.zeros((n_classes, n_classes))
     for size, centre, own in parts:
         if size:
@@ -281,11 +281,11 @@ def _bandwidth(trial: Trial) -> float:
 
 
 def _passes(bags: Sequence[Blocks] | BagPasses) -> BagPasses:
-    return bags if isinstance(bags, BagPasses) else BlocksHere(bags)
+    return bags if isinstance(bags, BagPasses) else LocalBlocks(bags)
 
 
 def _sampled(passes: BagPasses, size: Int[np.ndarray, " bags"]) -> list[Block]:
-    """The rows that `spread_points` would take of all."""
+    """Return the rows that `spread_points` would take of all rows."""
     share = min(1.0, SAMPLE_POINTS / max(int(size.sum()), 1))
     wanted = [np.sort(spread_order(int(n))[: max(2, round(share * n))]) for n in size]
     return passes.take(wanted)

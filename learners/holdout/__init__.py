@@ -1,10 +1,25 @@
-"""TODO face of learners.holdout."""
+"""A holdout that can be asked more than once: by noise, by counting answers, or by moving in steps.
 
-from learners.holdout.advice import holdout_widths, largest_budget, thresholdout_advice
+A run asks `Thresholdout`, which is differentially private and paid for once by the ledger;
+`agreeing_holdout_bound` and `private_holdout_bound` turn its `GateAnswer` into a bound on the true
+error. `thresholdout_advice` and `largest_budget` set it up from public numbers.
+
+>>> gate = Thresholdout(threshold=0.02, sigma=0.001, budget=1)
+>>> answer = GateAnswer(value=0.9, status="agrees", budget_left=1, asked=1)
+>>> round(agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).value, 4)
+0.1462
+
+`MetricGate` asks for the area under the ROC curve (`Auc`) in place of a mean. `CertifiedHoldout` is not
+private, and its bounds are narrower at most sizes; `holdout_widths` compares the kinds.
+
+For comparison, with no run behind it: the Ladder (`climb`, `best_step`, `ladder_error`).
+"""
+
 from learners.holdout.certified import CertifiedHoldout, CertifiedState
 from learners.holdout.gate_bounds import agreeing_holdout_bound, private_holdout_bound
 from learners.holdout.ladder import best_step, climb, ladder_error
 from learners.holdout.metric_gate import Auc, MetricGate
+from learners.holdout.sizing import holdout_widths, largest_budget, thresholdout_advice
 from learners.holdout.thresholdout import GateAnswer, Thresholdout
 
 __all__ = [

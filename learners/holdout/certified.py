@@ -1,4 +1,10 @@
-"""A holdout, not private, whose every answer carries a bound that adaptive questions cannot break."""
+"""A holdout, not private, whose every answer carries a bound that adaptive questions cannot break.
+
+>>> holdout = CertifiedHoldout(n=1000, threshold=0.02, grid=0.01, n_folds=1, per_fold=9, level=0.95)
+>>> state, answer = holdout.answer(CertifiedState(), train=0.11, loss=np.arange(1000) < 120)
+>>> answer.status, answer.value, round(answer.bound.value, 3)
+('agrees', 0.11, 0.162)
+"""
 
 import math
 from dataclasses import dataclass
@@ -13,16 +19,16 @@ __all__ = ["CertifiedAnswer", "CertifiedHoldout", "CertifiedState"]
 
 @dataclass(frozen=True, slots=True)
 class CertifiedState:
-    """Where a certified holdout stands; public.
+    """State of a certified holdout; public.
 
     Parameters
     ----------
     fold
-        The fold in use, from 0; the number of folds once all are used up.
+        The fold in use, from 0; equal to the number of folds once all are used up.
     asked
-        Questions put to it so far.
+        Number of questions to this fold so far.
     overfitted
-        Overfit answers that it gave.
+        Number of its overfit answers.
     """
 
     fold: int = 0
@@ -32,17 +38,17 @@ class CertifiedState:
 
 @dataclass(frozen=True, slots=True)
 class CertifiedAnswer:
-    """What the holdout lets out.
+    """A released answer with its bound.
 
     Parameters
     ----------
     value
-        The training loss where it agrees, the holdout loss rounded to the grid where it does not; None
-        once all folds are used up.
+        The training loss if it agrees, else the holdout loss rounded to the grid; None once all folds
+        are used up.
     status
         "agrees", "overfit" or "exhausted".
     bound
-        On the true loss.
+        Bound on the true loss.
     """
 
     value: float | None
@@ -54,26 +60,26 @@ class CertifiedAnswer:
 class CertifiedHoldout:
     """Answer adaptively chosen questions about a holdout, each with an exact bound on the true loss.
 
-    Records are dealt in turn to `n_folds` folds. A question is put to the fold in use: where the mean
-    loss there exceeds the training loss by the threshold at most, the training loss is the answer,
-    "agrees"; else the fold's mean, rounded to the grid, "overfit". After `per_fold` overfit answers the
-    next fold is taken. One fold and a large `per_fold` is the description-length argument, `per_fold` 1
-    and many folds a fresh holdout after each refutation; `holdout_widths` tells which is narrower.
+    Records are dealt in turn to `n_folds` folds. Each question goes to the fold in use. If its mean loss
+    there exceeds the training loss by at most the threshold, the answer is the training loss ("agrees"),
+    else the fold's mean, rounded to the grid ("overfit"). After `per_fold` overfit answers the next fold
+    is in use. One fold with a large `per_fold` is the description-length argument; many folds with
+    `per_fold` 1 are a fresh holdout after each refutation; `holdout_widths` compares their widths.
 
     Parameters
     ----------
     n
         Records, >= n_folds.
     threshold
-        Excess that is tolerated, in [0, 1).
+        Tolerated excess, in [0, 1).
     grid
-        Of the overfit answers, in (0, 1].
+        Step of the overfit answers, in (0, 1].
     n_folds
         >= 1.
     per_fold
-        Overfit answers of one fold, >= 1.
+        Overfit answers per fold, >= 1.
     level
-        Confidence of all bounds together, in (0, 1).
+        Confidence in all bounds together, in (0, 1).
 
     Raises
     ------
@@ -83,11 +89,11 @@ class CertifiedHoldout:
     Notes
     -----
     **It is not differentially private**: answers are exact. For a private holdout use `Thresholdout` with
-    `private_holdout_bound`. Records are independent draws, the first order of which is public.
+    `private_holdout_bound`. Records are independent draws in an order that is public.
 
     **Guarantees.** With probability >= `level` every bound holds, for questions chosen adaptively from the
-    answers and bounds; the bound depends on what is answered, never on the exact mean; after `n_folds *
-    per_fold` overfit answers nothing is answered.
+    answers and bounds; the bound depends on the answer, never on the exact mean; after `n_folds * per_fold`
+    overfit answers every answer is "exhausted".
     *Proof.* Questions to a fold depend on other folds, which are independent of it, and on its own answers
     alone. With j of the earlier i - 1 overfit, each one of v = floor(1 / grid + 1 / 2) + 1 values, the
     i-th question is one of C(i - 1, j) v^j. Give each the share of 1 - level that is left by n_folds,
@@ -104,10 +110,7 @@ class CertifiedHoldout:
     --------
     >>> holdout = CertifiedHoldout(n=1000, threshold=0.02, grid=0.01, n_folds=1, per_fold=9, level=0.95)
     >>> wrong = np.arange(1000) < 120
-    >>> state, answer = holdout.answer(CertifiedState(), train=0.11, loss=wrong)
-    >>> answer.status, answer.value, round(answer.bound.value, 3)
-    ('agrees', 0.11, 0.162)
-    >>> state, answer = holdout.answer(state, train=0.02, loss=wrong)
+    >>> state, answer = holdout.answer(CertifiedState(asked=1), train=0.02, loss=wrong)
     >>> answer.status, answer.value, round(answer.bound.value, 3)
     ('overfit', 0.12, 0.161)
     """
@@ -137,12 +140,12 @@ class CertifiedHoldout:
         train: float,
         loss: Bool[np.ndarray, " records"] | Float[np.ndarray, " records"],
     ) -> tuple[CertifiedState, CertifiedAnswer]:
-        """Next state, and the answer for a training loss and one holdout loss per record.
+        """Return the next state, and the answer to a training loss and one holdout loss per record.
 
         Raises
         ------
         ValueError
-            If the losses are not one in [0, 1] for each record; the message tells none.
+            Unless there is one loss in [0, 1] per record; the message contains no loss.
         """
         if not 0 <= train <= 1:
             raise ValueError("train must be in [0, 1]")
@@ -181,7 +184,7 @@ class CertifiedHoldout:
         return Bound("certified holdout", rate, self.level, assumption, applies=True)
 
     def _following(self, state: CertifiedState, *, overfit: bool) -> CertifiedState:
-        """Where it stands after one more question."""
+        """Return the state after one more question."""
         overfitted = state.overfitted + int(overfit)
         if overfitted == self.per_fold:
             return CertifiedState(fold=state.fold + 1)

@@ -1,9 +1,13 @@
-"""What an agreeing answer of the reusable holdout says of the truth.
+"""Bounds on the true error from an answer of the reusable holdout.
 
-What any answer of the reusable holdout says of the truth, by its differential privacy.
+`agreeing_holdout_bound` holds while the gate has agreed to every question, `private_holdout_bound` for any
+answer, by the gate's differential privacy.
+
+>>> gate = Thresholdout(threshold=0.02, sigma=0.001, budget=1)
+>>> answer = GateAnswer(value=0.9, status="agrees", budget_left=1, asked=1)
+>>> round(agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).value, 4)
+0.1462
 """
-
-from __future__ import annotations
 
 import math
 
@@ -13,8 +17,6 @@ from learners.bounds import Bound, check_level, largest_rate, log_transfer_tail
 from learners.holdout.thresholdout import GateAnswer, Thresholdout
 
 __all__ = ["agreeing_holdout_bound", "noise_tail", "private_holdout_bound"]
-
-NAME = "agreeing holdout"
 
 
 def agreeing_holdout_bound(
@@ -36,7 +38,7 @@ def agreeing_holdout_bound(
     Returns
     -------
     Bound
-        On the error 1 - accuracy. It applies only while the gate has agreed to every question.
+        Bound on the error 1 - accuracy. It applies only while the gate has agreed to every question.
 
     Notes
     -----
@@ -59,23 +61,28 @@ def agreeing_holdout_bound(
 
     Examples
     --------
-    >>> gate = Thresholdout(threshold=0.02, sigma=0.001, budget=1)
-    >>> answer = GateAnswer(value=0.9, status="agrees", budget_left=1, asked=1)
-    >>> round(agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).value, 4)
-    0.1462
+    >>> gate = Thresholdout(threshold=0.02, sigma=0.001, budget=3)
+    >>> answer = GateAnswer(value=0.9, status="agrees", budget_left=2, asked=8)
+    >>> agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).applies
+    False
     """
-    if not n >= 1:
-        raise ValueError(f"n must be >= 1, got n={n}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got level={level}")
+    _check(n, level)
     assumption = "every question so far was agreed to; holdout records are independent draws"
     if answer.value is None or answer.status != "agrees" or answer.budget_left < gate.budget:
         why = "does not apply: the gate has not agreed to every question asked so far"
-        return Bound(name=NAME, value=1.0, level=level, assumption=why, applies=False)
+        return Bound(name="agreeing holdout", value=1.0, level=level, assumption=why, applies=False)
     beta = (1 - level) / (answer.asked * (answer.asked + 1))
     on_holdout = 1 - answer.value + gate.threshold + noise_tail(gate.sigma, beta / 2)
     error = largest_rate(min(1.0, on_holdout), math.log(2 / beta) / n)
-    return Bound(name=NAME, value=error, level=level, assumption=assumption, applies=True)
+    return Bound(
+        name="agreeing holdout", value=error, level=level, assumption=assumption, applies=True
+    )
+
+
+def _check(n: int, level: float) -> None:
+    if not n >= 1:
+        raise ValueError(f"n must be >= 1, got n={n}")
+    check_level(level)
 
 
 def noise_tail(sigma: float, probability: float) -> float:
@@ -105,19 +112,13 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
 
     Parameters
     ----------
-    answer
-        The gate's answer to the question for the model's accuracy.
-    gate
-        The gate that was asked.
-    n
-        Records in the holdout, >= 1.
-    level
-        Confidence, in (0, 1).
+    answer, gate, n, level
+        As in `agreeing_holdout_bound`.
 
     Returns
     -------
     Bound
-        On the error 1 - accuracy. It does not apply once the budget is exhausted.
+        Bound on the error 1 - accuracy. It does not apply once the budget is exhausted.
 
     Raises
     ------
@@ -128,8 +129,8 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
     -----
     **Guarantees.** All answers of one gate are covered at once with probability >= `level`, however the
     questions were chosen.
-    *Proof.* Let delta = 1 - level and w = 1 / (i (i + 1)) for the i-th question. (1) It is chosen by what
-    the gate said before, which is epsilon-differentially private, epsilon = 2 budget / (sigma n). For
+    *Proof.* Let delta = 1 - level and w = 1 / (i (i + 1)) for the i-th question. (1) It is chosen by the
+    gate's earlier answers, which are epsilon-differentially private, epsilon = 2 budget / (sigma n). For
     a fixed question kl(E_h || E_P) > c and E_h > E_P with probability at most exp(-n c); by
     `log_transfer` the chosen one does with probability delta w / 2 at the tail taken. (2) An agreeing
     answer says E_h >= E_t - threshold - gamma - eta; one of `budget` offsets gamma and the i-th eta
@@ -144,9 +145,7 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
     >>> round(private_holdout_bound(answer, gate, n=100_000, level=0.95).value, 4)
     0.1223
     """
-    if not n >= 1:
-        raise ValueError(f"n must be >= 1, got n={n}")
-    check_level(level)
+    _check(n, level)
     if answer.value is None:
         why = "does not apply: the budget was exhausted"
         return Bound("private holdout", value=1.0, level=level, assumption=why, applies=False)

@@ -1,4 +1,9 @@
-"""The Ladder: a leaderboard that moves only where a model is better by a whole step."""
+"""For comparison: the Ladder, a leaderboard that moves only if a model is better by a whole step.
+
+>>> first = climb(None, np.array([1.0, 0.0, 0.0, 1.0]), step=0.1)
+>>> first, climb(first, np.array([1.0, 0.0, 0.0, 0.8]), step=0.1)
+(0.5, 0.5)
+"""
 
 import math
 
@@ -12,7 +17,7 @@ __all__ = ["best_step", "climb", "ladder_error"]
 
 
 def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: float) -> float:
-    """Leaderboard after one more model.
+    """Return the leaderboard after one more model.
 
     Parameters
     ----------
@@ -21,25 +26,25 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
     loss
         The model's loss on each record of the holdout, in [0, 1]; **private**.
     step
-        In (0, 1]; values are multiples of it.
+        In (0, 1]; the leaderboard's values are multiples of it.
 
     Returns
     -------
     float
-        The mean loss rounded to a step where it is below `best` by more than one, else `best`.
+        The mean loss, rounded to a step, if it is below `best` by more than one step; else `best`.
 
     Raises
     ------
     ValueError
-        If an argument is out of range; the message tells no loss.
+        If an argument is out of range; the message contains no loss.
 
     Notes
     -----
     **Guarantees.** The leaderboard falls by whole steps and never rises; it is within one step of the
     least mean loss on the holdout of all models so far.
-    *Proof.* A model that moves it is rounded by half a step at most, and moves it by a step at least; one
-    that does not has a mean loss of at least `best` less one step.
-    It is not differentially private.
+    *Proof.* A model that moves it is rounded by half a step at most, and moves it by a step at least; a
+    model that does not move it has a mean loss of at least `best` less one step.
+    The leaderboard is not differentially private.
 
     References
     ----------
@@ -48,10 +53,7 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
 
     Examples
     --------
-    >>> first = climb(None, np.array([1.0, 0.0, 0.0, 1.0]), step=0.1)
-    >>> first, climb(first, np.array([1.0, 0.0, 0.0, 0.8]), step=0.1)
-    (0.5, 0.5)
-    >>> climb(first, np.array([1.0, 0.0, 0.0, 0.0]), step=0.1)
+    >>> climb(0.5, np.array([1.0, 0.0, 0.0, 0.0]), step=0.1)
     0.2
     """
     _check_step(step)
@@ -64,7 +66,7 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
 
 
 def ladder_error(step: float, *, n: int | np.integer, n_models: int, level: float) -> float:
-    """How far the leaderboard may be from the least true loss of the models shown so far.
+    """Distance of the leaderboard from the least true loss of the models so far.
 
     With M = floor(1 / step + 1 / 2) + 1 values and k models:
 
@@ -84,7 +86,7 @@ def ladder_error(step: float, *, n: int | np.integer, n_models: int, level: floa
     Returns
     -------
     float
-        At every moment up to the k-th model, at once.
+        It holds at every moment up to the k-th model, at once.
 
     Raises
     ------
@@ -119,7 +121,7 @@ def ladder_error(step: float, *, n: int | np.integer, n_models: int, level: floa
 
 
 def best_step(*, n: int | np.integer, n_models: int, level: float) -> float:
-    """The step 1 / j of least `ladder_error`, from public numbers.
+    """Return the step 1 / j of least `ladder_error`, from public numbers.
 
     Examples
     --------

@@ -1,6 +1,8 @@
-"""The reusable holdout for a metric that is no mean over records, such as the area under a ROC curve.
+"""The reusable holdout for the area under a ROC curve, which is not a mean over records.
 
-The area under the ROC curve, with a sensitivity that public numbers declare.
+>>> metric = Auc(least_positive=2, least_negative=2)
+>>> metric.value(np.array([0.9, 0.4, 0.6, 0.1]), np.array([True, True, False, False]))
+0.75
 """
 
 from dataclasses import dataclass
@@ -18,11 +20,11 @@ __all__ = ["Auc", "MetricGate"]
 
 @dataclass(frozen=True, slots=True)
 class Auc:
-    """Share of pairs of a positive and a negative record that scores put in order, ties half.
+    """Share of pairs of a positive and a negative record that scores put in order; ties count half.
 
     With U pairs in order, p positive and q negative records: U / (max(p, a) max(q, b)), where a and b
-    are the least numbers declared. It is the area itself where the declaration holds, and below it
-    otherwise, so that the declaration need not be true for the sensitivity to be.
+    are the declared least numbers. The value is the area itself if the declaration holds, and below it
+    otherwise: the sensitivity holds even if the declaration does not.
 
     Parameters
     ----------
@@ -32,7 +34,7 @@ class Auc:
     Raises
     ------
     ValueError
-        If they are not.
+        If one of them is not a whole number >= 1.
 
     Notes
     -----
@@ -46,10 +48,7 @@ class Auc:
 
     Examples
     --------
-    >>> metric = Auc(least_positive=2, least_negative=2)
-    >>> metric.value(np.array([0.9, 0.4, 0.6, 0.1]), np.array([True, True, False, False]))
-    0.75
-    >>> metric.sensitivity
+    >>> Auc(least_positive=2, least_negative=2).sensitivity
     1.0
     """
 
@@ -65,18 +64,18 @@ class Auc:
 
     @property
     def sensitivity(self) -> float:
-        """By how much one replaced record can move the value."""
+        """Most that one replaced record can move the value."""
         return 1 / self.least_positive + 1 / self.least_negative
 
     def value(
         self, score: Float[np.ndarray, " records"], positive: Bool[np.ndarray, " records"]
     ) -> float:
-        """Compute it, **private**; refuses scores that have no order.
+        """Return the value, **private**.
 
         Raises
         ------
         ValueError
-            If there is not one score and one boolean for each record, or a score is NaN.
+            Unless there are one score, not NaN, and one boolean per record.
         """
         if not (score.ndim == 1 and score.shape == positive.shape and positive.dtype == np.bool_):
             raise ValueError("score and positive must be one number and one boolean per record")
@@ -92,24 +91,24 @@ class Auc:
 
 @dataclass(frozen=True, slots=True)
 class MetricGate:
-    """Answer adaptively chosen questions about a metric of the holdout, as `Thresholdout` does of a mean.
+    """Answer adaptively chosen questions about a metric of the holdout, as `Thresholdout` does about a mean.
 
     Parameters
     ----------
     gate
         Threshold, sigma in the units of the metric, and budget.
     metric
-        With its declared sensitivity s.
+        The metric, of declared sensitivity s.
 
     Notes
     -----
     A question's value is `{"train": metric on training rows, "score": one number per holdout record,
     "positive": one boolean per holdout record}`; the training metric must itself be releasable.
 
-    **Guarantees.** Questions that do not fit are refused before the state changes; for the rest those of
+    **Guarantees.** Questions that do not fit raise before the state changes; the others are those of
     `Thresholdout`.
-    **Privacy.** Unit: the query's, which must be one record. The proof is that of `Thresholdout` with s
-    in the place of 1 / n: epsilon = 2 budget s / sigma, pure.
+    **Privacy.** Unit: the query's, which must be one record. The proof is that of `Thresholdout` with s in
+    place of 1 / n: epsilon = 2 budget s / sigma, pure.
 
     References
     ----------
@@ -133,7 +132,7 @@ class MetricGate:
     metric: Auc
 
     def event(self, query: Query) -> PureEvent:
-        """Describe the whole interaction; refuses fewer records than the metric declares."""
+        """Describe the whole interaction; raise for fewer records than the metric declares."""
         declared = self.metric.least_positive + self.metric.least_negative
         if not declared <= query.n:
             raise ValueError(f"n must be >= {declared}, the declared records, got n={query.n}")

@@ -1,8 +1,10 @@
-"""Thresholdout: a holdout that can be asked again and again, paid once.
+"""Thresholdout: a differentially private holdout that can be asked many times and is paid for once.
 
-The published algorithm (Laplace noise, budget, the threshold drawn anew after each overfit answer),
-which is differentially private; the experiment published beside it is another procedure and is not
-this.
+This is the published algorithm: Laplace noise, a budget, and a threshold that is drawn anew after each
+overfit answer. The experiment published beside it runs another procedure, which is not private.
+
+>>> Thresholdout(threshold=0.04, sigma=0.01, budget=10).budget
+10
 """
 
 import math
@@ -23,24 +25,24 @@ BITS_OF_ONE = np.float64(1).view(np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class GateAnswer:
-    """What the holdout lets out in reply to one question.
+    """The released answer to one question.
 
     Parameters
     ----------
     value
-        The training mean where it agrees, the noisy holdout mean where it does not; in [0, 1]. None
-        once the budget is used up.
+        The training mean if it agrees, else the noisy holdout mean; in [0, 1]. None once the budget is
+        used up.
     status
         "agrees", "overfit" or "exhausted".
     budget_left
         Overfit answers that remain.
     asked
-        Questions so far, this one included.
+        Number of questions so far, including this one.
 
     Raises
     ------
     ValueError
-        If these do not fit together.
+        If the fields contradict each other.
 
     Examples
     --------
@@ -73,7 +75,7 @@ class GateAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Thresholdout:
-    """Answer adaptively chosen questions about a holdout, telling where training overfits.
+    """Answer adaptively chosen questions about a holdout, and detect where training overfits.
 
     For a question with training mean E_t and holdout mean E_h of values in [0, 1]:
 
@@ -86,7 +88,7 @@ class Thresholdout:
     Parameters
     ----------
     threshold
-        Difference that is tolerated, in (0, 1).
+        Tolerated difference, in (0, 1).
     sigma
         Noise scale in the units of the mean, > 0. Choose it first: it must be well below the
         threshold, or noise alone uses up the budget.
@@ -100,13 +102,13 @@ class Thresholdout:
 
     Notes
     -----
-    The query names the holdout: its value, such as the rows, is what the ledger recognises it by.
+    The query names the holdout: the ledger recognises it by the query's value, such as the rows.
     A question's value is `{"train": mean, "holdout": one value per record}`, every value a function
-    of that record and of what is public (earlier answers are). The training mean is answered as it
-    stands: it must itself be releasable, such as the score of a released model on released data.
+    of that record and of what is public (earlier answers are). The training mean is returned
+    unchanged: it must itself be releasable, such as the score of a released model on released data.
 
-    **Guarantees.** Questions with values outside [0, 1], or not one per record, are refused before
-    the state changes; the budget falls by one with each overfit answer and never otherwise; after
+    **Guarantees.** Questions with values outside [0, 1], or not one per record, raise before the
+    state changes; the budget falls by one with each overfit answer and never otherwise; after
     it is used up no answer depends on the holdout; the cost is paid once, for any number of
     questions.
     **Privacy.** Unit: the query's, which must be one record. A replaced record moves every E_h, and
@@ -174,7 +176,7 @@ class Thresholdout:
         return self.compare(state, train, holdout, noise)
 
     def compare(self, state: Json, train: float, holdout: float, noise: Noise) -> tuple[Json, Json]:
-        """`answer` on the two numbers that the question comes down to."""
+        """`answer` for the two means of the question."""
         asked = {**state, "asked": state["asked"] + 1}
         if state["budget_left"] < 1:
             return asked, _public(asked, "exhausted", None)
@@ -191,7 +193,7 @@ class Thresholdout:
 
 
 def _means(question: Question, n: int) -> tuple[float, float]:
-    """Training and holdout mean of a question that the sensitivity holds for, or a refusal."""
+    """Return the training and holdout mean; raise ValueError if a value breaks the sensitivity."""
     if not {"train", "holdout"} <= question.value.keys():
         raise ValueError("question must hold train and holdout")
     train, holdout = question.value["train"], question.value["holdout"]
@@ -207,7 +209,7 @@ def _means(question: Question, n: int) -> tuple[float, float]:
 
 
 def _in_unit_interval(value: np.ndarray) -> bool:
-    """Whether every value lies in [0, 1]; one pass over float64, whose bits are in order there."""
+    """Whether every value lies in [0, 1]; float64 takes one pass, because its bits are ordered there."""
     if value.dtype == np.float64 and np.maximum.reduce(value.view(np.uint64)) <= BITS_OF_ONE:
         return True  # neither a sign bit, nor above one, nor NaN
     least, greatest = np.minimum.reduce(value), np.maximum.reduce(value)
@@ -215,7 +217,7 @@ def _in_unit_interval(value: np.ndarray) -> bool:
 
 
 def _public(state: Json, status: str, value: float | None) -> Json:
-    """Say of the state what may be said: all but the secret offset."""
+    """Return the public part of the state: all but the secret offset."""
     return {
         "value": value,
         "status": status,

@@ -1,11 +1,31 @@
-"""TODO face of learners.private."""
+"""Models trained under differential privacy, and the same training without it.
 
-from importlib import import_module
+`ObjectivePerturbation` is the logistic regression to use: a mechanism that the ledger pays for, pure
+epsilon. `GaussianObjectivePerturbation` needs less noise where there are many features, for a delta.
+`PrivateLogisticRegression` and `PrivateHistogram` are scikit-learn estimators that pay for every fit;
+call `check_search` before a search over one. `fit_linear` trains without privacy.
+
+>>> import numpy as np
+>>> x, y = np.array([[-1.0], [-0.5], [0.5], [1.0]]), np.array([0, 0, 1, 1])
+>>> fit_linear(x, y, regularization=0.01, norm_bound=1.0, n_classes=2).predict(x)
+array([0, 0, 1, 1])
+
+For comparison, with no run behind it: `OutputPerturbation`.
+
+Names that need scikit-learn load when first used.
+"""
+
 from typing import TYPE_CHECKING, Any
 
 from learners.private.gaussian_objective import GaussianObjectivePerturbation
+from learners.private.histogram import (
+    bin_counts,
+    check_bins,
+    density_of,
+    histogram_score,
+    histogram_sensitivity,
+)
 from learners.private.linear_model import (
-    ConvergenceError,
     LinearModel,
     check_knobs,
     fit_linear,
@@ -13,6 +33,7 @@ from learners.private.linear_model import (
     signs,
     to_coef,
 )
+from learners.private.logistic_minimum import ConvergenceError
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,
     gradient_tolerance,
@@ -23,8 +44,11 @@ from learners.private.objective_perturbation import (
 from learners.private.output_perturbation import OutputPerturbation
 
 if TYPE_CHECKING:
-    from learners.private.estimator import PrivateLogisticRegression, check_search
-    from learners.private.histogram import PrivateHistogram, bin_counts, check_bins, density_of
+    from learners.private.paying_estimators import (
+        PrivateHistogram,
+        PrivateLogisticRegression,
+        check_search,
+    )
 
 __all__ = [
     "ConvergenceError",
@@ -41,6 +65,8 @@ __all__ = [
     "density_of",
     "fit_linear",
     "gradient_tolerance",
+    "histogram_score",
+    "histogram_sensitivity",
     "lift",
     "perturbed_weight",
     "signs",
@@ -49,21 +75,14 @@ __all__ = [
     "training_rows",
 ]
 
-LATE = {
-    "PrivateHistogram": "learners.private.histogram",
-    "PrivateLogisticRegression": "learners.private.estimator",
-    "bin_counts": "learners.private.histogram",
-    "check_bins": "learners.private.histogram",
-    "check_search": "learners.private.estimator",
-    "density_of": "learners.private.histogram",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in LATE:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(LATE[name]), name)
+    from learners.private import paying_estimators  # not earlier: it loads scikit-learn
+
+    return getattr(paying_estimators, name)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *LATE]
+    return sorted({*globals(), *__all__})

@@ -1,8 +1,10 @@
-"""Objective perturbation with Gaussian noise, priced by its own privacy loss.
+"""Objective perturbation with Gaussian noise: the mechanism, its privacy loss and the inverse of that.
 
-Much less noise than `ObjectivePerturbation` where there are many features, for a delta.
+It needs much less noise than `ObjectivePerturbation` where there are many features, for a delta.
 
-What Gaussian objective perturbation costs: a privacy loss with a chi law, and its inverse.
+>>> deviation = noise_deviation(1.0, 1e-6, n_problems=1)
+>>> chi_delta(1.0, 2 / deviation, n_problems=1) <= 1e-6
+True
 """
 
 import math
@@ -13,7 +15,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaincc
 
-from learners.private.linear_model import TOLERANCE, check_knobs, to_coef
+from learners.private.linear_model import check_knobs, to_coef
+from learners.private.logistic_minimum import TOLERANCE
 from learners.private.objective_perturbation import (
     lifted_rows,
     noisy_minimum,
@@ -25,39 +28,24 @@ from privacy.mechanisms import ApproximateEvent
 from privacy.query import Query
 
 __all__ = [
-    "LARGEST_EPSILON",
+    "MAX_EPSILON",
     "GaussianObjectivePerturbation",
     "chi_delta",
     "gaussian_weight",
     "noise_deviation",
 ]
 
-SAFETY = 1 + 1e-6  # for rounding: what is computed is raised by it before it is compared
-LARGEST_EPSILON = 100.0
+SAFETY = 1 + 1e-6  # for rounding: a computed delta is multiplied by it before it is compared
+MAX_EPSILON = 100.0
 BEYOND = 13.0  # deviations above the mean, where a chi's tail is below exp(-80)
 
 
 def chi_delta(epsilon: float, shift: float, n_problems: int) -> float:
-    """Delta at `epsilon` of a privacy loss that is at most shift^2 / 2 + shift * chi, 2k degrees.
+    """Delta at `epsilon` of a privacy loss of at most shift^2 / 2 + shift * chi, with 2k degrees.
 
-    Parameters
-    ----------
-    epsilon
-        In (0, 100], what is left of the claim once the Jacobian is paid.
-    shift
-        How far a replaced row moves the noise of all k problems together, in its deviations, > 0.
-    n_problems
-        k >= 1.
-
-    Returns
-    -------
-    float
-        The expectation of max(0, 1 - exp(epsilon - loss)).
-
-    Raises
-    ------
-    ValueError
-        If one of these conditions is broken.
+    `epsilon`, in (0, 100], is the claim less the Jacobian's share; `shift`, > 0, how far a replaced row
+    moves the noise of all k = `n_problems` problems together, in standard deviations. Return the
+    expectation of max(0, 1 - exp(epsilon - loss)); raise ValueError for arguments out of range.
 
     Notes
     -----
@@ -67,22 +55,22 @@ def chi_delta(epsilon: float, shift: float, n_problems: int) -> float:
         e^(-z^2/2) - e^(epsilon - shift^2/2) (e^(-z^2/2 - shift z)
                                               - shift e^(shift^2/2) sqrt(2 pi) Phi(-z - shift)).
 
-    **Guarantees.** It is the divergence of order e^epsilon that this loss gives; it falls with
-    epsilon and grows with the shift and the number of problems.
+    **Guarantees.** The value is this loss's divergence of order e^epsilon; it falls with epsilon and
+    grows with the shift and the number of problems.
 
     Examples
     --------
     >>> round(chi_delta(1.0, 0.2, 1), 9)
     2.31e-07
     """
-    if not 0 < epsilon <= LARGEST_EPSILON:
+    if not 0 < epsilon <= MAX_EPSILON:
         raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={epsilon}")
     if not 0 < shift < math.inf:
         raise ValueError(f"shift must be > 0 and finite, got shift={shift}")
     if not n_problems >= 1:
         raise ValueError(f"n_problems must be >= 1, got n_problems={n_problems}")
     start = (epsilon - shift**2 / 2) / shift
-    sure = max(0.0, -start)  # as far as the tail is one
+    sure = max(0.0, -start)  # the tail is one up to here
     start = max(0.0, start)
     reach = max(math.sqrt(2 * n_problems) + BEYOND - start, BEYOND)
     node, weight = _nodes()
@@ -95,7 +83,7 @@ def chi_delta(epsilon: float, shift: float, n_problems: int) -> float:
 
 @lru_cache(maxsize=1)
 def _nodes() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of the quadrature: worked out when first used."""
+    """Nodes and weights of the quadrature, computed when first used."""
     return np.polynomial.legendre.leggauss(400)
 
 
@@ -103,31 +91,13 @@ def _nodes() -> tuple[np.ndarray, np.ndarray]:
 def noise_deviation(epsilon: float, delta: float, n_problems: int) -> float:
     """Smallest deviation of the noise on k problems' sums of losses that costs (epsilon, delta).
 
-    Parameters
-    ----------
-    epsilon
-        In (0, 100], what is left of the claim once the Jacobian is paid.
-    delta
-        In (0, 1).
-    n_problems
-        k >= 1, trained on the same rows.
+    `epsilon`, in (0, 100], is the claim less the Jacobian's share; k = `n_problems`, all trained on the
+    same rows of norm one at most. The deviation is that of each coordinate. Raise ValueError for
+    arguments out of range. A replaced row moves each problem's gradient by 2 at most, all of them
+    together by 2 sqrt(k).
 
-    Returns
-    -------
-    float
-        The standard deviation of each coordinate, for rows of norm one at most.
-
-    Raises
-    ------
-    ValueError
-        If one of these conditions is broken.
-
-    Notes
-    -----
-    A replaced row moves each problem's gradient by 2 at most, all of them together by 2 sqrt(k).
-
-    **Guarantees.** The delta at the deviation returned, computed anew and raised by a millionth for
-    rounding, is at most the one asked for.
+    **Guarantees.** The delta at the returned deviation, computed anew and raised by a millionth for
+    rounding, is at most `delta`.
 
     Examples
     --------
@@ -136,7 +106,7 @@ def noise_deviation(epsilon: float, delta: float, n_problems: int) -> float:
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta must be in (0, 1), got delta={delta}")
-    low, high = math.log(1e-6), math.log(2 * LARGEST_EPSILON)
+    low, high = math.log(1e-6), math.log(2 * MAX_EPSILON)
     for _ in range(60):
         middle = (low + high) / 2
         if chi_delta(epsilon, math.exp(middle), n_problems) * SAFETY <= delta:
@@ -150,14 +120,14 @@ def noise_deviation(epsilon: float, delta: float, n_problems: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class GaussianObjectivePerturbation:
-    """Differentially private logistic regression, one objective perturbed by a Gaussian per problem.
+    """Differentially private logistic regression: each problem's objective carries Gaussian noise.
 
     For each of k problems (one per class against the others; a single one for two classes), with
     s = +-1, z = (x / norm_bound, 1) / sqrt(2) the clipped and lifted row, releases
 
         w = argmin lam / 2 ||w||^2 + mean log(1 + exp(-s w.z)) + (deviation / n) G.w
 
-    where lam = regularization + the extra one of `split_epsilon`, deviation is `noise_deviation` and
+    where lam = regularization + `split_epsilon`'s extra one, deviation is `noise_deviation` and
     G is a standard Gaussian vector.
 
     Parameters
@@ -183,8 +153,8 @@ class GaussianObjectivePerturbation:
     Query and release are those of `ObjectivePerturbation`.
 
     **Guarantees.** The released weights lie within the certified distance of the minimum, whatever
-    the rows; the event depends on knobs and the number of rows alone; a query that does not hold
-    trainable rows, or of 1/delta rows or more, is refused before it is paid.
+    the rows; the event depends on knobs and the number of rows alone; a query without trainable
+    rows, or of 1/delta rows or more, raises before it is paid.
     **Privacy.** Unit: the query's, whose replacement must change one row at most. Let D, D' differ
     in one row. At given weights of all k problems the noises of the sums of losses must have been b and
     b + v: (1) v_j = l'(z) z - l'(z') z' up to signs, for problem j, lies in the span of the two rows and
@@ -223,14 +193,14 @@ class GaussianObjectivePerturbation:
     n_classes: int
 
     def __post_init__(self) -> None:
-        if not 0 < self.epsilon <= LARGEST_EPSILON:
+        if not 0 < self.epsilon <= MAX_EPSILON:
             raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={self.epsilon}")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta must be in (0, 1), got delta={self.delta}")
         check_knobs(self.regularization, self.norm_bound, self.n_classes)
 
     def event(self, query: Query) -> ApproximateEvent:
-        """Describe a release on this query; refuses one without trainable rows, or of 1/delta."""
+        """Describe a release on this query; raise for one without trainable rows, or of 1/delta rows."""
         training_rows(query, self.n_classes)
         if not self.delta * query.n < 1:
             raise ValueError(f"delta must be below 1/n, got delta={self.delta} with n={query.n}")
@@ -269,7 +239,7 @@ def gaussian_weight(
     regularization: float,
     noise: Noise,
 ) -> Float[np.ndarray, "problems columns"]:
-    """Weights of all problems for (`epsilon`, `delta`) in total: `GaussianObjectivePerturbation`."""
+    """Return all problems' weights, for (`epsilon`, `delta`) in total: `GaussianObjectivePerturbation`."""
     n, columns = row.shape
     k = len(sign)
     split = split_epsilon(epsilon / k, regularization, n)

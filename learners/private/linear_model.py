@@ -1,16 +1,15 @@
-"""Logistic regression on rows of bounded norm: rows, classifier, training without noise.
+"""Logistic regression on rows of bounded norm: the classifier, its rows, and training without noise.
 
-Everything here is exact and **not private**; `private_linear` adds the noise. The objective is
-written for the needs of the privacy proof: rows are clipped to a declared norm bound and carry
-their intercept inside the unit ball, so that one row moves the gradient by a known amount, and the
-intercept is regularised like every other coefficient, so that the objective is strongly convex.
+Everything here is exact and **not private**; `objective_perturbation` adds the noise. The objective
+serves the privacy proof: rows are clipped to a declared norm bound and carry their intercept inside the
+unit ball, so that one row moves the gradient by a known amount; the intercept is regularised like every
+other coefficient, so that the objective is strongly convex.
 
 Several classes are one problem each, "this class or another"; two classes are one problem.
 
-The minimum of a regularised logistic objective, with a certificate of how near it is.
-
-A privacy proof about the minimum holds for what a solver returns only as far as the solver's error
-is known; here it is certified by the gradient's norm.
+>>> x, y = np.array([[-1.0], [-0.5], [0.5], [1.0]]), np.array([0, 0, 1, 1])
+>>> fit_linear(x, y, regularization=0.01, norm_bound=1.0, n_classes=2).predict(x)
+array([0, 0, 1, 1])
 """
 
 import math
@@ -18,185 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit, log_expit, softmax
 
-__all__ = [
-    "TOLERANCE",
-    "ConvergenceError",
-    "LinearModel",
-    "Minimum",
-    "certified_minimum",
-    "check_knobs",
-    "check_rows",
-    "fit_linear",
-    "lift",
-    "minimise",
-    "signs",
-    "to_coef",
-]
+from learners.private.logistic_minimum import TOLERANCE, certified_minimum
 
-TOLERANCE = 1e-10
-BLOCK = 2048  # rows that stay in the cache while all that is asked of them is computed
-LARGE = 2**15  # rows, above which every 16th row makes a good start
-SAMPLED, NEAR = 16, 1e-5
+__all__ = ["LinearModel", "check_knobs", "check_rows", "fit_linear", "lift", "signs", "to_coef"]
 
 
-class ConvergenceError(RuntimeError):
-    """The solver stopped above its certified gradient norm; the message is public."""
-
-
-@dataclass(frozen=True, slots=True)
-class Minimum:
-    """Where the solver stopped, and how near the minimum that is.
-
-    The minimum lies within `gradient_norm / regularization` of `weight`.
-    """
-
-    weight: Float[np.ndarray, " columns"]
-    gradient_norm: float
-    n_iter: int
-
-
-def certified_minimum(
-    row: Float[np.ndarray, "rows columns"],
-    sign: Float[np.ndarray, " rows"],
-    linear: Float[np.ndarray, " columns"],
-    regularization: float,
-    tolerance: float,
-) -> Float[np.ndarray, " columns"]:
-    """`minimise`, refusing a point whose gradient norm exceeds the tolerance."""
-    minimum = minimise(row, sign, linear, regularization=regularization, tolerance=tolerance)
-    if not minimum.gradient_norm <= tolerance:
-        raise ConvergenceError(
-            f"the gradient norm must reach {tolerance}; nothing is returned. "
-            f"Train with more than regularization={regularization}"
-        )
-    return minimum.weight
-
-
-def minimise(
-    row: Float[np.ndarray, "rows columns"],
-    sign: Float[np.ndarray, " rows"],
-    linear: Float[np.ndarray, " columns"],
-    *,
-    regularization: float,
-    tolerance: float = TOLERANCE,
-    max_iter: int = 500,
-) -> Minimum:
-    """Minimise regularization / 2 ||w||^2 + linear.w + mean log(1 + exp(-sign w.row)) by Newton.
-
-    Parameters
-    ----------
-    row
-        Lifted rows, of norm at most one.
-    sign
-        +1 or -1 per row.
-    linear
-        Coefficients of the linear term: zeros, or the noise.
-    regularization
-        Strength, > 0.
-    tolerance
-        Stop when the gradient's l2 norm is at most this.
-    max_iter
-        Stop after so many steps all the same.
-
-    Returns
-    -------
-    Minimum
-        The point and its gradient norm, which the caller judges.
-
-    Notes
-    -----
-    The full step is halved while the objective does not fall, but never below log(1 + b) / b with
-    b = max |row.step|: that step decreases a loss whose third derivative is bounded by its second
-    (here |l'''| <= l'') [1]_, so the iteration converges from anywhere, and quadratically at last.
-    **Guarantees.** `gradient_norm` is the norm of the gradient at `weight`.
-
-    References
-    ----------
-    .. [1] Sun, Tran-Dinh, "Generalized self-concordant functions: a recipe for Newton-type
-       methods", Math. Program. 178 (2019), the damped step for nu = 2.
-
-    Examples
-    --------
-    >>> row = np.array([[1.0], [-1.0]])
-    >>> minimum = minimise(row, np.array([1.0, -1.0]), np.zeros(1), regularization=1.0)
-    >>> minimum.weight.round(4), minimum.gradient_norm <= 1e-10
-    (array([0.4011]), True)
-    """
-    weight = np.zeros(row.shape[1])
-    if len(row) >= LARGE:
-        weight = _descend(
-            _Objective(row[::SAMPLED], sign[::SAMPLED], linear, regularization), weight, NEAR, 50
-        ).weight
-    return _descend(_Objective(row, sign, linear, regularization), weight, tolerance, max_iter)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Objective:
-    row: Float[np.ndarray, "rows columns"]
-    sign: Float[np.ndarray, " rows"]
-    linear: Float[np.ndarray, " columns"]
-    regularization: float
-
-    def expand(self, weight: Float[np.ndarray, " columns"]) -> "_Expansion":
-        """Value, gradient and Hessian in one pass over the rows."""
-        n, columns = self.row.shape
-        loss, gradient, hessian = 0.0, np.zeros(columns), np.zeros((columns, columns))
-        for start in range(0, n, BLOCK):
-            block, sign = self.row[start : start + BLOCK], self.sign[start : start + BLOCK]
-            margin = sign * (block @ weight)
-            doubt = expit(-margin)
-            loss += float(np.logaddexp(0.0, -margin).sum())
-            gradient -= (sign * doubt) @ block
-            scaled = block * np.sqrt(doubt * (1 - doubt))[:, None]
-            hessian += scaled.T @ scaled
-        hessian /= n
-        hessian[np.diag_indices_from(hessian)] += self.regularization
-        value = loss / n + float((self.regularization / 2 * weight + self.linear) @ weight)
-        slope = gradient / n + self.regularization * weight + self.linear
-        return _Expansion(weight, value, slope, hessian)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Expansion:
-    weight: Float[np.ndarray, " columns"]
-    value: float
-    gradient: Float[np.ndarray, " columns"]
-    hessian: Float[np.ndarray, "columns columns"]
-
-
-def _descend(
-    objective: _Objective, weight: Float[np.ndarray, " columns"], tolerance: float, max_iter: int
-) -> Minimum:
-    at = objective.expand(weight)
-    for n_iter in range(max_iter + 1):
-        gradient_norm = float(np.linalg.norm(at.gradient))
-        if gradient_norm <= tolerance or n_iter == max_iter:
-            break
-        at = _step(objective, at)
-    return Minimum(at.weight, gradient_norm, n_iter)
-
-
-def _step(objective: _Objective, at: _Expansion) -> _Expansion:
-    """Halve the full step until the objective falls, but keep to the length that is proved to."""
-    step = -cho_solve(cho_factor(at.hessian), at.gradient)
-    slope, length = float(at.gradient @ step), 1.0
-    after = objective.expand(at.weight + step)
-    shortest = 0.0
-    while after.value > at.value + 1e-4 * length * slope:
-        if shortest == 0.0:  # a pass over the rows, which the full step seldom needs
-            reach = float(np.abs(objective.row @ step).max())
-            shortest = math.log1p(reach) / reach if reach > 0 else 1.0
-        if length <= shortest:
-            break
-        length = max(length / 2, shortest)
-        after = objective.expand(at.weight + length * step)
-    return after
-
-
-LEAST = 1e-100  # a bound above it has a square that is not zero
+MIN_BOUND = 1e-100  # the square of a larger bound is not zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,15 +34,15 @@ class LinearModel:
     Parameters
     ----------
     coef
-        One row per problem (a single one for two classes), the intercept in the last column. Acts
-        on the clipped row in the units of the data. The model keeps a read-only copy.
+        One row per problem (a single one for two classes), the intercept in the last column. It
+        applies to clipped rows in the units of the data. The model keeps a read-only copy.
     norm_bound
-        Rows of greater l2 norm are scaled down to it, when training and when predicting.
+        Rows of larger l2 norm are scaled down to it, when training and when predicting.
 
     Raises
     ------
     ValueError
-        If `coef` is not a finite matrix with one row, or three and more, or the bound is not
+        If `coef` is not a finite matrix with one row, or three or more, or the bound is not
         positive.
 
     Notes
@@ -309,7 +137,7 @@ def fit_linear(
     Returns
     -------
     LinearModel
-        The model; it is as private as the rows it was trained on.
+        The model, which is as private as its training rows.
 
     Raises
     ------
@@ -338,7 +166,7 @@ def fit_linear(
 
 
 def check_knobs(regularization: float, norm_bound: float, n_classes: int) -> None:
-    """Refuse knobs that no training can use."""
+    """Raise ValueError unless both numbers are positive and finite and there are two classes at least."""
     if not 0 < regularization < math.inf:
         raise ValueError(f"regularization must be > 0 and finite, got {regularization=}")
     if not 0 < norm_bound < math.inf:
@@ -350,7 +178,7 @@ def check_knobs(regularization: float, norm_bound: float, n_classes: int) -> Non
 def check_rows(
     x: Float[np.ndarray, "rows features"], y: Int[np.ndarray, " rows"], n_classes: int
 ) -> None:
-    """Refuse rows that cannot be trained on; messages hold shapes and knobs, never values."""
+    """Raise ValueError for rows that cannot be trained on; messages hold shapes and knobs, never values."""
     if not (x.ndim == 2 and min(x.shape) > 0 and np.issubdtype(x.dtype, np.floating)):
         raise ValueError(f"x must be a float matrix, got shape={x.shape} dtype={x.dtype}")
     if not (y.shape == (len(x),) and np.issubdtype(y.dtype, np.integer)):
@@ -388,7 +216,7 @@ def to_coef(
 
 
 def signs(y: Int[np.ndarray, " rows"], n_classes: int) -> Float[np.ndarray, "problems rows"]:
-    """+1 where a row is of the problem's class, else -1; two classes are one problem, of class 1.
+    """Return +1 where a row is of the problem's class, else -1; two classes are one problem, class 1.
 
     Examples
     --------
@@ -402,12 +230,12 @@ def signs(y: Int[np.ndarray, " rows"], n_classes: int) -> Float[np.ndarray, "pro
 def _shrinkage(
     x: Float[np.ndarray, "rows features"], norm_bound: float
 ) -> Float[np.ndarray, " rows"]:
-    """By what each row is divided to come within the bound: 1 or more."""
+    """Return the divisor, 1 or more, that brings each row within the bound."""
     with np.errstate(over="ignore", under="ignore"):
         squared = np.einsum("ij,ij->i", x, x)
-    if norm_bound > LEAST and squared.max() < math.inf:
+    if norm_bound > MIN_BOUND and squared.max() < math.inf:
         return np.asarray(np.maximum(np.sqrt(squared) / norm_bound, 1.0))
-    # squares that overflow, or that of the bound itself is lost
+    # a row's square overflows, or the bound's underflows
     peak = np.maximum(np.abs(x).max(axis=1), norm_bound)
     relative = np.linalg.norm(x / peak[:, None], axis=1) * (peak / norm_bound)
     return np.asarray(np.maximum(relative, 1.0))

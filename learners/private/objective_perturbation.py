@@ -1,6 +1,11 @@
 """Objective perturbation: logistic regression whose training objective carries the privacy noise.
 
 A mechanism for the ledger, epsilon-differentially private (pure) for the replacement of one row.
+
+>>> mechanism = ObjectivePerturbation(epsilon=1.0, regularization=0.01, norm_bound=1.0, n_classes=2)
+>>> query = training_query(np.array([[-1.0], [1.0]]), np.array([0, 1]), dataset="toy")
+>>> mechanism.event(query).epsilon
+1.0
 """
 
 import math
@@ -10,15 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from learners.private.linear_model import (
-    TOLERANCE,
-    certified_minimum,
-    check_knobs,
-    check_rows,
-    lift,
-    signs,
-    to_coef,
-)
+from learners.private.linear_model import check_knobs, check_rows, lift, signs, to_coef
+from learners.private.logistic_minimum import TOLERANCE, certified_minimum
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent
 from privacy.query import Query, Unit
@@ -42,9 +40,9 @@ JACOBIAN_SHARE = 0.125  # of what that leaves, at most
 
 @dataclass(frozen=True, slots=True)
 class EpsilonSplit:
-    """What the epsilon of one perturbed problem pays for; the three parts add up to it.
+    """The three parts of one perturbed problem's epsilon, which add up to it.
 
-    `noise` for the density of the noise, `jacobian` for the change of variables from noise to
+    `noise` pays for the density of the noise, `jacobian` for the change of variables from noise to
     weights, `minimum` for stopping within a certified distance of the minimum.
     `extra_regularization` keeps the Jacobian's part at an eighth of what the first two share.
     """
@@ -56,24 +54,10 @@ class EpsilonSplit:
 
 
 def split_epsilon(epsilon: float, regularization: float, n: int) -> EpsilonSplit:
-    """Split the epsilon of one problem trained on `n` rows.
+    """Split the epsilon, > 0, of one problem trained on `n` rows; `n` is public.
 
     With h an eighth of 0.99 epsilon and c = 1/4, the Jacobian costs log(1 + c / (n regularization)).
     Where that exceeds h, the regularization is raised to c / (n (exp(h) - 1)), at which it costs h.
-
-    Parameters
-    ----------
-    epsilon
-        For this problem alone, > 0.
-    regularization
-        Strength, > 0.
-    n
-        Number of rows, public.
-
-    Returns
-    -------
-    EpsilonSplit
-        Parts and the regularization to add.
 
     Notes
     -----
@@ -98,7 +82,7 @@ def split_epsilon(epsilon: float, regularization: float, n: int) -> EpsilonSplit
 
 @dataclass(frozen=True, slots=True)
 class ObjectivePerturbation:
-    """Pure differentially private logistic regression, one perturbed objective per problem.
+    """Pure differentially private logistic regression: each problem's objective carries noise.
 
     For each problem (one per class against the others; a single one for two classes), with s = +-1,
     z = (x / norm_bound, 1) / sqrt(2) the clipped and lifted row, k problems and `split` the
@@ -130,8 +114,8 @@ class ObjectivePerturbation:
     read by ``LinearModel(np.array(value["coef"]), norm_bound)``.
 
     **Guarantees.** The released weights lie within the certified distance of the minimum, whatever
-    the rows; the event depends on knobs and the number of rows alone; a query that does not hold
-    trainable rows is refused before it is paid.
+    the rows; the event depends on knobs and the number of rows alone; a query without trainable
+    rows raises before it is paid.
     **Privacy.** Unit: the query's, whose replacement must change one row at most: a row, hence its
     label alone; a task, where its consensus depends on its own labels alone. For one problem let D,
     D' differ in one row. At a given w the noise must have been R(w) = -(split.noise n / 2) (lam w +
@@ -177,7 +161,7 @@ class ObjectivePerturbation:
         check_knobs(self.regularization, self.norm_bound, self.n_classes)
 
     def event(self, query: Query) -> PureEvent:
-        """Describe a release on this query; refuses a query without trainable rows."""
+        """Describe a release on this query; raise for a query without trainable rows."""
         training_rows(query, self.n_classes)
         return PureEvent(
             name="objective perturbation",
@@ -206,24 +190,11 @@ def training_query(
     dataset: str,
     validation: Bool[np.ndarray, " rows"] | None = None,
 ) -> Query:
-    """Private rows as a query for the mechanisms that train.
+    """Return private rows, and their class codes, as a query for the mechanisms that train.
 
-    Parameters
-    ----------
-    x
-        Rows, finite.
-    y
-        Class codes.
-    dataset
-        The ledger's name of the data set.
-    validation
-        For `StabilityValidation`: which rows judge the candidates. Public, drawn without the data.
-
-    Returns
-    -------
-    Query
-        Unit `row`; the l1 sensitivity is infinite, as no statistic of bounded sensitivity is
-        released.
+    `dataset` is the ledger's name of the data set. `validation`, for a private selection, marks the rows
+    that judge the candidates; it is public, drawn without the data. The unit is `row`; the l1 sensitivity
+    is infinite, because the rows themselves are never released.
 
     Examples
     --------
@@ -238,7 +209,7 @@ def training_query(
 
 
 def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
-    """Read the rows of a query, or refuse them where they cannot be trained on."""
+    """Return the rows of a query; raise ValueError if they cannot be trained on."""
     rows = query.value
     if not (isinstance(rows, Mapping) and {"x", "y"} <= rows.keys()):
         raise ValueError("query must hold rows x and codes y; build it with training_query")
@@ -251,7 +222,7 @@ def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
 def lifted_rows(
     query: Query, norm_bound: float, n_classes: int
 ) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, "problems rows"]]:
-    """Lifted rows of a query and their sign in each problem, **private**."""
+    """Return the lifted rows of a query and their sign in each problem, **private**."""
     rows = training_rows(query, n_classes)
     return lift(rows["x"], norm_bound), signs(rows["y"], n_classes)
 
@@ -264,7 +235,7 @@ def perturbed_weight(
     regularization: float,
     noise: Noise,
 ) -> Float[np.ndarray, "problems columns"]:
-    """Weights of all problems for `epsilon` in total: the algorithm of `ObjectivePerturbation`."""
+    """Return all problems' weights, for `epsilon` in total: the algorithm of `ObjectivePerturbation`."""
     n, columns = row.shape
     split = split_epsilon(epsilon / len(sign), regularization, n)
     strength = regularization + split.extra_regularization
@@ -288,9 +259,9 @@ def noisy_minimum(
     epsilon: float,
     noise: Noise,
 ) -> Float[np.ndarray, " columns"]:
-    """A point near one problem's minimum, as private as the minimum but for `epsilon`.
+    """Return a point near one problem's minimum; it costs `epsilon` beyond the exact minimum's price.
 
-    The proof's step (3) in `ObjectivePerturbation`.
+    Step (3) of the proof in `ObjectivePerturbation`.
     """
     near = certified_minimum(row, sign, linear, regularization, tolerance)
     length = noise.gamma(row.shape[1], 2 * tolerance / (regularization * epsilon))
@@ -298,5 +269,5 @@ def noisy_minimum(
 
 
 def gradient_tolerance(split: EpsilonSplit, n: int, columns: int) -> float:
-    """Gradient norm to certify, relative to the size of gradient and noise; public."""
+    """Return the gradient norm to certify, relative to the size of gradient and noise; public."""
     return TOLERANCE * (1 + 2 * columns / (split.noise * n))

@@ -1,8 +1,11 @@
-"""Output perturbation: logistic regression trained in the clear, released with noise on its weights.
+"""Output perturbation: logistic regression trained without noise, released with noise on its weights.
 
 A mechanism for the ledger, epsilon-differentially private (pure) for the replacement of one row. It
-asks nothing of the loss's second derivative, and so pays no Jacobian; its noise grows with
-1 / regularization, where that of `ObjectivePerturbation` does so through the minimum alone.
+assumes nothing of the loss's second derivative and so pays no Jacobian; its noise grows with
+1 / regularization, while that of `ObjectivePerturbation` does so through the minimum alone.
+
+>>> round(minimum_sensitivity(0.01, 1000), 6)
+0.2
 """
 
 import math
@@ -11,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from learners.private.linear_model import TOLERANCE, certified_minimum, check_knobs, to_coef
+from learners.private.linear_model import check_knobs, to_coef
+from learners.private.logistic_minimum import TOLERANCE, certified_minimum
 from learners.private.objective_perturbation import lifted_rows, training_rows
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent
@@ -22,7 +26,7 @@ __all__ = ["OutputPerturbation", "minimum_sensitivity", "noisy_output"]
 
 @dataclass(frozen=True, slots=True)
 class OutputPerturbation:
-    """Pure differentially private logistic regression, noise added to each problem's minimum.
+    """Pure differentially private logistic regression: noise is added to each problem's minimum.
 
     For each of k problems (one per class against the others; a single one for two classes), with
     s = +-1 and z = (x / norm_bound, 1) / sqrt(2) the clipped and lifted row, releases
@@ -52,8 +56,8 @@ class OutputPerturbation:
     Query and release are those of `ObjectivePerturbation`.
 
     **Guarantees.** No replacement of a row moves a problem's weights by more than Delta; the event
-    depends on knobs and the number of rows alone; a query that does not hold trainable rows is
-    refused before it is paid.
+    depends on knobs and the number of rows alone; a query without trainable rows raises
+    before it is paid.
     **Privacy.** Unit: the query's, whose replacement must change one row at most. The objectives of
     neighbours are strongly convex with modulus lam = regularization, and their gradients differ
     by (l'(z) z - l'(z') z') / n at any w, of norm 2 / n at most as ||z|| <= 1 and |l'| <= 1: so
@@ -90,7 +94,7 @@ class OutputPerturbation:
         check_knobs(self.regularization, self.norm_bound, self.n_classes)
 
     def event(self, query: Query) -> PureEvent:
-        """Describe a release on this query; refuses a query without trainable rows."""
+        """Describe a release on this query; raise for a query without trainable rows."""
         training_rows(query, self.n_classes)
         return PureEvent(
             name="output perturbation",
@@ -120,7 +124,7 @@ def noisy_output(
     regularization: float,
     noise: Noise,
 ) -> Float[np.ndarray, "problems columns"]:
-    """Weights of all problems for `epsilon` in total: the algorithm of `OutputPerturbation`."""
+    """Return all problems' weights, for `epsilon` in total: the algorithm of `OutputPerturbation`."""
     n, columns = row.shape
     scale = len(sign) * minimum_sensitivity(regularization, n) / epsilon
     weight = np.empty((len(sign), columns))
@@ -131,7 +135,7 @@ def noisy_output(
 
 
 def minimum_sensitivity(regularization: float, n: int) -> float:
-    """How far one replaced row of `n` moves a problem's certified minimum: (2 / n + 2 tau) / lam.
+    """Most that one replaced row of `n` moves a problem's certified minimum: (2 / n + 2 tau) / lam.
 
     Examples
     --------

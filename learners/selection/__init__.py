@@ -1,25 +1,30 @@
-"""TODO face of learners.selection."""
+"""Choose a regularization, or a number of bins, under differential privacy: the choice is paid for too.
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+A run uses `StabilityValidation`, wrapped by `ScoredTraining`, which also releases the training score.
+`RandomRepetition` tells candidates apart on less data, and trains for a third of the budget instead of
+a half; `tuning_advice` says from public numbers which of the two to use, or that one fixed
+regularization is better. `HistogramValidation` chooses the bins of a `PrivateHistogram`.
 
-from learners.selection.advice import TuningAdvice, tuning_advice
-from learners.selection.rivals import (
-    RandomRepetition,
-    RandomSelection,
-    SplitBudgetSelection,
-    SplitDataSelection,
-)
+>>> advice = tuning_advice(
+...     (0.001, 0.112, 1.0), epsilon=0.5, n_train=15216, n_validation=1902, columns=11,
+...     n_problems=1, gain=0.1,
+... )
+>>> advice.best
+'repetition'
+
+For comparison, with no run behind them: `RandomSelection`, `SplitBudgetSelection` and
+`SplitDataSelection` (`rivals.py`); `PerCandidateValidation` and `PerWidthValidation` (`per_candidate.py`).
+``python -m benchmarks.learners.stability`` and ``python -m benchmarks.learners.histogram_density`` measure
+them.
+"""
+
+from learners.selection.histogram_width import HistogramValidation, histogram_query
+from learners.selection.per_candidate import PerCandidateValidation, PerWidthValidation
+from learners.selection.repetition import RandomRepetition
+from learners.selection.rivals import RandomSelection, SplitBudgetSelection, SplitDataSelection
 from learners.selection.scored_training import ScoredTraining
 from learners.selection.stability import StabilityValidation
-
-if TYPE_CHECKING:
-    from learners.selection.histogram_width import (
-        HistogramValidation,
-        PerCandidateValidation,
-        PerWidthValidation,
-        histogram_query,
-    )
+from learners.selection.tuning import TuningAdvice, tuning_advice
 
 __all__ = [
     "HistogramValidation",
@@ -35,20 +40,3 @@ __all__ = [
     "histogram_query",
     "tuning_advice",
 ]
-
-LATE = {
-    "HistogramValidation": "learners.selection.histogram_width",
-    "PerCandidateValidation": "learners.selection.histogram_width",
-    "PerWidthValidation": "learners.selection.histogram_width",
-    "histogram_query": "learners.selection.histogram_width",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(LATE[name]), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *LATE]

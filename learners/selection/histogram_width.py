@@ -1,144 +1,38 @@
-"""Choosing a histogram's number of bins privately, by a score that is stable under replacement.
+"""Choose a histogram's number of bins privately, by a score that is stable under replacement.
 
 One mechanism for the ledger, which pays for the whole procedure. Pure: no delta is spent.
 
-Choosing the regularization by scores whose sensitivities differ from candidate to candidate.
+>>> mechanism = HistogramValidation((2, 20), 0.5, 0.5, low=0.0, high=1.0)
+>>> value = np.array([0.1, 0.4, 0.9])
+>>> query = histogram_query(value, np.array([False, False, True]), dataset="toy")
+>>> mechanism.event(query).cost().epsilon
+Fraction(1, 1)
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from learners.private import bin_counts, check_bins, density_of
-from learners.selection.stability import (
-    SplitRows,
-    StabilityValidation,
-    check_price,
-    score_sensitivity,
-    split_rows,
+from learners.private import (
+    bin_counts,
+    check_bins,
+    density_of,
+    histogram_score,
+    histogram_sensitivity,
 )
+from learners.selection.public_split import check_price
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import LatticeLaplace, PureEvent, exact
 from privacy.query import Query, Unit
 
-__all__ = [
-    "HistogramValidation",
-    "PerCandidateValidation",
-    "PerWidthValidation",
-    "generalized_scores",
-    "histogram_query",
-    "histogram_score",
-    "histogram_sensitivity",
-    "noisiest",
-]
-
-CONFIDENCE = 0.05  # of the paper's shift; it sets utility, not privacy
-
-
-@dataclass(frozen=True, slots=True)
-class PerCandidateValidation:
-    """As `StabilityValidation`, each candidate judged by its own sensitivity, not by the largest.
-
-    With beta_i the `score_sensitivity` of candidate i alone, k candidates and shift = 2 ln(k / 0.05) /
-    epsilon_select:
-
-        s_i = min over j of ((q_i - shift beta_i) - (q_j - shift beta_j)) / (beta_i + beta_j)
-
-    and the candidate of largest s_i + 2 Z_i is trained again, Z_i exponential of mean 1 /
-    epsilon_select. Stable candidates are favoured: it helps where the strongest regularization is
-    not far from the best, and hurts where the weakest is best.
-
-    Parameters
-    ----------
-    selection
-        Candidates and prices.
-
-    Notes
-    -----
-    **Guarantees.** Without noise in the choice, and all sensitivities equal, the best score wins; the
-    cost is that of `selection`.
-    **Privacy.** Unit: the query's. With the trainings' noise fixed, replacing one row moves q_i - q_j by
-    at most beta_i + beta_j, so each quotient, and their minimum s_i, by at most 1: report-noisy-max
-    with exponential noise of mean 2 / epsilon_select costs epsilon_select. The rest is as in
-    `StabilityValidation`.
-
-    References
-    ----------
-    .. [1] Raskhodnikova, Smith, "Lipschitz extensions for node-private graph statistics and the
-       generalized exponential mechanism", FOCS (2016).
-
-    Examples
-    --------
-    >>> from learners.private.objective_perturbation import training_query
-    >>> mechanism = PerCandidateValidation(
-    ...     StabilityValidation((0.01, 0.1), 0.5, 0.5, norm_bound=1.0, n_classes=2)
-    ... )
-    >>> x, y = np.array([[-1.0], [1.0], [1.0]]), np.array([0, 1, 1])
-    >>> query = training_query(x, y, dataset="toy", validation=np.array([False, False, True]))
-    >>> mechanism.event(query).cost().epsilon
-    Fraction(1, 1)
-    """
-
-    selection: StabilityValidation
-
-    def event(self, query: Query) -> PureEvent:
-        """Describe a release on this query; refuses one without training and validation rows."""
-        inner = self.selection.event(query)
-        return PureEvent("validation, per candidate", inner.epsilon, inner.parameters)
-
-    def draw(self, query: Query, noise: Noise) -> Json:
-        """Choose and train on the query's rows; only the ledger calls this."""
-        knobs = self.selection
-        return self.choose(split_rows(query, knobs.norm_bound, knobs.n_classes), noise)
-
-    def choose(self, rows: SplitRows, noise: Noise) -> Json:
-        """Choose and train on lifted rows, for `draw` and for experiments."""
-        knobs = self.selection
-        train = partial(rows.train, epsilon=knobs.epsilon_train, noise=noise)
-        beta = [
-            score_sensitivity(
-                (candidate,),
-                epsilon_train=knobs.epsilon_train,
-                n_train=len(rows.row),
-                n_validation=len(rows.judge),
-                columns=rows.row.shape[1],
-                n_problems=len(rows.sign),
-            )
-            for candidate in knobs.candidates
-        ]
-        score = np.array([rows.score(train(candidate)) for candidate in knobs.candidates])
-        normed = generalized_scores(score, np.array(beta), epsilon=knobs.epsilon_select)
-        chosen = int(
-            np.argmax([one + 2 * noise.exponential(1 / knobs.epsilon_select) for one in normed])
-        )
-        return rows.release(train(knobs.candidates[chosen]), chosen, knobs.candidates)
-
-
-def generalized_scores(
-    score: Float[np.ndarray, " candidates"],
-    sensitivity: Float[np.ndarray, " candidates"],
-    *,
-    epsilon: float,
-) -> Float[np.ndarray, " candidates"]:
-    """Scores brought to sensitivity one; 0 for the best after the shift, negative for the others.
-
-    Examples
-    --------
-    >>> generalized_scores(np.array([0.5, 0.4]), np.array([0.1, 0.1]), epsilon=1.0)
-    array([ 0. , -0.5])
-    """
-    shifted = score - 2 * math.log(len(score) / CONFIDENCE) / epsilon * sensitivity
-    quotient = (shifted[:, None] - shifted) / (sensitivity[:, None] + sensitivity)
-    return np.asarray(quotient.min(axis=1))
+__all__ = ["HistogramValidation", "histogram_query", "noisiest"]
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramValidation:
-    """Count at each number of bins, choose one by a noisy score, count the chosen again.
+    """Count with each number of bins, choose one by a noisy score, and count again with the chosen one.
 
     With T the training values, V the validation values, f the density of `PrivateHistogram`:
 
@@ -185,11 +79,8 @@ class HistogramValidation:
 
     Examples
     --------
-    >>> mechanism = HistogramValidation((2, 20), 0.5, 0.5, low=0.0, high=1.0)
-    >>> value = np.array([0.1, 0.4, 0.9])
-    >>> query = histogram_query(value, np.array([False, False, True]), dataset="toy")
-    >>> mechanism.event(query).cost().epsilon
-    Fraction(1, 1)
+    >>> HistogramValidation((2, 20), 0.5, 0.5, low=0.0, high=1.0).candidates
+    (2, 20)
     """
 
     candidates: tuple[int, ...]
@@ -206,7 +97,7 @@ class HistogramValidation:
         check_price(epsilon_counts=self.epsilon_counts, epsilon_select=self.epsilon_select)
 
     def event(self, query: Query) -> PureEvent:
-        """Describe a release on this query; refuses one without values on both sides of a split."""
+        """Describe a release on this query; raise for one without values on both sides of a split."""
         n_validation = int(_split(query)["validation"].sum())
         return PureEvent(
             name="histogram validation",
@@ -246,7 +137,7 @@ class HistogramValidation:
         return np.array(score), np.array(beta)
 
     def release(self, query: Query, chosen: int, noise: Noise) -> Json:
-        """What leaves: the choice, and fresh noisy counts."""
+        """Return what is released: the choice, and fresh noisy counts."""
         n_bins = self.candidates[chosen]
         counts = self._counts(_split(query), n_bins, noise)
         return {"counts": counts.tolist(), "chosen": chosen, "n_bins": n_bins}
@@ -260,48 +151,10 @@ class HistogramValidation:
         return np.array(LatticeLaplace(self.epsilon_counts).draw(query, noise))
 
 
-@dataclass(frozen=True, slots=True)
-class PerWidthValidation:
-    """As `HistogramValidation`, each candidate judged by its own sensitivity, not by the largest.
-
-    The finest bins set the noise of the choice there; here wide bins are judged with little noise, and
-    favoured. The choice is that of `PerCandidateValidation`.
-
-    Parameters
-    ----------
-    selection
-        Candidates and prices.
-
-    Notes
-    -----
-    **Guarantees.** The cost is that of `selection`.
-    **Privacy.** As in `PerCandidateValidation`: the normed scores move by one at most.
-
-    Examples
-    --------
-    >>> PerWidthValidation(HistogramValidation((2, 20), 0.5, 0.5, low=0.0, high=1.0)).selection.low
-    0.0
-    """
-
-    selection: HistogramValidation
-
-    def event(self, query: Query) -> PureEvent:
-        """Describe a release on this query; refuses one without values on both sides of a split."""
-        inner = self.selection.event(query)
-        return PureEvent("histogram validation, per width", inner.epsilon, inner.parameters)
-
-    def draw(self, query: Query, noise: Noise) -> Json:
-        """Choose and count on the query's values; only the ledger calls this."""
-        score, beta = self.selection.scores(query, noise)
-        price = self.selection.epsilon_select
-        normed = generalized_scores(score, beta, epsilon=price)
-        return self.selection.release(query, noisiest(normed, 2 / price, noise), noise)
-
-
 def histogram_query(
     x: Float[np.ndarray, " rows"], validation: Bool[np.ndarray, " rows"], *, dataset: str
 ) -> Query:
-    """Private values as a query: `validation` says which judge, public and drawn without the data.
+    """Return private values as a query; `validation`, public and drawn without the data, marks the judges.
 
     Examples
     --------
@@ -312,40 +165,8 @@ def histogram_query(
     return Query(dataset, "values", value, Unit.ROW, n=len(x), l1=float("inf"))
 
 
-def histogram_score(density: Float[np.ndarray, " bins"], counts: Int[np.ndarray, " bins"]) -> float:
-    """Minus the integrated square error against the validation values, up to a constant of theirs.
-
-    For bins of [0, 1]: minus the integral of density^2, plus twice the mean density at the values.
-
-    Examples
-    --------
-    >>> histogram_score(np.array([1.5, 0.5]), np.array([3, 1]))
-    1.25
-    """
-    return float(-np.square(density).mean() + 2 * density @ counts / counts.sum())
-
-
-def histogram_sensitivity(n_bins: int, n_train: int, n_validation: int) -> float:
-    """How far one replaced value moves a histogram's score: n_bins max(4 / n, 2 / m).
-
-    Notes
-    -----
-    Let p = kept / U be the bins' shares. A training value that moves changes two noisy counts by one
-    each, hence two kept ones by one at most, up and down. If U' >= U, a share can grow only where the
-    count did, by 1 / U' at most: the total variation is at most 1 / max(U, U') <= 1 / n. The first term
-    of the score, sum p^2 / h, moves by at most 2 / h times that, and the second, 2 / h times a mean of
-    shares, too. A validation value moves the second term alone, by 2 / (h m) at most.
-
-    Examples
-    --------
-    >>> histogram_sensitivity(20, n_train=8000, n_validation=2000)
-    0.02
-    """
-    return n_bins * max(4 / n_train, 2 / n_validation)
-
-
 def noisiest(score: Float[np.ndarray, " candidates"], mean: float, noise: Noise) -> int:
-    """Index of the largest score with exponential noise of this mean; ties to the earlier."""
+    """Index of the largest score plus exponential noise of this mean; ties to the earlier."""
     return int(np.argmax([one + noise.exponential(mean) for one in score]))
 
 

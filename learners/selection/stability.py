@@ -1,160 +1,45 @@
-"""Choosing the regularization privately: candidates judged on validation rows by a stable score.
+"""Choose the regularization privately: a score that is stable under replacement judges the candidates.
 
-One mechanism for the ledger, which pays for the whole procedure: never only for the winning run.
+One mechanism for the ledger, which pays for the whole procedure, never for the winning run alone.
 
-What every private choice of a regularization shares: candidates, and rows split in public.
+>>> mechanism = StabilityValidation((0.01, 0.1), 0.5, 0.5, norm_bound=1.0, n_classes=2)
+>>> mechanism.candidates
+(0.01, 0.1)
 """
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from learners.private import (
-    check_knobs,
     gradient_tolerance,
-    lift,
-    perturbed_weight,
-    signs,
     split_epsilon,
-    to_coef,
-    training_rows,
+)
+from learners.selection.public_split import (
+    SplitRows,
+    check_candidates,
+    check_price,
+    check_split,
+    split_rows,
 )
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
 
-__all__ = [
-    "SplitRows",
-    "StabilityValidation",
-    "check_candidates",
-    "check_price",
-    "check_split",
-    "ramp_score",
-    "score_sensitivity",
-    "split_rows",
-]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SplitRows:
-    """Lifted rows on either side of a public split, **private**.
-
-    `row` and `sign` are to train on; `judge`, `judge_sign` and the class codes `judge_y` to validate.
-    """
-
-    row: Float[np.ndarray, "train columns"]
-    sign: Float[np.ndarray, "problems train"]
-    judge: Float[np.ndarray, "validation columns"]
-    judge_sign: Float[np.ndarray, "problems validation"]
-    judge_y: Int[np.ndarray, " validation"]
-    norm_bound: float
-
-    def train(
-        self, regularization: float, *, epsilon: float, noise: Noise, part: slice = slice(None)
-    ) -> Float[np.ndarray, "problems columns"]:
-        """Weights trained for `epsilon` on a part of the training rows, by `ObjectivePerturbation`."""
-        return perturbed_weight(
-            self.row[part],
-            self.sign[:, part],
-            epsilon=epsilon,
-            regularization=regularization,
-            noise=noise,
-        )
-
-    def score(self, weight: Float[np.ndarray, "problems columns"]) -> float:
-        """The weights' `ramp_score` on the validation rows."""
-        return ramp_score(weight, self.judge, self.judge_sign)
-
-    def n_errors(self, weight: Float[np.ndarray, "problems columns"]) -> int:
-        """How many validation rows the weights misjudge; one row moves it by one at most."""
-        decision = self.judge @ weight.T
-        y = (decision[:, 0] > 0) if len(weight) == 1 else decision.argmax(axis=1)
-        return int((y != self.judge_y).sum())
-
-    def release(
-        self,
-        weight: Float[np.ndarray, "problems columns"],
-        chosen: int,
-        candidates: tuple[float, ...],
-    ) -> Json:
-        """What leaves: the chosen candidate and its model."""
-        return {
-            "coef": to_coef(weight, self.norm_bound).tolist(),
-            "chosen": chosen,
-            "regularization": candidates[chosen],
-        }
-
-
-def split_rows(query: Query, norm_bound: float, n_classes: int) -> SplitRows:
-    """Read and lift the rows of a query, both sides of its split."""
-    rows = check_split(query, n_classes)
-    row, sign = lift(rows["x"], norm_bound), signs(rows["y"], n_classes)
-    held_out = rows["validation"]
-    return SplitRows(
-        row=row[~held_out],
-        sign=sign[:, ~held_out],
-        judge=row[held_out],
-        judge_sign=sign[:, held_out],
-        judge_y=rows["y"][held_out],
-        norm_bound=norm_bound,
-    )
-
-
-def check_split(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
-    """Refuse a query without trainable rows on both sides of a split."""
-    rows = training_rows(query, n_classes)
-    held_out = rows.get("validation")
-    if held_out is None or not (held_out.dtype == np.bool_ and held_out.shape == (query.n,)):
-        raise ValueError("query must hold one boolean per row, validation")
-    if not 0 < held_out.sum() < query.n:
-        raise ValueError("validation must leave rows on both sides of the split")
-    return rows
-
-
-def check_candidates(candidates: tuple[float, ...], norm_bound: float, n_classes: int) -> None:
-    """Refuse what cannot be chosen among."""
-    if not len(set(candidates)) == len(candidates) > 0:
-        raise ValueError(f"candidates must be distinct, one at least, got {candidates}")
-    for regularization in candidates:
-        check_knobs(regularization, norm_bound, n_classes)
-
-
-def check_price(**epsilon: float) -> None:
-    """Refuse a price, given by its name, that is not positive and finite."""
-    for name, price in epsilon.items():
-        if not 0 < price < math.inf:
-            raise ValueError(f"{name} must be > 0 and finite, got {name}={price}")
-
-
-def ramp_score(
-    weight: Float[np.ndarray, "problems columns"],
-    row: Float[np.ndarray, "rows columns"],
-    sign: Float[np.ndarray, "problems rows"],
-) -> float:
-    """Minus the ramp loss min(1, max(0, 1 - s w.z)), averaged over rows and problems: in [-1, 0].
-
-    Examples
-    --------
-    >>> ramp_score(np.array([[0.5]]), np.array([[1.0], [1.0]]), np.array([[1.0, -1.0]]))
-    -0.75
-    """
-    return -float(np.clip(1 - sign * (weight @ row.T), 0, 1).mean())
+__all__ = ["StabilityValidation", "score_sensitivity"]
 
 
 @dataclass(frozen=True, slots=True)
 class StabilityValidation:
-    """Train at each candidate regularization, choose one by a noisy score, train the chosen again.
+    """Train at each candidate regularization, choose one by a noisy score, and train the chosen one again.
 
     With T the training rows, V the validation rows, F the training of `ObjectivePerturbation`:
 
         t_i = q(F(T, lam_i, R_i), V) + 2 beta Z_i,   i* = argmax t_i,   release i*, F(T, lam_i*, R)
 
     where every R is fresh, q is `ramp_score`, beta its `score_sensitivity` and Z_i is exponential
-    of mean 1 / epsilon_select. Nothing else leaves: neither the scores nor the candidates' models.
+    of mean 1 / epsilon_select. Nothing else is released: neither the scores nor the candidates' models.
 
     Parameters
     ----------
@@ -164,9 +49,7 @@ class StabilityValidation:
         For one training, > 0.
     epsilon_select
         For the choice, > 0.
-    norm_bound
-        As in `ObjectivePerturbation`.
-    n_classes
+    norm_bound, n_classes
         As in `ObjectivePerturbation`.
 
     Raises
@@ -181,7 +64,7 @@ class StabilityValidation:
 
     **Guarantees.** Without noise in the choice the best score wins, ties to the earlier candidate;
     the cost is `epsilon_train + epsilon_select` for any number of candidates; a query without
-    training and validation rows is refused before it is paid.
+    training and validation rows raises before it is paid.
     **Privacy.** Unit: the query's, one row at most, as in `ObjectivePerturbation`. Fix the noise
     R_i, which does not depend on the data. Replacing one row moves each score by at most beta (see
     `score_sensitivity`), so i* is report-noisy-max with exponential noise of mean 2 beta /
@@ -221,7 +104,7 @@ class StabilityValidation:
         check_price(epsilon_train=self.epsilon_train, epsilon_select=self.epsilon_select)
 
     def event(self, query: Query) -> PureEvent:
-        """Describe a release on this query; refuses one without training and validation rows."""
+        """Describe a release on this query; raise for one without training and validation rows."""
         n_validation = int(check_split(query, self.n_classes)["validation"].sum())
         return PureEvent(
             name="stability-based validation",
@@ -269,25 +152,10 @@ def score_sensitivity(
     columns: int,
     n_problems: int,
 ) -> float:
-    """How far replacing one row can move any candidate's `ramp_score`, its noise held fixed.
+    """Most that replacing one row moves any candidate's `ramp_score`, with its noise held fixed.
 
-    Parameters
-    ----------
-    candidates
-        Regularizations.
-    epsilon_train
-        Of each candidate's training, all problems together.
-    n_train, n_validation
-        Rows on either side of the split.
-    columns
-        Length of a lifted row.
-    n_problems
-        Problems trained at each candidate.
-
-    Returns
-    -------
-    float
-        beta = min(1, max(beta1 / n_train, beta2 / n_validation)).
+    beta = min(1, max(beta1 / n_train, beta2 / n_validation)), where `epsilon_train` pays for each
+    candidate's training of all `n_problems` problems together, and lifted rows have `columns` entries.
 
     Notes
     -----

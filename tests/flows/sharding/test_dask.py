@@ -25,7 +25,7 @@ from flows.sharding.features import (
     write_features,
 )
 from learners import ClassRatio, StreamedRatioEstimator
-from learners.class_ratios.bags import BagPasses, BlocksHere
+from learners.class_ratios import BagPasses, LocalBlocks
 
 # a busy disk is no fault: Dask times how long its scratch folder takes to make
 pytestmark = pytest.mark.filterwarnings("ignore:Creating scratch directories:UserWarning")
@@ -74,8 +74,8 @@ def in_one_process(features: FeatureFolder) -> list[ClassRatio]:
     """Every row in memory, cut into the same blocks, nothing of the engine."""
     whole = np.load(features.folder / "rows.npy")
 
-    def cut(of: range) -> BlocksHere:
-        return BlocksHere(
+    def cut(of: range) -> LocalBlocks:
+        return LocalBlocks(
             [[whole[at : min(at + ROWS, last)] for at in range(first, last, ROWS)]
              for first, last in bags(of)]
         )  # fmt: skip

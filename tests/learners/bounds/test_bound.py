@@ -5,7 +5,7 @@ from scipy.stats import binom
 
 from learners.bounds.bound import Bound, least
 from learners.bounds.clopper_pearson import clopper_pearson_bound
-from learners.bounds.transfer import cdp_bound
+from learners.bounds.published import cdp_bound
 
 
 def test_least_pays_for_the_choice_among_those_that_apply():

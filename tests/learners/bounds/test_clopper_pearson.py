@@ -5,12 +5,13 @@ import pytest
 from scipy.stats import binom
 
 from learners.bounds.clopper_pearson import (
+    binary_divergence,
     clopper_pearson_bound,
-    clopper_pearson_interval,
+    largest_rate,
     upper_limit,
     upper_limit_at,
 )
-from learners.bounds.transfer import cdp_bound
+from learners.bounds.published import cdp_bound
 
 
 @pytest.mark.parametrize("n", [1, 10, 1000])
@@ -28,17 +29,7 @@ def test_coverage_is_at_least_the_level(n, level, rate):
     count = np.arange(n + 1)
     probability = binom.pmf(count, n, rate)
     holds = [clopper_pearson_bound(int(k), n, level=level).value >= rate for k in count]
-    ends = np.array([clopper_pearson_interval(int(k), n, level=level) for k in count])
-    inside = (ends[:, 0] <= rate) & (rate <= ends[:, 1])
     assert probability[holds].sum() >= level - 1e-12
-    assert probability[inside].sum() >= level - 1e-12
-
-
-def test_interval_mirrors_when_errors_and_successes_are_exchanged():
-    low, high = clopper_pearson_interval(3, 20, level=0.9)
-    assert clopper_pearson_interval(17, 20, level=0.9) == pytest.approx((1 - high, 1 - low))
-    assert clopper_pearson_interval(0, 20, level=0.9)[0] == 0
-    assert clopper_pearson_interval(20, 20, level=0.9)[1] == 1
 
 
 def test_candidates_share_the_confidence():
@@ -65,12 +56,10 @@ def test_bounds_grow_with_errors_and_fall_with_records():
         ({"level": math.nan}, "level must be"),
     ],
 )
-def test_counts_that_are_none_are_refused_without_being_told(arguments, message):
+def test_counts_out_of_range_are_refused_and_not_in_the_message(arguments, message):
     given = {"errors": 3, "n": 10, "level": 0.9} | arguments
     with pytest.raises(ValueError, match=message):
         clopper_pearson_bound(**given)
-    with pytest.raises(ValueError, match=message):
-        clopper_pearson_interval(**given)
     with pytest.raises(ValueError, match=message) as refusal:
         cdp_bound(**given, epsilon=0.1)
     assert "11" not in str(refusal.value)
@@ -88,3 +77,36 @@ def test_the_limit_at_a_tail_too_small_for_a_double_is_above_the_exact_one(error
     assert upper_limit_at(errors, n, -700.0) == at_the_end
     assert at_the_end <= upper_limit_at(errors, n, -700.0 - 1e-9) <= 1
     assert upper_limit_at(errors, n, -5000.0) >= upper_limit_at(errors, n, -800.0)
+
+
+@pytest.mark.parametrize("observed", [0.0, 1e-6, 0.2, 0.9, 1.0])
+@pytest.mark.parametrize("divergence", [0.0, 1e-8, 0.01, 1.0, 50.0])
+def test_the_inverse_is_the_largest_rate_within_the_divergence(observed, divergence):
+    rate = largest_rate(observed, divergence)
+    assert observed <= rate <= 1
+    if rate < 1:
+        assert binary_divergence(observed, rate + 1e-9) > divergence
+        assert binary_divergence(observed, max(observed, rate - 1e-6)) <= divergence
+
+
+def test_it_grows_with_both_arguments_and_keeps_to_pinsker(rng):
+    for observed in rng.uniform(0, 1, 20):
+        rates = [largest_rate(float(observed), d) for d in np.linspace(0, 2, 30)]
+        assert rates == sorted(rates)
+        assert all(r <= observed + math.sqrt(d / 2) + 1e-12 for r, d in
+                   zip(rates, np.linspace(0, 2, 30), strict=True))  # fmt: skip
+    by_observed = [largest_rate(float(q), 0.1) for q in np.linspace(0, 1, 50)]
+    assert by_observed == sorted(by_observed)
+
+
+def test_without_errors_it_is_in_closed_form():
+    assert largest_rate(0.0, 0.3) == pytest.approx(1 - math.exp(-0.3))
+
+
+@pytest.mark.parametrize(
+    ("observed", "divergence"),
+    [(-0.1, 0.1), (1.1, 0.1), (math.nan, 0.1), (0.1, -1.0), (0.1, math.nan)],
+)
+def test_arguments_out_of_range_are_refused(observed, divergence):
+    with pytest.raises(ValueError, match="must be"):
+        largest_rate(observed, divergence)

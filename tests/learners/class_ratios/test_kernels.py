@@ -3,7 +3,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.class_ratios.kernels import bandwidth_ladder, mean_kernel, median_distance, set_gram
+from learners.class_ratios.kernels import (
+    NystroemMap,
+    bandwidth_ladder,
+    mean_kernel,
+    median_distance,
+    set_gram,
+    spread_points,
+)
 
 
 def bags_of(seed, sizes, features):
@@ -87,3 +94,26 @@ def test_bandwidths_that_do_not_double_are_refused(bandwidth):
 def test_a_bandwidth_that_is_not_positive_is_refused(bandwidth):
     with pytest.raises(ValueError, match="bandwidth must be > 0"):
         mean_kernel(np.zeros((2, 1)), [np.zeros((2, 1))], bandwidth)
+
+
+def kernel(x, other, bandwidth):
+    """Oracle: the kernel's definition."""
+    return np.exp(-0.5 * ((x[:, None] - other[None]) ** 2).sum(axis=2) / bandwidth**2)
+
+
+@settings(deadline=None, derandomize=True, max_examples=20)
+@given(seed=st.integers(0, 2**32 - 1), bandwidth=st.floats(0.3, 3))
+def test_products_with_landmarks_are_the_kernel_and_no_length_exceeds_one(seed, bandwidth):
+    rng = np.random.default_rng(seed)
+    landmark, x = rng.normal(size=(12, 3)), rng.normal(size=(20, 3))
+    features = NystroemMap.of(landmark, bandwidth)
+    product = features(x) @ features(landmark).T
+    np.testing.assert_allclose(product, kernel(x, landmark, bandwidth), atol=1e-4)
+    assert (np.square(features(x)).sum(axis=1) <= 1 + 1e-6).all()
+
+
+def test_landmarks_are_spread_over_bags_by_their_size_and_not_by_their_order():
+    bags = [np.full((400, 1), 0.0), np.full((100, 1), 1.0), np.full((3, 1), 2.0)]
+    chosen = spread_points(bags, 50)
+    assert [int((chosen == k).sum()) for k in range(3)] == [40, 10, 1]
+    assert (spread_points(bags[::-1], 50) == spread_points(bags, 50)[::-1]).all()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.private.linear_model import ConvergenceError, certified_minimum, minimise
+from learners.private.logistic_minimum import ConvergenceError, certified_minimum, minimise
 
 
 def gradient(row, sign, linear, regularization, weight):
@@ -67,6 +67,6 @@ def test_many_rows_in_blocks_and_from_a_sample_have_the_same_minimum(rng, monkey
     assert found.gradient_norm <= 1e-10
     exact = np.linalg.norm(gradient(row, sign, linear, 0.01, found.weight))
     assert exact == pytest.approx(found.gradient_norm, abs=1e-13)
-    monkeypatch.setattr("learners.private.linear_model.LARGE", n + 1)
+    monkeypatch.setattr("learners.private.logistic_minimum.LARGE", n + 1)
     cold = minimise(row, sign, linear, regularization=0.01)
     assert np.linalg.norm(cold.weight - found.weight) <= 2 * 1e-10 / 0.01

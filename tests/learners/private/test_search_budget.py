@@ -4,7 +4,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
 
-from learners.private.estimator import PrivateLogisticRegression, check_search
+from learners.private.paying_estimators import PrivateLogisticRegression, check_search
 from privacy.accounting import exact
 from privacy.ledger import BudgetError
 from privacy.ledger.ledger import Ledger

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from learners.selection.rivals import RandomRepetition, chance_untried, runs_for
-from learners.selection.stability import split_rows
+from learners.selection.public_split import split_rows
+from learners.selection.repetition import RandomRepetition, chance_untried, runs_for
 from privacy.mechanism import Mechanism
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
-from tests.learners.selection.test_split_selection import some_query
+from tests.learners.selection.test_rivals import some_query
 
 REPEATED = RandomRepetition((10.0, 0.1, 1.0), epsilon=0.9, mean_runs=8, norm_bound=3.0, n_classes=2)
 

@@ -1,0 +1,143 @@
+"""The rows and checks that every private choice of a regularization shares.
+
+The split into training and validation rows is public: it is drawn without looking at the data.
+
+>>> from learners.private.objective_perturbation import training_query
+>>> x, y = np.array([[-1.0], [1.0], [1.0]]), np.array([0, 1, 1])
+>>> query = training_query(x, y, dataset="toy", validation=np.array([False, False, True]))
+>>> split_rows(query, norm_bound=1.0, n_classes=2).judge.shape
+(1, 2)
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from learners.private import (
+    check_knobs,
+    lift,
+    perturbed_weight,
+    signs,
+    to_coef,
+    training_rows,
+)
+from privacy.mechanism import Json, Noise
+from privacy.query import Query
+
+__all__ = [
+    "SplitRows",
+    "check_candidates",
+    "check_price",
+    "check_split",
+    "ramp_score",
+    "split_rows",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitRows:
+    """Lifted rows on either side of a public split, **private**.
+
+    `row` and `sign` are for training; `judge`, `judge_sign` and the class codes `judge_y` for validation.
+    """
+
+    row: Float[np.ndarray, "train columns"]
+    sign: Float[np.ndarray, "problems train"]
+    judge: Float[np.ndarray, "validation columns"]
+    judge_sign: Float[np.ndarray, "problems validation"]
+    judge_y: Int[np.ndarray, " validation"]
+    norm_bound: float
+
+    def train(
+        self, regularization: float, *, epsilon: float, noise: Noise, part: slice = slice(None)
+    ) -> Float[np.ndarray, "problems columns"]:
+        """Weights trained for `epsilon` on a part of the training rows, by `ObjectivePerturbation`."""
+        return perturbed_weight(
+            self.row[part],
+            self.sign[:, part],
+            epsilon=epsilon,
+            regularization=regularization,
+            noise=noise,
+        )
+
+    def score(self, weight: Float[np.ndarray, "problems columns"]) -> float:
+        """The weights' `ramp_score` on the validation rows."""
+        return ramp_score(weight, self.judge, self.judge_sign)
+
+    def n_errors(self, weight: Float[np.ndarray, "problems columns"]) -> int:
+        """Number of validation rows that the weights misjudge; replacing one row moves it by one at most."""
+        decision = self.judge @ weight.T
+        y = (decision[:, 0] > 0) if len(weight) == 1 else decision.argmax(axis=1)
+        return int((y != self.judge_y).sum())
+
+    def release(
+        self,
+        weight: Float[np.ndarray, "problems columns"],
+        chosen: int,
+        candidates: tuple[float, ...],
+    ) -> Json:
+        """Return what is released: the chosen candidate and its model."""
+        return {
+            "coef": to_coef(weight, self.norm_bound).tolist(),
+            "chosen": chosen,
+            "regularization": candidates[chosen],
+        }
+
+
+def split_rows(query: Query, norm_bound: float, n_classes: int) -> SplitRows:
+    """Read and lift the rows of a query, both sides of its split."""
+    rows = check_split(query, n_classes)
+    row, sign = lift(rows["x"], norm_bound), signs(rows["y"], n_classes)
+    held_out = rows["validation"]
+    return SplitRows(
+        row=row[~held_out],
+        sign=sign[:, ~held_out],
+        judge=row[held_out],
+        judge_sign=sign[:, held_out],
+        judge_y=rows["y"][held_out],
+        norm_bound=norm_bound,
+    )
+
+
+def check_split(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
+    """Return the rows of a query; raise ValueError unless both sides of its split have trainable rows."""
+    rows = training_rows(query, n_classes)
+    held_out = rows.get("validation")
+    if held_out is None or not (held_out.dtype == np.bool_ and held_out.shape == (query.n,)):
+        raise ValueError("query must hold one boolean per row, validation")
+    if not 0 < held_out.sum() < query.n:
+        raise ValueError("validation must leave rows on both sides of the split")
+    return rows
+
+
+def check_candidates(candidates: tuple[float, ...], norm_bound: float, n_classes: int) -> None:
+    """Raise ValueError unless the candidates are distinct, one at least, and each can be trained."""
+    if not len(set(candidates)) == len(candidates) > 0:
+        raise ValueError(f"candidates must be distinct, one at least, got {candidates}")
+    for regularization in candidates:
+        check_knobs(regularization, norm_bound, n_classes)
+
+
+def check_price(**epsilon: float) -> None:
+    """Raise ValueError unless every price, passed by its name, is positive and finite."""
+    for name, price in epsilon.items():
+        if not 0 < price < math.inf:
+            raise ValueError(f"{name} must be > 0 and finite, got {name}={price}")
+
+
+def ramp_score(
+    weight: Float[np.ndarray, "problems columns"],
+    row: Float[np.ndarray, "rows columns"],
+    sign: Float[np.ndarray, "problems rows"],
+) -> float:
+    """Minus the ramp loss min(1, max(0, 1 - s w.z)), averaged over rows and problems: in [-1, 0].
+
+    Examples
+    --------
+    >>> ramp_score(np.array([[0.5]]), np.array([[1.0], [1.0]]), np.array([[1.0, -1.0]]))
+    -0.75
+    """
+    return -float(np.clip(1 - sign * (weight @ row.T), 0, 1).mean())

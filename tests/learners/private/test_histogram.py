@@ -1,0 +1,164 @@
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from learners.private.histogram import bin_counts, density_of
+from learners.private.paying_estimators import PrivateHistogram
+from privacy.accounting import exact
+from privacy.audit import audit_mechanism
+from privacy.ledger import BudgetError
+from privacy.ledger.ledger import Ledger
+from privacy.mechanisms.laplace import LatticeLaplace
+from privacy.query import Query, Unit
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite", key=bytes(32))
+    ledger.open_budget("toy", unit=Unit.ROW, epsilon=3.0, delta=0.0, n=500)
+    return ledger
+
+
+@pytest.fixture
+def rows(rng):
+    return rng.beta(4, 8, size=(500, 1))
+
+
+def estimator(ledger, **knobs):
+    return PrivateHistogram(ledger, "toy", **({"epsilon": 2.0, "n_bins": 10} | knobs))
+
+
+def spent(ledger):
+    return ledger.statement("toy").spent.epsilon
+
+
+def test_the_density_is_not_negative_and_integrates_to_one(ledger, rows):
+    fitted = estimator(ledger, low=-1.0, high=3.0).fit(rows)
+    assert (fitted.density_ >= 0).all()
+    assert fitted.density_ @ np.diff(fitted.bin_edges_) == pytest.approx(1.0)
+    assert fitted.bin_edges_[[0, -1]].tolist() == [-1.0, 3.0]
+
+
+def test_a_fit_is_paid_once_and_gives_the_stored_density_again(ledger, rows):
+    first, again = estimator(ledger).fit(rows), estimator(ledger).fit(rows)
+    assert spent(ledger) == exact(2.0)
+    assert again.entry_ == first.entry_
+    assert (again.density_ == first.density_).all()
+
+
+def test_other_bounds_are_another_release(ledger, rows):
+    """Even where the counts agree: both put every row into the first of two bins."""
+    knobs = {"n_bins": 2, "epsilon": 1.0}
+    first = estimator(ledger, low=0.0, high=4.0, **knobs).fit(rows)
+    other = estimator(ledger, low=0.0, high=5.0, **knobs).fit(rows)
+    assert first.entry_ != other.entry_
+    assert spent(ledger) == exact(2.0)
+
+
+def test_no_fit_without_a_ledger(rows):
+    with pytest.raises(ValueError, match="ledger must be given"):
+        estimator(None).fit(rows)
+
+
+def test_a_fit_beyond_the_budget_is_refused(ledger, rows):
+    with pytest.raises(BudgetError):
+        estimator(ledger, epsilon=3.1).fit(rows)
+    assert spent(ledger) == 0
+
+
+def test_bounds_and_bins_do_not_depend_on_the_data(ledger, rows):
+    edges = [estimator(ledger, epsilon=1.0).fit(x).bin_edges_ for x in (rows, 100 * rows)]
+    assert (edges[0] == edges[1]).all()
+
+
+def test_the_estimator_is_the_mechanism(ledger, rows):
+    fitted = estimator(ledger).fit(rows)
+    counts = np.histogram(rows, bins=10, range=(0.0, 1.0))[0]
+    query = Query("toy", "rows in 10 bins from 0.0 to 1.0", counts, Unit.ROW, n=500, l1=2.0)
+    release = ledger.release(LatticeLaplace(2.0), query)
+    assert not release.fresh
+    assert sum(release.value) == 500
+    assert density_of(np.array(release.value), 0.1) == pytest.approx(fitted.density_)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    n_bins=st.integers(2, 30),
+    low=st.floats(-5, 5),
+    wide=st.floats(1, 9),
+)
+def test_counts_are_numpys_and_outside_values_join_the_end_bins(seed, n_bins, low, wide):
+    value = np.random.default_rng(seed).normal(size=40) * 5
+    high = low + wide
+    counts = bin_counts(value, n_bins, low, high)
+    expected = np.histogram(np.clip(value, low, high), bins=n_bins, range=(low, high))[0]
+    assert counts.sum() == 40
+    assert np.abs(counts - expected).sum() <= 2  # a value on an edge, to the last bit
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), n_bins=st.integers(2, 12))
+def test_one_replaced_row_moves_the_counts_by_two_at_most(seed, n_bins):
+    rng = np.random.default_rng(seed)
+    value = rng.normal(size=20)
+    other = value.copy()
+    other[0] = 100 * rng.normal()
+    moved = bin_counts(value, n_bins, -1.0, 1.0) - bin_counts(other, n_bins, -1.0, 1.0)
+    assert np.abs(moved).sum() <= 2
+
+
+def test_scores_are_log_densities_and_nothing_lies_outside(ledger, rows):
+    fitted = estimator(ledger).fit(rows)
+    inside = fitted.score_samples([[0.35], [0.05]])
+    assert np.exp(inside) == pytest.approx(fitted.density_[[3, 0]])
+    assert np.isneginf(fitted.score_samples([[1.5], [-0.1]])).all()
+    assert fitted.score([[0.35], [0.35]]) == pytest.approx(2 * inside[0])
+
+
+def test_samples_follow_the_density(ledger, rows, rng):
+    """Frequencies of 20000 draws; each is six deviations off with probability below 1e-7."""
+    fitted = estimator(ledger).fit(rows)
+    drawn = fitted.sample(20_000, rng=rng)
+    share = fitted.density_ * 0.1
+    seen = np.histogram(drawn, bins=fitted.bin_edges_)[0] / 20_000
+    assert (np.abs(seen - share) <= 6 * np.sqrt(share * (1 - share) / 20_000) + 1e-12).all()
+
+
+def test_clones_share_the_ledger_and_pickles_leave_it(ledger, rows):
+    fitted = estimator(ledger).fit(rows)
+    assert clone(fitted).ledger is ledger
+    loaded = pickle.loads(pickle.dumps(fitted))
+    assert loaded.score(rows) == fitted.score(rows)
+    with pytest.raises(ValueError, match="ledger must be given"):
+        loaded.fit(rows)
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"n_bins": 1},
+        pytest.param({"n_bins": 2.5}, marks=pytest.mark.refusal),
+        {"low": 1.0},
+        {"high": float("nan")},
+        {"high": float("inf")},
+    ],
+)
+def test_bins_that_make_no_sense_are_refused_unpaid(ledger, rows, knobs):
+    with pytest.raises(ValueError, match="must be"):
+        estimator(ledger, **knobs).fit(rows)
+    assert spent(ledger) == 0
+
+
+def test_two_columns_are_refused(ledger):
+    with pytest.raises(ValueError, match="one column"):
+        estimator(ledger).fit(np.zeros((5, 2)))
+
+
+def test_the_audit_does_not_refute_the_counts():
+    """Real draws: a row that leaves one of four bins for another; by chance once in a thousand runs."""
+    assert not audit_mechanism(LatticeLaplace(1.0), (3, 3, 2, 0), draws=500).refutes(0.0)

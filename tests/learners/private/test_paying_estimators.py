@@ -1,0 +1,149 @@
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from learners.private.objective_perturbation import ObjectivePerturbation, training_query
+from learners.private.paying_estimators import PrivateLogisticRegression
+from privacy.accounting import exact
+from privacy.ledger import BudgetError
+from privacy.ledger.ledger import Ledger
+from privacy.query import Unit
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite", key=bytes(32))
+    ledger.open_budget("toy", unit=Unit.ROW, epsilon=10.0, delta=0.0, n=100)
+    return ledger
+
+
+@pytest.fixture
+def rows(rng):
+    y = rng.integers(2, size=100)
+    return rng.normal(size=(100, 2)) / 4 + np.where(y, 0.5, -0.5)[:, None], np.array(["no", "yes"])[
+        y
+    ]
+
+
+def estimator(ledger, **knobs):
+    return PrivateLogisticRegression(
+        **({"ledger": ledger, "dataset": "toy", "epsilon": 4.0, "classes": ("no", "yes")} | knobs)
+    )
+
+
+def spent(ledger):
+    return ledger.statement("toy").spent.epsilon
+
+
+class LaterLedger(Ledger):
+    """A ledger made before its file is, with the same name in every process."""
+
+    def __init__(self):
+        """Wait for the tests to run: their parameters are collected before."""
+
+    def open(self, path):
+        super().__init__(path, key=bytes(32))
+        self.open_budget("toy", unit=Unit.ROW, epsilon=1e12, delta=0.0, n=100)
+
+    def __repr__(self):
+        return "a rich ledger"
+
+
+RICH = LaterLedger()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _rich_ledger(tmp_path_factory):
+    RICH.open(tmp_path_factory.mktemp("rich") / "ledger.sqlite")
+
+
+@pytest.mark.refusal  # some of the checks pass sparse rows, no labels, parameters of any type
+@parametrize_with_checks(
+    [PrivateLogisticRegression(RICH, "toy", epsilon=1e6, norm_bound=20.0, infer_classes=True)]
+)
+def test_the_estimator_keeps_scikit_learns_conventions(estimator, check):
+    """At an epsilon that drowns the noise; several checks ask for an accuracy or for equal fits."""
+    check(estimator)
+
+
+def test_no_fit_without_a_ledger(rows):
+    with pytest.raises(ValueError, match="ledger must be given"):
+        estimator(None).fit(*rows)
+
+
+def test_no_fit_without_class_names_unless_they_are_to_be_inferred(ledger, rows):
+    with pytest.raises(ValueError, match="classes must be given"):
+        estimator(ledger, classes=None).fit(*rows)
+    assert spent(ledger) == 0
+    fitted = estimator(ledger, classes=None, infer_classes=True).fit(*rows)
+    assert fitted.classes_.tolist() == ["no", "yes"]
+
+
+def test_a_label_that_was_not_declared_is_refused_unpaid_and_unnamed(ledger, rows):
+    x, y = rows
+    with pytest.raises(ValueError, match="declared classes") as refusal:
+        estimator(ledger, classes=("no", "maybe")).fit(x, y)
+    assert "yes" not in str(refusal.value)
+    assert spent(ledger) == 0
+
+
+def test_a_declared_class_without_rows_has_its_place(ledger, rows):
+    fitted = estimator(ledger, classes=("absent", "no", "yes")).fit(*rows)
+    assert fitted.classes_.tolist() == ["absent", "no", "yes"]
+    assert fitted.predict_proba(rows[0]).shape == (100, 3)
+
+
+def test_a_fit_is_paid_once_and_gives_the_stored_model_again(ledger, rows):
+    first, again = estimator(ledger).fit(*rows), estimator(ledger).fit(*rows)
+    assert spent(ledger) == exact(4.0)
+    assert again.entry_ == first.entry_
+    assert (again.coef_ == first.coef_).all()
+    other = estimator(ledger, regularization=0.01).fit(*rows)
+    assert spent(ledger) == exact(8.0)
+    assert (other.coef_ != first.coef_).any()
+
+
+def test_a_fit_beyond_the_budget_is_refused(ledger, rows):
+    with pytest.raises(BudgetError):
+        estimator(ledger, epsilon=10.1).fit(*rows)
+    assert spent(ledger) == 0
+
+
+def test_the_estimator_is_the_mechanism(ledger, rows):
+    x, y = rows
+    fitted = estimator(ledger, norm_bound=2.0).fit(x, y)
+    mechanism = ObjectivePerturbation(
+        epsilon=4.0, regularization=0.001, norm_bound=2.0, n_classes=2
+    )
+    query = training_query(x, (y == "yes").astype(np.intp), dataset="toy")
+    release = ledger.release(mechanism, query)
+    assert not release.fresh
+    assert release.value["coef"][0] == [*fitted.coef_[0], *fitted.intercept_]
+    assert (fitted.predict(x) == np.array(["no", "yes"])[fitted.model_.predict(x)]).all()
+
+
+def test_clones_share_the_ledger(ledger):
+    assert clone(estimator(ledger)).ledger is ledger
+    pipeline = make_pipeline(FunctionTransformer(), estimator(ledger))
+    assert clone(pipeline).steps[-1][1].ledger is ledger
+
+
+def test_a_pickle_predicts_but_cannot_fit(ledger, rows):
+    fitted = estimator(ledger).fit(*rows)
+    text = pickle.dumps(fitted)
+    loaded = pickle.loads(text)
+    assert b"ledger.sqlite" not in text
+    assert (loaded.predict(rows[0]) == fitted.predict(rows[0])).all()
+    with pytest.raises(ValueError, match="ledger must be given"):
+        loaded.fit(*rows)
+
+
+def test_prediction_needs_a_fit(ledger, rows):
+    with pytest.raises(NotFittedError):
+        estimator(ledger).predict(rows[0])
