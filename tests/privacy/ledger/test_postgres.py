@@ -296,7 +296,7 @@ def test_no_repr_pickle_or_message_tells_the_password(url):
     where = make_url(url).set(password=secret).render_as_string(hide_password=False)
     ledger = open_toy(where)
     assert copy.deepcopy(ledger) is ledger
-    assert secret not in repr(ledger) + repr(ledger._store) + repr(pickle.dumps(ledger))
+    assert secret not in repr(ledger) + repr(ledger._access) + repr(pickle.dumps(ledger))
     assert make_url(url).database in repr(ledger)
     administer(url, "DROP SCHEMA crowdassay CASCADE")
     with pytest.raises(LedgerError) as refused:
