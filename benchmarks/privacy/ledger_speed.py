@@ -19,7 +19,7 @@ from flows.spending.account import LEDGER
 from privacy import LatticeLaplace, Ledger, Query, Unit, plan
 from privacy.accounting import event_json
 from privacy.ledger.ledger import store_at
-from privacy.ledger.records import append, writing
+from privacy.ledger.records import Access, append
 from privacy.ledger.store import entries, releases
 from privacy.mechanisms import LatticeLaplaceEvent
 
@@ -106,7 +106,7 @@ def _fill(path: Path, size: int) -> None:
     store = store_at(path)
     for first in range(1, size + 1, BATCH):
         batch = list(_rows(first, min(first + BATCH, size + 1)))
-        with writing(store, KEY) as book:
+        with Access(store, KEY).writing() as book:
             append(book, entries, [entry for entry, _ in batch])
             append(book, releases, [release for _, release in batch])
 

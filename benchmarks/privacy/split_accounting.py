@@ -55,11 +55,11 @@ def main() -> None:
         rows,
         note=(
             f"Magic, {n_folds} folds as in `benchmarks.learners.stability`, other seeds; mean and standard "
-            "error. Each of ten candidates is trained at epsilon 0.03, of which two logarithms would take 0.033 "
-            "at the smallest strength and one takes 0.016: ours raises that strength from 0.001 to 0.0044, "
-            "at which it takes an eighth, the published rule to 0.0022. The last column shows how much of "
-            "a mean of thirty is the draw of folds and noise: the least and greatest of thirty in a "
-            "row."
+            "error. Each of ten candidates is trained at epsilon 0.03, of which two logarithms would take "
+            "0.033 at the smallest strength and one takes 0.016: ours raises that strength from 0.001 to "
+            "0.0044, at which it takes an eighth, the published rule to 0.0022. The last column shows "
+            "how much of a mean of thirty is the draw of folds and noise: the least and greatest of "
+            "thirty in a row."
         ),
     )
 

@@ -14,7 +14,6 @@ the first. `Ledger` is used as in its examples; the steps of a release stand in
 
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, NoReturn, TypeVar
@@ -22,13 +21,12 @@ from typing import Generic, NoReturn, TypeVar
 from privacy.accounting import Event, PlanEvent
 from privacy.ledger.postgres import PostgresStore
 from privacy.ledger.records import (
+    Access,
     Book,
     check_chain,
     check_key,
-    reading,
     required_budget,
     start_chain,
-    writing,
 )
 from privacy.ledger.releasing import answer, pay_plan, plan_request, release, request_of, unpaid
 from privacy.ledger.spending import change_limit, open_limit
@@ -127,19 +125,19 @@ class Ledger:
     def __init__(self, where: Path | str, *, key: bytes) -> None:
         if not 16 <= len(key) <= 64:  # a shorter one could be guessed, the hash takes no longer one
             raise ValueError(f"key must be of 16 to 64 bytes, got {len(key)}")
-        self._store, self._key = store_at(where), bytes(key)
-        if not self._store.exists():
-            self._store.make(lambda connection: start_chain(Book(connection, self._key)))
-        _check(self._store, self._key, newest=NEWEST)
+        self._access = Access(store_at(where), bytes(key))
+        if not self._access.store.exists():
+            self._access.store.make(lambda connection: start_chain(Book(connection, bytes(key))))
+        self._check(newest=NEWEST)
 
     def __repr__(self) -> str:
-        return f"Ledger({self._store.place!r})"
+        return f"Ledger({self._access.store.place!r})"
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Ledger":
         return self
 
     def __getstate__(self) -> str:
-        return self._store.place  # key and password stay behind
+        return self._access.store.place  # key and password stay behind
 
     def __setstate__(self, state: str) -> NoReturn:
         raise TypeError(f"a ledger must be opened where it is used, got a pickled one of {state}")
@@ -150,8 +148,15 @@ class Ledger:
     def __exit__(self, *error: object) -> None:
         """End a with-block; each call opens and closes a connection, so nothing is left open."""
 
-    def _reading(self) -> AbstractContextManager[Book]:
-        return reading(self._store, self._key)
+    def _check(self, *, newest: int | None = None) -> int:
+        """Check tables, key, and the chain or its newest rows; return the number of rows."""
+        store = self._access.store
+        with self._access.reading() as book:
+            store.check(book.connection)
+            check_key(book, store.place)
+            if newest is None:
+                store.check_deeply(book.connection)
+            return check_chain(book, store.place, newest=newest)
 
     def open_budget(
         self, dataset: str, *, unit: Unit, epsilon: float, delta: float, n: int
@@ -176,7 +181,7 @@ class Ledger:
         LedgerError
             If the data set has a budget with another unit, epsilon or delta.
         """
-        open_limit(self._store, self._key, dataset, unit, epsilon, delta, n)
+        open_limit(self._access, dataset, unit, epsilon, delta, n)
 
     def change_budget(self, dataset: str, *, epsilon: float, delta: float) -> None:
         """Set another limit for a data set; the statement keeps the history.
@@ -188,14 +193,14 @@ class Ledger:
         LedgerError
             If the data set has no budget, or more than the new limit is spent already.
         """
-        change_limit(self._store, self._key, dataset, epsilon, delta)
+        change_limit(self._access, dataset, epsilon, delta)
 
     def open_plan(self, dataset: str, plan: PlanEvent, *, name: str) -> int:
         """Pay for a plan, once by its name; return its entry, under which releases are drawn.
 
         Raises as `release` does.
         """
-        return pay_plan(self._store, self._key, dataset, plan, name)
+        return pay_plan(self._access, dataset, plan, name)
 
     def afford(
         self,
@@ -207,8 +212,10 @@ class Ledger:
 
         Raises as `release` does; `plans` are data sets, plans and names, as for `open_plan`.
         """
-        asked = [request_of(mechanism, query, key=self._key) for mechanism, query in requests]
-        with writing(self._store, self._key) as book:
+        asked = [
+            request_of(mechanism, query, key=self._access.key) for mechanism, query in requests
+        ]
+        with self._access.writing() as book:
             unpaid(book, asked + [plan_request(book, *one) for one in plans])
 
     def release(
@@ -248,8 +255,8 @@ class Ledger:
         """Release many queries as `release` would; all of them, or none if the budget is too small."""
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must draw, got {type(mechanism).__name__}")
-        asked = [request_of(mechanism, query, key=self._key, plan=plan) for query in queries]
-        released = release(self._store, self._key, mechanism, asked, _system_noise())
+        asked = [request_of(mechanism, query, key=self._access.key, plan=plan) for query in queries]
+        released = release(self._access, mechanism, asked, _system_noise())
         return tuple(
             Release(json.loads(text), entry, request.event, fresh)
             for request, (entry, text, fresh) in zip(asked, released, strict=True)
@@ -276,10 +283,8 @@ class Ledger:
             raise TypeError(f"mechanism must answer questions, got {type(mechanism).__name__}")
         if not questions:
             return ()
-        request = request_of(mechanism, query, key=self._key)
-        entry, answered = answer(
-            self._store, self._key, mechanism, request, questions, _system_noise()
-        )
+        request = request_of(mechanism, query, key=self._access.key)
+        entry, answered = answer(self._access, mechanism, request, questions, _system_noise())
         return tuple(
             Release(json.loads(text), entry, request.event, fresh) for text, fresh in answered
         )
@@ -296,19 +301,19 @@ class Ledger:
         """
         if entries is not None and not 0 <= entries < 2**63:
             raise ValueError(f"entries must be >= 0 or None, got entries={entries}")
-        with self._reading() as book:
-            check_chain(book, self._store.place, newest=NEWEST)
+        with self._access.reading() as book:
+            check_chain(book, self._access.store.place, newest=NEWEST)
             required_budget(book, dataset)
             return read_statement(book, dataset, newest=entries)
 
     def datasets(self) -> tuple[str, ...]:
         """Return the names of the data sets that have a budget, sorted."""
-        with self._reading() as book:
+        with self._access.reading() as book:
             return dataset_names(book)
 
     def time_of(self, entry: int) -> str:
         """Return the time at which an entry was paid, in ISO 8601 and UTC."""
-        with self._reading() as book:
+        with self._access.reading() as book:
             return time_of(book, entry)
 
     def verify(self) -> int:
@@ -320,7 +325,7 @@ class Ledger:
             If a row does not fit, by its name, such as "entry 17"; or if tables, triggers or the
             file itself are not what they must be.
         """
-        return _check(self._store, self._key)
+        return self._check()
 
     def backup(self, path: Path) -> None:
         """Write a copy of the ledger's file to a new one, of mode 0600, consistent while in use.
@@ -334,7 +339,7 @@ class Ledger:
             If there is a file at `path`, it cannot be written, or the ledger is a server's, which
             has its own tool for it.
         """
-        self._store.backup(Path(path).absolute())
+        self._access.store.backup(Path(path).absolute())
 
 
 def _system_noise() -> Noise:
@@ -349,13 +354,3 @@ def store_at(where: Path | str) -> Store:
     if isinstance(where, str) and "://" in where:
         return PostgresStore.at(where)
     return SqliteStore(Path(where).absolute())
-
-
-def _check(store: Store, key: bytes, *, newest: int | None = None) -> int:
-    """Check tables, key, and the chain or its newest rows; return the number of rows."""
-    with reading(store, key) as book:
-        store.check(book.connection)
-        check_key(book, store.place)
-        if newest is None:
-            store.check_deeply(book.connection)
-        return check_chain(book, store.place, newest=newest)

@@ -1,7 +1,8 @@
 """The ledger's rows, written and read in transactions, each held to the one before it by a link.
 
-A `Book` is one transaction: `writing` opens one that is durable when it ends, `reading` one that
-sees a single moment. Every function here and above takes a book, which carries connection and key.
+A `Book` is one transaction, with its connection and the key: `Access.writing` opens one that is
+durable when it ends, `Access.reading` one that sees a single moment. What reads or writes rows takes
+a book.
 
 Every row's link is a keyed hash of the row and of the link before it. The head keeps the number of
 rows and the last link under a keyed seal, so that a chain that was cut differs from one that ends.
@@ -62,6 +63,7 @@ from privacy.ledger.store import (
 from privacy.query import Part, Unit, is_text
 
 __all__ = [
+    "Access",
     "Book",
     "Budget",
     "Kind",
@@ -80,11 +82,9 @@ __all__ = [
     "now",
     "part_of",
     "read_events",
-    "reading",
     "required_budget",
     "rows_where",
     "start_chain",
-    "writing",
 ]
 
 RESTORE = "restore a backup and account for what came after it"
@@ -104,19 +104,25 @@ class Book:
     key: bytes = field(repr=False)
 
 
-@contextlib.contextmanager
-def writing(store: Store, key: bytes) -> Iterator[Book]:
-    """Open one write transaction, durable when the block ends and undone when it raises."""
-    with _connected(store, write=True) as connection:
-        yield Book(connection, key)
-        connection.commit()
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """A ledger's store and its key; every transaction begins here."""
 
+    store: Store
+    key: bytes = field(repr=False)
 
-@contextlib.contextmanager
-def reading(store: Store, key: bytes) -> Iterator[Book]:
-    """Read one moment's state; no other transaction waits for it."""
-    with _connected(store, write=False) as connection:
-        yield Book(connection, key)
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Book]:
+        """Open one write transaction, durable when the block ends and undone when it raises."""
+        with _connected(self.store, write=True) as connection:
+            yield Book(connection, self.key)
+            connection.commit()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Book]:
+        """Read one moment's state; no other transaction waits for it."""
+        with _connected(self.store, write=False) as connection:
+            yield Book(connection, self.key)
 
 
 @contextlib.contextmanager

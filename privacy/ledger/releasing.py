@@ -29,6 +29,7 @@ from sqlalchemy import func, select
 
 from privacy.accounting import Event, PlanEvent, PlannedEvent, event_json
 from privacy.ledger.records import (
+    Access,
     Book,
     Budget,
     account_of,
@@ -38,10 +39,9 @@ from privacy.ledger.records import (
     lock,
     required_budget,
     rows_where,
-    writing,
 )
 from privacy.ledger.spending import BudgetError, check_slots
-from privacy.ledger.store import LedgerError, Store, answers, entries, releases
+from privacy.ledger.store import LedgerError, answers, entries, releases
 from privacy.mechanism import Batched, Interaction, Json, Mechanism, Noise, Question
 from privacy.query import Query, UnitError
 
@@ -170,10 +170,10 @@ def _describe(knob: Any) -> Any:
 
 
 def release(
-    store: Store, key: bytes, mechanism: Mechanism, asked: Sequence[Request], noise: Noise
+    access: Access, mechanism: Mechanism, asked: Sequence[Request], noise: Noise
 ) -> list[tuple[int, str, bool]]:
     """Pay for requests, draw and store missing values; return entry, text, and whether it is new."""
-    paid = pay(store, key, asked)
+    paid = pay(access, asked)
     missing = {
         entry: request
         for request in asked
@@ -182,7 +182,7 @@ def release(
     }
     drawn = _draw(mechanism, [request.query for request in missing.values()], noise)
     texts = dict(zip(missing, map(_text, drawn), strict=True))
-    kept = keep(store, key, {one.query.dataset for one in missing.values()}, texts)
+    kept = keep(access, {one.query.dataset for one in missing.values()}, texts)
     released = []
     for request in asked:
         entry, value = paid[request.fingerprint]
@@ -190,9 +190,9 @@ def release(
     return released
 
 
-def pay(store: Store, key: bytes, asked: Sequence[Request]) -> dict[bytes, tuple[int, str | None]]:
+def pay(access: Access, asked: Sequence[Request]) -> dict[bytes, tuple[int, str | None]]:
     """Book unpaid requests; return entry and stored value of all of them by fingerprint."""
-    with writing(store, key) as book:
+    with access.writing() as book:
         new = unpaid(book, asked)
         planned = [(one.query, one.slot) for one in new if one.slot is not None]
         if planned:
@@ -201,9 +201,9 @@ def pay(store: Store, key: bytes, asked: Sequence[Request]) -> dict[bytes, tuple
         return find_entries(book, asked)
 
 
-def pay_plan(store: Store, key: bytes, dataset: str, plan: PlanEvent, name: str) -> int:
+def pay_plan(access: Access, dataset: str, plan: PlanEvent, name: str) -> int:
     """Book a plan that is not paid yet; return its entry."""
-    with writing(store, key) as book:
+    with access.writing() as book:
         request = plan_request(book, dataset, plan, name)
         insert_entries(book, unpaid(book, [request]))
         return find_entries(book, [request])[request.fingerprint][0]
@@ -293,12 +293,12 @@ def _draw(mechanism: Mechanism, queries: Sequence[Query], noise: Noise) -> list[
 
 
 def keep(
-    store: Store, key: bytes, datasets: Collection[str], texts: Mapping[int, str]
+    access: Access, datasets: Collection[str], texts: Mapping[int, str]
 ) -> dict[int, tuple[str, bool]]:
     """Store values of entries that have none; return the stored text, and whether it is this one."""
     if not texts:
         return {}
-    with writing(store, key) as book:
+    with access.writing() as book:
         lock(book, *datasets)
         return keep_values(book, texts)
 
@@ -314,8 +314,7 @@ def keep_values(book: Book, values: Mapping[int, str]) -> dict[int, tuple[str, b
 
 
 def answer(
-    store: Store,
-    key: bytes,
+    access: Access,
     mechanism: Interaction,
     request: Request,
     questions: Sequence[Question],
@@ -326,9 +325,9 @@ def answer(
     Answers and the states after them are stored in one transaction; a repeated question moves no
     state.
     """
-    marks = [_question_fingerprint(one, key) for one in questions]
-    entry, _ = pay(store, key, [request])[request.fingerprint]
-    with writing(store, key) as book:
+    marks = [_question_fingerprint(one, access.key) for one in questions]
+    entry, _ = pay(access, [request])[request.fingerprint]
+    with access.writing() as book:
         lock(book, request.query.dataset)
         known = find_answers(book, entry, marks)
         new = {mark: one for mark, one in zip(marks, questions, strict=True) if mark not in known}

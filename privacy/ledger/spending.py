@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from privacy.accounting import Cost, PlanEvent, PlannedEvent, Slots, event_json, exact
 from privacy.ledger.records import (
+    Access,
     Book,
     Kind,
     account_of,
@@ -25,9 +26,8 @@ from privacy.ledger.records import (
     part_of,
     read_events,
     required_budget,
-    writing,
 )
-from privacy.ledger.store import LedgerError, Store, budgets, entries
+from privacy.ledger.store import LedgerError, budgets, entries
 from privacy.query import Query, Unit, UnitError, check_name, check_size
 
 __all__ = [
@@ -123,12 +123,12 @@ def limit_of(epsilon: float, delta: float, n: int) -> Cost:
 
 
 def open_limit(
-    store: Store, key: bytes, dataset: str, unit: Unit, epsilon: float, delta: float, n: int
+    access: Access, dataset: str, unit: Unit, epsilon: float, delta: float, n: int
 ) -> None:
     """Set the budget of a data set that has none; raise LedgerError if it has another."""
     check_name("dataset", dataset)
     unit, limit = Unit(unit), limit_of(epsilon, delta, n)
-    with writing(store, key) as book:
+    with access.writing() as book:
         hold(book)
         found = find_budget(book, dataset)
         if found is None:
@@ -141,9 +141,9 @@ def open_limit(
             )
 
 
-def change_limit(store: Store, key: bytes, dataset: str, epsilon: float, delta: float) -> None:
+def change_limit(access: Access, dataset: str, epsilon: float, delta: float) -> None:
     """Set another limit, which must cover what is spent."""
-    with writing(store, key) as book:
+    with access.writing() as book:
         lock(book, dataset)
         found = required_budget(book, dataset)
         limit = limit_of(epsilon, delta, found.n)

@@ -19,23 +19,13 @@ from privacy.accounting import (
     PlanEvent,
     check_epsilon,
     compose,
-    covering_scale,
     event_json,
     exact,
     six_digits_down,
 )
-from privacy.mechanisms.gaussian import (
-    DiscreteGaussian,
-    DiscreteGaussianEvent,
-    discrete_gaussian_delta,
-)
-from privacy.mechanisms.laplace import (
-    DiscreteLaplace,
-    DiscreteLaplaceEvent,
-    LatticeLaplace,
-    LatticeLaplaceEvent,
-)
-from privacy.query import ONE_TASK
+from privacy.mechanisms.gaussian import DiscreteGaussian, discrete_gaussian_delta
+from privacy.mechanisms.laplace import DiscreteLaplace, LatticeLaplace
+from privacy.query import ONE_TASK, Query, Unit
 
 __all__ = ["Choice", "choose_mechanism", "crossover_delta"]
 
@@ -214,15 +204,10 @@ def _largest_share(
 
 
 def _event_of(mechanism: CountsMechanism, n_classes: int) -> Event:
-    """Event that the ledger would record of one release of class counts, one moved task apart."""
-    match mechanism:
-        case DiscreteGaussian(epsilon, delta):
-            return DiscreteGaussianEvent(mechanism.scale, epsilon, delta)
-        case DiscreteLaplace(epsilon):
-            return DiscreteLaplaceEvent(covering_scale(ONE_TASK, epsilon), ONE_TASK, epsilon)
-        case LatticeLaplace(epsilon):
-            scale = covering_scale(ONE_TASK, epsilon)
-            return LatticeLaplaceEvent(scale, ONE_TASK, n_classes, epsilon)
+    """Event that the ledger would record of one release of class counts; it is public."""
+    counts = np.eye(1, n_classes, dtype=np.int64)[0]
+    query = Query("any", "class counts", counts, Unit.CONSENSUS_LABEL, n=1, l1=ONE_TASK)
+    return mechanism.event(query)
 
 
 def _error_of(mechanism: CountsMechanism, n_classes: int) -> float:

@@ -23,7 +23,7 @@ from privacy import (
     Unit,
 )
 from privacy.ledger.ledger import store_at
-from privacy.ledger.records import writing
+from privacy.ledger.records import Access
 from tests.privacy.toy import (
     DATASET,
     KEY,
@@ -398,7 +398,7 @@ def test_a_ledger_is_shared_by_copies_and_its_key_does_not_travel(ledger):
 
 
 def test_commits_reach_the_disk(tmp_path, ledger):
-    with writing(store_at(tmp_path / "ledger.sqlite"), KEY) as book:
+    with Access(store_at(tmp_path / "ledger.sqlite"), KEY).writing() as book:
         assert book.connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
         assert book.connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
 

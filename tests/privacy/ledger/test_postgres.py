@@ -16,7 +16,7 @@ import privacy.ledger.store
 from flows.spending import LEDGER_URL, open_state, read_statements
 from privacy import BudgetError, LatticeLaplace, Ledger, LedgerError, Unit
 from privacy.ledger.ledger import store_at
-from privacy.ledger.records import lock, writing
+from privacy.ledger.records import Access, lock
 from privacy.ledger.spending import insert_limit
 from privacy.ledger.store import CHAINED
 from tests.privacy.ledger.processes import race
@@ -167,7 +167,7 @@ def test_a_spender_that_waited_sees_the_limit_that_was_set_meanwhile(url):
             outcome.append(error.budget.epsilon)
 
     store, spender = store_at(url), threading.Thread(target=spend)
-    with writing(store, KEY) as book:
+    with Access(store, KEY).writing() as book:
         lock(book, DATASET)
         spender.start()
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -199,7 +199,7 @@ def test_a_budget_that_comes_after_the_lock_is_not_spent_from(url, monkeypatch):
 def test_other_data_sets_do_not_wait(url, monkeypatch):
     ledger = open_toy(url)
     ledger.open_budget("other", unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
-    with writing(store_at(url), KEY) as book:
+    with Access(store_at(url), KEY).writing() as book:
         lock(book, DATASET)
         monkeypatch.setattr(privacy.ledger.store, "WAIT", 0.05)
         assert ledger.release(Mortal(0.5), rows_query([[1.0]], dataset="other")).fresh
@@ -217,7 +217,7 @@ def test_a_commit_is_durable_and_isolated_whatever_the_servers_settings(url):
         f"ALTER DATABASE {name} SET search_path = elsewhere",
     )
     ledger = open_toy(url)
-    with writing(store_at(url), KEY) as book:
+    with Access(store_at(url), KEY).writing() as book:
         shown = [
             book.connection.exec_driver_sql(f"SHOW {setting}").scalar_one()
             for setting in ("synchronous_commit", "transaction_isolation", "lock_timeout")
@@ -296,7 +296,7 @@ def test_no_repr_pickle_or_message_tells_the_password(url):
     where = make_url(url).set(password=secret).render_as_string(hide_password=False)
     ledger = open_toy(where)
     assert copy.deepcopy(ledger) is ledger
-    assert secret not in repr(ledger) + repr(ledger._store) + repr(pickle.dumps(ledger))
+    assert secret not in repr(ledger) + repr(ledger._access) + repr(pickle.dumps(ledger))
     assert make_url(url).database in repr(ledger)
     administer(url, "DROP SCHEMA crowdassay CASCADE")
     with pytest.raises(LedgerError) as refused:
@@ -311,7 +311,7 @@ def test_no_row_holds_a_private_value(url):
     ledger.interact_all(
         Turnstile(0.25), counts_query((secret, 1)), [question(secret), question(secret + 0.5)]
     )
-    with writing(store_at(url), KEY) as book:
+    with Access(store_at(url), KEY).writing() as book:
         rows = [row for table in CHAINED for row in book.connection.execute(select(table)).all()]
     assert len(rows) == 1 + 3 + 2 + 2
     assert str(secret) not in repr(rows)

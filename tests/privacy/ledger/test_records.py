@@ -12,7 +12,7 @@ import privacy.ledger.ledger
 import privacy.ledger.records
 from privacy import LatticeLaplace, Ledger, LedgerError, Unit
 from privacy.ledger.ledger import store_at
-from privacy.ledger.records import append, writing
+from privacy.ledger.records import Access, append
 from privacy.ledger.store import releases
 from tests.privacy.toy import DATASET, KEY, Turnstile, counts_query, open_toy, question
 
@@ -137,7 +137,7 @@ def test_what_would_not_come_back_as_it_was_is_not_written(path, value):
         if (name, value) != ("entry", 7):
             with (
                 pytest.raises(LedgerError, match=f"{name} is not what"),
-                writing(store_at(path), KEY) as book,
+                Access(store_at(path), KEY).writing() as book,
             ):
                 append(book, releases, [row | {name: value}])
     assert ledger.verify() == 13

@@ -12,7 +12,7 @@ import privacy.ledger.sqlite
 import privacy.ledger.store
 from privacy import LatticeLaplace, Ledger, LedgerError, Part, PureEvent, Query, Question, Unit
 from privacy.ledger.ledger import store_at
-from privacy.ledger.records import append, writing
+from privacy.ledger.records import Access, append
 from privacy.ledger.store import entries
 from tests.privacy.toy import (
     DATASET,
@@ -85,7 +85,7 @@ def test_a_ledger_with_two_keys_is_refused(path):
 
 def test_a_transaction_that_sqlite_has_undone_is_told_by_its_cause(path):
     def fail():
-        with writing(store_at(path), KEY) as book:
+        with Access(store_at(path), KEY).writing() as book:
             book.connection.exec_driver_sql("ROLLBACK")
             book.connection.exec_driver_sql("SELECT * FROM missing")
 
@@ -183,7 +183,7 @@ def test_an_event_of_a_later_version_stops_every_spend(path):
     ledger = Ledger(path, key=KEY)
     row = {"entry": 99, "time": "", "dataset": DATASET, "query": "x", "unit": "row", "n": 1}
     later = {"partition": None, "cell": None, "mechanism": "X", "event": '{"kind": "new"}'}
-    with writing(store_at(path), KEY) as book:
+    with Access(store_at(path), KEY).writing() as book:
         append(book, entries, [row | later | {"fingerprint": b"x"}])
     for call in (
         lambda: ledger.release(LatticeLaplace(0.1), counts_query((9, 1))),

@@ -24,14 +24,14 @@ from privacy import (
     plan,
 )
 from privacy.accounting import event_json
-from privacy.ledger.records import read_events, writing
+from privacy.ledger.records import read_events
 from privacy.ledger.releasing import PlanPayment
 from privacy.ledger.spending import PlanError, kinds_of
 from privacy.query import UnitError
 from tests.privacy.ledger.processes import die_everywhere
 from tests.privacy.ledger.test_postgres import SERVER, administer
 from tests.privacy.ledger.test_records import tamper
-from tests.privacy.toy import DATASET, KEY, Mortal, Turnstile, counts_query, open_toy, question
+from tests.privacy.toy import DATASET, Mortal, Turnstile, counts_query, open_toy, question
 
 NOISE = LatticeLaplace(0.2)
 THREE = plan({NOISE.event(counts_query()): 3}, delta=0.0)
@@ -261,7 +261,7 @@ def test_a_plans_event_that_no_plan_paid_for_is_composed(ledger, entry, tmp_path
         "UPDATE entries SET partition = 'site:1', cell = 'north', "
         f"event = replace(event, '0.6', '0.1') WHERE entry = {entry};",
     )
-    with writing(ledger._store, KEY) as book:
+    with ledger._access.writing() as book:
         kinds = kinds_of(book, DATASET)
         with pytest.raises(LedgerError, match="not an event this version understands"):
             read_events(book, DATASET, kinds)
