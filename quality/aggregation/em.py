@@ -23,7 +23,7 @@ kept elsewhere.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64, Shaped
@@ -187,6 +187,7 @@ class Stop(NamedTuple):
         return Stop(objective, self.n_iter + n_more, bool(converged))
 
 
+@runtime_checkable
 class Passes(Protocol):
     """The passes over the labels of one table that EM asks for, wherever the labels are."""
 
