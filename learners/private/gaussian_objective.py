@@ -136,12 +136,8 @@ class GaussianObjectivePerturbation:
         Total for the released model, in (0, 100].
     delta
         Total for the released model, in (0, 1/n).
-    regularization
-        Strength, > 0; the intercept is regularised too. Public.
-    norm_bound
-        Declared l2 bound of a row, > 0, never taken from the data. Rows beyond it are clipped.
-    n_classes
-        Number of classes, >= 2, public.
+    regularization, norm_bound, n_classes
+        As in `ObjectivePerturbation`.
 
     Raises
     ------
