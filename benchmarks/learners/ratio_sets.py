@@ -122,7 +122,7 @@ def _peak(share: float, peak: int, n_classes: int) -> np.ndarray:
 
 
 def _counts(share: np.ndarray, size: int) -> np.ndarray:
-    """Whole points, largest remainders first."""
+    """Round shares of `size` points to whole points, largest remainders first."""
     count = np.floor(share * size + 1e-9).astype(int)
     lacking = size - int(count.sum())
     count[np.argsort(count - share * size, kind="stable")[:lacking]] += 1

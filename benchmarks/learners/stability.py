@@ -60,7 +60,7 @@ def control_selection(knobs: RandomSelection, rows: SplitRows, noise: Noise) -> 
 
 @dataclass(frozen=True)
 class Scores:
-    """Of the models that one way of choosing released, one per fold and epsilon."""
+    """Scores of the models that one way of choosing released, one per fold and epsilon."""
 
     auc: list[list[float]]
     mse: list[list[float]]
@@ -97,7 +97,7 @@ def split_budget_as_published(
 
 
 def published_split(epsilon: float, regularization: float, n: int) -> tuple[float, float]:
-    """What is left for the noise, and the strength, in Chaudhuri, Monteleoni and Sarwate (2011)."""
+    """Epsilon for the noise, and the strength, in Chaudhuri, Monteleoni and Sarwate (2011)."""
     left = epsilon - 2 * np.log1p(0.25 / (n * regularization))
     if left > 0:
         return left, regularization

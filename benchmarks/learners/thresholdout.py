@@ -43,7 +43,7 @@ class Sample:
     def right(
         self, chosen: Int[np.ndarray, " chosen"], sign: Float[np.ndarray, " chosen"]
     ) -> Float[np.ndarray, " records"]:
-        """Which records the signed vote gets right; a tie is wrong."""
+        """Whether the signed vote gets each record right; a tie is wrong."""
         return np.asarray(np.sign(sign @ self.x[chosen]) == self.y, dtype=np.float64)
 
 

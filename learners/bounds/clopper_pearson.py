@@ -121,7 +121,7 @@ def clopper_pearson_bound(
 
     Notes
     -----
-    **Guarantees.** Coverage is at least `level` whatever the true error; with candidates, for
+    **Guarantees.** Coverage is at least `level` for any true error; with candidates, for
     whichever is chosen (union bound); with no errors the bound is 1 - tail^(1/n).
 
     References

@@ -107,12 +107,10 @@ def drawn_model_bound(
     ----------
     errors
         Training records that the model misjudges, out of `n`.
-    n
-        Training records, >= 1.
     log_ratio
         Logarithm of posterior over prior density at this model, any sign.
-    level
-        Confidence, in (0, 1).
+    n, level
+        As in `gibbs_bound`.
 
     Returns
     -------
@@ -169,12 +167,10 @@ def exponential_gibbs_bound(
     ----------
     mean_error
         Mean of the observed error rate over that law, in [0, 1].
-    n
-        Training records, >= 1.
     gamma
         >= 0, set without the records; the draw is (2 gamma / n)-differentially private.
-    level
-        Confidence, in (0, 1).
+    n, level
+        As in `gibbs_bound`.
 
     Returns
     -------

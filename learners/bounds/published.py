@@ -22,7 +22,7 @@ __all__ = ["cdp_bound", "max_information", "max_information_bound", "private_tra
 def cdp_bound(
     errors: int | np.integer, n: int | np.integer, *, epsilon: float, level: float
 ) -> Bound:
-    """Bound the true error by the errors on the training data of a confident private classifier.
+    """Bound the true error by the errors on the training data of a differentially private procedure.
 
     L(f) <= Q[1 - delta^2 / 9; errors + 1, n - errors] with delta = 1 - level, if
     epsilon <= sqrt(ln(3 / delta) / n).

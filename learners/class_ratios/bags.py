@@ -232,7 +232,7 @@ def _checked_mixture(
 def _checked_noise(
     noise: Float[np.ndarray, "bags classes classes"], mixture: Float[np.ndarray, "bags classes"]
 ) -> Float[np.ndarray, "bags classes classes"]:
-    """Return the covariances as float64; raise ValueError for what is not one covariance per bag."""
+    """Return the covariances as float64; raise ValueError unless there is one for each bag."""
     covariance = np.array(noise, dtype=np.float64)
     if not covariance.shape == (*mixture.shape, mixture.shape[1]):
         raise ValueError(

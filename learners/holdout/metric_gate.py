@@ -39,7 +39,7 @@ class Auc:
     Notes
     -----
     **Guarantees.** In [0, 1]; replacing one record, its class with it, moves the value by at most
-    `sensitivity` = 1 / a + 1 / b, whatever the records; 0 without records of one class.
+    `sensitivity` = 1 / a + 1 / b, for any records; 0 without records of one class.
     *Proof.* For a fixed class, U is a sum over its records of terms of at most the other class's number:
     a replaced positive record moves the value by at most q / (max(p, a) max(q, b)) <= 1 / a. A positive
     record that leaves: if p <= a the denominator stays, and the value falls by at most 1 / a; if p > a the

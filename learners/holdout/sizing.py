@@ -119,14 +119,8 @@ def largest_budget(tolerance: float, *, n: int, n_questions: int, level: float) 
 
     Parameters
     ----------
-    tolerance
-        In (0, 1).
-    n
-        Records in the holdout, >= 2.
-    n_questions
-        >= 1.
-    level
-        Confidence, in (0, 1).
+    tolerance, n, n_questions, level
+        As in `thresholdout_advice`; n >= 2.
 
     Returns
     -------
@@ -210,14 +204,8 @@ def holdout_widths(
 
     Parameters
     ----------
-    n
-        Records in the holdout, > budget.
-    n_questions
-        m, >= 1.
-    budget
-        B, overfit answers before the holdout shuts, >= 1.
-    level
-        Confidence, in (0, 1).
+    n, n_questions, budget, level
+        As in `thresholdout_advice`.
 
     Returns
     -------

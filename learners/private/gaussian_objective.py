@@ -136,12 +136,8 @@ class GaussianObjectivePerturbation:
         Total for the released model, in (0, 100].
     delta
         Total for the released model, in (0, 1/n).
-    regularization
-        Strength, > 0; the intercept is regularised too. Public.
-    norm_bound
-        Declared l2 bound of a row, > 0, never taken from the data. Rows beyond it are clipped.
-    n_classes
-        Number of classes, >= 2, public.
+    regularization, norm_bound, n_classes
+        As in `ObjectivePerturbation`.
 
     Raises
     ------
@@ -152,8 +148,8 @@ class GaussianObjectivePerturbation:
     -----
     Query and release are those of `ObjectivePerturbation`.
 
-    **Guarantees.** The released weights lie within the certified distance of the minimum, whatever
-    the rows; the event depends on knobs and the number of rows alone; a query without trainable
+    **Guarantees.** The released weights lie within the certified distance of the minimum, for
+    any rows; the event depends on knobs and the number of rows alone; a query without trainable
     rows, or of 1/delta rows or more, raises before it is paid.
     **Privacy.** Unit: the query's, whose replacement must change one row at most. Let D, D' differ
     in one row. At given weights of all k problems the noises of the sums of losses must have been b and

@@ -113,8 +113,8 @@ class ObjectivePerturbation:
     The query holds `{"x": float rows, "y": class codes}`; a release is `{"coef": [[...]]}`, to be
     read by ``LinearModel(np.array(value["coef"]), norm_bound)``.
 
-    **Guarantees.** The released weights lie within the certified distance of the minimum, whatever
-    the rows; the event depends on knobs and the number of rows alone; a query without trainable
+    **Guarantees.** The released weights lie within the certified distance of the minimum, for
+    any rows; the event depends on knobs and the number of rows alone; a query without trainable
     rows raises before it is paid.
     **Privacy.** Unit: the query's, whose replacement must change one row at most: a row, hence its
     label alone; a task, where its consensus depends on its own labels alone. For one problem let D,

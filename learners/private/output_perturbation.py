@@ -39,12 +39,8 @@ class OutputPerturbation:
     ----------
     epsilon
         Total for the released model, > 0.
-    regularization
-        Strength, > 0; the intercept is regularised too. Public.
-    norm_bound
-        Declared l2 bound of a row, > 0, never taken from the data. Rows beyond it are clipped.
-    n_classes
-        Number of classes, >= 2, public.
+    regularization, norm_bound, n_classes
+        As in `ObjectivePerturbation`.
 
     Raises
     ------

@@ -69,7 +69,7 @@ class HistogramValidation:
     moves each score by at most 4 / (h n) and a validation value by 2 / (h m), see
     `histogram_sensitivity`, so i* is report-noisy-max with exponential noise: epsilon_select. Given i*,
     the second counting is fresh: epsilon_counts. The noise adds up to zero, which keeps the counts'
-    sum at n or more whatever is drawn: [1]_ bounds it with probability 1 - delta, refuses small n and
+    sum at n or more for any draw: [1]_ bounds it with probability 1 - delta, refuses small n and
     has 6 for our 4.
 
     References

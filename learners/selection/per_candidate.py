@@ -60,14 +60,9 @@ class PerCandidateValidation:
 
     Examples
     --------
-    >>> from learners.private.objective_perturbation import training_query
-    >>> mechanism = PerCandidateValidation(
-    ...     StabilityValidation((0.01, 0.1), 0.5, 0.5, norm_bound=1.0, n_classes=2)
-    ... )
-    >>> x, y = np.array([[-1.0], [1.0], [1.0]]), np.array([0, 1, 1])
-    >>> query = training_query(x, y, dataset="toy", validation=np.array([False, False, True]))
-    >>> mechanism.event(query).cost().epsilon
-    Fraction(1, 1)
+    >>> selection = StabilityValidation((0.01, 0.1), 0.5, 0.5, norm_bound=1.0, n_classes=2)
+    >>> PerCandidateValidation(selection).selection.epsilon_select
+    0.5
     """
 
     selection: StabilityValidation

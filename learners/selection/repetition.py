@@ -54,7 +54,7 @@ class RandomRepetition:
     -----
     Query and release are those of `StabilityValidation`; the model is the winning trial's own.
 
-    **Guarantees.** The cost is `epsilon`, whatever `mean_runs` and however many candidates; without
+    **Guarantees.** The cost is `epsilon`, for any `mean_runs` and any number of candidates; without
     noise the best of the trials wins, ties to the earlier.
     **Privacy.** Unit: the query's, one row at most. With e = epsilon / 3, a trial (score, model) is
     e-differentially private: a replaced training row leaves the score's law given the model, a replaced

@@ -1,4 +1,4 @@
-"""The bound from an agreeing holdout: its proof's pieces, and its coverage."""
+"""Bounds from an answer of the holdout: the pieces of the proofs, and coverage."""
 
 from __future__ import annotations
 
