@@ -1,7 +1,9 @@
-"""Pages from a run folder: Jinja2 templates, charts and a style sheet in one file each.
+"""Pages from a run folder, each one file: Jinja2 templates, charts and a style sheet.
 
-A page asks for nothing from anywhere: it has a content policy that forbids it, and is complete
-without its few lines of script.
+A page loads nothing from anywhere: its content policy forbids that, and it is complete without its few
+lines of script. The section of a stage is the template of the stage's name; the manifest lists the stages.
+
+>>> write_reports(Path("runs/20261121T094500Z-web"))  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def render_report(folder: Path, *, show_worker_ids: bool = False) -> str:
     Parameters
     ----------
     folder
-        A run folder with all its stages written; `manifest.json` is not read.
+        A run folder with all its stages written.
     show_worker_ids
         Print worker ids as they came. Otherwise a worker is called by `pages.pseudonyms`.
 
@@ -137,7 +139,7 @@ def write_reports(folder: Path, *, show_worker_ids: bool = False) -> None:
 
 
 def _check(folder: Path) -> None:
-    """Refuse a folder that is no run's."""
+    """Raise ValueError if the folder is not that of a finished run."""
     if not (folder / "inputs.json").is_file():
         raise ValueError(f"folder must be a finished run folder, got no inputs.json in {folder}")
 
@@ -175,7 +177,7 @@ def _chart(kind: str, /, *arguments: Any, **options: Any) -> Markup:
 
 @lru_cache(maxsize=8)
 def _drawn(kind: str, given: str) -> Markup:
-    """One chart; both pages show some, and drawing is most of their cost."""
+    """One chart, drawn once for both pages: drawing is most of their cost."""
     arguments, options = json.loads(given)
     return Markup(getattr(charts, kind)(*arguments, **options))
 
@@ -206,7 +208,7 @@ def _percent(value: float | None, digits: int = 1) -> str:
 
 
 def _cost(value: float) -> str:
-    """A cost to four digits, rounded up: a page never says that less was spent than was."""
+    """A cost to four digits, rounded up: a page never understates what was spent."""
     return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))):g}"
 
 
@@ -223,7 +225,7 @@ def _price(epsilon: float, delta: float = 0.0, *, left: bool = False) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Words of a stage as a sentence: a capital first, a full stop last."""
+    """A stage's reason as a sentence: a capital first, a full stop last."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 

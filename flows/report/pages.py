@@ -1,10 +1,11 @@
 """What each page may see: the run folder read into plain rows, for the team and for the public.
 
-`public_page` is the gate of the public report. It picks released fields by name and opens no other
-file, so a field that somebody adds to a JSON file stays internal until it is named here. The ledger's
-statement is not among them: whether and when an entry was made can depend on private data.
+`public_page` is the gate of the public report. It picks released fields by name and opens no other file, so a
+field that somebody adds to a JSON file stays internal until it is named here. The ledger's statement is not
+among them: whether and when an entry was made can depend on private data.
 
-Where a report comes from: versions and settings of its manifest, without times or places.
+>>> public_page(Path("runs/20261121T094500Z-web"))["gate"]  # doctest: +SKIP
+{'status': 'agrees', 'value': 0.81, 'threshold': 0.1, 'epsilon': 1.5}
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from flows.tables.parquet import read_parquet
 
 __all__ = ["GROUPED", "internal_page", "lineage", "public_page"]
 
-PLACES = ("runs", "state")  # where a run lies says nothing of what it found
+PLACES = ("runs", "state")  # folders, which do not bear on the result
 
 
 def lineage(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Versions, and settings as rows of section, key and value; a path is its file's name."""
+    """Return versions, and settings as rows of section, key and value; a path is its file's name."""
     python = {"python": manifest["python"]}
     return {
         "versions": python | manifest["versions"],
@@ -45,7 +46,7 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _words(section: str, value: Any) -> str:
-    """A value as it would be read aloud."""
+    """A value in words."""
     if isinstance(value, list):
         return ", ".join(_words(section, one) for one in value) or "none"
     if isinstance(value, Mapping):
@@ -87,7 +88,7 @@ COLUMNS = {
 
 
 def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
-    """Everything the team's report shows, exact values and people included."""
+    """Return everything that the team's report shows, exact values and people included."""
     quality = _read_json(folder, "quality.json")
     workers = _read_table(folder, "workers.parquet")
     names = workers["worker"].to_pylist()
@@ -116,12 +117,12 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
 
 
 def public_page(folder: Path) -> Facts:
-    """Released values alone, picked by name; a stage that released nothing is None."""
+    """Return released values alone, picked by name; a stage that released nothing is None."""
     ratios = _by_group(folder, "class_ratios")
     # Ratios read the tasks' features in the clear: no release unless the run says these are public.
     ratios_public = ratios.get("public") is True
     proportions = _by_group(folder, "proportions")
-    # How many releases a plan is for is public; how many were drawn tells that the data changed.
+    # How many releases a plan is for is public; how many were drawn reveals that the data changed.
     planned = ("n_planned",) if "n_planned" in proportions else ()
     return {
         "name": _read_json(folder, "inputs.json")["name"],
@@ -144,7 +145,7 @@ def _read_table(folder: Path, name: str) -> pa.Table:
 
 
 def _released(facts: Facts, fields: Iterable[str]) -> Facts | None:
-    """The named fields of a release, or None where nothing was released."""
+    """The named fields of a release, or None if nothing was released."""
     return None if "skipped" in facts else {field: facts[field] for field in fields}
 
 
@@ -176,7 +177,7 @@ def _spend(folder: Path) -> Facts:
 
 
 def _trend(folder: Path) -> Facts | None:
-    """The campaign's newest runs, oldest first, each with the group that moved most; None without."""
+    """The campaign's newest runs, oldest first, each with the group that moved most, or None."""
     if not (folder / "trend.json").is_file():
         return None
     runs: list[Facts] = _read_json(folder, "trend.json")["runs"]
@@ -188,6 +189,6 @@ def _trend(folder: Path) -> Facts | None:
 
 
 def _asked(trend: Facts | None) -> list[Facts]:
-    """The shown runs that asked the holdout, oldest first; none where only this one did."""
+    """The shown runs that asked the holdout, oldest first; empty if only this one did."""
     asked = [run for run in (trend["runs"] if trend else ()) if run.get("gate")]
     return asked if len(asked) > 1 else []

@@ -1,6 +1,9 @@
-"""The releases as files for machines: CSV and Parquet tables, and one JSON object that explains itself.
+"""The releases as files for machines: CSV and Parquet tables, and one JSON object with their meaning.
 
 They hold what the public page holds, picked by the same names, and nothing else of the run folder.
+
+>>> write_release_files(Path("runs/20261121T094500Z-web"))  # doctest: +SKIP
+('release.json', 'proportions.csv', 'proportions.parquet')
 """
 
 from __future__ import annotations
@@ -82,7 +85,7 @@ def release(folder: Path) -> dict[str, Any]:
 def write_release_files(folder: Path) -> tuple[str, ...]:
     """Write `public/release.json` and, for each table released, `public/<table>.csv` and `.parquet`.
 
-    A Parquet file tells level, noise and the meaning of its columns in its metadata as well.
+    A Parquet file has level, noise and the meaning of its columns in its metadata as well.
 
     Parameters
     ----------
@@ -108,8 +111,8 @@ def write_release_files(folder: Path) -> tuple[str, ...]:
             table = _table(folder, stage)
             write_whole(target / f"{stage}.csv", partial(csv.write_csv, table))
             facts = {key: value for key, value in found[stage].items() if key != "rows"}
-            told = table.replace_schema_metadata({FORMAT: json.dumps(facts, allow_nan=False)})
-            write_whole(target / f"{stage}.parquet", partial(pq.write_table, told))
+            described = table.replace_schema_metadata({FORMAT: json.dumps(facts, allow_nan=False)})
+            write_whole(target / f"{stage}.parquet", partial(pq.write_table, described))
             names += [f"{stage}.csv", f"{stage}.parquet"]
     return tuple(names)
 

@@ -1,6 +1,6 @@
-"""Workers as the report shows them: each by a pseudonym, all of a small crowd, the ends of a large one.
+"""Rows of the report's tables: the workers under pseudonyms, the least certain tasks, and whom to ask.
 
-Tasks as the report shows them: the least certain ones, and whom to ask about which.
+A small crowd is listed whole; of a large one the flagged, the least and the most trusted workers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SHOWN_PER_WORKER = 12
 
 
 def task_rows(tasks: pa.Table, classes: Sequence[str]) -> list[dict[str, Any]]:
-    """The first tasks of a table ranked by uncertainty, with the answers given in words."""
+    """Return the first tasks of a table ranked by uncertainty, with their labels in words."""
     return [
         row | {"given": _given(row["counts"], classes)} for row in tasks[:SHOWN_TASKS].to_pylist()
     ]
 
 
 def planned_rows(plan: pa.Table) -> dict[str, Any]:
-    """The planned labels gathered by worker, whose answers tell most first; those left out counted."""
+    """Return the planned labels by worker, the largest gain first, and how many workers are left out."""
     asked: dict[str, list[dict[str, Any]]] = {}
     for row in plan.to_pylist():
         asked.setdefault(row["worker"], []).append(row)
@@ -65,7 +65,7 @@ SHOWN_POINTS = 400
 
 
 def pseudonyms(names: Iterable[str]) -> dict[str, str]:
-    """Name workers by the first digits of a digest: `worker 7f3a`, longer where two would meet.
+    """Name workers by the first digits of a digest: `worker 7f3a`, longer if two would be equal.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def pseudonyms(names: Iterable[str]) -> dict[str, str]:
 
 
 def worker_rows(workers: pa.Table) -> dict[str, Any]:
-    """The workers to list, in parts, and the points of the chart; of a large crowd also the deciles.
+    """Return the workers to list, in parts, and the chart's points; of a large crowd also tenths.
 
     `workers` is the run's table, ranked: the removed first, then by reputation.
     """

@@ -98,7 +98,7 @@ def _line(facts: dict[str, Any], n_tasks: int) -> str:
     if "n_differ" not in start:
         return f"{line} ({start['why_not_anew']})"
     anew, differ = start["n_iter_anew"], start["n_differ"]
-    return f"{line} ({anew} anew, which {differ:,} tasks would differ by)"
+    return f"{line} ({anew} anew, where {differ:,} tasks would differ)"
 
 
 def _choice(consensus: Consensus) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Whom to ask for which label next: `quality.plan_labels`, kept affordable for a crowd of any size."""
+"""Whom to ask for which label next: `quality.plan_labels` at a bounded cost for a crowd of any size."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from quality import Consensus, CrowdLabels, one_coin_confusion, plan_labels
 
 __all__ = ["plan_next"]
 
-ASKED = 500  # workers of whom the plan may choose
-CONSIDERED = 2_000  # tasks likewise; fewer where there are many classes
-WORK = 10**9  # products that judging each of them once may take
-ONE_JUDGEMENT = 4 * 10**6  # products of judging one task, after the answers planned before it
-DEEPEST = 3  # labels more of one task
-LEAST_LABELS = 10  # a worker who gave fewer may look better than she is
+MAX_ASKED = 500  # workers that the plan may choose from
+MAX_CONSIDERED = 2_000  # tasks likewise; fewer if there are many classes
+MAX_WORK = 10**9  # products for judging each of them once
+MAX_JUDGEMENT = 4 * 10**6  # products for judging one task after the labels planned before
+MAX_PER_TASK = 3  # further labels of one task
+MIN_LABELS = 10  # a worker who gave fewer may look better than she is
 
 
 def plan_next(
@@ -27,12 +27,14 @@ def plan_next(
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Plan the labels to ask for: a table of worker, task and gain, and what it is expected to be worth.
 
-    `uncertain` lists the task codes, the least certain first; `consensus` is of these labels. What
-    the plan chooses of are the first of those tasks and the workers of whom most is known to be right.
+    `uncertain` lists the task codes, the least certain first; `consensus` is of these labels. The plan
+    chooses from the first of those tasks and from the workers who are right most often.
     """
     asked = _asked(labels, consensus, chosen)
     n_products = max(1, asked.size) * labels.n_classes**2
-    considered = np.sort(uncertain[: max(chosen.plan_labels, min(CONSIDERED, WORK // n_products))])
+    considered = np.sort(
+        uncertain[: max(chosen.plan_labels, min(MAX_CONSIDERED, MAX_WORK // n_products))]
+    )
     confusion = _confusion(consensus, asked, labels.n_classes)
     plan = plan_labels(
         _part(labels, considered, asked),
@@ -61,16 +63,16 @@ def _asked(
 ) -> Int64[np.ndarray, " asked"]:
     """Worker codes, in order: of those with labels enough, those who are right most often."""
     n_labels = np.diff(labels.worker_start)
-    known = np.flatnonzero(n_labels >= max(1, min(LEAST_LABELS, n_labels.max(initial=0))))
+    known = np.flatnonzero(n_labels >= max(1, min(MIN_LABELS, n_labels.max(initial=0))))
     if not chosen.plan_labels:
         return known[:0]
     right = _right(consensus)
     rank = -n_labels[known] if right is None else -right[known]
-    return np.sort(known[np.argsort(rank, kind="stable")[:ASKED]])
+    return np.sort(known[np.argsort(rank, kind="stable")[:MAX_ASKED]])
 
 
 def _right(consensus: Consensus) -> Float64[np.ndarray, " workers"] | None:
-    """How often each worker is right, where the aggregator tells workers apart."""
+    """How often each worker is right; None if the aggregator takes all workers as equal."""
     confusion = getattr(consensus, "confusion", None)
     if confusion is not None:
         right: np.ndarray = np.einsum("wkk,k->w", confusion, consensus.posterior.mean(axis=0))
@@ -82,7 +84,7 @@ def _right(consensus: Consensus) -> Float64[np.ndarray, " workers"] | None:
 def _confusion(
     consensus: Consensus, asked: np.ndarray, n_classes: int
 ) -> Float64[np.ndarray, "asked classes classes"] | None:
-    """P(answer | truth) of those who may be asked; None where all are alike to the aggregator."""
+    """P(label | truth) of those who may be asked; None if the aggregator takes all workers as equal."""
     confusion: np.ndarray | None = getattr(consensus, "confusion", None)
     if confusion is not None:
         return np.ascontiguousarray(confusion[asked])
@@ -106,8 +108,8 @@ def _part(labels: CrowdLabels, tasks: np.ndarray, workers: np.ndarray) -> CrowdL
 
 
 def _per_task(n_products: int, n_classes: int) -> int:
-    """How many labels of one task can be planned: judging the last takes classes ** more products."""
+    """Labels that can be planned for one task: each takes `classes` times the products of the one before."""
     deep = 1
-    while deep < DEEPEST and n_products * n_classes**deep <= ONE_JUDGEMENT:
+    while deep < MAX_PER_TASK and n_products * n_classes**deep <= MAX_JUDGEMENT:
         deep += 1
     return deep

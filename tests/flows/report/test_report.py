@@ -167,9 +167,12 @@ def test_crowd_verdict_follows_alpha(tmp_path: Path, alpha: float | None, words:
 def test_without_gold_nobody_is_told_to_lean_on_it(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     edit(folder / "quality.json", alpha=0.31)
-    assert "Lean on the consensus as far as gold bears it out." in Page(render_report(folder)).text
+    assert (
+        "Trust the consensus as far as the gold tasks confirm it."
+        in Page(render_report(folder)).text
+    )
     edit(folder / "consensus.json", gold=None)
-    assert "Gold kept for checking would tell" in Page(render_report(folder)).text
+    assert "Gold kept for checking would show" in Page(render_report(folder)).text
 
 
 @pytest.mark.parametrize(
@@ -188,7 +191,7 @@ def test_a_model_no_better_than_the_largest_class_is_told_apart(tmp_path: Path) 
     folder = write_folder(tmp_path)
     seen = {"n": 460, "private": 0.6, "non_private": 0.7, "majority_class": 0.6}
     edit(folder / "model.json", validation=seen)
-    assert "always guessing the commonest class does as well" in Page(render_report(folder)).text
+    assert "always guessing the commonest class is as accurate" in Page(render_report(folder)).text
 
 
 def test_a_model_that_privacy_cost_most_of_its_skill_is_told_apart(tmp_path: Path) -> None:
@@ -202,7 +205,7 @@ def test_a_model_that_privacy_cost_most_of_its_skill_is_told_apart(tmp_path: Pat
 
 def test_what_the_holdout_answered_is_told_run_by_run(tmp_path: Path, report: str) -> None:
     text = Page(report).text
-    assert "What the holdout answered, run by run" in text
+    assert "The holdout’s answers, run by run" in text
     assert "2026-03-02 10:15 accuracy of the model of entry 11 agrees 84.2% 3 of 3" in text
     assert "2026-03-03 10:15 accuracy of the model of entry 12 overfit 79.1% 2 of 3" in text
     folder = write_folder(tmp_path)
@@ -248,7 +251,7 @@ def test_consensus_verdict_sees_what_speaks_against_it(tmp_path: Path) -> None:
     }
     for change, words in (
         ({"gold": gold}, "Right on 80.0% of the gold tasks; majority vote does better."),
-        ({"gold": None}, "there is no gold to hold it against"),
+        ({"gold": None}, "there is no gold to check it against"),
         ({"converged": False}, "The aggregator stopped before it converged."),
     ):
         edit(folder / "consensus.json", **change)
@@ -275,7 +278,7 @@ def test_sections_hold_their_numbers(report: str) -> None:
         "compose in parallel",
         "holdout, 5 disagreements",
         "Clopper–Pearson ◆ least",
-        "A bound is a promise about tasks the model has not met",
+        "A bound is a promise about tasks that the model has not seen",
         "labels.csv.gz 9f2b6c41d8e0",
         "2026-03-03 10:15 8,640 2,880 120 24 0.730 0.810 3 site-02 by 6.0%",
         "Made with python 3.11.7, crowdassay 0.1.0, numpy 2.4.6.",

@@ -1,7 +1,4 @@
-"""A campaign whose runs go on from one another: where each starts, what it says of that, and again.
-
-A campaign of three days, its files arriving in a folder: what each day pays, and what is shown.
-"""
+"""A campaign of several runs: where EM starts in each, what each day pays, and what the trend shows."""
 
 from __future__ import annotations
 

@@ -28,4 +28,4 @@ def test_the_report_says_which_aggregator_was_chosen_and_why(tmp_path: Path) -> 
     folder = run_pipeline(load_settings(path)).folder
     choice = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))["choice"]
     assert choice["chosen"] in {score["name"] for score in choice["scores"]}
-    assert "that best foresaw" in (folder / "report.html").read_text("utf-8")
+    assert "that best predicted" in (folder / "report.html").read_text("utf-8")

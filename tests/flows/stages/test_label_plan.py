@@ -75,8 +75,8 @@ def test_the_plan_is_that_of_all_tasks_where_the_crowd_is_small(labels: CrowdLab
 def test_a_large_crowds_plan_is_made_of_its_least_certain_tasks(
     labels: CrowdLabels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(label_plan, "CONSIDERED", 12)
-    monkeypatch.setattr(label_plan, "ASKED", 4)
+    monkeypatch.setattr(label_plan, "MAX_CONSIDERED", 12)
+    monkeypatch.setattr(label_plan, "MAX_ASKED", 4)
     consensus = dawid_skene(labels)
     table, facts = planned(labels, consensus)
     first = labels.tasks[next_labels(labels, consensus.posterior).task[:12]].astype(str)
