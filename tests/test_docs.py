@@ -26,7 +26,7 @@ PAGES = sorted(
     path for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")) if path.is_file()
 )
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
-COMMAND = re.compile(r"python -m (benchmarks(?:\.\w+)+)")
+COMMAND = re.compile(r"python -m ((?>benchmarks(?:\.\w+)+))(?!\.<)")
 FILE = re.compile(r"`([\w./<>]+\.py)(?:::\w+)?`")
 FOLDER = re.compile(
     r"`((?:flows|quality|learners|privacy|tests|docs|benchmarks|sample_data)/[\w/]*)`"

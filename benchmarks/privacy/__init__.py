@@ -1,1 +1,1 @@
-"""TODO face of benchmarks/privacy."""
+"""Benchmarks of `privacy`: the error of its mechanisms, and the speed of the ledger and of publication."""

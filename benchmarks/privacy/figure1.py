@@ -1,4 +1,4 @@
-"""Figure 1 of the 2016 paper again: what releasing class proportions costs in accuracy, by mechanism.
+"""The error of released class proportions, by mechanism: `python -m benchmarks.privacy.figure1`.
 
 The paper's rule is not private (see `benchmarks.privacy.paper_rule`); its column shows its claim.
 """

@@ -1,4 +1,4 @@
-"""How the ledger's calls grow with the number of its entries."""
+"""The time of the ledger's calls by its number of entries: `python -m benchmarks.privacy.ledger_speed`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What publishing class counts of many groups takes: each mechanism's draws, and the ledger's door."""
+"""The time to publish class counts of many groups: each mechanism's draws, and the ledger's calls.
+
+python -m benchmarks.privacy.publication_speed
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class CountedNoise(SystemNoise):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--groups", type=int, default=10_000, metavar="N", help="groups to publish")
     n_groups = parser.parse_args().groups
     queries = _queries(n_groups)
