@@ -19,12 +19,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
 
-from flows.settings.sections import (
+from flows.choices import Duplicates
+from flows.settings import (
+    NAME,
     ConsensusSettings,
     EngineSettings,
     FilterSettings,
@@ -35,21 +37,24 @@ from flows.settings.sections import (
     PrivacySettings,
     ReportSettings,
     Section,
+    Settings,
     SettingsError,
     fault_sentence,
 )
-from flows.settings.settings import NAME, Settings
-from flows.tables.sources import Sources, find_files, is_query, open_sources
-from flows.tables.tables import (
+from flows.tables import (
+    Sources,
     TableError,
     TaskTable,
+    find_files,
+    is_query,
+    open_sources,
+    open_table,
     read_gold,
     read_labels,
     read_seconds,
     read_tasks,
     refuse_hollow,
 )
-from flows.tables.text_table import open_table
 from privacy import choose_mechanism
 from quality import CrowdLabels
 
@@ -401,7 +406,7 @@ class Shown:
     gold: Path | None = None
     url_env: str | None = None
     column: str | None = None
-    duplicates: Literal["error", "first", "last"] = "error"
+    duplicates: Duplicates = "error"
 
 
 def write_settings(output: Path, shown: Shown, *, name: str | None = None) -> Found:

@@ -20,8 +20,8 @@ from rich.text import Text
 
 from flows.pipeline import RunResult, Stage, Step, run_stage
 from flows.run.store import Run
-from flows.settings.sections import EngineError, SettingsError
-from flows.tables.text_table import TableError
+from flows.settings import EngineError, SettingsError
+from flows.tables import TableError
 from learners import ConvergenceError
 from privacy import BudgetError, LedgerError, UnitError
 from quality import LabelError

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flows.cli.app import app, console, mistakes
+from flows.choices import Mechanism
+from flows.cli.root import app, console, mistakes
 
-__all__ = ["Mechanism", "audit", "budget"]
-
-
-class Mechanism(StrEnum):
-    """What can be put on trial."""
-
-    lattice_laplace = "lattice_laplace"
-    discrete_laplace = "discrete_laplace"
-    discrete_gaussian = "discrete_gaussian"
-    dirichlet_clamp = "dirichlet_clamp"
-    dirichlet_pseudo_count = "dirichlet_pseudo_count"
+__all__ = ["audit", "budget"]
 
 
 @app.command(
@@ -87,7 +77,7 @@ def audit(
 
     with mistakes():
         found = trial(
-            mechanism.value,
+            mechanism,
             epsilon=epsilon,
             delta=delta,
             floor=floor,
@@ -169,7 +159,7 @@ def _price(cost: dict[str, float]) -> str:
 
 def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> None:
     """Print what a run would ask for, and whether it fits."""
-    from flows.settings.settings import load_settings
+    from flows.settings import load_settings
     from flows.spending.preview import preview
     from flows.terminal import print_rows
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.app import Quiet, app, console, mistakes
+from flows.cli.root import Quiet, app, console, mistakes
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from flows.pipeline import RunResult
-    from flows.settings.settings import Settings
+    from flows.settings import Settings
 
 __all__ = ["demo", "report", "run", "simulate"]
 
@@ -117,7 +117,7 @@ def _run(
 ) -> None:
     """Run as a flow where that is asked for or an API is configured, else in process; print what it found."""
     from flows.pipeline import nothing_new
-    from flows.settings.settings import load_settings
+    from flows.settings import load_settings
     from flows.spending.preview import check_budget
 
     settings = load_settings(path)
@@ -160,10 +160,10 @@ def _result(
 
     step = console_step(terminal)
     if prefect is not False:
-        from flows.prefect.server import api_reachable
+        from flows.prefect import api_reachable
 
         if embedded or api_reachable() is not None:
-            from flows.prefect.flow import run_as_flow
+            from flows.prefect import run_as_flow
 
             def tell(line: str) -> None:
                 terminal.print(line, soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.app import Quiet, app, console, mistakes
+from flows.cli.root import Quiet, app, console, mistakes
 
 __all__ = ["Cron", "Interval", "Name", "SettingsFile", "deploy", "serve"]
 
@@ -30,7 +30,7 @@ def serve(
 ) -> None:
     """Run a campaign on a schedule and on demand, in this process, with a Prefect server that stays."""
     with mistakes():
-        from flows.prefect.deploy import Schedule, serve_campaign
+        from flows.prefect import Schedule, serve_campaign
 
         def tell(line: str) -> None:
             console().print(line, soft_wrap=True, markup=False)
@@ -52,7 +52,7 @@ def deploy(
 ) -> None:
     """Deploy a campaign to a Prefect work pool, whose workers run it on a schedule and on demand."""
     with mistakes():
-        from flows.prefect.deploy import Schedule, deploy_campaign, write_prefect_yaml
+        from flows.prefect import Schedule, deploy_campaign, write_prefect_yaml
 
         def tell(line: str) -> None:
             console().print(line, soft_wrap=True, markup=False)

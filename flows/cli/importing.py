@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flows.cli.app import Quiet, app, console, mistakes
+from flows.cli.root import Quiet, app, console, mistakes
+from flows.importers import FormatName
 
-__all__ = ["Platform", "import_"]
-
-
-class Platform(StrEnum):
-    """Whose export it is, or a plain table."""
-
-    appen = "appen"
-    argilla = "argilla"
-    csv = "csv"
-    jsonl = "jsonl"
-    label_studio = "label-studio"
-    mturk = "mturk"
-    parquet = "parquet"
-    prodigy = "prodigy"
-    sql = "sql"
-    toloka = "toloka"
+__all__ = ["import_"]
 
 
 @app.command(
@@ -33,7 +18,7 @@ class Platform(StrEnum):
 )
 def import_(
     export: Annotated[Path, typer.Argument(help="file that the platform exported")],
-    format_: Annotated[Platform, typer.Option("--format", help="whose export it is")],
+    format_: Annotated[FormatName, typer.Option("--format", help="whose export it is")],
     output: Annotated[Path, typer.Option(help="table to write (.csv or .parquet)")],
     question: Annotated[
         str | None,
@@ -58,11 +43,11 @@ def import_(
     from flows.importers import check_output, import_labels, parse_map, write_labels
 
     with mistakes():
-        columns = parse_map(map_, format_.value)
+        columns = parse_map(map_, format_)
         check_output(output, export)
         labels = import_labels(
             export,
-            format_.value,
+            format_,
             question=question,
             keep_rejected=keep_rejected,
             columns=columns,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.app import app, console, mistakes
-from flows.cli.label_commands import REPEATED, Duplicates, LabelsFile
+from flows.choices import Duplicates
+from flows.cli.label_commands import REPEATED, LabelsFile
+from flows.cli.root import app, console, mistakes
 
 if TYPE_CHECKING:
     from flows.proposal import Found
@@ -33,7 +34,7 @@ def init(
     groups: Annotated[
         str | None, typer.Option(help="column of the task tables [default: group]")
     ] = None,
-    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = Duplicates.error,
+    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = "error",
     url_env: Annotated[
         str | None, typer.Option(help="variable with the address of the queries' database")
     ] = None,
@@ -42,7 +43,7 @@ def init(
     from flows.proposal import Shown, write_settings
 
     with mistakes():
-        shown = Shown(labels, tuple(tasks or ()), gold, url_env, groups, duplicates.value)
+        shown = Shown(labels, tuple(tasks or ()), gold, url_env, groups, duplicates)
         found = write_settings(output, shown, name=name)
         for line in _lines(found):
             console().print(line, soft_wrap=True, markup=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 from flows.importers.records import expect, name_in, read_records
 from flows.importers.responses import Dropped, Response
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["read_argilla"]
 

@@ -33,7 +33,7 @@ def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
 
 def read_query(path: Path, columns: Mapping[str, str], *, url_env: str) -> Iterator[Response]:
     """Answers in the rows of a database, as a table, by the query that a file holds."""
-    from flows.tables.sql import fetch  # a client of databases, for a query only
+    from flows.tables import fetch  # a client of databases, for a query only
 
     with TemporaryDirectory(prefix="crowdassay-") as folder:
         answer = Path(folder) / f"{path.name}.parquet"

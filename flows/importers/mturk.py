@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flows.importers.responses import Dropped, Response
 from flows.importers.sheet import Sheet, number_of_seconds, open_sheet
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["read_mturk"]
 

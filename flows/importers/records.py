@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flows.importers.responses import text_of
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["expect", "name_in", "read_records"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["Dropped", "ImportedLabels", "Response", "choose_question", "gather", "text_of"]
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["Sheet", "number_of_seconds", "open_sheet", "page_seconds", "seconds_between"]
 

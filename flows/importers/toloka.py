@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flows.importers.responses import Dropped, Response
 from flows.importers.sheet import Sheet, open_sheet, page_seconds, seconds_between
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["read_toloka"]
 

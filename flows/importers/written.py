@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.importers.responses import ImportedLabels
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["check_output", "write_labels"]
 

@@ -20,8 +20,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any, cast
 
 from flows.prefect.server import QUIET, api_reachable, quieten
-from flows.settings.sections import SettingsError
-from flows.settings.settings import Settings, load_settings
+from flows.settings import Settings, SettingsError, load_settings
 
 quieten()
 

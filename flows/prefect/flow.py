@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server, quieten
 from flows.run.store import Run
-from flows.settings.settings import load_settings
+from flows.settings import load_settings
 
 quieten()
 

@@ -20,11 +20,11 @@ from pydantic import (
     model_validator,
 )
 
+from flows.aggregators import AGGREGATORS, AggregatorName
+from flows.choices import Duplicates, Penalty
 from privacy import Unit
 
 __all__ = [
-    "KNOBS",
-    "Aggregator",
     "ConsensusSettings",
     "EngineError",
     "EngineSettings",
@@ -103,18 +103,6 @@ def _nearest(location: tuple[Any, ...], settings: type[Section]) -> str:
     )
 
 
-Aggregator = Literal[
-    "auto", "dawid_skene", "glad", "hierarchical_dawid_skene", "kos", "kos_plus", "majority_vote",
-    "one_coin_dawid_skene", "penalty_vote", "weighted_majority",
-]  # fmt: skip
-KNOBS = {  # what each takes besides the labels
-    "dawid_skene": ("max_iter", "tol", "smoothing", "use_gold", "go_on"),
-    "glad": ("max_iter", "tol"),
-    "hierarchical_dawid_skene": ("max_iter", "tol", "use_gold", "go_on"),
-    "kos": ("max_iter", "tol"),
-    "kos_plus": ("max_iter", "tol"),
-    "one_coin_dawid_skene": ("max_iter", "tol", "smoothing", "use_gold", "go_on"),
-}
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -157,7 +145,7 @@ class InputSettings(Section):
     """For queries: the variable with their database's address."""
     seconds: str | None = None
     """The column of the labels that says how long each took."""
-    duplicates: Literal["error", "first", "last"] = "error"
+    duplicates: Duplicates = "error"
     """A worker's repeated label of a task: error, first or last."""
     features_private: bool = False
     """True: what reads the features in the clear stays internal."""
@@ -200,7 +188,7 @@ class FilterSettings(Section):
     which has no such rate, the paper's 15 % of the workers are removed.
     """
 
-    penalty: Literal["soft", "hard"] = "soft"
+    penalty: Penalty = "soft"
     """Soft or hard: what speaks against a worker."""
     false_removal_rate: Annotated[float, Field(ge=0.001, lt=1)] | None = None
     """Chance to remove anybody from an honest crowd."""
@@ -228,7 +216,7 @@ class ConsensusSettings(Section):
     anew from the majority vote: where it ends may then depend on that run.
     """
 
-    aggregator: Aggregator = "dawid_skene"
+    aggregator: AggregatorName = "dawid_skene"
     """The rule; crowdassay aggregate --help lists them."""
     max_iter: Annotated[int, Field(ge=1)] | None = None
     """Iterations at most; given none, the aggregator's own."""
@@ -245,10 +233,9 @@ class ConsensusSettings(Section):
     def _aggregator_takes_what_is_given(self) -> ConsensusSettings:
         given = [key for key in ("max_iter", "tol", "smoothing") if getattr(self, key) is not None]
         given += [key for key in ("use_gold", "go_on") if getattr(self, key)]
-        takes = KNOBS.get(self.aggregator, ())
         for key in given:
-            if key not in takes:
-                who = ", ".join(name for name, knobs in KNOBS.items() if key in knobs)
+            if key not in AGGREGATORS[self.aggregator].keys:
+                who = ", ".join(row.name for row in AGGREGATORS.values() if key in row.keys)
                 raise ValueError(f"{key} is for {who}, not for {self.aggregator}")
         return self
 

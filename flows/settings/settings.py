@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
+from flows.aggregators import AGGREGATORS
 from flows.settings.environment import overridden, set_by
 from flows.settings.sections import (
     ConsensusSettings,
@@ -30,7 +31,6 @@ from flows.settings.sections import (
 
 __all__ = ["Settings", "filter_settings", "load_settings"]
 
-SHARDED = ("dawid_skene", "majority_vote", "one_coin_dawid_skene")  # aggregators of [engine]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a campaign: it names run folders
 
 
@@ -85,9 +85,10 @@ class Settings(Section):
                 '[engine] needs filter.penalty = "soft" with filter.fraction or filter.n_workers: '
                 "other filters need all labels in memory"
             )
-        if aggregator not in SHARDED:
+        if not AGGREGATORS[aggregator].sharded:
+            sharded = ", ".join(row.name for row in AGGREGATORS.values() if row.sharded)
             raise ValueError(
-                f"[engine] needs consensus.aggregator to be {', '.join(SHARDED)}, not {aggregator}"
+                f"[engine] needs consensus.aggregator to be {sharded}, not {aggregator}"
             )
         if self.input.seconds is not None:
             raise ValueError("[engine] reads no input.seconds: medians need all labels in memory")

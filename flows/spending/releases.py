@@ -19,11 +19,10 @@ from jaxtyping import Bool, Float, Int
 
 from flows.run.crowd import Crowd
 from flows.run.store import Run
-from flows.settings.sections import ModelSettings, PrivacySettings, SettingsError
-from flows.settings.settings import Settings
+from flows.settings import ModelSettings, PrivacySettings, Settings, SettingsError
 from flows.spending.account import LEDGER_URL
 from flows.spending.partitions import grow_partition
-from flows.tables.parquet import numpy_array
+from flows.tables import numpy_array
 from learners import ScoredTraining, StabilityValidation, Thresholdout
 from privacy import (
     DiscreteGaussian,

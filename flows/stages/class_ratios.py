@@ -13,7 +13,7 @@ from flows.run.store import Run
 from flows.spending.releases import count_noise
 from flows.stages.reading import load
 from flows.stages.skipping import skip, why_no_features, why_nothing_leaves
-from flows.tables.parquet import arrow_table, numpy_array
+from flows.tables import arrow_table, numpy_array
 from learners import ClassRatio, learn_ratios
 
 __all__ = ["Published", "estimate_ratios", "published_in", "write_ratios"]

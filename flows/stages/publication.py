@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from flows.run.store import Run
-from flows.settings.sections import SettingsError
+from flows.settings import SettingsError
 from flows.spending.account import open_account
 from flows.spending.releases import Plan, grown, plan_releases
 from flows.stages.reading import load
 from flows.stages.skipping import skip, why_nothing_leaves
-from flows.tables.parquet import arrow_table
+from flows.tables import arrow_table
 from privacy import Ledger, PlanError, PlanEvent, Query, Release, project_to_simplex
 
 __all__ = ["publish_proportions"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from flows.run.crowd import Crowd
 from flows.run.history import facts_of, keep_fit, start_of
 from flows.run.store import Run
-from flows.settings.settings import Settings
+from flows.settings import Settings
 from flows.sharding.engine import open_engine
 from flows.sharding.shards import ShardFolder, group_of_shard, load_shard, open_shards
 from flows.stages.belief import (
@@ -32,7 +32,7 @@ from flows.stages.consensus import (
 from flows.stages.label_plan import plan_next
 from flows.stages.reading import load
 from flows.stages.sharded_reading import SHARDS, books_of, engine_of
-from flows.tables.parquet import arrow_table, numpy_array
+from flows.tables import arrow_table, numpy_array
 from quality import DawidSkene, MajorityVote, OneCoin, TaskReport, accuracy, task_report
 from quality.aggregation import EMFit, Fit, class_sums, decide, start_from
 from quality.labels import Engine, join_shards

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.files import file_digest, write_whole
-from flows.settings.sections import InputSettings
+from flows.settings import InputSettings
 from flows.tables.text_table import TableError, open_table, quote
 
 __all__ = [

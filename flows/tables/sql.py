@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from sqlalchemy import NullPool, create_engine
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from flows.settings.sections import SettingsError
+from flows.settings import SettingsError
 from flows.tables.text_table import TableError
 
 __all__ = ["fetch", "is_ordered"]

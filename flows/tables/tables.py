@@ -14,12 +14,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
-from flows.settings.sections import GroupSettings
+from flows.choices import Duplicates
+from flows.settings import GroupSettings
 from flows.tables.parquet import parquet_codes
 from flows.tables.text_table import (
     ROW,
@@ -56,7 +56,7 @@ def read_seconds(
     column: str,
     labels: CrowdLabels,
     *,
-    duplicates: Literal["error", "first", "last"],
+    duplicates: Duplicates,
 ) -> Float64[np.ndarray, " labels"]:
     """Read one number of seconds per label, at least 0; a blank cell is NaN.
 
@@ -188,7 +188,7 @@ def read_labels(
     path: Path,
     *,
     classes: Sequence[str] | None,
-    duplicates: Literal["error", "first", "last"],
+    duplicates: Duplicates,
     known_tasks: np.ndarray | None,
 ) -> CrowdLabels:
     """Read and check the label table; `known_tasks` are the task table's sorted names, if there is one.

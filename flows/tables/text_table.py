@@ -17,6 +17,8 @@ import duckdb
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from flows.choices import Duplicates
+
 __all__ = [
     "ROW",
     "Coded",
@@ -218,7 +220,7 @@ def refuse_blanks(table: TextTable, columns: Sequence[str]) -> None:
 
 
 def refuse_duplicates(
-    table: TextTable, key: tuple[str, ...], keep: Literal["error", "first", "last"], way_on: str
+    table: TextTable, key: tuple[str, ...], keep: Duplicates, way_on: str
 ) -> None:
     """Refuse rows that repeat a key, or keep the first or the last of each."""
     columns = ", ".join(quote(name) for name in key)

@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.cli.app import console, mistakes
+from flows.cli.root import console, mistakes
 from flows.terminal import print_rows
 from tests.flows.campaign import write_small_campaign
 

@@ -40,12 +40,12 @@ def test_the_exit_code_the_whole_output_and_the_handlers_are_as_of_any_process(
 
 
 def test_a_mistake_of_the_code_has_its_traceback() -> None:
-    done = call("--help", "import flows.cli.app\nflows.cli.process.app = lambda: 1 / 0")
+    done = call("--help", "import flows.cli.root\nflows.cli.root.app = lambda: 1 / 0")
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr
     assert "the handler ran" in done.stdout
 
 
 def test_a_sentence_for_an_exit_code_is_printed() -> None:
-    done = call("--help", "import flows.cli.app\nflows.cli.process.app = lambda: sys.exit('so')")
+    done = call("--help", "import flows.cli.root\nflows.cli.root.app = lambda: sys.exit('so')")
     assert (done.returncode, done.stderr) == (1, "so\n")

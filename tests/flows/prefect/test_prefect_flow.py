@@ -184,7 +184,7 @@ def read_all(connection: sqlite3.Connection, table: str) -> list[tuple[object, .
 
 
 def test_a_flow_writes_the_files_that_a_plain_run_writes(kept: Kept, stages: Stages) -> None:
-    from flows.settings.settings import load_settings
+    from flows.settings import load_settings
 
     plain = pipeline.run_pipeline(load_settings(kept.settings), again=True)
     assert files(kept.result.folder) == files(plain.folder)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.settings.sections import GroupSettings
+from flows.settings import GroupSettings
 from flows.tables.tables import read_gold, read_labels, read_tasks
 from flows.tables.text_table import TableError
 from quality import encode
