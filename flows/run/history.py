@@ -15,7 +15,7 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from flows.files import file_digest, write_whole
 from flows.run.store import MANIFEST, Run, code_version
 from flows.settings import Settings
 from flows.tables import input_paths, is_query
-from quality import Consensus, CrowdLabels, EMStart
+
+if TYPE_CHECKING:
+    from quality import Consensus, CrowdLabels, EMStart
 
 __all__ = [
     "begun_from",
@@ -97,6 +99,8 @@ def start_of(run: Run, labels: CrowdLabels) -> EMStart | None:
     """Where EM starts on these labels: where an earlier run's ended, or None for the majority vote."""
     if begun_from(run) is None:
         return None
+    from quality import EMStart  # numba, which a run where nothing is new need not load
+
     with np.load(run.folder / START, allow_pickle=False) as kept:
         earlier = EMStart(*(kept[name] for name in ARRAYS))
     return earlier.matched(labels.workers, labels.classes)

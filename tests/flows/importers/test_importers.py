@@ -518,7 +518,7 @@ def test_a_name_that_is_no_text_leaves_no_file(tmp_path: Path) -> None:
 def test_every_format_has_a_reader_and_the_command_offers_it(form: str) -> None:
     assert callable(FORMATS[form].read)
     told = CliRunner().invoke(app, ["import", "--help"], env={"COLUMNS": "300"})
-    assert re.search(rf"[\[|]{form}[|\]]", told.output)
+    assert re.search(rf"[<|]{form}[|>]", told.output)
 
 
 def test_every_format_of_a_platform_has_an_export_and_rows_by_hand() -> None:
