@@ -13,7 +13,7 @@ from flows.cli.label_commands import REPEATED, LabelsFile
 from flows.cli.root import app, console, mistakes
 
 if TYPE_CHECKING:
-    from flows.proposal import Found
+    from flows.proposal import CampaignFacts
 
 __all__ = ["init"]
 
@@ -40,12 +40,12 @@ def init(
     ] = None,
 ) -> None:
     """Look at a campaign's tables and write settings that run as they are, with reasons."""
-    from flows.proposal import Shown, write_settings
+    from flows.proposal import CampaignTables, write_settings
 
     with mistakes():
-        shown = Shown(labels, tuple(tasks or ()), gold, url_env, groups, duplicates)
-        found = write_settings(output, shown, name=name)
-        for line in _lines(found):
+        given = CampaignTables(labels, tuple(tasks or ()), gold, url_env, groups, duplicates)
+        facts = write_settings(output, given, name=name)
+        for line in _lines(facts):
             console().print(line, soft_wrap=True, markup=False)
         console().print(
             f"{output} is written. Read it, the class names above all, then:\n"
@@ -55,18 +55,18 @@ def init(
         )
 
 
-def _lines(found: Found) -> list[str]:
-    """What was found, and what is left out."""
-    from flows.proposal import spelled, why_no_model
+def _lines(facts: CampaignFacts) -> list[str]:
+    """Say what the tables hold and what is left out."""
+    from flows.proposal import toml_value, why_no_model
 
     lines = [
-        f"{found.n_labels:,} labels of {found.n_labelled:,} tasks by {found.n_workers:,} workers, "
-        f"{len(found.classes)} classes: {', '.join(map(spelled, found.classes))}",
-        f"{found.n_tasks:,} tasks in {found.n_groups:,} group{'s' if found.n_groups > 1 else ''} "
-        f"({len(found.group_sizes):,} with labels); {found.n_features:,} features",
+        f"{facts.n_labels:,} labels of {facts.n_labelled:,} tasks by {facts.n_workers:,} workers, "
+        f"{len(facts.classes)} classes: {', '.join(map(toml_value, facts.classes))}",
+        f"{facts.n_tasks:,} tasks in {facts.n_groups:,} group{'s' if facts.n_groups > 1 else ''} "
+        f"({len(facts.group_sizes):,} with labels); {facts.n_features:,} features",
         "no gold: --gold FILE names tasks whose truth is known, to check the consensus by"
-        if found.n_gold is None
-        else f"{found.n_gold:,} gold tasks",
+        if facts.n_gold is None
+        else f"{facts.n_gold:,} gold tasks",
     ]
-    why = why_no_model(found)
+    why = why_no_model(facts)
     return lines if why is None else [*lines, f"[model] and [gate] are left out: {why}"]
