@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Int
-from sklearn.base import BaseEstimator
 
+from flows.crowdkit.estimator import SharesEstimator
 from flows.crowdkit.frames import (
     Answers,
     by_task,
@@ -28,7 +28,7 @@ from quality.aggregation import decide
 __all__ = ["DawidSkene", "OneCoinDawidSkene"]
 
 
-class DawidSkene(BaseEstimator):  # type: ignore[misc]
+class DawidSkene(SharesEstimator):
     """Consensus and every worker's confusion together, by EM from the majority vote.
 
     Parameters
@@ -129,26 +129,8 @@ class DawidSkene(BaseEstimator):  # type: ignore[misc]
             return None
         return read_initial_error(answers, initial_error)
 
-    def fit_predict(
-        self,
-        data: pd.DataFrame,
-        true_labels: pd.Series | None = None,
-        initial_error: pd.DataFrame | None = None,
-    ) -> pd.Series:
-        """Run EM, and return ``labels_``."""
-        return self.fit(data, true_labels, initial_error).labels_
 
-    def fit_predict_proba(
-        self,
-        data: pd.DataFrame,
-        true_labels: pd.Series | None = None,
-        initial_error: pd.DataFrame | None = None,
-    ) -> pd.DataFrame:
-        """Run EM, and return ``probas_``."""
-        return self.fit(data, true_labels, initial_error).probas_
-
-
-class OneCoinDawidSkene(BaseEstimator):  # type: ignore[misc]
+class OneCoinDawidSkene(SharesEstimator):
     """Dawid–Skene with one skill per worker: right that often, wrong in all other ways alike.
 
     Parameters
@@ -200,14 +182,6 @@ class OneCoinDawidSkene(BaseEstimator):  # type: ignore[misc]
         skill = pairs.skill(run.counts)[order]
         self.skills_ = pd.Series(skill, index=answers.workers[order], name="skill")
         return self
-
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series:
-        """Run EM, and return ``labels_``."""
-        return self.fit(data).labels_
-
-    def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Run EM, and return ``probas_``."""
-        return self.fit(data).probas_
 
 
 def _pair(answers: Answers) -> Int[np.ndarray, " rows"]:

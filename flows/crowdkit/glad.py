@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import no_type_check
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Bool, Float64, Int
-from numba import njit
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
-from sklearn.base import BaseEstimator
 
+from flows.crowdkit.estimator import SharesEstimator
 from flows.crowdkit.frames import Answers, by_task, check_iterations, read_answers, shares
 from quality.aggregation import decide
+from quality.parallel import kernel
 
 __all__ = ["GLAD"]
 
 
-class GLAD(BaseEstimator):  # type: ignore[misc]
+class GLAD(SharesEstimator):
     """Estimate the truth, every worker's ability and every task's easiness together.
 
     A worker is right with probability 1 / (1 + exp(-alpha * exp(beta))), alpha her own and beta the
@@ -127,14 +126,6 @@ class GLAD(BaseEstimator):  # type: ignore[misc]
         self.priors_ = prior.rename_axis(None)
         return self
 
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series:
-        """Run EM, and return ``labels_``."""
-        return self.fit(data).labels_
-
-    def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Run EM, and return ``probas_``."""
-        return self.fit(data).probas_
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Model:
@@ -212,8 +203,7 @@ def _log_normal(x: Float64[np.ndarray, " units"]) -> Float64[np.ndarray, " units
     return found
 
 
-@no_type_check  # numba compiles it
-@njit(cache=True, nogil=True)
+@kernel
 def _sums(
     unit: Int[np.ndarray, " rows"], value: Float64[np.ndarray, "truths rows"], n_units: int
 ) -> Float64[np.ndarray, " units"]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Float64
-from sklearn.base import BaseEstimator
 
+from flows.crowdkit.estimator import ConsensusEstimator
 from flows.crowdkit.frames import Answers, by_task, read_answers
 
 __all__ = ["KOS"]
 
 
-class KOS(BaseEstimator):  # type: ignore[misc]
+class KOS(ConsensusEstimator):
     """Weigh every label by what the worker's other labels say about her; two labels only.
 
     Parameters
@@ -63,10 +63,6 @@ class KOS(BaseEstimator):  # type: ignore[misc]
         voice = _pass_messages(answers, start, self.n_iter)
         self.labels_ = by_task(answers, (voice > 0).astype(np.int64))
         return self
-
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series:
-        """Pass messages, and return ``labels_``."""
-        return self.fit(data).labels_
 
 
 def _pass_messages(

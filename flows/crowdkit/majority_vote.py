@@ -7,15 +7,15 @@ from typing import Literal, NoReturn
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Float64, Int
-from sklearn.base import BaseEstimator
 
+from flows.crowdkit.estimator import SharesEstimator
 from flows.crowdkit.frames import Answers, by_task, read_answers, shares
 from quality import LabelError, majority_vote, weighted_majority
 
 __all__ = ["MajorityVote", "accuracy_of", "read_skills"]
 
 
-class MajorityVote(BaseEstimator):  # type: ignore[misc]
+class MajorityVote(SharesEstimator):
     """Give every task the label that most of its workers, or their skills together, speak for.
 
     Parameters
@@ -73,16 +73,6 @@ class MajorityVote(BaseEstimator):  # type: ignore[misc]
         self.probas_ = shares(answers, posterior)
         self.skills_ = pd.Series(accuracy_of(answers, label), index=answers.workers, name="skill")
         return self
-
-    def fit_predict(self, data: pd.DataFrame, skills: pd.Series | None = None) -> pd.Series:
-        """Vote, and return ``labels_``."""
-        return self.fit(data, skills).labels_
-
-    def fit_predict_proba(
-        self, data: pd.DataFrame, skills: pd.Series | None = None
-    ) -> pd.DataFrame:
-        """Vote, and return ``probas_``."""
-        return self.fit(data, skills).probas_
 
     def _weigh(
         self, data: pd.DataFrame, skills: pd.Series

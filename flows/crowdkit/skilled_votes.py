@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from flows.crowdkit.estimator import SharesEstimator
 from flows.crowdkit.frames import read_answers, read_gold
 from flows.crowdkit.majority_vote import MajorityVote, accuracy_of
 from quality import majority_vote, weighted_majority
@@ -16,8 +16,10 @@ from quality import majority_vote, weighted_majority
 __all__ = ["GoldMajorityVote", "Wawa", "ZeroBasedSkill"]
 
 
-class _SkilledVote(BaseEstimator):  # type: ignore[misc]
-    """What those with skills share: the vote by them. How to learn skills is each one's own."""
+class SkilledVote(SharesEstimator):
+    """What voters with learned skills share: the weighted vote. Each learns its skills in its own way."""
+
+    skills_: pd.Series
 
     def predict(self, data: pd.DataFrame) -> pd.Series:
         """Vote on `data` by the skills learned; sets ``labels_`` and ``probas_``."""
@@ -27,12 +29,17 @@ class _SkilledVote(BaseEstimator):  # type: ignore[misc]
         return self.labels_
 
     def predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Shares of the weight on each task of `data`, by the skills learned."""
+        """Return the shares of the weight on each task of `data`, by the skills learned."""
         self.predict(data)
         return self.probas_
 
+    def fit_predict(self, data: pd.DataFrame, *given: Any, **named: Any) -> pd.Series:
+        """Learn from `data`, with the other arguments of ``fit``, and vote on the same labels."""
+        self.fit(data, *given, **named)
+        return self.predict(data)
 
-class Wawa(_SkilledVote):
+
+class Wawa(SkilledVote):
     """Worker agreement with aggregate: vote, weigh by agreement with the vote, vote again.
 
     Attributes
@@ -60,16 +67,8 @@ class Wawa(_SkilledVote):
         self.skills_ = pd.Series(skill, index=answers.workers, name="skill")
         return self
 
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series:
-        """Learn and predict on the same answers."""
-        return self.fit(data).predict(data)
 
-    def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Learn and predict shares on the same answers."""
-        return self.fit(data).predict_proba(data)
-
-
-class ZeroBasedSkill(_SkilledVote):
+class ZeroBasedSkill(SkilledVote):
     """Vote and re-estimate skills in turn, each time a step nearer to agreement with the vote.
 
     Parameters
@@ -135,16 +134,8 @@ class ZeroBasedSkill(_SkilledVote):
         self.skills_ = pd.Series(skill, index=answers.workers, name="skill")
         return self
 
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series:
-        """Learn and predict on the same answers."""
-        return self.fit(data).predict(data)
 
-    def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Learn and predict shares on the same answers."""
-        return self.fit(data).predict_proba(data)
-
-
-class GoldMajorityVote(_SkilledVote):
+class GoldMajorityVote(SkilledVote):
     """Vote weighted by each worker's accuracy on tasks whose truth is known.
 
     Attributes
@@ -173,11 +164,3 @@ class GoldMajorityVote(_SkilledVote):
         tested = ~np.isnan(skill)
         self.skills_ = pd.Series(skill[tested], index=answers.workers[tested], name="skill")
         return self
-
-    def fit_predict(self, data: pd.DataFrame, true_labels: pd.Series) -> pd.Series:
-        """Learn and predict on the same answers."""
-        return self.fit(data, true_labels).predict(data)
-
-    def fit_predict_proba(self, data: pd.DataFrame, true_labels: pd.Series) -> pd.DataFrame:
-        """Learn and predict shares on the same answers."""
-        return self.fit(data, true_labels).predict_proba(data)
