@@ -56,7 +56,7 @@ def import_(
         write_labels(labels, output)
         timed = ", with their seconds" if labels.has_seconds else ""
         console().print(
-            f"{labels.told()}; {labels.n_labels:,} labels written to {output}{timed}",
+            f"{labels.summary()}; {labels.n_labels:,} labels written to {output}{timed}",
             soft_wrap=True,
             markup=False,
         )

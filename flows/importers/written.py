@@ -1,4 +1,4 @@
-"""The label table that the rest of the program reads, as CSV or Parquet."""
+"""Imported labels written as the table that a run reads, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Columns = dict[str, Sequence[str] | Sequence[float | None]]
 
 
 def check_output(output: Path, export: Path) -> None:
-    """Refuse to write over the export, or a format that is none."""
+    """Raise TableError if the output is the export itself or has another format than CSV and Parquet."""
     if output.suffix not in SUFFIXES:
         raise TableError(f"{output.name}: the output must end in {' or '.join(SUFFIXES)}")
     if output.resolve() == export.resolve():
@@ -44,7 +44,7 @@ def write_labels(labels: ImportedLabels, output: Path) -> None:
             write(columns, whole)
             os.replace(whole, output)
     except UnicodeEncodeError:
-        raise TableError(f"{labels.file} holds a name that is no Unicode text; mend it") from None
+        raise TableError(f"{labels.file} holds a name that is not Unicode text; mend it") from None
     except OSError as error:
         raise TableError(f"{output} cannot be written: {error.strerror}") from None
 
@@ -58,7 +58,7 @@ def _write_csv(columns: Columns, path: Path) -> None:
         name: ["" if v is None else v if isinstance(v, str) else f"{v:.15g}" for v in column]
         for name, column in columns.items()
     }
-    # the writer takes a lone carriage return for a letter, readers take it for the end of a line
+    # the writer does not quote a lone carriage return, which readers take for the end of a line
     broken = any("\r" in name for column in cells.values() for name in column)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(

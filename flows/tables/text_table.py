@@ -6,7 +6,6 @@ Rows count from 1, the header not counted.
 from __future__ import annotations
 
 import csv
-import gzip
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from flows.choices import Duplicates
+from flows.files import open_text
 
 __all__ = [
     "ROW",
@@ -140,8 +140,7 @@ def open_table(path: Path, needed: tuple[str, ...]) -> TextTable:
 
 
 def _csv_header(path: Path) -> tuple[str, ...]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+    with open_text(path) as file:
         return tuple(next(csv.reader(file), ()))
 
 

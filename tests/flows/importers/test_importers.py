@@ -510,7 +510,7 @@ def test_a_name_that_is_no_text_leaves_no_file(tmp_path: Path) -> None:
     for suffix in (".csv", ".parquet"):
         told = invoke(path, "jsonl", tmp_path / f"labels{suffix}")
         assert told.exit_code == 2
-        assert "no Unicode text" in told.stderr
+        assert "not Unicode text; mend it" in told.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["t.jsonl"]
 
 
