@@ -21,11 +21,11 @@ __all__ = ["Column", "arrow_array", "arrow_table", "numpy_array", "read_parquet"
 
 Column: TypeAlias = "np.ndarray | Sequence[str] | pa.Array | pa.ChunkedArray"
 
-TEXTS_AT_ONCE = 2**16  # texts that are encoded at once
+TEXTS_AT_ONCE = 2**16  # texts encoded at once
 
 
 def arrow_table(columns: Mapping[str, Column]) -> pa.Table:
-    """A table of columns of one length, each made by `arrow_array`.
+    """Return a table of columns of one length, each made by `arrow_array`.
 
     Examples
     --------
@@ -36,9 +36,9 @@ def arrow_table(columns: Mapping[str, Column]) -> pa.Table:
 
 
 def arrow_array(column: Column) -> pa.Array | pa.ChunkedArray:
-    """Numbers, truth values or texts as an Arrow array; a matrix as one list a row.
+    """Return numbers, truth values or texts as an Arrow array; a matrix as one list per row.
 
-    What is not defined, NaN, is null. Numbers that lie in one piece are not copied.
+    NaN becomes null. Contiguous numbers are not copied.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def arrow_array(column: Column) -> pa.Array | pa.ChunkedArray:
 
 
 def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pa.Table:
-    """A Parquet file whole, or some of its columns in the order they are asked for."""
+    """Return a Parquet file, whole or some of its columns in the order given."""
     asked = None if columns is None else list(columns)
     with pq.ParquetFile(path) as file:
         table = file.read(columns=asked)
@@ -71,7 +71,7 @@ def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pa.Table:
 
 
 def numpy_array(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Numbers or truth values, none of them null, as a read-only array.
+    """Return numbers or truth values, none of them null, as a read-only array.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def _text_array(column: Sequence[str]) -> np.ndarray:
 
 
 def _arrow_texts(array: np.ndarray) -> pa.Array:
-    """As UTF-8; the cast refuses more than Arrow's `string` can hold."""
+    """Return texts as UTF-8; the cast raises ArrowInvalid beyond what Arrow's `string` can hold."""
     pieces = [
         _encoded(array[at : at + TEXTS_AT_ONCE]) for at in range(0, array.size, TEXTS_AT_ONCE)
     ]
@@ -108,7 +108,7 @@ def _arrow_texts(array: np.ndarray) -> pa.Array:
 
 
 def _encoded(piece: np.ndarray) -> tuple[np.ndarray, bytes]:
-    """Length in bytes of each text, and all of them, end to end."""
+    """Return the length in bytes of each text, and all texts concatenated."""
     width = piece.dtype.itemsize // 4  # NumPy keeps four bytes a letter
     letter = np.ascontiguousarray(piece).view(np.uint32).reshape(piece.size, width)
     if letter.max(initial=0) >= 128:

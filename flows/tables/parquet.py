@@ -24,19 +24,19 @@ from quality.labels import Texts, array_texts, code_integers, code_texts, taken,
 __all__ = ["parquet_codes"]
 
 ROWS_AT_ONCE = 2**19  # rows read at once, at most
-PLAIN = 4  # bytes that a text takes at the least; cells that take fewer repeat a dictionary's
+PLAIN = 4  # bytes that a text takes at least; cells that take fewer are places in a dictionary
 
 
 class _NotPlain(Exception):
-    """A column has to be read the slow way."""
+    """The column must be read the slow way."""
 
 
 def parquet_codes(path: Path, names: Sequence[str]) -> dict[str, Coded] | None:
-    """Columns of text or of integers as codes of their sorted names, rows in the file's order.
+    """Return columns of text or of integers as codes of their sorted names, rows in the file's order.
 
-    None where they have to be read the slow way, which trims cells and tells faults: if the file
-    cannot be read, lacks a column or rows, or if a cell is missing, of another type, blank, not
-    UTF-8, has a NUL in it or what may be white space at an end.
+    Return None where they must be read the slow way, which trims cells and names faults: if the file
+    cannot be read, lacks a column or has no rows, or if a cell is missing, of another type, blank, not
+    UTF-8, holds a NUL, or begins or ends with what may be white space.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -51,7 +51,7 @@ def parquet_codes(path: Path, names: Sequence[str]) -> dict[str, Coded] | None:
 
 
 def _coded(path: Path, metadata: pq.FileMetaData, name: str) -> Coded:
-    """One column."""
+    """Return one column as codes."""
     n_rows = metadata.num_rows
     repeated = [name] if n_rows and _is_repeated(metadata, name) else []
     # buffered ahead, a whole row group's column would lie in memory that is fresh each time
@@ -70,7 +70,7 @@ def _coded(path: Path, metadata: pq.FileMetaData, name: str) -> Coded:
 
 
 def _is_repeated(metadata: pq.FileMetaData, name: str) -> bool:
-    """Whether the file holds a column of text as a dictionary and little more."""
+    """Return whether the file holds a column of text mostly as places in a dictionary."""
     group = metadata.row_group(0)
     columns = (group.column(at) for at in range(group.num_columns))
     column = next((c for c in columns if c.path_in_schema == name), None)
@@ -80,7 +80,7 @@ def _is_repeated(metadata: pq.FileMetaData, name: str) -> bool:
 
 
 def _chunks(file: pq.ParquetFile, name: str) -> Iterator[Any]:
-    """A column's Arrow arrays, none with a missing cell; the next is read meanwhile."""
+    """Yield a column's Arrow arrays, none with a missing cell; the next is read meanwhile."""
     batches = file.iter_batches(ROWS_AT_ONCE, columns=[name], use_threads=False)
     n_left = file.metadata.num_rows
     with ThreadPoolExecutor(1) as pool:
@@ -91,12 +91,12 @@ def _chunks(file: pq.ParquetFile, name: str) -> Iterator[Any]:
             if n_left < 0 or batch[name].null_count:
                 raise _NotPlain
             yield batch[name]
-    if n_left:  # who takes the rows has counted on them
+    if n_left:  # the caller has allocated n_rows
         raise _NotPlain
 
 
 def _texts_of(array: Any) -> Texts:
-    """An array's own buffers."""
+    """Return an array's own buffers."""
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     texts = array_texts(array)
@@ -106,18 +106,20 @@ def _texts_of(array: Any) -> Texts:
 
 
 def _code_dictionaries(chunks: Iterable[Any], n_rows: int) -> tuple[np.ndarray, Texts]:
-    """Codes of a column that comes as places in dictionaries; only what occurs is a name."""
-    row, begin, first, books = np.empty(n_rows, dtype=np.int32), [0], [0], list[Any]()
-    for chunk in chunks:  # a place becomes one in all dictionaries, then a code, in its own memory
+    """Return codes of a column that comes as places in dictionaries; only entries that occur are names."""
+    row, begin, first, parts = np.empty(n_rows, dtype=np.int32), [0], [0], list[Any]()
+    for (
+        chunk
+    ) in chunks:  # a place in one dictionary becomes one in all, then a code, in the same memory
         if chunk.dictionary.null_count:
             raise _NotPlain
-        if not (books and chunk.dictionary.equals(books[-1])):
-            books.append(chunk.dictionary)
+        if not (parts and chunk.dictionary.equals(parts[-1])):
+            parts.append(chunk.dictionary)
             first.append(first[-1] + len(chunk.dictionary))
         begin.append(begin[-1] + len(chunk))
         row[begin[-2] : begin[-1]] = numpy_array(chunk.indices)
         row[begin[-2] : begin[-1]] += first[-2]
-    code, names = code_texts(map(_texts_of, books), first[-1])
+    code, names = code_texts(map(_texts_of, parts), first[-1])
     used = np.zeros(len(names.start) - 1, dtype=np.bool_)
     for low, high in pairwise(begin):
         row[low:high] = code[row[low:high]]
@@ -128,7 +130,7 @@ def _code_dictionaries(chunks: Iterable[Any], n_rows: int) -> tuple[np.ndarray, 
 
 
 def _plain(names: Texts) -> Texts:
-    """Names that are what their cells are: nothing to trim, nothing blank."""
+    """Return the names; raise _NotPlain if one is blank or has white space to trim."""
     letters, start = names
     if not ((start[:-1] < start[1:]).all() and letters.all()):
         raise _NotPlain
