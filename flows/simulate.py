@@ -1,6 +1,9 @@
-"""Write a simulated campaign, with its truth beside it, as the files a user would hand over.
+"""Campaigns to try: a simulated one with its truth, and the sample campaign of the package.
 
-The sample campaign that comes with the package, copied to where its runs may be written.
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as folder:
+...     copy_sample(Path(folder)).name, sorted(file.name for file in Path(folder).iterdir())
+('settings.toml', ['gold.csv', 'labels.csv', 'settings.toml', 'tasks.csv'])
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ NAMES = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml")
 
 
 def copy_sample(folder: Path) -> Path:
-    """Copy the sample's files where they are missing; a settings file that was edited stays.
+    """Copy the sample's files that are missing in `folder`; an edited settings file stays as it is.
 
     Returns
     -------
     Path
-        The copied settings file.
+        The settings file in `folder`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
@@ -119,7 +122,7 @@ def write_campaign(folder: Path, *, seed: int) -> Campaign:
 
 
 def _shares(values: np.ndarray) -> list[str]:
-    """Three decimals; nothing where there is no value."""
+    """Return numbers with three decimals, NaN as blank."""
     return ["" if np.isnan(value) else f"{value:.3f}" for value in values]
 
 

@@ -27,7 +27,7 @@ TIMED = """
 import atexit, gc, time
 from importlib import _bootstrap
 from flows.cli import main, root
-gc.set_threshold(root.OBJECTS)  # as main will, before it imports more
+gc.set_threshold(root.N_OBJECTS)  # as main will, before it imports more
 from flows import pipeline, terminal
 
 spent = {"in stages": 0.0, "imports in stages": 0.0}

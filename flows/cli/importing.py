@@ -1,4 +1,4 @@
-"""The command import: a platform's export as a label table."""
+"""The command import: an export of a platform as a label table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.root import Quiet, app, console, mistakes
+from flows.cli.root import Quiet, app, mistakes, print_line
 from flows.importers import FormatName
 
 __all__ = ["import_"]
@@ -40,7 +40,7 @@ def import_(
     quiet: Quiet = False,
 ) -> None:
     """Turn a crowdsourcing platform's export into a table of worker, task, label and seconds."""
-    from flows.importers import check_output, import_labels, parse_map, write_labels
+    from flows.importers import check_output, import_labels, parse_map, write_labels  # Arrow
 
     with mistakes():
         columns = parse_map(map_, format_)
@@ -55,8 +55,4 @@ def import_(
         )
         write_labels(labels, output)
         timed = ", with their seconds" if labels.has_seconds else ""
-        console().print(
-            f"{labels.summary()}; {labels.n_labels:,} labels written to {output}{timed}",
-            soft_wrap=True,
-            markup=False,
-        )
+        print_line(f"{labels.summary()}; {labels.n_labels:,} labels written to {output}{timed}")

@@ -10,7 +10,7 @@ import typer
 
 from flows.choices import Duplicates
 from flows.cli.label_commands import REPEATED, LabelsFile
-from flows.cli.root import app, console, mistakes
+from flows.cli.root import app, mistakes, print_line
 
 if TYPE_CHECKING:
     from flows.proposal import CampaignFacts
@@ -40,24 +40,22 @@ def init(
     ] = None,
 ) -> None:
     """Look at a campaign's tables and write settings that run as they are, with reasons."""
-    from flows.proposal import CampaignTables, write_settings
+    from flows.proposal import CampaignTables, write_settings  # DuckDB, for this command only
 
     with mistakes():
         given = CampaignTables(labels, tuple(tasks or ()), gold, url_env, groups, duplicates)
         facts = write_settings(output, given, name=name)
         for line in _lines(facts):
-            console().print(line, soft_wrap=True, markup=False)
-        console().print(
+            print_line(line)
+        print_line(
             f"{output} is written. Read it, the class names above all, then:\n"
-            f"crowdassay run {shlex.quote(str(output))}",
-            soft_wrap=True,
-            markup=False,
+            f"crowdassay run {shlex.quote(str(output))}"
         )
 
 
 def _lines(facts: CampaignFacts) -> list[str]:
-    """Say what the tables hold and what is left out."""
-    from flows.proposal import toml_value, why_no_model
+    """Return lines about what the tables hold and what is left out of the settings."""
+    from flows.proposal import toml_value, why_no_model  # loaded already by the command
 
     lines = [
         f"{facts.n_labels:,} labels of {facts.n_labelled:,} tasks by {facts.n_workers:,} workers, "

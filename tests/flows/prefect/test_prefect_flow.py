@@ -111,7 +111,7 @@ class Kept:
         self.settings = write_settings(folder / "campaign")
         self.home = folder / "prefect"
         self.told: list[str] = []
-        self.result = run_as_flow(self.settings, home=self.home, tell=self.told.append)
+        self.result = run_as_flow(self.settings, home=self.home, print_line=self.told.append)
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +226,7 @@ def test_an_error_leaves_as_it_is_and_untold(
     told: list[str] = []
     monkeypatch.setattr(pipeline, "aggregate", failing("aggregate", error, calls))
     with pytest.raises(type(error)) as caught:
-        run_as_flow(write_settings(tmp_path), home=tmp_path / "unused", tell=told.append)
+        run_as_flow(write_settings(tmp_path), home=tmp_path / "unused", print_line=told.append)
     assert caught.value is error
     states = task_states(configured, told_run_id(told))
     assert states == {
@@ -259,7 +259,7 @@ def test_prefect_keeps_nothing_that_a_failed_stage_held(
 
     monkeypatch.setattr(pipeline, "aggregate", aggregate)
     with contextlib.suppress(LabelError):
-        run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None)
+        run_as_flow(write_settings(tmp_path), home=tmp_path, print_line=lambda line: None)
     gc.collect()
     assert [table() for table in held] == [None]
 
@@ -289,7 +289,7 @@ def test_only_reading_is_tried_again(
     monkeypatch.setattr(prefect_task, "RETRY_SECONDS", [0.0, 0.0])
     monkeypatch.setattr(pipeline, name, failing(name, error, calls))
     with pytest.raises(type(error)):
-        run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None)
+        run_as_flow(write_settings(tmp_path), home=tmp_path, print_line=lambda line: None)
     assert calls == [name] * tries
 
 
@@ -313,7 +313,9 @@ def test_the_inner_step_runs_every_stage(configured: str, stages: Stages, tmp_pa
         lines.append(pipeline.run_stage(stage, run))
         return lines[-1]
 
-    run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None, step=printing)
+    run_as_flow(
+        write_settings(tmp_path), home=tmp_path, print_line=lambda line: None, step=printing
+    )
     assert sorted(lines) == sorted(f"{name} saw {CANARY}" for name in stages)
 
 
@@ -325,7 +327,10 @@ def test_without_a_server_the_run_is_done_in_process(
     unconfigure(monkeypatch, tmp_path)
     told: list[str] = []
     result = run_as_flow(
-        write_settings(tmp_path), home=tmp_path / "home", tell=told.append, startup_timeout=0.01
+        write_settings(tmp_path),
+        home=tmp_path / "home",
+        print_line=told.append,
+        startup_timeout=0.01,
     )
     assert {said.stage for said in result.stages} == set(stages)
     (line,) = told

@@ -179,7 +179,7 @@ def test_as_a_prefect_flow_a_run_has_the_same_bytes_and_pays_nothing(
     settings, first = campaign
     before, told = spent(settings), []
     path = settings.input.labels.parent / "settings.toml"
-    flow = run_as_flow(path, home=settings.state / "prefect", tell=told.append, again=True)
+    flow = run_as_flow(path, home=settings.state / "prefect", print_line=told.append, again=True)
     assert flow.folder != first.folder
     assert "/runs/flow-run/" in told[0]
     assert bytes_of(flow.folder) == bytes_of(first.folder)
