@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flows.faces import late
+from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.pipeline import RunResult, run_pipeline
@@ -20,4 +20,4 @@ if TYPE_CHECKING:
 
 __all__ = ["RunResult", "Settings", "crowd_quality_flow", "load_settings", "run_pipeline"]
 
-__getattr__, __dir__ = late(__name__)
+__getattr__, __dir__ = late_face(__name__)

@@ -1,7 +1,7 @@
 """Faces of sub-rooms whose names load when they are first used, so that a command pays for what it uses.
 
 A face lists its names in ``__all__`` and imports them under ``if TYPE_CHECKING``, for checkers and
-readers. `late` reads those imports to find each name's module.
+readers. `late_face` reads those imports to find each name's module.
 
 >>> from flows import tables  # neither DuckDB nor Arrow is loaded
 >>> tables.find_files.__module__
@@ -17,15 +17,15 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-__all__ = ["late"]
+__all__ = ["late_face"]
 
 
-def late(face: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def late_face(face: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for the package `face`.
 
     Examples
     --------
-    >>> get, names = late("flows")
+    >>> get, names = late_face("flows")
     >>> get("load_settings").__name__
     'load_settings'
     >>> "run_pipeline" in names()

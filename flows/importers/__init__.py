@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flows.faces import late
+from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.importers.formats import FORMATS, FormatName
@@ -31,4 +31,4 @@ __all__ = [
     "write_labels",
 ]
 
-__getattr__, __dir__ = late(__name__)
+__getattr__, __dir__ = late_face(__name__)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flows.faces import late
+from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.prefect.deploy import (
@@ -35,4 +35,4 @@ __all__ = [
     "write_prefect_yaml",
 ]
 
-__getattr__, __dir__ = late(__name__)
+__getattr__, __dir__ = late_face(__name__)

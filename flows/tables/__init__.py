@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flows.faces import late
+from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet
@@ -87,4 +87,4 @@ __all__ = [
     "standardized",
 ]
 
-__getattr__, __dir__ = late(__name__)
+__getattr__, __dir__ = late_face(__name__)
