@@ -19,8 +19,9 @@ import numpy as np
 
 from quality import Campaign, simulate_campaign
 
-__all__ = ["SETTINGS", "copy_sample", "write_campaign"]
+__all__ = ["copy_sample", "write_campaign"]
 
+START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)  # of the first label
 NAMES = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml")
 
 
@@ -35,45 +36,14 @@ def copy_sample(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         if not (folder / name).exists():
-            with as_file(files("sample_data") / name) as source:
-                shutil.copyfile(source, folder / name)
+            _copy(name, folder)
     return folder / "settings.toml"
 
 
-START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
-SETTINGS = """\
-# A simulated campaign. Paths are relative to this file.
-name = "sample-campaign"
-classes = [{classes}]   # public: names found in private labels would leak
-seed = 1                # deals tasks to training, validation and holdout
-
-[input]
-labels = "labels.csv"
-tasks = ["tasks.csv"]
-gold = "gold.csv"
-
-[filter]                # remove the workers with the highest penalties
-penalty = "soft"
-false_removal_rate = 0.1
-
-[privacy]               # the whole budget of this data set, for ever
-unit = "consensus label"
-epsilon = 4.0
-proportions_epsilon = 1.0
-
-[model]                 # trained and tuned privately on consensus labels
-epsilon_train = 2.0
-epsilon_select = 0.3
-epsilon_score = 0.2
-norm_bound = 4.0        # longer feature vectors are shortened to this
-regularization = [0.001, 0.003, 0.01]
-
-[gate]                  # the reusable holdout
-holdout = 0.2
-threshold = 0.1         # a model that does not overfit passes 99 times in 100
-sigma = 0.0035          # well below the threshold, or noise alone refutes
-budget = 3
-"""
+def _copy(name: str, folder: Path) -> None:
+    """Copy a file of the sample campaign."""
+    with as_file(files("sample_data") / name) as source:
+        shutil.copyfile(source, folder / name)
 
 
 def write_campaign(folder: Path, *, seed: int) -> Campaign:
@@ -116,8 +86,7 @@ def write_campaign(folder: Path, *, seed: int) -> Campaign:
         ("worker", "kind", "accuracy"),
         zip(campaign.workers, campaign.worker_kind, _shares(campaign.worker_accuracy), strict=True),
     )
-    named = ", ".join(f'"{name}"' for name in classes)
-    (folder / "settings.toml").write_text(SETTINGS.format(classes=named), encoding="utf-8")
+    _copy("settings.toml", folder)  # the sample is simulated too, with the same classes
     return campaign
 
 

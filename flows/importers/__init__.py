@@ -21,14 +21,8 @@ if TYPE_CHECKING:
     from flows.importers.written import check_output, write_labels
 
 __all__ = [
-    "FORMATS",
-    "Dropped",
-    "FormatName",
-    "ImportedLabels",
-    "check_output",
-    "import_labels",
-    "parse_map",
-    "write_labels",
-]
+    "FORMATS", "Dropped", "FormatName", "ImportedLabels", "check_output", "import_labels",
+    "parse_map", "write_labels",
+]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -25,14 +25,8 @@ if TYPE_CHECKING:
     from flows.prefect.server import api_reachable, embedded_server
 
 __all__ = [
-    "Schedule",
-    "api_reachable",
-    "crowd_quality_flow",
-    "deploy_campaign",
-    "embedded_server",
-    "run_as_flow",
-    "serve_campaign",
-    "write_prefect_yaml",
-]
+    "Schedule", "api_reachable", "crowd_quality_flow", "deploy_campaign", "embedded_server",
+    "run_as_flow", "serve_campaign", "write_prefect_yaml",
+]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

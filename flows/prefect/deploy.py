@@ -135,14 +135,10 @@ def deploy_campaign(
     ----------
     settings_path
         The settings file, at a path that is the same for every worker.
-    schedule
-        When to run.
     pool
         Name of the work pool.
-    name
-        Name of the deployment; by default the campaign's.
-    print_line
-        Called with each line that says what is deployed and how to request a run.
+    schedule, name, print_line
+        As in `serve_campaign`.
 
     Returns
     -------

@@ -14,13 +14,6 @@ from flows.proposal.text import settings_text, toml_value
 from flows.proposal.writing import write_settings
 
 __all__ = [
-    "CampaignFacts",
-    "CampaignTables",
-    "GateNumbers",
-    "facts_of",
-    "gate_for",
-    "settings_text",
-    "toml_value",
-    "why_no_model",
-    "write_settings",
-]
+    "CampaignFacts", "CampaignTables", "GateNumbers", "facts_of", "gate_for", "settings_text",
+    "toml_value", "why_no_model", "write_settings",
+]  # fmt: skip

@@ -87,11 +87,8 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
     try:
         inputs = InputSettings.model_validate(
             {
-                "labels": given.labels,
-                "tasks": given.tasks,
-                "gold": given.gold,
-                "url_env": given.url_env,
-                "duplicates": given.duplicates,
+                key: getattr(given, key)
+                for key in ("labels", "tasks", "gold", "url_env", "duplicates")
             }
         )
     except ValidationError as error:
