@@ -56,7 +56,9 @@ class DawidSkene(SharesEstimator):
     loss_history_ : list
         crowd-kit's bound on the log-likelihood per label, after each iteration.
 
-    Notes ----- **Guarantees.** Earlier counts given by ``"addition"`` count in every iteration;
+    Notes
+    -----
+    **Guarantees.** Earlier counts given by ``"addition"`` count in every iteration;
     crowd-kit uses them in the first only. The shares of a task sum to one; crowd-kit raises shares
     below 1e-10 to 1e-10. A true label that nobody gave raises ValueError; crowd-kit makes it a class.
     The result has the same bytes on any number of cores.

@@ -54,7 +54,9 @@ class GLAD(SharesEstimator):
     loss_history_ : list
         Expected log-posterior over labels times classes, after each iteration.
 
-    Notes ----- **Guarantees.** The numbers are crowd-kit's after any number of iterations: every sum
+    Notes
+    -----
+    **Guarantees.** The numbers are crowd-kit's after any number of iterations: every sum
     adds the same terms in the same order, because conjugate gradients amplify a difference in the last
     bit. So the order of the rows changes the numbers of a fit that has not converged. A single label
     wins everywhere. Labels of `labels_priors` that nobody gave are columns too.

@@ -27,7 +27,9 @@ class KOS(ConsensusEstimator):
     labels_ : Series
         Label of each task, tasks sorted.
 
-    Notes ----- **Guarantees.** Messages are scaled to length one in every iteration, so all `n_iter`
+    Notes
+    -----
+    **Guarantees.** Messages are scaled to length one in every iteration, so all `n_iter`
     iterations run and nothing overflows; crowd-kit stops where messages exceed 1e300. An exact tie goes
     to the label that sorts first; crowd-kit raises a KeyError.
 

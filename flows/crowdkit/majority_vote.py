@@ -36,7 +36,9 @@ class MajorityVote(SharesEstimator):
     skills_ : Series
         Share of a worker's labels that agree with ``labels_``, workers sorted.
 
-    Notes ----- **Guarantees.** Shares that are equal to within rounding go to the label that sorts
+    Notes
+    -----
+    **Guarantees.** Shares that are equal to within rounding go to the label that sorts
     first; crowd-kit's choice follows the last bit of a sum of skills. Skills below 0 raise ValueError;
     crowd-kit divides by their sum, and a sum below 0 reverses the vote.
 

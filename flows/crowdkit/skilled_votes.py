@@ -49,7 +49,9 @@ class Wawa(SkilledVote):
     labels_, probas_ : Series, DataFrame
         The weighted vote on the labels that were last predicted.
 
-    Notes ----- **Guarantees.** A worker who was not fitted raises LabelError in ``predict``. Ties as in
+    Notes
+    -----
+    **Guarantees.** A worker who was not fitted raises LabelError in ``predict``. Ties as in
     :class:`MajorityVote`.
 
     Examples
@@ -88,7 +90,9 @@ class ZeroBasedSkill(SkilledVote):
     labels_, probas_ : Series, DataFrame
         The weighted vote on the labels that were last predicted.
 
-    Notes ----- **Guarantees.** A worker who was not fitted raises LabelError in ``predict``. Ties as in
+    Notes
+    -----
+    **Guarantees.** A worker who was not fitted raises LabelError in ``predict``. Ties as in
     :class:`MajorityVote`; crowd-kit breaks some ties by rounding, after which its skills can differ.
 
     Examples
@@ -142,7 +146,9 @@ class GoldMajorityVote(SkilledVote):
     labels_, probas_ : Series, DataFrame
         The weighted vote on the labels that were last predicted.
 
-    Notes ----- **Guarantees.** A worker who labelled no gold task raises LabelError in ``predict``. A
+    Notes
+    -----
+    **Guarantees.** A worker who labelled no gold task raises LabelError in ``predict``. A
     missing true label counts as unknown. With a true label that nobody gave, every label of that task
     is wrong. Ties as in :class:`MajorityVote`.
 

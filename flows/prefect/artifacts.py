@@ -78,7 +78,9 @@ def publish_releases(campaign: str, result: RunResult) -> None:
     result
         The finished run.
 
-    Notes ----- **Guarantees.** Everything sent is on the public page, or public by itself: the
+    Notes
+    -----
+    **Guarantees.** Everything sent is on the public page, or public by itself: the
     campaign's name, the number of stages, the report's path, the budget. A server that does not answer
     is not an error.
 

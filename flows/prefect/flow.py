@@ -100,7 +100,9 @@ def run_as_flow(
     RunResult
         The result of `run_pipeline`.
 
-    Notes ----- **Guarantees.** The same stages write the same run folder as in process. A user's
+    Notes
+    -----
+    **Guarantees.** The same stages write the same run folder as in process. A user's
     mistake is raised with its own type. The embedded server ends with this call, however the call ends.
     The run and its tasks are tagged
     "crowdassay" and with the campaign's name.

@@ -94,7 +94,9 @@ def prefect_step(inner: Step) -> Step:
     Step
         A step for `run_pipeline` inside a flow.
 
-    Notes ----- **Guarantees.** Nothing of the run is a task's input or result, and no error's message
+    Notes
+    -----
+    **Guarantees.** Nothing of the run is a task's input or result, and no error's message
     is sent to Prefect. An error leaves as it was raised. Only reading is retried, and only after a
     failure of the operating system that may be temporary; a stage that spends budget is never retried.
 
