@@ -16,9 +16,8 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.importers.formats import FORMATS, FormatName
-    from flows.importers.importing import import_labels, parse_map
+    from flows.importers.label_table import check_output, import_labels, parse_map, write_labels
     from flows.importers.responses import Dropped, ImportedLabels
-    from flows.importers.written import check_output, write_labels
 
 __all__ = [
     "FORMATS", "Dropped", "FormatName", "ImportedLabels", "check_output", "import_labels",
