@@ -279,9 +279,7 @@ def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]
 
 def settings() -> str:
     """Every key of the settings file, by section: what it is for, takes and is without being set."""
-    from flows.settings.environment import variables_of
-    from flows.settings.sections import section_of
-    from flows.settings.settings import Settings
+    from flows.settings import Settings, section_of, variables_of
 
     sections = [("", Settings)]
     sections += [

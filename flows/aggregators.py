@@ -1,85 +1,135 @@
-"""The aggregators that settings name, each called with the numbers it takes."""
+"""The one table of aggregators, by the names that settings, the command line and reports use.
+
+>>> AGGREGATORS["glad"].title, AGGREGATORS["glad"].keys
+('GLAD', ('max_iter', 'tol'))
+
+A new aggregator is a file of its own under `quality/aggregation`, a row of this table and a test. The
+choices of ``[consensus] aggregator`` and of `crowdassay aggregate`, the keys that settings accept
+beside each, the names in reports and the tests of every aggregator are derived from the rows. The table
+itself loads neither NumPy nor numba.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-import numpy as np
-from jaxtyping import Int
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Int
 
-from flows.settings.sections import KNOBS, ConsensusSettings
-from quality import (
-    Consensus,
-    CrowdLabels,
-    Progress,
-    auto,
-    dawid_skene,
-    glad,
-    hierarchical_dawid_skene,
-    kos,
-    kos_plus,
-    majority_vote,
-    one_coin_dawid_skene,
-    penalty_vote,
-    soft_penalty,
-    weighted_majority,
+    from quality import Consensus, CrowdLabels, Progress
+    from quality.aggregation import EMStart
+
+__all__ = ["AGGREGATORS", "Aggregator", "AggregatorName", "consensus_of", "title_of"]
+
+ITERATED = ("max_iter", "tol")
+STARTED = ("use_gold", "go_on")  # EM from an earlier fit, with gold held to its truth
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregator:
+    """One aggregator: the function `name` of `module`, and what is offered of it.
+
+    `title` is its name in reports. `keys` are the keys of ``[consensus]`` that it takes. `sharded` is
+    True where ``[engine]`` can run it on shards.
+    """
+
+    name: str
+    title: str
+    keys: tuple[str, ...] = ()
+    sharded: bool = False
+    module: str = "quality.aggregation"
+
+    @property
+    def function(self) -> Callable[..., Consensus]:
+        """The function; it takes labels, and by name what its signature lists."""
+        found: Callable[..., Consensus] = getattr(import_module(self.module), self.name)
+        return found
+
+
+ROWS = (
+    Aggregator("auto", "the best of several"),
+    Aggregator("dawid_skene", "Dawid–Skene", (*ITERATED, "smoothing", *STARTED), sharded=True),
+    Aggregator("glad", "GLAD", ITERATED),
+    Aggregator("hierarchical_dawid_skene", "hierarchical Dawid–Skene", (*ITERATED, *STARTED)),
+    Aggregator("kos", "KOS message passing", ITERATED),
+    Aggregator("kos_plus", "KOS+ message passing", ITERATED),
+    Aggregator("majority_vote", "majority vote", sharded=True),
+    Aggregator(
+        "one_coin_dawid_skene",
+        "one-coin Dawid–Skene",
+        (*ITERATED, "smoothing", *STARTED),
+        sharded=True,
+    ),
+    Aggregator("penalty_vote", "penalty vote"),
+    Aggregator("weighted_majority", "majority vote weighted by reputation", module=__name__),
 )
-from quality.aggregation import EMStart
+AGGREGATORS = {row.name: row for row in ROWS}
 
-__all__ = ["AGGREGATORS", "READ_AS", "consensus_of"]
+if TYPE_CHECKING:
+    AggregatorName: TypeAlias = str
+else:
+    AggregatorName = Literal[tuple(AGGREGATORS)]
 
-AGGREGATORS: dict[str, Callable[..., Consensus]] = {
-    "auto": auto,
-    "dawid_skene": dawid_skene,
-    "glad": glad,
-    "hierarchical_dawid_skene": hierarchical_dawid_skene,
-    "kos": kos,
-    "kos_plus": kos_plus,
-    "majority_vote": majority_vote,
-    "one_coin_dawid_skene": one_coin_dawid_skene,
-    "penalty_vote": penalty_vote,
-    "weighted_majority": lambda labels: weighted_majority(labels, 1.0 - soft_penalty(labels)),
-}
-READ_AS = {
-    "auto": "the best of several",
-    "dawid_skene": "Dawid–Skene",
-    "glad": "GLAD",
-    "hierarchical_dawid_skene": "hierarchical Dawid–Skene",
-    "kos": "KOS message passing",
-    "kos_plus": "KOS+ message passing",
-    "majority_vote": "majority vote",
-    "one_coin_dawid_skene": "one-coin Dawid–Skene",
-    "penalty_vote": "penalty vote",
-    "weighted_majority": "majority vote weighted by reputation",
-}
-DRAWS = ("auto", "kos", "kos_plus")  # those that take a random generator
+
+class Chosen(Protocol):
+    """The part of `ConsensusSettings` that is always read; the keys of the aggregator are read as well."""
+
+    @property
+    def aggregator(self) -> str:
+        """A name of the table."""
+
+    @property
+    def use_gold(self) -> bool:
+        """Whether gold is given to the aggregator."""
+
+
+def title_of(name: str) -> str:
+    """Return the name that reports use; an aggregator of another version keeps its own name."""
+    return AGGREGATORS[name].title if name in AGGREGATORS else name
+
+
+def weighted_majority(labels: CrowdLabels) -> Consensus:
+    """Return the majority vote weighted by each worker's soft reputation, 1 - penalty."""
+    import quality  # numba, which `--help` need not load
+
+    return quality.weighted_majority(labels, 1.0 - quality.soft_penalty(labels))
 
 
 def consensus_of(
     labels: CrowdLabels,
-    chosen: ConsensusSettings,
+    chosen: Chosen,
     *,
     seed: int,
     gold: Int[np.ndarray, " tasks"] | None = None,
     start: EMStart | None = None,
     progress: Progress | None = None,
 ) -> Consensus:
-    """Aggregate by the method the settings name; `gold` counts only where they say to use it.
+    """Aggregate by the method that the settings name, with the keys that they give.
 
-    `start` is for those that can go on from an earlier fit.
+    `gold`, -1 where unknown, is used only where ``use_gold`` is True. `start` is for an aggregator that
+    can go on from an earlier fit. `seed` is for an aggregator that draws, such as `kos`.
     """
-    knobs: dict[str, Any] = {
-        knob: getattr(chosen, knob)
-        for knob in ("max_iter", "tol", "smoothing")
-        if getattr(chosen, knob) is not None
+    import numpy as np  # `--help` need not load it
+
+    row = AGGREGATORS[chosen.aggregator]
+    function = row.function
+    takes = inspect.signature(function).parameters
+    given: dict[str, Any] = {
+        key: getattr(chosen, key)
+        for key in ("max_iter", "tol", "smoothing")
+        if getattr(chosen, key) is not None
     }
     if chosen.use_gold and gold is not None:
-        knobs["gold"] = gold
+        given["gold"] = gold
     if start is not None:
-        knobs["start"] = start
-    if chosen.aggregator == "auto" or "max_iter" in KNOBS.get(chosen.aggregator, ()):
-        knobs["progress"] = progress
-    if chosen.aggregator in DRAWS:
-        knobs["rng"] = np.random.default_rng(seed)
-    return AGGREGATORS[chosen.aggregator](labels, **knobs)
+        given["start"] = start
+    if "progress" in takes:
+        given["progress"] = progress
+    if "rng" in takes:
+        given["rng"] = np.random.default_rng(seed)
+    return function(labels, **given)

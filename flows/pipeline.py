@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from flows.run import Run, find_unfinished, identity_of, open_run, unchanged_run
-from flows.settings.sections import EngineError
-from flows.settings.settings import Settings
+from flows.settings import EngineError, Settings
 from flows.spending import check_budget
 from flows.stages import STAGES, Stage
 

@@ -1,6 +1,9 @@
-"""Write a simulated campaign, with its truth beside it, as the files a user would hand over.
+"""Campaigns to try: a simulated one with its truth, and the sample campaign of the package.
 
-The sample campaign that comes with the package, copied to where its runs may be written.
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as folder:
+...     copy_sample(Path(folder)).name, sorted(file.name for file in Path(folder).iterdir())
+('settings.toml', ['gold.csv', 'labels.csv', 'settings.toml', 'tasks.csv'])
 """
 
 from __future__ import annotations
@@ -16,61 +19,31 @@ import numpy as np
 
 from quality import Campaign, simulate_campaign
 
-__all__ = ["SETTINGS", "copy_sample", "write_campaign"]
+__all__ = ["copy_sample", "write_campaign"]
 
+START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)  # of the first label
 NAMES = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml")
 
 
 def copy_sample(folder: Path) -> Path:
-    """Copy the sample's files where they are missing; a settings file that was edited stays.
+    """Copy the sample's files that are missing in `folder`; an edited settings file stays as it is.
 
     Returns
     -------
     Path
-        The copied settings file.
+        The settings file in `folder`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         if not (folder / name).exists():
-            with as_file(files("sample_data") / name) as source:
-                shutil.copyfile(source, folder / name)
+            _copy(name, folder)
     return folder / "settings.toml"
 
 
-START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
-SETTINGS = """\
-# A simulated campaign. Paths are relative to this file.
-name = "sample-campaign"
-classes = [{classes}]   # public: names found in private labels would leak
-seed = 1                # deals tasks to training, validation and holdout
-
-[input]
-labels = "labels.csv"
-tasks = ["tasks.csv"]
-gold = "gold.csv"
-
-[filter]                # remove the workers with the highest penalties
-penalty = "soft"
-false_removal_rate = 0.1
-
-[privacy]               # the whole budget of this data set, for ever
-unit = "consensus label"
-epsilon = 4.0
-proportions_epsilon = 1.0
-
-[model]                 # trained and tuned privately on consensus labels
-epsilon_train = 2.0
-epsilon_select = 0.3
-epsilon_score = 0.2
-norm_bound = 4.0        # longer feature vectors are shortened to this
-regularization = [0.001, 0.003, 0.01]
-
-[gate]                  # the reusable holdout
-holdout = 0.2
-threshold = 0.1         # a model that does not overfit passes 99 times in 100
-sigma = 0.0035          # well below the threshold, or noise alone refutes
-budget = 3
-"""
+def _copy(name: str, folder: Path) -> None:
+    """Copy a file of the sample campaign."""
+    with as_file(files("sample_data") / name) as source:
+        shutil.copyfile(source, folder / name)
 
 
 def write_campaign(folder: Path, *, seed: int) -> Campaign:
@@ -113,13 +86,12 @@ def write_campaign(folder: Path, *, seed: int) -> Campaign:
         ("worker", "kind", "accuracy"),
         zip(campaign.workers, campaign.worker_kind, _shares(campaign.worker_accuracy), strict=True),
     )
-    named = ", ".join(f'"{name}"' for name in classes)
-    (folder / "settings.toml").write_text(SETTINGS.format(classes=named), encoding="utf-8")
+    _copy("settings.toml", folder)  # the sample is simulated too, with the same classes
     return campaign
 
 
 def _shares(values: np.ndarray) -> list[str]:
-    """Three decimals; nothing where there is no value."""
+    """Return numbers with three decimals, NaN as blank."""
     return ["" if np.isnan(value) else f"{value:.3f}" for value in values]
 
 

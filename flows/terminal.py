@@ -1,9 +1,4 @@
-"""What a person sees while a run goes on and when it ends; no arithmetic.
-
-Rows of text as a table on the terminal, for the commands that answer without a run.
-
-What a user can mend: told in one sentence, without a traceback.
-"""
+"""What the terminal shows: a line per stage, the closing table, tables of text, and mistakes."""
 
 from __future__ import annotations
 
@@ -19,9 +14,9 @@ from rich.text import Text
 
 from flows.pipeline import RunResult, Stage, Step, run_stage
 from flows.run import Run
-from flows.settings.sections import EngineError, SettingsError
+from flows.settings import EngineError, SettingsError
 from flows.stages import STAGES
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 from learners import ConvergenceError
 from privacy import BudgetError, LedgerError, UnitError
 from quality import LabelError
@@ -32,7 +27,7 @@ __all__ = ["MISTAKES", "console_step", "print_rows", "print_summary", "sentence"
 def print_rows(
     console: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """A plain table of text under a title; a column of numbers is set flush right, nothing is cut off."""
+    """Print a table of text under a title; a column of numbers is flush right, and no cell is cut off."""
     console.print(Text(title, style="bold"), soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for j, name in enumerate(header):
@@ -58,7 +53,7 @@ MISTAKES = (
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong and how to go on, for the terminal."""
+    """Return what went wrong and how to go on, for the terminal."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, BudgetError) or "change_budget" in str(error):
@@ -70,7 +65,7 @@ NAME_WIDTH = 20
 
 
 def console_step(console: Console) -> Step:
-    """Run each stage here, with a bar for its long work, and print its one line when it is whole."""
+    """Return a step that runs a stage with a progress bar, and prints the stage's line at its end."""
 
     def step(stage: Stage, run: Run) -> str:
         name = stage.name.replace("_", " ")
@@ -89,13 +84,13 @@ def console_step(console: Console) -> Step:
 
 
 def _bar(bars: Progress, name: str) -> Callable[[str, int, int], None]:
-    """Draw what long work tells of itself; until it does, only that the stage is under way."""
+    """Return a callback that draws the progress of long work; before its first call the bar is indefinite."""
     bar = bars.add_task(name, total=None)
 
-    def tell(what: str, done: int, total: int) -> None:
+    def draw(what: str, done: int, total: int) -> None:
         bars.update(bar, description=f"{name} {what}", completed=done, total=total)
 
-    return tell
+    return draw
 
 
 def print_summary(console: Console, result: RunResult) -> None:

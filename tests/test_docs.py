@@ -17,9 +17,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.peers import comparison
-from flows.settings.environment import variables_of
-from flows.settings.sections import Section, section_of
-from flows.settings.settings import Settings
+from flows.settings import Section, Settings, section_of, variables_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(

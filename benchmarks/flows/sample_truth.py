@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.publish import publish
 from flows.pipeline import run_pipeline
-from flows.run import Run
-from flows.settings.settings import load_settings
+from flows.run.store import Run
+from flows.settings import load_settings
 from flows.simulate import copy_sample
 from sample_data import __path__ as sample_path
 

@@ -32,8 +32,9 @@ from scipy.sparse import csr_array
 
 from benchmarks.flows.ingest import in_own_process, peak_megabytes
 from benchmarks.publish import publish
-from flows.settings.sections import EngineSettings
-from flows.sharding import open_engine, open_shards, write_shards
+from flows.settings import EngineSettings
+from flows.sharding.engine import open_engine
+from flows.sharding.shards import open_shards, write_shards
 from quality import (
     LocalEngine,
     balanced_loads,

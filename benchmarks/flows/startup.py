@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.publish import publish
-from flows.prefect.server import embedded_server
+from flows.prefect import embedded_server
 from flows.simulate import write_campaign
 
 TRIES = 5
@@ -27,8 +27,8 @@ HELP, IN_PROCESS, ON_SERVER = 0.4, 2.0, 7.0  # the goals, in seconds of processo
 TIMED = """
 import atexit, gc, time
 from importlib import _bootstrap
-from flows.cli import main, process
-gc.set_threshold(process.OBJECTS)  # as main will, before it imports more
+from flows.cli import main, root
+gc.set_threshold(root.N_OBJECTS)  # as main will, before it imports more
 from flows import pipeline, terminal
 
 spent = {"in stages": 0.0, "imports in stages": 0.0}

@@ -1,12 +1,16 @@
-"""The command line. Heavy imports happen inside the commands, so that `--help` stays quick."""
+"""The command line `crowdassay`: `main` runs it, `app` is the Typer application with all commands.
 
-from flows.cli.app import app
+Every module beside `root` adds its commands. Heavy imports happen inside the commands, so that `--help`
+stays quick.
+"""
+
+from flows.cli.root import app
 
 # In the order of the help.
 # isort: off
-from flows.cli import init, campaign, deploy, importing, label_commands, account, ledger  # noqa: F401  # they add their commands to the app
+from flows.cli import init, campaign, deploy, importing, label_commands, account, ledger  # noqa: F401  # adds their commands
 
 # isort: on
-from flows.cli.app import main
+from flows.cli.root import main
 
 __all__ = ["app", "main"]

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flows.cli.app import app, console, mistakes
+from flows.choices import Mechanism
+from flows.cli.root import app, console, mistakes
 
-__all__ = ["Mechanism", "audit", "budget"]
-
-
-class Mechanism(StrEnum):
-    """What can be put on trial."""
-
-    lattice_laplace = "lattice_laplace"
-    discrete_laplace = "discrete_laplace"
-    discrete_gaussian = "discrete_gaussian"
-    dirichlet_clamp = "dirichlet_clamp"
-    dirichlet_pseudo_count = "dirichlet_pseudo_count"
+__all__ = ["audit", "budget"]
 
 
 @app.command(
@@ -53,7 +43,7 @@ def budget(
     json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Show what each data set's privacy budget is, what it was spent on, and what is left."""
-    from flows.spending import read_statements
+    from flows.spending import read_statements  # the ledger, for this command only
 
     with mistakes():
         if preview is not None:
@@ -83,11 +73,11 @@ def audit(
     json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Try to refute a mechanism's claim by its own draws; exit code 1 if that succeeds."""
-    from flows.spending import trial
+    from flows.spending import trial  # OpenDP, for this command only
 
     with mistakes():
         found = trial(
-            mechanism.value,
+            mechanism,
             epsilon=epsilon,
             delta=delta,
             floor=floor,
@@ -105,7 +95,7 @@ def audit(
 
 
 def _print_statement(found: dict[str, Any]) -> None:
-    from flows.terminal import print_rows
+    from flows.terminal import print_rows  # loads the rooms
 
     prices = _parameters(found)
     plans = {plan["entry"] for plan in found["plans"]}
@@ -134,7 +124,7 @@ def _print_statement(found: dict[str, Any]) -> None:
 
 
 def _parameters(found: dict[str, Any]) -> list[str]:
-    """What the budget is of: epsilon, and delta where it has one."""
+    """Return the parameters of the budget: epsilon, and delta if the budget has one."""
     return ["epsilon", "delta"] if found["budget"]["delta"] else ["epsilon"]
 
 
@@ -145,7 +135,7 @@ def _what(entry: dict[str, Any], plans: Collection[int]) -> str:
 
 
 def _totals(found: dict[str, Any]) -> list[str]:
-    """Under the entries: how many there are, what plans have left, and how many more fit."""
+    """Return the lines below the entries: their number, what plans have left, and how many more fit."""
     listed, all_ = len(found["entries"]), found["n_entries"]
     lines = ["cells of one partition compose in parallel: the dearest cell counts"] if all_ else []
     if listed < all_:
@@ -168,8 +158,8 @@ def _price(cost: dict[str, float]) -> str:
 
 
 def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> None:
-    """Print what a run would ask for, and whether it fits."""
-    from flows.settings.settings import load_settings
+    """Print what a run would ask of the budget, and whether it fits."""
+    from flows.settings import load_settings
     from flows.spending import preview
     from flows.terminal import print_rows
 

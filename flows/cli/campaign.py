@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.app import Quiet, app, console, mistakes
+from flows.cli.root import Quiet, app, console, mistakes
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from flows.pipeline import RunResult
-    from flows.settings.settings import Settings
+    from flows.settings import Settings
 
 __all__ = ["demo", "report", "run", "simulate"]
 
@@ -100,7 +100,7 @@ def report(
 
 
 def _of_another_version(folder: Path, lacking: Exception) -> str:
-    """Why a whole run has no report: what today's pages read, the code that made it did not write."""
+    """Return why a finished run has no report: other code wrote it, without what today's pages read."""
     from importlib.metadata import version
 
     what = Path(lacking.filename).name if isinstance(lacking, OSError) else lacking
@@ -115,14 +115,14 @@ def _of_another_version(folder: Path, lacking: Exception) -> str:
 def _run(
     path: Path, *, prefect: bool | None, embedded: bool, resume: bool, again: bool, as_json: bool
 ) -> None:
-    """Run as a flow where that is asked for or an API is configured, else in process; print what it found."""
+    """Run as a flow if asked to or if an API is configured, else in process; print the result."""
     from flows.pipeline import nothing_new
-    from flows.settings.settings import load_settings
+    from flows.settings import load_settings
     from flows.spending import check_budget
 
     settings = load_settings(path)
     terminal = console(quiet=as_json)
-    _tell_unfinished(terminal, settings, resume=resume)
+    _print_unfinished(terminal, settings, resume=resume)
     result = None if again else nothing_new(settings, resume=resume)
     if result is None:
         if short := check_budget(settings):
@@ -154,18 +154,18 @@ def _result(
     embedded: bool,
     resume: bool,
 ) -> RunResult:
-    """A run, once it is known that there is something to do."""
+    """Make the run, after it is known that there is something to do."""
     from flows.pipeline import run_pipeline
     from flows.terminal import console_step
 
     step = console_step(terminal)
     if prefect is not False:
-        from flows.prefect.server import api_reachable
+        from flows.prefect import api_reachable
 
         if embedded or api_reachable() is not None:
-            from flows.prefect.flow import run_as_flow
+            from flows.prefect import run_as_flow
 
-            def tell(line: str) -> None:
+            def print_line(line: str) -> None:
                 terminal.print(line, soft_wrap=True)
 
             if api_reachable() is None:
@@ -174,7 +174,7 @@ def _result(
             return run_as_flow(
                 path,
                 home=settings.state / "prefect",
-                tell=tell,
+                print_line=print_line,
                 step=step,
                 resume=resume,
                 again=True,
@@ -185,7 +185,7 @@ def _result(
     return run_pipeline(settings, step=step, resume=resume, again=True)
 
 
-def _tell_unfinished(terminal: Console, settings: Settings, *, resume: bool) -> None:
+def _print_unfinished(terminal: Console, settings: Settings, *, resume: bool) -> None:
     from flows.run import unfinished_runs
 
     left = unfinished_runs(settings)

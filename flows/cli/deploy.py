@@ -1,7 +1,4 @@
-"""The command that hands a campaign's flow to a work pool: deploy.
-
-The command that keeps a campaign's flow running on a schedule: serve.
-"""
+"""Commands that run a campaign on a schedule: serve, in this process; deploy, in a work pool."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.app import Quiet, app, console, mistakes
+from flows.cli.root import Quiet, app, mistakes, print_line
 
 __all__ = ["Cron", "Interval", "Name", "SettingsFile", "deploy", "serve"]
 
@@ -30,12 +27,9 @@ def serve(
 ) -> None:
     """Run a campaign on a schedule and on demand, in this process, with a Prefect server that stays."""
     with mistakes():
-        from flows.prefect.deploy import Schedule, serve_campaign
+        from flows.prefect import Schedule, serve_campaign  # seconds, for this command only
 
-        def tell(line: str) -> None:
-            console().print(line, soft_wrap=True, markup=False)
-
-        serve_campaign(settings, Schedule(cron, interval), name=name, tell=tell)
+        serve_campaign(settings, Schedule(cron, interval), name=name, print_line=print_line)
 
 
 @app.command(epilog='Example: `crowdassay deploy settings.toml --pool crowd --cron "0 6 * * *"`')
@@ -52,14 +46,11 @@ def deploy(
 ) -> None:
     """Deploy a campaign to a Prefect work pool, whose workers run it on a schedule and on demand."""
     with mistakes():
-        from flows.prefect.deploy import Schedule, deploy_campaign, write_prefect_yaml
-
-        def tell(line: str) -> None:
-            console().print(line, soft_wrap=True, markup=False)
+        from flows.prefect import Schedule, deploy_campaign, write_prefect_yaml  # seconds
 
         schedule = Schedule(cron, interval)
         if yaml is None:
-            deploy_campaign(settings, schedule, pool=pool, name=name, tell=tell)
+            deploy_campaign(settings, schedule, pool=pool, name=name, print_line=print_line)
             return
         write_prefect_yaml(yaml, settings, schedule, pool=pool, name=name)
-        tell(f"{yaml} is written; `prefect deploy --all` beside it deploys it")
+        print_line(f"{yaml} is written; `prefect deploy --all` beside it deploys it")

@@ -1,31 +1,16 @@
-"""The command import: a platform's export as a label table."""
+"""The command import: an export of a platform as a label table."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flows.cli.app import Quiet, app, console, mistakes
+from flows.cli.root import Quiet, app, mistakes, print_line
+from flows.importers import FormatName
 
-__all__ = ["Platform", "import_"]
-
-
-class Platform(StrEnum):
-    """Whose export it is, or a plain table."""
-
-    appen = "appen"
-    argilla = "argilla"
-    csv = "csv"
-    jsonl = "jsonl"
-    label_studio = "label-studio"
-    mturk = "mturk"
-    parquet = "parquet"
-    prodigy = "prodigy"
-    sql = "sql"
-    toloka = "toloka"
+__all__ = ["import_"]
 
 
 @app.command(
@@ -33,7 +18,7 @@ class Platform(StrEnum):
 )
 def import_(
     export: Annotated[Path, typer.Argument(help="file that the platform exported")],
-    format_: Annotated[Platform, typer.Option("--format", help="whose export it is")],
+    format_: Annotated[FormatName, typer.Option("--format", help="whose export it is")],
     output: Annotated[Path, typer.Option(help="table to write (.csv or .parquet)")],
     question: Annotated[
         str | None,
@@ -55,14 +40,14 @@ def import_(
     quiet: Quiet = False,
 ) -> None:
     """Turn a crowdsourcing platform's export into a table of worker, task, label and seconds."""
-    from flows.importers import check_output, import_labels, parse_map, write_labels
+    from flows.importers import check_output, import_labels, parse_map, write_labels  # Arrow
 
     with mistakes():
-        columns = parse_map(map_, format_.value)
+        columns = parse_map(map_, format_)
         check_output(output, export)
         labels = import_labels(
             export,
-            format_.value,
+            format_,
             question=question,
             keep_rejected=keep_rejected,
             columns=columns,
@@ -70,8 +55,4 @@ def import_(
         )
         write_labels(labels, output)
         timed = ", with their seconds" if labels.has_seconds else ""
-        console().print(
-            f"{labels.told()}; {labels.n_labels:,} labels written to {output}{timed}",
-            soft_wrap=True,
-            markup=False,
-        )
+        print_line(f"{labels.summary()}; {labels.n_labels:,} labels written to {output}{timed}")

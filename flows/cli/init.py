@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.app import app, console, mistakes
-from flows.cli.label_commands import REPEATED, Duplicates, LabelsFile
+from flows.choices import Duplicates
+from flows.cli.label_commands import REPEATED, LabelsFile
+from flows.cli.root import app, mistakes, print_line
 
 if TYPE_CHECKING:
-    from flows.proposal import Found
+    from flows.proposal import CampaignFacts
 
 __all__ = ["init"]
 
@@ -33,39 +34,37 @@ def init(
     groups: Annotated[
         str | None, typer.Option(help="column of the task tables [default: group]")
     ] = None,
-    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = Duplicates.error,
+    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = "error",
     url_env: Annotated[
         str | None, typer.Option(help="variable with the address of the queries' database")
     ] = None,
 ) -> None:
     """Look at a campaign's tables and write settings that run as they are, with reasons."""
-    from flows.proposal import Shown, write_settings
+    from flows.proposal import CampaignTables, write_settings  # DuckDB, for this command only
 
     with mistakes():
-        shown = Shown(labels, tuple(tasks or ()), gold, url_env, groups, duplicates.value)
-        found = write_settings(output, shown, name=name)
-        for line in _lines(found):
-            console().print(line, soft_wrap=True, markup=False)
-        console().print(
+        given = CampaignTables(labels, tuple(tasks or ()), gold, url_env, groups, duplicates)
+        facts = write_settings(output, given, name=name)
+        for line in _lines(facts):
+            print_line(line)
+        print_line(
             f"{output} is written. Read it, the class names above all, then:\n"
-            f"crowdassay run {shlex.quote(str(output))}",
-            soft_wrap=True,
-            markup=False,
+            f"crowdassay run {shlex.quote(str(output))}"
         )
 
 
-def _lines(found: Found) -> list[str]:
-    """What was found, and what is left out."""
-    from flows.proposal import spelled, why_no_model
+def _lines(facts: CampaignFacts) -> list[str]:
+    """Return lines about what the tables hold and what is left out of the settings."""
+    from flows.proposal import toml_value, why_no_model  # loaded already by the command
 
     lines = [
-        f"{found.n_labels:,} labels of {found.n_labelled:,} tasks by {found.n_workers:,} workers, "
-        f"{len(found.classes)} classes: {', '.join(map(spelled, found.classes))}",
-        f"{found.n_tasks:,} tasks in {found.n_groups:,} group{'s' if found.n_groups > 1 else ''} "
-        f"({len(found.group_sizes):,} with labels); {found.n_features:,} features",
+        f"{facts.n_labels:,} labels of {facts.n_labelled:,} tasks by {facts.n_workers:,} workers, "
+        f"{len(facts.classes)} classes: {', '.join(map(toml_value, facts.classes))}",
+        f"{facts.n_tasks:,} tasks in {facts.n_groups:,} group{'s' if facts.n_groups > 1 else ''} "
+        f"({len(facts.group_sizes):,} with labels); {facts.n_features:,} features",
         "no gold: --gold FILE names tasks whose truth is known, to check the consensus by"
-        if found.n_gold is None
-        else f"{found.n_gold:,} gold tasks",
+        if facts.n_gold is None
+        else f"{facts.n_gold:,} gold tasks",
     ]
-    why = why_no_model(found)
+    why = why_no_model(facts)
     return lines if why is None else [*lines, f"[model] and [gate] are left out: {why}"]

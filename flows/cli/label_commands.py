@@ -1,31 +1,79 @@
-"""Commands that need a label table and no settings: workers, aggregate.
-
-Answers from a label table alone, for the commands that need no settings.
-"""
+"""Commands that need a label table and no settings: workers, aggregate."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
-from flows.aggregators import consensus_of
-from flows.cli.app import Output, Quiet, app, mistakes, show_rows
-from flows.settings.sections import ConsensusSettings, FilterSettings
-from flows.stages import filter_by
-from quality import CrowdLabels, worker_report
+from flows.aggregators import AggregatorName, consensus_of
+from flows.choices import Duplicates, Penalty
+from flows.cli.root import Output, Quiet, app, mistakes, show_rows
 
 if TYPE_CHECKING:
+    from flows.settings import FilterSettings
     from quality import CrowdLabels
 
-__all__ = ["Aggregator", "aggregate", "consensus_rows", "worker_rows", "workers"]
+__all__ = ["REPEATED", "LabelsFile", "aggregate", "consensus_rows", "worker_rows", "workers"]
+
+REPEATED = "what to do with a worker's repeated labels of a task"
+LabelsFile = Annotated[Path, typer.Argument(help="table with the columns worker, task, label")]
+
+
+@app.command(epilog="Example: `crowdassay workers labels.csv --false-removal-rate 0.05`")
+def workers(
+    labels: LabelsFile,
+    penalty: Annotated[Penalty, typer.Option(help="penalty the filter removes by")] = "soft",
+    false_removal_rate: Annotated[
+        float | None,
+        typer.Option(help="chance to remove anybody from an honest crowd [default: 0.1]"),
+    ] = None,
+    fraction: Annotated[
+        float | None, typer.Option(help="or: the share of the workers to remove")
+    ] = None,
+    n_workers: Annotated[int | None, typer.Option(help="or: the number to remove")] = None,
+    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = "error",
+    output: Output = None,
+    quiet: Quiet = False,
+) -> None:
+    """Rank workers by reputation and say whom to remove, and why."""
+    from flows.settings import filter_settings  # pydantic, for this command only
+
+    with mistakes():
+        chosen = filter_settings(
+            penalty=penalty,
+            false_removal_rate=false_removal_rate,
+            fraction=fraction,
+            n_workers=n_workers,
+        )
+        header, rows = worker_rows(_read(labels, duplicates), chosen)
+        show_rows("Workers: whom to remove, then by reputation, least first", header, rows, output)
+
+
+@app.command(epilog="Example: `crowdassay aggregate labels.csv --output consensus.csv`")
+def aggregate(
+    labels: LabelsFile,
+    aggregator: Annotated[AggregatorName, typer.Option(help="aggregation method")] = "dawid_skene",
+    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = "error",
+    output: Output = None,
+    quiet: Quiet = False,
+) -> None:
+    """Turn crowd labels into one consensus label per task."""
+    with mistakes():
+        header, rows = consensus_rows(_read(labels, duplicates), aggregator=aggregator)
+        show_rows("Consensus labels", header, rows, output)
 
 
 def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str], list[list[str]]]:
-    """Workers with the evidence for and against them, removed first, then by reputation."""
+    """Return a header and a row per worker: the removed first, then by reputation."""
+    import numpy as np  # these load numba and pydantic, for this command only
+
+    from flows.settings import ConsensusSettings
+    from flows.stages import filter_by
+    from quality import worker_report
+
     filtered, _ = filter_by(labels, chosen, seed=0)
     consensus = consensus_of(labels.keep_workers(filtered.keep), ConsensusSettings(), seed=0)
     found = worker_report(labels, filtered, consensus.posterior)
@@ -47,15 +95,17 @@ def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str],
 
 
 def _number(value: float, digits: int) -> str:
-    """To so many digits; nothing where there is none, as for who never met a disagreement."""
-    return f"{value:.{digits}f}" if np.isfinite(value) else ""
+    """Return the number to so many digits; blank where it is undefined."""
+    return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 
 def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], list[list[str]]]:
-    """One row per task: label, confidence, whether it is a tie, number of labels."""
+    """Return a header and a row per task: label, confidence, whether it is a tie, number of labels."""
+    from flows.settings import ConsensusSettings  # pydantic, for this command only
+
     chosen = ConsensusSettings.model_validate({"aggregator": aggregator})
     consensus = consensus_of(labels, chosen, seed=0)
-    n_labels = np.diff(labels.task_start)
+    n_labels = labels.task_start[1:] - labels.task_start[:-1]
     rows = [
         [
             str(labels.tasks[t]),
@@ -69,90 +119,7 @@ def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], 
     return ["task", "label", "confidence", "tied", "labels"], rows
 
 
-REPEATED = "what to do with a worker's repeated labels of a task"
-LabelsFile = Annotated[Path, typer.Argument(help="table with the columns worker, task, label")]
-
-
-class Penalty(StrEnum):
-    """Which disagreement penalty."""
-
-    soft = "soft"
-    hard = "hard"
-
-
-class Duplicates(StrEnum):
-    """Which of a worker's labels of one task stands."""
-
-    error = "error"
-    first = "first"
-    last = "last"
-
-
-class Aggregator(StrEnum):
-    """How labels become one per task."""
-
-    auto = "auto"
-    dawid_skene = "dawid_skene"
-    glad = "glad"
-    hierarchical_dawid_skene = "hierarchical_dawid_skene"
-    kos = "kos"
-    kos_plus = "kos_plus"
-    majority_vote = "majority_vote"
-    one_coin_dawid_skene = "one_coin_dawid_skene"
-    penalty_vote = "penalty_vote"
-    weighted_majority = "weighted_majority"
-
-
-@app.command(epilog="Example: `crowdassay workers labels.csv --false-removal-rate 0.05`")
-def workers(
-    labels: LabelsFile,
-    penalty: Annotated[Penalty, typer.Option(help="penalty the filter removes by")] = Penalty.soft,
-    false_removal_rate: Annotated[
-        float | None,
-        typer.Option(help="chance to remove anybody from an honest crowd [default: 0.1]"),
-    ] = None,
-    fraction: Annotated[
-        float | None, typer.Option(help="or: the share of the workers to remove")
-    ] = None,
-    n_workers: Annotated[int | None, typer.Option(help="or: the number to remove")] = None,
-    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = Duplicates.error,
-    output: Output = None,
-    quiet: Quiet = False,
-) -> None:
-    """Rank workers by reputation and say whom to remove, and why."""
-    from flows.cli.label_commands import worker_rows
-    from flows.settings.settings import filter_settings
-
-    with mistakes():
-        chosen = filter_settings(
-            penalty=penalty.value,
-            false_removal_rate=false_removal_rate,
-            fraction=fraction,
-            n_workers=n_workers,
-        )
-        header, rows = worker_rows(_read(labels, duplicates), chosen)
-        show_rows("Workers: whom to remove, then by reputation, least first", header, rows, output)
-
-
-@app.command(epilog="Example: `crowdassay aggregate labels.csv --output consensus.csv`")
-def aggregate(
-    labels: LabelsFile,
-    aggregator: Annotated[
-        Aggregator, typer.Option(help="aggregation method")
-    ] = Aggregator.dawid_skene,
-    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = Duplicates.error,
-    output: Output = None,
-    quiet: Quiet = False,
-) -> None:
-    """Turn crowd labels into one consensus label per task."""
-    from flows.cli.label_commands import consensus_rows
-
-    with mistakes():
-        header, rows = consensus_rows(_read(labels, duplicates), aggregator=aggregator.value)
-        show_rows("Consensus labels", header, rows, output)
-
-
 def _read(path: Path, duplicates: Duplicates) -> CrowdLabels:
-    from flows.tables.tables import read_labels
+    from flows.tables import read_labels  # DuckDB, for these commands only
 
-    return read_labels(path, classes=None, duplicates=duplicates.value, known_tasks=None)
+    return read_labels(path, classes=None, duplicates=duplicates, known_tasks=None)

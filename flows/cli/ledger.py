@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.app import app, console, mistakes
+from flows.cli.root import app, console, mistakes
 
 __all__ = ["backup", "ledger", "verify"]
 

@@ -1,15 +1,15 @@
 """crowd-kit's aggregators by their own names: change the import line, keep the code.
 
-    from flows.crowdkit import DawidSkene      # was: from crowdkit.aggregation import DawidSkene
-    DawidSkene(n_iter=100).fit_predict(df)       # df: columns task, worker, label
+    from flows.crowdkit import DawidSkene    # was: from crowdkit.aggregation import DawidSkene
+    DawidSkene(n_iter=100).fit_predict(df)   # df: columns task, worker, label
 
-Arguments, defaults, results, and the names and order of their rows and columns are those of
-crowd-kit 1.4.2; ``python -m benchmarks.quality.crowdkit_agreement`` measures how closely the numbers agree.
-The estimators are scikit-learn's, for ``clone`` and ``get_params``.
+Arguments, defaults, results, and the names and order of their rows and columns are those of crowd-kit
+1.4.2; ``python -m benchmarks.quality.crowdkit_agreement`` measures how closely the numbers agree. The
+estimators are scikit-learn's, for ``clone`` and ``get_params``.
 
-On purpose not the same: a missing value, a repeated (worker, task) pair and an empty table are
-refused, where crowd-kit drops tasks, counts twice or answers nothing; equal shares always go to the
-class that sorts first; and what each class's notes say.
+Three things differ on purpose. A missing value, a repeated (worker, task) pair and an empty table raise
+`LabelError`; crowd-kit drops tasks, counts twice or returns nothing. Equal shares always go to the
+class that sorts first. The notes of each class state what else differs.
 """
 
 from flows.crowdkit.dawid_skene import DawidSkene, OneCoinDawidSkene
@@ -19,12 +19,6 @@ from flows.crowdkit.majority_vote import MajorityVote
 from flows.crowdkit.skilled_votes import GoldMajorityVote, Wawa, ZeroBasedSkill
 
 __all__ = [
-    "GLAD",
-    "KOS",
-    "DawidSkene",
-    "GoldMajorityVote",
-    "MajorityVote",
-    "OneCoinDawidSkene",
-    "Wawa",
-    "ZeroBasedSkill",
-]
+    "GLAD", "KOS", "DawidSkene", "GoldMajorityVote", "MajorityVote", "OneCoinDawidSkene",
+    "Wawa", "ZeroBasedSkill",
+]  # fmt: skip

@@ -1,7 +1,7 @@
 """Dawid–Skene as crowd-kit defines it: ``DawidSkene`` and ``OneCoinDawidSkene``.
 
-Not :func:`quality.dawid_skene` under another name: the floor under counts, no smoothing, and the
-loss that decides when to stop are crowd-kit's, in :mod:`flows.crowdkit.pair_em`.
+It differs from :func:`quality.dawid_skene`: the floor under counts, the absence of smoothing and the
+loss that decides when to stop are crowd-kit's, and stand in :mod:`flows.crowdkit.pair_em`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Int
-from sklearn.base import BaseEstimator
 
+from flows.crowdkit.estimator import SharesEstimator
 from flows.crowdkit.frames import (
-    Answers,
+    CodedFrame,
     by_task,
     check_iterations,
-    read_answers,
+    read_frame,
     read_gold,
     shares,
 )
@@ -28,40 +28,40 @@ from quality.aggregation import decide
 __all__ = ["DawidSkene", "OneCoinDawidSkene"]
 
 
-class DawidSkene(BaseEstimator):  # type: ignore[misc]
-    """Consensus and every worker's confusion together, by EM from the majority vote.
+class DawidSkene(SharesEstimator):
+    """Estimate the consensus and every worker's confusion together, by EM from the majority vote.
 
     Parameters
     ----------
     n_iter
-        At most so many iterations, at least 1.
+        Maximal number of iterations, at least 1.
     tol
         Stop when an iteration adds less than this to ``loss_history_``.
     initial_error_strategy
-        What `initial_error` is: ``"assign"``, the confusion the first iteration starts from;
-        ``"addition"``, counts of earlier answers, added to those of `data`. None leaves it unused.
+        How `initial_error` is used: ``"assign"``, as the confusion that the first iteration starts
+        from; ``"addition"``, as counts of earlier labels, added to those of `data`; None, not at all.
 
     Attributes
     ----------
     labels_ : Series
-        Likeliest label of each task, tasks in order of appearance; the label that sorts first
-        among equals.
+        Likeliest label of each task, tasks in order of appearance; among equals, the label that
+        sorts first.
     probas_ : DataFrame
         P(truth | labels) of each task.
     priors_ : Series
         P(truth): the mean of ``probas_``.
     errors_ : DataFrame
-        P(label | truth) of each worker and label she gave (rows, in order of appearance), for each
-        truth (columns).
+        P(label | truth) for each worker and each label that she gave (rows, in order of appearance),
+        and for each truth (columns).
     loss_history_ : list
         crowd-kit's bound on the log-likelihood per label, after each iteration.
 
     Notes
     -----
-    **Guarantees.** Earlier counts given by ``"addition"`` speak in every iteration; crowd-kit
-    forgets them after the first. The shares of a task sum to one; crowd-kit raises those below
-    1e-10 to it. A true label that nobody gave is refused; crowd-kit makes it a class. The same
-    bytes on any number of cores.
+    **Guarantees.** Earlier counts given by ``"addition"`` count in every iteration;
+    crowd-kit uses them in the first only. The shares of a task sum to one; crowd-kit raises shares
+    below 1e-10 to 1e-10. A true label that nobody gave raises ValueError; crowd-kit makes it a class.
+    The result has the same bytes on any number of cores.
 
     References
     ----------
@@ -70,10 +70,10 @@ class DawidSkene(BaseEstimator):  # type: ignore[misc]
 
     Examples
     --------
-    >>> answers = pd.DataFrame(
+    >>> frame = pd.DataFrame(
     ...     {"task": list("aaabbbcccddd"), "worker": [1, 2, 3] * 4, "label": list("xxyyyyxxyyyy")}
     ... )
-    >>> DawidSkene().fit_predict(answers).to_dict()
+    >>> DawidSkene().fit_predict(frame).to_dict()
     {'a': 'x', 'b': 'y', 'c': 'x', 'd': 'y'}
     """
 
@@ -93,19 +93,19 @@ class DawidSkene(BaseEstimator):  # type: ignore[misc]
         true_labels: pd.Series | None = None,
         initial_error: pd.DataFrame | None = None,
     ) -> DawidSkene:
-        """Run EM on the answers in `data`.
+        """Run EM on the labels in `data`.
 
-        `true_labels`, indexed by task, hold their tasks to their truth. `initial_error` is indexed
-        by (worker, label), with a column for each true label.
+        `true_labels` are indexed by task; the posterior of those tasks is certain. `initial_error` is
+        indexed by (worker, label) and has a column for each true label.
         """
         check_iterations(self.n_iter, self.tol)
-        answers = read_answers(data)
-        gold = _known(answers, true_labels)
-        earlier = self._read(answers, initial_error)
-        pair, added, start = _pair(answers), np.zeros(()), None
+        frame = read_frame(data)
+        gold = _known(frame, true_labels)
+        earlier = self._read(frame, initial_error)
+        pair, added, start = _pair(frame), np.zeros(()), None
         if earlier and self.initial_error_strategy == "addition":
             pair = np.concatenate([pair, earlier.pair])
-        pairs = pairs_of(answers, pair)
+        pairs = pairs_of(frame, pair)
         if earlier and self.initial_error_strategy == "addition":
             added = earlier.counts_of(pairs.code)
         elif earlier:
@@ -114,12 +114,12 @@ class DawidSkene(BaseEstimator):  # type: ignore[misc]
         def m_step(counts: Table) -> Table:
             return pairs.normalise(counts + added)
 
-        fit = fit_pairs(pairs, answers, gold, m_step, table=start, n_iter=self.n_iter, tol=self.tol)
-        _tell(self, answers, pairs, fit)
+        fit = fit_pairs(pairs, frame, gold, m_step, table=start, n_iter=self.n_iter, tol=self.tol)
+        _set_results(self, frame, pairs, fit)
         return self
 
-    def _read(self, answers: Answers, initial_error: pd.DataFrame | None) -> InitialError | None:
-        """`initial_error` lined up with the answers, if it is to be used."""
+    def _read(self, frame: CodedFrame, initial_error: pd.DataFrame | None) -> InitialError | None:
+        """Return `initial_error` aligned with the labels, or None where it is not used."""
         if self.initial_error_strategy not in (None, "assign", "addition"):
             raise ValueError(
                 "initial_error_strategy must be None, 'assign' or 'addition', got "
@@ -127,34 +127,16 @@ class DawidSkene(BaseEstimator):  # type: ignore[misc]
             )
         if self.initial_error_strategy is None or initial_error is None:
             return None
-        return read_initial_error(answers, initial_error)
-
-    def fit_predict(
-        self,
-        data: pd.DataFrame,
-        true_labels: pd.Series | None = None,
-        initial_error: pd.DataFrame | None = None,
-    ) -> pd.Series:
-        """Run EM, and return ``labels_``."""
-        return self.fit(data, true_labels, initial_error).labels_
-
-    def fit_predict_proba(
-        self,
-        data: pd.DataFrame,
-        true_labels: pd.Series | None = None,
-        initial_error: pd.DataFrame | None = None,
-    ) -> pd.DataFrame:
-        """Run EM, and return ``probas_``."""
-        return self.fit(data, true_labels, initial_error).probas_
+        return read_initial_error(frame, initial_error)
 
 
-class OneCoinDawidSkene(BaseEstimator):  # type: ignore[misc]
-    """Dawid–Skene with one skill per worker: right that often, wrong in all other ways alike.
+class OneCoinDawidSkene(SharesEstimator):
+    """Estimate the consensus and one skill per worker, whose wrong labels are equally likely.
 
     Parameters
     ----------
     n_iter
-        At most so many iterations, at least 1.
+        Maximal number of iterations, at least 1.
     tol
         Stop when an iteration adds less than this to ``loss_history_``.
 
@@ -167,8 +149,8 @@ class OneCoinDawidSkene(BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    **Guarantees.** Those of :class:`DawidSkene`. The argument ``initial_error_strategy``, which
-    crowd-kit takes and does not use, is not there.
+    **Guarantees.** Those of :class:`DawidSkene`. There is no argument ``initial_error_strategy``, which
+    crowd-kit takes and does not use.
 
     References
     ----------
@@ -177,10 +159,10 @@ class OneCoinDawidSkene(BaseEstimator):  # type: ignore[misc]
 
     Examples
     --------
-    >>> answers = pd.DataFrame(
+    >>> frame = pd.DataFrame(
     ...     {"task": list("aaabbbcccddd"), "worker": [1, 2, 3] * 4, "label": list("xxyyyyxxyyyx")}
     ... )
-    >>> OneCoinDawidSkene().fit(answers).skills_.round(2).to_dict()
+    >>> OneCoinDawidSkene().fit(frame).skills_.round(2).to_dict()
     {1: 1.0, 2: 1.0, 3: 0.25}
     """
 
@@ -189,55 +171,47 @@ class OneCoinDawidSkene(BaseEstimator):  # type: ignore[misc]
         self.tol = tol
 
     def fit(self, data: pd.DataFrame) -> OneCoinDawidSkene:
-        """Run EM on the answers in `data`."""
+        """Run EM on the labels in `data`."""
         check_iterations(self.n_iter, self.tol)
-        answers = read_answers(data)
-        gold = _known(answers, None)
-        pairs = pairs_of(answers, _pair(answers))
-        run = fit_pairs(pairs, answers, gold, pairs.one_coin, n_iter=self.n_iter, tol=self.tol)
-        _tell(self, answers, pairs, run)
-        order = pd.unique(answers.worker)
+        frame = read_frame(data)
+        gold = _known(frame, None)
+        pairs = pairs_of(frame, _pair(frame))
+        run = fit_pairs(pairs, frame, gold, pairs.one_coin, n_iter=self.n_iter, tol=self.tol)
+        _set_results(self, frame, pairs, run)
+        order = pd.unique(frame.worker)
         skill = pairs.skill(run.counts)[order]
-        self.skills_ = pd.Series(skill, index=answers.workers[order], name="skill")
+        self.skills_ = pd.Series(skill, index=frame.workers[order], name="skill")
         return self
 
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series:
-        """Run EM, and return ``labels_``."""
-        return self.fit(data).labels_
 
-    def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Run EM, and return ``probas_``."""
-        return self.fit(data).probas_
-
-
-def _pair(answers: Answers) -> Int[np.ndarray, " rows"]:
-    """One number for each row's worker and label."""
-    pair: np.ndarray = answers.worker * len(answers.classes) + answers.label
+def _pair(frame: CodedFrame) -> Int[np.ndarray, " rows"]:
+    """Return one number for each row's worker and label."""
+    pair: np.ndarray = frame.worker * len(frame.classes) + frame.label
     return pair
 
 
-def _known(answers: Answers, true_labels: pd.Series | None) -> Int[np.ndarray, " tasks"]:
-    """Gold, -1 where unknown."""
+def _known(frame: CodedFrame, true_labels: pd.Series | None) -> Int[np.ndarray, " tasks"]:
+    """Return the true class of each task, -1 where unknown."""
     if true_labels is None:
-        return np.full(len(answers.tasks), -1)
-    gold = read_gold(answers, true_labels)
-    if not (gold < len(answers.classes)).all():
+        return np.full(len(frame.tasks), -1)
+    gold = read_gold(frame, true_labels)
+    if not (gold < len(frame.classes)).all():
         raise ValueError("true_labels must be labels that occur in data, got one that does not")
     return gold
 
 
-def _tell(
-    estimator: DawidSkene | OneCoinDawidSkene, answers: Answers, pairs: Pairs, run: PairFit
+def _set_results(
+    estimator: DawidSkene | OneCoinDawidSkene, frame: CodedFrame, pairs: Pairs, run: PairFit
 ) -> None:
-    """Set results by name, in order of appearance."""
-    order = pd.unique(answers.task)
-    estimator.labels_ = by_task(answers, decide(run.posterior)[0], order)
-    estimator.probas_ = shares(answers, run.posterior, order)
-    estimator.priors_ = pd.Series(run.posterior.mean(axis=0), index=answers.classes, name="prior")
-    names = [answers.workers[pairs.worker], answers.classes[pairs.label]]
+    """Set the results of `estimator`, by name and in order of appearance."""
+    order = pd.unique(frame.task)
+    estimator.labels_ = by_task(frame, decide(run.posterior)[0], order)
+    estimator.probas_ = shares(frame, run.posterior, order)
+    estimator.priors_ = pd.Series(run.posterior.mean(axis=0), index=frame.classes, name="prior")
+    names = [frame.workers[pairs.worker], frame.classes[pairs.label]]
     estimator.errors_ = pd.DataFrame(
         run.table,
         index=pd.MultiIndex.from_arrays(names, names=["worker", "label"]),
-        columns=answers.classes.rename(None),
+        columns=frame.classes.rename(None),
     )
     estimator.loss_history_ = run.losses

@@ -1,4 +1,9 @@
-"""A data frame of answers as codes, and back: what every estimator reads and how it tells results."""
+"""A data frame of labels as codes, and results as data frames with the caller's names.
+
+>>> frame = read_frame(pd.DataFrame({"task": ["t1"], "worker": ["w1"], "label": ["cat"]}))
+>>> by_task(frame, np.array([0])).to_dict()
+{'t1': 'cat'}
+"""
 
 from __future__ import annotations
 
@@ -12,15 +17,15 @@ from jaxtyping import Float64, Int
 from quality import CrowdLabels, LabelError, encode
 
 __all__ = [
-    "FLOOR", "Answers", "by_task", "check_iterations", "read_answers", "read_gold", "shares",
+    "FLOOR", "CodedFrame", "by_task", "check_iterations", "read_frame", "read_gold", "shares",
 ]  # fmt: skip
 
 FLOOR = 1e-10  # crowd-kit's: no count, prior or share is less where a logarithm is taken
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
-    """Codes in the order of the caller's rows; books sorted and named as their columns.
+class CodedFrame:
+    """Codes in the order of the caller's rows; the vocabularies are sorted and named as their columns.
 
     `table` holds the same codes for the functions of ``quality``.
     """
@@ -34,13 +39,14 @@ class Answers:
     table: CrowdLabels
 
 
-def read_answers(data: pd.DataFrame) -> Answers:
-    """Codes of the columns task, worker and label; what cannot be trusted is refused.
+def read_frame(data: pd.DataFrame) -> CodedFrame:
+    """Return the columns task, worker and label as codes.
 
     Raises
     ------
     LabelError
-        A ValueError that names the column, and the row (counted from 0) where there is one.
+        If a column lacks or has a missing value, a pair is repeated or there is no row. It is a
+        ValueError that names the column, and the row (counted from 0) where there is one.
     """
     if not isinstance(data, pd.DataFrame):
         raise ValueError(f"data must be a pandas DataFrame, got {type(data).__name__}")
@@ -55,11 +61,11 @@ def read_answers(data: pd.DataFrame) -> Answers:
         _factorize(data[name], name) for name in ("task", "worker", "label")
     )
     table = encode(worker, task, label, classes=np.arange(len(classes)).tolist())
-    return Answers(worker, task, label, workers, tasks, classes, table)
+    return CodedFrame(worker, task, label, workers, tasks, classes, table)
 
 
 def check_iterations(n_iter: int, tol: float) -> None:
-    """Refuse what no iteration can run with."""
+    """Raise ValueError unless n_iter >= 1 and tol >= 0."""
     if not n_iter >= 1:
         raise ValueError(f"n_iter must be >= 1, got n_iter={n_iter}")
     if not tol >= 0:
@@ -67,24 +73,24 @@ def check_iterations(n_iter: int, tol: float) -> None:
 
 
 def _factorize(column: pd.Series, name: str) -> tuple[np.ndarray, pd.Index]:
-    """Codes in sorted order of the names; the book keeps the column's type."""
+    """Return codes in the sorted order of the names, and the names, which keep the column's type."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(column.cat.categories.dtype)
     missing = column.isna().to_numpy()
     if missing.any():
         _refuse_missing(int(missing.argmax()), name)
     try:
-        codes, book = pd.factorize(column)
-        order = book.argsort()
+        codes, names = pd.factorize(column)
+        order = names.argsort()
     except TypeError as fault:  # lists cannot be hashed, text and numbers not be compared
         message = f"column {name!r} must be all text or all numbers"
         raise LabelError(f"{message}: convert the column first", column=name) from fault
-    blank = [isinstance(entry, str) and not entry.strip() for entry in book]
+    blank = [isinstance(entry, str) and not entry.strip() for entry in names]
     if any(blank):
         _refuse_missing(int((codes == blank.index(True)).argmax()), name)
-    rank = np.empty(len(book), dtype=np.int64)
-    rank[order] = np.arange(len(book))
-    return rank[codes], book[order].rename(name)
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[order] = np.arange(len(names))
+    return rank[codes], names[order].rename(name)
 
 
 def _refuse_missing(row: int, name: str) -> NoReturn:
@@ -92,8 +98,8 @@ def _refuse_missing(row: int, name: str) -> NoReturn:
     raise LabelError(f"{message}: fill it in or leave the row out", column=name, row=row)
 
 
-def read_gold(answers: Answers, true_labels: pd.Series) -> Int[np.ndarray, " tasks"]:
-    """True class of each task: -1 where unknown, the number of classes where nobody gave it."""
+def read_gold(frame: CodedFrame, true_labels: pd.Series) -> Int[np.ndarray, " tasks"]:
+    """Return the true class of each task: -1 where unknown, the number of classes where nobody gave it."""
     if not isinstance(true_labels, pd.Series):
         raise ValueError(
             f"true_labels must be a pandas Series indexed by task, got {type(true_labels).__name__}"
@@ -103,27 +109,25 @@ def read_gold(answers: Answers, true_labels: pd.Series) -> Int[np.ndarray, " tas
     if again.any():
         message = f"true_labels must have one row per task, got a second at row {again.argmax()}"
         raise LabelError(f"{message} (counted from 0, missing values left out)", column="task")
-    place = answers.tasks.get_indexer(true_labels.index)
+    place = frame.tasks.get_indexer(true_labels.index)
     if not (place >= 0).any():
         raise LabelError("true_labels must have a task of data, got none", column="task")
-    code = answers.classes.get_indexer(true_labels.to_numpy())
-    gold = np.full(len(answers.tasks), -1, dtype=np.int64)
-    gold[place[place >= 0]] = np.where(code < 0, len(answers.classes), code)[place >= 0]
+    code = frame.classes.get_indexer(true_labels.to_numpy())
+    gold = np.full(len(frame.tasks), -1, dtype=np.int64)
+    gold[place[place >= 0]] = np.where(code < 0, len(frame.classes), code)[place >= 0]
     return gold
 
 
-def by_task(answers: Answers, label: Int[np.ndarray, " tasks"], order: Any = None) -> pd.Series:
-    """Labels by name, tasks sorted or in the order given."""
+def by_task(frame: CodedFrame, label: Int[np.ndarray, " tasks"], order: Any = None) -> pd.Series:
+    """Return labels by name, tasks sorted or in the order given."""
     order = np.arange(len(label)) if order is None else order
-    names = answers.classes.take(label[order]).to_numpy()
-    return pd.Series(
-        names, index=answers.tasks[order], name="agg_label", dtype=answers.classes.dtype
-    )
+    names = frame.classes.take(label[order]).to_numpy()
+    return pd.Series(names, index=frame.tasks[order], name="agg_label", dtype=frame.classes.dtype)
 
 
 def shares(
-    answers: Answers, posterior: Float64[np.ndarray, "tasks classes"], order: Any = None
+    frame: CodedFrame, posterior: Float64[np.ndarray, "tasks classes"], order: Any = None
 ) -> pd.DataFrame:
-    """Posterior by name, tasks sorted or in the order given."""
+    """Return the posterior by name, tasks sorted or in the order given."""
     order = np.arange(len(posterior)) if order is None else order
-    return pd.DataFrame(posterior[order], index=answers.tasks[order], columns=answers.classes)
+    return pd.DataFrame(posterior[order], index=frame.tasks[order], columns=frame.classes)

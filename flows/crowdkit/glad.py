@@ -3,52 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import no_type_check
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Bool, Float64, Int
-from numba import njit
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
-from sklearn.base import BaseEstimator
 
-from flows.crowdkit.frames import Answers, by_task, check_iterations, read_answers, shares
+from flows.crowdkit.estimator import SharesEstimator
+from flows.crowdkit.frames import CodedFrame, by_task, check_iterations, read_frame, shares
 from quality.aggregation import decide
+from quality.parallel import kernel
 
 __all__ = ["GLAD"]
 
 
-class GLAD(BaseEstimator):  # type: ignore[misc]
+class GLAD(SharesEstimator):
     """Estimate the truth, every worker's ability and every task's easiness together.
 
-    A worker is right with probability 1 / (1 + exp(-alpha * exp(beta))), alpha her own and beta the
-    task's; wrong labels are equally likely. Both are normal beforehand, with variance 1.
+    A worker is right with probability 1 / (1 + exp(-alpha * exp(beta))), where alpha is her ability and
+    beta the task's easiness. Wrong labels are equally likely. The prior of alpha and of beta is normal,
+    with variance 1.
 
     Parameters
     ----------
     n_iter
-        At most so many iterations of EM, at least 1.
+        Maximal number of iterations of EM, at least 1.
     tol
         Stop when an iteration adds less than this to ``loss_history_``.
     silent
-        Taken for crowd-kit's sake; nothing is ever printed.
+        Accepted because crowd-kit accepts it; nothing is ever printed.
     labels_priors
-        P(truth) of each label, all above 0; equal by default.
+        P(truth) of each label, above 0; equal by default.
     alphas_priors_mean, betas_priors_mean
         Means of alpha for each worker and beta for each task; 1 by default.
     m_step_max_iter, m_step_tol
-        Steps of conjugate gradients in an iteration, and the slope at which they stop.
+        Maximal number of conjugate-gradient steps in an iteration, and the slope at which they stop.
 
     Attributes
     ----------
     labels_ : Series
-        Likeliest label of each task, tasks sorted; the label that sorts first among equals.
+        Likeliest label of each task, tasks sorted; among equals, the label that sorts first.
     probas_ : DataFrame
         P(truth | labels) of each task, from the alpha and beta before the last step. Its columns
-        are named ``variable``, as crowd-kit has it.
+        are named ``variable``, as crowd-kit's are.
     alphas_, betas_ : Series
-        Of workers and tasks, in order of appearance.
+        Ability of each worker and easiness of each task, in order of appearance.
     priors_ : Series
         P(truth), in order of appearance; as given, with `labels_priors`.
     loss_history_ : list
@@ -56,13 +56,13 @@ class GLAD(BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    **Guarantees.** crowd-kit's numbers however many iterations: every sum runs over the same terms
-    in the same order, for conjugate gradients carry a last bit on. So the order of the rows tells
-    in what has not converged. A single label wins everywhere. Labels of `labels_priors` that nobody
-    gave are columns too.
+    **Guarantees.** The numbers are crowd-kit's after any number of iterations: every sum
+    adds the same terms in the same order, because conjugate gradients amplify a difference in the last
+    bit. So the order of the rows changes the numbers of a fit that has not converged. A single label
+    wins everywhere. Labels of `labels_priors` that nobody gave are columns too.
 
-    **Limits.** The line search ends where it cannot tell losses apart, short of the maximum:
-    :func:`quality.glad` goes on to it.
+    **Limits.** The line search ends where two losses are equal in floating point, short of the maximum;
+    :func:`quality.glad` reaches it.
 
     References
     ----------
@@ -71,10 +71,10 @@ class GLAD(BaseEstimator):  # type: ignore[misc]
 
     Examples
     --------
-    >>> answers = pd.DataFrame(
+    >>> frame = pd.DataFrame(
     ...     {"task": list("aaabbbcccddd"), "worker": [1, 2, 3] * 4, "label": list("xxyyyxxxxyyx")}
     ... )
-    >>> GLAD().fit_predict(answers).to_dict()
+    >>> GLAD().fit_predict(frame).to_dict()
     {'a': 'x', 'b': 'y', 'c': 'x', 'd': 'y'}
     """
 
@@ -99,53 +99,44 @@ class GLAD(BaseEstimator):  # type: ignore[misc]
         self.m_step_tol = m_step_tol
 
     def fit(self, data: pd.DataFrame) -> GLAD:
-        """Run EM on the answers in `data`."""
+        """Run EM on the labels in `data`."""
         check_iterations(self.n_iter, self.tol)
-        answers = read_answers(data)
-        prior = _read_prior(self.labels_priors, answers)
+        frame = read_frame(data)
+        prior = _read_prior(self.labels_priors, frame)
         classes = prior.index.sort_values()
-        (worker, workers), (task, tasks) = map(pd.factorize, (answers.worker, answers.task))
+        (worker, workers), (task, tasks) = map(pd.factorize, (frame.worker, frame.task))
         model = _Model(
             worker,
             task,
-            prior.index.get_indexer(answers.classes)[answers.label]
-            == np.arange(len(prior))[:, None],
+            prior.index.get_indexer(frame.classes)[frame.label] == np.arange(len(prior))[:, None],
             classes.get_indexer(prior.index),
             np.log(prior[classes].to_numpy()),
-            _read_mean(self.alphas_priors_mean, answers.workers, "alphas_priors_mean")[workers],
-            _read_mean(self.betas_priors_mean, answers.tasks, "betas_priors_mean")[tasks],
+            _read_mean(self.alphas_priors_mean, frame.workers, "alphas_priors_mean")[workers],
+            _read_mean(self.betas_priors_mean, frame.tasks, "betas_priors_mean")[tasks],
         )
         posterior, point, self.loss_history_ = _fit(
             model, self.n_iter, self.tol, self.m_step_max_iter, self.m_step_tol
         )
-        told, posterior = replace(answers, classes=classes), posterior[np.argsort(tasks)]
-        self.labels_ = by_task(told, decide(posterior)[0])
-        self.probas_ = shares(told, posterior).rename_axis(columns="variable")
+        named, posterior = replace(frame, classes=classes), posterior[np.argsort(tasks)]
+        self.labels_ = by_task(named, decide(posterior)[0])
+        self.probas_ = shares(named, posterior).rename_axis(columns="variable")
         alpha, beta = np.split(point, [len(workers)])
-        self.alphas_ = pd.Series(alpha, index=answers.workers[workers], name="alpha")
-        self.betas_ = pd.Series(beta, index=answers.tasks[tasks], name="beta")
+        self.alphas_ = pd.Series(alpha, index=frame.workers[workers], name="alpha")
+        self.betas_ = pd.Series(beta, index=frame.tasks[tasks], name="beta")
         self.priors_ = prior.rename_axis(None)
         return self
-
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series:
-        """Run EM, and return ``labels_``."""
-        return self.fit(data).labels_
-
-    def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Run EM, and return ``probas_``."""
-        return self.fit(data).probas_
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Model:
-    """The answers in the caller's order, units in order of appearance; a point is alpha, then beta.
+    """Labels in the caller's order, units in order of appearance; a point is alpha, then beta.
 
-    A cell is an answer beside a truth, all answers for the first truth first.
+    A cell is a label beside a truth, with all labels for the first truth first.
     """
 
     worker: Int[np.ndarray, " rows"]
     task: Int[np.ndarray, " rows"]
-    said: Bool[np.ndarray, "truths rows"]  # whether the answer is this truth
+    right: Bool[np.ndarray, "truths rows"]  # whether the label is this truth
     rank: Int[np.ndarray, " truths"]  # each truth's place among the sorted
     log_prior: Float64[np.ndarray, " classes"]  # sorted
     alpha_mean: Float64[np.ndarray, " workers"]
@@ -154,19 +145,19 @@ class _Model:
     def log_chances(
         self, point: Float64[np.ndarray, " units"]
     ) -> Float64[np.ndarray, "truths rows"]:
-        """Log chance of every answer, given every truth."""
+        """Return the log probability of every label, given every truth."""
         alpha, beta = np.split(point, [len(self.alpha_mean)])
         logit = alpha[self.worker] * np.exp(beta)[self.task]
-        log_others = np.log(max(len(self.said) - 1, 1))
-        found: np.ndarray = np.where(self.said, -_softplus(-logit), -_softplus(logit) - log_others)
+        log_others = np.log(max(len(self.right) - 1, 1))
+        found: np.ndarray = np.where(self.right, -_softplus(-logit), -_softplus(logit) - log_others)
         return found
 
     def posterior(
         self, point: Float64[np.ndarray, " units"]
     ) -> Float64[np.ndarray, "tasks classes"]:
-        """E-step: Bayes' rule in every task."""
+        """Return the posterior by Bayes' rule in every task (E-step)."""
         log_chances, n_tasks = self.log_chances(point), len(self.beta_mean)
-        log_belief = np.empty((n_tasks, len(self.said)))
+        log_belief = np.empty((n_tasks, len(self.right)))
         for truth, place in enumerate(self.rank):
             log_belief[:, place] = _sums(self.task, log_chances[truth : truth + 1], n_tasks)
         log_belief += self.log_prior
@@ -176,7 +167,7 @@ class _Model:
     def loss(
         self, point: Float64[np.ndarray, " units"], belief: Float64[np.ndarray, "truths rows"]
     ) -> float:
-        """Minus the expected log-posterior, given what is believed of the truth."""
+        """Return minus the expected log-posterior, given the belief about the truth."""
         total = (belief * self.log_chances(point)).ravel().sum()
         alpha, beta = np.split(point, [len(self.alpha_mean)])
         for away in (alpha - self.alpha_mean, beta - self.beta_mean):
@@ -186,10 +177,10 @@ class _Model:
     def slope(
         self, point: Float64[np.ndarray, " units"], belief: Float64[np.ndarray, "truths rows"]
     ) -> Float64[np.ndarray, " units"]:
-        """Gradient of the loss."""
+        """Return the gradient of the loss."""
         alpha, beta = np.split(point, [len(self.alpha_mean)])
         ability, easiness = alpha[self.worker], np.exp(beta)[self.task]
-        pull = belief * (self.said - expit(ability * easiness))
+        pull = belief * (self.right - expit(ability * easiness))
         by_worker = _sums(self.worker, pull * easiness, len(alpha))
         by_task = _sums(self.task, pull * ability * easiness, len(beta))
         by_worker -= alpha - self.alpha_mean
@@ -198,41 +189,40 @@ class _Model:
 
 
 def _softplus(x: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " rows"]:
-    """log(1 + exp(x)), beyond 30 either way its limit."""
+    """Return log(1 + exp(x)); below -30 and above 30 its limit."""
     inner = np.abs(x) <= 30.0
     found: np.ndarray = np.where(inner, np.log1p(np.exp(x * inner)), np.maximum(x, 0.0))
     return found
 
 
 def _log_normal(x: Float64[np.ndarray, " units"]) -> Float64[np.ndarray, " units"]:
-    """Log of the normal density, by way of the density unless that is 0 in floating point."""
+    """Return the log of the normal density, computed from the density unless that is 0 in floating point."""
     exponent, root = -(x**2) / 2.0, np.sqrt(2.0 * np.pi)
     density = np.exp(np.maximum(exponent, -700.0)) / root
     found: np.ndarray = np.where(exponent > -700.0, np.log(density), exponent - np.log(root))
     return found
 
 
-@no_type_check  # numba compiles it
-@njit(cache=True, nogil=True)
+@kernel
 def _sums(
     unit: Int[np.ndarray, " rows"], value: Float64[np.ndarray, "truths rows"], n_units: int
 ) -> Float64[np.ndarray, " units"]:
-    """Sum over the cells of each unit, compensated as pandas compensates a group's sum."""
+    """Return the sum over the cells of each unit, compensated as pandas compensates a group's sum."""
     total, lost = np.zeros(n_units), np.zeros(n_units)
     for truth in range(len(value)):
         for row in range(len(unit)):
             of = unit[row]
             term = value[truth, row] - lost[of]
-            grown = total[of] + term
-            lost[of] = grown - total[of] - term
-            total[of] = grown
+            larger = total[of] + term
+            lost[of] = larger - total[of] - term
+            total[of] = larger
     return total
 
 
 def _fit(
     model: _Model, n_iter: int, tol: float, m_step_max_iter: int, m_step_tol: float
 ) -> tuple[Float64[np.ndarray, "tasks classes"], Float64[np.ndarray, " units"], list[float]]:
-    """Last posterior, the point one step beyond it, and the gains towards it."""
+    """Return the last posterior, the point one step after it, and the loss of each iteration."""
     point = np.ones(len(model.alpha_mean) + len(model.beta_mean))
     losses, gain = [-np.inf], np.inf
     while len(losses) <= n_iter and gain >= tol:
@@ -248,11 +238,11 @@ def _fit(
     return posterior, point, losses[1:]
 
 
-def _read_prior(given: pd.Series | None, answers: Answers) -> pd.Series:
-    """P(truth): as given, for more labels than occur if need be, or alike, in order of appearance."""
-    classes = answers.classes
+def _read_prior(given: pd.Series | None, frame: CodedFrame) -> pd.Series:
+    """Return P(truth) as given, also of labels that do not occur, or equal shares in order of appearance."""
+    classes = frame.classes
     if given is None:
-        return pd.Series(1.0 / len(classes), index=classes[pd.unique(answers.label)])
+        return pd.Series(1.0 / len(classes), index=classes[pd.unique(frame.label)])
     if not (isinstance(given, pd.Series) and given.index.is_unique):
         raise ValueError("labels_priors must be a pandas Series with one row per label")
     if not classes.isin(given.index).all():
@@ -266,7 +256,7 @@ def _read_prior(given: pd.Series | None, answers: Answers) -> pd.Series:
 def _read_mean(
     given: pd.Series | None, names: pd.Index, name: str
 ) -> Float64[np.ndarray, " names"]:
-    """One mean for each name, all 1 if none are given."""
+    """Return one mean for each name; all are 1 where none are given."""
     if given is None:
         return np.ones(len(names))
     if not (isinstance(given, pd.Series) and given.index.is_unique):

@@ -1,4 +1,4 @@
-"""crowd-kit's ``initial_error``: what is known of the workers before the answers are seen."""
+"""crowd-kit's ``initial_error``: what is known about the workers before their labels are read."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Float64, Int
 
-from flows.crowdkit.frames import FLOOR, Answers
+from flows.crowdkit.frames import FLOOR, CodedFrame
 
 __all__ = ["InitialError", "read_initial_error"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InitialError:
-    """Numbers of the (worker, label) pairs it tells of, for each truth; workers of data only."""
+    """The number of each (worker, label) pair of the table, for each truth; only workers of the data."""
 
-    pair: Int[np.ndarray, " told"]
-    worker: Int[np.ndarray, " told"]
-    number: Float64[np.ndarray, "told truths"]
+    pair: Int[np.ndarray, " given"]
+    worker: Int[np.ndarray, " given"]
+    number: Float64[np.ndarray, "given truths"]
 
     def counts_of(self, pairs: Int[np.ndarray, " pairs"]) -> Float64[np.ndarray, "pairs truths"]:
-        """The numbers of each pair, 0 where it tells of none."""
+        """Return the numbers of each pair, 0 for a pair that the table lacks."""
         place = pd.Index(self.pair).get_indexer(pairs)
         counts: np.ndarray = np.where((place >= 0)[:, None], self.number[place], 0.0)
         return counts
@@ -30,7 +30,7 @@ class InitialError:
     def shares_of(
         self, pairs: Int[np.ndarray, " pairs"], rows: Int[np.ndarray, " rows"]
     ) -> Float64[np.ndarray, "pairs truths"]:
-        """P(label | truth) of each pair; the first of the caller's rows without one is refused."""
+        """Return P(label | truth) of each pair; raise ValueError for the caller's first row without one."""
         lost = ~np.isin(rows, self.pair)
         if lost.any():
             raise ValueError(
@@ -45,11 +45,11 @@ class InitialError:
         return found
 
 
-def read_initial_error(answers: Answers, initial_error: pd.DataFrame) -> InitialError:
-    """Lined up with the answers: workers who gave none are passed over."""
-    _check(answers, initial_error)
-    worker = answers.workers.get_indexer(initial_error.index.get_level_values("worker"))
-    label = answers.classes.get_indexer(initial_error.index.get_level_values("label"))
+def read_initial_error(frame: CodedFrame, initial_error: pd.DataFrame) -> InitialError:
+    """Return the table aligned with the labels; workers who gave no label are left out."""
+    _check(frame, initial_error)
+    worker = frame.workers.get_indexer(initial_error.index.get_level_values("worker"))
+    label = frame.classes.get_indexer(initial_error.index.get_level_values("label"))
     if not (label >= 0).all():
         row = int((label < 0).argmax())
         raise ValueError(
@@ -57,13 +57,13 @@ def read_initial_error(answers: Answers, initial_error: pd.DataFrame) -> Initial
             f"{row} (counted from 0)"
         )
     here = worker >= 0
-    number = initial_error[list(answers.classes)].to_numpy(dtype=np.float64)
-    pair = worker * len(answers.classes) + label
+    number = initial_error[list(frame.classes)].to_numpy(dtype=np.float64)
+    pair = worker * len(frame.classes) + label
     return InitialError(pair[here], worker[here], number[here])
 
 
-def _check(answers: Answers, initial_error: pd.DataFrame) -> None:
-    """Refuse another shape, and numbers that are neither counts nor shares."""
+def _check(frame: CodedFrame, initial_error: pd.DataFrame) -> None:
+    """Raise ValueError unless the table has the shape of crowd-kit's and finite numbers >= 0."""
     if not isinstance(initial_error, pd.DataFrame):
         raise ValueError(
             f"initial_error must be a pandas DataFrame, got {type(initial_error).__name__}"
@@ -79,10 +79,10 @@ def _check(answers: Answers, initial_error: pd.DataFrame) -> None:
             f"initial_error must have one row per worker and label, got a second at row {row}"
         )
     columns = initial_error.columns
-    if not (columns.is_unique and set(columns) == set(answers.classes)):
+    if not (columns.is_unique and set(columns) == set(frame.classes)):
         raise ValueError(
             "initial_error must have one column for each label of data, got "
-            f"{len(columns)} columns for {len(answers.classes)} labels"
+            f"{len(columns)} columns for {len(frame.classes)} labels"
         )
     number = initial_error.to_numpy(dtype=np.float64)
     good = ((number >= 0) & (number < np.inf)).all(axis=1)

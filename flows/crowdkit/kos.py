@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Float64
-from sklearn.base import BaseEstimator
 
-from flows.crowdkit.frames import Answers, by_task, read_answers
+from flows.crowdkit.estimator import ConsensusEstimator
+from flows.crowdkit.frames import CodedFrame, by_task, read_frame
 
 __all__ = ["KOS"]
 
 
-class KOS(BaseEstimator):  # type: ignore[misc]
-    """Weigh every label by what the worker's other labels say about her; two labels only.
+class KOS(ConsensusEstimator):
+    """Weigh every label by how the worker's other labels agree with their tasks; for two classes only.
 
     Parameters
     ----------
     n_iter
         Number of iterations, at least 1.
     random_state
-        Seed of the first messages, drawn as crowd-kit draws them.
+        Seed of the first messages, which are drawn as crowd-kit draws them.
 
     Attributes
     ----------
@@ -29,12 +29,12 @@ class KOS(BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    **Guarantees.** Messages are scaled to length one in every iteration, so all `n_iter` are made
-    and nothing overflows; crowd-kit stops where they pass 1e300. An exact tie goes to the label
-    that sorts first; crowd-kit raises a KeyError there.
+    **Guarantees.** Messages are scaled to length one in every iteration, so all `n_iter`
+    iterations run and nothing overflows; crowd-kit stops where messages exceed 1e300. An exact tie goes
+    to the label that sorts first; crowd-kit raises a KeyError.
 
-    For more than two labels, and a result without a seed's luck, see :func:`quality.kos` and
-    :func:`quality.aggregation.kos_messages.kos_plus`.
+    For more than two classes, and for a result that depends less on the seed, see :func:`quality.kos` and
+    :func:`quality.kos_plus`.
 
     References
     ----------
@@ -43,8 +43,8 @@ class KOS(BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> task, label = list("aaaabbbbccccdddd"), list("xxxyyyyyxxxyyyyy")
-    >>> answers = pd.DataFrame({"task": task, "worker": [1, 2, 3, 4] * 4, "label": label})
-    >>> KOS().fit_predict(answers).to_dict()
+    >>> frame = pd.DataFrame({"task": task, "worker": [1, 2, 3, 4] * 4, "label": label})
+    >>> KOS().fit_predict(frame).to_dict()
     {'a': 'x', 'b': 'y', 'c': 'x', 'd': 'y'}
     """
 
@@ -53,33 +53,29 @@ class KOS(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, data: pd.DataFrame) -> KOS:
-        """Pass messages along the answers in `data`."""
+        """Pass messages along the labels in `data`."""
         if not self.n_iter >= 1:
             raise ValueError(f"n_iter must be >= 1, got n_iter={self.n_iter}")
-        answers = read_answers(data)
-        if not len(answers.classes) == 2:
-            raise ValueError(f"label must have two values for KOS, got {len(answers.classes)}")
-        start = np.random.RandomState(self.random_state).normal(1.0, 1.0, size=len(answers.label))
-        voice = _pass_messages(answers, start, self.n_iter)
-        self.labels_ = by_task(answers, (voice > 0).astype(np.int64))
+        frame = read_frame(data)
+        if not len(frame.classes) == 2:
+            raise ValueError(f"label must have two values for KOS, got {len(frame.classes)}")
+        start = np.random.RandomState(self.random_state).normal(1.0, 1.0, size=len(frame.label))
+        total = _pass_messages(frame, start, self.n_iter)
+        self.labels_ = by_task(frame, (total > 0).astype(np.int64))
         return self
-
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series:
-        """Pass messages, and return ``labels_``."""
-        return self.fit(data).labels_
 
 
 def _pass_messages(
-    answers: Answers, message: Float64[np.ndarray, " rows"], n_iter: int
+    frame: CodedFrame, message: Float64[np.ndarray, " rows"], n_iter: int
 ) -> Float64[np.ndarray, " tasks"]:
-    """What each task hears in the end: above 0 for the second label, below for the first."""
-    sign = np.where(answers.label == 1, 1.0, -1.0)
+    """Return the sum of each task's last messages: above 0 for the second label, below 0 for the first."""
+    sign = np.where(frame.label == 1, 1.0, -1.0)
     for _ in range(n_iter):
-        for unit in (answers.task, answers.worker):
-            said = sign * message
-            message = np.bincount(unit, said)[unit] - said
+        for unit in (frame.task, frame.worker):
+            signed = sign * message
+            message = np.bincount(unit, signed)[unit] - signed
         length = np.sqrt(message @ message)
-        if length == 0.0:  # nobody confirms or denies anybody: labels count alike
-            return np.bincount(answers.task, sign)
+        if length == 0.0:  # no worker meets another: all labels count alike
+            return np.bincount(frame.task, sign)
         message /= length
-    return np.bincount(answers.task, sign * message)
+    return np.bincount(frame.task, sign * message)

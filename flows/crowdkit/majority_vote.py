@@ -7,47 +7,47 @@ from typing import Literal, NoReturn
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Float64, Int
-from sklearn.base import BaseEstimator
 
-from flows.crowdkit.frames import Answers, by_task, read_answers, shares
+from flows.crowdkit.estimator import SharesEstimator
+from flows.crowdkit.frames import CodedFrame, by_task, read_frame, shares
 from quality import LabelError, majority_vote, weighted_majority
 
 __all__ = ["MajorityVote", "accuracy_of", "read_skills"]
 
 
-class MajorityVote(BaseEstimator):  # type: ignore[misc]
-    """Give every task the label that most of its workers, or their skills together, speak for.
+class MajorityVote(SharesEstimator):
+    """Give every task the label with the most of its workers, or with the largest sum of their skills.
 
     Parameters
     ----------
     default_skill
-        Weight of a worker whom `skills` does not know, with ``on_missing_skill="value"``.
+        Weight of a worker who is not in `skills`, with ``on_missing_skill="value"``.
     on_missing_skill
-        What to do with such a worker's labels: ``"error"`` refuses them, ``"ignore"`` leaves them
-        out as long as every task keeps one, ``"value"`` weighs them by `default_skill`.
+        What to do with the labels of such a worker: ``"error"`` raises LabelError, ``"ignore"`` leaves
+        them out as long as every task keeps a label, ``"value"`` weighs them by `default_skill`.
 
     Attributes
     ----------
     labels_ : Series
         Label of each task, tasks sorted.
     probas_ : DataFrame
-        Share of a task's labels, or of their weight, that each label has; even where all weight
+        Share of a task's labels, or of their weight, that each label has; equal shares where all weight
         is 0.
     skills_ : Series
         Share of a worker's labels that agree with ``labels_``, workers sorted.
 
     Notes
     -----
-    **Guarantees.** Equal shares go to the label that sorts first, to within rounding: crowd-kit's
-    choice follows the last bit of a sum of skills. Skills below 0 are refused: crowd-kit divides by
-    their sum, and a sum below 0 turns the vote around.
+    **Guarantees.** Shares that are equal to within rounding go to the label that sorts
+    first; crowd-kit's choice follows the last bit of a sum of skills. Skills below 0 raise ValueError;
+    crowd-kit divides by their sum, and a sum below 0 reverses the vote.
 
     Examples
     --------
-    >>> answers = pd.DataFrame({"task": ["t1"] * 3, "worker": list("abc"), "label": [0, 0, 1]})
-    >>> MajorityVote().fit_predict(answers).to_dict()
+    >>> frame = pd.DataFrame({"task": ["t1"] * 3, "worker": list("abc"), "label": [0, 0, 1]})
+    >>> MajorityVote().fit_predict(frame).to_dict()
     {'t1': 0}
-    >>> MajorityVote().fit_predict(answers, pd.Series({"a": 0.2, "b": 0.2, "c": 0.9})).to_dict()
+    >>> MajorityVote().fit_predict(frame, pd.Series({"a": 0.2, "b": 0.2, "c": 0.9})).to_dict()
     {'t1': 1}
     """
 
@@ -60,34 +60,24 @@ class MajorityVote(BaseEstimator):  # type: ignore[misc]
         self.on_missing_skill = on_missing_skill
 
     def fit(self, data: pd.DataFrame, skills: pd.Series | None = None) -> MajorityVote:
-        """Vote on the answers in `data`; `skills` are indexed by worker."""
+        """Vote on the labels in `data`; `skills` are indexed by worker."""
         if skills is None:
-            answers = read_answers(data)
-            vote = majority_vote(answers.table)
+            frame = read_frame(data)
+            vote = majority_vote(frame.table)
             posterior, label = vote.posterior, vote.label
         else:
-            answers, weight = self._weigh(data, skills)
-            weighted = weighted_majority(answers.table, weight)
+            frame, weight = self._weigh(data, skills)
+            weighted = weighted_majority(frame.table, weight)
             posterior, label = weighted.posterior, weighted.label
-        self.labels_ = by_task(answers, label)
-        self.probas_ = shares(answers, posterior)
-        self.skills_ = pd.Series(accuracy_of(answers, label), index=answers.workers, name="skill")
+        self.labels_ = by_task(frame, label)
+        self.probas_ = shares(frame, posterior)
+        self.skills_ = pd.Series(accuracy_of(frame, label), index=frame.workers, name="skill")
         return self
-
-    def fit_predict(self, data: pd.DataFrame, skills: pd.Series | None = None) -> pd.Series:
-        """Vote, and return ``labels_``."""
-        return self.fit(data, skills).labels_
-
-    def fit_predict_proba(
-        self, data: pd.DataFrame, skills: pd.Series | None = None
-    ) -> pd.DataFrame:
-        """Vote, and return ``probas_``."""
-        return self.fit(data, skills).probas_
 
     def _weigh(
         self, data: pd.DataFrame, skills: pd.Series
-    ) -> tuple[Answers, Float64[np.ndarray, " workers"]]:
-        """The answers that count, and a weight for each of their workers."""
+    ) -> tuple[CodedFrame, Float64[np.ndarray, " workers"]]:
+        """Return the labels that count, and a weight for each of their workers."""
         known = ("error", "ignore", "value")
         if self.on_missing_skill not in known:
             message = f"on_missing_skill must be one of {known}"
@@ -97,23 +87,21 @@ class MajorityVote(BaseEstimator):  # type: ignore[misc]
                 'default_skill must be given with on_missing_skill="value" and not otherwise, got '
                 f"default_skill={self.default_skill}, on_missing_skill={self.on_missing_skill!r}"
             )
-        answers = read_answers(data)
-        weight = read_skills(answers.workers, skills)
-        missing = np.isnan(weight)[answers.worker]
+        frame = read_frame(data)
+        weight = read_skills(frame.workers, skills)
+        missing = np.isnan(weight)[frame.worker]
         if not missing.any():
-            return answers, weight
+            return frame, weight
         if self.on_missing_skill == "value":
-            default = pd.Series(self.default_skill, index=answers.workers)
-            return answers, np.where(
-                np.isnan(weight), read_skills(answers.workers, default), weight
-            )
+            default = pd.Series(self.default_skill, index=frame.workers)
+            return frame, np.where(np.isnan(weight), read_skills(frame.workers, default), weight)
         if self.on_missing_skill == "error":
             _refuse_unknown(int(missing.argmax()), "the worker")
-        left = np.bincount(answers.task[~missing], minlength=len(answers.tasks)) > 0
+        left = np.bincount(frame.task[~missing], minlength=len(frame.tasks)) > 0
         if not left.all():
-            _refuse_unknown(int((~left[answers.task]).argmax()), "a worker of the task")
-        answers = read_answers(data[~missing])
-        return answers, read_skills(answers.workers, skills)
+            _refuse_unknown(int((~left[frame.task]).argmax()), "a worker of the task")
+        frame = read_frame(data[~missing])
+        return frame, read_skills(frame.workers, skills)
 
 
 def _refuse_unknown(row: int, who: str) -> NoReturn:
@@ -122,7 +110,7 @@ def _refuse_unknown(row: int, who: str) -> NoReturn:
 
 
 def read_skills(workers: pd.Index, skills: pd.Series) -> Float64[np.ndarray, " workers"]:
-    """Skill of each worker, NaN where unknown."""
+    """Return the skill of each worker, NaN where unknown."""
     if not isinstance(skills, pd.Series):
         raise ValueError(
             f"skills must be a pandas Series indexed by worker, got {type(skills).__name__}"
@@ -139,14 +127,14 @@ def read_skills(workers: pd.Index, skills: pd.Series) -> Float64[np.ndarray, " w
 
 
 def accuracy_of(
-    answers: Answers, truth: Int[np.ndarray, " tasks"]
+    frame: CodedFrame, truth: Int[np.ndarray, " tasks"]
 ) -> Float64[np.ndarray, " workers"]:
-    """Share of each worker's labels that equal a truth; -1 is unknown, NaN if all are."""
-    known = truth[answers.task] >= 0
-    right = (truth[answers.task] == answers.label)[known]
-    n_workers = len(answers.workers)
-    n_known = np.bincount(answers.worker[known], minlength=n_workers)
-    n_right = np.bincount(answers.worker[known], right, minlength=n_workers)
+    """Return the share of each worker's labels that equal the truth; NaN where no truth is known (-1)."""
+    known = truth[frame.task] >= 0
+    right = (truth[frame.task] == frame.label)[known]
+    n_workers = len(frame.workers)
+    n_known = np.bincount(frame.worker[known], minlength=n_workers)
+    n_right = np.bincount(frame.worker[known], right, minlength=n_workers)
     nowhere = np.full(n_workers, np.nan)
     share: np.ndarray = np.divide(n_right, n_known, out=nowhere, where=n_known > 0)
     return share

@@ -1,8 +1,8 @@
 """EM over the (worker, label) pairs that occur, with crowd-kit's floor, loss and stopping rule.
 
-A table has a row for each pair and a column for each truth, so that one sparse matrix, pairs by
-tasks, is both steps: its product with the posterior counts, its transpose with the logarithm of the
-table is what the labels of each task say.
+A table has a row for each pair and a column for each truth. One sparse matrix, pairs by tasks, then
+makes both steps: its product with the posterior gives the counts, and the product of its transpose with
+the logarithm of the table gives the log-likelihood of each task's labels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Float64, Int
 from scipy.sparse import csr_array
 
-from flows.crowdkit.frames import FLOOR, Answers
+from flows.crowdkit.frames import FLOOR, CodedFrame
 from quality import majority_vote
 
 __all__ = ["PairFit", "Pairs", "Table", "fit_pairs", "pairs_of"]
@@ -25,7 +25,7 @@ Table = Float64[np.ndarray, "pairs truths"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """The (worker, label) pairs in order of appearance, and which tasks they were given to."""
+    """The (worker, label) pairs in order of appearance, and the tasks that they were given to."""
 
     code: Int[np.ndarray, " pairs"]
     worker: Int[np.ndarray, " pairs"]
@@ -35,13 +35,13 @@ class Pairs:
     taken: csr_array  # tasks by pairs
 
     def normalise(self, counts: Table) -> Table:
-        """P(label | truth) among the labels each worker gave."""
+        """Return P(label | truth) among the labels that each worker gave."""
         counts = np.maximum(counts, FLOOR)
         table: np.ndarray = counts / self._by_worker(counts)[self.worker]
         return table
 
     def one_coin(self, counts: Table) -> Table:
-        """P(label | truth): the worker's skill where they are the same."""
+        """Return P(label | truth): the worker's skill where label and truth are the same."""
         n_classes = counts.shape[1]
         right = self.skill(counts)[self.worker, None]
         wrong = (1.0 - right) / max(n_classes - 1, 1)
@@ -49,7 +49,7 @@ class Pairs:
         return np.clip(table, FLOOR, 1.0 - FLOOR)
 
     def skill(self, counts: Table) -> Float64[np.ndarray, " workers"]:
-        """Expected share of each worker's labels that are right."""
+        """Return the expected share of each worker's labels that are right."""
         right = counts[np.arange(len(self.label)), self.label]
         skill: np.ndarray = np.bincount(self.worker, right) / self._by_worker(counts).sum(axis=1)
         return skill
@@ -58,19 +58,19 @@ class Pairs:
         return np.column_stack([np.bincount(self.worker, column) for column in counts.T])
 
 
-def pairs_of(answers: Answers, pair: Int[np.ndarray, " rows"]) -> Pairs:
-    """Pairs of the answers, and of rows beyond them that were given to no task of these."""
-    n_rows = len(answers.task)
+def pairs_of(frame: CodedFrame, pair: Int[np.ndarray, " rows"]) -> Pairs:
+    """Return the pairs of the labels, and the further pairs in `pair`, which belong to no task."""
+    n_rows = len(frame.task)
     place, code = pd.factorize(pair)
-    worker, label = np.divmod(code, len(answers.classes))
-    shape = (len(code), len(answers.tasks))
-    given = csr_array((np.ones(n_rows), (place[:n_rows], answers.task)), shape=shape)
-    return Pairs(code, worker, label, len(answers.workers), given, csr_array(given.T))
+    worker, label = np.divmod(code, len(frame.classes))
+    shape = (len(code), len(frame.tasks))
+    given = csr_array((np.ones(n_rows), (place[:n_rows], frame.task)), shape=shape)
+    return Pairs(code, worker, label, len(frame.workers), given, csr_array(given.T))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairFit:
-    """Where EM stopped: `counts` expected under `posterior`, `table` made of them."""
+    """The result of EM: `counts` are expected under `posterior`, `table` is made of them."""
 
     posterior: Float64[np.ndarray, "tasks classes"]
     counts: Table
@@ -80,7 +80,7 @@ class PairFit:
 
 def fit_pairs(
     pairs: Pairs,
-    answers: Answers,
+    frame: CodedFrame,
     gold: Int[np.ndarray, " tasks"],
     m_step: Callable[[Table], Table],
     *,
@@ -88,8 +88,8 @@ def fit_pairs(
     n_iter: int,
     tol: float,
 ) -> PairFit:
-    """EM from the soft majority vote, or from a table, until the loss gains less than `tol`."""
-    posterior = _clamp(majority_vote(answers.table).posterior.copy(), gold)
+    """Run EM from the soft majority vote, or from a table, until the loss gains less than `tol`."""
+    posterior = _clamp(majority_vote(frame.table).posterior.copy(), gold)
     table = m_step(pairs.given @ posterior) if table is None else table
     losses, gain = [-np.inf], np.inf
     while len(losses) <= n_iter and gain >= tol:
@@ -105,7 +105,7 @@ def fit_pairs(
 
 
 def _loss(posterior: Float64[np.ndarray, "tasks classes"], counts: Table, table: Table) -> float:
-    """crowd-kit's bound per label; its prior counts once for each label, not for each task."""
+    """Return crowd-kit's bound per label; its prior counts once for each label, not for each task."""
     log_prior = np.log(np.maximum(posterior.mean(axis=0), FLOOR))
     share = np.maximum(posterior, FLOOR)
     bound = np.sum(counts * (np.log(table) + log_prior)) - np.sum(share * np.log(share))
@@ -115,7 +115,7 @@ def _loss(posterior: Float64[np.ndarray, "tasks classes"], counts: Table, table:
 def _clamp(
     posterior: Float64[np.ndarray, "tasks classes"], gold: Int[np.ndarray, " tasks"]
 ) -> Float64[np.ndarray, "tasks classes"]:
-    """The same array, certain of gold."""
+    """Return the same array, changed to be certain of gold."""
     known = np.flatnonzero(gold >= 0)
     posterior[known] = 0.0
     posterior[known, gold[known]] = 1.0

@@ -1,23 +1,25 @@
-"""Votes weighted by skills learned from the answers or from gold: crowd-kit's ``Wawa`` and kin."""
+"""Votes weighted by learned skills: crowd-kit's ``Wawa``, ``ZeroBasedSkill`` and ``GoldMajorityVote``."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from flows.crowdkit.frames import read_answers, read_gold
+from flows.crowdkit.estimator import SharesEstimator
+from flows.crowdkit.frames import read_frame, read_gold
 from flows.crowdkit.majority_vote import MajorityVote, accuracy_of
 from quality import majority_vote, weighted_majority
 
 __all__ = ["GoldMajorityVote", "Wawa", "ZeroBasedSkill"]
 
 
-class _SkilledVote(BaseEstimator):  # type: ignore[misc]
-    """What those with skills share: the vote by them. How to learn skills is each one's own."""
+class SkilledVote(SharesEstimator):
+    """What voters with learned skills share: the weighted vote. Each learns its skills in its own way."""
+
+    skills_: pd.Series
 
     def predict(self, data: pd.DataFrame) -> pd.Series:
         """Vote on `data` by the skills learned; sets ``labels_`` and ``probas_``."""
@@ -27,78 +29,76 @@ class _SkilledVote(BaseEstimator):  # type: ignore[misc]
         return self.labels_
 
     def predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Shares of the weight on each task of `data`, by the skills learned."""
+        """Return the shares of the weight on each task of `data`, by the skills learned."""
         self.predict(data)
         return self.probas_
 
+    def fit_predict(self, data: pd.DataFrame, *given: Any, **named: Any) -> pd.Series:
+        """Learn from `data`, with the other arguments of ``fit``, and vote on the same labels."""
+        self.fit(data, *given, **named)
+        return self.predict(data)
 
-class Wawa(_SkilledVote):
-    """Worker agreement with aggregate: vote, weigh by agreement with the vote, vote again.
+
+class Wawa(SkilledVote):
+    """Vote, weigh workers by their agreement with the vote, and vote again (worker agreement with aggregate).
 
     Attributes
     ----------
     skills_ : Series
         Share of a worker's labels that agree with the majority, workers sorted; set by ``fit``.
     labels_, probas_ : Series, DataFrame
-        The weighted vote on the answers that were last predicted.
+        The weighted vote on the labels that were last predicted.
 
     Notes
     -----
-    **Guarantees.** Every worker predicted must have been fitted. Ties as in :class:`MajorityVote`.
+    **Guarantees.** A worker who was not fitted raises LabelError in ``predict``. Ties as in
+    :class:`MajorityVote`.
 
     Examples
     --------
-    >>> answers = pd.DataFrame({"task": ["t1"] * 3, "worker": list("abc"), "label": [0, 0, 1]})
-    >>> Wawa().fit(answers).skills_.to_dict()
+    >>> frame = pd.DataFrame({"task": ["t1"] * 3, "worker": list("abc"), "label": [0, 0, 1]})
+    >>> Wawa().fit(frame).skills_.to_dict()
     {'a': 1.0, 'b': 1.0, 'c': 0.0}
     """
 
     def fit(self, data: pd.DataFrame) -> Self:
         """Learn each worker's agreement with the majority."""
-        answers = read_answers(data)
-        skill = accuracy_of(answers, majority_vote(answers.table).label)
-        self.skills_ = pd.Series(skill, index=answers.workers, name="skill")
+        frame = read_frame(data)
+        skill = accuracy_of(frame, majority_vote(frame.table).label)
+        self.skills_ = pd.Series(skill, index=frame.workers, name="skill")
         return self
 
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series:
-        """Learn and predict on the same answers."""
-        return self.fit(data).predict(data)
 
-    def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Learn and predict shares on the same answers."""
-        return self.fit(data).predict_proba(data)
-
-
-class ZeroBasedSkill(_SkilledVote):
-    """Vote and re-estimate skills in turn, each time a step nearer to agreement with the vote.
+class ZeroBasedSkill(SkilledVote):
+    """Vote and re-estimate skills in turn; each time skills move a step towards agreement with the vote.
 
     Parameters
     ----------
     n_iter
         Number of steps, at least 1.
     lr_init
-        Length of the first steps: 1 goes all the way to the agreement.
+        Length of the first steps: 1 sets a skill to the agreement.
     lr_steps_to_reduce, lr_reduce_factor
-        After so many steps the length is multiplied by the factor.
+        Number of steps after which the length is multiplied by the factor.
     eps
-        What a worker's first skill has over one divided by the number of labels.
+        A worker's first skill is this much above 1 / (number of labels).
 
     Attributes
     ----------
     skills_ : Series
         Workers' skills, workers sorted; set by ``fit``.
     labels_, probas_ : Series, DataFrame
-        The weighted vote on the answers that were last predicted.
+        The weighted vote on the labels that were last predicted.
 
     Notes
     -----
-    **Guarantees.** Every worker predicted must have been fitted. Ties as in :class:`MajorityVote`;
-    a tie that crowd-kit breaks by rounding can lead its skills elsewhere.
+    **Guarantees.** A worker who was not fitted raises LabelError in ``predict``. Ties as in
+    :class:`MajorityVote`; crowd-kit breaks some ties by rounding, after which its skills can differ.
 
     Examples
     --------
-    >>> answers = pd.DataFrame({"task": ["t1"] * 3, "worker": list("abc"), "label": [0, 0, 1]})
-    >>> ZeroBasedSkill().fit(answers).skills_.to_dict()
+    >>> frame = pd.DataFrame({"task": ["t1"] * 3, "worker": list("abc"), "label": [0, 0, 1]})
+    >>> ZeroBasedSkill().fit(frame).skills_.to_dict()
     {'a': 1.0, 'b': 1.0, 'c': 0.0}
     """
 
@@ -124,27 +124,19 @@ class ZeroBasedSkill(_SkilledVote):
         for name in ("lr_init", "lr_reduce_factor"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in (0, 1], got {name}={getattr(self, name)}")
-        answers = read_answers(data)
-        skill = np.full(len(answers.workers), 1.0 / len(answers.classes) + self.eps)
+        frame = read_frame(data)
+        skill = np.full(len(frame.workers), 1.0 / len(frame.classes) + self.eps)
         step = self.lr_init
         for iteration in range(1, self.n_iter + 1):
             if iteration % self.lr_steps_to_reduce == 0:
                 step *= self.lr_reduce_factor
-            label = weighted_majority(answers.table, skill).label
-            skill = skill + step * (accuracy_of(answers, label) - skill)
-        self.skills_ = pd.Series(skill, index=answers.workers, name="skill")
+            label = weighted_majority(frame.table, skill).label
+            skill = skill + step * (accuracy_of(frame, label) - skill)
+        self.skills_ = pd.Series(skill, index=frame.workers, name="skill")
         return self
 
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series:
-        """Learn and predict on the same answers."""
-        return self.fit(data).predict(data)
 
-    def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Learn and predict shares on the same answers."""
-        return self.fit(data).predict_proba(data)
-
-
-class GoldMajorityVote(_SkilledVote):
+class GoldMajorityVote(SkilledVote):
     """Vote weighted by each worker's accuracy on tasks whose truth is known.
 
     Attributes
@@ -152,32 +144,25 @@ class GoldMajorityVote(_SkilledVote):
     skills_ : Series
         Accuracy on gold of each worker who labelled a gold task, workers sorted; set by ``fit``.
     labels_, probas_ : Series, DataFrame
-        The weighted vote on the answers that were last predicted.
+        The weighted vote on the labels that were last predicted.
 
     Notes
     -----
-    **Guarantees.** Every worker predicted must have labelled a gold task. A missing true label is
-    an unknown one; one that nobody gave makes everybody wrong. Ties as in :class:`MajorityVote`.
+    **Guarantees.** A worker who labelled no gold task raises LabelError in ``predict``. A
+    missing true label counts as unknown. With a true label that nobody gave, every label of that task
+    is wrong. Ties as in :class:`MajorityVote`.
 
     Examples
     --------
-    >>> answers = pd.DataFrame({"task": ["t1"] * 3, "worker": list("abc"), "label": [0, 0, 1]})
-    >>> GoldMajorityVote().fit_predict(answers, pd.Series({"t1": 1})).to_dict()
+    >>> frame = pd.DataFrame({"task": ["t1"] * 3, "worker": list("abc"), "label": [0, 0, 1]})
+    >>> GoldMajorityVote().fit_predict(frame, pd.Series({"t1": 1})).to_dict()
     {'t1': 1}
     """
 
     def fit(self, data: pd.DataFrame, true_labels: pd.Series) -> Self:
-        """Learn each worker's accuracy; `true_labels` are indexed by task."""
-        answers = read_answers(data)
-        skill = accuracy_of(answers, read_gold(answers, true_labels))
+        """Learn each worker's accuracy on gold; `true_labels` are indexed by task."""
+        frame = read_frame(data)
+        skill = accuracy_of(frame, read_gold(frame, true_labels))
         tested = ~np.isnan(skill)
-        self.skills_ = pd.Series(skill[tested], index=answers.workers[tested], name="skill")
+        self.skills_ = pd.Series(skill[tested], index=frame.workers[tested], name="skill")
         return self
-
-    def fit_predict(self, data: pd.DataFrame, true_labels: pd.Series) -> pd.Series:
-        """Learn and predict on the same answers."""
-        return self.fit(data, true_labels).predict(data)
-
-    def fit_predict_proba(self, data: pd.DataFrame, true_labels: pd.Series) -> pd.DataFrame:
-        """Learn and predict shares on the same answers."""
-        return self.fit(data, true_labels).predict_proba(data)

@@ -1,8 +1,8 @@
-"""Appen, once Figure Eight and CrowdFlower: the full report, one judgment a row.
+"""Appen, formerly Figure Eight and CrowdFlower: the full report, one judgment a row.
 
-Questions are the columns that have a twin `<q>_gold`, or all of the job's columns where none has.
-Judgments of workers the platform gave up on (`_tainted`) count as rejected. Times are those of a
-page, shared evenly among its judgments. Where a worker sits (`_ip`, `_city`, ...) is never read.
+Questions are the columns that have a twin `<q>_gold`, or all of the job's columns where no column has
+one. Judgments that the platform marks as `_tainted` count as rejected. Times are those of a page,
+shared evenly among its judgments. A worker's place (`_ip`, `_city`, ...) is never read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flows.importers.responses import Dropped, Response
 from flows.importers.sheet import open_sheet, page_seconds, seconds_between
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["read_appen"]
 
@@ -25,7 +25,7 @@ CLOCK = "%m/%d/%Y %H:%M:%S"
 
 
 def read_appen(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
-    """Answers of a job, with an even share of the page's seconds."""
+    """Yield the responses of a job, each with an even share of the page's seconds."""
     sheet = open_sheet(path)
     worker, task = columns.get("worker", "_worker_id"), columns.get("task", "_unit_id")
     asked = [columns["label"]] if "label" in columns else _questions(sheet.names)
@@ -47,6 +47,6 @@ def read_appen(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
 
 
 def _questions(names: Sequence[str]) -> list[str]:
-    """Columns with a twin of gold answers, or the job's own columns where there is no twin."""
+    """Return the columns with a twin of gold answers, or the job's own columns where there is no twin."""
     own = [name for name in names if not name.startswith("_")]
     return [name for name in own if f"{name}_gold" in names] or own

@@ -1,7 +1,7 @@
 """Argilla 2: records exported as JSON or JSON lines, nested or flat.
 
-Flat records (`to_list(flatten=True)`) tell the status of each answer: drafts count as unfinished,
-discarded ones as skipped. Nested records tell none, so all their answers are taken. There are no
+Flat records (`to_list(flatten=True)`) hold the status of each answer: drafts count as unfinished,
+discarded ones as skipped. Nested records hold no status, so all their answers are taken. There are no
 durations.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.importers.records import expect, name_in, read_records
+from flows.importers.records import expect, keys_of, name_in, read_records
 from flows.importers.responses import Dropped, Response
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["read_argilla"]
 
@@ -28,7 +28,7 @@ FATES = {
 
 
 def read_argilla(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
-    """Answers of a dataset."""
+    """Yield the responses of a dataset."""
     for row, record in read_records(path, ("id",), OF):
         task = name_in(record, "id", path.name, row)
         for question, response in _given(record, path.name, row):
@@ -44,18 +44,18 @@ def read_argilla(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
 
 
 def _given(record: dict[str, Any], file: str, row: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each question's answers, each with its worker."""
+    """Yield each question's answers, each with its worker."""
     flat = [key for key in record if key.endswith(ANSWERS)]
     if not flat and not isinstance(record.get("responses"), dict):
         raise TableError(
             f"{file}, record {row}: must have the key responses (nested) or keys <question>"
-            f"{ANSWERS} (flat); it has {', '.join(list(record)[:12])}; check --format"
+            f"{ANSWERS} (flat); it has {keys_of(record)}; check --format"
         )
     for question, given in (record.get("responses") or {}).items() if not flat else ():
         for response in expect(given, list, f"responses to {question}", file, row):
             yield question, expect(response, dict, "a response", file, row)
     for key in flat:
-        values, users, statuses = (  # None where nobody answered this question
+        values, users, statuses = (  # None where the question has no answer
             expect(record.get(name) or [], list, name, file, row)
             for name in (key, f"{key}.users", f"{key}.status")
         )

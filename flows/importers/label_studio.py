@@ -1,7 +1,7 @@
 """Label Studio: the JSON export, one task a record, and JSON-MIN, one annotation a record.
 
-Questions are the names of `Choices` and `Rating` tags. Of a worker only the id is read, where the
-export holds one; JSON-MIN may name workers by what it calls `annotator`.
+Questions are the names of `Choices` and `Rating` tags. Only the worker's id is read, where the export
+holds one; in JSON-MIN the worker is `annotator`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.importers.records import expect, name_in, read_records
+from flows.importers.records import expect, keys_of, name_in, read_records
 from flows.importers.responses import Dropped, Response
 from flows.importers.sheet import number_of_seconds
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["read_label_studio"]
 
@@ -23,7 +23,7 @@ Record = dict[str, Any]
 
 
 def read_label_studio(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
-    """Answers of a project with the seconds of each annotation; cancelled ones count as skipped."""
+    """Yield the responses of a project, with seconds; cancelled annotations count as skipped."""
     for row, record in read_records(path, ("id",), OF):
         if "annotations" in record:
             task = name_in(record, "id", path.name, row)
@@ -35,12 +35,12 @@ def read_label_studio(path: Path, columns: Mapping[str, str]) -> Iterator[Respon
         else:
             raise TableError(
                 f"{path.name}, record {row}: must have the key annotations (JSON) or annotator "
-                f"(JSON-MIN); it has {', '.join(list(record)[:12])}; check --format"
+                f"(JSON-MIN); it has {keys_of(record)}; check --format"
             )
 
 
 def _annotation(annotation: Record, task: str, file: str, row: int) -> Response:
-    """One worker's annotation; choices made in parts of a task stand side by side."""
+    """Return one worker's annotation; choices made in parts of a task are listed together."""
     by = annotation.get("completed_by")
     person, key = (by, "id") if isinstance(by, dict) else (annotation, "completed_by")
     answers: dict[str, list[object]] = {}
@@ -64,7 +64,7 @@ def _annotation(annotation: Record, task: str, file: str, row: int) -> Response:
 
 
 def _flat(record: Record, file: str, row: int) -> Response:
-    """JSON-MIN writes the task's data, its id, the answers, and then who gave them."""
+    """Return a record of JSON-MIN: the task's data, its id, the answers, and then the worker."""
     keys = list(record)
     first, last = keys.index("id") + 1, keys.index("annotator")
     answers = {key: _bare(record[key]) for key in keys[first:last]}
@@ -73,7 +73,7 @@ def _flat(record: Record, file: str, row: int) -> Response:
 
 
 def _bare(value: object) -> object:
-    """The choices of a value that holds them as a part."""
+    """Return the choices of a value that holds them as a part."""
     for kind in KINDS:
         if isinstance(value, dict) and kind in value:
             return value[kind]

@@ -1,6 +1,6 @@
-"""Plain tables whose columns are named worker, task, label, or mapped to them.
+"""Plain tables whose columns are named worker, task and label, or mapped to them.
 
-CSV, Parquet, JSON lines, or what a database answers to a query.
+They are CSV, Parquet or JSON lines, or the rows that a database returns for a query.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PLAIN = "a plain label table"
 
 
 def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
-    """Answers of a CSV or Parquet table; seconds where a column of that name or mapping is."""
+    """Yield the responses of a CSV or Parquet table, with seconds where a column has that name or mapping."""
     sheet = open_sheet(path)
     named = {role: role for role in ROLES} | dict(columns)
     sheet.need(list(named.values()), PLAIN)
@@ -32,8 +32,8 @@ def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
 
 
 def read_query(path: Path, columns: Mapping[str, str], *, url_env: str) -> Iterator[Response]:
-    """Answers in the rows of a database, as a table, by the query that a file holds."""
-    from flows.tables.sql import fetch  # a client of databases, for a query only
+    """Yield the responses in the rows that a database returns for the query in a file."""
+    from flows.tables import fetch  # SQLAlchemy, for a query only
 
     with TemporaryDirectory(prefix="crowdassay-") as folder:
         answer = Path(folder) / f"{path.name}.parquet"
@@ -42,7 +42,7 @@ def read_query(path: Path, columns: Mapping[str, str], *, url_env: str) -> Itera
 
 
 def read_jsonl(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
-    """Answers of JSON lines, one flat record each."""
+    """Yield the responses of JSON lines, one flat record each."""
     named = {role: role for role in ROLES} | dict(columns)
     time = named.get("seconds", "seconds")
     for row, record in read_records(path, tuple(named.values()), PLAIN):

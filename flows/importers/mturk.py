@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from flows.importers.responses import Dropped, Response
+from flows.importers.responses import Dropped, Response, fate_of
 from flows.importers.sheet import Sheet, number_of_seconds, open_sheet
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["read_mturk"]
 
@@ -25,7 +25,7 @@ FATES = {"Submitted": None, "Approved": None, "Rejected": Dropped.rejected}
 
 
 def read_mturk(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
-    """Answers of a batch, with the seconds of each assignment."""
+    """Yield the responses of a batch, with the seconds of each assignment."""
     sheet = open_sheet(path)
     named = {"worker": "WorkerId", "task": "HITId", "seconds": TIME} | dict(columns)
     asked = [n for n in sheet.names if n.startswith(ANSWER)] or [f"{ANSWER}<question>"]
@@ -38,19 +38,15 @@ def read_mturk(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
     )
     answers = _answers(sheet, dict(zip(asked, rest, strict=True)), "label" in columns)
     for row, cells in enumerate(zip(worker, task, status, times, answers, strict=True), start=1):
-        if cells[2] not in FATES:
-            raise TableError(
-                f"{sheet.file}, row {row}, column {STATUS}: {cells[2]!r} must be one of "
-                f"{', '.join(FATES)}"
-            )
+        fate = fate_of(cells[2], FATES, f"{sheet.file}, row {row}, column {STATUS}")
         seconds = number_of_seconds(cells[3], f"{sheet.file}, row {row}, column {named['seconds']}")
-        yield Response(row, cells[0], cells[1], cells[4], seconds, FATES[cells[2]])
+        yield Response(row, cells[0], cells[1], cells[4], seconds, fate)
 
 
 def _answers(
     sheet: Sheet, cells: Mapping[str, Sequence[str]], mapped: bool
 ) -> Iterator[Mapping[str, object]]:
-    """Each row's answers by question."""
+    """Yield each row's answers by question."""
     if not mapped and list(cells) == [FORM]:
         return (_form(sheet, row, cell) for row, cell in enumerate(cells[FORM], start=1))
     questions = {name: [name] for name in cells} if mapped else _questions(cells)
@@ -64,7 +60,7 @@ def _answers(
 
 
 def _questions(cells: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The columns of each question: one, or one for each option where all hold true or false."""
+    """Return the columns of each question: one, or one for each option where all cells are true or false."""
     families: dict[str, list[str]] = {}
     for name in cells:
         families.setdefault(name.split(".")[1], []).append(name)
@@ -86,13 +82,13 @@ def _boolean(columns: Sequence[Sequence[str]]) -> bool:
 
 
 def _ticked(options: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
-    """The options that are true, row by row."""
+    """Yield the options that are true, row by row."""
     for row in zip(*options.values(), strict=True):
         yield [name for name, cell in zip(options, row, strict=True) if cell.lower() == "true"]
 
 
 def _form(sheet: Sheet, row: int, cell: str) -> dict[str, object]:
-    """Answers of a crowd form, `[{question: value or {"label": value} or {option: bool}}]`."""
+    """Return answers of a crowd form, `[{question: value or {"label": value} or {option: bool}}]`."""
     try:
         found = json.loads(cell or "{}")
     except json.JSONDecodeError:

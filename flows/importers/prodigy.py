@@ -1,9 +1,9 @@
 """Prodigy: the JSON lines of a dataset, one annotation a line.
 
-Where options were shown the label is the option accepted, of the task `_input_hash`. Where one
-label was shown to be accepted or rejected, that label is the question, of the task `_input_hash`
-too, and the answer is `accept` or `reject`. Ignored tasks, and rejected ones with options, count
-as skipped. A worker is `_annotator_id`, or `_session_id` of older files. There are no durations.
+A task is its `_input_hash`. Where options were shown, the label is the accepted option. Where one label
+was shown to be accepted or rejected, that label is the question and the answer is `accept` or `reject`.
+Ignored tasks, and rejected ones with options, count as skipped. A worker is `_annotator_id`, or
+`_session_id` in older files. There are no durations.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.importers.records import name_in, read_records
+from flows.importers.records import keys_of, name_in, read_records
 from flows.importers.responses import Dropped, Response
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["read_prodigy"]
 
@@ -23,7 +23,7 @@ ANSWERS = ("accept", "reject", "ignore")
 
 
 def read_prodigy(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
-    """Answers of a dataset."""
+    """Yield the responses of a dataset."""
     for row, record in read_records(path, ("_input_hash", "answer"), OF):
         if record["answer"] not in ANSWERS:
             raise TableError(
@@ -36,7 +36,7 @@ def read_prodigy(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
 
 
 def _answer(record: dict[str, Any], file: str, row: int) -> tuple[str, object, Dropped | None]:
-    """The question, the answer, and whether it was skipped."""
+    """Return the question, the answer, and whether it was skipped."""
     if "options" in record:
         skipped = record["answer"] != "accept"
         return "choice", record.get("accept"), Dropped.skipped if skipped else None
@@ -45,5 +45,5 @@ def _answer(record: dict[str, Any], file: str, row: int) -> tuple[str, object, D
         return record["label"], record["answer"], Dropped.skipped if skipped else None
     raise TableError(
         f"{file}, record {row}: must have the key options or the key label; it has "
-        f"{', '.join(list(record)[:12])}"
+        f"{keys_of(record)}"
     )

@@ -1,22 +1,39 @@
-"""What every platform's export comes down to: who answered which task, how, and whether it counts."""
+"""What every export is reduced to: responses of workers to tasks, and the labels among them.
+
+>>> responses = [Response(1, "ann", "t1", {"mood": "good"}), Response(2, "ben", "t1", {"mood": ""})]
+>>> gather(responses, "export.csv", question="mood", keep_rejected=False)
+ImportedLabels(2 answers to 'mood' read from export.csv; dropped 1 skipped; 1 labels)
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
-__all__ = ["Dropped", "ImportedLabels", "Response", "choose_question", "gather", "text_of"]
+__all__ = [
+    "SHOWN",
+    "Dropped",
+    "ImportedLabels",
+    "Response",
+    "choose_question",
+    "fate_of",
+    "gather",
+    "readable",
+    "text_of",
+]
 
-SHOWN = 12  # questions named in one message
+SHOWN = 12  # questions, columns or keys named in one message
 
 
 class Dropped(StrEnum):
-    """Why an answer is no label of the table."""
+    """Why an answer does not become a label."""
 
     rejected = "rejected"
     skipped = "skipped"
@@ -26,9 +43,9 @@ class Dropped(StrEnum):
 
 
 class Response(NamedTuple):
-    """One worker's answers to one task; a list of labels is what was ticked.
+    """One worker's answers to one task, by question; a list is of the options that she ticked.
 
-    With `partly` the worker's answers to other questions stand in other responses.
+    With `partly`, her answers to other questions are in other responses.
     """
 
     row: int
@@ -44,7 +61,7 @@ class Response(NamedTuple):
 class ImportedLabels:
     """The label table of an export, in the export's order, and how many answers were left out.
 
-    A time that the export lacks is None.
+    A time is None where the export has none.
     """
 
     file: str
@@ -56,11 +73,11 @@ class ImportedLabels:
     dropped: Mapping[Dropped, int]
 
     def __repr__(self) -> str:
-        return f"ImportedLabels({self.told()}; {self.n_labels:,} labels)"
+        return f"ImportedLabels({self.summary()}; {self.n_labels:,} labels)"
 
     @property
     def n_labels(self) -> int:
-        """How many labels there are."""
+        """The number of labels."""
         return len(self.label)
 
     @property
@@ -68,16 +85,36 @@ class ImportedLabels:
         """Whether any label has a time."""
         return any(time is not None for time in self.seconds)
 
-    def told(self) -> str:
-        """What was read and what was dropped, in one sentence without its stop."""
+    def summary(self) -> str:
+        """Return what was read and what was dropped, as a sentence without its full stop."""
         n_read = self.n_labels + sum(self.dropped.values())
         counts = [f"{count:,} {why.value}" for why, count in self.dropped.items()]
         left_out = f"; dropped {', '.join(counts)}" if counts else "; none dropped"
         return f"{n_read:,} answers to {self.question!r} read from {self.file}{left_out}"
 
 
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Raise TableError with one sentence where the block finds that `path` is missing or not UTF-8 text."""
+    if not path.is_file():
+        raise TableError(f"{path} does not exist; mend the path")
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise TableError(f"{path.name} must be UTF-8 text; check --format") from None
+    except (OSError, EOFError) as error:
+        raise TableError(f"{path.name} cannot be read: {error}") from None
+
+
+def fate_of(status: str, fates: Mapping[str, Dropped | None], where: str) -> Dropped | None:
+    """Return why an answer of that status is dropped, None if it counts; raise TableError if unknown."""
+    if status not in fates:
+        raise TableError(f"{where}: {status!r} must be one of {', '.join(fates)}")
+    return fates[status]
+
+
 def choose_question(file: str, there: Sequence[str], asked: str | None) -> str:
-    """The question asked for, or the only one there is; else a refusal that names those there are."""
+    """Return the question asked for, or the only one; raise TableError with the names of those there are."""
     named = ", ".join(there[:SHOWN]) + (", ..." if len(there) > SHOWN else "")
     if not there:
         raise TableError(f"{file} holds no answers to any question; check --format")
@@ -91,7 +128,7 @@ def choose_question(file: str, there: Sequence[str], asked: str | None) -> str:
 def gather(
     responses: Sequence[Response], file: str, *, question: str | None, keep_rejected: bool
 ) -> ImportedLabels:
-    """The labels that count, of one question, and how many answers were dropped and why."""
+    """Return the labels of one question, and how many answers were dropped for each reason."""
     there = list(dict.fromkeys(name for response in responses for name in response.answers))
     asked = choose_question(file, there, question)
     dropped: Counter[Dropped] = Counter()
@@ -107,7 +144,7 @@ def gather(
         if isinstance(label, Dropped):
             dropped[label] += 1
             continue
-        _refuse_nameless(response, file)
+        _check_names(response, file)
         kept.append((response.worker, response.task, label, response.seconds))
     counted = {why: dropped[why] for why in Dropped if dropped[why]}
     if not kept:
@@ -118,7 +155,7 @@ def gather(
 
 
 def text_of(value: object) -> str | None:
-    """A single value as the text of a cell, nothing as blank; None for what is no single value."""
+    """Return a single value as the text of a cell, a missing one as blank; None for a value with parts."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -129,7 +166,7 @@ def text_of(value: object) -> str | None:
 
 
 def _label(value: object, file: str, row: int, question: str) -> str | Dropped:
-    """The one label of an answer, or why it has none."""
+    """Return the label of an answer, or why it has none."""
     if isinstance(value, list):
         if len(value) > 1:
             return Dropped.several
@@ -137,13 +174,13 @@ def _label(value: object, file: str, row: int, question: str) -> str | Dropped:
     text = text_of(value)
     if text is None:
         raise TableError(
-            f"{file}, row {row}: the answer to {question!r} is no label but something with parts; "
+            f"{file}, row {row}: the answer to {question!r} must be a single value, not one with parts; "
             "import a question whose answers are single choices"
         )
     return Dropped.skipped if not text or text.isspace() else text
 
 
-def _refuse_nameless(response: Response, file: str) -> None:
+def _check_names(response: Response, file: str) -> None:
     for what, name in (("worker", response.worker), ("task", response.task)):
         if not name or name.isspace():
             raise TableError(

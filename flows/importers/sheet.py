@@ -1,9 +1,8 @@
-"""An export that is a table, CSV, TSV or Parquet, of which only the columns asked for are read."""
+"""Exports in tables, CSV, TSV or Parquet, of which only the columns asked for are read; and cells of time."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 import re
 from collections.abc import Sequence
@@ -15,11 +14,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from flows.tables.text_table import TableError
+from flows.files import open_text
+from flows.importers.responses import SHOWN, readable
+from flows.tables import TableError
 
 __all__ = ["Sheet", "number_of_seconds", "open_sheet", "page_seconds", "seconds_between"]
 
-SHOWN = 12  # columns named in one message
 WIDTH = 40  # letters of a column's name in a message
 BLOCK = 1 << 26  # bytes read at once; a row must fit
 
@@ -38,7 +38,7 @@ class Sheet:
         return self.path.name
 
     def need(self, columns: Sequence[str], of: str) -> None:
-        """Refuse a table that lacks a column which such an export has."""
+        """Raise TableError if the table lacks a column that such an export has."""
         missing = [name for name in columns if name not in self.names]
         if missing:
             raise TableError(
@@ -47,7 +47,7 @@ class Sheet:
             )
 
     def columns(self, names: Sequence[str]) -> list[list[str]]:
-        """Whole columns as text, blank where there is nothing or no such column; no other is read."""
+        """Return whole columns as text, blank where a cell or a column is missing; read no other."""
         wanted = [name for name in dict.fromkeys(names) if name in self.names]
         try:
             if self.path.suffix == ".parquet":
@@ -63,12 +63,12 @@ class Sheet:
         return [text.get(name, blank) for name in names]
 
     def shown(self, names: Sequence[str]) -> str:
-        """Names of columns, cut to what a sentence bears."""
+        """Return names of columns, shortened for a sentence."""
         short = ", ".join(name[:WIDTH] for name in names[:SHOWN])
         return f"{short}, ..." if len(names) > SHOWN else short
 
     def _delimited(self, names: list[str]) -> pa.Table:
-        """One thread, so that a fault is told with its row."""
+        """Read with one thread, so that a fault is reported with its row."""
         return pa_csv.read_csv(
             self.path,
             read_options=pa_csv.ReadOptions(use_threads=False, block_size=BLOCK),
@@ -80,16 +80,13 @@ class Sheet:
 
 
 def open_sheet(path: Path, delimiter: str = ",") -> Sheet:
-    """Read a table's header; refuse a file that is missing or no such table."""
-    if not path.is_file():
-        raise TableError(f"{path} does not exist; mend the path")
-    try:
-        parquet = path.suffix == ".parquet"
-        names = tuple(pq.read_schema(path).names) if parquet else _header(path, delimiter)
-    except UnicodeDecodeError:
-        raise TableError(f"{path.name} must be UTF-8 text; check --format") from None
-    except (OSError, EOFError, csv.Error, pa.ArrowException) as error:
-        raise TableError(f"{path.name} cannot be read: {error}") from None
+    """Read a table's header; raise TableError if the file is missing or not such a table."""
+    with readable(path):
+        try:
+            parquet = path.suffix == ".parquet"
+            names = tuple(pq.read_schema(path).names) if parquet else _header(path, delimiter)
+        except (csv.Error, pa.ArrowException) as error:
+            raise TableError(f"{path.name} cannot be read: {error}") from None
     if names and names[0].lstrip().startswith(("{", "[")):
         raise TableError(f"{path.name} is JSON, not a table; check --format")
     if len(set(names)) != len(names):
@@ -98,7 +95,7 @@ def open_sheet(path: Path, delimiter: str = ",") -> Sheet:
 
 
 def number_of_seconds(text: str, where: str) -> float | None:
-    """A cell of seconds, at least 0; None where it is blank."""
+    """Return a cell of seconds, at least 0; None where it is blank."""
     if not text or text.isspace():
         return None
     try:
@@ -113,7 +110,7 @@ def number_of_seconds(text: str, where: str) -> float | None:
 
 
 def seconds_between(start: str, end: str, form: str | None, where: str) -> float | None:
-    """Seconds from one time to a later one, ISO where no form is given; None where one is blank."""
+    """Return the seconds from one time to a later one, ISO without `form`; None where one is blank."""
     if not start.strip() or not end.strip():
         return None
     try:
@@ -130,18 +127,17 @@ def seconds_between(start: str, end: str, form: str | None, where: str) -> float
 
 
 def page_seconds(page: float | None, answers: int) -> float | None:
-    """An even share of the time of a page of tasks: the export does not tell more."""
+    """Return an even share of the time of a page of tasks; the export has no time of a single one."""
     return None if page is None else page / answers
 
 
 def _header(path: Path, delimiter: str) -> tuple[str, ...]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+    with open_text(path) as file:
         return tuple(next(csv.reader(file, delimiter=delimiter), ()))
 
 
 def _fault(error: str) -> str:
-    """Arrow's report without the row's content."""
+    """Return Arrow's report without the row's content."""
     counts = re.search(r"Expected (\d+) columns, got (\d+)", error)
     row = re.search(r"Row #(\d+)", error)
     where = f"row {int(row[1]) - 1}" if row else "a row"

@@ -1,8 +1,8 @@
 """Toloka: the assignments TSV of a pool, one task of a suite a row.
 
 A task is its `ASSIGNMENT:task_id`, or the one input field of files without it. Times are those of
-a suite, shared evenly among its tasks. In older files the assignment stands on the suite's last
-row alone, and holds for the rows above it.
+a suite, shared evenly among its tasks. In older files the assignment is on the suite's last
+row alone, and applies to the rows above it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from flows.importers.responses import Dropped, Response
+from flows.importers.responses import Dropped, Response, fate_of
 from flows.importers.sheet import Sheet, open_sheet, page_seconds, seconds_between
-from flows.tables.text_table import TableError
+from flows.tables import TableError
 
 __all__ = ["read_toloka"]
 
@@ -34,7 +34,7 @@ FATES = {
 
 
 def read_toloka(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
-    """Answers of a pool, with an even share of the suite's seconds where both times are there."""
+    """Yield the responses of a pool, each with an even share of its suite's seconds, if known."""
     sheet = open_sheet(path, "\t")
     outputs = [n for n in sheet.names if n.startswith(OUTPUT)] or [f"{OUTPUT}<field>"]
     asked = [columns["label"]] if "label" in columns else outputs
@@ -47,26 +47,22 @@ def read_toloka(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
     names = [name.removeprefix(OUTPUT) for name in asked]
     size = Counter(suite[2] for _, _, suite in rows)
     for row, own, (who, status, suite, start, end) in rows:
-        if status not in FATES:
-            raise TableError(
-                f"{sheet.file}, row {row}, column {STATUS}: {status!r} must be one of "
-                f"{', '.join(FATES)}"
-            )
+        fate = fate_of(status, FATES, f"{sheet.file}, row {row}, column {STATUS}")
         whole = seconds_between(start, end, None, f"{sheet.file}, row {row}") if suite else None
         answers = dict(zip(names, own[1:], strict=True))
         seconds = page_seconds(whole, size[suite])
-        yield Response(row, who, own[0], answers, seconds, FATES[status])
+        yield Response(row, who, own[0], answers, seconds, fate)
 
 
 def _task_column(sheet: Sheet) -> str:
-    """The task's id, or the only input field."""
+    """Return the column of the task's id, or the only input field."""
     inputs = [name for name in sheet.names if name.startswith(INPUT)]
     if TASK in sheet.names or not inputs:
         return TASK
     if len(inputs) > 1:
         raise TableError(
-            f"{sheet.file} has no {TASK} and several inputs ({sheet.shown(inputs)}); say which of "
-            "them names a task with --map task=INPUT:<field>"
+            f"{sheet.file} has no {TASK} and several inputs ({sheet.shown(inputs)}); name the "
+            "one that identifies a task with --map task=INPUT:<field>"
         )
     return inputs[0]
 
@@ -74,7 +70,7 @@ def _task_column(sheet: Sheet) -> str:
 def _filled(
     cells: Iterator[Sequence[str]], width: int, file: str
 ) -> Iterator[tuple[int, Sequence[str], Sequence[str]]]:
-    """Rows as own cells and their suite's; blank rows are left out."""
+    """Yield rows as their own cells and their suite's; blank rows are left out."""
     waiting: list[tuple[int, Sequence[str]]] = []
     for row, found in enumerate(cells, start=1):
         own, suite = found[:width], found[width:]

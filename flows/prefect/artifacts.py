@@ -1,9 +1,9 @@
 # ruff: noqa: E402 - Prefect reads its environment when it is imported, so that is set first
-"""What Prefect is told of a run beside how its stages ended: progress, what was released, two alerts.
+"""What Prefect shows of a run beside the end of each stage: progress, what was released, and two alerts.
 
-The releases and their prices are those of the public page, which picks them by name; nothing else
-of the run folder is read but how much of the budget is spent. What cannot be told, because the
-server is gone say, is left untold: the run and its report do not depend on it.
+The releases and their prices are those of the public page, which picks them by name. Of the run folder,
+only the spent part of the budget is read besides. If the server does not answer, nothing is shown: the
+run and its report do not depend on it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from prefect.artifacts import (
 )
 from prefect.events import emit_event
 
-__all__ = ["BUDGET_LOW", "GATE_REFUSED", "step_with_progress", "tell_releases"]
+__all__ = ["BUDGET_LOW", "GATE_REFUSED", "publish_releases", "step_with_progress"]
 
 GATE_REFUSED = "crowdassay.gate.refused"
 BUDGET_LOW = "crowdassay.budget.low"
-LOW = 0.8  # of the budget is spent
+LOW = 0.8  # share of the budget
 TABLES = ("proportions", "class_ratios")
 
 Facts = dict[str, Any]
@@ -49,50 +49,51 @@ def step_with_progress(inner: Step, campaign: str) -> Step:
     >>> from flows.pipeline import run_stage
     >>> step = step_with_progress(run_stage, "web-2026")  # for `run_pipeline` inside a flow
     """
-    shown: list[Any] = []  # the artifact, once it is made
+    shown: list[Any] = []  # the artifact, as soon as it exists
     n_done = 0
 
     def step(stage: Stage, run: Run) -> str:
         nonlocal n_done
         if not shown:
-            with _if_heard():
+            with _if_answered():
                 shown.append(create_progress_artifact(0.0, key=_key(campaign, "progress")))
         line = inner(stage, run)
         n_done += 1
         if shown:
-            with _if_heard():
+            with _if_answered():
                 update_progress_artifact(shown[0], 100.0 * n_done / len(STAGES))
         return line
 
     return step
 
 
-def tell_releases(campaign: str, result: RunResult) -> None:
-    """Make artifacts of what a run released, and emit an event where the gate or the budget calls.
+def publish_releases(campaign: str, result: RunResult) -> None:
+    """Make artifacts of what a run released, and emit events about the gate and the budget.
 
     Parameters
     ----------
     campaign
         The campaign's name, which is public.
     result
-        The whole run.
+        The finished run.
 
     Notes
     -----
-    **Guarantees.** Everything told is on the public page, or public by itself: the campaign's name,
-    the number of stages, where the report lies, the budget. A server that does not answer is no error.
+    **Guarantees.** Everything sent is on the public page, or public by itself: the
+    campaign's name, the number of stages, the report's path, the budget. A server that does not answer
+    is not an error.
 
-    `crowdassay.gate.refused` is sent where the gate's released status is not that it agrees.
-    `crowdassay.budget.low` is sent at the end of every run while 80 % of the budget or more is
-    spent, whether or not this run paid: it tells of a state, not of a payment. Its payload holds the
-    budget, not what is spent.
+    `crowdassay.gate.refused` is sent if the gate's released status is not that it agrees.
+    `crowdassay.budget.low` is sent at the end of every run while 80 % of the budget or more is spent,
+    whether or not this run paid: it reports a state, not a payment. Its payload holds the budget, not
+    what is spent.
 
     Examples
     --------
-    >>> tell_releases("web-2026", result)  # doctest: +SKIP
+    >>> publish_releases("web-2026", result)  # doctest: +SKIP
     """
     page = public_page(result.folder)
-    with _if_heard():
+    with _if_answered():
         for name in TABLES:
             if page[name] is not None:
                 create_table_artifact(
@@ -110,19 +111,19 @@ def tell_releases(campaign: str, result: RunResult) -> None:
 
 
 @contextmanager
-def _if_heard() -> Iterator[None]:
-    """Let it pass that the server does not answer."""
+def _if_answered() -> Iterator[None]:
+    """Ignore that the server does not answer."""
     with suppress(httpx.HTTPError, RuntimeError):
         yield
 
 
 def _key(campaign: str, what: str) -> str:
-    """An artifact's key: lower case, digits and dashes."""
+    """Return an artifact's key: lower case, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", f"crowdassay {campaign} {what}".lower())
 
 
 def _rows(facts: Facts) -> list[Facts]:
-    """A released table's rows, as many as the public page shows."""
+    """Return a released table's rows, as many as the public page shows."""
     return [cell for group in facts["groups"] for cell in group["cells"]]
 
 
@@ -133,7 +134,7 @@ def _table_title(name: str, facts: Facts) -> str:
 
 
 def _summary(campaign: str, page: Facts, result: RunResult) -> str:
-    """The run in a few lines of Markdown."""
+    """Return the run in a few lines of Markdown."""
     done = f"{len(result.stages)} stages done."
     if result.unchanged:
         done = "Nothing is new: the releases are those of the run before."
@@ -144,8 +145,8 @@ def _summary(campaign: str, page: Facts, result: RunResult) -> str:
         ("model", _say_model),
         ("gate", _say_gate),
     ):
-        told = "nothing released" if page[name] is None else say(page[name])
-        lines.append(f"- **{name.replace('_', ' ')}**: {told}")
+        line = "nothing released" if page[name] is None else say(page[name])
+        lines.append(f"- **{name.replace('_', ' ')}**: {line}")
     return "\n".join([*lines, "", f"Public report: `{result.report.with_name('public.html')}`"])
 
 
@@ -172,7 +173,7 @@ def _say_gate(facts: Facts) -> str:
 
 
 def _alerts(campaign: str, page: Facts, run: Run) -> Iterator[tuple[str, Facts]]:
-    """The events that the run calls for, each with its payload."""
+    """Yield the events of the run, each with its payload."""
     gate = page["gate"]
     if gate is not None and gate["status"] != "agrees":
         yield GATE_REFUSED, {"campaign": campaign, "status": gate["status"]}
@@ -182,7 +183,7 @@ def _alerts(campaign: str, page: Facts, run: Run) -> Iterator[tuple[str, Facts]]
 
 
 def _spent_share(spend: Facts) -> float:
-    """The share of epsilon or of delta that is spent, whichever is larger."""
+    """Return the share of epsilon or of delta that is spent, whichever is larger."""
     budget, spent = spend["budget"], spend["spent"]
     shares: list[float] = [spent[part] / budget[part] for part in budget if budget[part] > 0]
     return max(shares)

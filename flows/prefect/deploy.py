@@ -1,9 +1,9 @@
 # ruff: noqa: E402 - Prefect reads its environment when it is imported, so that is set first
 """The flow on a schedule or on demand: served by this process, or deployed to a work pool's workers.
 
-All of it needs a Prefect API that stays. The embedded server of `run_as_flow` ends with its run and
-has no scheduler, so it is not offered here: a schedule on it would stop when nobody looks.
-A deployment's parameters are the path of the settings file and whether to resume, nothing else.
+Both need a Prefect API that keeps running. The embedded server of `run_as_flow` ends with its run and
+has no scheduler, so a schedule on it would stop unnoticed. A deployment's parameters are the path of
+the settings file and whether to resume, nothing else.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any, cast
 
 from flows.prefect.server import QUIET, api_reachable, quieten
-from flows.settings.sections import SettingsError
-from flows.settings.settings import Settings, load_settings
+from flows.settings import Settings, SettingsError, load_settings
 
 quieten()
 
@@ -45,18 +44,18 @@ NO_API = (
     "a Prefect API must be configured and answer: start one with `prefect server start` and set "
     "PREFECT_API_URL=http://127.0.0.1:4200/api"
 )
-# Of a worker's runs; a served run has it from this process.
+# The environment of a worker's runs; a served run inherits this process's.
 RUN_ENVIRONMENT = {name: value for name, value in QUIET.items() if "SERVER" not in name}
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When a deployment runs: by cron (in UTC), every so many seconds, or when it is asked to.
+    """When a deployment runs: by cron (in UTC), at an interval in seconds, or on demand only.
 
     Raises
     ------
     SettingsError
-        If both are given, cron is no five-field cron expression, or the interval is not above 0.
+        If both are given, cron is not a five-field cron expression, or the interval is not above 0.
 
     Examples
     --------
@@ -80,7 +79,7 @@ class Schedule:
 
 
 def serve_campaign(
-    settings_path: Path, schedule: Schedule, *, name: str | None, tell: Callable[[str], None]
+    settings_path: Path, schedule: Schedule, *, name: str | None, print_line: Callable[[str], None]
 ) -> None:
     """Deploy the flow and run it here, one process per run, until this process is ended.
 
@@ -91,9 +90,9 @@ def serve_campaign(
     schedule
         When to run.
     name
-        Of the deployment; the campaign's where None.
-    tell
-        Takes the lines that say what is served and how a run is asked for.
+        Name of the deployment; by default the campaign's.
+    print_line
+        Called with each line that says what is served and how to request a run.
 
     Raises
     ------
@@ -108,15 +107,15 @@ def serve_campaign(
     Examples
     --------
     >>> schedule = Schedule(cron="0 6 * * *")
-    >>> serve_campaign(Path("settings.toml"), schedule, name=None, tell=print)  # doctest: +SKIP
+    >>> serve_campaign(Path("settings.toml"), schedule, name=None, print_line=print)  # doctest: +SKIP
     """
     settings = load_settings(settings_path)
     with temporary_settings({PREFECT_API_URL: _api()}):
         deployment = _deployment(settings_path, settings, schedule, name)
         with get_client(sync_client=True) as client:
             _limit_ledger(client, settings)
-        tell(f"serving {deployment.full_name}; Ctrl-C ends it and pauses its schedule")
-        tell(_how_to_ask(deployment.full_name))
+        print_line(f"serving {deployment.full_name}; Ctrl-C ends it and pauses its schedule")
+        print_line(_how_to_request(deployment.full_name))
         runner = Runner()
         runner.add_deployment(deployment)
         _until_ended(runner)
@@ -128,7 +127,7 @@ def deploy_campaign(
     *,
     pool: str,
     name: str | None,
-    tell: Callable[[str], None],
+    print_line: Callable[[str], None],
 ) -> str:
     """Deploy the flow to a work pool of type process, whose workers have crowdassay installed.
 
@@ -136,19 +135,15 @@ def deploy_campaign(
     ----------
     settings_path
         The settings file, at a path that is the same for every worker.
-    schedule
-        When to run.
     pool
         Name of the work pool.
-    name
-        Of the deployment; the campaign's where None.
-    tell
-        Takes the lines that say what is deployed and how a run is asked for.
+    schedule, name, print_line
+        As in `serve_campaign`.
 
     Returns
     -------
     str
-        The deployment's whole name, for `run_deployment`.
+        The deployment's full name, for `run_deployment`.
 
     Raises
     ------
@@ -157,7 +152,7 @@ def deploy_campaign(
 
     Examples
     --------
-    >>> where = {"pool": "crowd", "name": None, "tell": print}
+    >>> where = {"pool": "crowd", "name": None, "print_line": print}
     >>> deploy_campaign(Path("settings.toml"), Schedule(), **where)  # doctest: +SKIP
     'crowdassay/web-2026'
     """
@@ -169,10 +164,10 @@ def deploy_campaign(
             _check_pool(client, pool)
             _limit_ledger(client, settings)
         deployment.apply(work_pool_name=pool)
-    tell(
+    print_line(
         f"deployed {deployment.full_name}; `prefect worker start --pool {shlex.quote(pool)}` runs it"
     )
-    tell(_how_to_ask(deployment.full_name))
+    print_line(_how_to_request(deployment.full_name))
     return deployment.full_name
 
 
@@ -184,7 +179,7 @@ def write_prefect_yaml(
     Raises
     ------
     SettingsError
-        If the settings cannot be used, or the file is there already.
+        If the settings cannot be used, or the file exists.
 
     Examples
     --------
@@ -210,7 +205,7 @@ def write_prefect_yaml(
 
 
 def _until_ended(runner: Runner) -> None:
-    """Serve until Ctrl-C or SIGTERM, which ends it in the same way: Prefect's own forgets to wait."""
+    """Serve until Ctrl-C or SIGTERM; both end it in the same way, because Prefect's SIGTERM does not wait."""
 
     def as_ctrl_c(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -223,7 +218,7 @@ def _until_ended(runner: Runner) -> None:
 def _deployment(
     settings_path: Path, settings: Settings, schedule: Schedule, name: str | None
 ) -> RunnerDeployment:
-    """What Prefect stores: where the flow is imported from, the settings' path, when to run."""
+    """Return what Prefect stores: the flow's import path, the settings' path, and when to run."""
     cron = None if schedule.cron is None else Cron(schedule.cron, timezone="UTC")
     when: dict[str, Any] = {"schedule": cron, "interval": schedule.interval}
     deployment = crowd_quality_flow.to_deployment(
@@ -244,7 +239,7 @@ def _api() -> str:
 
 
 def _limit_ledger(client: SyncPrefectClient, settings: Settings) -> None:
-    """One at a time at the data set's ledger, as `prefect_step` says."""
+    """Limit the data set's ledger to one run at a time, as `prefect_step` describes."""
     client.upsert_global_concurrency_limit_by_name(ledger_limit(settings.name), 1)
 
 
@@ -260,7 +255,7 @@ def _check_pool(client: SyncPrefectClient, pool: str) -> None:
         raise SettingsError(f"--pool must be of type process, got {pool!r} of type {found.type}")
 
 
-def _how_to_ask(full_name: str) -> str:
+def _how_to_request(full_name: str) -> str:
     return (
         f"a run on demand: `prefect deployment run {shlex.quote(full_name)}`, or from a program "
         f'prefect.deployments.run_deployment("{full_name}")'
@@ -268,7 +263,7 @@ def _how_to_ask(full_name: str) -> str:
 
 
 def _is_cron(text: str) -> bool:
-    """Whether it is a cron expression of five fields, as Prefect reads it."""
+    """Return whether a text is a cron expression of five fields, as Prefect reads it."""
     try:
         Cron(text)
     except ValueError:
@@ -277,12 +272,12 @@ def _is_cron(text: str) -> bool:
 
 
 def _schedules(schedule: Schedule) -> str:
-    """The YAML list of schedules, on the line of its key."""
+    """Return the YAML list of schedules, on the line of its key."""
     if schedule.cron is not None:
         return f"[{{cron: {_quoted(schedule.cron)}, timezone: UTC}}]"
     return "[]" if schedule.interval is None else f"[{{interval: {schedule.interval:g}}}]"
 
 
 def _quoted(text: str) -> str:
-    """A YAML string in single quotes."""
+    """Return a YAML string in single quotes."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,10 +1,12 @@
 # ruff: noqa: E402 - Prefect reads its environment when it is imported, so that is set first
-"""The run as a Prefect flow: the same story, each stage a task.
+"""The run as a Prefect flow: the same pipeline, each stage a task.
 
-Prefect records that a stage ran, when, and how it ended. What a stage read, found or said stays out
-of its database: tasks take nothing and return nothing, nothing printed or logged is sent, and of an
-error only the type is told, because its message may quote a row. What was released is shown as
-artifacts. Only this file and its neighbours, flows/prefect_*.py, import Prefect's SDK.
+    from flows.prefect import crowd_quality_flow
+    crowd_quality_flow("settings.toml")
+
+Prefect records that a stage ran, when, and how it ended. What a stage reads, finds or prints stays out
+of Prefect's database: tasks take nothing and return nothing, no printed or logged line is sent, and of
+an error only the type is sent, because its message may quote a row. Artifacts show what was released.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server, quieten
 from flows.run import Run
-from flows.settings.settings import load_settings
+from flows.settings import load_settings
 
 quieten()
 
@@ -40,8 +42,8 @@ from prefect.settings import (
 )
 from prefect.utilities.urls import url_for
 
-from flows.prefect.artifacts import step_with_progress, tell_releases
-from flows.prefect.task import Past, failed, prefect_step
+from flows.prefect.artifacts import publish_releases, step_with_progress
+from flows.prefect.task import Outcome, failed, prefect_step
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -54,8 +56,8 @@ RECORD_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What `run_as_flow` was asked for."""
+class _Request:
+    """The arguments of `run_as_flow`."""
 
     settings_path: Path
     campaign: str
@@ -68,7 +70,7 @@ def run_as_flow(
     settings_path: Path,
     *,
     home: Path,
-    tell: Callable[[str], None],
+    print_line: Callable[[str], None],
     step: Step = run_stage,
     resume: bool = False,
     again: bool = False,
@@ -82,55 +84,56 @@ def run_as_flow(
         The settings file.
     home
         Folder of the embedded server's database, kept after the run.
-    tell
-        Takes the line that says where the run can be looked at, or that it runs in process.
+    print_line
+        Called with the line that says where to look at the run, or that it runs in process.
     step
         How a stage is run inside its task.
     resume
-        Go on in the newest run that died.
+        Go on in the newest run that did not end.
     again
-        Run though nothing is new since the last complete run.
+        Run even if nothing is new since the last complete run.
     startup_timeout
-        Seconds the embedded server has to start; where it does not, the run is done in process.
+        Seconds that the embedded server has to start; after that the run is made in process.
 
     Returns
     -------
     RunResult
-        As of `run_pipeline`.
+        The result of `run_pipeline`.
 
     Notes
     -----
-    **Guarantees.** The same stages write the same run folder as in process. A user's mistake leaves
-    with its own type. The embedded server ends with this call, however the call ends. The run and
-    its tasks are tagged "crowdassay" and with the campaign's name.
+    **Guarantees.** The same stages write the same run folder as in process. A user's
+    mistake is raised with its own type. The embedded server ends with this call, however the call ends.
+    The run and its tasks are tagged
+    "crowdassay" and with the campaign's name.
 
     Examples
     --------
     >>> home = Path("state/prefect")
-    >>> run_as_flow(Path("settings.toml"), home=home, tell=print)  # doctest: +SKIP
+    >>> run_as_flow(Path("settings.toml"), home=home, print_line=print)  # doctest: +SKIP
     """
-    settings = load_settings(settings_path)  # a mistake is told before a server is started
-    asked = _Asked(settings_path, settings.name, step, resume, again)
+    settings = load_settings(settings_path)  # a mistake is reported before a server is started
+    request = _Request(settings_path, settings.name, step, resume, again)
     given: dict[Any, Any] = {PREFECT_LOGGING_TO_API_ENABLED: False}
     configured = api_reachable()
     if configured is not None:
         with temporary_settings(given | {PREFECT_API_URL: configured}):
-            return _run(asked, lambda run_id: tell(_where(run_id)))
-    # the heartbeat is for servers that watch over runs, and takes a second to stop
+            return _run(request, lambda run_id: print_line(_where(run_id)))
+    # the heartbeat is for servers that supervise runs, and takes a second to stop
     given |= {PREFECT_HOME: home.resolve(), PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
     try:
         with (
             embedded_server(home, startup_timeout=startup_timeout) as api_url,
             temporary_settings(given | {PREFECT_API_URL: api_url}),
         ):
-            return _run(asked, lambda run_id: tell(_where_kept(run_id, home)))
+            return _run(request, lambda run_id: print_line(_where_kept(run_id, home)))
     except ServerUnavailable as missing:
-        tell(f"{missing}: running in process")
+        print_line(f"{missing}: running in process")
         return run_pipeline(settings, step=step, resume=resume, again=again)
 
 
 def _flow_over(body: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
-    """The flow that does `body`, which is no parameter of it: parameters are stored."""
+    """Return the flow that calls `body`, which is not its parameter, because Prefect stores parameters."""
 
     def crowd_quality_flow(settings_path: str, resume: bool = False) -> T:
         """Judge workers, aggregate labels, release proportions, train privately, test, report."""
@@ -147,11 +150,11 @@ def _flow_over(body: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
 
 
 def _called(settings_path: Path, resume: bool) -> RunResult | State[None]:
-    """The run for who calls the flow itself, and gets the error that the failed state holds."""
+    """Make the run for a caller of the flow itself, who gets the error that the failed state holds."""
     try:
         return _pipeline(settings_path, run_stage, resume=resume)
-    except Exception as error:  # raised again by Prefect, which is told its type alone
-        clear_frames(error.__traceback__)  # and keeps it to the end: open tables are not kept
+    except Exception as error:  # raised again by Prefect, which is sent its type alone
+        clear_frames(error.__traceback__)  # Prefect keeps the error: let it not keep open tables
         return failed(error, data=error)
 
 
@@ -159,46 +162,48 @@ crowd_quality_flow = cast("Flow[[str, bool], RunResult]", _flow_over(_called))
 """The pipeline as a Prefect flow: call it with the path of a settings file, or serve or deploy it
 (`flows.prefect.deploy`).
 
-It runs against the configured API. Without one Prefect starts a temporary server of its own, which
-is left behind when the process is killed; the one that `run_as_flow` starts is not.
+It runs against the configured API. Without one Prefect starts a temporary server, which keeps running
+when the process is killed; the server that `run_as_flow` starts does not.
 """
 
 
 def _pipeline(settings_path: Path, step: Step, *, resume: bool, again: bool = False) -> RunResult:
-    """The whole story, each stage a task; then what it released, as artifacts."""
+    """Run the pipeline with each stage a task; then publish what it released as artifacts."""
     settings = load_settings(settings_path)
     with tags(TAG, settings.name):
-        told = step_with_progress(prefect_step(step), settings.name)
-        result = run_pipeline(settings, step=told, resume=resume, again=again)
-    tell_releases(settings.name, result)
+        shown = step_with_progress(prefect_step(step), settings.name)
+        result = run_pipeline(settings, step=shown, resume=resume, again=again)
+    publish_releases(settings.name, result)
     return result
 
 
-def _run(asked: _Asked, tell_where: Callable[[str], None]) -> RunResult:
-    """Run the flow, see it recorded, say where it can be seen; return or raise what it did."""
+def _run(request: _Request, print_where: Callable[[str], None]) -> RunResult:
+    """Run the flow, wait until it is recorded, say where to look at it; return or raise its outcome."""
     begun: set[str] = set()
 
-    def noted(stage: Stage, run: Run) -> str:
+    def counted(stage: Stage, run: Run) -> str:
         begun.add(stage.name)
-        return asked.step(stage, run)
+        return request.step(stage, run)
 
-    past = Past(
-        lambda: _pipeline(asked.settings_path, noted, resume=asked.resume, again=asked.again)
+    outcome = Outcome(
+        lambda: _pipeline(
+            request.settings_path, counted, resume=request.resume, again=request.again
+        )
     )
-    flow = _flow_over(lambda path, resume: past.attempt())
+    flow = _flow_over(lambda path, resume: outcome.attempt())
     try:
-        with tags(TAG, asked.campaign):
-            state = flow(str(asked.settings_path.resolve()), asked.resume, return_state=True)
+        with tags(TAG, request.campaign):
+            state = flow(str(request.settings_path.resolve()), request.resume, return_state=True)
     finally:
         EventsWorker.drain_all(timeout=RECORD_SECONDS)
     run_id = cast("UUID", state.state_details.flow_run_id)
     _await_record(FlowRunFilter(id=FlowRunFilterId(any_=[run_id])), n_tasks=len(begun))
-    tell_where(str(run_id))
-    return past.outcome()
+    print_where(str(run_id))
+    return outcome.get()
 
 
 def _await_record(this_run: FlowRunFilter, *, n_tasks: int) -> None:
-    """Return when the server has recorded how each task ended: it hears of that by events, later."""
+    """Return when the server has recorded how each task ended; events reach it with a delay."""
     deadline = time.monotonic() + RECORD_SECONDS
     with get_client(sync_client=True) as client:
         while time.monotonic() < deadline:
@@ -209,12 +214,12 @@ def _await_record(this_run: FlowRunFilter, *, n_tasks: int) -> None:
 
 
 def _where(run_id: str) -> str:
-    """The page of a run on the configured server."""
+    """Return the page of a run on the configured server."""
     return f"this run in Prefect: {url_for('flow-run', run_id)}"
 
 
 def _where_kept(run_id: str, home: Path) -> str:
-    """The command that shows a run of the embedded server again."""
+    """Return the command that shows a run of the embedded server again."""
     prefect = "prefect" if shutil.which("prefect") else f"{shlex.quote(sys.executable)} -m prefect"
     given = {"PREFECT_HOME": str(home.resolve()), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
     if "PREFECT_API_URL" in os.environ:

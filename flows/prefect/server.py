@@ -1,9 +1,9 @@
 """Prefect's server, started for one run and ended with it; and whether an API is configured.
 
-The temporary server that Prefect starts by itself lives on when its parent is killed. This one is a
-child that watches a pipe whose other end its parent alone holds: however the parent ends, SIGKILL
-included, the pipe closes and the child goes. The file is the child's program too, and so imports
-nothing of this project, and Prefect in the child alone.
+The temporary server that Prefect itself starts keeps running when its parent is killed. This server is
+a child that watches a pipe whose other end only its parent holds: however the parent ends, SIGKILL
+included, the pipe closes and the child ends. This file is also the child's program. So it imports
+nothing of this project, and imports Prefect's server in the child alone.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from typing import NoReturn
 __all__ = ["QUIET", "ServerUnavailable", "api_reachable", "embedded_server", "quieten"]
 
 # Offline and silent: no telemetry of the client or the server, no tracebacks when a server ends, and
-# none of Prefect's log on the terminal, where the run tells its own lines and errors.
+# no log of Prefect on the terminal, where the run prints its own lines and errors.
 QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_LEVEL": "WARNING",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
-    "PREFECT_LOGGING_TO_API_ENABLED": "false",  # states say how a stage ended; logs quote errors
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",  # states record how a stage ended; logs quote errors
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
 }
 SERVER = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",  # to its log file
-    "PREFECT_UI_ENABLED": "false",  # it starts sooner; one looks when the run has ended
+    "PREFECT_UI_ENABLED": "false",  # starts sooner; a run is looked at after its end
     "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",  # no block is used
     "PREFECT__SERVER_EPHEMERAL": "1",  # no schedulers
     "PREFECT__SERVER_FINAL": "1",
 }
-CONFIGURED_IN = (  # file, and the word it holds where it may configure an API
+CONFIGURED_IN = (  # a file, and a word that it holds if it may configure an API
     ("prefect.toml", "url"),
     (".env", "prefect_api_url"),
     ("pyproject.toml", "[tool.prefect"),
 )
 LOG = "server.log"
-GRACE_SECONDS = 30.0  # enough to finish a migration that has begun
+GRACE_SECONDS = 30.0  # enough to finish a database migration
 
 
 class ServerUnavailable(RuntimeError):
-    """Prefect's server could not be started; the message says why, in one sentence."""
+    """Prefect's server did not start; the message says why, in one sentence."""
 
 
 def quieten() -> None:
-    """Set Prefect's environment, where it is not set; Prefect reads it when it is imported.
+    """Set Prefect's environment variables that are not set; Prefect reads them when it is imported.
 
     Examples
     --------
@@ -76,20 +76,20 @@ def quieten() -> None:
 
 
 def api_reachable(*, timeout: float = 2.0) -> str | None:
-    """Say which Prefect API is configured, by environment or profile, if it answers.
+    """Return the URL of the Prefect API that environment or profile configure, if it answers.
 
     Returns
     -------
     str | None
-        Its URL; None where none is configured or it does not answer within `timeout` seconds.
+        None if no API is configured or it does not answer within `timeout` seconds.
 
     Notes
     -----
-    **Guarantees.** Prefect is not imported where nothing configures an API.
+    **Guarantees.** Prefect is not imported if nothing configures an API.
 
     Examples
     --------
-    >>> os.environ["PREFECT_API_URL"] = "http://127.0.0.1:1/api"  # nobody listens there
+    >>> os.environ["PREFECT_API_URL"] = "http://127.0.0.1:1/api"  # no server listens there
     >>> api_reachable() is None
     True
     >>> del os.environ["PREFECT_API_URL"]
@@ -101,7 +101,9 @@ def api_reachable(*, timeout: float = 2.0) -> str | None:
         with urllib.request.urlopen(f"{url}/health", timeout=timeout):
             return url
     except urllib.error.HTTPError as answer:
-        return url if answer.code in (401, 403) else None  # it is there: a wrong key is told later
+        return (
+            url if answer.code in (401, 403) else None
+        )  # it answers; a wrong key is reported later
     except (OSError, ValueError, http.client.HTTPException):
         return None
 
@@ -113,10 +115,10 @@ def embedded_server(home: Path, *, startup_timeout: float = 300.0) -> Iterator[s
     Parameters
     ----------
     home
-        Folder of the server's database and log, kept: `PREFECT_HOME=<home> prefect server start`
-        shows the run later.
+        Folder of the server's database and log, which are kept: `PREFECT_HOME=<home> prefect server
+        start` shows the run later.
     startup_timeout
-        Seconds until the server must answer.
+        Seconds within which the server must answer.
 
     Yields
     ------
@@ -149,7 +151,7 @@ def embedded_server(home: Path, *, startup_timeout: float = 300.0) -> Iterator[s
 
 @contextmanager
 def _child(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The server's process and port, which is bound here: nobody can take it in between."""
+    """Yield the server's process and port, which is bound here so that no other process can take it."""
     environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
     environment |= SERVER | {
         "PREFECT_HOME": str(home),
@@ -158,15 +160,15 @@ def _child(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     with socket.socket() as listener, (home / LOG).open("wb") as log:
         listener.bind(("127.0.0.1", 0))
         server = subprocess.Popen(
-            # -P: this file's folder, flows/, is no place to import from
+            # -P: nothing is imported from this file's folder
             [sys.executable, "-P", str(Path(__file__).resolve()), str(listener.fileno())],
-            stdin=subprocess.PIPE,  # the pipe it watches
+            stdin=subprocess.PIPE,  # the pipe that it watches
             stdout=log,
             stderr=subprocess.STDOUT,
-            cwd=home,  # and no prefect.toml or .env of the user's
+            cwd=home,  # so that no prefect.toml or .env of the user is read
             env=environment,
             pass_fds=[listener.fileno()],
-            start_new_session=True,  # Ctrl-C is for the run, which ends the server itself
+            start_new_session=True,  # Ctrl-C reaches the run, which ends the server itself
         )
         port: int = listener.getsockname()[1]
     try:
@@ -176,7 +178,7 @@ def _child(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
-    """Ask the server to end, and see to it."""
+    """Terminate the server; kill it if it does not end in time."""
     server.terminate()
     try:
         server.wait(timeout=GRACE_SECONDS)
@@ -190,7 +192,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 def _await_health(
     server: subprocess.Popen[bytes], port: int, log: Path, startup_timeout: float
 ) -> None:
-    """Return when the server answers; raise when it cannot or does not in time."""
+    """Return when the server answers; raise ServerUnavailable if it ends or does not answer in time."""
     deadline = time.monotonic() + startup_timeout
     while not _healthy(port):
         if server.poll() is not None:
@@ -217,7 +219,7 @@ def _healthy(port: int) -> bool:
 
 @contextmanager
 def _sigterm_exits() -> Iterator[None]:
-    """SIGTERM unwinds the stack as Ctrl-C does; outside the main thread it stays as it is."""
+    """Let SIGTERM unwind the stack as Ctrl-C does; outside the main thread, change nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -233,7 +235,7 @@ def _exit(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _configured_api() -> str | None:
-    """The API's URL by Prefect's own order: environment, files here, profile."""
+    """Return the API's URL in Prefect's own order: environment, files here, profile."""
     if url := os.environ.get("PREFECT_API_URL"):
         return url.rstrip("/")
     home = Path(os.environ.get("PREFECT_HOME", "~/.prefect"))
@@ -248,7 +250,7 @@ def _configured_api() -> str | None:
 
 
 def _serve(descriptor: int) -> NoReturn:
-    """The child: serve on the listener that the parent bound, until it asks or is no more."""
+    """Serve, in the child, on the listener that the parent bound, until the parent terminates it or ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import uvicorn
 
@@ -265,7 +267,7 @@ def _serve(descriptor: int) -> NoReturn:
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of the pipe that only the parent holds; then end, by force if need be."""
+    """Wait for the end of the pipe that only the parent holds; then end this process, by force if needed."""
     sys.stdin.buffer.read()
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE_SECONDS)

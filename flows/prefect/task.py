@@ -1,5 +1,5 @@
 # ruff: noqa: E402 - Prefect reads its environment when it is imported, so that is set first
-"""A stage as a Prefect task: takes nothing, returns nothing, and of an error tells the type alone."""
+"""A stage as a Prefect task, which takes and returns nothing and reports only the type of an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from prefect.states import Failed
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import TaskRun
 
-__all__ = ["Past", "failed", "ledger_limit", "prefect_step"]
+__all__ = ["Outcome", "failed", "ledger_limit", "prefect_step"]
 
 T = TypeVar("T")
 LASTING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
@@ -31,16 +31,16 @@ RETRY_SECONDS = [1.0, 5.0]
 TURN_SECONDS = 600.0  # a run that was killed holds its turn for five minutes
 
 
-class UntoldError(Exception):
-    """An error as Prefect may see it, which may log and does keep what it sees: its type alone."""
+class ErrorKind(Exception):
+    """Stands for an error in Prefect, which stores what it is given: it holds the error's type alone."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(type(error).__name__)
         self.kind = type(error)
 
 
-class Past(Generic[T]):
-    """Carries what some work returns or raises past Prefect, which hears only how it ended."""
+class Outcome(Generic[T]):
+    """Keeps what some work returns or raises out of Prefect, which gets only how it ended."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
@@ -48,28 +48,28 @@ class Past(Generic[T]):
         self._raised: list[Exception] = []
 
     def attempt(self) -> State[None] | None:
-        """Do the work; tell None if it is done, or a failed state that names an error's type."""
+        """Do the work; return None if it is done, or a failed state that names the error's type."""
         try:
             self._returned = [self._work()]
         except Exception as error:  # of any type: its message may quote rows, its frames hold them
             self._raised = [error]
-            return failed(error, data=UntoldError(error))
+            return failed(error, data=ErrorKind(error))
         return None
 
-    def outcome(self) -> T:
-        """What the last attempt returned, or what it raised."""
+    def get(self) -> T:
+        """Return what the last attempt returned, or raise what it raised."""
         if self._returned:
             return self._returned.pop()
         raise self._raised.pop()
 
 
 def failed(error: Exception, *, data: Exception) -> State[None]:
-    """A failed state that names the error's type, and holds `data` for this process."""
-    return Failed(message=f"{type(error).__name__}, told where the run was started", data=data)
+    """Return a failed state that names the error's type, and holds `data` for this process."""
+    return Failed(message=f"{type(error).__name__}, reported where the run was started", data=data)
 
 
 def ledger_limit(dataset: str) -> str:
-    """Name of the Prefect concurrency limit on a data set's ledger.
+    """Return the name of the Prefect concurrency limit on a data set's ledger.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def prefect_step(inner: Step) -> Step:
     Parameters
     ----------
     inner
-        How the stage is run inside the task, e.g. the step that prints its line.
+        The step that is run inside the task, such as the one that prints the stage's line.
 
     Returns
     -------
@@ -94,13 +94,13 @@ def prefect_step(inner: Step) -> Step:
 
     Notes
     -----
-    **Guarantees.** Nothing of the run is a task's input or result, and no error's message is told to
-    Prefect. An error leaves as it was raised. Only reading is tried again, and only where the
-    operating system failed in a way that may pass; a stage that spends budget never is.
+    **Guarantees.** Nothing of the run is a task's input or result, and no error's message
+    is sent to Prefect. An error leaves as it was raised. Only reading is retried, and only after a
+    failure of the operating system that may be temporary; a stage that spends budget is never retried.
 
-    Where the server has the data set's `ledger_limit`, stages that hold the ledger wait for their
-    turn. That is politeness: it spares the others a wait at the database. Without the limit, or
-    when the server dies, the ledger's own lock still keeps two runs from spending the same budget.
+    If the server has the data set's `ledger_limit`, stages that hold the ledger wait for their turn
+    there. This only spares other runs a wait at the database. Without the limit, or if the server dies,
+    the ledger's own lock still keeps two runs from spending the same budget.
 
     Examples
     --------
@@ -109,21 +109,21 @@ def prefect_step(inner: Step) -> Step:
     """
 
     def step(stage: Stage, run: Run) -> str:
-        past = Past(lambda: inner(stage, run))
+        outcome = Outcome(lambda: inner(stage, run))
 
         def in_turn() -> State[None] | None:
             with _turn(run.settings.name):
-                return past.attempt()
+                return outcome.attempt()
 
-        _as_task(stage, in_turn if stage.holds_ledger else past.attempt)()
-        return past.outcome()
+        _as_task(stage, in_turn if stage.holds_ledger else outcome.attempt)()
+        return outcome.get()
 
     return step
 
 
 @contextmanager
 def _turn(dataset: str) -> Iterator[None]:
-    """Wait for a turn where the server has that limit, and go on without where it cannot be had."""
+    """Wait for a turn if the server has that limit; go on without one if it cannot be obtained."""
     with ExitStack() as held:
         with suppress(ConcurrencySlotAcquisitionError, TimeoutError):
             held.enter_context(concurrency(ledger_limit(dataset), timeout_seconds=TURN_SECONDS))
@@ -133,7 +133,7 @@ def _turn(dataset: str) -> Iterator[None]:
 
 
 def _as_task(stage: Stage, work: Callable[[], T]) -> Task[[], T]:
-    """A task that takes nothing, stores nothing, and is tried again only where that is harmless."""
+    """Return a task that takes nothing, stores nothing, and is retried only where that is harmless."""
     return Task(
         work,
         name=stage.name,
@@ -148,6 +148,6 @@ def _as_task(stage: Stage, work: Callable[[], T]) -> Task[[], T]:
 
 
 def _may_pass(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
-    """Whether the operating system failed in a way that may pass; a user's mistake never does."""
-    kind = cast("UntoldError", state.result(raise_on_failure=False)).kind
+    """Return whether the error is a failure of the operating system that may be temporary."""
+    kind = cast("ErrorKind", state.result(raise_on_failure=False)).kind
     return issubclass(kind, OSError) and not issubclass(kind, LASTING)

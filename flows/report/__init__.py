@@ -15,7 +15,4 @@ if TYPE_CHECKING:
 
 __all__ = ["public_page", "render_public", "render_report", "write_reports"]
 
-__getattr__, __dir__ = late_face(
-    __name__,
-    {"html": "render_public render_report write_reports", "pages": "public_page"},
-)
+__getattr__, __dir__ = late_face(__name__)

@@ -21,7 +21,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from flows.aggregators import READ_AS
+from flows.aggregators import title_of
 from flows.files import write_whole
 from flows.report import charts
 from flows.report.pages import internal_page, public_page
@@ -248,11 +248,6 @@ def _plain(value: float | None) -> str:
     return NOTHING if value is None or _absent(value) else f"{value:g}"
 
 
-def _named(aggregator: str) -> str:
-    """The aggregator's name as its readers write it."""
-    return READ_AS.get(aggregator, aggregator)
-
-
 def _moment(value: str) -> str:
     """An ISO moment to the minute."""
     return value[:16].replace("T", " ")
@@ -264,7 +259,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "counted": _counted,
     "factor": _factor,
     "moment": _moment,
-    "named": _named,
+    "named": title_of,
     "number": _number,
     "percent": _percent,
     "plain": _plain,

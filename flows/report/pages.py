@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from flows.report.rows import planned_rows, pseudonyms, task_rows, worker_rows
-from flows.tables.parquet import read_parquet
+from flows.tables import read_parquet
 
 __all__ = ["GROUPED", "internal_page", "lineage", "public_page"]
 

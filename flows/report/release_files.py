@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from flows.files import write_whole
 from flows.report.pages import GROUPED, public_page
-from flows.tables.parquet import read_parquet
+from flows.tables import read_parquet
 
 __all__ = ["release", "write_release_files"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.tables.parquet import arrow_array, numpy_array
+from flows.tables import arrow_array, numpy_array
 
 __all__ = ["planned_rows", "pseudonyms", "task_rows", "worker_rows"]
 

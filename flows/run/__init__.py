@@ -35,12 +35,4 @@ __all__ = [
     "save_crowd", "start_of", "trend", "unchanged_run", "unfinished_runs",
 ]  # fmt: skip
 
-__getattr__, __dir__ = late_face(
-    __name__,
-    {
-        "crowd": "FEATURES Crowd load_crowd save_crowd",
-        "history": "begun_from complete_runs keep_fit start_of trend unchanged_run",
-        "store": "MANIFEST PARTIAL Run code_version find_unfinished identity_of open_run "
-        "unfinished_runs",
-    },
-)
+__getattr__, __dir__ = late_face(__name__)

@@ -16,15 +16,17 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flows.files import file_digest, write_arrays, write_whole
 from flows.run.store import MANIFEST, Run, code_version
-from flows.settings.settings import Settings
-from flows.tables.sources import input_paths, is_query
-from quality import CrowdLabels, EMStart
+from flows.settings import Settings
+from flows.tables import input_paths, is_query
+
+if TYPE_CHECKING:
+    from quality import CrowdLabels, EMStart
 
 __all__ = [
     "begun_from",
@@ -79,7 +81,7 @@ def _same_answer(run: Run, role: str, path: Path) -> bool:
     """Whether a query has the answer that a run has read; the identity covers files already."""
     if not is_query(path):
         return True
-    from flows.tables.sql import fetch  # a client of databases, for a query only
+    from flows.tables import fetch  # a client of databases, for a query only
 
     with tempfile.TemporaryDirectory(dir=run.settings.runs, prefix=".asked-") as folder:
         answer = Path(folder) / "answer.parquet"
@@ -96,6 +98,8 @@ def start_of(run: Run, labels: CrowdLabels) -> EMStart | None:
     """Return where EM starts on these labels: where an earlier run ended, or None for majority vote."""
     if begun_from(run) is None:
         return None
+    from quality import EMStart  # numba, which a run where nothing is new need not load
+
     with np.load(run.folder / START, allow_pickle=False) as kept:
         earlier = EMStart(*(kept[name] for name in ARRAYS))
     return earlier.matched(labels.workers, labels.classes)

@@ -1,3 +1,35 @@
-"""TODO face of flows/settings."""
+"""Settings of a run: one TOML file, checked whole before anything else happens.
 
-__all__ = []
+    from flows.settings import Settings, load_settings
+    settings = load_settings(Path("settings.toml"))
+
+`Settings` holds a section per stage; its fields are the one list of sections and keys, from which the
+environment variables, `crowdassay init` and the reference are derived. Settings that cannot be used
+raise `SettingsError`.
+"""
+
+from flows.settings.environment import variables_of
+from flows.settings.sections import (
+    ConsensusSettings,
+    EngineError,
+    EngineSettings,
+    FilterSettings,
+    GateSettings,
+    GroupSettings,
+    InputSettings,
+    ModelSettings,
+    PrivacySettings,
+    ReportSettings,
+    Section,
+    SettingsError,
+    fault_sentence,
+    section_of,
+)
+from flows.settings.settings import NAME, Settings, filter_settings, load_settings
+
+__all__ = [
+    "NAME", "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings",
+    "GateSettings", "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings",
+    "ReportSettings", "Section", "Settings", "SettingsError", "fault_sentence",
+    "filter_settings", "load_settings", "section_of", "variables_of",
+]  # fmt: skip

@@ -1,8 +1,12 @@
-"""What a deployment sets without editing the settings file: CROWDASSAY__SECTION__KEY=value.
+"""Settings that a deployment overrides without editing the file: CROWDASSAY__SECTION__KEY=value.
 
-An override stands in the place of the file's value before anything is checked, and is recorded where
-settings are: in the manifest. So secrets have other names (CROWDASSAY_LEDGER): those are never read
-here, and what has the form of an override without being one is refused by its name alone.
+>>> from flows.settings import Settings
+>>> variables_of(Settings)["CROWDASSAY__PRIVACY__EPSILON"]
+('privacy', 'epsilon')
+
+An override replaces the file's value before any check, and is recorded with the settings in the
+manifest. Secrets therefore have other names (CROWDASSAY_LEDGER), which are never read here. A variable
+that looks like an override and is not one raises `SettingsError` with its name, never its value.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ Key = tuple[str, ...]
 
 
 def variables_of(settings: type[Section]) -> dict[str, Key]:
-    """Every variable that may be set, with the key it sets: one name each, in capitals."""
+    """Return every variable that may be set, in capitals, with the key that it sets."""
     known: dict[str, Key] = {}
     for name, field in settings.model_fields.items():
         section = section_of(field.annotation)
@@ -34,16 +38,16 @@ def variables_of(settings: type[Section]) -> dict[str, Key]:
 def overridden(
     raw: Mapping[str, Any], settings: type[Section], environment: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Key]]:
-    """A file's values with those of the environment in their places, and which variables were set.
+    """Return a file's values with those of the environment in their places, and the variables that were set.
 
-    Values are text as the key takes it; a key that lists takes a TOML list. Relative paths count
-    from the settings file, like those in it. A section that the file lacks is not switched on.
+    A value is text; for a key that takes a list it is a TOML list. Relative paths are relative to the
+    settings file. A section that the file lacks is not switched on.
 
     Raises
     ------
     SettingsError
-        If a variable has the form of an override and is none, is empty, is not the list it must
-        be, or belongs to a section that is off. The message never has the value.
+        If a variable looks like an override and is not one, is empty, is not a list where the key takes
+        one, or belongs to a section that is off. The message never contains the value.
     """
     known = variables_of(settings)
     given = sorted(name for name in environment if _means_override(name, known))
@@ -61,7 +65,7 @@ def overridden(
 
 
 def set_by(location: tuple[Any, ...], given: Mapping[str, Key]) -> str:
-    """`; set by ...` where a fault at that place concerns a value of the environment."""
+    """Return ``; set by ...`` if a fault at that place concerns a value of the environment."""
     concerned = [
         name
         for name, key in given.items()
@@ -71,7 +75,7 @@ def set_by(location: tuple[Any, ...], given: Mapping[str, Key]) -> str:
 
 
 def _means_override(name: str, known: Mapping[str, Key]) -> bool:
-    """Whether a name has the prefix, or is a known name but for its underscores and capitals."""
+    """Return whether a name has the prefix, or is a known name but for its underscores and capitals."""
     joined = {re.sub("_+", "_", one) for one in known}
     return name.upper().startswith(PREFIX) or re.sub("_+", "_", name.upper()) in joined
 
@@ -85,7 +89,7 @@ def _nearest(name: str, known: Mapping[str, Key]) -> str:
 
 
 def _section(name: str, section: str, values: Mapping[str, Any], settings: type[Section]) -> Any:
-    """The file's section, as it stands there; one that is off unless given stays off."""
+    """Return the section as it is in the file; raise SettingsError if it is off there."""
     if section not in values and settings.model_fields[section].default is None:
         raise SettingsError(
             f"{name} needs a [{section}] section in the settings file: the environment switches no "
@@ -95,7 +99,7 @@ def _section(name: str, section: str, values: Mapping[str, Any], settings: type[
 
 
 def _value(name: str, text: str, settings: type[Section], key: Key) -> Any:
-    """The text itself, or the list it spells where the key takes a list."""
+    """Return the text, or the list that it stands for if the key takes a list."""
     if not text.strip():
         raise SettingsError(f"{name} must have a value, got an empty one; give one or unset it")
     section = settings

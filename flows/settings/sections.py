@@ -1,6 +1,9 @@
-"""The sections of the settings file: what each may say, and what in it cannot be together.
+"""The sections of the settings file: the keys of each, and which values exclude one another.
 
-A section of the settings, and what is wrong with one as a sentence.
+>>> FilterSettings(fraction=0.1).penalty
+'soft'
+
+`fault_sentence` turns pydantic's report about a section into the sentence that a user reads.
 """
 
 from __future__ import annotations
@@ -20,11 +23,11 @@ from pydantic import (
     model_validator,
 )
 
+from flows.aggregators import AGGREGATORS, AggregatorName
+from flows.choices import Duplicates, Penalty
 from privacy import Unit
 
 __all__ = [
-    "KNOBS",
-    "Aggregator",
     "ConsensusSettings",
     "EngineError",
     "EngineSettings",
@@ -47,13 +50,13 @@ class SettingsError(ValueError):
 
 
 class EngineError(RuntimeError):
-    """The machines that a run works on are gone; what it has finished stays, to be gone on with."""
+    """The machines that a run works on are gone; ``--resume`` goes on from the stages that are finished."""
 
 
 class Section(BaseModel):
     """One table of the settings file: frozen, and an unknown key is a mistake.
 
-    The text under a key says what it is for: `crowdassay init` and the reference repeat it.
+    The text under a key says what it is for; `crowdassay init` and the reference repeat it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -68,7 +71,7 @@ class Section(BaseModel):
 
 
 def fault_sentence(error: ValidationError, settings: type[Section]) -> str:
-    """The first fault of a settings file, as one sentence; a misspelt key before one that lacks."""
+    """Return the first fault of a settings file as one sentence; unknown keys come before missing ones."""
     fault = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     key = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
@@ -83,7 +86,7 @@ def fault_sentence(error: ValidationError, settings: type[Section]) -> str:
 
 
 def section_of(annotation: Any) -> type[Section] | None:
-    """The section that a key holds, or None where it holds a value."""
+    """Return the section that a key holds, or None where it holds a value."""
     for kind in getattr(annotation, "__args__", (annotation,)):
         if isinstance(kind, type) and issubclass(kind, Section):
             return kind
@@ -91,7 +94,7 @@ def section_of(annotation: Any) -> type[Section] | None:
 
 
 def _nearest(location: tuple[Any, ...], settings: type[Section]) -> str:
-    """`; did you mean ...?` where a known key of that section resembles the unknown one."""
+    """Return ``; did you mean ...?`` if a key of the section resembles the unknown one, else the keys."""
     section = settings
     for part in location[:-1]:
         section = section_of(section.model_fields[part].annotation) or section
@@ -103,29 +106,17 @@ def _nearest(location: tuple[Any, ...], settings: type[Section]) -> str:
     )
 
 
-Aggregator = Literal[
-    "auto", "dawid_skene", "glad", "hierarchical_dawid_skene", "kos", "kos_plus", "majority_vote",
-    "one_coin_dawid_skene", "penalty_vote", "weighted_majority",
-]  # fmt: skip
-KNOBS = {  # what each takes besides the labels
-    "dawid_skene": ("max_iter", "tol", "smoothing", "use_gold", "go_on"),
-    "glad": ("max_iter", "tol"),
-    "hierarchical_dawid_skene": ("max_iter", "tol", "use_gold", "go_on"),
-    "kos": ("max_iter", "tol"),
-    "kos_plus": ("max_iter", "tol"),
-    "one_coin_dawid_skene": ("max_iter", "tol", "smoothing", "use_gold", "go_on"),
-}
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class GroupSettings(Section):
-    """Where a task's group comes from: a column of the task table, or what a pattern captures of its name."""
+    """The source of a task's group: a column of the task tables, or a pattern in the task's name."""
 
     column: str = "group"
     """The column of the task tables that names a task's group."""
     pattern: str | None = None
-    """Instead of a column: what a pattern captures of the task's name."""
+    """Instead of a column: a pattern, and its groups in the task's name."""
 
     @model_validator(mode="after")
     def _pattern_captures_the_group(self) -> GroupSettings:
@@ -141,10 +132,10 @@ class GroupSettings(Section):
 
 
 class InputSettings(Section):
-    """The tables to read, told apart by their names: CSV (plain or gzipped), Parquet, or a query.
+    """The tables to read. The end of a name says whether it is CSV (plain or gzipped), Parquet or a query.
 
-    A path is a file, or a folder or pattern of files that arrive day by day. A query is a file `*.sql`,
-    whose database's address is a secret, which never stands in settings.
+    A path is a file, or a folder or pattern of files that arrive day by day. A query is a file `*.sql`.
+    The address of its database is a secret and never stands in settings.
     """
 
     labels: Path
@@ -154,13 +145,13 @@ class InputSettings(Section):
     gold: Path | None = None
     """Tasks whose truth is known: task, label."""
     url_env: str | None = None
-    """For queries: the variable with their database's address."""
+    """For queries: the environment variable with the database's address."""
     seconds: str | None = None
-    """The column of the labels that says how long each took."""
-    duplicates: Literal["error", "first", "last"] = "error"
+    """The column of the labels with the seconds that each took."""
+    duplicates: Duplicates = "error"
     """A worker's repeated label of a task: error, first or last."""
     features_private: bool = False
-    """True: what reads the features in the clear stays internal."""
+    """True: results that read features in the clear stay internal."""
     standardize: bool = False
     """True: features are centred and scaled, which reads them in the clear."""
 
@@ -183,33 +174,33 @@ class InputSettings(Section):
         return self
 
     @model_validator(mode="after")
-    def _what_is_read_fits(self) -> InputSettings:
+    def _columns_and_scaling_fit(self) -> InputSettings:
         if self.seconds in ("worker", "task", "label"):
             raise ValueError(f"seconds must name a column of its own, got {self.seconds!r}")
         if self.standardize and self.features_private:
             raise ValueError(
-                "standardize reads all features in the clear; not with features_private"
+                "standardize must be false with features_private: it reads all features in the clear"
             )
         return self
 
 
 class FilterSettings(Section):
-    """Which penalty speaks against a worker, and when the filter stops.
+    """The penalty by which workers are removed, and the rule that stops the removal.
 
-    One stop rule is given, or none: then the false removal rate is 0.1, and with the hard penalty,
-    which has no such rate, the paper's 15 % of the workers are removed.
+    At most one stop rule is given. Without one, the soft penalty stops at a false removal rate of 0.1;
+    the hard penalty, which has no such rate, removes the paper's 15 % of the workers.
     """
 
-    penalty: Literal["soft", "hard"] = "soft"
-    """Soft or hard: what speaks against a worker."""
+    penalty: Penalty = "soft"
+    """Soft or hard: the penalty by which workers are removed."""
     false_removal_rate: Annotated[float, Field(ge=0.001, lt=1)] | None = None
-    """Chance to remove anybody from an honest crowd."""
+    """Probability of removing anyone from an honest crowd."""
     n_workers: Annotated[int, Field(ge=0)] | None = None
     """Instead of a rate: the number of workers to remove."""
     fraction: Annotated[float, Field(ge=0, lt=1)] | None = None
     """Instead of a rate: the share of the workers to remove."""
     min_labels_per_task: Annotated[int, Field(ge=1)] = 1
-    """No task is left with fewer."""
+    """Removal leaves no task with fewer labels."""
 
     @model_validator(mode="after")
     def _one_stop_rule(self) -> FilterSettings:
@@ -224,57 +215,56 @@ class FilterSettings(Section):
 class ConsensusSettings(Section):
     """The aggregator that turns kept labels into one label per task.
 
-    With `go_on` it starts from what the campaign's run before believed of the workers, instead of
-    anew from the majority vote: where it ends may then depend on that run.
+    With `go_on` it starts from the workers' parameters in the campaign's previous run instead of the
+    majority vote. Its result may then depend on that run.
     """
 
-    aggregator: Aggregator = "dawid_skene"
-    """The rule; crowdassay aggregate --help lists them."""
+    aggregator: AggregatorName = "dawid_skene"
+    """The aggregator; crowdassay aggregate --help lists all."""
     max_iter: Annotated[int, Field(ge=1)] | None = None
-    """Iterations at most; given none, the aggregator's own."""
+    """Maximal number of iterations; by default the aggregator's own."""
     tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """The change at which it ends; given none, the aggregator's own."""
+    """The change at which iterations end; by default the aggregator's own."""
     smoothing: Positive | None = None
-    """Added to each count of a worker's answers; given none, the aggregator's own."""
+    """Added to each count of a worker's labels; by default the aggregator's own."""
     use_gold: bool = False
-    """True: gold teaches the consensus, and can no longer check it."""
+    """True: the consensus learns from gold, which can then no longer check it."""
     go_on: bool = False
-    """True: start from what the run before believed of the workers."""
+    """True: start from the workers' parameters in the previous run."""
 
     @model_validator(mode="after")
-    def _aggregator_takes_what_is_given(self) -> ConsensusSettings:
+    def _aggregator_takes_the_keys(self) -> ConsensusSettings:
         given = [key for key in ("max_iter", "tol", "smoothing") if getattr(self, key) is not None]
         given += [key for key in ("use_gold", "go_on") if getattr(self, key)]
-        takes = KNOBS.get(self.aggregator, ())
         for key in given:
-            if key not in takes:
-                who = ", ".join(name for name, knobs in KNOBS.items() if key in knobs)
+            if key not in AGGREGATORS[self.aggregator].keys:
+                who = ", ".join(row.name for row in AGGREGATORS.values() if key in row.keys)
                 raise ValueError(f"{key} is for {who}, not for {self.aggregator}")
         return self
 
 
 class PrivacySettings(Section):
-    """The data set's whole privacy budget, and what the published proportions take of it.
+    """The data set's whole privacy budget, and the part of it that published proportions cost.
 
-    With `planned_releases` above 1 the proportions' price pays once for that many releases of class
-    counts: those of later runs, on data that have changed, are then drawn from what was paid.
-    While no task changes its group, a release counts for the groups that have changed, or that
-    tasks have joined; after a task has moved it counts for all groups, and adds to all releases
-    before. With a ledger on a server (CROWDASSAY_LEDGER) that is so after tasks have joined, too.
+    With `planned_releases` above 1, the proportions' price pays once for that many releases of class
+    counts. Later runs, on changed data, then draw their counts from the paid plan. As long as no task
+    changes its group, a release counts for the groups that changed or that tasks joined. After a task
+    has moved to another group, a release counts for all groups and adds to all earlier releases. With a
+    ledger on a server (CROWDASSAY_LEDGER) this also holds after tasks have joined.
     """
 
     unit: Unit = Unit.CONSENSUS_LABEL
     """What one entry of the ledger protects: consensus label, row or task."""
     epsilon: Positive
-    """The whole budget, for ever."""
+    """The data set's whole budget, for ever."""
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Delta of the whole budget: 0 is pure, else below 1 over the labelled tasks."""
+    """Delta of the whole budget: 0 is pure, else below 1 / (labelled tasks)."""
     proportions_epsilon: Positive = 1.0
-    """Price of the class counts; smaller is more private and errs more."""
+    """Price of the class counts; smaller is more private and less accurate."""
     proportions_delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Delta of the class counts, at most delta."""
     planned_releases: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """Releases of the counts, of changed data, that their price pays for."""
+    """Number of releases of the counts, of changed data, that the price pays for."""
     level: Share = 0.9
     """Confidence of each published interval."""
 
@@ -289,20 +279,20 @@ class PrivacySettings(Section):
 
 
 class ModelSettings(Section):
-    """Private training: what it may spend, and what is fixed before the data are seen."""
+    """Private training: its prices, and the choices that are fixed before the data are read."""
 
     epsilon_train: Positive = 1.0
     """Price of the coefficients."""
     epsilon_select: Positive = 0.5
     """Price of choosing among regularization."""
     epsilon_score: Positive = 0.1
-    """Price of the score that is told."""
+    """Price of the released score."""
     norm_bound: Positive
-    """Length to which longer feature vectors are cut; a larger one needs more noise."""
+    """Length to which longer feature vectors are shortened; a larger one needs more noise."""
     regularization: tuple[Positive, ...] = (0.001, 0.003, 0.01)
-    """Candidate strengths, few and fixed beforehand."""
+    """Candidate strengths, few and fixed in advance."""
     validation: Share = 0.2
-    """Share of the tasks outside the holdout that judges the candidates."""
+    """Share of the tasks outside the holdout on which candidates are judged."""
 
     @model_validator(mode="after")
     def _candidates_differ(self) -> ModelSettings:
@@ -317,11 +307,11 @@ class GateSettings(Section):
     holdout: Share = 0.2
     """Share of the labelled tasks, never trained on."""
     threshold: Share = 0.1
-    """Gap of training and holdout mean that passes."""
+    """Largest gap between training and holdout mean that passes."""
     sigma: Positive = 0.004
-    """Scale of the answers' noise; well below the threshold."""
+    """Scale of the noise on answers; well below the threshold."""
     budget: Annotated[int, Field(ge=1)] = 3
-    """Refutations before the gate shuts."""
+    """Number of refutations after which the gate closes."""
     confidence: Share = 0.95
     """Confidence of the gate's error bound."""
 
@@ -336,35 +326,35 @@ class GateSettings(Section):
 
 
 class ReportSettings(Section):
-    """The internal report: whether it names workers, and for how many labels more it plans."""
+    """The internal report: whether it names workers, and how many further labels it plans."""
 
     worker_names: bool = False
-    """True: the internal report has the workers' ids."""
+    """True: the internal report shows the workers' ids."""
     plan_labels: Annotated[int, Field(ge=0, le=10_000)] = 100
-    """Labels to ask for next, at most."""
+    """Maximal number of labels to ask for next."""
     plan_per_worker: Annotated[int, Field(ge=1)] = 10
-    """Labels to ask of one worker, at most."""
+    """Maximal number of labels to ask of one worker."""
 
 
 class EngineSettings(Section):
-    """Where a label table larger than memory is worked on, in shards of some millions of labels.
+    """The place where a label table larger than memory is processed, in shards of some millions of labels.
 
-    `memory_gb` is for labels, in 1e9 bytes: of the process that reads them, and of all workers
-    together. `workers` are threads of this process, or processes of a Dask cluster that is started
-    where no `scheduler` is named. Up to `whole_conflicts` labels on conflict tasks the run works out
-    hard and balanced penalties, from a conflict graph that the shards build; up to `whole_labels` what
-    needs the whole table: robustness, and whom to ask for more labels.
+    `memory_gb` limits the memory for labels, in 1e9 bytes: of the process that reads them, and of all
+    workers together. `workers` are threads of this process, or processes of the Dask cluster that is
+    started if no `scheduler` is named. The run computes hard and balanced penalties, from a conflict
+    graph that the shards build, up to `whole_conflicts` labels on conflict tasks. It computes what
+    needs the whole table, robustness and whom to ask for more labels, up to `whole_labels` labels.
 
-    Features are then streamed too: task tables of Parquet in batches (others are read whole), class
-    ratios by kernel mean matching on blocks of rows (`learners.learn_streamed_ratios`), where a run
-    without this section tries several methods on all features in memory. A `[model]` does need them
-    all in memory.
+    Features are streamed as well: task tables of Parquet in batches (others are read whole), class
+    ratios by kernel mean matching on blocks of rows (`learners.learn_streamed_ratios`). A run without
+    this section tries several methods on all features in memory. A `[model]` needs all features in
+    memory.
     """
 
     kind: Literal["local", "dask"] = "local"
     """Local: threads of one process; dask: a cluster."""
     scheduler: Annotated[str, Field(min_length=1)] | None = None
-    """A Dask cluster that runs; without, one is started."""
+    """Address of a running Dask cluster; without one, a cluster is started."""
     workers: Annotated[int, Field(ge=1)] | None = None
     """Threads, or processes of the cluster that is started."""
     shard_labels: Annotated[int, Field(ge=1)] = 5_000_000
@@ -372,11 +362,11 @@ class EngineSettings(Section):
     memory_gb: Annotated[float, Field(ge=0.1, allow_inf_nan=False)] = 2.0
     """Memory for labels, and for reading tasks, in 1e9 bytes."""
     checkpoint_every: Annotated[int, Field(ge=1)] = 10
-    """Iterations that a killed run may lose."""
+    """Maximal number of iterations that a killed run loses."""
     whole_conflicts: Annotated[int, Field(ge=0)] = 100_000_000
-    """Labels on conflict tasks up to which hard and balanced penalties are worked out."""
+    """Labels on conflict tasks up to which hard and balanced penalties are computed."""
     whole_labels: Annotated[int, Field(ge=0)] = 20_000_000
-    """Labels up to which robustness, and whom to ask for more, are worked out."""
+    """Labels up to which robustness, and whom to ask for more labels, are computed."""
 
     @model_validator(mode="after")
     def _a_scheduler_is_dasks(self) -> EngineSettings:

@@ -1,4 +1,6 @@
-"""What a user may turn: one TOML file, one frozen model.
+"""The settings of a run: one TOML file, one frozen model.
+
+    settings = load_settings(Path("settings.toml"))
 
 Every path in the file is relative to the file itself, so that a campaign's folder can be moved whole.
 """
@@ -12,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
+from flows.aggregators import AGGREGATORS
 from flows.settings.environment import overridden, set_by
 from flows.settings.sections import (
     ConsensusSettings,
@@ -30,21 +33,20 @@ from flows.settings.sections import (
 
 __all__ = ["Settings", "filter_settings", "load_settings"]
 
-SHARDED = ("dawid_skene", "majority_vote", "one_coin_dawid_skene")  # aggregators of [engine]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a campaign: it names run folders
 
 
 class Settings(Section):
-    """One run, whole. Sections that are absent switch their stages off."""
+    """The settings of one run. A section without a default, left out, switches its stages off."""
 
     name: Annotated[str, Field(pattern=NAME)]
-    """The data set's name: the ledger keeps its budget under it, for ever."""
+    """The data set's name, under which the ledger keeps its budget for ever."""
     classes: tuple[str, ...] | None = None
-    """What workers could choose, chosen or not: public with every release."""
+    """The classes that workers could choose, chosen or not; public with every release."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Seed of every draw but the noise: the filter's, the deal to training, validation and holdout."""
+    """Seed of every draw but privacy noise: the filter, the deal to training, validation and holdout."""
     runs: Path = Path("runs")
-    """A folder a run; internal, for the data's owner alone."""
+    """Holds one folder per run; internal, for the data's owner alone."""
     state: Path = Path("state")
     """The ledger and its key: never delete it, never keep two."""
     input: InputSettings
@@ -78,22 +80,25 @@ class Settings(Section):
         return self
 
     def _check_can_be_sharded(self) -> None:
-        """Refuse what needs the whole table of labels at once."""
+        """Raise ValueError for settings that need the whole table of labels at once."""
         stop, aggregator = (self.filter.fraction, self.filter.n_workers), self.consensus.aggregator
         if self.filter.penalty != "soft" or stop == (None, None):
             raise ValueError(
                 '[engine] needs filter.penalty = "soft" with filter.fraction or filter.n_workers: '
                 "other filters need all labels in memory"
             )
-        if aggregator not in SHARDED:
+        if not AGGREGATORS[aggregator].sharded:
+            sharded = ", ".join(row.name for row in AGGREGATORS.values() if row.sharded)
             raise ValueError(
-                f"[engine] needs consensus.aggregator to be {', '.join(SHARDED)}, not {aggregator}"
+                f"[engine] needs consensus.aggregator to be {sharded}, not {aggregator}"
             )
         if self.input.seconds is not None:
-            raise ValueError("[engine] reads no input.seconds: medians need all labels in memory")
+            raise ValueError(
+                "[engine] must be without input.seconds: medians need all labels in memory"
+            )
 
     def under(self, folder: Path) -> Settings:
-        """The same settings with every path made absolute under `folder`."""
+        """Return the same settings with every path made absolute under `folder`."""
 
         def found(path: Path) -> Path:
             return Path(os.path.normpath(folder / path))
@@ -113,15 +118,15 @@ class Settings(Section):
 
 
 def load_settings(path: Path) -> Settings:
-    """Read one settings file; its relative paths come back absolute.
+    """Return the settings in a file, with its relative paths made absolute.
 
-    Environment variables CROWDASSAY__SECTION__KEY stand in for the file's values.
+    Environment variables CROWDASSAY__SECTION__KEY replace the file's values.
 
     Raises
     ------
     SettingsError
-        If the file is missing, is not TOML, has an unknown key (the nearest right one is named) or a
-        value that cannot be; or so with an environment variable.
+        If the file is missing, is not TOML, or has an unknown key (the message names the nearest known
+        one) or an invalid value; likewise for an environment variable.
     """
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -139,7 +144,7 @@ def load_settings(path: Path) -> Settings:
 
 
 def filter_settings(**given: Any) -> FilterSettings:
-    """The filter's settings from a command's options, with mistakes told as in a settings file."""
+    """Return the filter's settings from a command's options; raise SettingsError as for a settings file."""
     try:
         return FilterSettings.model_validate(given)
     except ValidationError as error:

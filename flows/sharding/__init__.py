@@ -37,12 +37,4 @@ __all__ = [
     "write_groups", "write_shards",
 ]  # fmt: skip
 
-__getattr__, __dir__ = late_face(
-    __name__,
-    {
-        "engine": "Spread load_fit open_engine open_spread save_fit",
-        "features": "FeatureFolder FeaturePasses list_features open_features write_features",
-        "shards": "SHARDS ShardFolder group_of_shard load_shard names_alone open_shards open_tasks "
-        "write_gold write_groups write_shards",
-    },
-)
+__getattr__, __dir__ = late_face(__name__)

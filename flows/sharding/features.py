@@ -21,18 +21,19 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from flows.files import write_arrays, write_whole
-from flows.settings.sections import GroupSettings
+from flows.settings import GroupSettings
 from flows.sharding.engine import Spread
 from flows.sharding.shards import open_tasks
-from flows.tables.tables import (
+from flows.tables import (
+    ROW,
     TaskTable,
+    TextTable,
     list_tasks,
     read_tasks,
     refuse_features,
     select_features,
     standardized,
 )
-from flows.tables.text_table import ROW, TextTable
 from learners.class_ratios import MAX_LANDMARKS, Block
 
 __all__ = [

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Int
 
 from flows.files import write_arrays, write_whole
-from flows.tables.text_table import (
+from flows.tables import (
     ROW,
     WHITE,
     WHOLE,

@@ -37,14 +37,4 @@ __all__ = [
     "with_grown_partition",
 ]  # fmt: skip
 
-__getattr__, __dir__ = late_face(
-    __name__,
-    {
-        "account": "LEDGER_URL existing_ledger known_statement open_account open_state "
-        "read_statements statement",
-        "audit": "trial",
-        "partitions": "grow_partition",
-        "prices": "check_budget preview",
-        "releases": "CountNoise Learning Plan count_noise plan_releases with_grown_partition",
-    },
-)
+__getattr__, __dir__ = late_face(__name__)

@@ -15,13 +15,12 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.settings.sections import SettingsError
+from flows.settings import SettingsError
 from privacy import Cost, Ledger, LedgerError, Statement, fits
 from privacy.ledger import new_file
 
 if TYPE_CHECKING:
-    from flows.settings.sections import PrivacySettings
-    from flows.settings.settings import Settings
+    from flows.settings import PrivacySettings, Settings
 
 __all__ = [
     "existing_ledger",

@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 from typing import Any
 
-from flows.settings.sections import SettingsError
+from flows.settings import SettingsError
 from privacy import Auditable, AuditBound, audit_mechanism
 from privacy.mechanisms import COUNT_MECHANISMS
 

@@ -16,11 +16,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run
-from flows.settings.sections import ModelSettings, PrivacySettings, SettingsError
-from flows.settings.settings import Settings
+from flows.settings import ModelSettings, PrivacySettings, Settings, SettingsError
 from flows.spending.account import LEDGER_URL
 from flows.spending.partitions import grow_partition
-from flows.tables.parquet import numpy_array
+from flows.tables import numpy_array
 from learners import ScoredTraining, StabilityValidation, Thresholdout
 from privacy import (
     DiscreteGaussian,

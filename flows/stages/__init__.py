@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STAGES", "Output", "Stage", "Verdict", "filter_by", "outputs"]
 
-__getattr__, __dir__ = late_face(__name__, {"whole_labels": "filter_by"})
+__getattr__, __dir__ = late_face(__name__)
 
 MANIFEST = Output(
     "manifest.json", "settings, digests of the inputs, versions, and each stage's line and time"

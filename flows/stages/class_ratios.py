@@ -17,11 +17,11 @@ import pyarrow as pa
 from jaxtyping import Float, Int
 
 from flows.run import Crowd, Run, load_crowd
-from flows.settings.sections import EngineSettings
+from flows.settings import EngineSettings
 from flows.sharding import FeatureFolder, FeaturePasses, Spread, open_spread
 from flows.spending import count_noise
 from flows.stages.publication import why_no_release
-from flows.tables.parquet import arrow_table, numpy_array
+from flows.tables import arrow_table, numpy_array
 from learners import ClassRatio, learn_ratios, learn_streamed_ratios
 
 __all__ = ["Published", "estimate_ratios", "published_in", "ratios_verdict", "why_no_features"]

@@ -12,7 +12,7 @@ from flows.stages.campaign_labels import CampaignLabels, open_labels
 from flows.stages.label_plan import plan_next
 from flows.stages.whole_labels import Aggregated
 from flows.stages.workers import kept_workers
-from flows.tables.parquet import arrow_table
+from flows.tables import arrow_table
 from quality import Auto, Consensus, TaskReport, accuracy
 
 __all__ = ["aggregate", "consensus_verdict"]

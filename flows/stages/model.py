@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flows.run import Crowd, Run, load_crowd
-from flows.settings.sections import GateSettings, ModelSettings, PrivacySettings
+from flows.settings import GateSettings, ModelSettings, PrivacySettings
 from flows.spending import Learning, open_account, plan_releases
 from flows.stages.class_ratios import why_no_features
 from flows.stages.publication import why_no_release

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from flows.run import Run, load_crowd
-from flows.settings.sections import SettingsError
-from flows.settings.settings import Settings
+from flows.settings import Settings, SettingsError
 from flows.spending import Plan, open_account, plan_releases, with_grown_partition
-from flows.tables.parquet import arrow_table
+from flows.tables import arrow_table
 from privacy import Ledger, PlanError, PlanEvent, Query, Release, project_to_simplex
 
 __all__ = ["proportions_verdict", "publish_proportions", "why_no_release"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from flows.run import FEATURES, Crowd, Run, save_crowd
-from flows.settings.sections import EngineSettings
+from flows.settings import EngineSettings
 from flows.sharding import (
     SHARDS,
     ShardFolder,
@@ -21,9 +21,16 @@ from flows.sharding import (
     write_groups,
     write_shards,
 )
-from flows.tables.sources import Sources, open_sources
-from flows.tables.tables import read_gold, read_labels, read_seconds, read_tasks, refuse_hollow
-from flows.tables.text_table import TableError
+from flows.tables import (
+    Sources,
+    TableError,
+    open_sources,
+    read_gold,
+    read_labels,
+    read_seconds,
+    read_tasks,
+    refuse_hollow,
+)
 from quality import LabelShard
 
 __all__ = ["public_sizes", "read_and_check"]

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run, start_of
-from flows.settings.sections import EngineSettings
+from flows.settings import EngineSettings
 from flows.sharding import ShardFolder, group_of_shard, load_fit, load_shard, names_alone, save_fit
 from flows.stages.whole_labels import Aggregated, Judged, stop_rule
 from quality import (

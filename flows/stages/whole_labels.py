@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 
 from flows.aggregators import consensus_of
 from flows.run import Crowd, Run, start_of
-from flows.settings.sections import FilterSettings
+from flows.settings import FilterSettings
 from quality import (
     Auto,
     Consensus,

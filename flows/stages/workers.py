@@ -10,7 +10,7 @@ from jaxtyping import Bool
 
 from flows.run import Crowd, Run
 from flows.stages.campaign_labels import open_labels
-from flows.tables.parquet import arrow_table, numpy_array
+from flows.tables import arrow_table, numpy_array
 from quality import (
     CrowdLabels,
     Filtered,

@@ -1,3 +1,64 @@
-"""TODO face of flows/tables."""
+"""Tables of a campaign: found, read, checked and turned into codes; and Arrow tables of results.
 
-__all__ = []
+    tables = open_sources(settings.input, folder)   # files, folders, patterns or queries, as the
+    settings name them labels = read_labels(tables.labels.table, classes=None, duplicates="error",
+    known_tasks=None)
+
+A table that cannot be used raises `TableError` with file, row, column, value and what to do. Names load
+when they are first used: a query loads SQLAlchemy, a label table DuckDB, and a command that reads no
+table neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flows.faces import late_face
+
+if TYPE_CHECKING:
+    from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet
+    from flows.tables.sources import (
+        Sources,
+        find_files,
+        input_files,
+        input_paths,
+        is_query,
+        open_sources,
+    )
+    from flows.tables.sql import fetch
+    from flows.tables.tables import (
+        Gold,
+        TaskTable,
+        list_tasks,
+        read_gold,
+        read_labels,
+        read_seconds,
+        read_tasks,
+        refuse_features,
+        refuse_hollow,
+        select_features,
+        standardized,
+    )
+    from flows.tables.text_table import (
+        ROW,
+        WHITE,
+        WHOLE,
+        TableError,
+        TextTable,
+        open_table,
+        quote,
+        refuse_blanks,
+        refuse_duplicates,
+        refuse_outside,
+    )
+
+__all__ = [
+    "ROW", "WHITE", "WHOLE", "Gold", "Sources", "TableError", "TaskTable", "TextTable",
+    "arrow_array", "arrow_table", "fetch", "find_files", "input_files", "input_paths",
+    "is_query", "list_tasks", "numpy_array", "open_sources", "open_table", "quote", "read_gold",
+    "read_labels", "read_parquet", "read_seconds", "read_tasks", "refuse_blanks",
+    "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside",
+    "select_features", "standardized",
+]  # fmt: skip
+
+__getattr__, __dir__ = late_face(__name__)

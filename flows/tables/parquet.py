@@ -1,143 +1,42 @@
-"""Columns of a Parquet file in codes: the quick way, gone where there is no fault to tell.
+"""Columns of a Parquet file as codes of their sorted names, read the quick way.
 
-Cells stay bytes in Arrow's buffers; no object is made of them, and no text is trimmed.
-
-Between Arrow, Parquet and NumPy, without pandas.
-
-`pyarrow.array` loads pandas, where it is installed, to ask of whatever it is given whether it is a series;
-so do `read_table` and `to_numpy`. A run in memory has no other use for pandas, and would wait for it.
+`parquet_codes` returns None where a cell may be at fault; `flows.tables.text_table` then reads the file
+again and names the fault. Cells stay bytes in Arrow's buffers: no object is made of them, and no text is
+trimmed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flows.tables.arrow import numpy_array
 from flows.tables.text_table import Coded
 from quality.labels import Texts, array_texts, code_integers, code_texts, taken, text_array
 
-__all__ = ["Column", "arrow_array", "arrow_table", "numpy_array", "parquet_codes", "read_parquet"]
-
-Column: TypeAlias = "np.ndarray | Sequence[str] | pa.Array | pa.ChunkedArray"
-
-TEXTS_AT_ONCE = 2**16  # texts that are encoded at once
-
-
-def arrow_table(columns: Mapping[str, Column]) -> pa.Table:
-    """A table of columns of one length, each made by `arrow_array`.
-
-    Examples
-    --------
-    >>> arrow_table({"task": ["a", "b"], "share": np.array([0.5, np.nan])}).to_pylist()
-    [{'task': 'a', 'share': 0.5}, {'task': 'b', 'share': None}]
-    """
-    return pa.table({name: arrow_array(column) for name, column in columns.items()})
-
-
-def arrow_array(column: Column) -> pa.Array | pa.ChunkedArray:
-    """Numbers, truth values or texts as an Arrow array; a matrix as one list a row.
-
-    What is not defined, NaN, is null. Numbers that lie in one piece are not copied.
-
-    Examples
-    --------
-    >>> arrow_array(np.array([[0.25, 0.75], [1.0, 0.0]])).to_pylist()
-    [[0.25, 0.75], [1.0, 0.0]]
-    """
-    if isinstance(column, pa.Array | pa.ChunkedArray):
-        return column
-    array = column if isinstance(column, np.ndarray) else _text_array(column)
-    if array.ndim == 2:
-        start = np.arange(0, array.size + 1, array.shape[1], dtype=np.int32)
-        return pa.ListArray.from_arrays(arrow_array(start), arrow_array(array.ravel()))
-    if array.dtype.kind == "U":
-        return _arrow_texts(array)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"a column must hold numbers, truth values or texts, got {array.dtype}")
-    known = None
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        known = _bits(~np.isnan(array))
-    data = _bits(array) if array.dtype == np.bool_ else pa.py_buffer(np.ascontiguousarray(array))
-    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), array.size, [known, data])
-
-
-def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pa.Table:
-    """A Parquet file whole, or some of its columns in the order they are asked for."""
-    asked = None if columns is None else list(columns)
-    with pq.ParquetFile(path) as file:
-        table = file.read(columns=asked)
-    return table if asked is None else table.select(asked)
-
-
-def numpy_array(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Numbers or truth values, none of them null, as a read-only array.
-
-    Examples
-    --------
-    >>> numpy_array(arrow_array(np.array([True, False])))
-    array([ True, False])
-    """
-    if column.null_count:
-        raise ValueError(f"every cell must hold a number, {column.null_count} are null")
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if pa.types.is_boolean(whole.type):
-        return numpy_array(whole.cast(pa.uint8())).view(np.bool_)
-    return np.from_dlpack(whole)
-
-
-def _bits(truth: np.ndarray) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(truth, bitorder="little"))
-
-
-def _text_array(column: Sequence[str]) -> np.ndarray:
-    for one in column:
-        if not isinstance(one, str):
-            raise TypeError(f"a column that is no array must hold texts, got {one!r}")
-    return np.array(column, dtype=np.str_)
-
-
-def _arrow_texts(array: np.ndarray) -> pa.Array:
-    """As UTF-8; the cast refuses more than Arrow's `string` can hold."""
-    pieces = [
-        _encoded(array[at : at + TEXTS_AT_ONCE]) for at in range(0, array.size, TEXTS_AT_ONCE)
-    ]
-    end = np.concatenate([np.zeros(1, np.int64), *(length for length, _ in pieces)]).cumsum()
-    buffers = [None, pa.py_buffer(end), pa.py_buffer(b"".join(text for _, text in pieces))]
-    return pa.Array.from_buffers(pa.large_string(), array.size, buffers).cast(pa.string())
-
-
-def _encoded(piece: np.ndarray) -> tuple[np.ndarray, bytes]:
-    """Length in bytes of each text, and all of them, end to end."""
-    width = piece.dtype.itemsize // 4  # NumPy keeps four bytes a letter
-    letter = np.ascontiguousarray(piece).view(np.uint32).reshape(piece.size, width)
-    if letter.max(initial=0) >= 128:
-        texts = [text.encode() for text in piece.tolist()]
-        return np.array([len(text) for text in texts]), b"".join(texts)
-    length = np.strings.str_len(piece)
-    return length, letter[np.arange(width) < length[:, None]].astype(np.uint8).tobytes()
-
+__all__ = ["parquet_codes"]
 
 ROWS_AT_ONCE = 2**19  # rows read at once, at most
-PLAIN = 4  # bytes that a text takes at the least; cells that take fewer repeat a dictionary's
+PLAIN = 4  # bytes that a text takes at least; cells that take fewer are places in a dictionary
 
 
 class _NotPlain(Exception):
-    """A column has to be read the slow way."""
+    """The column must be read the slow way."""
 
 
 def parquet_codes(path: Path, names: Sequence[str]) -> dict[str, Coded] | None:
-    """Columns of text or of integers as codes of their sorted names, rows in the file's order.
+    """Return columns of text or of integers as codes of their sorted names, rows in the file's order.
 
-    None where they have to be read the slow way, which trims cells and tells faults: if the file
-    cannot be read, lacks a column or rows, or if a cell is missing, of another type, blank, not
-    UTF-8, has a NUL in it or what may be white space at an end.
+    Return None where they must be read the slow way, which trims cells and names faults: if the file
+    cannot be read, lacks a column or has no rows, or if a cell is missing, of another type, blank, not
+    UTF-8, holds a NUL, or begins or ends with what may be white space.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -152,7 +51,7 @@ def parquet_codes(path: Path, names: Sequence[str]) -> dict[str, Coded] | None:
 
 
 def _coded(path: Path, metadata: pq.FileMetaData, name: str) -> Coded:
-    """One column."""
+    """Return one column as codes."""
     n_rows = metadata.num_rows
     repeated = [name] if n_rows and _is_repeated(metadata, name) else []
     # buffered ahead, a whole row group's column would lie in memory that is fresh each time
@@ -171,7 +70,7 @@ def _coded(path: Path, metadata: pq.FileMetaData, name: str) -> Coded:
 
 
 def _is_repeated(metadata: pq.FileMetaData, name: str) -> bool:
-    """Whether the file holds a column of text as a dictionary and little more."""
+    """Return whether the file holds a column of text mostly as places in a dictionary."""
     group = metadata.row_group(0)
     columns = (group.column(at) for at in range(group.num_columns))
     column = next((c for c in columns if c.path_in_schema == name), None)
@@ -181,7 +80,7 @@ def _is_repeated(metadata: pq.FileMetaData, name: str) -> bool:
 
 
 def _chunks(file: pq.ParquetFile, name: str) -> Iterator[Any]:
-    """A column's Arrow arrays, none with a missing cell; the next is read meanwhile."""
+    """Yield a column's Arrow arrays, none with a missing cell; the next is read meanwhile."""
     batches = file.iter_batches(ROWS_AT_ONCE, columns=[name], use_threads=False)
     n_left = file.metadata.num_rows
     with ThreadPoolExecutor(1) as pool:
@@ -192,12 +91,12 @@ def _chunks(file: pq.ParquetFile, name: str) -> Iterator[Any]:
             if n_left < 0 or batch[name].null_count:
                 raise _NotPlain
             yield batch[name]
-    if n_left:  # who takes the rows has counted on them
+    if n_left:  # the caller has allocated n_rows
         raise _NotPlain
 
 
 def _texts_of(array: Any) -> Texts:
-    """An array's own buffers."""
+    """Return an array's own buffers."""
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     texts = array_texts(array)
@@ -207,18 +106,20 @@ def _texts_of(array: Any) -> Texts:
 
 
 def _code_dictionaries(chunks: Iterable[Any], n_rows: int) -> tuple[np.ndarray, Texts]:
-    """Codes of a column that comes as places in dictionaries; only what occurs is a name."""
-    row, begin, first, books = np.empty(n_rows, dtype=np.int32), [0], [0], list[Any]()
-    for chunk in chunks:  # a place becomes one in all dictionaries, then a code, in its own memory
+    """Return codes of a column that comes as places in dictionaries; only entries that occur are names."""
+    row, begin, first, parts = np.empty(n_rows, dtype=np.int32), [0], [0], list[Any]()
+    for (
+        chunk
+    ) in chunks:  # a place in one dictionary becomes one in all, then a code, in the same memory
         if chunk.dictionary.null_count:
             raise _NotPlain
-        if not (books and chunk.dictionary.equals(books[-1])):
-            books.append(chunk.dictionary)
+        if not (parts and chunk.dictionary.equals(parts[-1])):
+            parts.append(chunk.dictionary)
             first.append(first[-1] + len(chunk.dictionary))
         begin.append(begin[-1] + len(chunk))
         row[begin[-2] : begin[-1]] = numpy_array(chunk.indices)
         row[begin[-2] : begin[-1]] += first[-2]
-    code, names = code_texts(map(_texts_of, books), first[-1])
+    code, names = code_texts(map(_texts_of, parts), first[-1])
     used = np.zeros(len(names.start) - 1, dtype=np.bool_)
     for low, high in pairwise(begin):
         row[low:high] = code[row[low:high]]
@@ -229,7 +130,7 @@ def _code_dictionaries(chunks: Iterable[Any], n_rows: int) -> tuple[np.ndarray, 
 
 
 def _plain(names: Texts) -> Texts:
-    """Names that are what their cells are: nothing to trim, nothing blank."""
+    """Return the names; raise _NotPlain if one is blank or has white space to trim."""
     letters, start = names
     if not ((start[:-1] < start[1:]).all() and letters.all()):
         raise _NotPlain

@@ -1,10 +1,8 @@
-"""Where a table's rows lie: a file, a folder of files, a file pattern, or a query in a file `*.sql`.
+"""Tables that the settings name: a file, a folder of files, a file pattern, or a query in a file `*.sql`.
 
-Files that arrive day by day are one table, in the order of their names. What is not a single file is
-brought into one Parquet file of the run's folder and read from there, by the one way of reading;
-a fault is told of the file that it came from.
-
-Which files the settings mean as a campaign's tables: a file, a folder, a pattern, or a query.
+Files that arrive day by day are one table, in the order of their names. Several files, and the rows of
+a query, are first written to one Parquet file in the run's folder, so that all tables are read in the
+same way. A fault is reported with the file that it came from.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.files import file_digest, write_whole
-from flows.settings.sections import InputSettings
-from flows.tables.text_table import TableError, open_table, quote
+from flows.settings import InputSettings
+from flows.tables.text_table import FORMATS, TableError, cell, literal, open_table, quote
 
 __all__ = [
     "Source",
@@ -36,13 +34,14 @@ __all__ = [
     "open_sources",
 ]
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
+SUFFIXES = tuple(FORMATS)
+BATCH = 100_000  # rows in memory at a time
 
 
 def input_paths(inputs: InputSettings) -> Iterator[tuple[str, Path]]:
-    """Every path of the settings with what it is for: labels, gold, tasks.
+    """Yield every path of the settings with its role: labels, gold, tasks.
 
-    Tasks come last: labels that come in while a database is asked are then of tasks it knows.
+    Tasks come last, so that labels which arrive while a database is read are of tasks that it returns.
     """
     yield "labels", inputs.labels
     if inputs.gold is not None:
@@ -51,17 +50,17 @@ def input_paths(inputs: InputSettings) -> Iterator[tuple[str, Path]]:
 
 
 def input_files(inputs: InputSettings) -> list[tuple[str, Path]]:
-    """Every file that is read, with what it is for."""
+    """Return every file that is read, with its role."""
     return [(role, file) for role, path in input_paths(inputs) for file in find_files(path)]
 
 
 def is_query(path: Path) -> bool:
-    """Whether a source is a query, in a file of SQL."""
+    """Return whether a path is a query, in a file of SQL."""
     return path.suffix == ".sql"
 
 
 def find_files(path: Path) -> tuple[Path, ...]:
-    """The files that a path of the settings means, sorted by name; one that is missing is itself.
+    """Return the files that a path of the settings means, sorted by name; a missing file as it is.
 
     Parameters
     ----------
@@ -71,8 +70,9 @@ def find_files(path: Path) -> tuple[Path, ...]:
     Raises
     ------
     TableError
-        If a folder or a pattern has no table, or a folder something else beside its tables. Names
-        that begin with a dot or an underscore are passed over: files on their way in have those.
+        If a folder or a pattern has no table, or a folder holds another file beside its tables. Names
+        that begin with a dot or an underscore are ignored: files that are still being copied have such
+        names.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def find_files(path: Path) -> tuple[Path, ...]:
     if path.exists() or not glob.has_magic(str(path)):
         return (path,)
     found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-    files = tuple(one for one in found if one.is_file() and not _passed_over(one))
+    files = tuple(one for one in found if one.is_file() and not _ignored(one))
     if not files:
         raise TableError(f"{path} matches no file; mend the pattern in the settings")
     for one in files:
@@ -93,8 +93,8 @@ def find_files(path: Path) -> tuple[Path, ...]:
 
 
 def _tables_in(folder: Path) -> tuple[Path, ...]:
-    """The tables of a folder; something else in it is more likely a mistake than meant."""
-    files = tuple(one for one in sorted(folder.iterdir()) if not _passed_over(one))
+    """Return the tables of a folder; another file in it is probably a mistake and raises TableError."""
+    files = tuple(one for one in sorted(folder.iterdir()) if not _ignored(one))
     if not files:
         raise TableError(f"{folder} holds no table; mend the path in the settings, or wait for one")
     for one in files:
@@ -110,16 +110,13 @@ def _check_is_table(path: Path) -> None:
         )
 
 
-def _passed_over(path: Path) -> bool:
+def _ignored(path: Path) -> bool:
     return path.name.startswith((".", "_"))
-
-
-BATCH = 100_000  # rows in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One table to read, and the files it was made of with their numbers of rows."""
+    """One table to read, and the files that it was made of with their numbers of rows."""
 
     table: Path
     name: str
@@ -127,14 +124,14 @@ class Source:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """Tell a fault of the table with the file and row that it came from."""
+        """Raise a TableError of the block again, with the file and row that the fault came from."""
         try:
             yield
         except TableError as error:
             raise TableError(self._placed(str(error))) from None
 
     def _placed(self, message: str) -> str:
-        """A message about rows of the one table, as one about rows of the files."""
+        """Return a message about rows of the table as one about rows of its files."""
         found = re.match(rf"{re.escape(self.table.name)}, rows? (\d+(?:, \d+)*)", message)
         if not self.parts or found is None:
             return message.replace(self.table.name, self.name)
@@ -157,22 +154,22 @@ def open_source(
     url_env: str | None,
     files: Sequence[Path],
 ) -> Source:
-    """Find one table to read: the file itself, or what `folder` is given of several, or of a query.
+    """Return one table to read: the file itself, or a table made in `folder` of several files or of a query.
 
     Parameters
     ----------
     role
-        What the table is for, such as ``"labels"``; names the file made.
+        Role of the table, such as ``"labels"``; the file made is named after it.
     path
         As in the settings.
     columns
-        What of several files is taken; the others' columns may differ from file to file.
+        Columns that are taken from several files; their other columns may differ.
     folder
-        Where a table is made, whole or not at all.
+        Folder in which a table is made, whole or not at all.
     url_env
         Name of the environment variable with the address of the database that queries go to.
     files
-        What `find_files` found there.
+        The files that `find_files` found for `path`.
 
     Raises
     ------
@@ -180,7 +177,7 @@ def open_source(
         If a file cannot be read or lacks a column, or the database refuses.
     """
     if is_query(path):
-        from flows.tables.sql import fetch  # a client of databases, for a query only
+        from flows.tables.sql import fetch  # SQLAlchemy, for a query only
 
         table = folder / f"{role}.parquet"
         write_whole(table, lambda aside: fetch(path, url_env, aside))
@@ -195,15 +192,15 @@ def open_source(
 
 
 def _join(files: Sequence[Path], columns: Sequence[str], path: Path) -> list[int]:
-    """Write the rows of several files into one, cells as the text that they are; rows of each."""
+    """Write the rows of several files into one, every cell as its text; return the number of rows of each."""
     schema = pa.schema([(name, pa.string()) for name in columns])
-    cells = ", ".join(f"{quote(f'cell {name}')}::VARCHAR AS {quote(name)}" for name in columns)
+    cells = ", ".join(f"{cell(name)}::VARCHAR AS {quote(name)}" for name in columns)
     sizes, part = [], path.with_name(f"{path.name}.part")
     with pq.ParquetWriter(path, schema) as writer:
         for file in files:
             with open_table(file, tuple(columns)).connection as connection:
-                name = str(part).replace("'", "''")
-                connection.execute(f"COPY (SELECT {cells} FROM raw) TO '{name}' (FORMAT parquet)")
+                copy = f"COPY (SELECT {cells} FROM raw) TO {literal(str(part))} (FORMAT parquet)"
+                connection.execute(copy)
             rows = pq.ParquetFile(part)
             sizes.append(rows.metadata.num_rows)
             for batch in rows.iter_batches(BATCH):
@@ -214,7 +211,7 @@ def _join(files: Sequence[Path], columns: Sequence[str], path: Path) -> list[int
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """A campaign's tables, ready to be read, and what of them is recorded."""
+    """A campaign's tables, ready to be read, and the roles, names and digests that are recorded."""
 
     labels: Source
     tasks: tuple[Source, ...]
@@ -223,7 +220,7 @@ class Sources:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """Tell faults with the files that they come from."""
+        """Raise a TableError of the block again, with the file and row that the fault came from."""
         with ExitStack() as stack:
             for source in (self.labels, *self.tasks, *([self.gold] if self.gold else [])):
                 stack.enter_context(source.telling())
@@ -231,15 +228,15 @@ class Sources:
 
 
 def open_sources(inputs: InputSettings, folder: Path) -> Sources:
-    """Find a campaign's tables; what is made of several files or of a query goes into `folder`.
+    """Return a campaign's tables; those made of several files or of a query are written to `folder`.
 
-    Files are digested before they are read, so that one which changes meanwhile is seen to have
-    changed by the next run.
+    Files are digested before they are read, so that the next run notices a file that changed meanwhile.
 
     Raises
     ------
     TableError
-        If a table cannot be found or read, or the labels' order counts and their query has none.
+        If a table cannot be found or read, or if the order of the labels matters and their query has no
+        ORDER BY.
     """
     if inputs.duplicates != "error" and is_query(inputs.labels):
         _check_ordered(inputs)
@@ -271,8 +268,8 @@ def _described(role: str, file: Path) -> dict[str, str]:
 
 
 def _check_ordered(inputs: InputSettings) -> None:
-    """Refuse a query whose rows come in any order, where the order decides."""
-    from flows.tables.sql import is_ordered
+    """Raise TableError for a query without ORDER BY where the order of its rows decides."""
+    from flows.tables.sql import is_ordered  # SQLAlchemy, for a query only
 
     if not is_ordered(inputs.labels):
         raise TableError(

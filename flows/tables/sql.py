@@ -1,7 +1,7 @@
-"""Rows of a database: what a query in a file answers, brought into a Parquet file in batches.
+"""Rows that a database returns for a query in a file, written to a Parquet file in batches.
 
-The database's address is a secret. It is the value of an environment variable whose name the
-settings hold, and is never written, printed or part of a message.
+The database's address is a secret. It is the value of an environment variable whose name the settings
+hold. It is never written, printed or part of a message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from sqlalchemy import NullPool, create_engine
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from flows.settings.sections import SettingsError
+from flows.settings import SettingsError
 from flows.tables.text_table import TableError
 
 __all__ = ["fetch", "is_ordered"]
@@ -32,12 +32,12 @@ CELLS = (bool, int, float, Decimal, date, datetime, time)
 
 
 def fetch(query: Path, url_env: str | None, output: Path) -> None:
-    """Write what a query answers to a Parquet file, every cell as text.
+    """Write the rows that a query returns to a Parquet file, every cell as text.
 
     Parameters
     ----------
     query
-        File with one statement that selects, in the database's own SQL.
+        File with one statement that reads, in the database's own SQL.
     url_env
         Name of the environment variable that holds the address, as SQLAlchemy takes it, such as
         ``postgresql+psycopg://user:password@host/database`` or ``sqlite:////data/crowd.db``.
@@ -47,9 +47,9 @@ def fetch(query: Path, url_env: str | None, output: Path) -> None:
     Raises
     ------
     SettingsError
-        If the variable is not set, or holds no address of a database that can be reached from here.
+        If the variable is not set, or does not hold the address of a database whose driver is installed.
     TableError
-        If the file cannot be read, the database refuses, or a cell has no text of its own.
+        If the file cannot be read, the database refuses, or a cell is of a type without a text form.
 
     Notes
     -----
@@ -72,16 +72,16 @@ def fetch(query: Path, url_env: str | None, output: Path) -> None:
         ):
             _write(query, list(rows.keys()), rows.partitions(BATCH), output)
     except SQLAlchemyError as error:
-        raise TableError(f"{query.name}: {_told(error)}") from None
+        raise TableError(f"{query.name}: {_report(error)}") from None
 
 
 def is_ordered(query: Path) -> bool:
-    """Whether a query says in which order its rows come."""
+    """Return whether a query says in which order its rows come."""
     return re.search(r"\border\s+by\b", _statement(query), re.IGNORECASE) is not None
 
 
 def _statement(query: Path) -> str:
-    """The statement, which must be one that reads."""
+    """Return the statement; raise TableError unless it reads."""
     try:
         sql = query.read_text(encoding="utf-8").strip().rstrip(";")
     except (OSError, UnicodeDecodeError):
@@ -118,7 +118,7 @@ def _write(query: Path, names: Sequence[str], batches: Any, output: Path) -> Non
 
 
 def _cell(query: Path, name: str, row: int, value: Any) -> str | None:
-    """A cell as text; null stays null."""
+    """Return a cell as text; null stays null."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, CELLS):
@@ -129,8 +129,8 @@ def _cell(query: Path, name: str, row: int, value: Any) -> str | None:
     )
 
 
-def _told(error: SQLAlchemyError) -> str:
-    """What the database said, in one line; drivers tell host and user of an address, no password."""
+def _report(error: SQLAlchemyError) -> str:
+    """Return the database's message in one line; drivers name host and user, never the password."""
     origin = getattr(error, "orig", None) or error
     line = next((line for line in str(origin).splitlines() if line.strip()), type(origin).__name__)
     return f"the database refuses: {line.strip()}"

@@ -1,11 +1,11 @@
-"""Reading the tables a user hands over, and refusing what cannot be trusted.
+"""Label, task and gold tables: read, checked and turned into codes and numbers.
 
-DuckDB reads CSV (plain or gzipped) and Parquet as text and finds the faults; every refusal names
-file, row, column and value, and says what to do. Rows count from 1, the header not counted.
+DuckDB reads CSV (plain or gzipped) and Parquet as text and finds the faults. A `TableError` names file,
+row, column and value, and says what to do. Rows count from 1; the header is not counted.
 
-How long each label took, from a column of the label table, in the order of the encoded labels.
-
-The feature columns of task tables: as numbers, and told where a cell is none.
+`read_labels` returns the encoded labels and `read_seconds` how long each took, in the same order.
+`read_tasks`
+returns tasks with their groups and features, `read_gold` the tasks whose truth is known.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
-from flows.settings.sections import GroupSettings
+from flows.choices import Duplicates
+from flows.settings import GroupSettings
 from flows.tables.parquet import parquet_codes
 from flows.tables.text_table import (
     ROW,
@@ -56,11 +56,11 @@ def read_seconds(
     column: str,
     labels: CrowdLabels,
     *,
-    duplicates: Literal["error", "first", "last"],
+    duplicates: Duplicates,
 ) -> Float64[np.ndarray, " labels"]:
-    """Read one number of seconds per label, at least 0; a blank cell is NaN.
+    """Return one number of seconds per label, at least 0; a blank cell is NaN.
 
-    `labels` are what `read_labels` made of the same file, which has checked the rest.
+    `labels` are those that `read_labels` returned for the same file, after it checked the other columns.
     """
     table = open_table(path, ("worker", "task", column))
     refuse_duplicates(table, ("worker", "task"), duplicates, "keep one of each")
@@ -89,11 +89,11 @@ def read_seconds(
     return found
 
 
-AT_ONCE = 256  # feature columns of one query: in the order of the rows, each sorts them anew
+AT_ONCE = 256  # feature columns per query; every query sorts the rows again
 
 
 def features_of(table: TextTable, group: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-    """The feature columns as finite numbers; a fault is told with its row, column and value."""
+    """Return the feature columns; raise TableError for a cell that is not a finite number."""
     features = np.empty((group.size, len(names)))
     for _, cells in select_features(names):
         found = table.connection.execute(f"SELECT {cells} FROM t ORDER BY {ROW}").fetchnumpy()
@@ -106,7 +106,7 @@ def features_of(table: TextTable, group: np.ndarray, names: tuple[str, ...]) -> 
 
 
 def select_features(names: tuple[str, ...]) -> Iterator[tuple[slice, str]]:
-    """Columns of a query each, and their numbers in SQL: NaN where a cell holds none."""
+    """Yield the columns of each query, and SQL of their numbers: NaN where a cell is not a number."""
     for start in range(0, len(names), AT_ONCE):
         some = names[start : start + AT_ONCE]
         yield (
@@ -124,9 +124,9 @@ def refuse_features(
     names: tuple[str, ...],
     n_bad: Int[np.ndarray, " tasks"],
 ) -> None:
-    """Say which feature cell is no finite number, from how many are not in each row.
+    """Raise TableError for the first feature that is not a finite number; `n_bad` counts each row's.
 
-    A group without any feature is said as such.
+    If a whole group has no features, the message says so.
     """
     row = int(np.flatnonzero(n_bad)[0])
     whole = group == group[row]
@@ -151,7 +151,7 @@ def refuse_features(
 def standardized(
     features: Float[np.ndarray, "tasks features"],
 ) -> Float[np.ndarray, "tasks features"]:
-    """Each feature centred and divided by its standard deviation over all tasks."""
+    """Return each feature centred and divided by its standard deviation over all tasks."""
     spread = features.std(axis=0)
     scaled: np.ndarray = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1)
     return scaled
@@ -171,7 +171,7 @@ class TaskTable:
     feature_names: tuple[str, ...]
 
     def rows(self, tasks: np.ndarray) -> Int[np.ndarray, " tasks"]:
-        """Rows of the given task names, all of which must be in the table."""
+        """Return the rows of the given task names, all of which must be in the table."""
         rows: np.ndarray = np.searchsorted(self.names, tasks)
         return rows
 
@@ -188,12 +188,12 @@ def read_labels(
     path: Path,
     *,
     classes: Sequence[str] | None,
-    duplicates: Literal["error", "first", "last"],
+    duplicates: Duplicates,
     known_tasks: np.ndarray | None,
 ) -> CrowdLabels:
-    """Read and check the label table; `known_tasks` are the task table's sorted names, if there is one.
+    """Return the checked labels; `known_tasks` are the task tables' sorted names, if there are any.
 
-    Faults are found in the codes, which is cheap, and then told from the text, row by row.
+    Faults are found in the codes, which is cheap, and then located in the text, row by row.
     """
     sound = _sound_labels(path, classes, known_tasks)
     if sound is not None:
@@ -218,7 +218,7 @@ def read_labels(
 def _sound_labels(
     path: Path, classes: Sequence[str] | None, known_tasks: np.ndarray | None
 ) -> CrowdLabels | None:
-    """The labels of a Parquet file without a fault; None where there may be one to tell."""
+    """Return the labels of a Parquet file; None where it may have a fault."""
     coded = parquet_codes(path, COLUMNS) if path.suffix == ".parquet" else None
     if coded is None:
         return None
@@ -235,7 +235,7 @@ def _sound_labels(
 
 
 def _labels_of(coded: dict[str, Coded]) -> CrowdLabels:
-    """The label table, in the memory of the codes; the classes are those that occur."""
+    """Return the label table, in the memory of the codes; the classes are those that occur."""
     worker, task, label = (coded[name] for name in COLUMNS)
     return CrowdLabels.from_codes(
         worker.code,
@@ -249,20 +249,20 @@ def _labels_of(coded: dict[str, Coded]) -> CrowdLabels:
 
 
 def _declare(labels: CrowdLabels, classes: np.ndarray) -> CrowdLabels:
-    """The same labels in the codes of the classes declared, which hold those that occur."""
+    """Return the same labels in the codes of the declared classes, which include those that occur."""
     order = np.argsort(classes, kind="stable")
     code = order[np.searchsorted(classes, labels.classes, sorter=order)].astype(np.int16)
     return replace(labels, label=code[labels.label], classes=classes)
 
 
 def _all_in(names: np.ndarray, known: np.ndarray) -> bool:
-    """Whether all names are among the known, which are sorted."""
+    """Return whether all names are among the known ones, which are sorted."""
     place = np.searchsorted(known, names).clip(max=known.size - 1)
     return bool((known[place] == names).all())
 
 
 def refuse_hollow(labels: CrowdLabels, file: str) -> None:
-    """Refuse labels that say nothing of the workers: one class, one worker, or no two who differ."""
+    """Raise TableError for labels of one class or one worker, and for labels without disagreement."""
     if np.unique(labels.label).size == 1:
         only = str(labels.classes[labels.label[0]])
         raise TableError(
@@ -284,7 +284,7 @@ def refuse_hollow(labels: CrowdLabels, file: str) -> None:
 def read_tasks(
     paths: Sequence[Path], groups: GroupSettings, *, standardize: bool = False
 ) -> TaskTable:
-    """Read and check the task tables; every column that is not task or group is a feature.
+    """Return the checked tasks; every column except task and group is a feature.
 
     With `standardize` each feature is centred and divided by its standard deviation over all tasks,
     which reads the features in the clear.
@@ -302,7 +302,7 @@ def read_tasks(
 def list_tasks(
     tables: Sequence[TextTable], groups: GroupSettings
 ) -> tuple[TaskTable, list[np.ndarray], Int[np.ndarray, " tasks"]]:
-    """Tasks without their features, every table's groups, and which of all rows each task is."""
+    """Return tasks without their features, the groups of every table, and each task's row among all rows."""
     parts = [_tasks_of(table, groups, tables[0]) for table in tables]
     names = np.concatenate([part[0] for part in parts])
     order = np.argsort(names, kind="stable")
@@ -317,7 +317,7 @@ def list_tasks(
 
 
 def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
-    """Read and check the gold table."""
+    """Return the checked gold tasks."""
     table = open_table(path, ("task", "label"))
     refuse_blanks(table, ("task", "label"))
     refuse_duplicates(table, ("task",), "error", "keep one truth per task")
@@ -333,7 +333,7 @@ def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
 def _tasks_of(
     table: TextTable, groups: GroupSettings, first: TextTable
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Names and groups of one task table."""
+    """Return names and groups of one task table."""
     refuse_blanks(table, ("task",))
     refuse_duplicates(table, ("task",), "error", "keep one row per task")
     if set(table.names) != set(first.names):
@@ -347,7 +347,7 @@ def _tasks_of(
 
 
 def _group_of(table: TextTable, names: np.ndarray, groups: GroupSettings) -> np.ndarray:
-    """Every task's group: from the pattern, from the column, or one group of all tasks."""
+    """Return every task's group: from the pattern, from the column, or one group of all tasks."""
     if groups.pattern is not None:
         found = [re.search(groups.pattern, name) for name in names]
         if None in found:

@@ -1,14 +1,21 @@
-"""One file as a table of text: opened, its rows numbered, its faults told with row, column and value.
+r"""One file as a table of text: its rows are numbered, and its faults are named with row, column and value.
 
-Rows count from 1, the header not counted.
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as folder:
+...     path = Path(folder) / "labels.csv"
+...     _ = path.write_text("worker,task,label\nann,t1, cat \n")
+...     open_table(path, ("worker", "task", "label")).columns("label")
+{'label': array(['cat'], dtype='<U3')}
+
+Rows count from 1; the header is not counted. `FORMATS` is the one table of file formats: a new one is a
+row of it and a test.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,11 +24,17 @@ import duckdb
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from flows.choices import Duplicates
+from flows.files import open_text
+
 __all__ = [
+    "FORMATS",
     "ROW",
     "Coded",
     "TableError",
     "TextTable",
+    "cell",
+    "literal",
     "open_table",
     "quote",
     "refuse_blanks",
@@ -36,7 +49,7 @@ WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # types joined faster than
 
 
 class TableError(ValueError):
-    """A table cannot be used; the message names file, row, column and value, and a way on."""
+    """A table cannot be used; the message names file, row, column, value and what to do."""
 
 
 class Coded(NamedTuple):
@@ -55,33 +68,34 @@ class TextTable:
     names: tuple[str, ...]
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Rows of a query on the table `t`."""
+        """Return the rows of a query on the table `t`."""
         return self.connection.execute(sql, list(parameters)).fetchall()
 
     def columns(self, *names: str) -> dict[str, np.ndarray]:
-        """Whole columns of text, in the order of the rows."""
+        """Return whole columns of text, in the order of the rows."""
         quoted = ", ".join(quote(name) for name in names)
         fetched = self.connection.execute(f"SELECT {quoted} FROM t ORDER BY {ROW}").fetchnumpy()
         return {name: np.asarray(values, dtype=np.str_) for name, values in fetched.items()}
 
     def codes(self, *names: str) -> dict[str, Coded]:
-        """Columns without blanks as codes, their rows in one order, which need not be the file's.
+        """Return columns without blanks as codes, all in one order of rows, which need not be the file's.
 
-        Only distinct cells are trimmed and sorted. Rows are joined to them cell by cell: no hash
-        stands for a cell.
+        Only distinct cells are trimmed and sorted. Rows are joined to them by the cell itself, never by
+        a hash.
         """
         for name in names:
-            self._make_book(name)
-        codes = ", ".join(f"{_book(name)}.rowid::INTEGER AS {quote(name)}" for name in names)
+            self._make_vocabulary(name)
+        codes = ", ".join(f"{_vocabulary(name)}.rowid::INTEGER AS {quote(name)}" for name in names)
         joins = " ".join(
-            f"JOIN {_book(name)} ON raw.{_cell(name)} = {_book(name)}.cell" for name in names
+            f"JOIN {_vocabulary(name)} ON raw.{cell(name)} = {_vocabulary(name)}.cell"
+            for name in names
         )
         rows = self.connection.execute(f"SELECT {codes} FROM raw {joins}").fetchnumpy()
         return {name: self._coded(name, rows[name]) for name in names}
 
     def keep(self, chosen: Literal["min", "max"], columns: str) -> None:
-        """Keep the first or the last row of each value of some columns; rows keep their numbers."""
-        cells = ", ".join(f"{quote(name)} AS {_cell(name)}" for name in self.names)
+        """Keep the first or the last row for each value of some columns; rows keep their numbers."""
+        cells = ", ".join(f"{quote(name)} AS {cell(name)}" for name in self.names)
         for sql in (
             f"CREATE TABLE kept AS SELECT * FROM t WHERE {ROW} IN "
             f"(SELECT {chosen}({ROW}) FROM t GROUP BY {columns})",
@@ -92,34 +106,34 @@ class TextTable:
         ):
             self.query(sql)
 
-    def _make_book(self, name: str) -> None:
-        """Distinct cells of a column, sorted by their text: the row of a cell is its code."""
+    def _make_vocabulary(self, name: str) -> None:
+        """Make a table of a column's distinct cells, sorted by text: the row of a cell is its code."""
         self.query(
-            f"CREATE OR REPLACE TABLE {_book(name)} AS SELECT cell, {_text('cell')} AS name "
-            f"FROM (SELECT DISTINCT {_cell(name)} AS cell FROM raw) ORDER BY name, cell"
+            f"CREATE OR REPLACE TABLE {_vocabulary(name)} AS SELECT cell, {_text('cell')} AS name "
+            f"FROM (SELECT DISTINCT {cell(name)} AS cell FROM raw) ORDER BY name, cell"
         )
-        if self.query(f"SELECT count(*) FROM {_book(name)} WHERE name IS NULL")[0][0]:
+        if self.query(f"SELECT count(*) FROM {_vocabulary(name)} WHERE name IS NULL")[0][0]:
             refuse_blanks(self, (name,))
 
     def _coded(self, name: str, code: np.ndarray) -> Coded:
-        """Cells that differ in the spaces around them alone are one name."""
-        found = self.connection.execute(f"SELECT name FROM {_book(name)} ORDER BY rowid")
-        book = np.asarray(found.fetchnumpy()["name"], dtype=np.str_)
-        new = np.append(True, book[1:] != book[:-1])
-        return Coded(code, book) if new.all() else Coded((np.cumsum(new) - 1)[code], book[new])
+        """Return codes and names; cells that differ only in the spaces around them are one name."""
+        found = self.connection.execute(f"SELECT name FROM {_vocabulary(name)} ORDER BY rowid")
+        names = np.asarray(found.fetchnumpy()["name"], dtype=np.str_)
+        new = np.append(True, names[1:] != names[:-1])
+        return Coded(code, names) if new.all() else Coded((np.cumsum(new) - 1)[code], names[new])
 
 
 def open_table(path: Path, needed: tuple[str, ...]) -> TextTable:
-    """Load one file; refuse it if it is missing, empty, torn, or lacks a column."""
+    """Load one file; raise TableError if it is missing, empty, torn, or lacks a column."""
     if not path.is_file():
         raise TableError(f"{path} does not exist; mend the path")
     connection = duckdb.connect()
-    parquet = path.suffix == ".parquet"
+    form = next((f for end, f in FORMATS.items() if path.name.endswith(end)), CSV)
     try:
-        types = _parquet_types(connection, path) if parquet else None
-        names = tuple(types) if types is not None else _csv_header(path)
-        _refuse_header(path, names, needed)
-        connection.execute(_load(names, types), [str(path)])
+        columns = form.columns(connection, path)
+        names = tuple(name for name, _ in columns)
+        _check_header(path, names, needed)
+        connection.execute(_load(columns, form.source(names)), [str(path)])
     except duckdb.Error as error:
         raise TableError(f"{path.name}: {_first_fault(error)}") from None
     except UnicodeDecodeError as error:
@@ -129,7 +143,7 @@ def open_table(path: Path, needed: tuple[str, ...]) -> TextTable:
     except (OSError, EOFError) as error:
         raise TableError(f"{path.name} cannot be read: {error}") from None
     # DuckDB keeps the order of what it reads, so `rowid` counts the rows of the file
-    trimmed = ", ".join(f"{_text(_cell(name))} AS {quote(name)}" for name in names)
+    trimmed = ", ".join(f"{_text(cell(name))} AS {quote(name)}" for name in names)
     connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {trimmed} FROM raw")
     table = TextTable(connection, path.name, names)
     if table.query("SELECT count(*) FROM t")[0][0] == 0:
@@ -137,62 +151,80 @@ def open_table(path: Path, needed: tuple[str, ...]) -> TextTable:
     return table
 
 
-def _csv_header(path: Path) -> tuple[str, ...]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-        return tuple(next(csv.reader(file), ()))
+Columns = list[tuple[str, str]]  # a file's columns, each with DuckDB's type
 
 
-def _parquet_types(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[str, str]:
+class Format(NamedTuple):
+    """How DuckDB reads a format: the columns of a file, and the SQL of its rows, of a file `$1`."""
+
+    columns: Callable[[duckdb.DuckDBPyConnection, Path], Columns]
+    source: Callable[[tuple[str, ...]], str]
+
+
+def _csv_columns(connection: duckdb.DuckDBPyConnection, path: Path) -> Columns:
+    with open_text(path) as file:
+        return [(name, "VARCHAR") for name in next(csv.reader(file), ())]
+
+
+def _csv_source(names: tuple[str, ...]) -> str:
+    typed = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    return (
+        "read_csv($1, auto_detect=false, header=true, delim=',', quote='\"', escape='\"', "
+        f"columns={{{typed}}})"
+    )
+
+
+def _parquet_columns(connection: duckdb.DuckDBPyConnection, path: Path) -> Columns:
     found = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
-    return {row[0]: row[1] for row in found}
+    return [(row[0], row[1]) for row in found]
 
 
-def _load(names: tuple[str, ...], types: dict[str, str] | None) -> str:
-    """SQL that loads a file: whole numbers as they are, other cells as text, nothing trimmed."""
-    if types is not None:
-        source = "read_parquet($1)"
-        cells = [quote(n) if types[n] in WHOLE else f"{quote(n)}::VARCHAR" for n in names]
-    else:
-        typed = ", ".join(f"{_literal(name)}: 'VARCHAR'" for name in names)
-        source = (
-            "read_csv($1, auto_detect=false, header=true, delim=',', quote='\"', escape='\"', "
-            f"columns={{{typed}}})"
-        )
-        cells = [quote(name) for name in names]
-    named = ", ".join(f"{c} AS {_cell(n)}" for c, n in zip(cells, names, strict=True))
-    return f"CREATE TABLE raw AS SELECT {named} FROM {source}"
+CSV = Format(_csv_columns, _csv_source)
+FORMATS = {  # by the end of a file's name; other names are read as CSV
+    ".csv": CSV,
+    ".csv.gz": CSV,
+    ".parquet": Format(_parquet_columns, lambda names: "read_parquet($1)"),
+}
 
 
-def _cell(name: str) -> str:
-    """A column of `raw`, under a name that no column of a file hides."""
+def _load(columns: Columns, source: str) -> str:
+    """Return SQL that loads a file: whole numbers as they are, other cells as text, nothing trimmed."""
+    cells = ", ".join(
+        f"{quote(name)}{'' if kind in WHOLE else '::VARCHAR'} AS {cell(name)}"
+        for name, kind in columns
+    )
+    return f"CREATE TABLE raw AS SELECT {cells} FROM {source}"
+
+
+def cell(name: str) -> str:
+    """Return the name of a column in `raw`, which no column of a file can have."""
     return quote(f"cell {name}")
 
 
-def _text(cell: str) -> str:
-    """SQL of a cell as text without the spaces around it; white space alone is NULL."""
-    text = f"{cell}::VARCHAR"
+def _text(column: str) -> str:
+    """Return SQL of a cell as text without the spaces around it; white space alone is NULL."""
+    text = f"{column}::VARCHAR"
     return f"CASE WHEN NOT regexp_full_match({text}, '{WHITE}') THEN trim({text}) END"
 
 
-def _book(name: str) -> str:
-    """The table of a column's distinct cells."""
-    return quote(f"book {name}")
+def _vocabulary(name: str) -> str:
+    """Return the name of the table of a column's distinct cells."""
+    return quote(f"vocabulary {name}")
 
 
 def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> str:
-    """How a table comes by the columns it needs."""
+    """Return what to do for the columns that a table needs."""
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         return "separate the columns by commas"
     if "worker" not in needed:
         return "rename or add it"
     return (
-        f"rename or add it, or have it done: crowdassay import {path.name} --format csv "
+        f"rename or add it, or let a command do it: crowdassay import {path.name} --format csv "
         "--map worker=...,task=...,label=... --output labels.csv"
     )
 
 
-def _refuse_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> None:
+def _check_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> None:
     if not names:
         raise TableError(f"{path.name} is empty; it needs the columns {', '.join(needed)}")
     missing = [name for name in needed if name not in names]
@@ -207,7 +239,7 @@ def _refuse_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) 
 
 
 def refuse_blanks(table: TextTable, columns: Sequence[str]) -> None:
-    """Refuse blank cells."""
+    """Raise TableError if a cell of the columns is blank."""
     for column in columns:
         rows = table.query(f"SELECT {ROW} FROM t WHERE {quote(column)} IS NULL ORDER BY {ROW}")
         if rows:
@@ -218,9 +250,9 @@ def refuse_blanks(table: TextTable, columns: Sequence[str]) -> None:
 
 
 def refuse_duplicates(
-    table: TextTable, key: tuple[str, ...], keep: Literal["error", "first", "last"], way_on: str
+    table: TextTable, key: tuple[str, ...], keep: Duplicates, way_on: str
 ) -> None:
-    """Refuse rows that repeat a key, or keep the first or the last of each."""
+    """Raise TableError if rows repeat a key, or keep the first or the last of each."""
     columns = ", ".join(quote(name) for name in key)
     if keep != "error":
         table.keep("min" if keep == "first" else "max", columns)
@@ -242,7 +274,7 @@ def refuse_duplicates(
 def refuse_outside(
     table: TextTable, column: str, known: Sequence[str] | np.ndarray, what: str
 ) -> None:
-    """Refuse cells of a column whose text is not a known name; `what` says where it should stand."""
+    """Raise TableError if a cell of the column is not a known name; `what` names the list of those."""
     table.query(
         "CREATE OR REPLACE TABLE known AS SELECT unnest($1::VARCHAR[]) AS name", list(known)
     )
@@ -263,7 +295,7 @@ def _rows(rows: Sequence[tuple[Any, ...]]) -> str:
 
 
 def _first_fault(error: duckdb.Error) -> str:
-    """DuckDB's report cut down to line, columns expected and columns found."""
+    """Return DuckDB's report shortened to line, columns expected and columns found."""
     text = str(error)
     torn = re.search(r"CSV Error on Line: (\d+)", text)
     counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
@@ -274,9 +306,10 @@ def _first_fault(error: duckdb.Error) -> str:
 
 
 def quote(name: str) -> str:
-    """A column's name as SQL takes it."""
+    """Return a column's name as SQL takes it."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
+    """Return a text as SQL takes it."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""The aggregators that settings name: all are there, take what they are said to take, and repeat."""
+"""The aggregators of the table: each is there, takes the keys that its row lists, and repeats."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from flows.aggregators import AGGREGATORS, DRAWS, READ_AS, consensus_of
-from flows.cli.label_commands import Aggregator as Offered
-from flows.settings.sections import KNOBS, Aggregator, ConsensusSettings
+from flows.aggregators import AGGREGATORS, AggregatorName, consensus_of, title_of
+from flows.settings import ConsensusSettings
 from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
-
-NAMES = get_args(Aggregator)
 
 
 @pytest.fixture(scope="module")
@@ -26,22 +23,31 @@ def labels() -> CrowdLabels:
     return encode(crowd.worker, crowd.task, crowd.label)
 
 
-def test_settings_command_line_and_report_know_the_same_aggregators() -> None:
-    assert set(NAMES) == set(AGGREGATORS) == set(READ_AS) == {rule.value for rule in Offered}
+def test_the_rows_are_sorted_and_are_the_choices_of_settings() -> None:
+    assert list(AGGREGATORS) == sorted(AGGREGATORS)
+    assert get_args(AggregatorName) == tuple(AGGREGATORS)
+    assert ConsensusSettings.model_fields["aggregator"].annotation is AggregatorName
 
 
-def test_an_aggregator_takes_the_knobs_that_settings_say_it_takes() -> None:
+def test_reports_have_a_title_for_each_and_keep_the_name_of_an_unknown_one() -> None:
+    titles = [title_of(name) for name in AGGREGATORS]
+    assert len({*titles, *AGGREGATORS}) == 2 * len(AGGREGATORS)
+    assert title_of("of_another_version") == "of_another_version"
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_an_aggregator_takes_the_keys_that_its_row_lists(name: str) -> None:
     called = {"use_gold": "gold", "go_on": "start"}
-    knobs = {"max_iter", "tol", "smoothing", *called.values()}
-    for name, rule in AGGREGATORS.items():
-        takes = knobs & set(inspect.signature(rule).parameters)
-        said = {called.get(knob, knob) for knob in KNOBS.get(name, ())}
-        assert takes - {"smoothing"} == said - {"smoothing"}, name
-        assert said <= takes, name
-        assert ("rng" in inspect.signature(rule).parameters) == (name in DRAWS), name
+    row = AGGREGATORS[name]
+    takes = {"max_iter", "tol", "smoothing", "gold", "start"} & set(
+        inspect.signature(row.function).parameters
+    )
+    listed = {called.get(key, key) for key in row.keys}
+    assert takes - {"smoothing"} == listed - {"smoothing"}
+    assert listed <= takes
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", AGGREGATORS)
 def test_each_gives_every_task_a_label_and_the_same_one_again(
     labels: CrowdLabels, name: str
 ) -> None:
@@ -51,7 +57,9 @@ def test_each_gives_every_task_a_label_and_the_same_one_again(
     assert one.posterior.tobytes() == other.posterior.tobytes()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "use_gold" in KNOBS.get(name, ())])
+@pytest.mark.parametrize(
+    "name", [row.name for row in AGGREGATORS.values() if "use_gold" in row.keys]
+)
 def test_gold_is_believed_where_settings_say_so_and_only_there(
     labels: CrowdLabels, name: str
 ) -> None:

@@ -8,14 +8,13 @@ import json
 import shutil
 import sqlite3
 from pathlib import Path
-from typing import get_args
 
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from flows.aggregators import AGGREGATORS
 from flows.cli import app
-from flows.settings.sections import Aggregator
 from tests.flows.campaign import write_small_campaign
 
 COMMANDS = (
@@ -131,7 +130,7 @@ def test_a_worker_who_met_no_disagreement_has_empty_cells(tmp_path: Path) -> Non
 def test_aggregate_writes_one_row_per_task(finished: Path, tmp_path: Path) -> None:
     output = tmp_path / "consensus.csv"
     labels = str(finished / "labels.csv")
-    for aggregator in get_args(Aggregator):
+    for aggregator in AGGREGATORS:
         told = invoke("aggregate", labels, "--aggregator", aggregator, "--output", str(output))
         assert told.exit_code == 0
         rows = rows_of(output)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.cli.importing import Platform
 from flows.importers import FORMATS, Dropped, import_labels, parse_map, write_labels
-from flows.tables.tables import read_labels, read_seconds
-from flows.tables.text_table import TableError
+from flows.tables import TableError, read_labels, read_seconds
 from quality import CrowdLabels
 
 EXPORTS = Path(__file__).parent / "exports"
@@ -511,12 +510,20 @@ def test_a_name_that_is_no_text_leaves_no_file(tmp_path: Path) -> None:
     for suffix in (".csv", ".parquet"):
         told = invoke(path, "jsonl", tmp_path / f"labels{suffix}")
         assert told.exit_code == 2
-        assert "no Unicode text" in told.stderr
+        assert "not Unicode text; mend it" in told.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["t.jsonl"]
 
 
-def test_the_command_knows_every_format() -> None:
-    assert [platform.value for platform in Platform] == list(FORMATS)
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_has_a_reader_and_the_command_offers_it(form: str) -> None:
+    assert callable(FORMATS[form].read)
+    told = CliRunner().invoke(app, ["import", "--help"], env={"COLUMNS": "300"})
+    assert re.search(rf"[<|]{form}[|>]", told.output)
+
+
+def test_every_format_of_a_platform_has_an_export_and_rows_by_hand() -> None:
+    plain = {"csv", "jsonl", "parquet", "sql"}
+    assert {form for _, form, _ in GOLDEN} == set(FORMATS) - plain
 
 
 JSON = st.recursive(

@@ -159,12 +159,12 @@ def test_prefect_keeps_no_planted_value(
     run: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its whole home, database and logs, after a run as a flow whose releases are artifacts."""
-    from flows.prefect.flow import run_as_flow
+    from flows.prefect import run_as_flow
 
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     told: list[str] = []
     path = run[0].input.labels.parent / "settings.toml"
-    run_as_flow(path, home=tmp_path / "prefect", tell=told.append, again=True)
+    run_as_flow(path, home=tmp_path / "prefect", print_line=told.append, again=True)
     files = [path for path in (tmp_path / "prefect").rglob("*") if path.is_file()]
     assert any(path.suffix == ".db" for path in files)
     texts = [path.read_bytes().decode("utf-8", errors="replace") for path in files]

@@ -78,7 +78,7 @@ def test_the_budget_names_its_unit(tmp_path: Path) -> None:
         ('classes = ["a", "a"]\n' + MINIMAL, "classes must differ from one another"),
         (
             MINIMAL + "standardize = true\nfeatures_private = true\n",
-            "standardize reads all features in the clear",
+            "standardize must be false with features_private: it reads all features in the clear",
         ),
         ("name = ", "must be TOML"),
     ],

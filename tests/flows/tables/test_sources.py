@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.settings.sections import InputSettings
+from flows.settings import InputSettings
 from flows.tables.sources import Sources, find_files, open_sources
 from flows.tables.tables import TableError, read_gold, read_labels
 from quality import CrowdLabels

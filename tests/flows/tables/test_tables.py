@@ -1,4 +1,4 @@
-"""Reading tables: every fault is told with file, row, column and value."""
+"""Label, task and gold tables: what is read of them, and what is refused with row, column and value."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.settings.sections import GroupSettings
-from flows.tables.tables import read_gold, read_labels, read_tasks
+from flows.settings import GroupSettings
+from flows.tables.tables import read_gold, read_labels, read_seconds, read_tasks
 from flows.tables.text_table import TableError
-from quality import encode
+from quality import CrowdLabels, encode
 
 GOOD = "worker,task,label\nw1,t1,a\nw2,t1,b\nw1,t2,b\n"
 
@@ -268,3 +268,45 @@ def test_a_column_may_be_called_row_or_rowid(tmp_path: Path) -> None:
         labels_of(tmp_path, text)
     table = tasks_of(tmp_path, "row,rowid,task\n7,9,t1\n8,5,t2\n")
     assert table.features.tolist() == [[7, 9], [8, 5]]
+
+
+TIMED = [
+    ("w2", "t1", "x", "4.5"),
+    ("w1", "t2", "y", ""),
+    ("w1", "t1", "x", "2"),
+    ("w3", "t2", "x", "0"),
+]
+
+
+def write(folder: Path, rows: list[tuple[str, ...]]) -> Path:
+    path = folder / "labels.csv"
+    lines = ["worker,task,label,seconds", *(",".join(row) for row in rows)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def timed_labels(path: Path, duplicates: str = "error") -> CrowdLabels:
+    return read_labels(path, classes=None, duplicates=duplicates, known_tasks=None)  # type: ignore[arg-type]
+
+
+def test_seconds_stand_in_the_order_of_the_labels(tmp_path: Path) -> None:
+    path = write(tmp_path, TIMED)
+    labels = timed_labels(path)
+    found = read_seconds(path, "seconds", labels, duplicates="error")
+    expected = {(w, t): float(s or "nan") for w, t, _, s in TIMED}
+    named = zip(labels.workers[labels.worker], labels.tasks[labels.task], strict=True)
+    np.testing.assert_array_equal(found, [expected[str(w), str(t)] for w, t in named])
+
+
+def test_seconds_of_the_repeat_that_stands(tmp_path: Path) -> None:
+    path = write(tmp_path, [*TIMED, ("w2", "t1", "y", "9")])
+    labels = timed_labels(path, "last")
+    found = read_seconds(path, "seconds", labels, duplicates="last")
+    assert sorted(found[~np.isnan(found)]) == [0.0, 2.0, 9.0]
+
+
+@pytest.mark.parametrize("cell", ["-1", "soon", "nan", "inf"])
+def test_what_is_no_time_is_refused_with_its_row(tmp_path: Path, cell: str) -> None:
+    path = write(tmp_path, [*TIMED, ("w3", "t1", "x", cell)])
+    with pytest.raises(TableError, match=rf"row 5, column seconds: '{cell}' must be seconds"):
+        read_seconds(path, "seconds", timed_labels(path), duplicates="error")

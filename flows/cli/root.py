@@ -1,11 +1,13 @@
-"""The command `crowdassay`, and what its commands share: the terminal, and mistakes as a sentence.
+"""The root command `crowdassay`, what its commands share, and the process that runs one of them.
 
-The process of a command: quick to start and quick to end.
+The commands share the terminal, options, and the sentence for a user's mistake. The process starts and
+ends quickly: heavy imports happen inside the commands.
 """
 
 from __future__ import annotations
 
 import atexit
+import csv
 import gc
 import os
 import sys
@@ -21,12 +23,14 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Output", "Quiet", "app", "console", "main", "mistakes", "show_rows"]
+__all__ = ["Output", "Quiet", "app", "console", "main", "mistakes", "print_line", "show_rows"]
 
-_hushed = ContextVar("_hushed", default=False)
-MISTAKE = 2  # exit code for what the user can mend
+_silent = ContextVar("_silent", default=False)
+MISTAKE = 2  # exit code for a mistake that the user can mend
 STOPPED = 130  # as shells have it for Ctrl-C
-SHOWN = 15
+SHOWN = 15  # rows on the terminal
+N_OBJECTS = 500_000  # new ones before the collector runs
+LIVE = {"distributed", "prefect"}  # they have threads, which an ordinary exit waits for
 
 app = typer.Typer(
     name="crowdassay",
@@ -38,32 +42,37 @@ app = typer.Typer(
 )
 
 
-def _hush(context: typer.Context, quiet: bool) -> bool:
+def _silence(context: typer.Context, quiet: bool) -> bool:
     """Keep the console silent until the command has ended."""
-    context.call_on_close(partial(_hushed.reset, _hushed.set(quiet)))
+    context.call_on_close(partial(_silent.reset, _silent.set(quiet)))
     return quiet
 
 
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="print nothing but errors", callback=_hush)
+    bool, typer.Option("--quiet", "-q", help="print nothing but errors", callback=_silence)
 ]
 Output = Annotated[Path | None, typer.Option(help="write all rows to this CSV")]
 
 
 def console(*, quiet: bool = False) -> Console:
-    """Standard output, as a person sees it: in colour on a terminal alone, and silent where asked."""
-    from rich.console import Console
+    """Return standard output for a person: in colour on a terminal only, silent with `--quiet`."""
+    from rich.console import Console  # not needed for `--help`
 
-    return Console(quiet=quiet or _hushed.get(), highlight=False)
+    return Console(quiet=quiet or _silent.get(), highlight=False)
+
+
+def print_line(line: str) -> None:
+    """Print a line as it is, without wrapping or markup."""
+    console().print(line, soft_wrap=True, markup=False)
 
 
 @contextmanager
 def mistakes() -> Iterator[None]:
-    """Turn a user's mistake, or Ctrl-C, into one sentence on stderr; nothing else is caught."""
+    """Turn a user's mistake, or Ctrl-C, into one sentence on stderr; let every other error pass."""
     try:
         yield
     except (OSError, RuntimeError, ValueError) as error:
-        from flows.terminal import MISTAKES, sentence  # the rooms are imported for a mistake only
+        from flows.terminal import MISTAKES, sentence  # loads the rooms, for a mistake only
 
         if not isinstance(error, MISTAKES):
             raise
@@ -78,10 +87,8 @@ def mistakes() -> Iterator[None]:
 
 
 def show_rows(title: str, header: list[str], rows: list[list[str]], output: Path | None) -> None:
-    """Print the first rows, and write all of them where asked."""
-    import csv
-
-    from flows.terminal import print_rows
+    """Print the first rows, and write all of them if `output` is given."""
+    from flows.terminal import print_rows  # loads the rooms
 
     shown = [[*row[:-1], row[-1].partition(":")[0]] for row in rows[:SHOWN]]
     print_rows(console(), title, header, shown)
@@ -94,17 +101,13 @@ def show_rows(title: str, header: list[str], rows: list[list[str]], output: Path
             csv.writer(file, lineterminator="\n").writerows([header, *rows])
 
 
-OBJECTS = 500_000  # new ones before the collector looks
-LIVE = {"distributed", "prefect"}  # have threads of their own, which an ordinary exit waits for
-
-
 def main() -> None:
     """Run the command that the arguments name, and end the process.
 
-    The libraries of a run make hundreds of thousands of objects that stay. The collector need not look
-    through them again and again while they are imported, nor take them apart one by one at the end.
+    The libraries of a run make hundreds of thousands of objects that stay until the end. So the
+    collector runs rarely while they are imported, and the process ends without taking them apart.
     """
-    gc.set_threshold(OBJECTS)
+    gc.set_threshold(N_OBJECTS)
     try:
         app()
     except SystemExit as ended:

@@ -19,24 +19,23 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import RunResult, run_pipeline
-from flows.proposal import Shown, look_at, spelled, why_no_model, write_settings
-from flows.settings.sections import SettingsError, section_of
-from flows.settings.settings import Settings, load_settings
+from flows.proposal import CampaignTables, facts_of, toml_value, why_no_model, write_settings
+from flows.settings import Settings, SettingsError, load_settings, section_of
 from learners import Thresholdout
 from privacy import Query, Unit, choose_mechanism
 from privacy.noise import SystemNoise
 from tests.flows.campaign import write_small_campaign
 
 SAMPLE = Path(__file__).resolve().parents[3] / "sample_data"
-WHOLE = Shown(SAMPLE / "labels.csv", (SAMPLE / "tasks.csv",), SAMPLE / "gold.csv")
-ALONE = Shown(SAMPLE / "labels.csv")
+WHOLE = CampaignTables(SAMPLE / "labels.csv", (SAMPLE / "tasks.csv",), SAMPLE / "gold.csv")
+ALONE = CampaignTables(SAMPLE / "labels.csv")
 
 
 def init(*arguments: object):  # type: ignore[no-untyped-def]
     return CliRunner().invoke(app, ["init", *map(str, arguments)])
 
 
-def proposed(folder: Path, shown: Shown) -> Settings:
+def proposed(folder: Path, shown: CampaignTables) -> Settings:
     write_settings(folder / "proposed.toml", shown, name="proposed")
     return load_settings(folder / "proposed.toml")
 
@@ -61,7 +60,7 @@ def test_what_is_proposed_for_the_sample_runs_whole(tmp_path: Path) -> None:
 
 
 def test_what_is_proposed_for_labelled_groups_runs_whole(tmp_path: Path) -> None:
-    shown = Shown(WHOLE.labels, (labelled_rows(tmp_path),), WHOLE.gold)
+    shown = CampaignTables(WHOLE.labels, (labelled_rows(tmp_path),), WHOLE.gold)
     result = run_pipeline(proposed(tmp_path, shown))
     assert skipped(result) == {"estimate_ratios": "skipped: every group has labels"}
     spend = json.loads((result.folder / "spend.json").read_text())
@@ -79,7 +78,7 @@ def test_what_is_proposed_for_labels_alone_publishes_and_trains_nothing(tmp_path
 
 
 @pytest.mark.parametrize("shown", [WHOLE, ALONE], ids=["whole", "labels alone"])
-def test_every_key_of_every_section_is_there(tmp_path: Path, shown: Shown) -> None:
+def test_every_key_of_every_section_is_there(tmp_path: Path, shown: CampaignTables) -> None:
     """Active or as a comment; and as a line, each comment of a key is what a section takes."""
     proposed(tmp_path, shown)
     text = (tmp_path / "proposed.toml").read_text(encoding="utf-8")
@@ -130,7 +129,7 @@ def test_the_numbers_depend_on_public_facts_alone(tmp_path: Path) -> None:
     assert text != path.read_text()
     path.write_text(text)
     for folder in folders:
-        proposed(folder, Shown(folder / "labels.csv", (folder / "tasks.csv",)))
+        proposed(folder, CampaignTables(folder / "labels.csv", (folder / "tasks.csv",)))
     first, second = ((folder / "proposed.toml").read_bytes() for folder in folders)
     assert first == second
 
@@ -148,7 +147,7 @@ def test_too_few_tasks_for_a_holdout_leave_the_model_out(tmp_path: Path) -> None
 
 def test_a_model_that_noise_would_drown_is_left_out(tmp_path: Path) -> None:
     """The length it tells is that of the noise that training adds, where all of epsilon is the noise's."""
-    found = replace(look_at(WHOLE), n_features=500)
+    found = replace(facts_of(WHOLE), n_features=500)
     why = why_no_model(found)
     assert str(why).startswith("its noise would have a length of 3,006, more than its 2,560")
     assert why_no_model(replace(found, n_features=300)) is None
@@ -180,7 +179,7 @@ def test_the_expected_errors_are_the_mechanisms(tmp_path: Path) -> None:
 
 def test_the_bound_is_the_median_length_of_the_features() -> None:
     rows = np.loadtxt(SAMPLE / "tasks.csv", delimiter=",", skiprows=1, usecols=range(2, 18))
-    norm = look_at(WHOLE).norm
+    norm = facts_of(WHOLE).norm
     assert norm == pytest.approx(np.median(np.sqrt((rows**2).sum(axis=1))), rel=0.05)
 
 
@@ -188,7 +187,9 @@ def test_a_class_that_only_gold_holds_is_declared(tmp_path: Path) -> None:
     write_small_campaign(tmp_path)
     with (tmp_path / "gold.csv").open("a") as file:
         file.write("t900,z\n")
-    assert look_at(Shown(tmp_path / "labels.csv", gold=tmp_path / "gold.csv")).classes == (
+    assert facts_of(
+        CampaignTables(tmp_path / "labels.csv", gold=tmp_path / "gold.csv")
+    ).classes == (
         "a",
         "b",
         "c",
@@ -199,7 +200,7 @@ def test_a_class_that_only_gold_holds_is_declared(tmp_path: Path) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_any_text_is_spelled_on_one_line_and_read_back(text: str) -> None:
-    line = f"key = {spelled([text])}  # {spelled(text)}"
+    line = f"key = {toml_value([text])}  # {toml_value(text)}"
     assert tomllib.loads(line) == {"key": [text]}
     assert "\n" not in line
 
@@ -213,7 +214,7 @@ def test_awkward_names_of_columns_and_classes_stay_inside_their_quotes(tmp_path:
         writer.writerows(
             (f"w{i}", f"t{j}", classes[(i * j) % 3], "x") for i in range(4) for j in range(9)
         )
-    chosen = proposed(tmp_path, Shown(tmp_path / "labels.csv"))
+    chosen = proposed(tmp_path, CampaignTables(tmp_path / "labels.csv"))
     assert chosen.classes == tuple(sorted(classes))
     assert chosen.privacy is not None
     assert chosen.privacy.epsilon == 1.0
@@ -228,10 +229,10 @@ def test_seconds_and_another_column_of_groups_are_taken_up(tmp_path: Path) -> No
         header, _, rows = (tmp_path / name).read_text().partition("\n")
         rows = re.sub(r"(?m)$", ",2.5", rows.rstrip()) if name == "labels.csv" else rows
         (tmp_path / name).write_text(f"{header.replace(*change)}\n{rows}")
-    shown = Shown(tmp_path / "labels.csv", (tmp_path / "tasks.csv",), column="site")
+    shown = CampaignTables(tmp_path / "labels.csv", (tmp_path / "tasks.csv",), column="site")
     chosen = proposed(tmp_path, shown)
     assert (chosen.input.seconds, chosen.groups.column) == ("seconds", "site")
-    assert look_at(shown).group_sizes == (60,) * 6
+    assert facts_of(shown).group_sizes == (60,) * 6
 
 
 def test_the_command_says_what_it_found_and_what_comes_next(tmp_path: Path) -> None:
@@ -303,9 +304,9 @@ def test_files_that_arrive_in_a_folder_are_taken_up_as_one_table(tmp_path: Path)
     for day in range(2):
         text = "\n".join([header, *rows[day::2]]) + "\n"
         (tmp_path / "arrived" / f"{day}.csv").write_text(text)
-    parts = Shown(tmp_path / "arrived", (tmp_path / "tasks*.csv",))
-    whole = Shown(tmp_path / "labels.csv", (tmp_path / "tasks.csv",))
-    assert look_at(parts) == look_at(whole)
+    parts = CampaignTables(tmp_path / "arrived", (tmp_path / "tasks*.csv",))
+    whole = CampaignTables(tmp_path / "labels.csv", (tmp_path / "tasks.csv",))
+    assert facts_of(parts) == facts_of(whole)
     chosen = proposed(tmp_path, parts)
     assert chosen.input.labels == tmp_path / "arrived"
     assert chosen.input.tasks == (tmp_path / "tasks*.csv",)

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.simulate import write_campaign
-from flows.tables import arrow_table as module
-from flows.tables.parquet import arrow_array, arrow_table, numpy_array, read_parquet
+from flows.tables import arrow as module
+from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet
 
 NUMBERS = [
     np.arange(5, dtype=np.int16),

@@ -288,7 +288,7 @@ def test_the_yaml_that_is_written_deploys_the_same(
 def test_the_schedule_is_paused_when_serving_ends(
     client: SyncPrefectClient, serving: subprocess.Popen[bytes]
 ) -> None:
-    """By SIGTERM, as service managers do; by Ctrl-C it is the same: `test_prefect_schedule.py`."""
+    """By SIGTERM, as service managers do; by Ctrl-C it is the same: `test_deploy_without_server.py`."""
     serving.send_signal(signal.SIGTERM)
     assert serving.wait(timeout=WAIT) == 0
     assert client.read_deployment_by_name(NAME).paused

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import RunResult, nothing_new, run_pipeline
-from flows.settings.sections import InputSettings, SettingsError
-from flows.settings.settings import Settings, load_settings
+from flows.settings import InputSettings, Settings, SettingsError, load_settings
 from flows.tables.sources import open_sources
 from flows.tables.sql import fetch
 from flows.tables.tables import TableError, read_labels

@@ -87,7 +87,7 @@ def test_the_yaml_holds_paths_and_names_only(
 def test_cron_is_in_utc_wherever_the_server_stands(settings: Path) -> None:
     """As `--cron` says, and as the yaml has it."""
     from flows.prefect.deploy import Schedule, _deployment
-    from flows.settings.settings import load_settings
+    from flows.settings import load_settings
 
     deployment = _deployment(settings, load_settings(settings), Schedule(cron="0 6 * * *"), None)
     (found,) = deployment.schedules

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from flows.proposal import gate_for
-from flows.settings.sections import GateSettings, ModelSettings
-from flows.settings.settings import load_settings
+from flows.settings import GateSettings, ModelSettings, load_settings
 
 SAMPLE = Path(__file__).resolve().parents[3] / "sample_data" / "settings.toml"
 TIMES = 400_000

@@ -112,7 +112,7 @@ class Kept:
         self.settings = write_settings(folder / "campaign")
         self.home = folder / "prefect"
         self.told: list[str] = []
-        self.result = run_as_flow(self.settings, home=self.home, tell=self.told.append)
+        self.result = run_as_flow(self.settings, home=self.home, print_line=self.told.append)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def read_all(connection: sqlite3.Connection, table: str) -> list[tuple[object, .
 
 
 def test_a_flow_writes_the_files_that_a_plain_run_writes(kept: Kept, stages: list[str]) -> None:
-    from flows.settings.settings import load_settings
+    from flows.settings import load_settings
 
     plain = pipeline.run_pipeline(load_settings(kept.settings), again=True)
     assert files(kept.result.folder) == files(plain.folder)
@@ -227,7 +227,7 @@ def test_an_error_leaves_as_it_is_and_untold(
     told: list[str] = []
     put_work(monkeypatch, "aggregate", failing("aggregate", error, calls))
     with pytest.raises(type(error)) as caught:
-        run_as_flow(write_settings(tmp_path), home=tmp_path / "unused", tell=told.append)
+        run_as_flow(write_settings(tmp_path), home=tmp_path / "unused", print_line=told.append)
     assert caught.value is error
     states = task_states(configured, told_run_id(told))
     assert states == {
@@ -260,7 +260,7 @@ def test_prefect_keeps_nothing_that_a_failed_stage_held(
 
     put_work(monkeypatch, "aggregate", aggregate)
     with contextlib.suppress(LabelError):
-        run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None)
+        run_as_flow(write_settings(tmp_path), home=tmp_path, print_line=lambda line: None)
     gc.collect()
     assert [table() for table in held] == [None]
 
@@ -290,7 +290,7 @@ def test_only_reading_is_tried_again(
     monkeypatch.setattr(prefect_task, "RETRY_SECONDS", [0.0, 0.0])
     put_work(monkeypatch, name, failing(name, error, calls))
     with pytest.raises(type(error)):
-        run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None)
+        run_as_flow(write_settings(tmp_path), home=tmp_path, print_line=lambda line: None)
     assert calls == [name] * tries
 
 
@@ -316,7 +316,9 @@ def test_the_inner_step_runs_every_stage(
         lines.append(pipeline.run_stage(stage, run))
         return lines[-1]
 
-    run_as_flow(write_settings(tmp_path), home=tmp_path, tell=lambda line: None, step=printing)
+    run_as_flow(
+        write_settings(tmp_path), home=tmp_path, print_line=lambda line: None, step=printing
+    )
     assert sorted(lines) == sorted(f"{name} saw {CANARY}" for name in stages)
 
 
@@ -328,7 +330,10 @@ def test_without_a_server_the_run_is_done_in_process(
     unconfigure(monkeypatch, tmp_path)
     told: list[str] = []
     result = run_as_flow(
-        write_settings(tmp_path), home=tmp_path / "home", tell=told.append, startup_timeout=0.01
+        write_settings(tmp_path),
+        home=tmp_path / "home",
+        print_line=told.append,
+        startup_timeout=0.01,
     )
     assert {said.stage for said in result.stages} == set(stages)
     (line,) = told

@@ -1,0 +1,62 @@
+"""The one table of export formats: who reads each, and which columns may be named by hand.
+
+>>> FORMATS["mturk"].roles
+('worker', 'task', 'label', 'seconds')
+
+A new platform is an importer of its own, a row of this table and a test with a sample export.
+`crowdassay import --format`, what `--map` accepts and the tests of every format are derived from the
+rows. The table itself loads no importer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from flows.importers.responses import Response
+
+__all__ = ["FORMATS", "Format", "FormatName"]
+
+NAMED = ("worker", "task", "label")
+TIMED = (*NAMED, "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How an export is read: the function `reader` of an importer, given a path and columns by role.
+
+    `roles` are those whose columns may be named by hand.
+    """
+
+    module: str
+    reader: str
+    roles: tuple[str, ...] = ()
+
+    @property
+    def read(self) -> Callable[..., Iterator[Response]]:
+        """The reader; its importer is loaded now."""
+        importer = import_module(f"flows.importers.{self.module}")
+        found: Callable[..., Iterator[Response]] = getattr(importer, self.reader)
+        return found
+
+
+FORMATS = {
+    "appen": Format("appen", "read_appen", NAMED),
+    "argilla": Format("argilla", "read_argilla"),
+    "csv": Format("mapped", "read_table", TIMED),
+    "jsonl": Format("mapped", "read_jsonl", TIMED),
+    "label-studio": Format("label_studio", "read_label_studio"),
+    "mturk": Format("mturk", "read_mturk", TIMED),
+    "parquet": Format("mapped", "read_table", TIMED),
+    "prodigy": Format("prodigy", "read_prodigy"),
+    "sql": Format("mapped", "read_query", TIMED),
+    "toloka": Format("toloka", "read_toloka", NAMED),
+}
+
+if TYPE_CHECKING:
+    FormatName: TypeAlias = str
+else:
+    FormatName = Literal[tuple(FORMATS)]

@@ -1,0 +1,155 @@
+"""An export as a label table, whatever platform it is from, read and written.
+
+labels = import_labels(Path("export.csv"), "mturk", question="sentiment")
+write_labels(labels, Path("labels.csv"))
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flows.importers.formats import FORMATS
+from flows.importers.responses import ImportedLabels, gather
+from flows.tables import TableError
+
+__all__ = ["check_output", "import_labels", "parse_map", "write_labels"]
+
+SUFFIXES = (".csv", ".parquet")
+Columns = dict[str, Sequence[str] | Sequence[float | None]]
+
+
+def parse_map(text: str, form: str) -> dict[str, str]:
+    """Return columns by role, from a text such as ``worker=annotator,task=item``.
+
+    Raises
+    ------
+    TableError
+        If a role is unknown to the format, or named twice, or has no column.
+    """
+    roles = FORMATS[form].roles
+    if text and not roles:
+        raise TableError(f"--map is for tables; {form} exports name their own keys: leave it out")
+    columns: dict[str, str] = {}
+    for part in text.split(",") if text else ():
+        role, _, column = part.partition("=")
+        if role not in roles or not column or role in columns:
+            raise TableError(
+                f"--map must be ROLE=COLUMN,... with roles of {', '.join(roles)}, each once, "
+                f"got {part!r}"
+            )
+        columns[role] = column
+    return columns
+
+
+def import_labels(
+    path: Path,
+    form: str,
+    *,
+    question: str | None = None,
+    keep_rejected: bool = False,
+    columns: Mapping[str, str] | None = None,
+    url_env: str | None = None,
+) -> ImportedLabels:
+    r"""Read a platform's export.
+
+    Parameters
+    ----------
+    path
+        The export.
+    form
+        A name of `FORMATS`.
+    question
+        Which question's answers become labels; needed where there are several.
+    keep_rejected
+        Keep answers of assignments that were rejected.
+    columns
+        Columns by role where they differ from the platform's own, as `parse_map` finds them.
+    url_env
+        For a query, the name of the environment variable that holds the database's address.
+
+    Raises
+    ------
+    TableError
+        If the file is not such an export, holds several questions and none is named, or has no label
+        left; or if an address is named for what is not a query, or none for a query.
+
+    Notes
+    -----
+    **Guarantees.** (1) Workers and tasks keep the names they came with. (2) Every answer to the
+    question is either a label or counted as dropped. (3) No other cell of the export is in the
+    result.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "answers.csv"
+    ...     _ = path.write_text("annotator,item,label\nann,t1,cat\nben,t1,dog\neve,t1,\n")
+    ...     import_labels(path, "csv", columns=parse_map("worker=annotator,task=item", "csv"))
+    ImportedLabels(3 answers to 'label' read from answers.csv; dropped 1 skipped; 2 labels)
+    """
+    if form == "sql" and url_env is None:
+        raise TableError(
+            f"{path.name} is to be asked of a database: --url-env must name the environment variable "
+            "that holds its address; check --format"
+        )
+    if form != "sql" and url_env is not None:
+        raise TableError("--url-env is for --format sql: leave it out")
+    database = {} if url_env is None else {"url_env": url_env}
+    responses = list(FORMATS[form].read(path, columns or {}, **database))
+    return gather(responses, path.name, question=question, keep_rejected=keep_rejected)
+
+
+def check_output(output: Path, export: Path) -> None:
+    """Raise TableError if the output is the export itself or has another format than CSV and Parquet."""
+    if output.suffix not in SUFFIXES:
+        raise TableError(f"{output.name}: the output must end in {' or '.join(SUFFIXES)}")
+    if output.resolve() == export.resolve():
+        raise TableError(f"{output.name} is the export itself; give --output another name")
+
+
+def write_labels(labels: ImportedLabels, output: Path) -> None:
+    """Write worker, task, label, and seconds where any label has them; nothing else."""
+    columns: Columns = {
+        "worker": list(labels.worker),
+        "task": list(labels.task),
+        "label": list(labels.label),
+    }
+    if labels.has_seconds:
+        columns["seconds"] = list(labels.seconds)
+    write = _write_parquet if output.suffix == ".parquet" else _write_csv
+    try:
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".import-") as folder:
+            whole = Path(folder) / "labels"
+            write(columns, whole)
+            os.replace(whole, output)
+    except UnicodeEncodeError:
+        raise TableError(f"{labels.file} holds a name that is not Unicode text; mend it") from None
+    except OSError as error:
+        raise TableError(f"{output} cannot be written: {error.strerror}") from None
+
+
+def _write_parquet(columns: Columns, path: Path) -> None:
+    pq.write_table(pa.table(columns), path)
+
+
+def _write_csv(columns: Columns, path: Path) -> None:
+    cells = {
+        name: ["" if v is None else v if isinstance(v, str) else f"{v:.15g}" for v in column]
+        for name, column in columns.items()
+    }
+    # the writer does not quote a lone carriage return, which readers take for the end of a line
+    broken = any("\r" in name for column in cells.values() for name in column)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(
+            file, lineterminator="\n", quoting=csv.QUOTE_ALL if broken else csv.QUOTE_MINIMAL
+        )
+        writer.writerow(cells)
+        writer.writerows(zip(*cells.values(), strict=True))

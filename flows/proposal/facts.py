@@ -1,0 +1,174 @@
+"""What the tables of a campaign hold, as far as settings are chosen by it.
+
+The tables are read and checked as a run would read them, so that a proposal is never written for tables
+that a run refuses.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pydantic import ValidationError
+
+from flows.choices import Duplicates
+from flows.settings import GroupSettings, InputSettings, SettingsError, fault_sentence
+from flows.tables import (
+    Sources,
+    TableError,
+    TaskTable,
+    find_files,
+    is_query,
+    open_sources,
+    open_table,
+    read_gold,
+    read_labels,
+    read_seconds,
+    read_tasks,
+    refuse_hollow,
+)
+from quality import CrowdLabels
+
+__all__ = ["CampaignFacts", "CampaignTables", "facts_of"]
+
+SECONDS = "seconds"  # a column of this name is read as response times
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignTables:
+    """The tables of a campaign, each as ``[input]`` takes it, and what the user adds about them."""
+
+    labels: Path
+    tasks: tuple[Path, ...] = ()
+    gold: Path | None = None
+    url_env: str | None = None
+    column: str | None = None
+    duplicates: Duplicates = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignFacts:
+    """What settings are chosen by. All of it is public except the class names and `norm`.
+
+    `group_sizes` are the numbers of labelled tasks of the groups that have any. `n_gold` is None
+    without gold, `norm` is None without a feature to measure.
+    """
+
+    n_labels: int
+    n_workers: int
+    n_labelled: int
+    classes: tuple[str, ...]
+    other_columns: tuple[str, ...]
+    seconds: str | None
+    n_gold: int | None
+    group_sizes: tuple[int, ...]
+    n_groups: int
+    column: str
+    grouped: bool
+    n_tasks: int
+    n_features: int
+    norm: float | None
+    url_env: str | None = None
+
+
+def facts_of(given: CampaignTables) -> CampaignFacts:
+    """Read and check the tables as a run would, and return what settings are chosen by.
+
+    Raises
+    ------
+    SettingsError
+        If the tables are not named as ``[input]`` takes them.
+    TableError
+        If a run would refuse the tables.
+    """
+    try:
+        inputs = InputSettings.model_validate(
+            {
+                key: getattr(given, key)
+                for key in ("labels", "tasks", "gold", "url_env", "duplicates")
+            }
+        )
+    except ValidationError as error:
+        raise SettingsError(fault_sentence(error, InputSettings)) from None
+    first = None if is_query(given.labels) else find_files(given.labels)[0]
+    if first is not None and SECONDS in _other_columns(first):
+        inputs = inputs.model_copy(update={"seconds": SECONDS})
+    with tempfile.TemporaryDirectory() as folder:
+        sources = open_sources(inputs, Path(folder))
+        with sources.telling():
+            return _facts_of(given, sources, first or sources.labels.table)
+
+
+def _facts_of(given: CampaignTables, sources: Sources, first: Path) -> CampaignFacts:
+    """Return the facts of tables that exist; the file `first` has the columns of the labels."""
+    grouped = _has_column(given, sources)
+    tasks = _tasks(given, sources, grouped=grouped)
+    known = None if tasks is None else tasks.names
+    table = sources.labels.table
+    labels = read_labels(table, classes=None, duplicates=given.duplicates, known_tasks=known)
+    refuse_hollow(labels, sources.labels.name)
+    gold = None if sources.gold is None else read_gold(sources.gold.table, classes=None)
+    named = set(labels.classes.tolist()) | set([] if gold is None else gold.label.tolist())
+    others = _other_columns(first)
+    if SECONDS in others:
+        read_seconds(table, SECONDS, labels, duplicates=given.duplicates)
+    return CampaignFacts(
+        n_labels=labels.n_labels,
+        n_workers=labels.n_workers,
+        n_labelled=labels.n_tasks,
+        classes=tuple(sorted(map(str, named))),
+        other_columns=others,
+        seconds=SECONDS if SECONDS in others else None,
+        n_gold=None if gold is None else len(gold.task),
+        group_sizes=_group_sizes(labels, tasks),
+        n_groups=1 if tasks is None else len(tasks.group_names),
+        column=given.column or GroupSettings().column,
+        grouped=grouped,
+        n_tasks=labels.n_tasks if tasks is None else len(tasks.names),
+        n_features=0 if tasks is None else len(tasks.feature_names),
+        norm=None if tasks is None else _middle_norm(tasks),
+        url_env=given.url_env,
+    )
+
+
+def _tasks(given: CampaignTables, sources: Sources, *, grouped: bool) -> TaskTable | None:
+    """Return the task tables, if there are any; refuse a column of groups that they lack."""
+    if given.column is not None and not grouped:
+        none = not given.tasks
+        where = "no task tables" if none else f"{sources.tasks[0].name} has no such column"
+        raise TableError(
+            f"--groups must name a column of the task tables, got {given.column!r}: {where}"
+        )
+    if not sources.tasks:
+        return None
+    column = given.column or GroupSettings().column
+    return read_tasks([source.table for source in sources.tasks], GroupSettings(column=column))
+
+
+def _has_column(given: CampaignTables, sources: Sources) -> bool:
+    column = given.column or GroupSettings().column
+    first = next(iter(sources.tasks), None)
+    return first is not None and column in open_table(first.table, ("task",)).names
+
+
+def _other_columns(path: Path) -> tuple[str, ...]:
+    needed = ("worker", "task", "label")
+    return tuple(name for name in open_table(path, needed).names if name not in needed)
+
+
+def _group_sizes(labels: CrowdLabels, tasks: TaskTable | None) -> tuple[int, ...]:
+    """Return the number of labelled tasks of every group that has any."""
+    if tasks is None:
+        return (labels.n_tasks,)
+    sizes = np.bincount(tasks.group[tasks.rows(labels.tasks)])
+    return tuple(sizes[sizes > 0].tolist())
+
+
+def _middle_norm(tasks: TaskTable) -> float | None:
+    """Return the median length of the feature vectors that are not 0, to two digits."""
+    norms = np.linalg.norm(tasks.features, axis=1)
+    middle = float(np.median(norms[norms > 0])) if (norms > 0).any() else math.inf
+    return float(f"{middle:.2g}") if math.isfinite(middle) else None

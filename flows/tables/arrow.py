@@ -1,0 +1,118 @@
+"""Between Arrow, Parquet and NumPy, without pandas.
+
+>>> numpy_array(arrow_table({"share": np.array([0.5, 0.25])})["share"])
+array([0.5 , 0.25])
+
+`pyarrow.array`, `read_table` and `to_numpy` load pandas where it is installed, to ask of each argument
+whether it is a series. A run in memory has no other use for pandas and would wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+__all__ = ["Column", "arrow_array", "arrow_table", "numpy_array", "read_parquet"]
+
+Column: TypeAlias = "np.ndarray | Sequence[str] | pa.Array | pa.ChunkedArray"
+
+TEXTS_AT_ONCE = 2**16  # texts encoded at once
+
+
+def arrow_table(columns: Mapping[str, Column]) -> pa.Table:
+    """Return a table of columns of one length, each made by `arrow_array`.
+
+    Examples
+    --------
+    >>> arrow_table({"task": ["a", "b"], "share": np.array([0.5, np.nan])}).to_pylist()
+    [{'task': 'a', 'share': 0.5}, {'task': 'b', 'share': None}]
+    """
+    return pa.table({name: arrow_array(column) for name, column in columns.items()})
+
+
+def arrow_array(column: Column) -> pa.Array | pa.ChunkedArray:
+    """Return numbers, truth values or texts as an Arrow array; a matrix as one list per row.
+
+    NaN becomes null. Contiguous numbers are not copied.
+
+    Examples
+    --------
+    >>> arrow_array(np.array([[0.25, 0.75], [1.0, 0.0]])).to_pylist()
+    [[0.25, 0.75], [1.0, 0.0]]
+    """
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
+    array = column if isinstance(column, np.ndarray) else _text_array(column)
+    if array.ndim == 2:
+        start = np.arange(0, array.size + 1, array.shape[1], dtype=np.int32)
+        return pa.ListArray.from_arrays(arrow_array(start), arrow_array(array.ravel()))
+    if array.dtype.kind == "U":
+        return _arrow_texts(array)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"a column must hold numbers, truth values or texts, got {array.dtype}")
+    known = None
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        known = _bits(~np.isnan(array))
+    data = _bits(array) if array.dtype == np.bool_ else pa.py_buffer(np.ascontiguousarray(array))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), array.size, [known, data])
+
+
+def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pa.Table:
+    """Return a Parquet file, whole or some of its columns in the order given."""
+    asked = None if columns is None else list(columns)
+    with pq.ParquetFile(path) as file:
+        table = file.read(columns=asked)
+    return table if asked is None else table.select(asked)
+
+
+def numpy_array(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Return numbers or truth values, none of them null, as a read-only array.
+
+    Examples
+    --------
+    >>> numpy_array(arrow_array(np.array([True, False])))
+    array([ True, False])
+    """
+    if column.null_count:
+        raise ValueError(f"every cell must hold a number, {column.null_count} are null")
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_boolean(whole.type):
+        return numpy_array(whole.cast(pa.uint8())).view(np.bool_)
+    return np.from_dlpack(whole)
+
+
+def _bits(truth: np.ndarray) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(truth, bitorder="little"))
+
+
+def _text_array(column: Sequence[str]) -> np.ndarray:
+    for one in column:
+        if not isinstance(one, str):
+            raise TypeError(f"a column that is no array must hold texts, got {one!r}")
+    return np.array(column, dtype=np.str_)
+
+
+def _arrow_texts(array: np.ndarray) -> pa.Array:
+    """Return texts as UTF-8; the cast raises ArrowInvalid beyond what Arrow's `string` can hold."""
+    pieces = [
+        _encoded(array[at : at + TEXTS_AT_ONCE]) for at in range(0, array.size, TEXTS_AT_ONCE)
+    ]
+    end = np.concatenate([np.zeros(1, np.int64), *(length for length, _ in pieces)]).cumsum()
+    buffers = [None, pa.py_buffer(end), pa.py_buffer(b"".join(text for _, text in pieces))]
+    return pa.Array.from_buffers(pa.large_string(), array.size, buffers).cast(pa.string())
+
+
+def _encoded(piece: np.ndarray) -> tuple[np.ndarray, bytes]:
+    """Return the length in bytes of each text, and all texts concatenated."""
+    width = piece.dtype.itemsize // 4  # NumPy keeps four bytes a letter
+    letter = np.ascontiguousarray(piece).view(np.uint32).reshape(piece.size, width)
+    if letter.max(initial=0) >= 128:
+        texts = [text.encode() for text in piece.tolist()]
+        return np.array([len(text) for text in texts]), b"".join(texts)
+    length = np.strings.str_len(piece)
+    return length, letter[np.arange(width) < length[:, None]].astype(np.uint8).tobytes()
