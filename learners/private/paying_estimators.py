@@ -8,7 +8,7 @@ paid. `check_search` checks the budget before the first fit.
 """
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -39,7 +39,7 @@ class _PayingEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("ledger must be given: a private fit is paid for, got ledger=None")
         return self.ledger
 
-    def __sklearn_clone__(self) -> Self:
+    def __sklearn_clone__(self) -> "_PayingEstimator":
         # a copy of the ledger would be another door to the same money
         return type(self)(**self.get_params(deep=False))
 
