@@ -9,7 +9,8 @@ from pathlib import Path
 
 from flows.run.history import unchanged_run
 from flows.run.store import Run, find_unfinished, identity_of, open_run
-from flows.settings import EngineError, Settings
+from flows.settings.sections import EngineError
+from flows.settings.settings import Settings
 from flows.spending.preview import check_budget
 from flows.stages import (
     aggregate,

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from flows.files import write_whole
 from flows.sharding.features import FeatureFolder, open_features
-from flows.tables import Gold, TaskTable
+from flows.tables.tables import Gold, TaskTable
 from quality import CrowdLabels, encode_gold
 
 __all__ = ["FEATURES", "Crowd", "load_crowd", "save_crowd"]

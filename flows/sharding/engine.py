@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from flows.files import write_whole
-from flows.settings import EngineSettings, SettingsError
+from flows.settings.sections import EngineSettings, SettingsError
 from flows.sharding.shards import ShardFolder, load_shard
 from quality.aggregation import EMFit
 from quality.labels import Engine, LocalEngine

@@ -22,19 +22,18 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from flows.files import write_whole
-from flows.settings import GroupSettings
+from flows.settings.sections import GroupSettings
 from flows.sharding.engine import Spread
 from flows.sharding.shards import open_tasks
-from flows.tables import (
-    ROW,
+from flows.tables.tables import (
     TaskTable,
-    TextTable,
     list_tasks,
     read_tasks,
     refuse_features,
     select_features,
     standardized,
 )
+from flows.tables.text_table import ROW, TextTable
 from learners.class_ratios import MOST_LANDMARKS, Block
 
 __all__ = [

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Int
 
 from flows.files import write_whole
-from flows.tables import (
+from flows.tables.text_table import (
     ROW,
     WHITE,
     WHOLE,

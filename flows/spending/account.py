@@ -9,12 +9,13 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.settings import SettingsError
+from flows.settings.sections import SettingsError
 from privacy import Cost, Ledger, LedgerError, Statement, fits, import_ledger
 from privacy.ledger import new_file
 
 if TYPE_CHECKING:
-    from flows.settings import PrivacySettings, Settings
+    from flows.settings.sections import PrivacySettings
+    from flows.settings.settings import Settings
 
 __all__ = [
     "existing_ledger",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flows.settings import SettingsError
+from flows.settings.sections import SettingsError
 from privacy import (
     Auditable,
     AuditBound,

@@ -19,7 +19,8 @@ from jaxtyping import Bool, Float, Int
 
 from flows.run.crowd import Crowd
 from flows.run.store import Run
-from flows.settings import ModelSettings, PrivacySettings, Settings, SettingsError
+from flows.settings.sections import ModelSettings, PrivacySettings, SettingsError
+from flows.settings.settings import Settings
 from flows.spending.account import LEDGER_URL
 from flows.spending.partitions import grow_partition
 from flows.tables import numpy_array

@@ -11,7 +11,7 @@ from flows.aggregators import consensus_of
 from flows.run.crowd import Crowd
 from flows.run.history import facts_of, in_words, keep_fit, start_of
 from flows.run.store import Run
-from flows.settings import Settings
+from flows.settings.settings import Settings
 from flows.stages.label_plan import plan_next
 from flows.stages.reading import load
 from flows.stages.workers import kept_labels

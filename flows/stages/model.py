@@ -9,7 +9,7 @@ import numpy as np
 
 from flows.run.crowd import Crowd
 from flows.run.store import Run
-from flows.settings import GateSettings, ModelSettings, PrivacySettings
+from flows.settings.sections import GateSettings, ModelSettings, PrivacySettings
 from flows.spending.account import open_account
 from flows.spending.releases import Learning, plan_releases
 from flows.stages.reading import load

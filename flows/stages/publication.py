@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.run.store import Run
-from flows.settings import SettingsError
+from flows.settings.sections import SettingsError
 from flows.spending.account import open_account
 from flows.spending.releases import Plan, grown, plan_releases
 from flows.stages.reading import load

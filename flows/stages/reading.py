@@ -6,16 +6,9 @@ import numpy as np
 
 from flows.run.crowd import Crowd, load_crowd, save_crowd
 from flows.run.store import Run
-from flows.settings import Settings
-from flows.tables import (
-    Sources,
-    open_sources,
-    read_gold,
-    read_labels,
-    read_seconds,
-    read_tasks,
-    refuse_hollow,
-)
+from flows.settings.settings import Settings
+from flows.tables.sources import Sources, open_sources
+from flows.tables.tables import read_gold, read_labels, read_seconds, read_tasks, refuse_hollow
 
 __all__ = ["CROWD", "load", "public_sizes", "read_and_check"]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from flows.run.crowd import Crowd
 from flows.run.history import facts_of, keep_fit, start_of
 from flows.run.store import Run
-from flows.settings import Settings
+from flows.settings.settings import Settings
 from flows.sharding.engine import open_engine
 from flows.sharding.shards import ShardFolder, group_of_shard, load_shard, open_shards
 from flows.stages.belief import (

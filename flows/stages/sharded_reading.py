@@ -10,12 +10,14 @@ import numpy as np
 
 from flows.run.crowd import FEATURES, Crowd, save_crowd
 from flows.run.store import Run
-from flows.settings import EngineSettings
+from flows.settings.sections import EngineSettings
 from flows.sharding.engine import open_engine
 from flows.sharding.features import list_features, write_features
 from flows.sharding.shards import ShardFolder, write_gold, write_groups, write_shards
 from flows.stages.reading import CROWD, public_sizes
-from flows.tables import Sources, TableError, open_sources, read_gold
+from flows.tables.sources import Sources, open_sources
+from flows.tables.tables import read_gold
+from flows.tables.text_table import TableError
 from quality import CrowdLabels
 from quality.labels import LabelShard
 

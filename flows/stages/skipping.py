@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flows.run.crowd import Crowd
 from flows.run.store import Run
-from flows.settings import Settings
+from flows.settings.settings import Settings
 
 __all__ = ["skip", "why_no_features", "why_nothing_leaves"]
 

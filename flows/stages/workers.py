@@ -12,7 +12,7 @@ from flows.aggregators import consensus_of
 from flows.run.crowd import Crowd
 from flows.run.history import start_of
 from flows.run.store import Run
-from flows.settings import FilterSettings
+from flows.settings.sections import FilterSettings
 from flows.stages.reading import load
 from flows.tables import arrow_table, numpy_array
 from quality import (

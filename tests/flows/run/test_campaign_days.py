@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.pipeline import RunResult, run_pipeline
 from flows.run.history import complete_runs, trend
-from flows.settings import Settings, load_settings
+from flows.settings.settings import Settings, load_settings
 from flows.spending.account import open_state, read_statements
 from tests.flows.campaign import write_small_campaign
 
@@ -26,7 +26,7 @@ KILL_BEFORE_THE_RELEASE = """
 import os, signal, sys
 from pathlib import Path
 from flows.pipeline import run_pipeline
-from flows.settings import load_settings
+from flows.settings.settings import load_settings
 from privacy import Ledger
 Ledger.release_all = lambda *given, **more: os.kill(os.getpid(), signal.SIGKILL)
 run_pipeline(load_settings(Path(sys.argv[1])))

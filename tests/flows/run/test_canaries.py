@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import RunResult, run_pipeline
-from flows.settings import Settings, load_settings
+from flows.settings.settings import Settings, load_settings
 from learners import ScoredTraining, Thresholdout
 from privacy import LatticeLaplace
 from tests.flows.campaign import write_small_campaign
@@ -166,7 +166,7 @@ def test_prefect_keeps_no_planted_value(
     run: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its whole home, database and logs, after a run as a flow whose releases are artifacts."""
-    from flows.prefect import run_as_flow
+    from flows.prefect.flow import run_as_flow
 
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     told: list[str] = []

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from flows.run.crowd import Crowd, load_crowd, save_crowd
-from flows.tables import Gold, TaskTable
+from flows.tables.tables import Gold, TaskTable
 from quality import encode
 
 LABELS = encode(["ann", "bob", "ann"], ["t2", "t1", "t1"], ["é", "no", "no"], classes=["no", "é"])

@@ -12,7 +12,8 @@ import pytest
 
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
 from flows.run.store import Run
-from flows.settings import EngineSettings, Settings, SettingsError, load_settings
+from flows.settings.sections import EngineSettings, SettingsError
+from flows.settings.settings import Settings, load_settings
 from tests.flows.campaign import write_small_campaign
 
 FITS = ("dawid_skene", "one_coin_dawid_skene", "hierarchical_dawid_skene")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.pipeline import run_pipeline
-from flows.settings import load_settings
+from flows.settings.settings import load_settings
 from flows.spending.account import read_statements
 from tests.flows.campaign import write_small_campaign
 

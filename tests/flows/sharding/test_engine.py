@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
 
-from flows.settings import EngineError, EngineSettings, SettingsError
+from flows.settings.sections import EngineError, EngineSettings, SettingsError
 from flows.sharding.dask import DaskEngine, open_dask
 from flows.sharding.engine import load_fit, open_engine, save_fit
 from flows.sharding.shards import ShardFolder, load_shard, write_shards

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.settings import EngineSettings, GroupSettings
+from flows.settings.sections import EngineSettings, GroupSettings
 from flows.sharding.dask import open_dask_spread
 from flows.sharding.engine import Spread, open_spread
 from flows.sharding.features import (

@@ -16,12 +16,13 @@ import pytest
 
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
 from flows.run.store import Run
-from flows.settings import EngineSettings, Settings, SettingsError, load_settings
+from flows.settings.sections import EngineSettings, SettingsError
+from flows.settings.settings import Settings, load_settings
 from flows.spending.account import read_statements
 from flows.spending.releases import plan_releases
 from flows.stages.class_ratios import Published, published_in
 from flows.stages.reading import load
-from flows.tables import TableError
+from flows.tables.text_table import TableError
 from learners import StreamedRatioEstimator
 from privacy import Unit
 from privacy.ledger.fingerprint import fingerprint

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.report.html import render_report
-from flows.settings import SettingsError
+from flows.settings.sections import SettingsError
 from flows.spending.account import LEDGER_URL, open_state, read_statements, statement
 from privacy import (
     DiscreteGaussian,
