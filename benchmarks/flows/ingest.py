@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.publish import publish
-from flows.tables import read_labels
+from flows.tables.tables import read_labels
 from quality import CrowdLabels, encode, power_law_assignment, simulate_crowd
 
 COLUMNS = ("worker", "task", "label")

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.publish import publish
 from flows.pipeline import run_pipeline
 from flows.run.store import Run
-from flows.settings import load_settings
+from flows.settings.settings import load_settings
 from flows.simulate import copy_sample
 from sample_data import __path__ as sample_path
 

@@ -24,10 +24,8 @@ from flows.files import write_arrays, write_whole
 from flows.settings import GroupSettings
 from flows.sharding.engine import Spread
 from flows.sharding.shards import open_tasks
-from flows.tables import (
-    ROW,
+from flows.tables.tables import (
     TaskTable,
-    TextTable,
     list_tasks,
     read_tasks,
     refuse_features,

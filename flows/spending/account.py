@@ -20,7 +20,8 @@ from privacy import Cost, Ledger, LedgerError, Statement, fits
 from privacy.ledger import new_file
 
 if TYPE_CHECKING:
-    from flows.settings import PrivacySettings, Settings
+    from flows.settings.sections import PrivacySettings
+    from flows.settings.settings import Settings
 
 __all__ = [
     "existing_ledger",

@@ -110,7 +110,7 @@ NOTHING_NEW = f"""
 import sys
 from pathlib import Path
 from flows.pipeline import nothing_new
-from flows.settings import load_settings
+from flows.settings.settings import load_settings
 found = nothing_new(load_settings(Path(sys.argv[1])))
 print(found.unchanged, [name for name in {HEAVY} if name in sys.modules])
 """
@@ -141,7 +141,7 @@ def test_other_settings_or_another_version_are_something_new(
 def test_as_a_prefect_flow_a_run_has_the_same_bytes_and_pays_nothing(
     campaign: tuple[Settings, RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.prefect import run_as_flow
+    from flows.prefect.flow import run_as_flow
 
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     settings, first = campaign

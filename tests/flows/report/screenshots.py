@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from flows.pipeline import run_pipeline
 from flows.report import write_reports
-from flows.settings import load_settings
+from flows.settings.settings import load_settings
 from flows.simulate import copy_sample
 from tests.flows.report.browser import Scheme, open_browser, open_page
 

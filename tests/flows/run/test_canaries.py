@@ -159,7 +159,7 @@ def test_prefect_keeps_no_planted_value(
     run: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its whole home, database and logs, after a run as a flow whose releases are artifacts."""
-    from flows.prefect import run_as_flow
+    from flows.prefect.flow import run_as_flow
 
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     told: list[str] = []

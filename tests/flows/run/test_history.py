@@ -170,7 +170,7 @@ KILL_BEFORE_THE_RELEASE = """
 import os, signal, sys
 from pathlib import Path
 from flows.pipeline import run_pipeline
-from flows.settings import load_settings
+from flows.settings.settings import load_settings
 from privacy import Ledger
 Ledger.release_all = lambda *given, **more: os.kill(os.getpid(), signal.SIGKILL)
 run_pipeline(load_settings(Path(sys.argv[1])))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.pipeline import run_pipeline
-from flows.settings import load_settings
+from flows.settings.settings import load_settings
 
 SETTINGS = Path(__file__).resolve().parents[3] / "sample_data" / "settings"
 NO_MODEL = {"estimate_ratios", "train_privately", "ask_holdout"}

@@ -13,7 +13,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.settings import GroupSettings
+from flows.settings.sections import GroupSettings
 from flows.sharding.features import (
     FeatureFolder,
     ListedTasks,
@@ -21,7 +21,8 @@ from flows.sharding.features import (
     open_features,
     write_features,
 )
-from flows.tables import TableError, read_tasks
+from flows.tables.tables import read_tasks
+from flows.tables.text_table import TableError
 
 GROUPS = GroupSettings()
 
