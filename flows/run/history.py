@@ -22,8 +22,8 @@ import numpy as np
 
 from flows.files import file_digest, write_arrays, write_whole
 from flows.run.store import MANIFEST, Run, code_version
-from flows.settings.settings import Settings
-from flows.tables.sources import input_paths, is_query
+from flows.settings import Settings
+from flows.tables import input_paths, is_query
 
 if TYPE_CHECKING:
     from quality import CrowdLabels, EMStart
@@ -81,7 +81,7 @@ def _same_answer(run: Run, role: str, path: Path) -> bool:
     """Whether a query has the answer that a run has read; the identity covers files already."""
     if not is_query(path):
         return True
-    from flows.tables.sql import fetch  # a client of databases, for a query only
+    from flows.tables import fetch  # a client of databases, for a query only
 
     with tempfile.TemporaryDirectory(dir=run.settings.runs, prefix=".asked-") as folder:
         answer = Path(folder) / "answer.parquet"

@@ -24,10 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.files import file_digest, sync_folder, write_whole
-from flows.settings.sections import SettingsError
-from flows.settings.settings import Settings
-from flows.tables import read_parquet
-from flows.tables.sources import input_files
+from flows.settings import Settings, SettingsError
+from flows.tables import input_files, read_parquet
 
 if TYPE_CHECKING:
     from quality import Progress

@@ -21,7 +21,7 @@ from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.scheduler import NoWorkerError
 from jaxtyping import Bool
 
-from flows.settings.sections import EngineError, EngineSettings, SettingsError
+from flows.settings import EngineError, EngineSettings, SettingsError
 from flows.sharding.engine import Spread
 from flows.sharding.shards import ShardFolder, load_shard
 from quality.labels import LabelShard, Sums, add_parts

@@ -24,7 +24,7 @@ from flows.files import write_arrays, write_whole
 from flows.settings import GroupSettings
 from flows.sharding.engine import Spread
 from flows.sharding.shards import open_tasks
-from flows.tables.tables import (
+from flows.tables import (
     TaskTable,
     list_tasks,
     read_tasks,

@@ -20,8 +20,7 @@ from privacy import Cost, Ledger, LedgerError, Statement, fits
 from privacy.ledger import new_file
 
 if TYPE_CHECKING:
-    from flows.settings.sections import PrivacySettings
-    from flows.settings.settings import Settings
+    from flows.settings import PrivacySettings, Settings
 
 __all__ = [
     "existing_ledger",

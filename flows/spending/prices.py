@@ -9,15 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.settings.sections import SettingsError
+from flows.settings import SettingsError
 from flows.spending.account import known_statement, numbers, open_account
 from privacy import BudgetError, Cost, Statement
 from privacy.accounting import exact
 from privacy.ledger import cost_text
 
 if TYPE_CHECKING:
-    from flows.settings.sections import PrivacySettings
-    from flows.settings.settings import Settings
+    from flows.settings import PrivacySettings, Settings
 
 __all__ = ["check_budget", "preview"]
 

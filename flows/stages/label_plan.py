@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float64, Int64
 
-from flows.settings.sections import ReportSettings
+from flows.settings import ReportSettings
 from flows.tables import arrow_table
 from quality import Consensus, CrowdLabels, one_coin_confusion, plan_labels
 
