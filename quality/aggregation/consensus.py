@@ -42,7 +42,7 @@ class Consensus(Protocol):
 
 
 # what a repr shows of the fields that a result has, in this order
-SHOWN: Mapping[str, Callable[[Any], str]] = {
+REPR_PARTS: Mapping[str, Callable[[Any], str]] = {
     "scores": lambda result: f"{result.chosen} of {len(result.scores)} candidates",
     "label": lambda result: f"{len(result.label)} tasks",
     "tied": lambda result: f"{np.count_nonzero(result.tied)} tied",
@@ -58,7 +58,7 @@ SHOWN: Mapping[str, Callable[[Any], str]] = {
 class Result:
     """Base of the result dataclasses; it has methods and no fields.
 
-    Its arrays are read-only, and its repr names those of its fields that :data:`SHOWN` lists.
+    Its arrays are read-only, and its repr names those of its fields that :data:`REPR_PARTS` lists.
     """
 
     __slots__ = ()
@@ -68,7 +68,7 @@ class Result:
 
     def __repr__(self) -> str:
         own = {field.name for field in fields(self)}  # type: ignore[arg-type]  # a dataclass
-        shown = ", ".join(text(self) for name, text in SHOWN.items() if name in own)
+        shown = ", ".join(text(self) for name, text in REPR_PARTS.items() if name in own)
         return f"{type(self).__name__}({shown})"
 
 
