@@ -6,10 +6,9 @@ Weighted majority vote: workers count for as much as they are believed.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int16, Int64
+from jaxtyping import Bool, Float, Float64, Int16
 
 from quality.labels import CrowdLabels, freeze_arrays
-from quality.parallel import kernel
 
 __all__ = ["MajorityVote", "WeightedMajority", "decide", "majority_vote", "weighted_majority"]
 
@@ -69,7 +68,9 @@ def majority_vote(labels: CrowdLabels) -> MajorityVote:
     >>> labels.classes[vote.label]
     array(['no', 'yes'], dtype='<U3')
     """
-    posterior = _shares(labels.task_start, labels.label, labels.n_classes)
+    n_labels = np.diff(labels.task_start)[:, np.newaxis]
+    uniform = np.full((labels.n_tasks, labels.n_classes), 1.0 / max(labels.n_classes, 1))
+    posterior = np.divide(labels.counts(), n_labels, out=uniform, where=n_labels > 0)
     label, tied = decide(posterior)
     return MajorityVote(posterior, label, tied)
 
@@ -78,43 +79,17 @@ def decide(
     posterior: Float64[np.ndarray, "tasks classes"],
 ) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
     """Return the likeliest class of each task, the lowest code among equals, and where they tie."""
-    label, tied = _decide(posterior)
-    return label, tied
-
-
-@kernel
-def _shares(
-    task_start: Int64[np.ndarray, " tasks+1"], label: Int16[np.ndarray, " labels"], n_classes: int
-) -> Float64[np.ndarray, "tasks classes"]:
-    """Share of each task's labels that each class has; even where there are none."""
-    share = np.zeros((len(task_start) - 1, n_classes))
-    for task in range(len(share)):
-        low, high = task_start[task], task_start[task + 1]
-        for row in range(low, high):
-            share[task, label[row]] += 1.0
-        for code in range(n_classes):
-            share[task, code] = share[task, code] / (high - low) if high > low else 1.0 / n_classes
-    return share
-
-
-@kernel
-def _decide(
-    posterior: Float64[np.ndarray, "tasks classes"],
-) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
-    """First of the largest in each row, and whether there are others."""
-    n_tasks, n_classes = posterior.shape
-    label, tied = np.empty(n_tasks, dtype=np.int16), np.zeros(n_tasks, dtype=np.bool_)
-    for task in range(n_tasks):
-        largest = posterior[task, 0]
-        for code in range(1, n_classes):
-            largest = max(largest, posterior[task, code])
-        first = -1
-        for code in range(n_classes):
-            if posterior[task, code] >= largest - TIE:
-                tied[task] = first >= 0
-                first = code if first < 0 else first
-        label[task] = first
-    return label, tied
+    largest = posterior[:, 0].copy()
+    for code in range(1, posterior.shape[1]):  # far quicker than a maximum along short rows
+        np.maximum(largest, posterior[:, code], out=largest)
+    largest -= TIE
+    label = np.zeros(len(posterior), dtype=np.int16)
+    n_largest = np.zeros(len(posterior), dtype=np.int32)
+    for code in range(posterior.shape[1] - 1, -1, -1):
+        is_largest = posterior[:, code] >= largest
+        label[is_largest] = code
+        n_largest += is_largest
+    return label, n_largest > 1
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

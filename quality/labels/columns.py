@@ -183,22 +183,26 @@ def declared(
     return code
 
 
-@kernel
 def sort_codes(
     code: Int[np.ndarray, " rows"], n_codes: int
 ) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " offsets"]]:
     """Stable counting sort: the order of the rows, and where the rows of each code start."""
     start = np.zeros(n_codes + 1, dtype=np.int64)
+    order = np.empty(len(code), dtype=np.int64)
+    _sort_codes(code, start, np.zeros_like(start), order)
+    return order, start
+
+
+@kernel
+def _sort_codes(code, start, place, order) -> None:
     for row in range(len(code)):
         start[code[row] + 1] += 1
-    for position in range(n_codes):
+    for position in range(len(start) - 1):
         start[position + 1] += start[position]
-    place = start[:-1].copy()
-    order = np.empty(len(code), dtype=np.int64)
+        place[position + 1] = start[position + 1]
     for row in range(len(code)):
         order[place[code[row]]] = row
         place[code[row]] += 1
-    return order, start
 
 
 def freeze_arrays(result: Any) -> None:
@@ -431,15 +435,6 @@ def _distinct_text(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def _equal(letters, one, other):
-    """Whether two rows are equal."""
-    at = 0
-    while at < letters.shape[1] and letters[one, at] == letters[other, at]:
-        at += 1
-    return at == letters.shape[1]
-
-
-@kernel
 def _hash_rows(letters):
     """Code of each row among the distinct rows, and the first row of each.
 
@@ -459,8 +454,12 @@ def _hash_rows(letters):
             found = slots[slot]
             if found < 0:
                 break
-            if hashes[found] == key and _equal(letters, first[found], row):
-                break
+            if hashes[found] == key:
+                at = 0
+                while at < width and letters[first[found], at] == letters[row, at]:
+                    at += 1
+                if at == width:
+                    break
             slot = (slot + np.uint64(1)) & np.uint64(len(slots) - 1)
         if found < 0:
             found, n_found = n_found, n_found + 1

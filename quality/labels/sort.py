@@ -12,7 +12,6 @@ __all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]
 
 MOST_RANGES = 64  # of tasks: the rows of one fit into a cache
 KEY_BITS = 63  # of the number that a row is while it is sorted
-FEW = 32  # rows of a task that are faster sorted by counting; most tasks have fewer
 
 
 class RepeatError(LabelError):
@@ -85,8 +84,16 @@ def sort_rows(
     def sort_range(at: int) -> bool:
         rows, first = slice(row[at], row[at + 1]), at << shift
         start = task_start[first : min(first + (1 << shift), n_tasks)]
-        to = to_worker[rows], to_task[rows], to_label[rows]
-        return bool(_sort_range(key[rows], bits, first, row[at], start, *to))
+        near = np.sort(key[rows])
+        to_label[rows] = near & (1 << bits[1]) - 1
+        near >>= bits[1]
+        to_worker[rows] = near & (1 << bits[0]) - 1
+        repeated = bool((near[1:] == near[:-1]).any())
+        near >>= bits[0]
+        to_task[rows] = near + first
+        count = np.bincount(near, minlength=len(start))
+        start[:] = row[at] + np.cumsum(count) - count
+        return repeated
 
     with shared_out(threads, n_ranges) as share:
         repeated = any(share(sort_range))
@@ -145,13 +152,19 @@ def _first_of(counts: Int64[np.ndarray, "chunks kinds"]) -> Int64[np.ndarray, "c
     return first
 
 
-@kernel
-def _count(code, shift, n_kinds):
+def _count(
+    code: Int32[np.ndarray, " rows"], shift: int, n_kinds: int
+) -> Int64[np.ndarray, " kinds"]:
     """How many codes are of each kind, which is said by their upper bits."""
     count = np.zeros(n_kinds, dtype=np.int64)
+    _add_counts(code, shift, count)
+    return count
+
+
+@kernel
+def _add_counts(code, shift, count) -> None:
     for row in range(len(code)):
         count[code[row] >> shift] += 1
-    return count
 
 
 @kernel
@@ -164,50 +177,6 @@ def _to_ranges(worker, task, label, begin, end, shift, bits, place, key):
         place[task[row] >> shift] = put + 1
         pair = (task[row] & within) << worker_bits | np.int64(worker[row])
         key[put] = pair << label_bits | np.int64(label[row])
-
-
-@kernel
-def _sort_range(key, bits, first_task, first_row, start, to_worker, to_task, to_label):
-    """Sort the keys of a range, by task and then each task's; whether a task has a worker twice."""
-    worker_bits, label_bits = bits
-    start[:] = 0
-    for row in range(len(key)):
-        start[key[row] >> worker_bits + label_bits] += 1
-    at = 0
-    for offset in range(len(start)):
-        at, start[offset] = at + start[offset], at
-    place, near = start.copy(), np.empty_like(key)
-    for row in range(len(key)):
-        offset = key[row] >> worker_bits + label_bits
-        near[place[offset]] = key[row]
-        place[offset] += 1
-    repeated = False
-    for offset in range(len(start)):
-        low, high = start[offset], place[offset]
-        if high - low > FEW:
-            near[low:high].sort()
-            key[low:high] = near[low:high]
-        else:
-            _sort_few(near, low, high, key)
-        for row in range(low, high):
-            to_worker[row] = key[row] >> label_bits & (np.int64(1) << worker_bits) - 1
-            to_label[row] = key[row] & (np.int64(1) << label_bits) - 1
-            to_task[row] = first_task + offset
-            repeated |= row > low and to_worker[row] == to_worker[row - 1]
-        start[offset] += first_row
-    return repeated
-
-
-@kernel(forceinline=True)
-def _sort_few(key, low, high, to):
-    """Sort a run of few: no branch depends on the keys, which a processor could only guess."""
-    for at in range(low, high):
-        put = low
-        for before in range(low, at):
-            put += key[before] <= key[at]
-        for behind in range(at + 1, high):
-            put += key[behind] < key[at]
-        to[put] = key[at]
 
 
 @kernel

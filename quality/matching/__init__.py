@@ -8,7 +8,7 @@ from quality.matching.cost_reducing import (
     semi_matching,
 )
 from quality.matching.dynamic import DynamicMatching
-from quality.matching.levels import LoadLevels, find_root, level_out, load_levels
+from quality.matching.levels import LoadLevels, connected, first_givers, level_out, load_levels
 
 __all__ = [
     "DynamicMatching",
@@ -18,7 +18,8 @@ __all__ = [
     "conflict_graph",
     "conflict_graph_by_shards",
     "conflict_tasks",
-    "find_root",
+    "connected",
+    "first_givers",
     "level_out",
     "load_levels",
     "matching_and_level",

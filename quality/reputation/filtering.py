@@ -67,8 +67,7 @@ class ShrinkingCrowd:
 
     def labels_left(self, tasks: Int32[np.ndarray, " chosen"]) -> Int32[np.ndarray, " chosen"]:
         """Return how many labels of workers left each of these tasks has."""
-        left: np.ndarray = labels_left(tasks, self.labels.task_start, self.labels.worker, self.keep)
-        return left
+        return labels_left(tasks, self.labels.task_start, self.labels.worker, self.keep)
 
     def refusal(self, worker: int, min_labels_per_task: int) -> str:
         """Return why this worker cannot go; empty if she can."""
@@ -128,14 +127,23 @@ def why_refused(n_short: int, min_labels_per_task: int, first: str) -> str:
     return f"{count} would be left with fewer than {least}, the first is {first}"
 
 
-@kernel
-def labels_left(tasks, task_start, worker, keep):
-    """Rows of workers left on each task."""
+def labels_left(
+    tasks: Int32[np.ndarray, " chosen"],
+    task_start: Int64[np.ndarray, " offsets"],
+    worker: Int32[np.ndarray, " labels"],
+    keep: Bool[np.ndarray, " workers"],
+) -> Int32[np.ndarray, " chosen"]:
+    """Return how many labels of workers left each of these tasks has."""
     left = np.zeros(len(tasks), dtype=np.int32)
-    for place, task in enumerate(tasks):
-        for row in range(task_start[task], task_start[task + 1]):
-            left[place] += keep[worker[row]]
+    _count_left(tasks, task_start, worker, keep, left)
     return left
+
+
+@kernel
+def _count_left(tasks, task_start, worker, keep, left) -> None:
+    for place in range(len(tasks)):
+        for row in range(task_start[tasks[place]], task_start[tasks[place] + 1]):
+            left[place] += keep[worker[row]]
 
 
 @kernel

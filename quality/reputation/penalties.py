@@ -33,7 +33,8 @@ from quality.labels import CrowdLabels, Engine, LabelShard, Sums, freeze_arrays,
 from quality.matching import (
     ascending_rows,
     conflict_graph,
-    find_root,
+    connected,
+    first_givers,
     level_out,
     matching_and_level,
     semi_matching,
@@ -122,7 +123,8 @@ def tally_shares(
     tally that was added to and taken from is, to the bit, one begun anew.
     """
     rows = (labels.task_start, labels.worker, labels.label)
-    _tally(total, tasks, sign, *rows, keep, unit, labels.n_classes)
+    n_same = np.zeros(labels.n_classes, dtype=np.int64)
+    _tally(total, tasks, sign, *rows, keep, unit, n_same)
 
 
 def mean_share(total: Int64[np.ndarray, "workers 3"]) -> Float64[np.ndarray, " workers"]:
@@ -173,10 +175,10 @@ def hard_penalty(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
 
 
 @kernel
-def _tally(total, tasks, sign, task_start, worker, label, keep, unit, n_classes) -> None:
+def _tally(total, tasks, sign, task_start, worker, label, keep, unit, n_same) -> None:
     """One pass: count who said the same on a task, then share out among them."""
-    n_same = np.zeros(n_classes, dtype=np.int64)
-    for task in tasks:
+    for at in range(len(tasks)):
+        task = tasks[at]
         n_given = 0
         for row in range(task_start[task], task_start[task + 1]):
             if keep[worker[row]]:
@@ -298,7 +300,7 @@ def balanced_loads(
     )
     n_iter = level_out(edges, level, share, max_iter, tell)
     flow = np.bincount(machine, share, minlength=graph.shape[1])
-    load, converged = _pools(start, machine, share, flow)
+    load, converged = _pools(start, machine, job, share, flow)
     load = load if converged else flow
     residual = float(np.abs(flow - load).max(initial=0.0))
     shares = csr_array((share, machine.copy(), start.copy()), shape=graph.shape)
@@ -347,41 +349,23 @@ def balanced_penalty(
     return balanced_loads(conflict_graph(labels), progress=progress).load
 
 
-@kernel
 def _pools(
     start: Int[np.ndarray, " jobs+1"],
     machine: Int[np.ndarray, " entries"],
+    job_of: Int32[np.ndarray, " entries"],
     share: Float64[np.ndarray, " entries"],
     flow: Float64[np.ndarray, " machines"],
-):
+) -> tuple[Float64[np.ndarray, " machines"], bool]:
     """Jobs per machine in the pool of each machine, and whether these are the exact loads."""
     n_machines = len(flow)
-    pool = np.arange(n_machines).astype(np.int32)
-    home = np.empty(len(start) - 1, dtype=np.int32)  # a machine that the job gives to
-    for job in range(len(home)):
-        home[job] = -1
-        for entry in range(start[job], start[job + 1]):
-            if share[entry] > 0:
-                if home[job] < 0:
-                    home[job] = machine[entry]
-                one, other = find_root(pool, home[job]), find_root(pool, machine[entry])
-                pool[max(one, other)] = min(one, other)
-    n_jobs, n_near, excess = np.zeros(n_machines), np.zeros(n_machines), np.zeros(n_machines)
-    for near in range(n_machines):
-        pool[near] = find_root(pool, near)
-        n_near[pool[near]] += 1
-    for job in range(len(home)):
-        n_jobs[pool[home[job]]] += 1
-    load = np.empty(n_machines)
-    for near in range(n_machines):
-        load[near] = n_jobs[pool[near]] / n_near[pool[near]]
-        excess[pool[near]] += max(0.0, flow[near] - load[near])
+    pool = connected(start, machine, share > 0, n_machines)
+    home = first_givers(job_of, machine, share)
+    n_near = np.bincount(pool, minlength=n_machines)
+    load = np.bincount(pool[home], minlength=n_machines)[pool] / n_near[pool]
+    excess = np.bincount(pool, np.maximum(0.0, flow - load), n_machines)
     # half of what the proof allows: the other half is for rounding
-    exact = (excess * n_near).max() < 0.5 if n_machines else True
-    for job in range(len(home)):
-        for entry in range(start[job], start[job + 1]):
-            exact = exact and load[machine[entry]] >= load[home[job]]
-    return load, exact
+    exact = (excess * n_near < 0.5).all() and (load[machine] >= load[home][job_of]).all()
+    return load, bool(exact)
 
 
 def hard_level(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:

@@ -113,7 +113,7 @@ def _richest(
     """The first task of those whose workers not taken are the same and gain most; -1 if none fits."""
     table[:] = -1
     mask = np.uint64(len(table) - 1)
-    best = -1
+    best = int(np.int64(-1))  # not a literal, which a kernel would be compiled for apart
     for row in range(len(members)):
         gain[row], n_new[row], mixed = 0, 0, np.uint64(0)
         for worker in members[row]:
