@@ -98,6 +98,15 @@ OBJECTS = 500_000  # new ones before the collector looks
 LIVE = {"distributed", "prefect"}  # have threads of their own, which an ordinary exit waits for
 
 
+def _mention_kernels() -> None:
+    """Print where compiled kernels are kept, if a command used them and that is a makeshift."""
+    from flows.cli.warm import kernels_notice
+
+    notice = kernels_notice()
+    if notice is not None and not _hushed.get():
+        print(f"crowdassay: {notice}", file=sys.stderr)
+
+
 def main() -> None:
     """Run the command that the arguments name, and end the process.
 
@@ -108,6 +117,7 @@ def main() -> None:
     try:
         app()
     except SystemExit as ended:
+        _mention_kernels()
         if not isinstance(ended.code, int) or LIVE & sys.modules.keys():
             raise
         atexit._run_exitfuncs()

@@ -8,13 +8,13 @@ from typing import no_type_check
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Bool, Float64, Int
-from numba import njit
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 from sklearn.base import BaseEstimator
 
 from flows.crowdkit.frames import Answers, by_task, check_iterations, read_answers, shares
 from quality.aggregation import decide
+from quality.parallel import kernel
 
 __all__ = ["GLAD"]
 
@@ -213,7 +213,7 @@ def _log_normal(x: Float64[np.ndarray, " units"]) -> Float64[np.ndarray, " units
 
 
 @no_type_check  # numba compiles it
-@njit(cache=True, nogil=True)
+@kernel
 def _sums(
     unit: Int[np.ndarray, " rows"], value: Float64[np.ndarray, "truths rows"], n_units: int
 ) -> Float64[np.ndarray, " units"]:
