@@ -1,16 +1,19 @@
-"""Rows cut into chunks that threads share out: the cuts, and so the result, do not see the threads.
+"""Threads, progress and compiled kernels, for every computation of this room.
 
-A kernel that adds floating-point numbers up gives other bytes when they are added in another order.
-So the number of chunks depends on the data alone, each chunk adds up on its own, and the caller
-adds the chunks' sums in their order.
+Rows are cut into chunks that threads share out. The number of chunks depends on the data alone:
+each chunk adds up on its own and the caller adds the chunks' sums in their order, so the result is
+the same, to the bit, on any number of threads.
 
-How far a long computation has come, told to whoever wants to know.
+A long computation calls ``progress(what, done, total)``:
 
 >>> from quality import dawid_skene, encode
 >>> labels = encode(["ann", "bob"] * 2, [1, 1, 2, 2], ["yes", "yes", "no", "no"])
 >>> result = dawid_skene(labels, max_iter=2, tol=0.0, progress=print)
 Dawid–Skene 1 2
 Dawid–Skene 2 2
+
+Loops are compiled by numba when they are first called; :func:`kernel_folders` says where compiled
+code is kept.
 """
 
 import os
@@ -44,17 +47,17 @@ __all__ = [
 Progress: TypeAlias = Callable[[str, int, int], object]
 """Called as ``progress(what, done, total)``: the name of the work, and steps made out of how many.
 
-It is called in the caller's thread, after every iteration, or after some where one takes less time
-than to tell of it. `done` grows; work that settles
-early stops short of `total`. What it returns is passed over, and what it raises ends the work: so
-a cancel button is made. It changes nothing about the result.
+It is called in the caller's thread, after every iteration, or after several where iterations are
+short. `done` grows; work that settles early stops short of `total`. Its return value is ignored; an
+exception that it raises ends the work, which is how to make a cancel button. It never changes the
+result.
 """
 
 
 def counter(
     progress: Progress | None, what: str, total: int, *, before: int = 0
 ) -> Callable[[int], object]:
-    """Progress of one work, which takes the steps made after `before`; silent without progress."""
+    """Return a function that reports the steps made after `before`; it does nothing without progress."""
     if progress is None:
         return lambda _: None
     return lambda done: progress(what, before + done, total)
@@ -205,28 +208,28 @@ class _KernelCache:
                 self._saved[-1].save_overload(signature, code)
 
 
-LEAST_ROWS = 2**15  # below that a chunk is not worth handing over
-MOST_CHUNKS = 8
+MIN_ROWS = 2**15  # below that a chunk is not worth handing over
+MAX_CHUNKS = 8
 
 Result = TypeVar("Result")
 
 
 def check_threads(threads: int | None) -> None:
-    """Refuse a number of threads that is none."""
+    """Raise ValueError unless `threads` is None or at least 1."""
     if not (threads is None or threads >= 1):
         raise ValueError(f"threads must be >= 1 or None, got threads={threads}")
 
 
 def chunk_starts(
-    start: Int64[np.ndarray, " bounds"], least_rows: int = LEAST_ROWS
+    start: Int64[np.ndarray, " bounds"], least_rows: int = MIN_ROWS
 ) -> Int64[np.ndarray, " cuts"]:
     """First unit of each chunk, and the end: about equally many rows in each, eight at most.
 
-    Rows of unit ``u`` are ``start[u]:start[u + 1]``. A chunk has at least about `least_rows`: what
-    pays for sums of its own.
+    Rows of unit ``u`` are ``start[u]:start[u + 1]``. A chunk has at least about `least_rows`, enough
+    to pay for sums of its own.
     """
     n_rows = int(start[-1])
-    n_chunks = int(np.clip(n_rows // max(least_rows, LEAST_ROWS), 1, MOST_CHUNKS))
+    n_chunks = int(np.clip(n_rows // max(least_rows, MIN_ROWS), 1, MAX_CHUNKS))
     inner = np.searchsorted(start, np.arange(1, n_chunks) * n_rows // n_chunks)
     return np.concatenate([[0], inner, [len(start) - 1]]).astype(np.int64)
 
@@ -235,7 +238,7 @@ def chunk_starts(
 def shared_out(
     threads: int | None, n_chunks: int
 ) -> Iterator[Callable[[Callable[[int], Result]], list[Result]]]:
-    """A function that runs work on every chunk number, and returns what it gave in their order."""
+    """Yield a function that runs work on every chunk number and returns the results in their order."""
     n_threads = min(threads or os.cpu_count() or 1, n_chunks)
     if n_threads <= 1:
         yield lambda work: [work(chunk) for chunk in range(n_chunks)]

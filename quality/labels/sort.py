@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64
 
 from quality.labels.columns import LabelError
-from quality.parallel import LEAST_ROWS, MOST_CHUNKS, kernel, shared_out
+from quality.parallel import MAX_CHUNKS, MIN_ROWS, kernel, shared_out
 
 __all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]
 
@@ -141,7 +141,7 @@ def _by_worker(
 
 def _cuts(n_rows: int, least_rows: int) -> Int64[np.ndarray, " cuts"]:
     """Where chunks of equally many rows begin, and the end; the threads play no part."""
-    n_chunks = min(max(n_rows // max(least_rows, LEAST_ROWS), 1), MOST_CHUNKS)
+    n_chunks = min(max(n_rows // max(least_rows, MIN_ROWS), 1), MAX_CHUNKS)
     return np.arange(n_chunks + 1) * n_rows // n_chunks
 
 

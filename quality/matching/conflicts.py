@@ -1,8 +1,13 @@
-"""The conflict graph of a table in shards, for what is optimal over all of them at once.
+"""The conflict graph: label nodes of conflict tasks, joined to the workers who gave them.
 
-Hard and balanced penalties share every label node of the crowd out among its workers, so no shard
-can say its part of them. But conflict is a matter of one task: each shard builds the label nodes of
-its own tasks, and their rows one below another are the graph of the whole table.
+>>> from quality import encode
+>>> conflict_graph(encode(["ann", "bob", "cy"], [1, 1, 1], list("xyx"))).toarray()
+array([[1, 0, 1],
+       [0, 1, 0]], dtype=int8)
+
+Conflict is a matter of one task. So each shard of a table builds the label nodes of its own tasks,
+and their rows one below another are the graph of the whole table. Hard and balanced penalties need
+that whole graph: they share all label nodes out among all workers.
 """
 
 import numpy as np

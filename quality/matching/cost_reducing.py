@@ -1,30 +1,26 @@
-"""Optimal semi-matching: every job to one of its machines, the loads as even as can be.
+"""Optimal semi-matching: every job on one of its machines, the loads as even as possible.
 
-Two machines, two jobs; job 0 may go to either, job 1 to machine 0 alone. Both jobs on machine 0
+>>> semi_matching(csr_array([[1, 1], [1, 0]])).assigned
+array([1, 0], dtype=int32)
+
+In this example job 0 may go to either machine, job 1 to machine 0 alone. Both jobs on machine 0
 cost 1 + 2 = 3, one on each costs 1 + 1 = 2. Moving job 0 along the path
 ``machine 0 - job 0 - machine 1`` ends a load of 2 at a load of 0: a *cost-reducing path*. A
 semi-matching is optimal if and only if there is none [1]_, and that is how it is found.
 
 Every job first goes to its least loaded machine, jobs with the fewest machines first, and then once
-more. That leaves few paths, which :mod:`quality.matching.cost_reducing` finds.
+more. That leaves few paths. To find them, machines are taken by descending load. From a machine of
+load ``d`` all machines that its jobs could push on are visited, breadth first; one of load
+``d - 2`` or less ends a cost-reducing path. If there is none, the visited machines have loads ``d``
+and ``d - 1``, and their jobs lead nowhere else: no later path can end there or pass through, so
+they are closed for ever, and every machine is closed once. The load ``d`` at which that happens is
+their *level*. Most of a random crowd is one such set: a search that has visited every machine still
+open has nothing left to find and stops, long before it has looked at all their jobs.
 
 References
 ----------
 .. [1] Harvey, Ladner, Lovász, Tamir, "Semi-matchings for bipartite graphs and load balancing",
    J. Algorithms 59 (2006).
-
-Cost-reducing paths: from any semi-matching to an optimal one, and to the levels of its machines.
-
-Private to this room; :func:`quality.matching.cost_reducing.semi_matching` is the way in.
-
-Machines are taken by descending load. From a machine of load ``d`` all machines that its jobs could
-push on are visited, breadth first; one of load ``d - 2`` or less ends a cost-reducing path. If
-there is none, the visited machines have loads ``d`` and ``d - 1``, and their jobs lead nowhere
-else: no later path can end there or pass through, so they are closed for ever, and every machine
-is closed once. The load ``d`` at which that happens is their *level*.
-
-Most of a random crowd is one such set. A search that has visited every machine still open has
-nothing left to find and stops there, long before it has looked at all their jobs.
 """
 
 from dataclasses import dataclass

@@ -1,28 +1,30 @@
 """Hard penalties while workers are removed: an optimal semi-matching that is repaired, not redone.
 
+Use :class:`DynamicMatching`.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "ann", "bob", "cy"], [1, 1, 2, 2, 2], list("xyxxy"))
+>>> DynamicMatching(labels).load
+array([2, 1, 1], dtype=int32)
+
 Removing a worker takes her out of every label node. A node that loses its last worker vanishes, and
-a task left with one node is no conflict any more, so that node vanishes too. The nodes she answered
-for go to others. Each of these changes moves one unit of load.
+a task left with one node is no conflict any more, so that node vanishes too. The nodes that were on
+her go to others. Each of these changes moves one unit of load. Searching the whole graph for a
+better place would visit most of it in vain, again and again; a bound on every worker's level keeps
+the repair local.
 
-What keeps the repair local is told in :mod:`quality.matching.dynamic`: a bound on every worker's level.
-Searching the whole graph for a better place instead would visit most of it in vain, again and
-again.
-
-Repairing an optimal semi-matching while workers and label nodes vanish: the kernels.
-
-Private to this room; :class:`quality.DynamicMatching` is the way in.
-
-Every worker has a *label*. Her load is the label or one less (she is *full* or *short*), and no
-node is with a worker of a higher label than another of its workers has. That alone makes the
-semi-matching optimal: a cost-reducing path would have to end two lower. A full worker who is given
-one more node passes one on to a short worker, a short worker who loses one takes one over from a
-full worker, along a path inside their label. If there is none, everybody who was reached moves to
-the next label; and if the label has no such worker at all, all of it moves, without a search.
+Every worker has such a bound, her *label* in this module. Her load is the label or one less (she is
+*full* or *short*), and no node is on a worker of a higher label than another of its workers has.
+That alone makes the semi-matching optimal: a cost-reducing path would have to end two lower. A full
+worker who is given one more node passes one on to a short worker, a short worker who loses one
+takes one over from a full worker, along a path inside their label. If there is none, everybody who
+was reached moves to the next label; and if the label has no such worker at all, all of it moves,
+without a search.
 
 A label is the level or one more. It is the level of a full worker, and of a short one to whom a
 path from a full worker of her label leads. If none does, everybody who reaches her is short too,
-and moves one label down, to the level. This is found out for the workers who are asked about, when
-they are: keeping all levels true would cost more than the repair.
+and moves one label down, to the level. This is computed when a level is asked for, and only for the
+workers asked about: keeping all levels true would cost more than the repair.
 """
 
 import numpy as np

@@ -1,26 +1,26 @@
-"""Levels: how high each machine's load can be, and how low, over all optimal semi-matchings.
+"""Levels of machines over all optimal semi-matchings, and the fractional shares that even loads out.
 
-The sorted loads of an optimal semi-matching are unique, but who carries which load is not: of two
-equally placed workers one gets the higher load, and the order of the codes says who. The *level* of
-a worker does not depend on that. Take the workers of the largest load ``d`` and everybody to whom
-alternating paths lead from them: this closed set has loads ``d`` and ``d - 1``, and ``d`` is its
-level. Take it away and go on with the next load.
+Use :func:`load_levels`. :func:`level_out` serves :func:`quality.balanced_loads`.
 
-A unit of load can be passed along an alternating path from a load of ``d`` to one of ``d - 1``
-without any cost. So the level is the largest load a worker has in any optimum; and by the exchange
-property of the load vectors there is no other way to a different optimum, so nobody exceeds it.
+>>> load_levels(csr_array([[1, 1, 0], [0, 0, 1], [0, 0, 1]])).level
+array([1, 1, 2], dtype=int32)
 
-Levelling: from an optimal semi-matching to fractional shares that make the loads balanced.
+**Levels.** The sorted loads of an optimal semi-matching are unique, but who carries which load is
+not: of two equally placed workers one gets the higher load, and the order of the codes decides
+which. The *level* of a worker does not depend on that. Take the workers of the largest load ``d``
+and everybody to whom alternating paths lead from them: this closed set has loads ``d`` and
+``d - 1``, and ``d`` is its level. Take it away and go on with the next load. A unit of load can be
+passed along an alternating path from a load of ``d`` to one of ``d - 1`` without any cost. So the
+level is the largest load a worker has in any optimum; and by the exchange property of the load
+vectors there is no other way to a different optimum, so nobody exceeds it.
 
-Private to this room; :func:`quality.balanced_loads` is the way in.
-
-Machines of different levels never share a job's load in the optimum, so a job is shared within one
-*part* only: connected machines of one level. In a part of ``m`` machines with ``n`` jobs each
-machine is to carry ``n / m``. Load that is too much runs down to machines that have too little, in
-*waves*: machines are taken from the farthest to the nearest, so that one wave carries the load
-over any distance. What cannot run down any more shows which machines can not be as low as
-``n / m``; they are split off with the jobs that only they have. No part splits: all are level.
-This is decomposition by minimum cuts [1]_, all parts at a time.
+**Fractional shares.** Machines of different levels never share a job's load in the optimum, so a
+job is shared within one *part* only: connected machines of one level. In a part of ``m`` machines
+with ``n`` jobs each machine is to carry ``n / m``. Load above that runs down to machines below it,
+in *waves*: machines are taken from the farthest to the nearest, so that one wave carries the load
+over any distance. Machines whose load cannot run down any further cannot be as low as ``n / m``;
+they are split off with the jobs that only they have. When no part splits, all are level. This is
+decomposition by minimum cuts [1]_, all parts at a time.
 
 References
 ----------

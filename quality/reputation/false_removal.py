@@ -1,4 +1,13 @@
-"""The iterative filter that knows when to stop: a bound on honest workers removed, without gold."""
+"""A filter that knows when to stop: it bounds the honest workers removed, without gold.
+
+>>> from quality import encode
+>>> rng = np.random.default_rng(0)
+>>> truth, wrong = rng.integers(2, size=60), rng.random((20, 60)) < 0.2
+>>> wrong[7] = True
+>>> worker, task = np.divmod(np.arange(1200), 60)
+>>> filter_dishonest(encode(worker, task, (truth ^ wrong).ravel()), rng=rng).removed
+array([7], dtype=int32)
+"""
 
 from dataclasses import dataclass
 
@@ -12,7 +21,7 @@ from quality.reputation.honest_null import HonestNull, HonestPopulation, honest_
 
 __all__ = ["FilteredDishonest", "filter_dishonest"]
 
-MOST_ADVERSARIES = 0.45  # a larger share fitted: the honest may be the part that looks dishonest
+MAX_ADVERSARIES = 0.45  # a larger share fitted: the honest may be the part that looks dishonest
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -94,7 +103,7 @@ def filter_dishonest(
     rng
         Source of randomness, for the simulated crowds.
     progress
-        Told of the simulated crowds of each round; see :data:`~quality.parallel.Progress`.
+        Called after each simulated crowd of a round; see :data:`~quality.parallel.Progress`.
 
     Returns
     -------
@@ -175,7 +184,7 @@ def filter_dishonest(
             progress=progress,
         )
         rounds.level.append(min(null.level, false_removal_rate))
-        if null.population.adversaries > MOST_ADVERSARIES:
+        if null.population.adversaries > MAX_ADVERSARIES:
             return rounds.result(null.population, "as many dishonest as honest workers fitted")
         flagged = rounds.flag(null)
         if not len(flagged):

@@ -1,19 +1,19 @@
-"""What soft penalty an honest worker gets with a given worker's tasks.
+"""The soft penalty that an honest worker would get with a given worker's tasks.
 
-One worker's labels are drawn anew and everybody else's stay as they are: the truth of a task comes
-from the others' labels, her reliability from the honest population, and wrong answers are spread
-evenly. Her penalty is then a ratio of sums of independent terms, whose tail follows from a few
-moments. Adversaries among the others are in the null as they are in the data, so that they do not
-make an honest worker look bad.
+:func:`fit_honest` fits how reliable a crowd's honest workers are; :func:`honest_null` turns that
+into p-values and a level for :func:`quality.filter_dishonest`.
 
-How reliable a crowd's honest workers are, fitted beside an unknown minority of adversaries.
+**The population.** Every worker has one reliability. Honest ones draw theirs from a Beta
+distribution; adversaries, at most half of the crowd, guess or are mostly wrong. Both parts are
+fitted together, so adversaries in number do not widen what counts as honest: a single distribution
+for all would. All is done on a grid of reliabilities, so that a fit is a few products of matrices
+and can be repeated for hundreds of simulated crowds.
 
-Every worker has one reliability. Honest ones draw theirs from a Beta distribution; adversaries, at
-most half of the crowd, guess or are mostly wrong. Both parts are fitted together, so adversaries
-in number do not widen what counts as honest: a single distribution for all would.
-
-All is done on a grid of reliabilities, so that a fit is a few products of matrices and can be
-repeated for hundreds of simulated crowds.
+**The null.** One worker's labels are drawn anew and everybody else's stay as they are: the truth of
+a task comes from the others' labels, her reliability from the honest population, and wrong labels
+are spread evenly. Her penalty is then a ratio of sums of independent terms, whose tail follows from
+a few moments. Adversaries among the others are in the null as they are in the data, so that they do
+not make an honest worker look bad.
 """
 
 from dataclasses import dataclass
@@ -145,9 +145,9 @@ def fit_honest(
 ) -> tuple[HonestPopulation, Float64[np.ndarray, "labels classes"]]:
     """Fit the honest population to labels; also P(truth | the others' labels) at each label.
 
-    In turn: what the others say about the truth where a worker labelled, the likelihood of each
-    worker's reliability from that, the population, and each worker's expected reliability, which
-    weights her labels in the next turn. Nobody's own labels speak for herself.
+    Each turn computes the truth of a task from the others' labels, from that the likelihood of each
+    worker's reliability, the population, and each worker's expected reliability, which weights her
+    labels in the next turn. A worker's own labels never count for herself.
 
     Examples
     --------
@@ -329,7 +329,7 @@ def honest_null(
     rng
         Source of randomness, for the level alone.
     progress
-        Told of the simulated crowds; see :data:`~quality.parallel.Progress`.
+        Called after each simulated crowd; see :data:`~quality.parallel.Progress`.
 
     Examples
     --------
