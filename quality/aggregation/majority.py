@@ -69,8 +69,8 @@ def majority_vote(labels: CrowdLabels) -> MajorityVote:
     array(['no', 'yes'], dtype='<U3')
     """
     n_labels = np.diff(labels.task_start)[:, np.newaxis]
-    uniform = np.full((labels.n_tasks, labels.n_classes), 1.0 / max(labels.n_classes, 1))
-    posterior = np.divide(labels.counts(), n_labels, out=uniform, where=n_labels > 0)
+    posterior = labels.counts() / np.maximum(n_labels, 1)
+    posterior[n_labels[:, 0] == 0] = 1.0 / max(labels.n_classes, 1)
     label, tied = decide(posterior)
     return MajorityVote(posterior, label, tied)
 

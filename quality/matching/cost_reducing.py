@@ -70,9 +70,10 @@ def _by_owner(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Chains]:
     """Copy the rows of jobs that can move, those of a machine side by side, and list them."""
     degree = np.diff(start)
-    choice = degree > 1
-    job_place = _offsets(np.bincount(assigned[choice], minlength=n_machines))
-    row_place = _offsets(np.bincount(assigned[choice], degree[choice], n_machines))
+    n_jobs = np.bincount(assigned[degree > 1], minlength=n_machines)
+    n_fixed = np.bincount(assigned, minlength=n_machines) - n_jobs  # with one machine each
+    job_place = _offsets(n_jobs)
+    row_place = _offsets(np.bincount(assigned, degree, n_machines) - n_fixed)
     moving = np.empty(job_place[-1], dtype=np.int32)
     near_start = np.full(len(moving) + 1, row_place[-1], dtype=start.dtype)
     near = np.empty(row_place[-1], dtype=machine.dtype)

@@ -118,7 +118,7 @@ def _gain(source: int, edges, state, search) -> None:
     if load[source] == label[source]:
         target, n_reached = _find_short(source, edges, state, search)
         if target == GONE:
-            _move_up(n_reached, label[source], label, count, search[0])
+            _move(n_reached, label[source], 1, label, count, search[0])
             target = source
     load[target] += 1
     count[label[target], SHORT] -= 1
@@ -154,7 +154,7 @@ def _lose(sink: int, n_lost: int, edges, state, search) -> None:
             count[here - step, SHORT] += 1
             n_lost -= step
         else:
-            _move_down(n_reached, here, label, count, search[0])
+            _move(n_reached, here, -1, label, count, search[0])
 
 
 @kernel
@@ -236,26 +236,15 @@ def _find_full(sink: int, edges, state, search):
 
 
 @kernel
-def _move_up(n_reached: int, here: int, label, count, queue) -> None:
-    """Full workers, those reached or all of the label if none, become short one label up."""
-    _relabel(n_reached, here, 1, label, queue)
-    n_moved = n_reached if n_reached else count[here, FULL]
-    count[here, FULL] -= n_moved
-    count[here + 1, SHORT] += n_moved
+def _move(n_reached: int, here: int, by: int, label, count, queue) -> None:
+    """Move workers one label up or down: those reached, or everybody of the label if none.
 
-
-@kernel
-def _move_down(n_reached: int, here: int, label, count, queue) -> None:
-    """Short workers, those reached or all of the label if none, become full one label down."""
-    _relabel(n_reached, here, -1, label, queue)
-    n_moved = n_reached if n_reached else count[here, SHORT]
-    count[here, SHORT] -= n_moved
-    count[here - 1, FULL] += n_moved
-
-
-@kernel
-def _relabel(n_reached: int, here: int, by: int, label, queue) -> None:
-    """Add to the labels of those reached, or of everybody of a label."""
+    Up (`by` is 1) full workers become short; down (-1) short workers become full.
+    """
+    before, after = (FULL, SHORT) if by > 0 else (SHORT, FULL)
+    n_moved = n_reached if n_reached else count[here, before]
+    count[here, before] -= n_moved
+    count[here + by, after] += n_moved
     for position in range(n_reached):
         label[queue[position]] += by
     if n_reached == 0:
@@ -271,7 +260,7 @@ def level_of(worker, edges, state, search):
     if load[worker] < label[worker]:
         giver, n_reached, _ = _find_full(worker, edges, state, search)
         if giver == GONE:
-            _move_down(n_reached, label[worker], label, count, search[0])
+            _move(n_reached, label[worker], -1, label, count, search[0])
     return label[worker]
 
 

@@ -23,6 +23,7 @@ from quality.parallel import Progress, counter, kernel
 from quality.reputation.penalties import (
     hard_level,
     mean_share,
+    share_sums,
     shares_of,
     soft_penalty,
     tally_shares,
@@ -90,32 +91,23 @@ class ShrinkingCrowd:
     def soft_penalty(self) -> Float64[np.ndarray, " workers"]:
         """Return :func:`quality.soft_penalty` of the workers left."""
         if self._share is None:
-            self._share = np.zeros((self.labels.n_workers, 3), dtype=np.int64)
-            self._tally_shares(self._share, self._all_tasks(), 1)
+            (self._share,) = share_sums(self.labels, self.keep)
         return mean_share(self._share)
 
     def agreement(self) -> Float64[np.ndarray, " workers"]:
         """Return the share of each worker's labels that the majority of those left gave."""
         if self._agreed is None:
             self._agreed = np.zeros(self.labels.n_workers, dtype=np.int64)
-            self._tally_agreed(self._agreed, self._all_tasks(), 1)
+            tasks = np.arange(self.labels.n_tasks, dtype=np.int32)
+            tally_agreed(self._agreed, tasks, 1, self.labels, self.keep)
         return shares_of(self._agreed, self.n_labels)
-
-    def _all_tasks(self) -> Int32[np.ndarray, " tasks"]:
-        return np.arange(self.labels.n_tasks, dtype=np.int32)
 
     def _tally(self, tasks: Int32[np.ndarray, " chosen"], sign: int) -> None:
         """Add what these tasks say about the workers left to the sums in use, or take it away."""
         if self._share is not None:
-            self._tally_shares(self._share, tasks, sign)
+            tally_shares(self._share, tasks, sign, self.labels, self.keep, self._unit)
         if self._agreed is not None:
-            self._tally_agreed(self._agreed, tasks, sign)
-
-    def _tally_shares(self, total: np.ndarray, tasks: np.ndarray, sign: int) -> None:
-        tally_shares(total, tasks, sign, self.labels, self.keep, self._unit)
-
-    def _tally_agreed(self, agreed: np.ndarray, tasks: np.ndarray, sign: int) -> None:
-        tally_agreed(agreed, tasks, sign, self.labels, self.keep)
+            tally_agreed(self._agreed, tasks, sign, self.labels, self.keep)
 
 
 def why_refused(n_short: int, min_labels_per_task: int, first: str) -> str:

@@ -98,11 +98,7 @@ def soft_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     >>> soft_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
     array([0.5, 1. , 0.5])
     """
-    total = np.zeros((labels.n_workers, 3), dtype=np.int64)
-    everybody = np.ones(labels.n_workers, dtype=np.bool_)
-    tasks = np.arange(labels.n_tasks, dtype=np.int32)
-    tally_shares(total, tasks, 1, labels, everybody, unit_shares(labels))
-    return mean_share(total)
+    return mean_share(*share_sums(labels, None))
 
 
 def unit_shares(labels: CrowdLabels | LabelShard) -> Int64[np.ndarray, "numbers 2"]:
@@ -428,7 +424,7 @@ def soft_penalty_by_shards(engine: Engine) -> Float64[np.ndarray, " workers"]:
     return mean_share(engine.add_up(share_sums, None)[0])
 
 
-def share_sums(shard: LabelShard, keep: Bool[np.ndarray, " workers"] | None) -> Sums:
+def share_sums(shard: CrowdLabels | LabelShard, keep: Bool[np.ndarray, " workers"] | None) -> Sums:
     """Return what a shard adds to the soft penalties' tally of the workers kept, or of all."""
     total = np.zeros((shard.n_workers, 3), dtype=np.int64)
     everybody = np.ones(shard.n_workers, dtype=np.bool_) if keep is None else keep

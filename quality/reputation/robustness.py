@@ -3,7 +3,7 @@
 >>> from quality import encode
 >>> labels = encode(list("abcabcab"), list("11122233"), list("xxxyyyxx"))
 >>> robustness_bounds(labels, max_adversaries=3).upper
-array([3, 3, 3])
+array([2, 3, 3])
 
 All workers are taken as honest and perfectly accurate, and k adversaries who know everything are
 added to them. What they can do then depends on the assignment graph alone. Against the
