@@ -84,10 +84,10 @@ def decide(
         np.maximum(largest, posterior[:, code], out=largest)
     largest -= TIE
     label = np.zeros(len(posterior), dtype=np.int16)
-    n_largest = np.zeros(len(posterior), dtype=np.int32)
+    n_largest = np.zeros(len(posterior), dtype=np.int16)
     for code in range(posterior.shape[1] - 1, -1, -1):
         is_largest = posterior[:, code] >= largest
-        label[is_largest] = code
+        np.copyto(label, np.int16(code), where=is_largest)
         n_largest += is_largest
     return label, n_largest > 1
 
