@@ -1,4 +1,26 @@
-"""Who said what, how far to believe whom."""
+"""Who said what, how far to believe whom: labels in; consensus, reputation and reports out.
+
+>>> from quality import dawid_skene, encode
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxyyyy"))
+>>> labels.classes[dawid_skene(labels).label]
+array(['x', 'y'], dtype='<U1')
+
+The sub-rooms, in the order in which a campaign meets them:
+
+- :mod:`quality.labels`: :func:`encode` checks a table of labels and codes it; shards and engines
+  for tables larger than memory.
+- :mod:`quality.aggregation`: one consensus label a task, by :func:`dawid_skene`,
+  :func:`majority_vote` and others; :func:`auto` chooses among them.
+- :mod:`quality.matching`: the conflict graph, and semi-matchings that share conflicts out.
+- :mod:`quality.reputation`: penalties of workers, filters that remove workers, collusion,
+  and bounds on what adversaries can do.
+- :mod:`quality.reports`: what to tell the campaign's owner about workers, tasks and agreement,
+  and what to label next.
+- :mod:`quality.simulation`: crowds and campaigns whose truth is known.
+
+Nothing here reads files, prints, warns or knows about privacy. :mod:`quality.parallel` holds the
+threads, the progress callback and the compiled kernels.
+"""
 
 from quality.aggregation import (
     Auto,

@@ -1,44 +1,63 @@
-"""Rows cut into chunks that threads share out: the cuts, and so the result, do not see the threads.
+"""Threads, progress and compiled kernels, for every computation of this room.
 
-A kernel that adds floating-point numbers up gives other bytes when they are added in another order.
-So the number of chunks depends on the data alone, each chunk adds up on its own, and the caller
-adds the chunks' sums in their order.
+Rows are cut into chunks that threads share out. The number of chunks depends on the data alone:
+each chunk adds up on its own and the caller adds the chunks' sums in their order, so the result is
+the same, to the bit, on any number of threads.
 
-How far a long computation has come, told to whoever wants to know.
+A long computation calls ``progress(what, done, total)``:
 
 >>> from quality import dawid_skene, encode
 >>> labels = encode(["ann", "bob"] * 2, [1, 1, 2, 2], ["yes", "yes", "no", "no"])
 >>> result = dawid_skene(labels, max_iter=2, tol=0.0, progress=print)
 Dawid–Skene 1 2
 Dawid–Skene 2 2
+
+Loops are compiled by numba when they are first called; :func:`kernel_folders` says where compiled
+code is kept.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from os import cpu_count
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha1
+from pathlib import Path
+from stat import S_ISDIR, S_ISVTX, S_IWOTH
+from tempfile import gettempdir
 from typing import Any, TypeAlias, TypeVar, no_type_check
 
 import numpy as np
 from jaxtyping import Int64
-from numba import njit
+from numba import config, njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 
-__all__ = ["Progress", "check_threads", "chunk_starts", "counter", "kernel", "shared_out"]
+__all__ = [
+    "KernelFolders",
+    "Progress",
+    "check_threads",
+    "chunk_starts",
+    "counter",
+    "kernel",
+    "kernel_folders",
+    "shared_out",
+]
 
 Progress: TypeAlias = Callable[[str, int, int], object]
 """Called as ``progress(what, done, total)``: the name of the work, and steps made out of how many.
 
-It is called in the caller's thread, after every iteration, or after some where one takes less time
-than to tell of it. `done` grows; work that settles
-early stops short of `total`. What it returns is passed over, and what it raises ends the work: so
-a cancel button is made. It changes nothing about the result.
+It is called in the caller's thread, after every iteration, or after several where iterations are
+short. `done` grows; work that settles early stops short of `total`. Its return value is ignored; an
+exception that it raises ends the work, which is how to make a cancel button. It never changes the
+result.
 """
 
 
 def counter(
     progress: Progress | None, what: str, total: int, *, before: int = 0
 ) -> Callable[[int], object]:
-    """Progress of one work, which takes the steps made after `before`; silent without progress."""
+    """Return a function that reports the steps made after `before`; it does nothing without progress."""
     if progress is None:
         return lambda _: None
     return lambda done: progress(what, before + done, total)
@@ -48,37 +67,169 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function | None = None, *, forceinline: bool = False) -> Any:
-    """Compile a loop with numba when it is first called; keep it on disk, let other threads run.
+    """Compile a loop with numba when it is first called, without the interpreter's lock.
 
-    The shape checks of the tests must not wrap what numba compiles.
+    Compiled code is loaded from the folders of :func:`kernel_folders`, and saved there. The shape
+    checks of the tests must not wrap what numba compiles.
     """
     if function is None:
         return lambda inner: kernel(inner, forceinline=forceinline)
-    return njit(cache=True, nogil=True, forceinline=forceinline)(no_type_check(function))
+    options: dict[str, Any] = {"forceinline": forceinline, "no_cfunc_wrapper": True}
+    dispatcher: Any = njit(nogil=True, **options)(no_type_check(function))
+    dispatcher._cache = _KernelCache(dispatcher.py_func)
+    return dispatcher
 
 
-LEAST_ROWS = 2**15  # below that a chunk is not worth handing over
-MOST_CHUNKS = 8
+@dataclass(frozen=True, slots=True)
+class KernelFolders:
+    """Result of :func:`kernel_folders`.
+
+    Parameters
+    ----------
+    read
+        Folders that compiled kernels are loaded from, in this order.
+    write
+        The last of them, where it can be written; None if kernels compiled now are not kept.
+    temporary
+        True where `write` is a private folder among the temporary files.
+    """
+
+    read: tuple[Path, ...]
+    write: Path | None
+    temporary: bool
+
+
+@cache
+def kernel_folders(source: Path = Path(__file__)) -> KernelFolders:
+    """Return the folders that keep the compiled kernels of a source file.
+
+    The candidates are a folder below ``NUMBA_CACHE_DIR``, ``__pycache__`` beside the source, the
+    user's cache (``XDG_CACHE_HOME``, else ``~/.cache``), and a private folder among the temporary
+    files. The first that can be written is written to; existing ones before it are read.
+
+    Parameters
+    ----------
+    source
+        A Python file of this installation.
+
+    Notes
+    -----
+    **Guarantees.** A cache holds code, so a folder is used only if it is not writable for everyone
+    and belongs to this user, to root or to the owner of the source; a folder among the temporary
+    files only if it belongs to this user and has mode 0700. Without any folder kernels are compiled
+    in every process, with the same results.
+
+    Examples
+    --------
+    >>> folders = kernel_folders()
+    >>> folders.write is None or folders.write == folders.read[-1]
+    True
+    """
+    name = f"{source.parent.name}_{sha1(bytes(source.parent.resolve())).hexdigest()}"
+    read = []
+    for folder, temporary in _candidates(source, name):
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+        if not _is_trusted(folder, source):
+            continue
+        read.append(folder)
+        if os.access(folder, os.W_OK):
+            return KernelFolders(tuple(read), folder, temporary)
+    return KernelFolders(tuple(read), None, temporary=False)
+
+
+def _candidates(source: Path, name: str) -> Iterator[tuple[Path, bool]]:
+    """Folders for kernels, the best first, and whether they are temporary."""
+    if configured := getattr(config, "CACHE_DIR", ""):
+        yield Path(configured, name), False
+    yield source.parent / "__pycache__", False
+    with suppress(RuntimeError):  # no home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / name, False
+    with suppress(OSError):  # no folder for temporary files either
+        private = Path(gettempdir(), f"crowdassay-kernels-{os.getuid()}")
+        private.mkdir(mode=0o700, exist_ok=True)
+        found = private.lstat()
+        if S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+            yield private / name, True
+
+
+def _is_trusted(folder: Path, source: Path) -> bool:
+    """Whether nobody but this user, root and the owner of the source can put code there."""
+    try:
+        found, above = folder.stat(), folder.parent.stat()
+        owners = {os.getuid(), 0, source.stat().st_uid}
+    except OSError:
+        return False
+    is_safe_above = not above.st_mode & S_IWOTH or above.st_mode & S_ISVTX
+    is_own = found.st_uid in owners and not found.st_mode & S_IWOTH
+    return S_ISDIR(found.st_mode) and is_own and bool(is_safe_above)
+
+
+@cache
+def _numba_cache(folder: str) -> type[FunctionCache]:
+    """Numba's cache in a folder, which may be one that can only be read."""
+
+    class Folder(InTreeCacheLocator):
+        def get_cache_path(self) -> str:
+            return folder
+
+        def ensure_cache_path(self) -> None:
+            pass
+
+    form = type("Form", (CompileResultCacheImpl,), {"_locator_classes": [Folder]})
+    return type("FolderCache", (FunctionCache,), {"_impl_class": form})
+
+
+class _KernelCache:
+    """The compiled code of one kernel, as numba's dispatcher asks for it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        folders = kernel_folders(Path(function.__code__.co_filename))
+        with suppress(RuntimeError, OSError):  # the source is no file: do without
+            self._saved = [_numba_cache(str(folder))(function) for folder in folders.read]
+            self._is_kept = folders.write is not None
+            self.cache_path = str(folders.write) if folders.write else None
+            return
+        self._saved, self._is_kept, self.cache_path = [], False, None
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """Return the compiled code for a signature, or None."""
+        for saved in self._saved:
+            with suppress(OSError):
+                found = saved.load_overload(signature, context)
+                if found is not None:
+                    return found
+        return None
+
+    def save_overload(self, signature: Any, code: Any) -> None:
+        """Keep compiled code; a full disk is no reason to stop."""
+        if self._is_kept:
+            with suppress(OSError):
+                self._saved[-1].save_overload(signature, code)
+
+
+MIN_ROWS = 2**15  # below that a chunk is not worth handing over
+MAX_CHUNKS = 8
 
 Result = TypeVar("Result")
 
 
 def check_threads(threads: int | None) -> None:
-    """Refuse a number of threads that is none."""
+    """Raise ValueError unless `threads` is None or at least 1."""
     if not (threads is None or threads >= 1):
         raise ValueError(f"threads must be >= 1 or None, got threads={threads}")
 
 
 def chunk_starts(
-    start: Int64[np.ndarray, " bounds"], least_rows: int = LEAST_ROWS
+    start: Int64[np.ndarray, " bounds"], least_rows: int = MIN_ROWS
 ) -> Int64[np.ndarray, " cuts"]:
     """First unit of each chunk, and the end: about equally many rows in each, eight at most.
 
-    Rows of unit ``u`` are ``start[u]:start[u + 1]``. A chunk has at least about `least_rows`: what
-    pays for sums of its own.
+    Rows of unit ``u`` are ``start[u]:start[u + 1]``. A chunk has at least about `least_rows`, enough
+    to pay for sums of its own.
     """
     n_rows = int(start[-1])
-    n_chunks = int(np.clip(n_rows // max(least_rows, LEAST_ROWS), 1, MOST_CHUNKS))
+    n_chunks = int(np.clip(n_rows // max(least_rows, MIN_ROWS), 1, MAX_CHUNKS))
     inner = np.searchsorted(start, np.arange(1, n_chunks) * n_rows // n_chunks)
     return np.concatenate([[0], inner, [len(start) - 1]]).astype(np.int64)
 
@@ -87,8 +238,8 @@ def chunk_starts(
 def shared_out(
     threads: int | None, n_chunks: int
 ) -> Iterator[Callable[[Callable[[int], Result]], list[Result]]]:
-    """A function that runs work on every chunk number, and returns what it gave in their order."""
-    n_threads = min(threads or cpu_count() or 1, n_chunks)
+    """Yield a function that runs work on every chunk number and returns the results in their order."""
+    n_threads = min(threads or os.cpu_count() or 1, n_chunks)
     if n_threads <= 1:
         yield lambda work: [work(chunk) for chunk in range(n_chunks)]
         return

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.kernels import notice
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -101,6 +103,13 @@ def show_rows(title: str, header: list[str], rows: list[list[str]], output: Path
             csv.writer(file, lineterminator="\n").writerows([header, *rows])
 
 
+def _mention_kernels() -> None:
+    """Print where compiled kernels are kept, if a command used them and that is a makeshift."""
+    sentence = notice()
+    if sentence is not None and not _silent.get():
+        print(f"crowdassay: {sentence}", file=sys.stderr)
+
+
 def main() -> None:
     """Run the command that the arguments name, and end the process.
 
@@ -111,6 +120,7 @@ def main() -> None:
     try:
         app()
     except SystemExit as ended:
+        _mention_kernels()
         if not isinstance(ended.code, int) or LIVE & sys.modules.keys():
             raise
         atexit._run_exitfuncs()

@@ -25,7 +25,9 @@ from flows.settings import GroupSettings
 from flows.sharding.engine import Spread
 from flows.sharding.shards import open_tasks
 from flows.tables import (
+    ROW,
     TaskTable,
+    TextTable,
     list_tasks,
     read_tasks,
     refuse_features,

@@ -187,22 +187,26 @@ def declared(
     return code
 
 
-@kernel
 def sort_codes(
     code: Int[np.ndarray, " rows"], n_codes: int
 ) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " offsets"]]:
     """Sort codes, stably, by counting; return the order of the rows and where each code starts."""
     start = np.zeros(n_codes + 1, dtype=np.int64)
+    order = np.empty(len(code), dtype=np.int64)
+    _sort_codes(code, start, np.zeros_like(start), order)
+    return order, start
+
+
+@kernel
+def _sort_codes(code, start, place, order) -> None:
     for row in range(len(code)):
         start[code[row] + 1] += 1
-    for position in range(n_codes):
+    for position in range(len(start) - 1):
         start[position + 1] += start[position]
-    place = start.copy()
-    order = np.empty(len(code), dtype=np.int64)
+        place[position + 1] = start[position + 1]
     for row in range(len(code)):
         order[place[code[row]]] = row
         place[code[row]] += 1
-    return order, start
 
 
 def freeze_arrays(result: Any) -> None:

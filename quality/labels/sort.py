@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64
 
 from quality.labels.columns import LabelError
-from quality.parallel import LEAST_ROWS, MOST_CHUNKS, kernel, shared_out
+from quality.parallel import MAX_CHUNKS, MIN_ROWS, kernel, shared_out
 
 __all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]
 
@@ -146,7 +146,7 @@ def _by_worker(
 
 def _cuts(n_rows: int, least_rows: int) -> Int64[np.ndarray, " cuts"]:
     """Return where chunks of equally many rows begin, and the end, for any number of threads alike."""
-    n_chunks = min(max(n_rows // max(least_rows, LEAST_ROWS), 1), MOST_CHUNKS)
+    n_chunks = min(max(n_rows // max(least_rows, MIN_ROWS), 1), MAX_CHUNKS)
     return np.arange(n_chunks + 1) * n_rows // n_chunks
 
 
@@ -157,13 +157,19 @@ def _first_of(counts: Int64[np.ndarray, "chunks kinds"]) -> Int64[np.ndarray, "c
     return first
 
 
-@kernel
-def _count(code, shift, n_kinds):
+def _count(
+    code: Int32[np.ndarray, " rows"], shift: int, n_kinds: int
+) -> Int64[np.ndarray, " kinds"]:
     """Return the number of codes of each kind, which their upper bits are."""
     count = np.zeros(n_kinds, dtype=np.int64)
+    _add_counts(code, shift, count)
+    return count
+
+
+@kernel
+def _add_counts(code, shift, count) -> None:
     for row in range(len(code)):
         count[code[row] >> shift] += 1
-    return count
 
 
 @kernel

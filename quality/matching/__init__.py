@@ -1,4 +1,17 @@
-"""TODO face of quality.matching."""
+"""Conflicts between workers, and who answers for them: the conflict graph and its semi-matchings.
+
+Start with :func:`conflict_graph`: a row for each label node (a conflict task and a class given to
+it), joined to the workers who gave that class. :func:`semi_matching` puts every node on one worker,
+as evenly as possible; :func:`load_levels` says how high and how low each load can be in any such
+optimum; :class:`DynamicMatching` keeps an optimum while workers are removed.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx"))
+>>> semi_matching(conflict_graph(labels)).load
+array([1, 1, 0], dtype=int32)
+
+The other names are for :mod:`quality.reputation`.
+"""
 
 from quality.matching.conflicts import conflict_graph, conflict_graph_by_shards, conflict_tasks
 from quality.matching.cost_reducing import (
@@ -8,7 +21,7 @@ from quality.matching.cost_reducing import (
     semi_matching,
 )
 from quality.matching.dynamic import DynamicMatching
-from quality.matching.levels import LoadLevels, find_root, level_out, load_levels
+from quality.matching.levels import LoadLevels, connected, first_givers, level_out, load_levels
 
 __all__ = [
     "DynamicMatching",
@@ -18,7 +31,8 @@ __all__ = [
     "conflict_graph",
     "conflict_graph_by_shards",
     "conflict_tasks",
-    "find_root",
+    "connected",
+    "first_givers",
     "level_out",
     "load_levels",
     "matching_and_level",

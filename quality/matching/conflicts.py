@@ -1,8 +1,13 @@
-"""The conflict graph of a table in shards, for what is optimal over all of them at once.
+"""The conflict graph: label nodes of conflict tasks, joined to the workers who gave them.
 
-Hard and balanced penalties share every label node of the crowd out among its workers, so no shard
-can say its part of them. But conflict is a matter of one task: each shard builds the label nodes of
-its own tasks, and their rows one below another are the graph of the whole table.
+>>> from quality import encode
+>>> conflict_graph(encode(["ann", "bob", "cy"], [1, 1, 1], list("xyx"))).toarray()
+array([[1, 0, 1],
+       [0, 1, 0]], dtype=int8)
+
+Conflict is a matter of one task. So each shard of a table builds the label nodes of its own tasks,
+and their rows one below another are the graph of the whole table. Hard and balanced penalties need
+that whole graph: they share all label nodes out among all workers.
 """
 
 import numpy as np
@@ -69,7 +74,9 @@ def conflict_tasks(labels: CrowdLabels) -> Bool[np.ndarray, " tasks"]:
 
 def nodes_per_task(labels: CrowdLabels | LabelShard) -> Int32[np.ndarray, " tasks"]:
     """Return the number of classes given to each conflict task, 0 for the other tasks."""
-    n_nodes: np.ndarray = _count_nodes(labels.task_start, labels.label, labels.n_classes)
+    n_nodes = np.zeros(labels.n_tasks, dtype=np.int32)
+    last_task = np.full(labels.n_classes, -1, dtype=np.int64)
+    _count_nodes(labels.task_start, labels.label, last_task, n_nodes)
     return n_nodes
 
 
@@ -95,38 +102,34 @@ def conflict_graph(labels: CrowdLabels | LabelShard) -> csr_array:
            [0, 1, 0]], dtype=int8)
     """
     n_nodes = nodes_per_task(labels)
-    rows = (labels.task_start, labels.worker, labels.label)
-    start, worker = _fill_nodes(*rows, n_nodes, labels.n_classes)
+    start = np.zeros(int(n_nodes.sum()) + 1, dtype=np.int32)
+    worker = np.empty(int(np.diff(labels.task_start)[n_nodes > 0].sum()), dtype=np.int32)
+    room = np.empty(labels.n_classes, dtype=np.int64)
+    rows = labels.task_start, labels.worker, labels.label
+    _fill_nodes(*rows, n_nodes, room, start, worker)
     shape = (len(start) - 1, labels.n_workers)
     return csr_array((np.ones(len(worker), dtype=np.int8), worker, start), shape=shape)
 
 
 @kernel
 def _count_nodes(
-    task_start: Int64[np.ndarray, " tasks+1"], label: Int16[np.ndarray, " labels"], n_classes: int
-) -> Int32[np.ndarray, " tasks"]:
-    """Classes given to each task, if there are two or more."""
-    n_nodes = np.zeros(len(task_start) - 1, dtype=np.int32)
-    last_task = np.full(n_classes, -1, dtype=np.int64)  # the last task that was given this class
+    task_start: Int64[np.ndarray, " tasks+1"],
+    label: Int16[np.ndarray, " labels"],
+    last_task: Int64[np.ndarray, " classes"],
+    n_nodes: Int32[np.ndarray, " tasks"],
+) -> None:
+    """Count the classes given to each task; `last_task` is the last that was given a class."""
     for task in range(len(n_nodes)):
         n_given = 0
         for row in range(task_start[task], task_start[task + 1]):
             n_given += last_task[label[row]] != task
             last_task[label[row]] = task
         n_nodes[task] = n_given if n_given > 1 else 0
-    return n_nodes
 
 
 @kernel
-def _fill_nodes(task_start, worker, label, n_nodes, n_classes: int):
-    """Where the workers of each label node start, and the workers; nodes by task, then class."""
-    n_edges = 0
-    for task in range(len(n_nodes)):
-        if n_nodes[task]:
-            n_edges += task_start[task + 1] - task_start[task]
-    start = np.zeros(n_nodes.sum() + 1, dtype=np.int32)
-    near = np.empty(n_edges, dtype=np.int32)
-    place = np.zeros(n_classes, dtype=np.int64)
+def _fill_nodes(task_start, worker, label, n_nodes, place, start, near) -> None:
+    """Write where the workers of each label node start, and the workers; by task, then class."""
     node, edge = 0, 0
     for task in range(len(n_nodes)):
         if not n_nodes[task]:
@@ -134,7 +137,7 @@ def _fill_nodes(task_start, worker, label, n_nodes, n_classes: int):
         place[:] = 0
         for row in range(task_start[task], task_start[task + 1]):
             place[label[row]] += 1
-        for given in range(n_classes):
+        for given in range(len(place)):
             n_same = place[given]
             place[given] = edge
             edge += n_same
@@ -144,4 +147,3 @@ def _fill_nodes(task_start, worker, label, n_nodes, n_classes: int):
         for row in range(task_start[task], task_start[task + 1]):
             near[place[label[row]]] = worker[row]
             place[label[row]] += 1
-    return start, near

@@ -1,34 +1,30 @@
-"""Optimal semi-matching: every job to one of its machines, the loads as even as can be.
+"""Optimal semi-matching: every job on one of its machines, the loads as even as possible.
 
-Two machines, two jobs; job 0 may go to either, job 1 to machine 0 alone. Both jobs on machine 0
+>>> semi_matching(csr_array([[1, 1], [1, 0]])).assigned
+array([1, 0], dtype=int32)
+
+In this example job 0 may go to either machine, job 1 to machine 0 alone. Both jobs on machine 0
 cost 1 + 2 = 3, one on each costs 1 + 1 = 2. Moving job 0 along the path
 ``machine 0 - job 0 - machine 1`` ends a load of 2 at a load of 0: a *cost-reducing path*. A
 semi-matching is optimal if and only if there is none [1]_, and that is how it is found.
 
 Every job first goes to its least loaded machine, jobs with the fewest machines first, and then once
-more. That leaves few paths, which :mod:`quality.matching.cost_reducing` finds.
+more. That leaves few paths. To find them, machines are taken by descending load. From a machine of
+load ``d`` all machines that its jobs could push on are visited, breadth first; one of load
+``d - 2`` or less ends a cost-reducing path. If there is none, the visited machines have loads ``d``
+and ``d - 1``, and their jobs lead nowhere else: no later path can end there or pass through, so
+they are closed for ever, and every machine is closed once. The load ``d`` at which that happens is
+their *level*. Most of a random crowd is one such set: a search that has visited every machine still
+open has nothing left to find and stops, long before it has looked at all their jobs.
 
 References
 ----------
 .. [1] Harvey, Ladner, Lovász, Tamir, "Semi-matchings for bipartite graphs and load balancing",
    J. Algorithms 59 (2006).
-
-Cost-reducing paths: from any semi-matching to an optimal one, and to the levels of its machines.
-
-Private to this room; :func:`quality.matching.cost_reducing.semi_matching` is the way in.
-
-Machines are taken by descending load. From a machine of load ``d`` all machines that its jobs could
-push on are visited, breadth first; one of load ``d - 2`` or less ends a cost-reducing path. If
-there is none, the visited machines have loads ``d`` and ``d - 1``, and their jobs lead nowhere
-else: no later path can end there or pass through, so they are closed for ever, and every machine
-is closed once. The load ``d`` at which that happens is their *level*.
-
-Most of a random crowd is one such set. A search that has visited every machine still open has
-nothing left to find and stops there, long before it has looked at all their jobs.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Int, Int32, Int64
@@ -39,10 +35,12 @@ from quality.parallel import kernel
 
 __all__ = ["SemiMatching", "matching_and_level", "semi_matching", "shift_loads"]
 
-NONE = np.int32(-1)  # no job, no machine: the end of a list
+NONE = np.int64(-1)  # no job, no machine: the end of a list
+
+Chains: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Doubly linked lists of items: the first of each list, the next and the previous of each item."""
 
 
-@kernel
 def shift_loads(
     start: Int[np.ndarray, " jobs+1"],
     machine: Int[np.ndarray, " entries"],
@@ -50,57 +48,68 @@ def shift_loads(
     load: Int32[np.ndarray, " machines"],
 ) -> Int32[np.ndarray, " machines"]:
     """Shift jobs until no path reduces the cost; `assigned` and `load` follow; give the levels."""
-    n_machines = len(load)
-    near_start, near, moving, jobs, has_choice = _by_owner(start, machine, assigned, n_machines)
-    by_load = _lists(load)
+    near_start, near, moving, jobs = _by_owner(start, machine, assigned, len(load))
+    closed = np.ones(len(load), dtype=np.bool_)
+    closed[near] = False  # the others are on no path
+    open_machines = np.flatnonzero(~closed).astype(np.int32)
+    height = load[open_machines]
+    order, place = sort_codes(height, int(height.max(initial=0)) + 1)
+    by_load = _chains(open_machines[order], place, len(load))
     level = load.copy()
-    queue = np.empty(n_machines, dtype=np.int32)
-    reached_by = np.full(n_machines, NONE, dtype=np.int32)
-    visited = ~has_choice  # by this search, or closed by a former one, or on no path at all
-    for alone in np.flatnonzero(visited):
-        _move(by_load, alone, load[alone], NONE)
-    n_open = has_choice.sum()
-    for height in range(len(by_load[0]) - 1, 0, -1):
-        while by_load[0][height] != NONE:
-            source = by_load[0][height]
-            target, n_visited = _search(
-                source, near_start, near, jobs, load, queue, reached_by, visited, n_open
-            )
-            if target == NONE:
-                n_open -= n_visited
-                for position in range(n_visited):
-                    level[queue[position]] = height
-                    _move(by_load, queue[position], load[queue[position]], NONE)
-                continue
-            for position in range(n_visited):
-                visited[queue[position]] = False
-            visited[target] = False
-            _move(by_load, source, height, height - 1)
-            _move(by_load, target, load[target], load[target] + 1)
-            load[source] -= 1
-            load[target] += 1
-            while target != source:
-                job = reached_by[target]
-                giver = assigned[moving[job]]
-                _move(jobs, job, giver, target)
-                assigned[moving[job]], target = target, giver
+    room = np.empty((2, len(load)), dtype=np.int32)
+    rows = near_start, near, moving
+    _shift(rows, jobs, by_load, assigned, load, level, *room, closed, len(open_machines))
     return level
 
 
-@kernel
-def _by_owner(start, machine, assigned, n_machines: int):
-    """Copy the rows of jobs that can move, those of a machine side by side, and list them.
-
-    A search then scans memory in order. The copy reads rows in order and writes at one place per
-    machine, which is far quicker than reading them in the new order.
-    """
-    job_place, row_place = _places(start, assigned, n_machines)
-    jobs = _consecutive(job_place)
+def _by_owner(
+    start: Int[np.ndarray, " jobs+1"],
+    machine: Int[np.ndarray, " entries"],
+    assigned: Int32[np.ndarray, " jobs"],
+    n_machines: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Chains]:
+    """Copy the rows of jobs that can move, those of a machine side by side, and list them."""
+    degree = np.diff(start)
+    n_jobs = np.bincount(assigned[degree > 1], minlength=n_machines)
+    n_fixed = np.bincount(assigned, minlength=n_machines) - n_jobs  # with one machine each
+    job_place = _offsets(n_jobs)
+    row_place = _offsets(np.bincount(assigned, degree, n_machines) - n_fixed)
     moving = np.empty(job_place[-1], dtype=np.int32)
-    near_start = np.zeros(len(moving) + 1, dtype=start.dtype)
-    near_start[-1] = row_place[-1]
+    near_start = np.full(len(moving) + 1, row_place[-1], dtype=start.dtype)
     near = np.empty(row_place[-1], dtype=machine.dtype)
-    has_choice = np.zeros(n_machines, dtype=np.bool_)
+    jobs = _chains(np.arange(len(moving), dtype=np.int32), job_place, len(moving))
+    _copy_rows(start, machine, assigned, job_place, row_place, moving, near_start, near)
+    return near_start, near, moving, jobs
+
+
+def _offsets(count: np.ndarray) -> Int64[np.ndarray, " offsets"]:
+    """Return where each of several runs of so many starts, and the end."""
+    return np.append(0, np.cumsum(count)).astype(np.int64)
+
+
+def _chains(
+    order: Int32[np.ndarray, " items"], place: Int64[np.ndarray, " offsets"], n_items: int
+) -> Chains:
+    """Link the items of each run, ``order[place[i]:place[i + 1]]``: its first, their next and last."""
+    filled = place[:-1] < place[1:]
+    first = np.full(len(filled), NONE, dtype=np.int32)
+    first[filled] = order[place[:-1][filled]]
+    following, previous = np.full((2, n_items), NONE, dtype=np.int32)
+    is_linked = np.ones(len(order), dtype=np.bool_)
+    is_linked[place[:-1][filled]] = False
+    later = np.flatnonzero(is_linked)
+    following[order[later - 1]] = order[later]
+    previous[order[later]] = order[later - 1]
+    return first, following, previous
+
+
+@kernel
+def _copy_rows(start, machine, assigned, job_place, row_place, moving, near_start, near) -> None:
+    """Bring the rows of a machine's jobs together, so that a search scans memory in order.
+
+    The copy reads rows in order and writes at one place per machine, which is far quicker than
+    reading them in the new order.
+    """
     for job in range(len(assigned)):
         if start[job + 1] - start[job] > 1:
             owner = assigned[job]
@@ -109,40 +118,40 @@ def _by_owner(start, machine, assigned, n_machines: int):
             job_place[owner] += 1
             for entry in range(start[job], start[job + 1]):
                 near[row_place[owner]] = machine[entry]
-                has_choice[machine[entry]] = True
                 row_place[owner] += 1
-    return near_start, near, moving, jobs, has_choice
 
 
 @kernel
-def _places(start, assigned, n_machines: int):
-    """Where each machine's jobs with a choice, and their rows, are to start."""
-    job_place = np.zeros(n_machines + 1, dtype=np.int32)
-    row_place = np.zeros(n_machines + 1, dtype=start.dtype)
-    for job in range(len(assigned)):
-        degree = start[job + 1] - start[job]
-        if degree > 1:
-            job_place[assigned[job] + 1] += 1
-            row_place[assigned[job] + 1] += degree
-    for owner in range(n_machines):
-        job_place[owner + 1] += job_place[owner]
-        row_place[owner + 1] += row_place[owner]
-    return job_place, row_place
-
-
-@kernel
-def _consecutive(place):
-    """One list per machine, of the jobs from its place to the next: see :func:`_lists`."""
-    n_jobs = place[-1]
-    first = np.full(len(place) - 1, NONE, dtype=np.int32)
-    following = np.arange(1, n_jobs + 1).astype(np.int32)
-    previous = np.arange(-1, n_jobs - 1).astype(np.int32)
-    for owner in range(len(first)):
-        if place[owner] < place[owner + 1]:
-            first[owner] = place[owner]
-            previous[place[owner]] = NONE
-            following[place[owner + 1] - 1] = NONE
-    return first, following, previous
+def _shift(
+    rows, jobs, by_load, assigned, load, level, queue, reached_by, visited, n_open: int
+) -> None:
+    """Search from the highest load down; `visited`: by this search, closed before, or on no path."""
+    near_start, near, moving = rows
+    for height in range(len(by_load[0]) - 1, 0, -1):
+        while by_load[0][height] != NONE:
+            source = np.int64(by_load[0][height])
+            target, n_visited = _search(
+                source, near_start, near, jobs, load, queue, reached_by, visited, n_open
+            )
+            if target == NONE:
+                n_open -= n_visited
+                for position in range(n_visited):
+                    item = np.int64(queue[position])
+                    level[item] = height
+                    _move(by_load, item, np.int64(load[item]), NONE)
+                continue
+            for position in range(n_visited):
+                visited[queue[position]] = False
+            visited[target] = False
+            _move(by_load, source, height, height - 1)
+            _move(by_load, target, np.int64(load[target]), np.int64(load[target]) + 1)
+            load[source] -= 1
+            load[target] += 1
+            while target != source:
+                job = np.int64(reached_by[target])
+                giver = np.int64(assigned[moving[job]])
+                _move(jobs, job, giver, target)
+                assigned[moving[job]], target = target, giver
 
 
 @kernel
@@ -168,18 +177,6 @@ def _search(source, start, machine, jobs, load, queue, reached_by, visited, n_op
             job = following[job]
         position += 1
     return NONE, n_visited
-
-
-@kernel
-def _lists(load):
-    """One doubly linked list of machines per load, ascending: first of a list, next, previous."""
-    first = np.full(load.max() + 1 if len(load) else 0, NONE, dtype=np.int32)
-    following = np.full(len(load), NONE, dtype=np.int32)
-    previous = np.full(len(load), NONE, dtype=np.int32)
-    lists = (first, following, previous)
-    for item in range(len(load) - 1, -1, -1):
-        _move(lists, item, NONE, load[item])
-    return lists
 
 
 @kernel
@@ -287,7 +284,9 @@ def matching_and_level(graph: Any) -> tuple[SemiMatching, Int32[np.ndarray, " ma
     if not degree.all():
         raise ValueError(f"every job must have a machine, job {int(degree.argmin())} has none")
     by_degree, _ = sort_codes(degree, int(degree.max(initial=0)) + 1)
-    assigned, load = _greedy(start, machine, by_degree, graph.shape[1])
+    assigned = np.empty(len(degree), dtype=np.int32)
+    load = np.zeros(graph.shape[1], dtype=np.int32)
+    _greedy(start, machine, by_degree, assigned, load)
     level = shift_loads(start, machine, assigned, load)
     cost = int((load.astype(np.int64) * (load.astype(np.int64) + 1) // 2).sum())
     return SemiMatching(assigned, load, cost), level
@@ -316,19 +315,20 @@ def _greedy(
     start: Int[np.ndarray, " jobs+1"],
     machine: Int[np.ndarray, " entries"],
     order: Int64[np.ndarray, " jobs"],
-    n_machines: int,
-) -> tuple[Int32[np.ndarray, " jobs"], Int32[np.ndarray, " machines"]]:
+    assigned: Int32[np.ndarray, " jobs"],
+    load: Int32[np.ndarray, " machines"],
+) -> None:
     """Give each job in turn to its least loaded machine, the lowest code among equals; twice."""
-    assigned = np.empty(len(order), dtype=np.int32)
-    load = np.zeros(n_machines, dtype=np.int32)
-    for job in order:
+    for at in range(len(order)):
+        job = order[at]
         best = machine[start[job]]
         for entry in range(start[job] + 1, start[job + 1]):
             if load[machine[entry]] < load[best]:
                 best = machine[entry]
         assigned[job] = best
         load[best] += 1
-    for job in order:  # paths of one step, found in one scan: they are nine in ten
+    for at in range(len(order)):  # paths of one step, found in one scan: they are nine in ten
+        job = order[at]
         best = assigned[job]
         for entry in range(start[job], start[job + 1]):
             if load[machine[entry]] < load[best]:
@@ -337,4 +337,3 @@ def _greedy(
             load[assigned[job]] -= 1
             load[best] += 1
             assigned[job] = best
-    return assigned, load

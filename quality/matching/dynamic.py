@@ -1,28 +1,30 @@
 """Hard penalties while workers are removed: an optimal semi-matching that is repaired, not redone.
 
+Use :class:`DynamicMatching`.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "ann", "bob", "cy"], [1, 1, 2, 2, 2], list("xyxxy"))
+>>> DynamicMatching(labels).load
+array([2, 1, 1], dtype=int32)
+
 Removing a worker takes her out of every label node. A node that loses its last worker vanishes, and
-a task left with one node is no conflict any more, so that node vanishes too. The nodes she answered
-for go to others. Each of these changes moves one unit of load.
+a task left with one node is no conflict any more, so that node vanishes too. The nodes that were on
+her go to others. Each of these changes moves one unit of load. Searching the whole graph for a
+better place would visit most of it in vain, again and again; a bound on every worker's level keeps
+the repair local.
 
-What keeps the repair local is told in :mod:`quality.matching.dynamic`: a bound on every worker's level.
-Searching the whole graph for a better place instead would visit most of it in vain, again and
-again.
-
-Repairing an optimal semi-matching while workers and label nodes vanish: the kernels.
-
-Private to this room; :class:`quality.DynamicMatching` is the way in.
-
-Every worker has a *label*. Her load is the label or one less (she is *full* or *short*), and no
-node is with a worker of a higher label than another of its workers has. That alone makes the
-semi-matching optimal: a cost-reducing path would have to end two lower. A full worker who is given
-one more node passes one on to a short worker, a short worker who loses one takes one over from a
-full worker, along a path inside their label. If there is none, everybody who was reached moves to
-the next label; and if the label has no such worker at all, all of it moves, without a search.
+Every worker has such a bound, her *label* in this module. Her load is the label or one less (she is
+*full* or *short*), and no node is on a worker of a higher label than another of its workers has.
+That alone makes the semi-matching optimal: a cost-reducing path would have to end two lower. A full
+worker who is given one more node passes one on to a short worker, a short worker who loses one
+takes one over from a full worker, along a path inside their label. If there is none, everybody who
+was reached moves to the next label; and if the label has no such worker at all, all of it moves,
+without a search.
 
 A label is the level or one more. It is the level of a full worker, and of a short one to whom a
 path from a full worker of her label leads. If none does, everybody who reaches her is short too,
-and moves one label down, to the level. This is found out for the workers who are asked about, when
-they are: keeping all levels true would cost more than the repair.
+and moves one label down, to the level. This is computed when a level is asked for, and only for the
+workers asked about: keeping all levels true would cost more than the repair.
 """
 
 import numpy as np
@@ -116,7 +118,7 @@ def _gain(source: int, edges, state, search) -> None:
     if load[source] == label[source]:
         target, n_reached = _find_short(source, edges, state, search)
         if target == GONE:
-            _move_up(n_reached, label[source], label, count, search[0])
+            _move(n_reached, label[source], 1, label, count, search[0])
             target = source
     load[target] += 1
     count[label[target], SHORT] -= 1
@@ -152,7 +154,7 @@ def _lose(sink: int, n_lost: int, edges, state, search) -> None:
             count[here - step, SHORT] += 1
             n_lost -= step
         else:
-            _move_down(n_reached, here, label, count, search[0])
+            _move(n_reached, here, -1, label, count, search[0])
 
 
 @kernel
@@ -234,26 +236,15 @@ def _find_full(sink: int, edges, state, search):
 
 
 @kernel
-def _move_up(n_reached: int, here: int, label, count, queue) -> None:
-    """Full workers, those reached or all of the label if none, become short one label up."""
-    _relabel(n_reached, here, 1, label, queue)
-    n_moved = n_reached if n_reached else count[here, FULL]
-    count[here, FULL] -= n_moved
-    count[here + 1, SHORT] += n_moved
+def _move(n_reached: int, here: int, by: int, label, count, queue) -> None:
+    """Move workers one label up or down: those reached, or everybody of the label if none.
 
-
-@kernel
-def _move_down(n_reached: int, here: int, label, count, queue) -> None:
-    """Short workers, those reached or all of the label if none, become full one label down."""
-    _relabel(n_reached, here, -1, label, queue)
-    n_moved = n_reached if n_reached else count[here, SHORT]
-    count[here, SHORT] -= n_moved
-    count[here - 1, FULL] += n_moved
-
-
-@kernel
-def _relabel(n_reached: int, here: int, by: int, label, queue) -> None:
-    """Add to the labels of those reached, or of everybody of a label."""
+    Up (`by` is 1) full workers become short; down (-1) short workers become full.
+    """
+    before, after = (FULL, SHORT) if by > 0 else (SHORT, FULL)
+    n_moved = n_reached if n_reached else count[here, before]
+    count[here, before] -= n_moved
+    count[here + by, after] += n_moved
     for position in range(n_reached):
         label[queue[position]] += by
     if n_reached == 0:
@@ -269,7 +260,7 @@ def level_of(worker, edges, state, search):
     if load[worker] < label[worker]:
         giver, n_reached, _ = _find_full(worker, edges, state, search)
         if giver == GONE:
-            _move_down(n_reached, label[worker], label, count, search[0])
+            _move(n_reached, label[worker], -1, label, count, search[0])
     return label[worker]
 
 

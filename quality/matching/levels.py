@@ -1,26 +1,26 @@
-"""Levels: how high each machine's load can be, and how low, over all optimal semi-matchings.
+"""Levels of machines over all optimal semi-matchings, and the fractional shares that even loads out.
 
-The sorted loads of an optimal semi-matching are unique, but who carries which load is not: of two
-equally placed workers one gets the higher load, and the order of the codes says who. The *level* of
-a worker does not depend on that. Take the workers of the largest load ``d`` and everybody to whom
-alternating paths lead from them: this closed set has loads ``d`` and ``d - 1``, and ``d`` is its
-level. Take it away and go on with the next load.
+Use :func:`load_levels`. :func:`level_out` serves :func:`quality.balanced_loads`.
 
-A unit of load can be passed along an alternating path from a load of ``d`` to one of ``d - 1``
-without any cost. So the level is the largest load a worker has in any optimum; and by the exchange
-property of the load vectors there is no other way to a different optimum, so nobody exceeds it.
+>>> load_levels(csr_array([[1, 1, 0], [0, 0, 1], [0, 0, 1]])).level
+array([1, 1, 2], dtype=int32)
 
-Levelling: from an optimal semi-matching to fractional shares that make the loads balanced.
+**Levels.** The sorted loads of an optimal semi-matching are unique, but who carries which load is
+not: of two equally placed workers one gets the higher load, and the order of the codes decides
+which. The *level* of a worker does not depend on that. Take the workers of the largest load ``d``
+and everybody to whom alternating paths lead from them: this closed set has loads ``d`` and
+``d - 1``, and ``d`` is its level. Take it away and go on with the next load. A unit of load can be
+passed along an alternating path from a load of ``d`` to one of ``d - 1`` without any cost. So the
+level is the largest load a worker has in any optimum; and by the exchange property of the load
+vectors there is no other way to a different optimum, so nobody exceeds it.
 
-Private to this room; :func:`quality.balanced_loads` is the way in.
-
-Machines of different levels never share a job's load in the optimum, so a job is shared within one
-*part* only: connected machines of one level. In a part of ``m`` machines with ``n`` jobs each
-machine is to carry ``n / m``. Load that is too much runs down to machines that have too little, in
-*waves*: machines are taken from the farthest to the nearest, so that one wave carries the load
-over any distance. What cannot run down any more shows which machines can not be as low as
-``n / m``; they are split off with the jobs that only they have. No part splits: all are level.
-This is decomposition by minimum cuts [1]_, all parts at a time.
+**Fractional shares.** Machines of different levels never share a job's load in the optimum, so a
+job is shared within one *part* only: connected machines of one level. In a part of ``m`` machines
+with ``n`` jobs each machine is to carry ``n / m``. Load above that runs down to machines below it,
+in *waves*: machines are taken from the farthest to the nearest, so that one wave carries the load
+over any distance. Machines whose load cannot run down any further cannot be as low as ``n / m``;
+they are split off with the jobs that only they have. When no part splits, all are level. This is
+decomposition by minimum cuts [1]_, all parts at a time.
 
 References
 ----------
@@ -32,14 +32,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int, Int32
+from jaxtyping import Bool, Float64, Int, Int32
 from scipy.sparse import csr_array
 
 from quality.labels import freeze_arrays
 from quality.matching.cost_reducing import ascending_rows, matching_and_level
 from quality.parallel import kernel
 
-__all__ = ["LoadLevels", "level_out", "load_levels"]
+__all__ = ["LoadLevels", "connected", "first_givers", "level_out", "load_levels"]
 
 FAR = -1  # no machine with room can be reached
 AT_ONCE = 2**22  # entries that waves go through before progress is told: some milliseconds
@@ -53,80 +53,94 @@ def level_out(
     tell: Callable[[int], object],
 ) -> int:
     """Move shares, which are brought up to date, in at most so many waves; how many there were."""
-    start, machine = edges[:2]
-    part, home = level.copy(), np.empty(len(start) - 1, dtype=np.int32)
-    room = np.empty_like(part), np.empty_like(part), np.zeros(len(home), dtype=np.bool_)
+    start, machine, _, _, job_of = edges
+    part = level.copy()
+    distance, queue = np.empty((2, len(part)), dtype=np.int32)
+    reached = np.empty(len(start) - 1, dtype=np.bool_)
     at_once = max(AT_ONCE // max(len(machine), 1), 1)
     n_waves, splits = 0, True
     while splits and n_waves < max_iter:
-        _components(start, machine, share, part, home)
-        excess, slack = _excess(edges, share, part, home)
-        settled = False
-        while n_waves < max_iter and not settled:
-            asked = min(at_once, max_iter - n_waves)
-            made = _waves(edges, share, part, home, excess, slack, room, asked)
-            n_waves, settled = n_waves + made, made < asked
-            if made:
+        home = first_givers(job_of, machine, share)
+        part = connected(start, machine, part[machine] == part[home][job_of], len(part))
+        excess, slack = _excess(machine, share, part, home)
+        state = share, part, home, excess, slack, distance
+        while n_waves < max_iter:
+            n_reached = _distances(edges, *state, queue, reached)
+            if n_reached == 0:
+                break
+            _wave(edges, *state, queue[:n_reached])
+            n_waves += 1
+            if n_waves % at_once == 0:
                 tell(n_waves)
-        splits = _split(part, excess, room[0])
+        if n_waves % at_once:
+            tell(n_waves)
+        splits = _split(part, excess, distance)
     return n_waves
 
 
-@kernel
-def _waves(edges, share, part, home, excess, slack, room, most: int) -> int:
-    """At most so many waves; how many were of use."""
-    distance, queue, reached = room
-    for made in range(most):
-        n_reached = _distances(edges, share, part, home, excess, slack, distance, queue, reached)
-        if n_reached == 0:
-            return made
-        _wave(edges, share, part, home, excess, slack, distance, queue[:n_reached])
-    return most
+def first_givers(
+    job_of: Int32[np.ndarray, " entries"],
+    machine: Int[np.ndarray, " entries"],
+    share: Float64[np.ndarray, " entries"],
+) -> Int[np.ndarray, " jobs"]:
+    """Return the first machine that each job gives to: its home."""
+    giving = np.flatnonzero(share > 0)
+    job = job_of[giving]
+    is_first = np.append(True, job[1:] != job[:-1])[: len(job)]
+    home: np.ndarray = machine[giving[is_first]]
+    return home
+
+
+def connected(
+    start: Int[np.ndarray, " jobs+1"],
+    machine: Int[np.ndarray, " entries"],
+    joined: Bool[np.ndarray, " entries"],
+    n_machines: int,
+) -> Int32[np.ndarray, " machines"]:
+    """Return the lowest code among the machines to which each is connected by joined entries."""
+    pool = np.arange(n_machines, dtype=np.int32)
+    _connect(start, machine, joined, pool)
+    return pool
 
 
 @kernel
-def _components(start, machine, share, part, home) -> None:
-    """Parts become connected; a machine that a job gives to, the job's home, tells its part."""
-    root = np.arange(len(part)).astype(np.int32)
-    for job in range(len(home)):
+def _connect(start, machine, joined, pool) -> None:
+    """Join the sets of each job's machines; each set is a tree with its lowest code at the root."""
+    for job in range(len(start) - 1):
+        one = np.int64(-1)
         for entry in range(start[job], start[job + 1]):
-            if share[entry] > 0:
-                home[job] = machine[entry]
-                break
-        for entry in range(start[job], start[job + 1]):
-            if part[machine[entry]] == part[home[job]]:
-                one, other = find_root(root, home[job]), find_root(root, machine[entry])
-                root[max(one, other)] = min(one, other)
-    for near in range(len(part)):
-        part[near] = find_root(root, near)
+            if joined[entry]:
+                other = _find_root(pool, np.int64(machine[entry]))
+                if one < 0:
+                    one = other
+                else:
+                    pool[max(one, other)] = min(one, other)
+                    one = min(one, other)
+    for near in range(len(pool)):
+        pool[near] = _find_root(pool, near)
 
 
 @kernel
-def find_root(root, machine: int) -> int:
+def _find_root(pool, machine: int) -> int:
     """The lowest code of a set of machines; the way there is halved for the next to come."""
-    while root[machine] != machine:
-        root[machine] = root[root[machine]]
-        machine = root[machine]
+    while pool[machine] != machine:
+        pool[machine] = pool[pool[machine]]
+        machine = pool[machine]
     return machine
 
 
-@kernel
-def _excess(edges, share, part, home):
+def _excess(
+    machine: Int[np.ndarray, " entries"],
+    share: Float64[np.ndarray, " entries"],
+    part: Int32[np.ndarray, " machines"],
+    home: Int[np.ndarray, " jobs"],
+) -> tuple[Float64[np.ndarray, " machines"], Float64[np.ndarray, " machines"]]:
     """How far each machine's load is above the mean of its part, and what counts as level."""
-    machine = edges[1]
-    n_jobs, n_near = np.zeros(len(part)), np.zeros(len(part))
-    for near in part:
-        n_near[near] += 1
-    for job in range(len(home)):
-        n_jobs[part[home[job]]] += 1
-    load = np.zeros(len(part))
-    for entry in range(len(machine)):
-        load[machine[entry]] += share[entry]
-    excess, slack = np.empty(len(part)), np.empty(len(part))
-    for near in range(len(part)):
-        excess[near] = load[near] - n_jobs[part[near]] / n_near[part[near]]
-        slack[near] = min(1e-9, 0.1 / n_near[part[near]] ** 2)
-    return excess, slack
+    n_machines = len(part)
+    n_near = np.bincount(part, minlength=n_machines)[part]
+    n_jobs = np.bincount(part[home], minlength=n_machines)[part]
+    load = np.bincount(machine, share, n_machines)
+    return load - n_jobs / n_near, np.minimum(1e-9, 0.1 / n_near.astype(np.float64) ** 2)
 
 
 @kernel
@@ -167,7 +181,8 @@ def _distances(edges, share, part, home, excess, slack, distance, queue, reached
 def _wave(edges, share, part, home, excess, slack, distance, by_distance) -> None:
     """From the farthest machine to the nearest, pass what is too much one step on."""
     start, machine, at_start, at, job_of = edges
-    for giver in by_distance[::-1]:
+    for behind in range(len(by_distance) - 1, -1, -1):
+        giver = by_distance[behind]
         if distance[giver] == 0:
             break
         for place in range(at_start[giver], at_start[giver + 1]):
@@ -190,20 +205,18 @@ def _wave(edges, share, part, home, excess, slack, distance, by_distance) -> Non
                     excess[taker] += passed
 
 
-@kernel
-def _split(part, excess, distance):
+def _split(
+    part: Int32[np.ndarray, " machines"],
+    excess: Float64[np.ndarray, " machines"],
+    distance: Int32[np.ndarray, " machines"],
+) -> bool:
     """Split off what cannot run down, in parts where something is left; whether there is any."""
-    n_machines = len(part)
-    left, n_near = np.zeros(n_machines), np.zeros(n_machines)
-    for near in range(n_machines):
-        left[part[near]] += max(0.0, excess[near])
-        n_near[part[near]] += 1
-    uneven = left * n_near > 0.5  # it is at least 1 if the part cannot be level, else rounding
-    for near in range(n_machines):
-        # a part is named by one of its machines: adding n_machines makes a new name
-        if uneven[part[near]] and distance[near] == FAR:
-            part[near] += n_machines
-    return uneven.any()
+    left = np.bincount(part, np.maximum(0.0, excess), len(part))
+    # at least 1 if the part cannot be level, else rounding
+    uneven = (left * np.bincount(part, minlength=len(part)) > 0.5)[part]
+    # a part is named by one of its machines: adding their number makes a new name
+    part[uneven & (distance == FAR)] += len(part)
+    return bool(uneven.any())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -283,7 +296,8 @@ def load_levels(graph: csr_array) -> LoadLevels:
     """
     matching, level = matching_and_level(graph)
     _, _, job_start, job = both_ways(graph)
-    least = _least(job_start, job, matching.assigned, matching.load, level)
+    least, queue = level.copy(), np.empty_like(level)
+    _lower(job_start, job, matching.assigned, matching.load, level, least, queue)
     return LoadLevels(level, least, matching.load, matching.assigned)
 
 
@@ -297,34 +311,17 @@ def both_ways(
 ]:
     """Return the machines of each job, and the jobs of each machine, as offsets and codes."""
     start, machine = ascending_rows(graph)
-    return start, machine, *_jobs_of_machines(start, machine, graph.shape[1])
+    rows = csr_array((np.ones(len(machine), dtype=np.int8), machine, start), shape=graph.shape)
+    columns = rows.tocsc()
+    job_start = columns.indptr.astype(start.dtype, copy=False)
+    return start, machine, job_start, columns.indices.astype(np.int32, copy=False)
 
 
 @kernel
-def _jobs_of_machines(start, machine, n_machines: int):
-    """Counting sort of the entries by machine."""
-    job_start = np.zeros(n_machines + 1, dtype=start.dtype)
-    for near in machine:
-        job_start[near + 1] += 1
-    for near in range(n_machines):
-        job_start[near + 1] += job_start[near]
-    place = job_start[:-1].copy()
-    job = np.empty(len(machine), dtype=np.int32)
-    for at in range(len(start) - 1):
-        for entry in range(start[at], start[at + 1]):
-            job[place[machine[entry]]] = at
-            place[machine[entry]] += 1
-    return job_start, job
-
-
-@kernel
-def _least(job_start, job, assigned, load, level):
+def _lower(job_start, job, assigned, load, level, least, queue) -> None:
     """Backwards from the loads one below their level, inside the level: those may go down too."""
-    n_machines = len(load)
-    least = level.copy()
-    queue = np.empty(n_machines, dtype=np.int32)
     n_queued = 0
-    for source in range(n_machines):
+    for source in range(len(load)):
         if load[source] < level[source]:
             least[source] -= 1
             queue[n_queued] = source
@@ -339,4 +336,3 @@ def _least(job_start, job, assigned, load, level):
                 least[giver] -= 1
                 queue[n_queued] = giver
                 n_queued += 1
-    return least

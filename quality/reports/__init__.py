@@ -1,4 +1,18 @@
-"""TODO face of quality.reports."""
+"""What a campaign's owner reads: workers, tasks, agreement, times, and what to label next.
+
+:func:`worker_report` and :func:`task_report` gather everything about each worker and each task.
+:func:`krippendorff_alpha` and :func:`pairwise_agreement` measure how far labels agree,
+:func:`accuracy` compares a consensus with gold, and :func:`response_times` finds labels given too
+quickly. :func:`next_labels` ranks tasks by how uncertain they are; :func:`plan_labels` says whom to
+ask for what under a budget.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob"] * 4, [1, 1, 2, 2, 3, 3, 4, 4], list("xxyyxxyx"))
+>>> round(krippendorff_alpha(labels), 3)
+0.533
+
+``CrowdSums``, ``crowd_sums`` and ``report_of`` make the worker report of a table in shards.
+"""
 
 from quality.reports.agreement import (
     Accuracy,

@@ -1,4 +1,7 @@
-"""Whom to ask for which label, under a budget: the answers that are expected to say most."""
+"""Whom to ask for which label, under a budget: the labels with the largest expected information.
+
+Use :func:`plan_labels`; :func:`quality.next_labels` ranks tasks without choosing workers.
+"""
 
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -17,7 +20,7 @@ UNJUDGED = -1  # in place of the worker to ask
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LabelPlan:
-    """Result of :func:`plan_labels`: whom to ask for what, the most telling label first.
+    """Result of :func:`plan_labels`: whom to ask for what, the most informative label first.
 
     Parameters
     ----------
@@ -55,7 +58,7 @@ def plan_labels(
     per_worker: int | Int[np.ndarray, " workers"],
     per_task: int = 3,
 ) -> LabelPlan:
-    """Spend a budget of labels where they are expected to say most about the truth.
+    """Choose labels under a budget by how much information about the truth they are expected to add.
 
     The gain of asking a worker about a task is the information that her answer has about its truth:
     the entropy of the posterior minus its expected entropy once she has answered, over everything
@@ -82,7 +85,7 @@ def plan_labels(
     Returns
     -------
     LabelPlan
-        Fewer than `budget` where nobody is left who could tell more.
+        Fewer than `budget` labels where no further label has a gain.
 
     Raises
     ------

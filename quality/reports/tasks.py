@@ -1,6 +1,12 @@
-"""What there is to say about each task: what it was given, how sure the consensus is, what is hard.
+"""The report on each task, and the ranking of tasks to label next.
 
-Which task to label next: the one whose truth is least certain.
+>>> from quality import encode, majority_vote
+>>> labels = encode(["ann", "bob", "ann"], [1, 1, 2], list("xyx"))
+>>> vote = majority_vote(labels).posterior
+>>> task_report(labels, vote)
+TaskReport(2 tasks, 1 in conflict, 1 tied, 0 overruled)
+>>> labels.tasks[next_labels(labels, vote).task]
+array([1, 2])
 """
 
 from dataclasses import dataclass
@@ -50,7 +56,7 @@ class TaskReport:
         All task codes: the smallest margin first, then the largest entropy, the fewest labels, the
         lowest code.
     tasks, classes
-        The code books of the labels.
+        The vocabularies of the labels.
     """
 
     label: Int16[np.ndarray, " tasks"]
@@ -80,11 +86,10 @@ class TaskReport:
         for task in shown:
             given = self.counts[task]
             named = [f"{given[k]} {self.classes[k]}" for k in np.argsort(-given, kind="stable")]
-            said = ", ".join(named[: np.count_nonzero(given)])
             rows.append(
                 (
                     str(self.tasks[task]),
-                    said,
+                    ", ".join(named[: np.count_nonzero(given)]),
                     str(self.classes[self.label[task]]),
                     f"{self.margin[task]:.3f}",
                     f"{self.entropy[task]:.3f}",
@@ -97,7 +102,7 @@ class TaskReport:
 
 
 def task_report(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"]) -> TaskReport:
-    """Put together what the labels and the consensus say about each task.
+    """Report on each task: its labels, how certain the consensus is, and which tasks are hardest.
 
     Parameters
     ----------
@@ -178,7 +183,7 @@ def posterior_entropy(
 
 
 def check_posterior(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"]) -> None:
-    """Refuse what is not one distribution over the classes per task.
+    """Raise ValueError unless `posterior` is one distribution over the classes per task.
 
     Examples
     --------
@@ -231,8 +236,8 @@ class NextLabels:
 def next_labels(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"]) -> NextLabels:
     """Rank tasks by the entropy of their posterior, fewest labels first among equals.
 
-    The entropy is the most that labels could tell about a task, whoever gives them;
-    :func:`~quality.plan_labels` says whom to ask for what, and how much that is expected to tell.
+    The entropy is the most information that labels could add about a task, whoever gives them;
+    :func:`~quality.plan_labels` chooses workers as well, and computes the expected information.
 
     Parameters
     ----------

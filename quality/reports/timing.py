@@ -1,4 +1,4 @@
-"""How long labels took, and who was too quick to have looked."""
+"""Response times of workers, and the workers who were too quick to have looked at their tasks."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from quality.labels import CrowdLabels, freeze_arrays
 
 __all__ = ["ResponseTimes", "response_times"]
 
-LEAST_TIMED = 5  # labels of known time that a worker needs to be judged, and workers a crowd needs
+MIN_TIMED = 5  # labels of known time that a worker needs to be judged, and workers a crowd needs
 TOO_QUICK = 0.5  # of the crowd's median
 DEVIATIONS = 3.0  # below the crowd's, in its own scale
 NORMAL = 1.4826  # a normal standard deviation over its median absolute deviation
@@ -112,9 +112,9 @@ def _deviations(
     seconds: np.ndarray, worker: np.ndarray, n_timed: np.ndarray
 ) -> tuple[Float64[np.ndarray, " workers"], float]:
     """Of each worker's median log time from the crowd's, and the crowd's time itself."""
-    judged = n_timed >= LEAST_TIMED
+    judged = n_timed >= MIN_TIMED
     deviation = np.full(len(n_timed), np.nan)
-    if np.count_nonzero(judged) < LEAST_TIMED or not seconds.any():
+    if np.count_nonzero(judged) < MIN_TIMED or not seconds.any():
         return deviation, float("nan")
     # a clock that shows 0 has seen less than its smallest step
     log_seconds = np.log(np.maximum(seconds, seconds[seconds > 0].min()))

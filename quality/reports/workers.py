@@ -1,4 +1,4 @@
-"""What there is to say about each worker, in numbers and in words. Internal: it is about people."""
+"""The report on each worker, in numbers and in a sentence. Internal: it is about people."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +87,7 @@ def worker_report(
     seconds: Float[np.ndarray, " labels"] | None = None,
     progress: Progress | None = None,
 ) -> WorkerReport:
-    """Put together what the labels, the filter, the consensus and gold say about each worker.
+    """Report on each worker: her labels, penalties, agreement with the consensus and with gold.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def worker_report(
     seconds
         How long each label took, in the order of the rows of `labels`; NaN where it is unknown.
     progress
-        Told of the waves of the balanced loads, which take longest: see
+        Called for the waves of the balanced loads, which take longest; see
         :func:`~quality.balanced_loads`.
 
     Returns

@@ -1,4 +1,17 @@
-"""TODO face of quality.reputation."""
+"""How far to believe whom: penalties, the filters that follow them, collusion and robustness.
+
+For removing workers use :func:`filter_dishonest`, which bounds how many honest ones go, or
+:func:`filter_workers` for a given number. :func:`soft_penalty` is the measure for both;
+:func:`hard_level` and :func:`balanced_penalty` are for adversaries who label a great deal.
+:func:`collusion_pairs` finds workers who share wrong labels, and :func:`robustness_bounds` says how
+many tasks k adversaries could turn. Functions named ``..._by_shards`` work on a table in shards.
+
+>>> from quality import encode
+>>> soft_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
+array([0.5, 1. , 0.5])
+
+The other names are for :mod:`quality.reports`.
+"""
 
 from quality.reputation.collusion import CollusionPairs, collusion_pairs
 from quality.reputation.false_removal import FilteredDishonest, filter_dishonest
@@ -12,6 +25,7 @@ from quality.reputation.penalties import (
     hard_penalty,
     mean_share,
     share_sums,
+    shares_of,
     soft_penalty,
     soft_penalty_by_shards,
 )
@@ -36,6 +50,7 @@ __all__ = [
     "mean_share",
     "robustness_bounds",
     "share_sums",
+    "shares_of",
     "soft_penalty",
     "soft_penalty_by_shards",
     "weakest_workers",

@@ -187,7 +187,10 @@ def _meetings(
             for other in range(row + 1, stop):
                 count[label[row]] -= 1
                 count[label[other]] -= 1
-                best = count.argmax()
+                best = 0
+                for given in range(1, n_classes):
+                    if count[given] > count[best]:
+                        best = given
                 n_best = count[best]
                 count[label[row]] += 1
                 count[label[other]] += 1
@@ -215,13 +218,20 @@ def _upper_tails(
     for pair in range(len(n_same)):
         if n_same[pair] == 0:
             continue
-        chance = np.ones(1)  # of each total so far
+        longest = 1
+        for s in range(shared.shape[1]):
+            longest += min(first[pair, s], second[pair, s])
+        chance, total = (
+            np.zeros(longest),
+            np.zeros(longest),
+        )  # of each total so far, and of the next
+        chance[0], size = 1.0, 1
         for s in range(shared.shape[1]):
             n, a, b = shared[pair, s], first[pair, s], second[pair, s]
             low, high = max(0, a + b - n), min(a, b)
             if high == 0:
                 continue
-            total = np.zeros(len(chance) + high)
+            total[:] = 0.0
             for both in range(low, high + 1):
                 log_chance = (
                     math.lgamma(a + 1) - math.lgamma(both + 1) - math.lgamma(a - both + 1)
@@ -229,7 +239,12 @@ def _upper_tails(
                     - math.lgamma(n - a - b + both + 1)
                     - math.lgamma(n + 1) + math.lgamma(b + 1) + math.lgamma(n - b + 1)
                 )  # fmt: skip
-                total[both : both + len(chance)] += chance * math.exp(log_chance)
-            chance = total
-        tail[pair] = min(chance[n_same[pair] :].sum(), 1.0)
+                for before in range(size):
+                    total[both + before] += chance[before] * math.exp(log_chance)
+            size += high
+            chance, total = total, chance
+        beyond = 0.0
+        for reached in range(n_same[pair], size):
+            beyond += chance[reached]
+        tail[pair] = min(beyond, 1.0)
     return tail

@@ -1,4 +1,13 @@
-"""The iterative filter that knows when to stop: a bound on honest workers removed, without gold."""
+"""A filter that knows when to stop: it bounds the honest workers removed, without gold.
+
+>>> from quality import encode
+>>> rng = np.random.default_rng(0)
+>>> truth, wrong = rng.integers(2, size=60), rng.random((20, 60)) < 0.2
+>>> wrong[7] = True
+>>> worker, task = np.divmod(np.arange(1200), 60)
+>>> filter_dishonest(encode(worker, task, (truth ^ wrong).ravel()), rng=rng).removed
+array([7], dtype=int32)
+"""
 
 from dataclasses import dataclass
 
@@ -7,12 +16,12 @@ from jaxtyping import Bool, Float64, Int32
 
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.parallel import Progress
-from quality.reputation.filtering import ShrinkingCrowd
+from quality.reputation.filtering import Removals, ShrinkingCrowd
 from quality.reputation.honest_null import HonestNull, HonestPopulation, honest_null, step_up_ratio
 
 __all__ = ["FilteredDishonest", "filter_dishonest"]
 
-MOST_ADVERSARIES = 0.45  # a larger share fitted: the honest may be the part that looks dishonest
+MAX_ADVERSARIES = 0.45  # a larger share fitted: the honest may be the part that looks dishonest
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -94,7 +103,7 @@ def filter_dishonest(
     rng
         Source of randomness, for the simulated crowds.
     progress
-        Told of the simulated crowds of each round; see :data:`~quality.parallel.Progress`.
+        Called after each simulated crowd of a round; see :data:`~quality.parallel.Progress`.
 
     Returns
     -------
@@ -169,13 +178,13 @@ def filter_dishonest(
     while True:
         null = honest_null(
             rounds.kept,
-            rounds.judged,
+            rounds.removals.judged,
             false_removal_rate=false_removal_rate,
             rng=rng,
             progress=progress,
         )
         rounds.level.append(min(null.level, false_removal_rate))
-        if null.population.adversaries > MOST_ADVERSARIES:
+        if null.population.adversaries > MAX_ADVERSARIES:
             return rounds.result(null.population, "as many dishonest as honest workers fitted")
         flagged = rounds.flag(null)
         if not len(flagged):
@@ -184,20 +193,18 @@ def filter_dishonest(
 
 
 class _Rounds:
-    """Who is kept, who may still be flagged, and what became of the others."""
+    """The removals so far, who is flagged, and the level and the p-values of each round."""
 
     def __init__(self, labels: CrowdLabels, min_labels_per_task: int) -> None:
         self.crowd, self.kept = ShrinkingCrowd(labels), labels
-        self.least = min_labels_per_task
-        self.judged = np.diff(labels.worker_start) > 0  # still kept, and not refused
-        self.removed: list[tuple[int, float, float]] = []
-        self.refused: list[tuple[int, float, float, str]] = []
+        self.removals = Removals(self.crowd, min_labels_per_task, lambda _: None)
         self.level: list[float] = []
-        self.pending, self.highest = np.zeros_like(self.judged), 0.0  # flagged; highest p-value
+        self.p_value = np.full(labels.n_workers, np.nan)  # of each worker who was tried
+        self.pending, self.highest = np.zeros(labels.n_workers, dtype=np.bool_), 0.0
 
     def flag(self, null: HonestNull) -> Int32[np.ndarray, " flagged"]:
-        """Who is flagged, the most extreme first; equals by penalty, then by code."""
-        workers = np.flatnonzero(self.judged & (null.penalty > 0)).astype(np.int32)
+        """Return who is flagged, the most extreme first; equals by penalty, then by code."""
+        workers = np.flatnonzero(self.removals.judged & (null.penalty > 0)).astype(np.int32)
         order = np.lexsort((-null.penalty[workers], null.p_value[workers]))
         workers = workers[order]
         p_value = null.p_value[workers]
@@ -213,30 +220,25 @@ class _Rounds:
 
     def remove(self, flagged: Int32[np.ndarray, " flagged"], null: HonestNull) -> None:
         """Remove half of the flagged, passing over those who cannot go."""
-        enough = len(self.removed) + (len(flagged) + 1) // 2
+        enough = len(self.removals.removed) + (len(flagged) + 1) // 2
         for worker in flagged.tolist():
-            if len(self.removed) == enough:
+            if len(self.removals.removed) == enough:
                 break
-            entry = (worker, float(null.penalty[worker]), float(null.p_value[worker]))
-            self.judged[worker] = False
-            reason = self.crowd.refusal(worker, self.least)
-            if reason:
-                self.refused.append((*entry, reason))
-                continue
-            self.crowd.remove(worker)
-            self.removed.append(entry)
+            self.p_value[worker] = null.p_value[worker]
+            self.removals.remove(worker, float(null.penalty[worker]))
         self.kept = self.crowd.table()
 
     def result(self, population: HonestPopulation, why: str) -> FilteredDishonest:
+        done = self.removals.filtered("soft penalty", len(self.p_value))
         return FilteredDishonest(
-            keep=self.crowd.keep,
-            removed=np.array([entry[0] for entry in self.removed], dtype=np.int32),
-            removed_penalty=np.array([entry[1] for entry in self.removed], dtype=np.float64),
-            removed_p_value=np.array([entry[2] for entry in self.removed], dtype=np.float64),
-            refused=np.array([entry[0] for entry in self.refused], dtype=np.int32),
-            refused_penalty=np.array([entry[1] for entry in self.refused], dtype=np.float64),
-            refused_p_value=np.array([entry[2] for entry in self.refused], dtype=np.float64),
-            refused_reason=tuple(entry[3] for entry in self.refused),
+            keep=done.keep,
+            removed=done.removed,
+            removed_penalty=done.removed_penalty,
+            removed_p_value=self.p_value[done.removed],
+            refused=done.refused,
+            refused_penalty=done.refused_penalty,
+            refused_p_value=self.p_value[done.refused],
+            refused_reason=done.refused_reason,
             level=np.array(self.level),
             population=population,
             stopped=f"{why} in round {len(self.level)}",

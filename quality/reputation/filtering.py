@@ -1,10 +1,13 @@
-"""The iterative filter: remove the worker with the highest penalty, look again, and so on.
+"""The iterative filter: remove the worker with the highest penalty, recompute, and go on.
 
-A crowd that loses workers: what the filter asks about those left, kept up to date.
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"] * 3, list("111222333"), list("xxyyyxxxy"))
+>>> filter_workers(labels, n_workers=1).removed
+array([2], dtype=int32)
 
-Private to this room; :func:`quality.filter_workers` is the way in. Only the tasks of the worker who
-goes are looked at again. All that is kept are sums of integers, so that they are, to the bit, those
-of a table made anew; and no such table is made unless one is asked for.
+``ShrinkingCrowd`` keeps what the filter asks about the workers left. After a removal only the tasks
+of the worker who goes are looked at again. All its sums are of integers, so they equal, to the bit,
+those of a table made anew; and no such table is made unless one is asked for.
 """
 
 from collections.abc import Callable
@@ -14,12 +17,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64, Num
 
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.labels import CrowdLabels, LabelShard, freeze_arrays
 from quality.matching import DynamicMatching
 from quality.parallel import Progress, counter, kernel
 from quality.reputation.penalties import (
     hard_level,
     mean_share,
+    share_sums,
+    shares_of,
     soft_penalty,
     tally_shares,
     unit_shares,
@@ -67,8 +72,7 @@ class ShrinkingCrowd:
 
     def labels_left(self, tasks: Int32[np.ndarray, " chosen"]) -> Int32[np.ndarray, " chosen"]:
         """Return how many labels of workers left each of these tasks has."""
-        left: np.ndarray = labels_left(tasks, self.labels.task_start, self.labels.worker, self.keep)
-        return left
+        return labels_left(tasks, self.labels.task_start, self.labels.worker, self.keep)
 
     def refusal(self, worker: int, min_labels_per_task: int) -> str:
         """Return why this worker cannot go; empty if she can."""
@@ -87,36 +91,23 @@ class ShrinkingCrowd:
     def soft_penalty(self) -> Float64[np.ndarray, " workers"]:
         """Return :func:`quality.soft_penalty` of the workers left."""
         if self._share is None:
-            self._share = np.zeros((self.labels.n_workers, 3), dtype=np.int64)
-            self._tally_shares(self._share, self._all_tasks(), 1)
+            (self._share,) = share_sums(self.labels, self.keep)
         return mean_share(self._share)
 
     def agreement(self) -> Float64[np.ndarray, " workers"]:
         """Return the share of each worker's labels that the majority of those left gave."""
         if self._agreed is None:
             self._agreed = np.zeros(self.labels.n_workers, dtype=np.int64)
-            self._tally_agreed(self._agreed, self._all_tasks(), 1)
-        share = np.full(self.labels.n_workers, np.nan)
-        np.divide(self._agreed, self.n_labels, out=share, where=self.n_labels > 0)
-        return share
-
-    def _all_tasks(self) -> Int32[np.ndarray, " tasks"]:
-        return np.arange(self.labels.n_tasks, dtype=np.int32)
+            tasks = np.arange(self.labels.n_tasks, dtype=np.int32)
+            tally_agreed(self._agreed, tasks, 1, self.labels, self.keep)
+        return shares_of(self._agreed, self.n_labels)
 
     def _tally(self, tasks: Int32[np.ndarray, " chosen"], sign: int) -> None:
         """Add what these tasks say about the workers left to the sums in use, or take it away."""
         if self._share is not None:
-            self._tally_shares(self._share, tasks, sign)
+            tally_shares(self._share, tasks, sign, self.labels, self.keep, self._unit)
         if self._agreed is not None:
-            self._tally_agreed(self._agreed, tasks, sign)
-
-    def _tally_shares(self, total: np.ndarray, tasks: np.ndarray, sign: int) -> None:
-        tally_shares(total, tasks, sign, self.labels, self.keep, self._unit)
-
-    def _tally_agreed(self, agreed: np.ndarray, tasks: np.ndarray, sign: int) -> None:
-        table = self.labels
-        rows = (table.task_start, table.worker, table.label)
-        tally_agreed(agreed, tasks, sign, *rows, self.keep, table.n_classes)
+            tally_agreed(self._agreed, tasks, sign, self.labels, self.keep)
 
 
 def why_refused(n_short: int, min_labels_per_task: int, first: str) -> str:
@@ -128,21 +119,42 @@ def why_refused(n_short: int, min_labels_per_task: int, first: str) -> str:
     return f"{count} would be left with fewer than {least}, the first is {first}"
 
 
-@kernel
-def labels_left(tasks, task_start, worker, keep):
-    """Rows of workers left on each task."""
+def labels_left(
+    tasks: Int32[np.ndarray, " chosen"],
+    task_start: Int64[np.ndarray, " offsets"],
+    worker: Int32[np.ndarray, " labels"],
+    keep: Bool[np.ndarray, " workers"],
+) -> Int32[np.ndarray, " chosen"]:
+    """Return how many labels of workers left each of these tasks has."""
     left = np.zeros(len(tasks), dtype=np.int32)
-    for place, task in enumerate(tasks):
-        for row in range(task_start[task], task_start[task + 1]):
-            left[place] += keep[worker[row]]
+    _count_left(tasks, task_start, worker, keep, left)
     return left
 
 
 @kernel
-def tally_agreed(agreed, tasks, sign, task_start, worker, label, keep, n_classes) -> None:
+def _count_left(tasks, task_start, worker, keep, left) -> None:
+    for place in range(len(tasks)):
+        for row in range(task_start[tasks[place]], task_start[tasks[place] + 1]):
+            left[place] += keep[worker[row]]
+
+
+def tally_agreed(
+    agreed: Int64[np.ndarray, " workers"],
+    tasks: Int32[np.ndarray, " chosen"],
+    sign: int,
+    labels: CrowdLabels | LabelShard,
+    keep: Bool[np.ndarray, " workers"],
+) -> None:
     """Count on each task who gave the class most workers gave, the lowest code among equals."""
-    n_same = np.zeros(n_classes, dtype=np.int64)
-    for task in tasks:
+    n_same = np.zeros(labels.n_classes, dtype=np.int64)
+    rows = labels.task_start, labels.worker, labels.label
+    _tally_agreed(agreed, tasks, sign, *rows, keep, n_same)
+
+
+@kernel
+def _tally_agreed(agreed, tasks, sign, task_start, worker, label, keep, n_same) -> None:
+    for at in range(len(tasks)):
+        task = tasks[at]
         best = 0
         for row in range(task_start[task], task_start[task + 1]):
             if keep[worker[row]]:
@@ -222,7 +234,7 @@ def filter_workers(
         A removal that would leave a task that has labels with fewer than this is refused, and the
         filter goes on with the next worker. At least 0; 0 refuses nothing.
     progress
-        Told after every removal; see :data:`~quality.parallel.Progress`.
+        Called after every removal; see :data:`~quality.parallel.Progress`.
 
     Returns
     -------

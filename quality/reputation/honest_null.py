@@ -1,19 +1,19 @@
-"""What soft penalty an honest worker gets with a given worker's tasks.
+"""The soft penalty that an honest worker would get with a given worker's tasks.
 
-One worker's labels are drawn anew and everybody else's stay as they are: the truth of a task comes
-from the others' labels, her reliability from the honest population, and wrong answers are spread
-evenly. Her penalty is then a ratio of sums of independent terms, whose tail follows from a few
-moments. Adversaries among the others are in the null as they are in the data, so that they do not
-make an honest worker look bad.
+:func:`fit_honest` fits how reliable a crowd's honest workers are; :func:`honest_null` turns that
+into p-values and a level for :func:`quality.filter_dishonest`.
 
-How reliable a crowd's honest workers are, fitted beside an unknown minority of adversaries.
+**The population.** Every worker has one reliability. Honest ones draw theirs from a Beta
+distribution; adversaries, at most half of the crowd, guess or are mostly wrong. Both parts are
+fitted together, so adversaries in number do not widen what counts as honest: a single distribution
+for all would. All is done on a grid of reliabilities, so that a fit is a few products of matrices
+and can be repeated for hundreds of simulated crowds.
 
-Every worker has one reliability. Honest ones draw theirs from a Beta distribution; adversaries, at
-most half of the crowd, guess or are mostly wrong. Both parts are fitted together, so adversaries
-in number do not widen what counts as honest: a single distribution for all would.
-
-All is done on a grid of reliabilities, so that a fit is a few products of matrices and can be
-repeated for hundreds of simulated crowds.
+**The null.** One worker's labels are drawn anew and everybody else's stay as they are: the truth of
+a task comes from the others' labels, her reliability from the honest population, and wrong labels
+are spread evenly. Her penalty is then a ratio of sums of independent terms, whose tail follows from
+a few moments. Adversaries among the others are in the null as they are in the data, so that they do
+not make an honest worker look bad.
 """
 
 from dataclasses import dataclass
@@ -125,7 +125,11 @@ def fit_population(
     # not BLAS, whose threads cost more than products as small as these
     honest = np.einsum("wg,bg->wb", evidence, candidates.honest)
     adversary = np.einsum("wg,kg->wk", evidence, candidates.adversary)
-    log_likelihood = _log_likelihood(honest, adversary, SHARES)
+    shape = len(candidates.honest), 1 + n_kinds * len(SHARES)
+    log_likelihood, product = np.zeros(shape), np.ones(shape)
+    left = np.append(1.0, np.tile(1 - SHARES, n_kinds))
+    added = np.full(shape[1], FLOOR)
+    _log_likelihood(honest, adversary, SHARES, left, added, product, log_likelihood)
     log_likelihood[:, 0] += np.log(NO_ADVERSARIES)
     log_likelihood[:, 1:] += np.log((1 - NO_ADVERSARIES) / (n_kinds * len(SHARES)))
     weight = np.exp(log_likelihood - log_likelihood.max())
@@ -141,9 +145,9 @@ def fit_honest(
 ) -> tuple[HonestPopulation, Float64[np.ndarray, "labels classes"]]:
     """Fit the honest population to labels; also P(truth | the others' labels) at each label.
 
-    In turn: what the others say about the truth where a worker labelled, the likelihood of each
-    worker's reliability from that, the population, and each worker's expected reliability, which
-    weights her labels in the next turn. Nobody's own labels speak for herself.
+    Each turn computes the truth of a task from the others' labels, from that the likelihood of each
+    worker's reliability, the population, and each worker's expected reliability, which weights her
+    labels in the next turn. A worker's own labels never count for herself.
 
     Examples
     --------
@@ -165,9 +169,11 @@ def fit_honest(
     rows = (labels.task_start, labels.worker, labels.label)
     for _ in range(N_STEPS):
         log_odds = np.log(reliability * (n_classes - 1) / (1 - reliability))
-        mass = _ask_others(*rows, log_odds, np.log(prior), others)
+        mass, room = np.zeros(n_classes), np.empty((2, n_classes))
+        _ask_others(*rows, log_odds, np.log(prior), *room, others, mass)
         prior = (mass + 1) / (mass.sum() + n_classes)
-        log_evidence = _log_evidence(*rows[1:], others, labels.n_workers, RELIABILITY)
+        log_evidence = np.zeros((labels.n_workers, N_GRID))
+        _log_evidence(*rows[1:], others, RELIABILITY, log_evidence)
         evidence = np.exp(log_evidence - log_evidence.max(axis=1, keepdims=True))
         population, crowd = fit_population(evidence[asked], candidates)
         belief = evidence * crowd
@@ -180,25 +186,25 @@ def _log_likelihood(
     honest: Float64[np.ndarray, "workers beta"],
     adversary: Float64[np.ndarray, "workers kinds"],
     share: Float64[np.ndarray, " shares"],
-) -> Float64[np.ndarray, "beta mixtures"]:
+    left: Float64[np.ndarray, " mixtures"],
+    added: Float64[np.ndarray, " mixtures"],
+    product: Float64[np.ndarray, "beta mixtures"],
+    total: Float64[np.ndarray, "beta mixtures"],
+) -> None:
     """Of the crowd under each mixture: the honest alone, then every kind at every share."""
-    n_beta, n_kinds = honest.shape[1], adversary.shape[1]
-    n_mixtures = 1 + n_kinds * len(share)
-    total, product = np.zeros((n_beta, n_mixtures)), np.ones((n_beta, n_mixtures))
-    left, added = np.ones(n_mixtures), np.full(n_mixtures, FLOOR)
-    for kind in range(n_kinds):
-        left[1 + kind * len(share) : 1 + (kind + 1) * len(share)] = 1 - share
+    n_beta, n_mixtures = total.shape
     for worker in range(len(honest)):
         for mixture in range(1, n_mixtures):
-            kind, which = divmod(mixture - 1, len(share))
-            added[mixture] = share[which] * adversary[worker, kind] + FLOOR
+            kind, place = (mixture - 1) // len(share), (mixture - 1) % len(share)
+            added[mixture] = share[place] * adversary[worker, kind] + FLOOR
         for beta in range(n_beta):
             for mixture in range(n_mixtures):
                 product[beta, mixture] *= honest[worker, beta] * left[mixture] + added[mixture]
         if worker % 8 == 7 or worker == len(honest) - 1:  # a logarithm for several workers at once
-            total += np.log(product)
-            product[:] = 1.0
-    return total
+            for beta in range(n_beta):
+                for mixture in range(n_mixtures):
+                    total[beta, mixture] += np.log(product[beta, mixture])
+                    product[beta, mixture] = 1.0
 
 
 @kernel
@@ -208,25 +214,41 @@ def _ask_others(
     label: Int16[np.ndarray, " labels"],
     log_odds: Float64[np.ndarray, " workers"],
     log_prior: Float64[np.ndarray, " classes"],
+    belief: Float64[np.ndarray, " classes"],
+    chance: Float64[np.ndarray, " classes"],
     others: Float64[np.ndarray, "labels classes"],
-) -> Float64[np.ndarray, " classes"]:
-    """Write P(truth | labels but this one) at each label; returns expected tasks of each class."""
-    belief, mass = np.empty(len(log_prior)), np.zeros(len(log_prior))
+    mass: Float64[np.ndarray, " classes"],
+) -> None:
+    """Write P(truth | labels but this one) at each label; add expected tasks of each class up."""
+    n_classes = len(log_prior)
     for task in range(len(task_start) - 1):
         first, last = task_start[task], task_start[task + 1]
         if first == last:
             continue
-        belief[:] = log_prior
+        for code in range(n_classes):
+            belief[code] = log_prior[code]
         for row in range(first, last):
             belief[label[row]] += log_odds[worker[row]]
         for row in range(first, last):
             belief[label[row]] -= log_odds[worker[row]]
-            odds = np.exp(belief - belief.max())
-            others[row] = odds / odds.sum()
+            _probabilities(belief, chance)
+            for code in range(n_classes):
+                others[row, code] = chance[code]
             belief[label[row]] += log_odds[worker[row]]
-        odds = np.exp(belief - belief.max())
-        mass += odds / odds.sum()
-    return mass
+        _probabilities(belief, chance)
+        for code in range(n_classes):
+            mass[code] += chance[code]
+
+
+@kernel
+def _probabilities(log_odds, chance) -> None:
+    """Write the probabilities, which add up to 1, that are in these proportions."""
+    _powers(log_odds, chance)
+    total = 0.0
+    for place in range(len(chance)):
+        total += chance[place]
+    for place in range(len(chance)):
+        chance[place] /= total
 
 
 @kernel
@@ -234,21 +256,18 @@ def _log_evidence(
     worker: Int32[np.ndarray, " labels"],
     label: Int16[np.ndarray, " labels"],
     others: Float64[np.ndarray, "labels classes"],
-    n_workers: int,
     reliability: Float64[np.ndarray, " grid"],
-) -> Float64[np.ndarray, "workers grid"]:
-    """Log likelihood of each worker's labels at every reliability, given the others'."""
-    total = np.zeros((n_workers, len(reliability)))
+    total: Float64[np.ndarray, "workers grid"],
+) -> None:
+    """Add up the log likelihood of each worker's labels at every reliability, given the others'."""
     for row in range(len(worker)):
         right = others[row, label[row]]
         wrong = (1 - right) / (others.shape[1] - 1)
         for place in range(len(reliability)):
             chance = wrong + (right - wrong) * reliability[place]
             total[worker[row], place] += np.log(chance)
-    return total
 
 
-N_MOMENTS = 15
 BATCH = 40  # crowds drawn at once
 
 
@@ -310,7 +329,7 @@ def honest_null(
     rng
         Source of randomness, for the level alone.
     progress
-        Told of the simulated crowds; see :data:`~quality.parallel.Progress`.
+        Called after each simulated crowd; see :data:`~quality.parallel.Progress`.
 
     Examples
     --------
@@ -333,7 +352,7 @@ def honest_null(
     rows = (
         labels.worker_order, labels.worker_start, labels.task, labels.label, labels.counts(), others
     )  # fmt: skip
-    moments = _moments(*rows)
+    moments = _moments(labels, others)
     p_value[penalty > 0] = (_tails(penalty, moments) @ population.probability)[penalty > 0]
     n_drawn = max(200, int(np.ceil(10 / false_removal_rate))) - 1
     asked = np.diff(labels.worker_start) > 0
@@ -379,37 +398,34 @@ def _tails(
     return tail
 
 
-@kernel
-def _moments(worker_order, worker_start, task, label, counts, others):
+def _moments(
+    labels: CrowdLabels, others: Float64[np.ndarray, "labels classes"]
+) -> Float64[np.ndarray, "workers moments"]:
     """Sums over a worker's tasks that make mean and variance of her penalty's two sums.
 
     On a task she adds s to the sum of penalties and n to the number of conflict tasks. Means of s,
     n and s squared are linear in her reliability, two coefficients each; the products of the
     means s s, s n and n n are quadratic, three each.
     """
-    n_classes = others.shape[1]
-    total = np.zeros((len(worker_start) - 1, N_MOMENTS))
-    for worker in range(len(worker_start) - 1):
-        mine = total[worker]
-        for at in range(worker_start[worker], worker_start[worker + 1]):
-            row = worker_order[at]
-            n_others = counts[task[row]].sum() - 1
-            s0 = s1 = n0 = n1 = q0 = q1 = 0.0
-            for answer in range(n_classes):
-                same = counts[task[row], answer] - (answer == label[row])
-                if same == n_others:  # no conflict
-                    continue
-                flat = (1 - others[row, answer]) / (n_classes - 1)
-                slope = others[row, answer] - flat
-                penalty = 1.0 / (same + 1)
-                s0, s1 = s0 + flat * penalty, s1 + slope * penalty
-                n0, n1 = n0 + flat, n1 + slope
-                q0, q1 = q0 + flat * penalty**2, q1 + slope * penalty**2
-            mine[:6] += np.array([s0, s1, n0, n1, q0, q1])
-            mine[6:9] += np.array([s0 * s0, 2 * s0 * s1, s1 * s1])
-            mine[9:12] += np.array([s0 * n0, s0 * n1 + s1 * n0, s1 * n1])
-            mine[12:] += np.array([n0 * n0, 2 * n0 * n1, n1 * n1])
-    return total
+    counts = labels.counts()
+    n_others = (np.diff(labels.task_start) - 1)[labels.task]
+    s0, s1, n0, n1, q0, q1 = np.zeros((6, labels.n_labels))
+    for answer in range(labels.n_classes):
+        same = counts[:, answer][labels.task] - (answer == labels.label)
+        conflict = same != n_others
+        flat = (1 - others[:, answer]) / (labels.n_classes - 1)
+        slope = np.where(conflict, others[:, answer] - flat, 0.0)
+        flat = np.where(conflict, flat, 0.0)
+        penalty = 1.0 / (same + 1)
+        s0, s1 = s0 + flat * penalty, s1 + slope * penalty
+        n0, n1 = n0 + flat, n1 + slope
+        q0, q1 = q0 + flat * penalty**2, q1 + slope * penalty**2
+    terms = (
+        s0, s1, n0, n1, q0, q1, s0 * s0, 2 * s0 * s1, s1 * s1,
+        s0 * n0, s0 * n1 + s1 * n0, s1 * n1, n0 * n0, 2 * n0 * n1, n1 * n1,
+    )  # fmt: skip
+    sums = [np.bincount(labels.worker, term, labels.n_workers) for term in terms]
+    return np.column_stack(sums)
 
 
 @kernel
@@ -417,24 +433,31 @@ def _draw(worker_order, worker_start, task, label, counts, others, reliability, 
     """Draw each worker's labels anew among the others': likelihoods on the grid, and penalties."""
     n_workers, n_classes, n_grid = len(worker_start) - 1, others.shape[1], len(reliability)
     evidence, penalty = np.empty((size, n_workers, n_grid)), np.zeros((size, n_workers))
+    log_evidence = np.empty(n_grid)
     for worker in range(n_workers):
         rows = worker_order[worker_start[worker] : worker_start[worker + 1]]
         flat, slope = np.empty((len(rows), n_classes)), np.empty((len(rows), n_classes))
         given = np.zeros((len(rows), n_classes))  # penalty of each answer; 0 makes no conflict
         log_chance = np.empty((len(rows), n_classes, n_grid))
         for i in range(len(rows)):
-            n_others = counts[task[rows[i]]].sum() - 1
+            n_others = -1
+            for answer in range(n_classes):
+                n_others += counts[task[rows[i]], answer]
             for answer in range(n_classes):
                 same = counts[task[rows[i]], answer] - (answer == label[rows[i]])
                 if same < n_others:
                     given[i, answer] = 1.0 / (same + 1)
                 flat[i, answer] = (1 - others[rows[i], answer]) / (n_classes - 1)
                 slope[i, answer] = others[rows[i], answer] - flat[i, answer]
-                log_chance[i, answer] = np.log(flat[i, answer] + slope[i, answer] * reliability)
+                for place in range(n_grid):
+                    chance = flat[i, answer] + slope[i, answer] * reliability[place]
+                    log_chance[i, answer, place] = np.log(chance)
         for crowd in range(size):
-            hers = reliability[min(np.searchsorted(reached, rng.random()), n_grid - 1)]
-            total, n_conflict = 0.0, 0
-            log_evidence = np.zeros(n_grid)
+            left, place = rng.random(), 0
+            while place < n_grid - 1 and reached[place] < left:
+                place += 1
+            hers, total, n_conflict = reliability[place], 0.0, 0
+            log_evidence[:] = 0.0
             for i in range(len(rows)):
                 left = rng.random()
                 answer = 0
@@ -446,6 +469,16 @@ def _draw(worker_order, worker_start, task, label, counts, others, reliability, 
                 n_conflict += given[i, answer] > 0
                 for place in range(n_grid):
                     log_evidence[place] += log_chance[i, answer, place]
-            evidence[crowd, worker] = np.exp(log_evidence - log_evidence.max())
+            _powers(log_evidence, evidence[crowd, worker])
             penalty[crowd, worker] = total / max(n_conflict, 1)
     return evidence, penalty
+
+
+@kernel
+def _powers(exponent, power) -> None:
+    """Write the powers of e, divided by the largest of them."""
+    highest = exponent[0]
+    for place in range(1, len(exponent)):
+        highest = max(highest, exponent[place])
+    for place in range(len(exponent)):
+        power[place] = np.exp(exponent[place] - highest)

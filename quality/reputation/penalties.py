@@ -1,39 +1,43 @@
-"""Penalties for labels that meet disagreement: how adversarial a worker looks.
+"""Penalties for labels that meet disagreement: soft, hard and balanced.
+
+>>> from quality import encode
+>>> soft_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
+array([0.5, 1. , 0.5])
 
 A task is a *conflict task* when its labels name two or more classes. Only those say anything about
 the workers: on each of them every class given is a *label node*, and the penalty for it is shared
-out among the workers who gave it. The soft penalty shares it evenly, the hard penalty puts it
-whole on one of them, so that the loads come out as even as they can (an optimal semi-matching).
+out among the workers who gave it. The soft penalty shares it evenly. The hard penalty puts it whole
+on one of them, so that the loads come out as even as they can (an optimal semi-matching). The
+balanced penalty shares it out in fractions that even the loads out, so that names cannot matter.
 
-A penalty is evidence, not a verdict. Neither penalty sees a majority of colluders, and the hard one
-grows with the number of labels: see the notes of each.
+A penalty is evidence, not a verdict. No penalty sees a majority of colluders, and the hard and the
+balanced one grow with the number of labels: see the notes of each.
 
-Balanced penalty: label nodes shared out in fractions, so that nobody's name can matter.
-
-Every job may be split among its machines. The shares that make the sum of the squared loads least
-give every machine one load and no other (the sum is strictly convex in the loads), so it depends on
-nothing but the graph. At the optimum a job gives only to its least loaded machines, and conversely.
-
-:mod:`quality.matching.levels` moves shares until all is level up to rounding. The loads are made exact
-from there: machines that share a job form *pools*, and if a pool of ``m`` machines holds ``n``
-jobs, its machines carry ``n / m`` each. That is exact as soon as three things
-hold, which are checked: the shares stay inside the pools (by construction); no job has a machine
-in a lower pool; and the loads of a pool exceed ``n / m`` by less than ``1 / m`` in sum. For if equal
-loads were not possible, Hall's condition would fail for some of its machines: their own jobs would
-outnumber ``n / m`` per machine by a multiple of ``1 / m``, more than the shares at hand have room for.
+**Balanced loads.** Every job may be split among its machines. The shares that make the sum of the
+squared loads least give every machine one load and no other (the sum is strictly convex in the
+loads), so it depends on nothing but the graph. At the optimum a job gives only to its least loaded
+machines, and conversely. :mod:`quality.matching.levels` moves shares until all is level up to
+rounding. The loads are made exact from there: machines that share a job form *pools*, and if a pool
+of ``m`` machines holds ``n`` jobs, its machines carry ``n / m`` each. That is exact as soon as
+three things hold, which are checked: the shares stay inside the pools (by construction); no job has
+a machine in a lower pool; and the loads of a pool exceed ``n / m`` by less than ``1 / m`` in sum.
+For if equal loads were not possible, Hall's condition would fail for some of its machines: their
+own jobs would outnumber ``n / m`` per machine by a multiple of ``1 / m``, more than the shares at
+hand have room for.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int32, Int64
+from jaxtyping import Bool, Float64, Int, Int32, Int64, Num
 from scipy.sparse import csr_array
 
 from quality.labels import CrowdLabels, Engine, LabelShard, Sums, freeze_arrays, sort_codes
 from quality.matching import (
     ascending_rows,
     conflict_graph,
-    find_root,
+    connected,
+    first_givers,
     level_out,
     matching_and_level,
     semi_matching,
@@ -48,6 +52,7 @@ __all__ = [
     "hard_penalty",
     "mean_share",
     "share_sums",
+    "shares_of",
     "soft_penalty",
     "soft_penalty_by_shards",
     "tally_shares",
@@ -60,8 +65,8 @@ HALF = 31  # a share of 1 is 2 ** 62 units, kept as two halves of so many bits
 def soft_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     """Penalise each label by one over the number of workers who gave the same, and take the mean.
 
-    On a conflict task j everyone who said k gets 1 / n_jk. The penalty of a worker is the mean over
-    her conflict tasks.
+    On a conflict task j each of the n_jk workers who gave class k gets 1 / n_jk. The penalty of a
+    worker is the mean over her conflict tasks.
 
     Parameters
     ----------
@@ -93,11 +98,7 @@ def soft_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     >>> soft_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
     array([0.5, 1. , 0.5])
     """
-    total = np.zeros((labels.n_workers, 3), dtype=np.int64)
-    everybody = np.ones(labels.n_workers, dtype=np.bool_)
-    tasks = np.arange(labels.n_tasks, dtype=np.int32)
-    tally_shares(total, tasks, 1, labels, everybody, unit_shares(labels))
-    return mean_share(total)
+    return mean_share(*share_sums(labels, None))
 
 
 def unit_shares(labels: CrowdLabels | LabelShard) -> Int64[np.ndarray, "numbers 2"]:
@@ -118,11 +119,12 @@ def tally_shares(
 ) -> None:
     """Add to `total` what each kept worker gets on the given tasks: two halves, and the count.
 
-    With a sign of -1 it is taken away. Sums of integers do not depend on their order, so that a
-    tally that was added to and taken from is, to the bit, one begun anew.
+    A sign of -1 subtracts it. Sums of integers do not depend on their order, so a tally after
+    additions and subtractions equals, to the bit, one begun anew.
     """
     rows = (labels.task_start, labels.worker, labels.label)
-    _tally(total, tasks, sign, *rows, keep, unit, labels.n_classes)
+    n_same = np.zeros(labels.n_classes, dtype=np.int64)
+    _tally(total, tasks, sign, *rows, keep, unit, n_same)
 
 
 def mean_share(total: Int64[np.ndarray, "workers 3"]) -> Float64[np.ndarray, " workers"]:
@@ -132,6 +134,15 @@ def mean_share(total: Int64[np.ndarray, "workers 3"]) -> Float64[np.ndarray, " w
     share = upper * 2.0**-HALF + lower * 2.0 ** (-2 * HALF)
     penalty: np.ndarray = share / np.maximum(total[:, 2], 1)
     return penalty
+
+
+def shares_of(
+    part: Num[np.ndarray, " workers"], whole: Num[np.ndarray, " workers"]
+) -> Float64[np.ndarray, " workers"]:
+    """Return the ratio for each worker, NaN where the whole is 0."""
+    share = np.full(len(whole), np.nan)
+    np.divide(part, whole, out=share, where=whole > 0)
+    return share
 
 
 def hard_penalty(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
@@ -173,10 +184,10 @@ def hard_penalty(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
 
 
 @kernel
-def _tally(total, tasks, sign, task_start, worker, label, keep, unit, n_classes) -> None:
+def _tally(total, tasks, sign, task_start, worker, label, keep, unit, n_same) -> None:
     """One pass: count who said the same on a task, then share out among them."""
-    n_same = np.zeros(n_classes, dtype=np.int64)
-    for task in tasks:
+    for at in range(len(tasks)):
+        task = tasks[at]
         n_given = 0
         for row in range(task_start[task], task_start[task + 1]):
             if keep[worker[row]]:
@@ -242,7 +253,7 @@ def balanced_loads(
     max_iter
         At most so many waves, at least 1.
     progress
-        Told of the waves, of several at a time where they are short: see
+        Called after each wave, or after several where they are short; see
         :data:`quality.parallel.Progress`.
 
     Returns
@@ -298,7 +309,7 @@ def balanced_loads(
     )
     n_iter = level_out(edges, level, share, max_iter, tell)
     flow = np.bincount(machine, share, minlength=graph.shape[1])
-    load, converged = _pools(start, machine, share, flow)
+    load, converged = _pools(start, machine, job, share, flow)
     load = load if converged else flow
     residual = float(np.abs(flow - load).max(initial=0.0))
     shares = csr_array((share, machine.copy(), start.copy()), shape=graph.shape)
@@ -347,41 +358,23 @@ def balanced_penalty(
     return balanced_loads(conflict_graph(labels), progress=progress).load
 
 
-@kernel
 def _pools(
     start: Int[np.ndarray, " jobs+1"],
     machine: Int[np.ndarray, " entries"],
+    job_of: Int32[np.ndarray, " entries"],
     share: Float64[np.ndarray, " entries"],
     flow: Float64[np.ndarray, " machines"],
-):
+) -> tuple[Float64[np.ndarray, " machines"], bool]:
     """Jobs per machine in the pool of each machine, and whether these are the exact loads."""
     n_machines = len(flow)
-    pool = np.arange(n_machines).astype(np.int32)
-    home = np.empty(len(start) - 1, dtype=np.int32)  # a machine that the job gives to
-    for job in range(len(home)):
-        home[job] = -1
-        for entry in range(start[job], start[job + 1]):
-            if share[entry] > 0:
-                if home[job] < 0:
-                    home[job] = machine[entry]
-                one, other = find_root(pool, home[job]), find_root(pool, machine[entry])
-                pool[max(one, other)] = min(one, other)
-    n_jobs, n_near, excess = np.zeros(n_machines), np.zeros(n_machines), np.zeros(n_machines)
-    for near in range(n_machines):
-        pool[near] = find_root(pool, near)
-        n_near[pool[near]] += 1
-    for job in range(len(home)):
-        n_jobs[pool[home[job]]] += 1
-    load = np.empty(n_machines)
-    for near in range(n_machines):
-        load[near] = n_jobs[pool[near]] / n_near[pool[near]]
-        excess[pool[near]] += max(0.0, flow[near] - load[near])
+    pool = connected(start, machine, share > 0, n_machines)
+    home = first_givers(job_of, machine, share)
+    n_near = np.bincount(pool, minlength=n_machines)
+    load = np.bincount(pool[home], minlength=n_machines)[pool] / n_near[pool]
+    excess = np.bincount(pool, np.maximum(0.0, flow - load), n_machines)
     # half of what the proof allows: the other half is for rounding
-    exact = (excess * n_near).max() < 0.5 if n_machines else True
-    for job in range(len(home)):
-        for entry in range(start[job], start[job + 1]):
-            exact = exact and load[machine[entry]] >= load[home[job]]
-    return load, exact
+    exact = (excess * n_near < 0.5).all() and (load[machine] >= load[home][job_of]).all()
+    return load, bool(exact)
 
 
 def hard_level(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
@@ -423,9 +416,7 @@ def soft_penalty_by_shards(engine: Engine) -> Float64[np.ndarray, " workers"]:
 
     Examples
     --------
-    >>> from quality import encode
-    >>> from quality.labels.shards import LocalEngine
-    >>> from quality.labels.shards import cut_labels
+    >>> from quality import LocalEngine, cut_labels, encode
     >>> labels = encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx"))
     >>> soft_penalty_by_shards(LocalEngine(cut_labels(labels, [0, 1, 2])))
     array([0.5, 1. , 0.5])
@@ -433,7 +424,7 @@ def soft_penalty_by_shards(engine: Engine) -> Float64[np.ndarray, " workers"]:
     return mean_share(engine.add_up(share_sums, None)[0])
 
 
-def share_sums(shard: LabelShard, keep: Bool[np.ndarray, " workers"] | None) -> Sums:
+def share_sums(shard: CrowdLabels | LabelShard, keep: Bool[np.ndarray, " workers"] | None) -> Sums:
     """Return what a shard adds to the soft penalties' tally of the workers kept, or of all."""
     total = np.zeros((shard.n_workers, 3), dtype=np.int64)
     everybody = np.ones(shard.n_workers, dtype=np.bool_) if keep is None else keep

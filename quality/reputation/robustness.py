@@ -1,12 +1,17 @@
-"""How many tasks adversaries could turn, at least and at most: bounds from who labelled what.
+"""Bounds on the tasks that k adversaries could turn, from who labelled what.
+
+>>> from quality import encode
+>>> labels = encode(list("abcabcab"), list("11122233"), list("xxxyyyxx"))
+>>> robustness_bounds(labels, max_adversaries=3).upper
+array([2, 3, 3])
 
 All workers are taken as honest and perfectly accurate, and k adversaries who know everything are
 added to them. What they can do then depends on the assignment graph alone. Against the
 penalty-based aggregator the loads ``d_1 >= d_2 >= ...`` of an optimal semi-matching of the *tasks*
-to the workers say how much; against every rule that ignores names, the tasks that rest on few
-workers: adversaries who mirror all of them leave nothing by which to tell the two sides apart.
-
-Tasks that rest on few workers, chosen greedily: linear in the tasks for each worker chosen.
+to the workers bound it. Against every rule that ignores names the tasks that rest on few workers
+bound it: adversaries who mirror all of those leave nothing by which to tell the two sides apart.
+Such workers are chosen greedily, in time linear in the tasks for each worker chosen, and then by an
+exact search as far as its steps reach.
 """
 
 from collections import Counter
@@ -113,7 +118,7 @@ def _richest(
     """The first task of those whose workers not taken are the same and gain most; -1 if none fits."""
     table[:] = -1
     mask = np.uint64(len(table) - 1)
-    best = -1
+    best = int(np.int64(-1))  # not a literal, which a kernel would be compiled for apart
     for row in range(len(members)):
         gain[row], n_new[row], mixed = 0, 0, np.uint64(0)
         for worker in members[row]:
@@ -229,7 +234,7 @@ def robustness_bounds(
         At most so many steps of the exact search for each k, at least 0; past them the greedy
         lower bound stands.
     progress
-        Told of every step of the search, and of one before for each k: see
+        Called after each step of the search, and once before it for each k; see
         :data:`quality.parallel.Progress`.
 
     Returns

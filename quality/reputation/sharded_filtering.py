@@ -1,4 +1,7 @@
-"""The iterative filter over shards, led by the soft penalty."""
+"""The iterative filter on a table in shards, led by the soft penalty.
+
+Use :func:`filter_workers_by_shards`; :func:`quality.filter_workers` is the filter of one table.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,7 +20,13 @@ from quality.reputation.filtering import (
     tally_agreed,
     why_refused,
 )
-from quality.reputation.penalties import mean_share, share_sums, tally_shares, unit_shares
+from quality.reputation.penalties import (
+    mean_share,
+    share_sums,
+    shares_of,
+    tally_shares,
+    unit_shares,
+)
 
 __all__ = ["filter_workers_by_shards"]
 
@@ -60,9 +69,7 @@ def filter_workers_by_shards(
 
     Examples
     --------
-    >>> from quality import encode
-    >>> from quality.labels.shards import LocalEngine
-    >>> from quality.labels.shards import cut_labels
+    >>> from quality import LocalEngine, cut_labels, encode
     >>> labels = encode(["ann", "bob", "cy"] * 3, list("111222333"), list("xxyyyxxxy"))
     >>> engine = LocalEngine(cut_labels(labels, [0, 1, 3]))
     >>> filter_workers_by_shards(engine, labels.tasks, n_workers=1)
@@ -104,9 +111,7 @@ class _ShardedCrowd:
         if self._agreed is None:
             (agreed,) = self._engine.add_up(_agreed, self.keep)
             self._agreed = agreed.copy()
-        share = np.full(len(self.keep), np.nan)
-        np.divide(self._agreed, self.n_labels, out=share, where=self.n_labels > 0)
-        return share
+        return shares_of(self._agreed, self.n_labels)
 
     def refusal(self, worker: int, min_labels_per_task: int) -> str:
         """Return why this worker cannot go; empty if she can."""
@@ -128,7 +133,7 @@ class _ShardedCrowd:
         """Add what these tasks say about the workers left to the sums in use, or take it away."""
         tally_shares(self._share, tasks, sign, held.table, self.keep, held.unit)
         if self._agreed is not None:
-            _tally_agreed(self._agreed, tasks, sign, held.table, self.keep)
+            tally_agreed(self._agreed, tasks, sign, held.table, self.keep)
 
     def _tasks_of(self, worker: int) -> tuple[Int32[np.ndarray, " hers"], "_TasksAtHand"]:
         """The tasks of a worker, as places among those at hand."""
@@ -172,7 +177,7 @@ def _begin(shard: LabelShard, _: Any) -> Sums:
 def _agreed(shard: LabelShard, keep: Bool[np.ndarray, " workers"]) -> Sums:
     """Labels of the workers left that are their majority's."""
     agreed, tasks = np.zeros(shard.n_workers, np.int64), np.arange(shard.n_tasks, dtype=np.int32)
-    _tally_agreed(agreed, tasks, 1, shard, keep)
+    tally_agreed(agreed, tasks, 1, shard, keep)
     return (agreed,)
 
 
@@ -200,14 +205,3 @@ def _together(parts: Sequence[tuple[LabelShard, np.ndarray]], n_workers: int) ->
     table = LabelShard(worker, label, gold, start, 0, n_workers, tables[0].n_classes)
     task = np.concatenate(tasks)
     return _TasksAtHand(table, task, unit_shares(table), *sort_codes(worker, n_workers))
-
-
-def _tally_agreed(
-    agreed: Int64[np.ndarray, " workers"],
-    tasks: Int32[np.ndarray, " chosen"],
-    sign: int,
-    shard: LabelShard,
-    keep: Bool[np.ndarray, " workers"],
-) -> None:
-    rows = (shard.task_start, shard.worker, shard.label)
-    tally_agreed(agreed, tasks, sign, *rows, keep, shard.n_classes)

@@ -1,0 +1,137 @@
+"""Kernels: the loops that numba compiles when they are first called, where they are kept, and all at once.
+
+>>> notice() is None  # kept for good, so that there is nothing to say
+True
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quality import CrowdLabels
+
+__all__ = ["compile_kernels", "notice", "where_kept"]
+
+ROOMS = ("quality", "learners", "flows")
+N_LABELS, N_WORKERS = 40_000, 50  # enough rows for the readers of large tables
+
+
+def where_kept() -> str:
+    """Return the sentence about where compiled kernels are kept."""
+    from quality.parallel import kernel_folders
+
+    folders = kernel_folders()
+    if folders.write is None:
+        return "no folder can be written, so they are not kept: set NUMBA_CACHE_DIR"
+    beside = folders.write.name == "__pycache__"
+    return "kept beside the source" if beside else f"kept in {folders.write.parent}"
+
+
+def notice() -> str | None:
+    """Return what a user should know about compiled kernels: nothing where they are kept for good."""
+    parallel = sys.modules.get("quality.parallel")
+    if parallel is None:
+        return None
+    folders = parallel.kernel_folders()
+    if folders.temporary:
+        return (
+            f"compiled kernels are kept among the temporary files, in {folders.write}: set "
+            "NUMBA_CACHE_DIR to a folder of your own to keep them for good"
+        )
+    if folders.write is None and not folders.read:
+        return (
+            "no folder can keep compiled kernels, so every command compiles them anew: set "
+            "NUMBA_CACHE_DIR to a folder of your own"
+        )
+    return None
+
+
+def compile_kernels() -> int:
+    """Run the sample campaign, every reader, penalty and aggregator; return how many were compiled.
+
+    What is compiled depends on the types that a kernel is called with, so the kernels are called as
+    runs call them, and not from a list that could fall behind.
+    """
+    from quality import dawid_skene
+
+    before = _n_compiled()
+    with TemporaryDirectory() as folder:
+        _run_sample(Path(folder, "sample"))
+        _read_parquet(Path(folder, "labels.parquet"))
+    for n_classes in range(2, 10):  # the pass of EM is compiled for each number up to eight
+        dawid_skene(_some_labels(n_classes))
+    for n_classes in (2, 3):
+        _aggregate(_some_labels(n_classes))
+    _penalize(_some_labels(2))
+    return _n_compiled() - before
+
+
+def _run_sample(folder: Path) -> None:
+    from flows.pipeline import run_pipeline
+    from flows.settings import load_settings
+    from flows.simulate import copy_sample
+
+    run_pipeline(load_settings(copy_sample(folder)))
+
+
+def _some_labels(n_classes: int) -> CrowdLabels:
+    import numpy as np
+
+    from quality import encode
+
+    rng = np.random.default_rng(0)
+    worker, task = np.divmod(np.arange(600), 60)
+    return encode(worker, task, (task + (rng.random(600) < 0.3)) % n_classes)
+
+
+def _aggregate(labels: CrowdLabels) -> None:
+    """Call every aggregator that takes so many classes."""
+    from flows.aggregators import AGGREGATORS, consensus_of
+    from flows.settings import ConsensusSettings
+
+    for name in AGGREGATORS:
+        chosen = ConsensusSettings.model_validate({"aggregator": name})
+        with contextlib.suppress(ValueError):  # some take two classes alone
+            consensus_of(labels, chosen, seed=0)
+
+
+def _penalize(labels: CrowdLabels) -> None:
+    """Filter by every penalty."""
+    from quality import balanced_penalty, filter_workers, hard_level, soft_penalty
+
+    for penalty in (balanced_penalty, hard_level, soft_penalty):
+        filter_workers(labels, penalty=penalty, n_workers=1)
+
+
+def _read_parquet(path: Path) -> None:
+    """Read a large table of Parquet, whose names are text and whose names are numbers."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from flows.tables import read_labels
+
+    code = range(N_LABELS)
+    worker, task = [row % N_WORKERS for row in code], [row // N_WORKERS for row in code]
+    label = ["yes" if row % 3 else "no" for row in code]
+    for columns in ((worker, task), (list(map(str, worker)), list(map(str, task)))):
+        pq.write_table(pa.table({"worker": columns[0], "task": columns[1], "label": label}), path)
+        read_labels(path, classes=None, duplicates="error", known_tasks=None)
+
+
+def _n_compiled() -> int:
+    """Return how many kernels, by signature, this process has compiled."""
+    from numba.core.dispatcher import Dispatcher
+
+    modules = [value for name, value in list(sys.modules.items()) if name.startswith(ROOMS)]
+    kernels = {
+        id(value): value
+        for module in modules
+        for value in list(vars(module).values())
+        if isinstance(value, Dispatcher)
+    }
+    return sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels.values())

@@ -1,0 +1,240 @@
+"""A campaign's labels in shards: the same questions, asked of an engine that maps a shard and adds up.
+
+A fit of EM is written down every `engine.checkpoint_every` iterations, so that a run which dies in it goes
+on from there. Hard and balanced penalties come from the conflict graph that the shards build, up to
+`engine.whole_conflicts` labels on conflict tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from flows.run import Crowd, Run, start_of
+from flows.settings import EngineSettings
+from flows.sharding import ShardFolder, group_of_shard, load_fit, load_shard, names_alone, save_fit
+from flows.stages.whole_labels import Aggregated, Judged, stop_rule
+from quality import (
+    CrowdLabels,
+    DawidSkene,
+    EMStart,
+    Engine,
+    Filtered,
+    FilteredDishonest,
+    LabelShard,
+    MajorityVote,
+    OneCoin,
+    TaskReport,
+    WorkerReport,
+    balanced_loads,
+    conflict_graph_by_shards,
+    filter_workers_by_shards,
+    load_levels,
+    start_from,
+    task_report,
+)
+from quality.aggregation import (
+    EMFit,
+    Posterior,
+    class_sums,
+    dawid_skene_by_shards,
+    decide,
+    majority_of_shard,
+    one_coin_by_shards,
+    posterior_of_shard,
+)
+from quality.labels import join_shards
+from quality.reports import DECIMALS, CrowdSums, crowd_sums, report_of
+
+__all__ = ["ShardedLabels"]
+
+KEPT_FIT, UNFILTERED_FIT = "kept_fit.npz", "unfiltered_fit.npz"
+FITS: dict[str, Callable[..., EMFit]] = {
+    "dawid_skene": dawid_skene_by_shards,
+    "one_coin_dawid_skene": one_coin_by_shards,
+}
+SHARED = {"hard_least": np.int32, "hard_penalty": np.int32, "balanced_penalty": np.float64}
+BY_TASK = ("label", "entropy", "margin", "n_labels", "counts", "conflict", "tied", "overruled")
+
+
+class Rule(NamedTuple):
+    """How a shard's posterior is found, and from which parameters; `fit` is None for majority vote."""
+
+    posterior: Posterior
+    parameters: Any
+    fit: EMFit | None
+
+    def over(self, engine: Engine) -> Float[np.ndarray, "tasks classes"]:
+        """The posterior of every task."""
+        return np.concatenate(engine.map(self.posterior, self.parameters))
+
+
+MAJORITY = Rule(majority_of_shard, None, None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardedLabels:
+    """The labels of a campaign in shards; see :class:`flows.stages.campaign_labels.CampaignLabels`."""
+
+    run: Run
+    crowd: Crowd
+    shards: ShardFolder
+    engine: Engine
+    chosen: EngineSettings
+    _joined: list[CrowdLabels] = field(default_factory=list, init=False, repr=False)
+
+    def filter_workers(self) -> tuple[Filtered, str]:
+        """Find the workers to remove by the soft penalty; return them and the stop rule's name."""
+        chosen = self.run.settings.filter
+        filtered = filter_workers_by_shards(
+            self.engine, self.crowd.labels.tasks, n_workers=chosen.n_workers,
+            fraction=chosen.fraction, min_labels_per_task=chosen.min_labels_per_task,
+            progress=self.run.progress,
+        )  # fmt: skip
+        return filtered, stop_rule(chosen.n_workers, chosen.fraction)
+
+    def judge(self, filtered: Filtered | FilteredDishonest) -> Judged:
+        """Put together what labels, filter, consensus and gold say about each worker."""
+        keep, start = filtered.keep, start_of(self.run, self.crowd.labels)
+        rule = self._rule(self.engine.keep_workers(keep), KEPT_FIT, start)
+        sums = crowd_sums(self.engine, keep, rule.posterior, rule.parameters)
+        shared = self._shared_loads(sums)
+        report, removed = self._report(filtered, sums, shared), int(sums.n_labels[~keep].sum())
+        left_out = () if shared else tuple(SHARED)
+        return Judged(report, sums.alpha, sums.alpha_kept, removed, self._kept(keep), left_out)
+
+    def aggregate(self, keep: Bool[np.ndarray, " workers"]) -> Aggregated:
+        """Find one label per task from the labels of the workers kept."""
+        kept, labels = self.engine.keep_workers(keep), self.crowd.labels
+        start = start_of(self.run, labels)
+        rule = self._rule(kept, KEPT_FIT, start)
+        posterior = rule.over(kept)
+        result, tasks = self._result(rule.fit, posterior), self._tasks(keep, posterior)
+        names, _ = self.crowd.labelled_groups()
+        groups = partial(group_of_shard, self.shards)
+        next_start, go_on = None, self.run.settings.consensus.go_on
+        if go_on and rule.fit is not None and not isinstance(result, MajorityVote):
+            labelled = rule.fit.counts.sum(axis=(1, 2)) > 0
+            next_start = start_from(labels, result, labelled=labelled)
+        return Aggregated(
+            result,
+            result,
+            tasks,
+            np.lexsort((tasks.n_labels, -tasks.entropy.round(DECIMALS))),
+            self._kept(keep),
+            start,
+            None,  # to begin anew on shards would cost what going on saves
+            next_start,
+            class_sums(kept, groups, names.size, rule.posterior, rule.parameters),
+        )
+
+    def unfiltered(self) -> dict[str, Int[np.ndarray, " tasks"]]:
+        """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
+        rules = {"unfiltered": self._rule(self.engine, UNFILTERED_FIT), "majority_vote": MAJORITY}
+        return {name: decide(rule.over(self.engine))[0] for name, rule in rules.items()}
+
+    def whole(self) -> CrowdLabels | None:
+        """The whole table of labels, or None if there are more than the settings allow."""
+        if self.shards.n_labels > self.chosen.whole_labels:
+            return None
+        if not self._joined:
+            self._joined.append(join_shards(self.engine.map(_itself, None), self.crowd.labels))
+        return self._joined[0]
+
+    def _kept(self, keep: Bool[np.ndarray, " workers"]) -> CrowdLabels | None:
+        whole = self.whole()
+        return None if whole is None else whole.keep_workers(keep)
+
+    def _rule(self, engine: Engine, name: str, start: EMStart | None = None) -> Rule:
+        """The consensus of an engine's labels; a fit goes on from where its file says it stood.
+
+        A fit that has no file yet starts from `start`, which is in the order of the table's codes.
+        """
+        chosen, path, progress = (
+            self.run.settings.consensus,
+            self.run.folder / name,
+            self.run.progress,
+        )
+        if chosen.aggregator == "majority_vote":
+            return MAJORITY
+        knobs = {knob: getattr(chosen, knob) for knob in ("max_iter", "tol", "smoothing")}
+
+        def after(fit: EMFit) -> None:
+            if progress is not None:
+                progress("EM over shards", fit.n_iter, chosen.max_iter or 100)
+            if fit.n_iter % self.chosen.checkpoint_every == 0:
+                save_fit(path, fit)
+
+        fit = FITS[chosen.aggregator](
+            engine, use_gold=chosen.use_gold, start=start, begun=load_fit(path), after=after,
+            **{knob: value for knob, value in knobs.items() if value is not None},
+        )  # fmt: skip
+        save_fit(path, fit)
+        return Rule(posterior_of_shard, (fit.prior, fit.table, chosen.use_gold), fit)
+
+    def _result(
+        self, fit: EMFit | None, posterior: Float[np.ndarray, "tasks classes"]
+    ) -> DawidSkene | OneCoin | MajorityVote:
+        """The result that the aggregator gives of a whole table."""
+        label, tied = decide(posterior)
+        if fit is None:
+            return MajorityVote(posterior, label, tied)
+        evidence = (fit.log_likelihood, fit.n_iter, fit.converged)
+        if self.run.settings.consensus.aggregator == "dawid_skene":
+            confusion = np.ascontiguousarray(fit.table.transpose(0, 2, 1))
+            return DawidSkene(posterior, label, tied, fit.prior, confusion, *evidence)
+        return OneCoin(posterior, label, tied, fit.prior, fit.table[:, 0, 0].copy(), *evidence)
+
+    def _shared_loads(self, sums: CrowdSums) -> dict[str, np.ndarray]:
+        """Each worker's load in an optimal sharing out of all label nodes; empty if these are too many."""
+        if sums.n_conflict.sum() > self.chosen.whole_conflicts:
+            return {}
+        graph = conflict_graph_by_shards(self.engine)
+        levels = load_levels(graph)
+        balanced = balanced_loads(graph, progress=self.run.progress).load
+        return dict(zip(SHARED, (levels.least, levels.level, balanced), strict=True))
+
+    def _report(
+        self,
+        filtered: Filtered | FilteredDishonest,
+        sums: CrowdSums,
+        shared: dict[str, np.ndarray],
+    ) -> WorkerReport:
+        """The numbers about each worker; zeros for loads that were not worked out."""
+        n_workers = self.crowd.labels.n_workers
+        numbers = {
+            "n_labels": sums.n_labels,
+            "n_conflict": sums.n_conflict,
+            "agreement": sums.agreement,
+            "soft_penalty": sums.soft_penalty,
+            **(shared or {name: np.zeros(n_workers, kind) for name, kind in SHARED.items()}),
+            "gold_n": sums.gold_n,
+            "gold_correct": sums.gold_correct,
+            "median_seconds": np.full(n_workers, np.nan),
+            "hasty": np.zeros(n_workers, dtype=np.bool_),
+        }
+        return report_of(filtered, numbers, sums.only_class, self.crowd.labels.classes)
+
+    def _tasks(
+        self, keep: Bool[np.ndarray, " workers"], posterior: Float[np.ndarray, "tasks classes"]
+    ) -> TaskReport:
+        """What the kept labels and the consensus say about each task, put together shard by shard."""
+        labels, parts = self.crowd.labels, []
+        for number in range(len(self.shards.paths)):
+            shard = load_shard(self.shards, number).keep_workers(keep)
+            tasks = slice(shard.first_task, shard.first_task + shard.n_tasks)
+            names = names_alone(labels.workers, labels.tasks[tasks], labels.classes)
+            parts.append(task_report(join_shards([shard], names), posterior[tasks]))
+        whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in BY_TASK}
+        entropy, margin = (whole[name].round(DECIMALS) for name in ("entropy", "margin"))
+        hardest = np.lexsort((whole["n_labels"], -entropy, margin)).astype(np.int32)
+        return replace(parts[0], **whole, hardest=hardest, tasks=labels.tasks)
+
+
+def _itself(shard: LabelShard, _: object) -> LabelShard:
+    return shard

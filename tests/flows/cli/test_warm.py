@@ -1,0 +1,64 @@
+"""The command that compiles kernels ahead: nothing is left to compile for a run after it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.cli import warm as warm_command
+from quality.parallel import KernelFolders
+
+RUN = """
+import sys
+from pathlib import Path
+from flows.kernels import _n_compiled, _run_sample
+_run_sample(Path(sys.argv[1]))
+print("compiled", _n_compiled())
+"""
+
+
+def call(*arguments: str, kernels: Path) -> str:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(kernels)}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_after_warm_a_run_of_the_sample_and_another_warm_compile_nothing(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    first = call("-m", "flows.cli", "warm", kernels=kernels)
+    assert int(first.split()[0]) > 40
+    assert f"kept in {kernels}" in first.replace("\n", "")
+    assert call("-c", RUN, str(tmp_path / "sample"), kernels=kernels).endswith("compiled 0\n")
+    assert call("-m", "flows.cli", "warm", kernels=kernels).startswith("0 kernels compiled")
+
+
+def test_help_has_an_example() -> None:
+    done = CliRunner().invoke(app, ["warm", "--help"])
+    assert done.exit_code == 0
+    assert "crowdassay warm" in done.output
+
+
+@pytest.mark.parametrize(
+    ("folders", "expected"),
+    [
+        (KernelFolders((Path("/k/q"),), Path("/k/q"), temporary=False), None),
+        (KernelFolders((Path("/k/q"),), None, temporary=False), None),
+        (KernelFolders((Path("/t/q"),), Path("/t/q"), temporary=True), "temporary files, in /t/q"),
+        (KernelFolders((), None, temporary=False), "compiles them anew"),
+    ],
+    ids=["kept", "read", "temporary", "none"],
+)
+def test_a_makeshift_is_mentioned_and_nothing_else(
+    folders: KernelFolders, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quality.parallel.kernel_folders", lambda: folders)
+    notice = warm_command.notice()
+    assert notice is None if expected is None else expected in (notice or "")
