@@ -56,6 +56,7 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
         "results.md": results(),
         "reference/command-line.md": command_line(),
         "reference/settings.md": settings(),
+        "reference/run-folder.md": run_folder(),
         **{f"reference/{room}.md": reference(room) for room in ROOMS},
     }
     for path, text in made.items():
@@ -307,6 +308,27 @@ def settings() -> str:
                 lines.append(
                     f"| `{key}` | {field.description}<br>{'; '.join(filter(None, facts))} |"
                 )
+    return "\n".join(lines) + "\n"
+
+
+def run_folder() -> str:
+    """Return the page of every file that a run may leave, by the stage that writes it."""
+    from flows.stages import STAGES
+
+    lines = [
+        "# The run folder",
+        "",
+        "Every file or folder that a run may leave in `runs/<time>-<name>/`, by the stage that writes it.",
+    ]
+    for stage in STAGES:
+        section = f" Its settings are in `[{stage.settings}]`." if stage.settings else ""
+        lines += ["", f"## {stage.name}", "", stage.about + section, ""]
+        lines += ["| file | what it holds | who may see it |", "|---|---|---|"]
+        for output in stage.outputs:
+            seen = "anybody" if output.public else "internal"
+            seen += f", but {output.but}" if output.but else ""
+            only = f" (only with `{output.only}`)" if output.only else ""
+            lines.append(f"| `{output.name}` | {output.about}{only} | {seen} |")
     return "\n".join(lines) + "\n"
 
 

@@ -16,6 +16,7 @@ Loops are compiled by numba when they are first called; :func:`kernel_folders` s
 code is kept.
 """
 
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -75,7 +76,7 @@ def kernel(function: Function | None = None, *, forceinline: bool = False) -> An
     if function is None:
         return lambda inner: kernel(inner, forceinline=forceinline)
     options: dict[str, Any] = {"forceinline": forceinline, "no_cfunc_wrapper": True}
-    dispatcher: Any = njit(nogil=True, **options)(no_type_check(function))
+    dispatcher: Any = njit(nogil=True, **options)(no_type_check(inspect.unwrap(function)))
     dispatcher._cache = _KernelCache(dispatcher.py_func)
     return dispatcher
 

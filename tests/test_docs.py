@@ -18,6 +18,7 @@ import pytest
 
 from benchmarks.peers import comparison
 from flows.settings import Section, Settings, section_of, variables_of
+from flows.stages import STAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -177,6 +178,12 @@ def test_the_reference_of_settings_has_every_key_with_its_sentence_and_its_varia
     assert "<br>number, at least 0, below 1; default `0.0`; " in text
     assert "<br>list of number, above 0; default `[0.001, 0.003, 0.01]`; " in text
     assert "<br>whole number, at least 1; `CROWDASSAY__CONSENSUS__MAX_ITER` |" in text
+
+
+def test_the_page_of_the_run_folder_has_a_row_for_every_output_of_a_stage() -> None:
+    rows = re.findall(r"(?m)^\| `(\S+)` \| .+ \| (anybody|internal)", pages_module().run_folder())
+    outputs = [output for stage in STAGES for output in stage.outputs]
+    assert rows == [(one.name, "anybody" if one.public else "internal") for one in outputs]
 
 
 @pytest.mark.parametrize("room", ["quality", "privacy", "learners", "flows"])

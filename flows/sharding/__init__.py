@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flows.faces import late_face
 
 if TYPE_CHECKING:
-    from flows.sharding.engine import Spread, load_fit, open_engine, open_spread, save_fit
+    from flows.sharding.engine import load_fit, open_engine, open_mapper, save_fit
     from flows.sharding.features import (
         FeatureFolder,
         FeaturePasses,
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from flows.sharding.shards import (
         SHARDS,
+        Mapper,
         ShardFolder,
         group_of_shard,
         load_shard,
@@ -31,10 +32,26 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "SHARDS", "FeatureFolder", "FeaturePasses", "ShardFolder", "Spread", "group_of_shard",
-    "list_features", "load_fit", "load_shard", "names_alone", "open_engine", "open_features",
-    "open_shards", "open_spread", "open_tasks", "save_fit", "write_features", "write_gold",
-    "write_groups", "write_shards",
+    "SHARDS",
+    "FeatureFolder",
+    "FeaturePasses",
+    "Mapper",
+    "ShardFolder",
+    "group_of_shard",
+    "list_features",
+    "load_fit",
+    "load_shard",
+    "names_alone",
+    "open_engine",
+    "open_features",
+    "open_mapper",
+    "open_shards",
+    "open_tasks",
+    "save_fit",
+    "write_features",
+    "write_gold",
+    "write_groups",
+    "write_shards",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -22,11 +22,10 @@ from distributed.scheduler import NoWorkerError
 from jaxtyping import Bool
 
 from flows.settings import EngineError, EngineSettings, SettingsError
-from flows.sharding.engine import Spread
-from flows.sharding.shards import ShardFolder, load_shard
+from flows.sharding.shards import Mapper, ShardFolder, load_shard
 from quality.labels import LabelShard, Sums, add_parts
 
-__all__ = ["DaskEngine", "open_dask", "open_dask_spread"]
+__all__ = ["DaskEngine", "open_dask", "open_dask_mapper"]
 
 Result = TypeVar("Result")
 QUIET = {
@@ -142,13 +141,13 @@ def open_dask(shards: ShardFolder, chosen: EngineSettings, *, hold: bool) -> Ite
 
 
 @contextmanager
-def open_dask_spread(chosen: EngineSettings) -> Iterator[Spread]:
+def open_dask_mapper(chosen: EngineSettings) -> Iterator[Mapper]:
     """Open the same for pieces of work that load their data themselves."""
     with _open_client(chosen) as client:
-        yield partial(_spread, client)
+        yield partial(_map_over, client)
 
 
-def _spread(
+def _map_over(
     client: Client, work: Callable[[Any, Any], Any], pieces: Sequence[Any], parameters: Any
 ) -> Iterable[Any]:
     """Return ``work(piece, parameters)`` of every piece, in their order."""

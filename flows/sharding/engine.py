@@ -1,8 +1,8 @@
 """Where sharded work runs: in this process or on a Dask cluster; and the checkpoints of a fit.
 
 >>> from flows.settings.sections import EngineSettings
->>> with open_spread(EngineSettings(workers=2)) as spread:
-...     list(spread(pow, [1, 2, 3], 2))
+>>> with open_mapper(EngineSettings(workers=2)) as mapper:
+...     list(mapper(pow, [1, 2, 3], 2))
 [1, 4, 9]
 """
 
@@ -14,20 +14,18 @@ from contextlib import contextmanager
 from functools import partial
 from os import cpu_count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from flows.files import write_arrays
 from flows.settings import EngineSettings, SettingsError
-from flows.sharding.shards import ShardFolder, load_shard
+from flows.sharding.shards import Mapper, ShardFolder, load_shard
 from quality.aggregation import EMFit
 from quality.labels import Engine, LocalEngine
 
-__all__ = ["Spread", "load_fit", "open_engine", "open_spread", "save_fit"]
+__all__ = ["load_fit", "open_engine", "open_mapper", "save_fit"]
 
-Spread: TypeAlias = Callable[[Callable[[Any, Any], Any], Sequence[Any], Any], Iterable[Any]]
-"""Returns ``work(piece, parameters)`` of every piece, in their order."""
 LABEL_BYTES = 8  # of a shard in memory: two codes, and a share of what its tasks take
 
 
@@ -62,7 +60,7 @@ def open_engine(
 
 
 @contextmanager
-def open_spread(chosen: EngineSettings) -> Iterator[Spread]:
+def open_mapper(chosen: EngineSettings) -> Iterator[Mapper]:
     """Open what the settings name for pieces of work that load their data themselves.
 
     Raises
@@ -72,9 +70,9 @@ def open_spread(chosen: EngineSettings) -> Iterator[Spread]:
     """
     if chosen.kind == "dask":
         with _naming_the_extra():
-            from flows.sharding.dask import open_dask_spread
-        with open_dask_spread(chosen) as spread:
-            yield spread
+            from flows.sharding.dask import open_dask_mapper
+        with open_dask_mapper(chosen) as mapper:
+            yield mapper
         return
     with ThreadPoolExecutor(chosen.workers or cpu_count()) as pool:
 

@@ -22,8 +22,7 @@ from jaxtyping import Bool, Float, Int
 
 from flows.files import write_arrays, write_whole
 from flows.settings import GroupSettings
-from flows.sharding.engine import Spread
-from flows.sharding.shards import open_tasks
+from flows.sharding.shards import Mapper, open_tasks
 from flows.tables import (
     ROW,
     TaskTable,
@@ -213,7 +212,7 @@ class FeaturePasses:
         Where the rows are.
     bags
         First row of each bag, and the row after its last.
-    spread
+    mapper
         Runs a function on each of several pieces of work.
 
     Notes
@@ -223,9 +222,9 @@ class FeaturePasses:
     """
 
     def __init__(
-        self, features: FeatureFolder, bags: Sequence[tuple[int, int]], spread: Spread
+        self, features: FeatureFolder, bags: Sequence[tuple[int, int]], mapper: Mapper
     ) -> None:
-        self._features, self._bags, self._spread = features, bags, spread
+        self._features, self._bags, self._mapper = features, bags, mapper
         step = block_rows(features)
         self._blocks = [
             [(at, min(at + step, last)) for at in range(first, last, step)] for first, last in bags
@@ -248,7 +247,7 @@ class FeaturePasses:
     ) -> Iterator[Sequence[Result]]:
         """Yield the results of ``work(block, parameters)`` for each bag's blocks, in their order."""
         pieces = [block for blocks in self._blocks for block in blocks]
-        found = iter(self._spread(_load_and_work, pieces, (self._features, work, parameters)))
+        found = iter(self._mapper(_load_and_work, pieces, (self._features, work, parameters)))
         for blocks in self._blocks:
             yield list(islice(found, len(blocks)))
 

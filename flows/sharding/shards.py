@@ -16,11 +16,11 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import duckdb
 import numpy as np
@@ -45,6 +45,7 @@ from quality.labels import CrowdLabels, LabelShard
 __all__ = [
     "CODES",
     "SHARDS",
+    "Mapper",
     "ShardFolder",
     "ShardSource",
     "group_of_shard",
@@ -57,6 +58,9 @@ __all__ = [
     "write_groups",
     "write_shards",
 ]
+
+Mapper: TypeAlias = Callable[[Callable[[Any, Any], Any], Sequence[Any], Any], Iterable[Any]]
+"""Returns ``work(piece, parameters)`` of every piece, in their order."""
 
 Column = Literal["worker", "task", "label"]
 CODES: tuple[Column, ...] = ("worker", "task", "label")

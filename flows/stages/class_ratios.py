@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 
 from flows.run import Crowd, Run, load_crowd
 from flows.settings import EngineSettings
-from flows.sharding import FeatureFolder, FeaturePasses, Spread, open_spread
+from flows.sharding import FeatureFolder, FeaturePasses, Mapper, open_mapper
 from flows.spending import count_noise
 from flows.stages.publication import why_no_release
 from flows.tables import arrow_table, numpy_array
@@ -95,8 +95,8 @@ def _learner(run: Run, crowd: Crowd) -> Iterator[Callable[[Published], Learned]]
     if crowd.features is None:
         yield partial(_learn_whole, crowd)
         return
-    with open_spread(run.settings.engine or EngineSettings()) as spread:
-        yield partial(_learn_streamed, crowd, crowd.features, spread)
+    with open_mapper(run.settings.engine or EngineSettings()) as mapper:
+        yield partial(_learn_streamed, crowd, crowd.features, mapper)
 
 
 def _learn_whole(crowd: Crowd, published: Published) -> Learned:
@@ -114,21 +114,21 @@ def _learn_whole(crowd: Crowd, published: Published) -> Learned:
 
 
 def _learn_streamed(
-    crowd: Crowd, features: FeatureFolder, spread: Spread, published: Published
+    crowd: Crowd, features: FeatureFolder, mapper: Mapper, published: Published
 ) -> Learned:
     size, labelled = features.bags()
     first = np.cumsum(size) - size
     known = np.searchsorted(crowd.group_names, published.groups)
     bags = [(int(first[code]), int(first[code] + labelled[code])) for code in known]
     model = learn_streamed_ratios(
-        FeaturePasses(features, bags, spread),
+        FeaturePasses(features, bags, mapper),
         published.proportions,
         noise=published.noise,
         level=published.level,
         classes=published.classes,
     )
     new = [(int(first[code]), int(first[code] + size[code])) for code in published.unlabelled]
-    found = model.ratios(FeaturePasses(features, new, spread))
+    found = model.ratios(FeaturePasses(features, new, mapper))
     return found, size[published.unlabelled].tolist()
 
 

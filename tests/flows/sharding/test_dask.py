@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.settings.sections import EngineSettings, GroupSettings
-from flows.sharding import Spread, open_spread
-from flows.sharding.dask import open_dask_spread
+from flows.sharding import Mapper, open_mapper
+from flows.sharding.dask import open_dask_mapper
 from flows.sharding.features import (
     FeatureFolder,
     FeaturePasses,
@@ -65,8 +65,8 @@ def ratios_of(known: BagPasses, new: BagPasses) -> list[ClassRatio]:
     return estimator.predict_all(new)
 
 
-def by_spread(features: FeatureFolder, spread: Spread) -> list[ClassRatio]:
-    known, new = (FeaturePasses(features, bags(of), spread) for of in (range(4), range(4, 6)))
+def by_mapper(features: FeatureFolder, mapper: Mapper) -> list[ClassRatio]:
+    known, new = (FeaturePasses(features, bags(of), mapper) for of in (range(4), range(4, 6)))
     return ratios_of(known, new)
 
 
@@ -90,8 +90,8 @@ def bytes_of(found: list[ClassRatio]) -> list[bytes]:
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_give_the_bytes_of_one_process(features: FeatureFolder, threads: int) -> None:
-    with open_spread(EngineSettings(workers=threads)) as spread:
-        found = by_spread(features, spread)
+    with open_mapper(EngineSettings(workers=threads)) as mapper:
+        found = by_mapper(features, mapper)
     assert bytes_of(found) == bytes_of(in_one_process(features))
     np.testing.assert_allclose([one.ratio[0] for one in found], [0.4, 0.6], atol=0.1)  # seed fixed
 
@@ -111,17 +111,17 @@ def test_a_cluster_gives_the_bytes_of_one_process_and_a_worker_killed_in_mid_pas
 ) -> None:
     """SIGKILL from inside the work, in the second pass: what was sent for it must be sent again."""
     passes, mark = count(), tmp_path / "died"
-    with open_dask_spread(EngineSettings(kind="dask", workers=2, memory_gb=1.0)) as spread:
+    with open_dask_mapper(EngineSettings(kind="dask", workers=2, memory_gb=1.0)) as mapper:
 
         def deadly(
             work: Callable[[Any, Any], Any], pieces: Sequence[Any], parameters: Any
         ) -> Iterable[Any]:
             if next(passes) != 1:
-                return spread(work, pieces, parameters)
+                return mapper(work, pieces, parameters)
             fatal = pieces[len(pieces) // 2]
-            return spread(die_once, pieces, (str(mark), fatal, work, parameters))
+            return mapper(die_once, pieces, (str(mark), fatal, work, parameters))
 
-        found = by_spread(features, deadly)
+        found = by_mapper(features, deadly)
     assert mark.exists()
     assert bytes_of(found) == bytes_of(in_one_process(features))
 
@@ -154,8 +154,8 @@ def test_no_more_than_a_block_of_rows_is_loaded_at_once(
 
     for name, method in {"rows": counted, "take": sampled, "load": refused}.items():
         monkeypatch.setattr(FeatureFolder, name, method)
-    with open_spread(EngineSettings(workers=1)) as spread:
-        by_spread(features, spread)
+    with open_mapper(EngineSettings(workers=1)) as mapper:
+        by_mapper(features, mapper)
     assert max(loaded) == ROWS
     assert sum(loaded) >= 3 * 4 * SIZE + 2 * SIZE  # three passes over the labelled bags, one more
     assert taken == [30] * 4
