@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from flows.cli.kernels import compile_kernels, where_kept
 from flows.cli.root import Quiet, app, console, mistakes
-from flows.kernels import compile_kernels, where_kept
 
 __all__ = ["warm"]
 

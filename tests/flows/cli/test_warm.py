@@ -17,7 +17,7 @@ from quality.parallel import KernelFolders
 RUN = """
 import sys
 from pathlib import Path
-from flows.kernels import _n_compiled, _run_sample
+from flows.cli.kernels import _n_compiled, _run_sample
 _run_sample(Path(sys.argv[1]))
 print("compiled", _n_compiled())
 """
