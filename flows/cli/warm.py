@@ -10,7 +10,7 @@ from flows.cli.root import Quiet, app, console, mistakes
 __all__ = ["warm"]
 
 
-@app.command(epilog="Example: `NUMBA_CACHE_DIR=/opt/kernels crowdassay warm`")
+@app.command(epilog="Example: `crowdassay warm`, with NUMBA_CACHE_DIR set where an image is built")
 def warm(quiet: Quiet = False) -> None:
     """Compile the loops that runs need, so that no run has to: for images, and after an upgrade."""
     with mistakes():

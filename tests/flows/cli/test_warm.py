@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.cli import warm as warm_command
+from flows.cli.kernels import notice
 from quality.parallel import KernelFolders
 
 RUN = """
@@ -60,5 +60,5 @@ def test_a_makeshift_is_mentioned_and_nothing_else(
     folders: KernelFolders, expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quality.parallel.kernel_folders", lambda: folders)
-    notice = warm_command.notice()
-    assert notice is None if expected is None else expected in (notice or "")
+    found = notice()
+    assert found is None if expected is None else expected in (found or "")
