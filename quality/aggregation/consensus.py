@@ -76,17 +76,18 @@ def decide(
     posterior: Float64[np.ndarray, "tasks classes"],
 ) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
     """Return the likeliest class of each task, the lowest code among equals, and where they tie."""
-    label, tied = _decide(posterior)
+    table = np.ascontiguousarray(posterior).view()
+    table.flags.writeable = False  # the kernel is compiled for one kind of array
+    label = np.empty(len(table), dtype=np.int16)
+    tied = np.zeros(len(table), dtype=np.bool_)
+    _decide(table, label, tied)
     return label, tied
 
 
 @kernel
-def _decide(
-    posterior: Float64[np.ndarray, "tasks classes"],
-) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
-    """First of the largest in each row, and whether there are others."""
+def _decide(posterior, label, tied) -> None:
+    """Write the first of the largest in each row, and whether there are others."""
     n_tasks, n_classes = posterior.shape
-    label, tied = np.empty(n_tasks, dtype=np.int16), np.zeros(n_tasks, dtype=np.bool_)
     for task in range(n_tasks):
         largest = posterior[task, 0]
         for code in range(1, n_classes):
@@ -97,4 +98,3 @@ def _decide(
                 tied[task] = first >= 0
                 first = code if first < 0 else first
         label[task] = first
-    return label, tied

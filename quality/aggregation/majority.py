@@ -11,7 +11,7 @@ array(['yes'], dtype='<U3')
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int16, Int64
+from jaxtyping import Bool, Float, Float64, Int16
 
 from quality.aggregation.consensus import Result, decide
 from quality.labels import CrowdLabels
@@ -65,24 +65,22 @@ def majority_vote(labels: CrowdLabels) -> MajorityVote:
     >>> labels.classes[vote.label]
     array(['no', 'yes'], dtype='<U3')
     """
-    posterior = _shares(labels.task_start, labels.label, labels.n_classes)
+    posterior = np.zeros((labels.n_tasks, labels.n_classes))
+    _count_shares(labels.task_start, labels.label, posterior)
     label, tied = decide(posterior)
     return MajorityVote(posterior, label, tied)
 
 
 @kernel
-def _shares(
-    task_start: Int64[np.ndarray, " tasks+1"], label: Int16[np.ndarray, " labels"], n_classes: int
-) -> Float64[np.ndarray, "tasks classes"]:
-    """Share of each task's labels that each class has; even where there are none."""
-    share = np.zeros((len(task_start) - 1, n_classes))
+def _count_shares(task_start, label, share) -> None:
+    """Add up the share of each task's labels that each class has; even where there are none."""
+    n_classes = share.shape[1]
     for task in range(len(share)):
         low, high = task_start[task], task_start[task + 1]
         for row in range(low, high):
             share[task, label[row]] += 1.0
         for code in range(n_classes):
             share[task, code] = share[task, code] / (high - low) if high > low else 1.0 / n_classes
-    return share
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -422,19 +422,18 @@ def _distinct_text(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the codes of an array of text in the order of first appearance, and the distinct texts."""
     native = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
     letters = native.view(np.uint32).reshape(len(native), native.dtype.itemsize // 4)
-    code, first = _hash_rows(letters)
-    return code, native[first]
+    code, first = (np.empty(len(letters), dtype=np.int32) for _ in range(2))
+    n_found = _hash_rows(letters, code, first, np.empty(len(letters), dtype=np.uint64))
+    return code, native[first[:n_found]]
 
 
 @kernel
-def _hash_rows(letters):
-    """Return the code of each row among the distinct rows, and the first row of each.
+def _hash_rows(letters, code, first, hashes):
+    """Write the code of each row among the distinct rows, and the first row of each; return their number.
 
     A hash only proposes a row to compare with: equal codes mean equal letters.
     """
     n_rows, width = letters.shape
-    code, first = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
-    hashes = np.empty(n_rows, np.uint64)
     slots, n_found = np.full(1024, -1, np.int32), 0
     for row in range(n_rows):
         key = np.uint64(14695981039346656037)  # FNV-1a, a letter at a time
@@ -464,4 +463,4 @@ def _hash_rows(letters):
                         slot = (slot + np.uint64(1)) & np.uint64(len(slots) - 1)
                     slots[slot] = name
         code[row] = found
-    return code, first[:n_found].copy()
+    return n_found

@@ -125,9 +125,14 @@ def collusion_pairs(
         raise ValueError(f"false_discovery_rate {message}")
     if not min_shared >= 1:
         raise ValueError(f"min_shared must be >= 1, got min_shared={min_shared}")
-    key, stratum, first, second, same = _meetings(
-        labels.task_start, labels.worker, labels.label, labels.n_classes, labels.n_workers
-    )
+    n_labels = np.diff(labels.task_start)
+    size = int((n_labels * (n_labels - 1) // 2).sum())
+    key, stratum = np.empty((2, size), dtype=np.int64)
+    wrong = np.empty((3, size), dtype=np.bool_)
+    count = np.zeros(labels.n_classes, dtype=np.int64)
+    rows = labels.task_start, labels.worker, labels.label
+    n_met = _meetings(*rows, labels.n_workers, count, key, stratum, wrong)
+    key, stratum, (first, second, same) = key[:n_met], stratum[:n_met], wrong[:, :n_met]
     pair, code, n_shared = np.unique(key, return_inverse=True, return_counts=True)
     tested = n_shared >= min_shared
     cell = code * N_STRATA + stratum
@@ -137,7 +142,8 @@ def collusion_pairs(
         for weight in (None, first, second)
     )
     n_same = np.bincount(code, same, len(pair))[tested].astype(np.int64)
-    p_value = _upper_tails(shared, wrong_first, wrong_second, n_same)
+    p_value = np.ones(len(n_same))
+    _upper_tails(shared, wrong_first, wrong_second, n_same, p_value)
     expected = (wrong_first * wrong_second / np.maximum(shared, 1)).sum(axis=1)
     worker = np.column_stack(np.divmod(pair[tested], max(labels.n_workers, 1))).astype(np.int32)
     order = np.lexsort((worker[:, 1], worker[:, 0], p_value))
@@ -165,22 +171,21 @@ def _meetings(
     task_start: Int64[np.ndarray, " tasks+1"],
     worker: Int32[np.ndarray, " labels"],
     label: Int16[np.ndarray, " labels"],
-    n_classes: int,
     n_workers: int,
-):
-    """Each pair of labels on a task that is clear without them: pair, stratum, who looks wrong."""
-    size = 0
-    for task in range(len(task_start) - 1):
-        n_labels = task_start[task + 1] - task_start[task]
-        size += n_labels * (n_labels - 1) // 2
-    key, stratum = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-    first, second = np.empty(size, dtype=np.bool_), np.empty(size, dtype=np.bool_)
-    same = np.empty(size, dtype=np.bool_)
-    count = np.zeros(n_classes, dtype=np.int64)
-    n_met = 0
+    count: Int64[np.ndarray, " classes"],
+    key: Int64[np.ndarray, " pairs"],
+    stratum: Int64[np.ndarray, " pairs"],
+    wrong: Bool[np.ndarray, "3 pairs"],
+) -> int:
+    """Write each pair of labels on a task that is clear without them; return how many there are.
+
+    Of each: the pair of workers, the stratum, and whether the first, the second, and both alike look wrong.
+    """
+    n_classes, n_met = len(count), 0
     for task in range(len(task_start) - 1):
         start, stop = task_start[task], task_start[task + 1]
-        count[:] = 0
+        for given in range(n_classes):
+            count[given] = 0
         for row in range(start, stop):
             count[label[row]] += 1
         for row in range(start, stop):
@@ -199,11 +204,11 @@ def _meetings(
                     continue
                 key[n_met] = np.int64(worker[row]) * n_workers + worker[other]
                 stratum[n_met] = -((-10 * against) // (stop - start - 2))
-                first[n_met] = label[row] != best
-                second[n_met] = label[other] != best
-                same[n_met] = first[n_met] and label[row] == label[other]
+                wrong[0, n_met] = label[row] != best
+                wrong[1, n_met] = label[other] != best
+                wrong[2, n_met] = label[row] != best and label[row] == label[other]
                 n_met += 1
-    return key[:n_met], stratum[:n_met], first[:n_met], second[:n_met], same[:n_met]
+    return n_met
 
 
 @kernel
@@ -212,9 +217,9 @@ def _upper_tails(
     first: Int64[np.ndarray, "pairs strata"],
     second: Int64[np.ndarray, "pairs strata"],
     n_same: Int64[np.ndarray, " pairs"],
-) -> Float64[np.ndarray, " pairs"]:
-    """P(sum of the strata's hypergeometric counts >= n_same)."""
-    tail = np.ones(len(n_same))
+    tail: Float64[np.ndarray, " pairs"],
+) -> None:
+    """Write P(sum of the strata's hypergeometric counts >= n_same)."""
     for pair in range(len(n_same)):
         if n_same[pair] == 0:
             continue
@@ -231,7 +236,8 @@ def _upper_tails(
             low, high = max(0, a + b - n), min(a, b)
             if high == 0:
                 continue
-            total[:] = 0.0
+            for reached in range(longest):
+                total[reached] = 0.0
             for both in range(low, high + 1):
                 log_chance = (
                     math.lgamma(a + 1) - math.lgamma(both + 1) - math.lgamma(a - both + 1)
@@ -247,4 +253,3 @@ def _upper_tails(
         for reached in range(n_same[pair], size):
             beyond += chance[reached]
         tail[pair] = min(beyond, 1.0)
-    return tail

@@ -357,11 +357,15 @@ def honest_null(
     n_drawn = max(200, int(np.ceil(10 / false_removal_rate))) - 1
     asked = np.diff(labels.worker_start) > 0
     candidates, reached = Candidates.of(labels.n_classes), np.cumsum(population.probability)
+    shape = labels.n_workers, len(RELIABILITY)
+    each = int(np.diff(labels.worker_start).max(initial=0)), labels.n_classes
+    work = [np.empty(size) for size in (each, each, each, (*each, shape[1]), shape[1])]
     ratio = np.empty(n_drawn)
     tell = counter(progress, "honest crowds", n_drawn)
     for first in range(0, n_drawn, BATCH):
         size = min(BATCH, n_drawn - first)
-        evidence, drawn = _draw(*rows, RELIABILITY, reached, size, rng)
+        evidence, drawn = np.empty((size, *shape)), np.zeros((size, labels.n_workers))
+        _draw(*rows, RELIABILITY, reached, rng, *work, evidence, drawn)
         for crowd in range(size):
             fitted, _ = fit_population(evidence[crowd, asked], candidates)
             tail = _tails(drawn[crowd], moments) @ fitted.probability
@@ -429,36 +433,38 @@ def _moments(
 
 
 @kernel
-def _draw(worker_order, worker_start, task, label, counts, others, reliability, reached, size, rng):
-    """Draw each worker's labels anew among the others': likelihoods on the grid, and penalties."""
-    n_workers, n_classes, n_grid = len(worker_start) - 1, others.shape[1], len(reliability)
-    evidence, penalty = np.empty((size, n_workers, n_grid)), np.zeros((size, n_workers))
-    log_evidence = np.empty(n_grid)
-    for worker in range(n_workers):
-        rows = worker_order[worker_start[worker] : worker_start[worker + 1]]
-        flat, slope = np.empty((len(rows), n_classes)), np.empty((len(rows), n_classes))
-        given = np.zeros((len(rows), n_classes))  # penalty of each answer; 0 makes no conflict
-        log_chance = np.empty((len(rows), n_classes, n_grid))
-        for i in range(len(rows)):
-            n_others = -1
+def _draw(
+    worker_order, worker_start, task, label, counts, others, reliability, reached, rng,
+    flat, slope, given, log_chance, log_evidence, evidence, penalty,
+) -> None:  # fmt: skip
+    """Draw each worker's labels anew among the others': write likelihoods on the grid, and penalties.
+
+    `flat` to `log_evidence` are for work; `given` is the penalty of each answer, 0 if it makes no conflict.
+    """
+    n_classes, n_grid = others.shape[1], len(reliability)
+    for worker in range(len(worker_start) - 1):
+        begin = worker_start[worker]
+        n_rows = worker_start[worker + 1] - begin
+        for i in range(n_rows):
+            row, n_others = worker_order[begin + i], -1
             for answer in range(n_classes):
-                n_others += counts[task[rows[i]], answer]
+                n_others += counts[task[row], answer]
             for answer in range(n_classes):
-                same = counts[task[rows[i]], answer] - (answer == label[rows[i]])
-                if same < n_others:
-                    given[i, answer] = 1.0 / (same + 1)
-                flat[i, answer] = (1 - others[rows[i], answer]) / (n_classes - 1)
-                slope[i, answer] = others[rows[i], answer] - flat[i, answer]
+                same = counts[task[row], answer] - (answer == label[row])
+                given[i, answer] = 1.0 / (same + 1) if same < n_others else 0.0
+                flat[i, answer] = (1 - others[row, answer]) / (n_classes - 1)
+                slope[i, answer] = others[row, answer] - flat[i, answer]
                 for place in range(n_grid):
                     chance = flat[i, answer] + slope[i, answer] * reliability[place]
                     log_chance[i, answer, place] = np.log(chance)
-        for crowd in range(size):
+        for crowd in range(len(evidence)):
             left, place = rng.random(), 0
             while place < n_grid - 1 and reached[place] < left:
                 place += 1
             hers, total, n_conflict = reliability[place], 0.0, 0
-            log_evidence[:] = 0.0
-            for i in range(len(rows)):
+            for place in range(n_grid):
+                log_evidence[place] = 0.0
+            for i in range(n_rows):
                 left = rng.random()
                 answer = 0
                 left -= flat[i, 0] + slope[i, 0] * hers
@@ -471,7 +477,6 @@ def _draw(worker_order, worker_start, task, label, counts, others, reliability, 
                     log_evidence[place] += log_chance[i, answer, place]
             _powers(log_evidence, evidence[crowd, worker])
             penalty[crowd, worker] = total / max(n_conflict, 1)
-    return evidence, penalty
 
 
 @kernel

@@ -88,6 +88,7 @@ def greedy_workers(
     taken = np.zeros(n_workers, dtype=np.bool_)
     gain, n_new = np.empty((2, len(members)), dtype=np.int64)
     while (room := k - np.count_nonzero(taken)) > 0:
+        table.fill(-1)
         row = _richest(members, taken, room, table, gain, n_new)
         if row < 0:
             break
@@ -116,12 +117,12 @@ def _richest(
     n_new: Int64[np.ndarray, " tasks"],
 ) -> int:
     """The first task of those whose workers not taken are the same and gain most; -1 if none fits."""
-    table[:] = -1
     mask = np.uint64(len(table) - 1)
     best = int(np.int64(-1))  # not a literal, which a kernel would be compiled for apart
     for row in range(len(members)):
         gain[row], n_new[row], mixed = 0, 0, np.uint64(0)
-        for worker in members[row]:
+        for place in range(members.shape[1]):
+            worker = members[row, place]
             if worker != NOBODY and not taken[worker]:
                 n_new[row] += 1
                 mixed = (mixed ^ np.uint64(worker + 1)) * SPREAD
