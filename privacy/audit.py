@@ -192,20 +192,8 @@ def audit_losses(
     first, second
         log P(release) - log Q(release) for releases of the data set of P, and of that of Q;
         equally many.
-    epsilon
-        At which the guarantee is claimed, in [0, 100].
-    level
-        Probability that the bound holds, in (0, 1).
-
-    Returns
-    -------
-    AuditBound
-        As from `audit_pair`.
-
-    Raises
-    ------
-    ValueError
-        If one of these conditions is broken.
+    epsilon, level
+        As for `audit_pair`, errors included.
 
     Examples
     --------

@@ -76,11 +76,6 @@ def kos(
     rng
         Source of the messages that workers begin with: normal, mean 1, standard deviation 1.
 
-    Returns
-    -------
-    MessagePassing
-        ``converged`` is False if `tol` was not reached.
-
     Raises
     ------
     ValueError
@@ -291,17 +286,7 @@ def kos_plus(
     labels
         The crowd's labels.
     max_iter, tol, rng, threads, progress
-        As for :func:`~quality.kos`.
-
-    Returns
-    -------
-    MessagePassing
-        ``converged`` is False if `tol` was not reached.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
+        As for :func:`~quality.kos`, errors included.
 
     Notes
     -----

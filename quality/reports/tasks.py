@@ -111,11 +111,6 @@ def task_report(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes
     posterior
         P(truth | labels) of each task, from any aggregator; its likeliest class is the consensus.
 
-    Returns
-    -------
-    TaskReport
-        One entry per task, and the order of the hardest.
-
     Raises
     ------
     ValueError

@@ -236,11 +236,6 @@ def filter_workers(
     progress
         Called after every removal; see :data:`~quality.parallel.Progress`.
 
-    Returns
-    -------
-    Filtered
-        Who is kept, who was removed in which order at which penalty, and who could not be.
-
     Raises
     ------
     ValueError

@@ -248,8 +248,7 @@ def balanced_loads(
     Parameters
     ----------
     graph
-        Jobs by machines, a SciPy sparse array; a stored entry is an admissible assignment.
-        Values are ignored.
+        As for :func:`~quality.semi_matching`.
     max_iter
         At most so many waves, at least 1.
     progress
