@@ -302,8 +302,7 @@ def kos_plus(
 
     References
     ----------
-    .. [1] Karger, Oh, Shah, "Iterative learning for reliable crowdsourcing systems", NIPS 2011.
-    .. [2] Jagabathula, Subramanian, Venkataraman, "Reputation-based worker filtering in
+    .. [1] Jagabathula, Subramanian, Venkataraman, "Reputation-based worker filtering in
        crowdsourcing", NIPS 2014, section 4: KOS+, which names the normalisation and gives no
        formula; this one gives the figures of its table 1 (``benchmarks.quality.kos_normalisations``).
 
