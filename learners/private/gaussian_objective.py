@@ -192,7 +192,7 @@ class GaussianObjectivePerturbation:
 
     def event(self, query: Query) -> ApproximateEvent:
         """Describe a release on this query; raise for one without trainable rows, or of 1/delta rows."""
-        knobs = public_knobs(query, self)
+        knobs = public_knobs(query, self.regularization, self.norm_bound, self.n_classes)
         if not self.delta * query.n < 1:
             raise ValueError(f"delta must be below 1/n, got delta={self.delta} with n={query.n}")
         name = "gaussian objective perturbation"

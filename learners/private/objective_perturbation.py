@@ -11,7 +11,7 @@ A mechanism for the ledger, epsilon-differentially private (pure) for the replac
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -94,12 +94,12 @@ def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
     return rows
 
 
-def public_knobs(query: Query, mechanism: Any) -> dict[str, Any]:
-    """Return what an event says of a training; raise ValueError for a query without trainable rows."""
-    training_rows(query, mechanism.n_classes)
-    knobs = {
-        name: getattr(mechanism, name) for name in ("regularization", "norm_bound", "n_classes")
-    }
+def public_knobs(
+    query: Query, regularization: float, norm_bound: float, n_classes: int
+) -> dict[str, float]:
+    """Return the knobs that an event records; raise ValueError for a query without trainable rows."""
+    training_rows(query, n_classes)
+    knobs = {"regularization": regularization, "norm_bound": norm_bound, "n_classes": n_classes}
     return {**knobs, "n": query.n}
 
 
@@ -178,7 +178,8 @@ class PureTraining:
 
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for a query without trainable rows."""
-        return PureEvent(self.NAME, self.epsilon, public_knobs(query, self))
+        knobs = public_knobs(query, self.regularization, self.norm_bound, self.n_classes)
+        return PureEvent(self.NAME, self.epsilon, knobs)
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Train on the query's rows; only the ledger calls this."""

@@ -170,7 +170,7 @@ class SplitDataSelection(_Rival):
     """Train each of k candidates on a k-th of the rows and release one with few validation errors.
 
     Candidate i gets every k-th training row from the i-th on, in an order that must be public (dataSplit
-    in the paper of `SplitBudgetSelection`). The choice is made as there.
+    in the paper that `SplitBudgetSelection` cites). The choice is made as in that class.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ class StabilityValidation:
         return rows.release(train(self.candidates[chosen]), chosen, self.candidates)
 
     def sensitivity(self, candidates: tuple[float, ...], rows: SplitRows) -> float:
-        """Return the `score_sensitivity` of candidates on lifted rows; it reads their numbers alone."""
+        """Return the `score_sensitivity` of candidates on lifted rows; it reads their sizes alone."""
         return score_sensitivity(
             candidates,
             epsilon_train=self.epsilon_train,

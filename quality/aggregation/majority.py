@@ -38,7 +38,7 @@ class MajorityVote(Result):
 
 
 def majority_vote(labels: CrowdLabels) -> MajorityVote:
-    """Give every task the class that most of its workers gave it; without labels all are tied.
+    """Give every task the class that most of its workers gave it; without labels all classes are tied.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class WeightedMajority(Result):
 def weighted_majority(
     labels: CrowdLabels, weight: Float[np.ndarray, " workers"]
 ) -> WeightedMajority:
-    """Give every task the class with the most weight behind it; without weight all are tied.
+    """Give every task the class with the most weight behind it; without weight all classes are tied.
 
     Parameters
     ----------
