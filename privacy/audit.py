@@ -15,7 +15,6 @@ import secrets
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -192,20 +191,8 @@ def audit_losses(
     first, second
         log P(release) - log Q(release) for releases of the data set of P, and of that of Q;
         equally many.
-    epsilon
-        At which the guarantee is claimed, in [0, 100].
-    level
-        Probability that the bound holds, in (0, 1).
-
-    Returns
-    -------
-    AuditBound
-        As from `audit_pair`.
-
-    Raises
-    ------
-    ValueError
-        If one of these conditions is broken.
+    epsilon, level
+        As for `audit_pair`, errors included.
 
     Examples
     --------
@@ -321,13 +308,8 @@ def _draw(mechanism: Mechanism, query: Query, draws: int) -> Int[np.ndarray, "dr
         ledger.open_budget(
             "trial",
             unit=Unit.CONSENSUS_LABEL,
-            epsilon=_above(cost.epsilon),
+            epsilon=float(cost.epsilon) * 2 + 1,  # surely covers it
             delta=float(cost.delta),
             n=query.n,
         )
         return np.array([release.value for release in ledger.release_all(mechanism, cells)])
-
-
-def _above(epsilon: Fraction) -> float:
-    """Return a budget that surely covers this."""
-    return float(epsilon) * 2 + 1

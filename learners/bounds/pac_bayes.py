@@ -110,17 +110,12 @@ def drawn_model_bound(
     log_ratio
         Logarithm of posterior over prior density at this model, any sign.
     n, level
-        As in `gibbs_bound`.
+        As in `gibbs_bound`, errors included.
 
     Returns
     -------
     Bound
         The largest rate with kl(errors / n || rate) <= (log_ratio + ln(xi(n) / (1 - level))) / n.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----
@@ -170,17 +165,7 @@ def exponential_gibbs_bound(
     gamma
         >= 0, set without the records; the draw is (2 gamma / n)-differentially private.
     n, level
-        As in `gibbs_bound`.
-
-    Returns
-    -------
-    Bound
-        On the mean true error over that law.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+        As in `gibbs_bound`, errors included.
 
     Notes
     -----

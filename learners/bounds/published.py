@@ -12,9 +12,9 @@ import math
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from learners.bounds.bound import Bound, check_count, check_epsilon, check_level
+from learners.bounds.bound import Bound
 from learners.bounds.clopper_pearson import upper_limit, upper_limit_at
-from learners.bounds.transfer import transfer_bound
+from learners.bounds.transfer import check_private, only_privately, transfer_bound
 
 __all__ = ["cdp_bound", "max_information", "max_information_bound", "private_training_bounds"]
 
@@ -30,17 +30,12 @@ def cdp_bound(
     Parameters
     ----------
     errors, n, epsilon, level
-        As in `transfer_bound`.
+        As in `transfer_bound`, errors included.
 
     Returns
     -------
     Bound
         Its `applies` is False, and its value 1, if epsilon is too large.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----
@@ -67,21 +62,13 @@ def cdp_bound(
     >>> cdp_bound(10, 100, epsilon=1.0, level=0.95).assumption
     'does not apply: epsilon=1 must be <= 0.202 for 100 records at this level'
     """
-    check_count(errors, n)
-    check_level(level)
-    check_epsilon(epsilon)
+    check_private(errors, n, epsilon, level)
     largest = math.sqrt(math.log(3 / (1 - level)) / n)
     if not epsilon <= largest:
         why = f"does not apply: epsilon={epsilon:g} must be <= {largest:.3g} for {n} records at this level"
         return Bound("CDP", value=1.0, level=level, assumption=why, applies=False)
-    return Bound(
-        name="CDP",
-        value=upper_limit(errors, n, (1 - level) ** 2 / 9),
-        level=level,
-        assumption=f"{n} independent records, read with epsilon-differential privacy only, "
-        f"epsilon={epsilon:g}",
-        applies=True,
-    )
+    value = upper_limit(errors, n, (1 - level) ** 2 / 9)
+    return Bound("CDP", value, level, only_privately(n, epsilon), applies=True)
 
 
 def max_information(n: int | np.integer, epsilon: float, failure: float) -> float:
@@ -124,18 +111,13 @@ def max_information_bound(
     Parameters
     ----------
     errors, n, epsilon, level
-        As in `transfer_bound`.
+        As in `transfer_bound`, errors included.
 
     Returns
     -------
     Bound
         The Clopper-Pearson bound at tail (1 - level - failure) exp(-k), for the `failure` at which that
         tail is largest; public numbers determine it.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----
@@ -146,17 +128,9 @@ def max_information_bound(
     >>> round(max_information_bound(10, 100, epsilon=0.1, level=0.95).value, 4)
     0.2024
     """
-    check_count(errors, n)
-    check_level(level)
-    check_epsilon(epsilon)
-    return Bound(
-        name="max-information",
-        value=upper_limit_at(errors, n, _log_tail(1 - level, n, epsilon)),
-        level=level,
-        assumption=f"{n} independent records, read with epsilon-differential privacy only, "
-        f"epsilon={epsilon:g}",
-        applies=True,
-    )
+    check_private(errors, n, epsilon, level)
+    value = upper_limit_at(errors, n, _log_tail(1 - level, n, epsilon))
+    return Bound("max-information", value, level, only_privately(n, epsilon), applies=True)
 
 
 def _log_tail(delta: float, n: int | np.integer, epsilon: float) -> float:
@@ -178,18 +152,13 @@ def private_training_bounds(
     Parameters
     ----------
     errors, n, epsilon, level
-        As in `transfer_bound`; the level is that of each bound.
+        As in `transfer_bound`, errors included; the level is that of each bound.
 
     Returns
     -------
     tuple[Bound, ...]
         The smallest first, for any count: each is the Clopper-Pearson bound at a tail that public
         numbers set, so that taking the first costs no confidence.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----

@@ -13,7 +13,13 @@ from scipy.special import erfcx
 from learners.bounds.bound import Bound, check_count, check_epsilon, check_level
 from learners.bounds.clopper_pearson import upper_limit_at
 
-__all__ = ["log_transfer", "log_transfer_tail", "transfer_bound"]
+__all__ = [
+    "check_private",
+    "log_transfer",
+    "log_transfer_tail",
+    "only_privately",
+    "transfer_bound",
+]
 
 
 def log_transfer(log_tail: float, n: int | np.integer, epsilon: float) -> float:
@@ -111,14 +117,22 @@ def transfer_bound(
     >>> round(transfer_bound(10, 100, epsilon=1.0, level=0.95).value, 4)
     0.5999
     """
+    check_private(errors, n, epsilon, level)
+    value = upper_limit_at(errors, n, log_transfer_tail(1 - level, n, epsilon))
+    return Bound("private transfer", value, level, only_privately(n, epsilon), applies=True)
+
+
+def check_private(
+    errors: int | np.integer, n: int | np.integer, epsilon: float, level: float
+) -> None:
+    """Raise ValueError unless the arguments of a private model's bound are in their ranges."""
     check_count(errors, n)
     check_level(level)
     check_epsilon(epsilon)
-    return Bound(
-        name="private transfer",
-        value=upper_limit_at(errors, n, log_transfer_tail(1 - level, n, epsilon)),
-        level=level,
-        assumption=f"{n} independent records, read with epsilon-differential privacy only, "
-        f"epsilon={epsilon:g}",
-        applies=True,
+
+
+def only_privately(n: int | np.integer, epsilon: float) -> str:
+    """Return the assumption of every bound on a private model's true error."""
+    return (
+        f"{n} independent records, read with epsilon-differential privacy only, epsilon={epsilon:g}"
     )

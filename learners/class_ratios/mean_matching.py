@@ -173,15 +173,10 @@ def errors_left_out(
 ) -> Float[np.ndarray, "bandwidths left"]:
     """L1 error of the proportions of every bag left out, for each bandwidth.
 
-    Bags are left out as in `parts_left_out`. No kernel is computed again: a left-out bag is predicted
-    from its row of G. H is not corrected for pairs of a point with itself: the bias counts against
-    bandwidths at which classes hardly differ by more than sampling error. `evidence`, such as their
-    numbers of points, weighs the bags in the class means.
-
-    Returns
-    -------
-    Float[np.ndarray, "bandwidths left"]
-        Bags in the order of the parts.
+    Bags are left out, and ordered, as in `parts_left_out`. No kernel is computed again: a left-out
+    bag is predicted from its row of G. H is not corrected for pairs of a point with itself: the bias
+    counts against bandwidths at which classes hardly differ by more than sampling error. `evidence`,
+    such as their numbers of points, weighs the bags in the class means.
 
     Examples
     --------

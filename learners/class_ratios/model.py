@@ -170,11 +170,6 @@ class RatioModel:
         bag
             Points by features, two points at least.
 
-        Returns
-        -------
-        ClassRatio
-            Estimate, interval and diagnostics.
-
         Raises
         ------
         ValueError
@@ -261,11 +256,6 @@ def learn_ratios(
         takes 2 to 63 values, boosted trees, unless points by features by classes exceed four million.
     classes
         Names of the classes, for the warnings; None: their codes.
-
-    Returns
-    -------
-    RatioModel
-        The model that returns the ratios of unlabelled bags.
 
     Raises
     ------

@@ -64,18 +64,7 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         noise: Float[np.ndarray, "bags classes classes"] | None = None,
     ) -> "StreamedRatioEstimator":
-        """Learn what each class looks like.
-
-        Parameters
-        ----------
-        bags, proportions, noise
-            As for `learn_streamed_ratios`, which also documents the errors.
-
-        Returns
-        -------
-        StreamedRatioEstimator
-            The estimator.
-        """
+        """Learn what each class looks like; parameters and errors are those of `learn_streamed_ratios`."""
         parameters = self.get_params(deep=False)
         self.model_ = learn_streamed_ratios(bags, proportions, noise=noise, **parameters)
         return self
@@ -147,18 +136,7 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         noise: Float[np.ndarray, "bags classes classes"] | None = None,
     ) -> "ClassRatioEstimator":
-        """Learn what each class looks like.
-
-        Parameters
-        ----------
-        bags, proportions, noise
-            As for `learn_ratios`, which also documents the errors.
-
-        Returns
-        -------
-        ClassRatioEstimator
-            The estimator.
-        """
+        """Learn what each class looks like; parameters and errors are those of `learn_ratios`."""
         parameters = self.get_params(deep=False)
         self.model_ = learn_ratios(bags, proportions, noise=noise, **parameters)
         return self

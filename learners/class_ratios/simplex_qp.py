@@ -94,19 +94,9 @@ def simplex_minima(
     Parameters
     ----------
     quadratic
-        H, as for `simplex_qp`.
+        H, as for `simplex_qp`, errors included.
     linear
         One f per row.
-
-    Returns
-    -------
-    Float[np.ndarray, "problems variables"]
-        One minimum per row.
-
-    Raises
-    ------
-    ValueError
-        As `simplex_qp`.
 
     Notes
     -----

@@ -102,22 +102,9 @@ class StreamedRatioModel:
         return _bandwidth(self.trial)
 
     def ratio(self, bag: Blocks) -> ClassRatio:
-        """Return the class ratio of one unlabelled bag.
+        """Return the class ratio of one unlabelled bag, whose blocks hold two points at least in all.
 
-        Parameters
-        ----------
-        bag
-            Blocks of points by features, two points at least in all.
-
-        Returns
-        -------
-        ClassRatio
-            Estimate, interval and diagnostics.
-
-        Raises
-        ------
-        ValueError
-            If the bag has other features than the labelled bags, fewer than two points, or is not finite.
+        The errors are those of `RatioModel.ratio`.
         """
         blocks = (np.asarray(block, dtype=np.float64) for block in bag)
         parameters = (self._direction, self.features)
@@ -173,11 +160,6 @@ def learn_streamed_ratios(
         Blocks of points by features, for every bag; two points at least in each.
     proportions, noise, level, classes
         As for `learn_ratios`.
-
-    Returns
-    -------
-    StreamedRatioModel
-        The model that returns the ratios of unlabelled bags.
 
     Raises
     ------

@@ -120,18 +120,13 @@ def largest_budget(tolerance: float, *, n: int, n_questions: int, level: float) 
     Parameters
     ----------
     tolerance, n, n_questions, level
-        As in `thresholdout_advice`; n >= 2.
+        As in `thresholdout_advice`, errors included; n >= 2.
 
     Returns
     -------
     int
         Largest budget, at most `n_questions`, whose width is at most half of the tolerance; 0 if not
         even one overfit answer can be afforded.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

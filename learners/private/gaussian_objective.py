@@ -20,8 +20,8 @@ from learners.private.logistic_minimum import TOLERANCE
 from learners.private.objective_perturbation import (
     lifted_rows,
     noisy_minimum,
+    public_knobs,
     split_epsilon,
-    training_rows,
 )
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import ApproximateEvent
@@ -137,12 +137,7 @@ class GaussianObjectivePerturbation:
     delta
         Total for the released model, in (0, 1/n).
     regularization, norm_bound, n_classes
-        As in `ObjectivePerturbation`.
-
-    Raises
-    ------
-    ValueError
-        If a knob breaks the conditions above.
+        As in `ObjectivePerturbation`, errors included.
 
     Notes
     -----
@@ -197,31 +192,18 @@ class GaussianObjectivePerturbation:
 
     def event(self, query: Query) -> ApproximateEvent:
         """Describe a release on this query; raise for one without trainable rows, or of 1/delta rows."""
-        training_rows(query, self.n_classes)
+        knobs = public_knobs(query, self.regularization, self.norm_bound, self.n_classes)
         if not self.delta * query.n < 1:
             raise ValueError(f"delta must be below 1/n, got delta={self.delta} with n={query.n}")
-        return ApproximateEvent(
-            name="gaussian objective perturbation",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            parameters={
-                "regularization": self.regularization,
-                "norm_bound": self.norm_bound,
-                "n_classes": self.n_classes,
-                "n": query.n,
-            },
-        )
+        name = "gaussian objective perturbation"
+        return ApproximateEvent(name, self.epsilon, self.delta, knobs)
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Train on the query's rows; only the ledger calls this."""
         row, sign = lifted_rows(query, self.norm_bound, self.n_classes)
+        price = {"epsilon": self.epsilon, "delta": self.delta}
         weight = gaussian_weight(
-            row,
-            sign,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            regularization=self.regularization,
-            noise=noise,
+            row, sign, **price, regularization=self.regularization, noise=noise
         )
         return {"coef": to_coef(weight, self.norm_bound).tolist()}
 

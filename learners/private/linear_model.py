@@ -91,7 +91,8 @@ class LinearModel:
         """Signed score of each problem; positive says yes."""
         if not (x.ndim == 2 and x.shape[1] == self.n_features):
             raise ValueError(f"x must have {self.n_features} columns, got shape={x.shape}")
-        return np.asarray(_clip(x, self.norm_bound) @ self.coef[:, :-1].T + self.coef[:, -1])
+        clipped = x / _shrinkage(x, self.norm_bound)[:, None]
+        return np.asarray(clipped @ self.coef[:, :-1].T + self.coef[:, -1])
 
     def predict_proba(
         self, x: Float[np.ndarray, "rows features"]
@@ -239,10 +240,3 @@ def _shrinkage(
     peak = np.maximum(np.abs(x).max(axis=1), norm_bound)
     relative = np.linalg.norm(x / peak[:, None], axis=1) * (peak / norm_bound)
     return np.asarray(np.maximum(relative, 1.0))
-
-
-def _clip(
-    x: Float[np.ndarray, "rows features"], norm_bound: float
-) -> Float[np.ndarray, "rows features"]:
-    """Rows scaled down to the bound."""
-    return np.asarray(x / _shrinkage(x, norm_bound)[:, None])

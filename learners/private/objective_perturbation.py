@@ -9,8 +9,9 @@ A mechanism for the ledger, epsilon-differentially private (pure) for the replac
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -24,10 +25,12 @@ from privacy.query import Query, Unit
 __all__ = [
     "EpsilonSplit",
     "ObjectivePerturbation",
+    "PureTraining",
     "gradient_tolerance",
     "lifted_rows",
     "noisy_minimum",
     "perturbed_weight",
+    "public_knobs",
     "split_epsilon",
     "training_query",
     "training_rows",
@@ -80,8 +83,115 @@ def split_epsilon(epsilon: float, regularization: float, n: int) -> EpsilonSplit
     return EpsilonSplit(exact - jacobian, jacobian, epsilon - exact, strength - regularization)
 
 
+def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
+    """Return the rows of a query; raise ValueError if they cannot be trained on."""
+    rows = query.value
+    if not (isinstance(rows, Mapping) and {"x", "y"} <= rows.keys()):
+        raise ValueError("query must hold rows x and codes y; build it with training_query")
+    check_rows(rows["x"], rows["y"], n_classes)
+    if not len(rows["x"]) == query.n:
+        raise ValueError(f"query.n must be the number of rows, got n={query.n}")
+    return rows
+
+
+def public_knobs(
+    query: Query, regularization: float, norm_bound: float, n_classes: int
+) -> dict[str, float]:
+    """Return the knobs that an event records; raise ValueError for a query without trainable rows."""
+    training_rows(query, n_classes)
+    knobs = {"regularization": regularization, "norm_bound": norm_bound, "n_classes": n_classes}
+    return {**knobs, "n": query.n}
+
+
+def lifted_rows(
+    query: Query, norm_bound: float, n_classes: int
+) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, "problems rows"]]:
+    """Return the lifted rows of a query and their sign in each problem, **private**."""
+    rows = training_rows(query, n_classes)
+    return lift(rows["x"], norm_bound), signs(rows["y"], n_classes)
+
+
+def perturbed_weight(
+    row: Float[np.ndarray, "rows columns"],
+    sign: Float[np.ndarray, "problems rows"],
+    *,
+    epsilon: float,
+    regularization: float,
+    noise: Noise,
+) -> Float[np.ndarray, "problems columns"]:
+    """Return all problems' weights, for `epsilon` in total: the algorithm of `ObjectivePerturbation`."""
+    n, columns = row.shape
+    split = split_epsilon(epsilon / len(sign), regularization, n)
+    strength = regularization + split.extra_regularization
+    tolerance = gradient_tolerance(split, n, columns)
+    weight = np.empty((len(sign), columns))
+    for problem, problem_sign in enumerate(sign):
+        linear = 2 / (split.noise * n) * noise.gamma(columns, 1.0) * noise.direction(columns)
+        weight[problem] = noisy_minimum(
+            row, problem_sign, linear, strength, tolerance, epsilon=split.minimum, noise=noise
+        )
+    return weight
+
+
+def noisy_minimum(
+    row: Float[np.ndarray, "rows columns"],
+    sign: Float[np.ndarray, " rows"],
+    linear: Float[np.ndarray, " columns"],
+    regularization: float,
+    tolerance: float,
+    *,
+    epsilon: float,
+    noise: Noise,
+) -> Float[np.ndarray, " columns"]:
+    """Return a point near one problem's minimum; it costs `epsilon` beyond the exact minimum's price.
+
+    Step (3) of the proof in `ObjectivePerturbation`.
+    """
+    near = certified_minimum(row, sign, linear, regularization, tolerance)
+    length = noise.gamma(row.shape[1], 2 * tolerance / (regularization * epsilon))
+    return np.asarray(near + length * noise.direction(row.shape[1]))
+
+
+def gradient_tolerance(split: EpsilonSplit, n: int, columns: int) -> float:
+    """Return the gradient norm to certify, relative to the size of gradient and noise; public."""
+    return TOLERANCE * (1 + 2 * columns / (split.noise * n))
+
+
 @dataclass(frozen=True, slots=True)
-class ObjectivePerturbation:
+class PureTraining:
+    """What `ObjectivePerturbation` and `OutputPerturbation` share: knobs, their checks, event and release.
+
+    `train` returns all problems' weights of lifted rows, for the epsilon that it gets.
+    """
+
+    epsilon: float
+    regularization: float
+    norm_bound: float
+    n_classes: int
+    NAME: ClassVar[str]
+    train: ClassVar[Callable[..., np.ndarray]]
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise ValueError(f"epsilon must be > 0 and finite, got epsilon={self.epsilon}")
+        check_knobs(self.regularization, self.norm_bound, self.n_classes)
+
+    def event(self, query: Query) -> PureEvent:
+        """Describe a release on this query; raise for a query without trainable rows."""
+        knobs = public_knobs(query, self.regularization, self.norm_bound, self.n_classes)
+        return PureEvent(self.NAME, self.epsilon, knobs)
+
+    def draw(self, query: Query, noise: Noise) -> Json:
+        """Train on the query's rows; only the ledger calls this."""
+        row, sign = lifted_rows(query, self.norm_bound, self.n_classes)
+        weight = self.train(
+            row, sign, epsilon=self.epsilon, regularization=self.regularization, noise=noise
+        )
+        return {"coef": to_coef(weight, self.norm_bound).tolist()}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectivePerturbation(PureTraining):
     """Pure differentially private logistic regression: each problem's objective carries noise.
 
     For each problem (one per class against the others; a single one for two classes), with s = +-1,
@@ -150,37 +260,8 @@ class ObjectivePerturbation:
     1.0
     """
 
-    epsilon: float
-    regularization: float
-    norm_bound: float
-    n_classes: int
-
-    def __post_init__(self) -> None:
-        if not 0 < self.epsilon < math.inf:
-            raise ValueError(f"epsilon must be > 0 and finite, got epsilon={self.epsilon}")
-        check_knobs(self.regularization, self.norm_bound, self.n_classes)
-
-    def event(self, query: Query) -> PureEvent:
-        """Describe a release on this query; raise for a query without trainable rows."""
-        training_rows(query, self.n_classes)
-        return PureEvent(
-            name="objective perturbation",
-            epsilon=self.epsilon,
-            parameters={
-                "regularization": self.regularization,
-                "norm_bound": self.norm_bound,
-                "n_classes": self.n_classes,
-                "n": query.n,
-            },
-        )
-
-    def draw(self, query: Query, noise: Noise) -> Json:
-        """Train on the query's rows; only the ledger calls this."""
-        row, sign = lifted_rows(query, self.norm_bound, self.n_classes)
-        weight = perturbed_weight(
-            row, sign, epsilon=self.epsilon, regularization=self.regularization, noise=noise
-        )
-        return {"coef": to_coef(weight, self.norm_bound).tolist()}
+    NAME = "objective perturbation"
+    train = staticmethod(perturbed_weight)
 
 
 def training_query(
@@ -206,68 +287,3 @@ def training_query(
     return Query(
         dataset=dataset, name="training rows", value=value, unit=Unit.ROW, n=len(x), l1=math.inf
     )
-
-
-def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
-    """Return the rows of a query; raise ValueError if they cannot be trained on."""
-    rows = query.value
-    if not (isinstance(rows, Mapping) and {"x", "y"} <= rows.keys()):
-        raise ValueError("query must hold rows x and codes y; build it with training_query")
-    check_rows(rows["x"], rows["y"], n_classes)
-    if not len(rows["x"]) == query.n:
-        raise ValueError(f"query.n must be the number of rows, got n={query.n}")
-    return rows
-
-
-def lifted_rows(
-    query: Query, norm_bound: float, n_classes: int
-) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, "problems rows"]]:
-    """Return the lifted rows of a query and their sign in each problem, **private**."""
-    rows = training_rows(query, n_classes)
-    return lift(rows["x"], norm_bound), signs(rows["y"], n_classes)
-
-
-def perturbed_weight(
-    row: Float[np.ndarray, "rows columns"],
-    sign: Float[np.ndarray, "problems rows"],
-    *,
-    epsilon: float,
-    regularization: float,
-    noise: Noise,
-) -> Float[np.ndarray, "problems columns"]:
-    """Return all problems' weights, for `epsilon` in total: the algorithm of `ObjectivePerturbation`."""
-    n, columns = row.shape
-    split = split_epsilon(epsilon / len(sign), regularization, n)
-    strength = regularization + split.extra_regularization
-    tolerance = gradient_tolerance(split, n, columns)
-    weight = np.empty((len(sign), columns))
-    for problem, problem_sign in enumerate(sign):
-        linear = 2 / (split.noise * n) * noise.gamma(columns, 1.0) * noise.direction(columns)
-        weight[problem] = noisy_minimum(
-            row, problem_sign, linear, strength, tolerance, epsilon=split.minimum, noise=noise
-        )
-    return weight
-
-
-def noisy_minimum(
-    row: Float[np.ndarray, "rows columns"],
-    sign: Float[np.ndarray, " rows"],
-    linear: Float[np.ndarray, " columns"],
-    regularization: float,
-    tolerance: float,
-    *,
-    epsilon: float,
-    noise: Noise,
-) -> Float[np.ndarray, " columns"]:
-    """Return a point near one problem's minimum; it costs `epsilon` beyond the exact minimum's price.
-
-    Step (3) of the proof in `ObjectivePerturbation`.
-    """
-    near = certified_minimum(row, sign, linear, regularization, tolerance)
-    length = noise.gamma(row.shape[1], 2 * tolerance / (regularization * epsilon))
-    return np.asarray(near + length * noise.direction(row.shape[1]))
-
-
-def gradient_tolerance(split: EpsilonSplit, n: int, columns: int) -> float:
-    """Return the gradient norm to certify, relative to the size of gradient and noise; public."""
-    return TOLERANCE * (1 + 2 * columns / (split.noise * n))

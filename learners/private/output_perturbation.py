@@ -8,24 +8,43 @@ assumes nothing of the loss's second derivative and so pays no Jacobian; its noi
 0.2
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
-from learners.private.linear_model import check_knobs, to_coef
 from learners.private.logistic_minimum import TOLERANCE, certified_minimum
-from learners.private.objective_perturbation import lifted_rows, training_rows
-from privacy.mechanism import Json, Noise
-from privacy.mechanisms import PureEvent
-from privacy.query import Query
+from learners.private.objective_perturbation import PureTraining
+from privacy.mechanism import Noise
 
 __all__ = ["OutputPerturbation", "minimum_sensitivity", "noisy_output"]
 
 
+def noisy_output(
+    row: Float[np.ndarray, "rows columns"],
+    sign: Float[np.ndarray, "problems rows"],
+    *,
+    epsilon: float,
+    regularization: float,
+    noise: Noise,
+) -> Float[np.ndarray, "problems columns"]:
+    """Return all problems' weights, for `epsilon` in total: the algorithm of `OutputPerturbation`."""
+    n, columns = row.shape
+    scale = len(sign) * minimum_sensitivity(regularization, n) / epsilon
+    weight = np.empty((len(sign), columns))
+    for problem, problem_sign in enumerate(sign):
+        minimum = certified_minimum(row, problem_sign, np.zeros(columns), regularization, TOLERANCE)
+        weight[problem] = minimum + noise.gamma(columns, scale) * noise.direction(columns)
+    return weight
+
+
+def minimum_sensitivity(regularization: float, n: int) -> float:
+    """Most that one replaced row of `n` moves a problem's certified minimum: (2 / n + 2 tau) / lam."""
+    return 2 * (1 / n + TOLERANCE) / regularization
+
+
 @dataclass(frozen=True, slots=True)
-class OutputPerturbation:
+class OutputPerturbation(PureTraining):
     """Pure differentially private logistic regression: noise is added to each problem's minimum.
 
     For each of k problems (one per class against the others; a single one for two classes), with
@@ -40,12 +59,7 @@ class OutputPerturbation:
     epsilon
         Total for the released model, > 0.
     regularization, norm_bound, n_classes
-        As in `ObjectivePerturbation`.
-
-    Raises
-    ------
-    ValueError
-        If a knob breaks the conditions above.
+        As in `ObjectivePerturbation`, errors included.
 
     Notes
     -----
@@ -79,63 +93,5 @@ class OutputPerturbation:
     1.0
     """
 
-    epsilon: float
-    regularization: float
-    norm_bound: float
-    n_classes: int
-
-    def __post_init__(self) -> None:
-        if not 0 < self.epsilon < math.inf:
-            raise ValueError(f"epsilon must be > 0 and finite, got epsilon={self.epsilon}")
-        check_knobs(self.regularization, self.norm_bound, self.n_classes)
-
-    def event(self, query: Query) -> PureEvent:
-        """Describe a release on this query; raise for a query without trainable rows."""
-        training_rows(query, self.n_classes)
-        return PureEvent(
-            name="output perturbation",
-            epsilon=self.epsilon,
-            parameters={
-                "regularization": self.regularization,
-                "norm_bound": self.norm_bound,
-                "n_classes": self.n_classes,
-                "n": query.n,
-            },
-        )
-
-    def draw(self, query: Query, noise: Noise) -> Json:
-        """Train on the query's rows; only the ledger calls this."""
-        row, sign = lifted_rows(query, self.norm_bound, self.n_classes)
-        weight = noisy_output(
-            row, sign, epsilon=self.epsilon, regularization=self.regularization, noise=noise
-        )
-        return {"coef": to_coef(weight, self.norm_bound).tolist()}
-
-
-def noisy_output(
-    row: Float[np.ndarray, "rows columns"],
-    sign: Float[np.ndarray, "problems rows"],
-    *,
-    epsilon: float,
-    regularization: float,
-    noise: Noise,
-) -> Float[np.ndarray, "problems columns"]:
-    """Return all problems' weights, for `epsilon` in total: the algorithm of `OutputPerturbation`."""
-    n, columns = row.shape
-    scale = len(sign) * minimum_sensitivity(regularization, n) / epsilon
-    weight = np.empty((len(sign), columns))
-    for problem, problem_sign in enumerate(sign):
-        minimum = certified_minimum(row, problem_sign, np.zeros(columns), regularization, TOLERANCE)
-        weight[problem] = minimum + noise.gamma(columns, scale) * noise.direction(columns)
-    return weight
-
-
-def minimum_sensitivity(regularization: float, n: int) -> float:
-    """Most that one replaced row of `n` moves a problem's certified minimum: (2 / n + 2 tau) / lam.
-
-    Examples
-    --------
-    >>> round(minimum_sensitivity(0.01, 1000), 6)
-    0.2
-    """
-    return 2 * (1 / n + TOLERANCE) / regularization
+    NAME = "output perturbation"
+    train = staticmethod(noisy_output)

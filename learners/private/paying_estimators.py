@@ -256,12 +256,8 @@ class PrivateHistogram(DensityMixin, _PayingEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    ledger
-        Books the fits. Without one, `fit` raises: no payment, no noise.
-    dataset
-        The ledger's name of the data set; its budget must be open, for the unit `row`.
-    epsilon
-        Paid by one fit, > 0. Fitting the same rows with the same parameters again is free.
+    ledger, dataset, epsilon
+        As for `PrivateLogisticRegression`.
     low, high
         Declared bounds, finite, low < high: public, never taken from the data. Values outside are
         counted in the first or last bin.

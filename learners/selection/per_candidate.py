@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from learners.selection.histogram_width import HistogramValidation, noisiest
 from learners.selection.public_split import SplitRows, split_rows
-from learners.selection.stability import StabilityValidation, score_sensitivity
+from learners.selection.stability import StabilityValidation
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent
 from privacy.query import Query
@@ -81,17 +81,7 @@ class PerCandidateValidation:
         """Choose and train on lifted rows, for `draw` and for experiments."""
         knobs = self.selection
         train = partial(rows.train, epsilon=knobs.epsilon_train, noise=noise)
-        beta = [
-            score_sensitivity(
-                (candidate,),
-                epsilon_train=knobs.epsilon_train,
-                n_train=len(rows.row),
-                n_validation=len(rows.judge),
-                columns=rows.row.shape[1],
-                n_problems=len(rows.sign),
-            )
-            for candidate in knobs.candidates
-        ]
+        beta = [knobs.sensitivity((candidate,), rows) for candidate in knobs.candidates]
         score = np.array([rows.score(train(candidate)) for candidate in knobs.candidates])
         normed = generalized_scores(score, np.array(beta), epsilon=knobs.epsilon_select)
         chosen = int(
@@ -106,13 +96,7 @@ def generalized_scores(
     *,
     epsilon: float,
 ) -> Float[np.ndarray, " candidates"]:
-    """Scores scaled to sensitivity one: 0 for the best after the shift, negative for the others.
-
-    Examples
-    --------
-    >>> generalized_scores(np.array([0.5, 0.4]), np.array([0.1, 0.1]), epsilon=1.0)
-    array([ 0. , -0.5])
-    """
+    """Scores scaled to sensitivity one: 0 for the best after the shift, negative for the others."""
     shifted = score - 2 * math.log(len(score) / CONFIDENCE) / epsilon * sensitivity
     quotient = (shifted[:, None] - shifted) / (sensitivity[:, None] + sensitivity)
     return np.asarray(quotient.min(axis=1))

@@ -10,7 +10,9 @@ No run uses these; ``python -m benchmarks.learners.stability`` compares them wit
 Fraction(1, 1)
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +30,56 @@ from privacy.query import Query, Unit
 __all__ = ["RandomSelection", "SplitBudgetSelection", "SplitDataSelection"]
 
 
+BOTH_WAYS = 2.0  # one replaced row moves one error count up and another down
+
+
 @dataclass(frozen=True, slots=True)
-class RandomSelection:
+class _Rival(ABC):
+    """What the rivals share: parameters, their checks, and how the query's rows are read."""
+
+    candidates: tuple[float, ...]
+    epsilon: float
+    norm_bound: float
+    n_classes: int
+
+    def __post_init__(self) -> None:
+        check_candidates(self.candidates, self.norm_bound, self.n_classes)
+        check_price(epsilon=self.epsilon)
+
+    def draw(self, query: Query, noise: Noise) -> Json:
+        """Choose and train on the query's rows; only the ledger calls this."""
+        return self.choose(split_rows(query, self.norm_bound, self.n_classes), noise)
+
+    @abstractmethod
+    def choose(self, rows: SplitRows, noise: Noise) -> Json:
+        """Choose and train on lifted rows, for `draw` and for experiments."""
+
+    def _parameters(self, query: Query) -> dict[str, Any]:
+        n_validation = int(check_split(query, self.n_classes)["validation"].sum())
+        return {
+            "candidates": list(self.candidates),
+            "norm_bound": self.norm_bound,
+            "n_classes": self.n_classes,
+            "n_train": query.n - n_validation,
+            "n_validation": n_validation,
+        }
+
+    def _choose(self, rows: SplitRows, noise: Noise, *, epsilon: float, n_parts: int) -> Json:
+        """Train candidate i on part i of the rows, then choose by validation errors."""
+        weights = [
+            rows.train(one, epsilon=epsilon, noise=noise, part=slice(i % n_parts, None, n_parts))
+            for i, one in enumerate(self.candidates)
+        ]
+        chosen = 0
+        if len(weights) > 1:
+            score = -np.array([rows.n_errors(weight) for weight in weights])
+            judged = Query("validation", "errors", score, Unit.ROW, n=len(rows.judge), l1=BOTH_WAYS)
+            chosen = int(NoisyMax(self.epsilon, spread=BOTH_WAYS).draw(judged, noise))
+        return rows.release(weights[chosen], chosen, self.candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomSelection(_Rival):
     """Train one candidate, drawn uniformly, for the whole budget; nothing is spent on choosing.
 
     Parameters
@@ -59,29 +109,11 @@ class RandomSelection:
     1.0
     """
 
-    candidates: tuple[float, ...]
-    epsilon: float
-    norm_bound: float
-    n_classes: int
-
-    def __post_init__(self) -> None:
-        check_candidates(self.candidates, self.norm_bound, self.n_classes)
-        check_price(epsilon=self.epsilon)
-
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without training and validation rows."""
-        n_validation = int(check_split(query, self.n_classes)["validation"].sum())
-        parameters = {
-            "candidates": list(self.candidates),
-            "norm_bound": self.norm_bound,
-            "n_classes": self.n_classes,
-            "n_train": query.n - n_validation,
-        }
+        parameters = self._parameters(query)
+        del parameters["n_validation"]  # validation rows are not read
         return PureEvent("selection at random", self.epsilon, parameters)
-
-    def draw(self, query: Query, noise: Noise) -> Json:
-        """Draw a candidate and train it; only the ledger calls this."""
-        return self.choose(split_rows(query, self.norm_bound, self.n_classes), noise)
 
     def choose(self, rows: SplitRows, noise: Noise) -> Json:
         """Draw a candidate and train it on lifted rows, for `draw` and for experiments."""
@@ -90,11 +122,8 @@ class RandomSelection:
         return rows.release(weight, chosen, self.candidates)
 
 
-BOTH_WAYS = 2.0  # one replaced row moves one error count up and another down
-
-
 @dataclass(frozen=True, slots=True)
-class SplitBudgetSelection:
+class SplitBudgetSelection(_Rival):
     """Train each of k candidates for epsilon / k and release one with few validation errors.
 
     The choice is `NoisyMax` on minus the error counts. It favours better candidates by the same factors
@@ -103,12 +132,7 @@ class SplitBudgetSelection:
     Parameters
     ----------
     candidates, epsilon, norm_bound, n_classes
-        As in `RandomSelection`; `epsilon` pays for everything.
-
-    Raises
-    ------
-    ValueError
-        If a knob breaks the conditions above.
+        As in `RandomSelection`, errors included; `epsilon` pays for everything.
 
     Notes
     -----
@@ -132,44 +156,26 @@ class SplitBudgetSelection:
     (0.01, 0.1)
     """
 
-    candidates: tuple[float, ...]
-    epsilon: float
-    norm_bound: float
-    n_classes: int
-
-    def __post_init__(self) -> None:
-        check_candidates(self.candidates, self.norm_bound, self.n_classes)
-        check_price(epsilon=self.epsilon)
-
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without training and validation rows."""
-        return _event("selection, budget split", self, query)
-
-    def draw(self, query: Query, noise: Noise) -> Json:
-        """Train and choose on the query's rows; only the ledger calls this."""
-        return self.choose(split_rows(query, self.norm_bound, self.n_classes), noise)
+        return PureEvent("selection, budget split", self.epsilon, self._parameters(query))
 
     def choose(self, rows: SplitRows, noise: Noise) -> Json:
         """Train and choose on lifted rows, for `draw` and for experiments."""
-        return _choose(self, rows, noise, epsilon=self.epsilon / len(self.candidates), n_parts=1)
+        return self._choose(rows, noise, epsilon=self.epsilon / len(self.candidates), n_parts=1)
 
 
 @dataclass(frozen=True, slots=True)
-class SplitDataSelection:
+class SplitDataSelection(_Rival):
     """Train each of k candidates on a k-th of the rows and release one with few validation errors.
 
     Candidate i gets every k-th training row from the i-th on, in an order that must be public (dataSplit
-    in [1]_). The choice is made as in `SplitBudgetSelection`.
+    in the paper that `SplitBudgetSelection` cites). The choice is made as in that class.
 
     Parameters
     ----------
     candidates, epsilon, norm_bound, n_classes
-        As in `RandomSelection`; `epsilon` pays for everything.
-
-    Raises
-    ------
-    ValueError
-        If a knob breaks the conditions above.
+        As in `RandomSelection`, errors included; `epsilon` pays for everything.
 
     Notes
     -----
@@ -181,73 +187,22 @@ class SplitDataSelection:
     training row; the choice alone, of price epsilon, reads a replaced validation row, as in
     `SplitBudgetSelection`.
 
-    References
-    ----------
-    .. [1] Chaudhuri, Vinterbo, "A stability-based validation procedure for differentially private
-       machine learning", NIPS (2013), section 4.
-
     Examples
     --------
     >>> SplitDataSelection((0.01, 0.1), epsilon=1.0, norm_bound=1.0, n_classes=2).epsilon
     1.0
     """
 
-    candidates: tuple[float, ...]
-    epsilon: float
-    norm_bound: float
-    n_classes: int
-
-    def __post_init__(self) -> None:
-        check_candidates(self.candidates, self.norm_bound, self.n_classes)
-        check_price(epsilon=self.epsilon)
-
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one with too few rows."""
-        event = _event("selection, data split", self, query)
-        if not event.parameters["n_train"] >= len(self.candidates):
+        parameters = self._parameters(query)
+        if not parameters["n_train"] >= len(self.candidates):
             raise ValueError(
                 f"training rows must be {len(self.candidates)} or more, one for each candidate, "
-                f"got {event.parameters['n_train']}"
+                f"got {parameters['n_train']}"
             )
-        return event
-
-    def draw(self, query: Query, noise: Noise) -> Json:
-        """Train and choose on the query's rows; only the ledger calls this."""
-        return self.choose(split_rows(query, self.norm_bound, self.n_classes), noise)
+        return PureEvent("selection, data split", self.epsilon, parameters)
 
     def choose(self, rows: SplitRows, noise: Noise) -> Json:
         """Train and choose on lifted rows, for `draw` and for experiments."""
-        return _choose(self, rows, noise, epsilon=self.epsilon, n_parts=len(self.candidates))
-
-
-def _event(name: str, knobs: SplitBudgetSelection | SplitDataSelection, query: Query) -> PureEvent:
-    n_validation = int(check_split(query, knobs.n_classes)["validation"].sum())
-    parameters = {
-        "candidates": list(knobs.candidates),
-        "norm_bound": knobs.norm_bound,
-        "n_classes": knobs.n_classes,
-        "n_train": query.n - n_validation,
-        "n_validation": n_validation,
-    }
-    return PureEvent(name, knobs.epsilon, parameters)
-
-
-def _choose(
-    knobs: SplitBudgetSelection | SplitDataSelection,
-    rows: SplitRows,
-    noise: Noise,
-    *,
-    epsilon: float,
-    n_parts: int,
-) -> Json:
-    """Train candidate i on part i of the rows, then choose by validation errors."""
-    weights = [
-        rows.train(candidate, epsilon=epsilon, noise=noise, part=slice(i % n_parts, None, n_parts))
-        for i, candidate in enumerate(knobs.candidates)
-    ]
-    chosen = 0
-    if len(weights) > 1:
-        score = -np.array([rows.n_errors(weight) for weight in weights])
-        judged = Query("validation", "errors", score, Unit.ROW, n=len(rows.judge), l1=BOTH_WAYS)
-        chosen = int(NoisyMax(knobs.epsilon, spread=BOTH_WAYS).draw(judged, noise))
-    return rows.release(weights[chosen], chosen, knobs.candidates)
+        return self._choose(rows, noise, epsilon=self.epsilon, n_parts=len(self.candidates))

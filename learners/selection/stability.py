@@ -80,13 +80,7 @@ class StabilityValidation:
     Examples
     --------
     >>> from learners.private.objective_perturbation import training_query
-    >>> mechanism = StabilityValidation(
-    ...     candidates=(0.01, 0.1),
-    ...     epsilon_train=0.5,
-    ...     epsilon_select=0.5,
-    ...     norm_bound=1.0,
-    ...     n_classes=2,
-    ... )
+    >>> mechanism = StabilityValidation((0.01, 0.1), 0.5, 0.5, norm_bound=1.0, n_classes=2)
     >>> x, y = np.array([[-1.0], [1.0], [1.0]]), np.array([0, 1, 1])
     >>> query = training_query(x, y, dataset="toy", validation=np.array([False, False, True]))
     >>> mechanism.event(query).cost().epsilon
@@ -127,20 +121,24 @@ class StabilityValidation:
     def choose(self, rows: SplitRows, noise: Noise) -> Json:
         """Choose and train on lifted rows, for `draw` and for experiments."""
         train = partial(rows.train, epsilon=self.epsilon_train, noise=noise)
-        beta = score_sensitivity(
-            self.candidates,
-            epsilon_train=self.epsilon_train,
-            n_train=len(rows.row),
-            n_validation=len(rows.judge),
-            columns=rows.row.shape[1],
-            n_problems=len(rows.sign),
-        )
+        beta = self.sensitivity(self.candidates, rows)
         noisy_score = [
             rows.score(train(candidate)) + 2 * beta * noise.exponential(1 / self.epsilon_select)
             for candidate in self.candidates
         ]
         chosen = int(np.argmax(noisy_score))
         return rows.release(train(self.candidates[chosen]), chosen, self.candidates)
+
+    def sensitivity(self, candidates: tuple[float, ...], rows: SplitRows) -> float:
+        """Return the `score_sensitivity` of candidates on lifted rows; it reads their sizes alone."""
+        return score_sensitivity(
+            candidates,
+            epsilon_train=self.epsilon_train,
+            n_train=len(rows.row),
+            n_validation=len(rows.judge),
+            columns=rows.row.shape[1],
+            n_problems=len(rows.sign),
+        )
 
 
 def score_sensitivity(

@@ -267,21 +267,14 @@ class DirichletPseudoCount:
 
     The released value is the list of the urn's counts; `proportions` takes the pseudo-counts out.
     `choose_mechanism` names a mechanism to prefer: this one errs more than the discrete Gaussian,
-    whose law it approaches as pseudo-counts grow.
+    whose law it approaches as pseudo-counts grow. The references are those of `DirichletClamp`.
 
     Parameters
     ----------
     epsilon, delta
-        Price of one release, 0 < epsilon <= 100 and 0 < delta < 1.
+        As for `DirichletClamp`, errors included.
     pseudo_count
         **Public** integer >= 1, added to the count of every class.
-
-    Raises
-    ------
-    InfeasibleFloor
-        If no scale is cheap enough: from public numbers, never from counts.
-    ValueError
-        If one of the conditions is broken.
 
     Notes
     -----
@@ -292,12 +285,6 @@ class DirichletPseudoCount:
     most a million.
     **Privacy.** Unit: the query's. Event: `PseudoCountDirichletEvent`, whose delta is
     `dominating_delta` at the pseudo-count, below which no shape is in any data set.
-
-    References
-    ----------
-    .. [1] Iyer, Nath, Sarawagi, "Privacy-preserving class ratio estimation", KDD (2016).
-    .. [2] Blackwell, MacQueen, "Ferguson distributions via Polya urn schemes", Ann. Statist. 1
-       (1973).
 
     Examples
     --------

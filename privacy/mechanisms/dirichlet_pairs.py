@@ -116,15 +116,8 @@ def dominating_delta(floor: float | int, scale: float, epsilon: float) -> float:
     ----------
     floor
         **Public** lower bound of every count, > 0; it need not be an integer.
-    scale
-        Of the Dirichlet, in [1e-10, 1e8].
-    epsilon
-        In (0, 100].
-
-    Raises
-    ------
-    ValueError
-        If one of these conditions is broken.
+    scale, epsilon
+        As for `pair_delta`, errors included.
 
     Notes
     -----

@@ -28,6 +28,7 @@ from privacy.accounting import (
     exact,
 )
 from privacy.mechanism import Json, Noise
+from privacy.mechanisms.exact_law import ExactLaw
 from privacy.query import ONE_TASK, CountsError, Query, check_counts
 
 __all__ = [
@@ -200,17 +201,15 @@ def _check(scale: float, epsilon: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DiscreteGaussianLaw:
+class DiscreteGaussianLaw(ExactLaw):
     """The public law of discrete Gaussian noise, for intervals and planning.
 
     Parameters
     ----------
     scale
         Of the noise: P(z) ~ exp(-z^2 / (2 scale^2)) for each class apart.
-    n_classes
-        How many classes, >= 2.
-    support, probability
-        Law of one class's noise, on consecutive integers around zero.
+    n_classes, support, probability
+        As for `ExactLaw`.
 
     Notes
     -----
@@ -224,21 +223,6 @@ class DiscreteGaussianLaw:
     (28.3, 13)
     """
 
-    scale: float
-    n_classes: int
-    support: Int[np.ndarray, " values"]
-    probability: Float[np.ndarray, " values"]
-
-    @property
-    def variance(self) -> float:
-        """Variance of one class's noise."""
-        return float(np.sum(self.support.astype(np.float64) ** 2 * self.probability))
-
-    @property
-    def expected_l1(self) -> float:
-        """Expected l1 norm of the noise over all classes, in labels."""
-        return self.n_classes * float(np.sum(np.abs(self.support) * self.probability))
-
     @property
     def projected_l1(self) -> float:
         """Expected l1 norm after projection to the public sum, c sd sqrt(2 (1 - 1/c) / pi).
@@ -247,17 +231,6 @@ class DiscreteGaussianLaw:
         """
         c = self.n_classes
         return c * self.scale * math.sqrt(2 * (1 - 1 / c) / math.pi)
-
-    def half_width(self, level: float) -> int:
-        """Return the smallest h such that one class's noise lies in [-h, h] with probability >= `level`.
-
-        The noisy count +- h is a two-sided interval for the exact count at that level.
-        """
-        if not 0 < level <= 1 - 1e-9:
-            raise ValueError(f"level must be in (0, 1 - 1e-9], got level={level}")
-        one_side = self.probability[self.support.size // 2 :].copy()
-        one_side[1:] *= 2
-        return int(np.searchsorted(np.cumsum(one_side), level))
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,8 +337,6 @@ class DiscreteGaussian:
         support = np.arange(-reach, reach + 1)
         probability = np.exp(-((support / self.scale) ** 2) / 2)
         probability /= probability.sum()
-        support.setflags(write=False)
-        probability.setflags(write=False)
         return DiscreteGaussianLaw(self.scale, n_classes, support, probability)
 
     def log_likelihood(

@@ -31,6 +31,7 @@ from privacy.accounting import (
     response_loss,
 )
 from privacy.mechanism import Json, Noise
+from privacy.mechanisms.exact_law import ExactLaw
 from privacy.query import ONE_TASK, Query, check_counts
 
 __all__ = [
@@ -283,17 +284,15 @@ MAX_BATCH = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LatticeLaplaceLaw:
+class LatticeLaplaceLaw(ExactLaw):
     """The public law of lattice Laplace noise, for intervals and planning.
 
     Parameters
     ----------
     scale
         Of the noise: P(z) ~ exp(-||z||_1 / scale) over integer vectors with sum zero.
-    n_classes
-        Length of z, >= 2.
-    support, probability
-        Marginal law of one class's noise, on consecutive integers around zero.
+    n_classes, support, probability
+        As for `ExactLaw`; the probabilities are marginal.
 
     Notes
     -----
@@ -307,38 +306,11 @@ class LatticeLaplaceLaw:
     (7.5339, 4)
     """
 
-    scale: float
-    n_classes: int
-    support: Int[np.ndarray, " values"]
-    probability: Float[np.ndarray, " values"]
-
-    @property
-    def variance(self) -> float:
-        """Variance of one class's noise."""
-        return float(np.sum(self.support.astype(np.float64) ** 2 * self.probability))
-
     @property
     def covariance(self) -> Float[np.ndarray, "classes classes"]:
         """Covariance of the noise: exchangeable classes that add up to zero."""
         c = self.n_classes
         return self.variance / (c - 1) * (c * np.eye(c) - 1)
-
-    @property
-    def expected_l1(self) -> float:
-        """Expected l1 norm of the noise over all classes, in labels."""
-        return self.n_classes * float(np.sum(np.abs(self.support) * self.probability))
-
-    def half_width(self, level: float) -> int:
-        """Return the smallest h such that one class's noise lies in [-h, h] with probability >= `level`.
-
-        The noisy count +- h is a two-sided interval for the exact count at that level.
-        """
-        if not 0 < level <= 1 - 1e-9:
-            raise ValueError(f"level must be in (0, 1 - 1e-9], got level={level}")
-        centre = self.support.size // 2
-        one_side = self.probability[centre:].copy()
-        one_side[1:] *= 2
-        return int(np.searchsorted(np.cumsum(one_side), level))
 
     def distance(self) -> tuple[Int[np.ndarray, " values"], Float[np.ndarray, " values"]]:
         """Return the law of d = ||z||_1 / 2, the number of tasks the noise moves.
@@ -485,10 +457,7 @@ def _marginal(
     weight = weight[: 1 + int(np.flatnonzero(weight > TINY * weight[0])[-1])]
     probability = np.concatenate([weight[:0:-1], weight])
     probability /= probability.sum()
-    support = np.arange(1 - weight.size, weight.size)
-    support.setflags(write=False)
-    probability.setflags(write=False)
-    return support, probability
+    return np.arange(1 - weight.size, weight.size), probability
 
 
 def _log_binomial(n: Int[np.ndarray, " values"], k: int) -> Float[np.ndarray, " values"]:

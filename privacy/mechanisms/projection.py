@@ -24,11 +24,6 @@ def project_to_simplex(
     total
         What the result adds up to, > 0 and finite.
 
-    Returns
-    -------
-    ndarray
-        The projection, floating.
-
     Raises
     ------
     ValueError

@@ -136,11 +136,6 @@ def auto(
     rng
         Source of the splits, and of the candidates' randomness.
 
-    Returns
-    -------
-    Auto
-        The result of the candidate chosen, and all scores.
-
     Raises
     ------
     ValueError

@@ -99,11 +99,6 @@ def dawid_skene(
     progress
         Called after every iteration: see :data:`quality.parallel.Progress`.
 
-    Returns
-    -------
-    DawidSkene
-        ``converged`` is False if `tol` was not reached.
-
     Raises
     ------
     ValueError
@@ -210,17 +205,7 @@ def one_coin_dawid_skene(
     smoothing
         Added to a worker's expected right labels and to each kind of wrong ones, at least 1e-100.
     max_iter, tol, gold, start, threads, progress
-        As for :func:`~quality.dawid_skene`.
-
-    Returns
-    -------
-    OneCoin
-        ``converged`` is False if `tol` was not reached.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, or `gold` is not one class code per task.
+        As for :func:`~quality.dawid_skene`, errors included.
 
     Notes
     -----

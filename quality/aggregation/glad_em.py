@@ -81,19 +81,9 @@ def glad(
     labels
         The crowd's labels.
     max_iter, threads, progress
-        As for :func:`~quality.dawid_skene`.
+        As for :func:`~quality.dawid_skene`, errors included.
     tol
         Stop when the log-posterior per label changes by no more than this (nats), at least 0.
-
-    Returns
-    -------
-    Glad
-        ``converged`` is False if `tol` was not reached.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
 
     Notes
     -----

@@ -105,7 +105,7 @@ def hierarchical_dawid_skene(
     labels
         The crowd's labels.
     max_iter, gold, start, threads, progress
-        As for :func:`~quality.dawid_skene`.
+        As for :func:`~quality.dawid_skene`, errors included.
     tol
         Stop when the log-likelihood per label changes by no more than this (nats) from one fit of
         the shared prior to the next, at least 0.
@@ -113,16 +113,6 @@ def hierarchical_dawid_skene(
         Labels that the one-coin row counts for in the crowd's row of each truth class, above 0.
     most_strength
         Upper limit of the strength, in labels, at least 0.001.
-
-    Returns
-    -------
-    HierarchicalDawidSkene
-        ``converged`` is False if `tol` was not reached.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, or `gold` is not one class code per task.
 
     Notes
     -----

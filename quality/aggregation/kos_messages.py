@@ -76,11 +76,6 @@ def kos(
     rng
         Source of the messages that workers begin with: normal, mean 1, standard deviation 1.
 
-    Returns
-    -------
-    MessagePassing
-        ``converged`` is False if `tol` was not reached.
-
     Raises
     ------
     ValueError
@@ -291,17 +286,7 @@ def kos_plus(
     labels
         The crowd's labels.
     max_iter, tol, rng, threads, progress
-        As for :func:`~quality.kos`.
-
-    Returns
-    -------
-    MessagePassing
-        ``converged`` is False if `tol` was not reached.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
+        As for :func:`~quality.kos`, errors included.
 
     Notes
     -----
@@ -317,8 +302,7 @@ def kos_plus(
 
     References
     ----------
-    .. [1] Karger, Oh, Shah, "Iterative learning for reliable crowdsourcing systems", NIPS 2011.
-    .. [2] Jagabathula, Subramanian, Venkataraman, "Reputation-based worker filtering in
+    .. [1] Jagabathula, Subramanian, Venkataraman, "Reputation-based worker filtering in
        crowdsourcing", NIPS 2014, section 4: KOS+, which names the normalisation and gives no
        formula; this one gives the figures of its table 1 (``benchmarks.quality.kos_normalisations``).
 

@@ -38,17 +38,12 @@ class MajorityVote(Result):
 
 
 def majority_vote(labels: CrowdLabels) -> MajorityVote:
-    """Give every task the class that most of its workers gave it.
+    """Give every task the class that most of its workers gave it; without labels all classes are tied.
 
     Parameters
     ----------
     labels
         The crowd's labels.
-
-    Returns
-    -------
-    MajorityVote
-        Shares, labels and ties. A task without labels is tied between all classes.
 
     Notes
     -----
@@ -103,7 +98,7 @@ class WeightedMajority(Result):
 def weighted_majority(
     labels: CrowdLabels, weight: Float[np.ndarray, " workers"]
 ) -> WeightedMajority:
-    """Give every task the class with the most weight behind it.
+    """Give every task the class with the most weight behind it; without weight all classes are tied.
 
     Parameters
     ----------
@@ -112,11 +107,6 @@ def weighted_majority(
     weight
         Of each worker's labels, at least 0: a reputation, say, or an accuracy on gold.
         Only ratios matter.
-
-    Returns
-    -------
-    WeightedMajority
-        Shares, labels and ties. A task without weight is tied between all classes.
 
     Raises
     ------

@@ -29,11 +29,6 @@ def conflict_graph_by_shards(engine: Engine) -> csr_array:
         Where the shards are worked on. The graph comes together here, 5 bytes for each label on a
         conflict task and 4 for each label node; while it does, twice that.
 
-    Returns
-    -------
-    csr_array [label nodes, workers]
-        One row per (conflict task, class given), in that order; 1 for each worker who gave it.
-
     Notes
     -----
     **Guarantees.** Equal to the graph of the whole table, however it is cut; so are the levels

@@ -361,33 +361,14 @@ class DynamicMatching:
         return int((load * (load + 1) // 2).sum())
 
     def remove(self, worker: int) -> None:
-        """Take a worker out and repair the semi-matching.
-
-        Parameters
-        ----------
-        worker
-            Her code.
-
-        Raises
-        ------
-        ValueError
-            If there is no such worker, or she was removed before.
-        """
+        """Take a worker out by her code and repair the semi-matching; ValueError if she is not there."""
         self._check(worker)
         remove_worker(worker, self._edges, self._tasks, self._state, self._search)
 
     def level(self, worker: int) -> int:
-        """Return the level of a worker: her largest load in any optimum of the workers left.
+        """Return the level of a worker by her code: her largest load in any optimum of those left.
 
-        Parameters
-        ----------
-        worker
-            Her code.
-
-        Raises
-        ------
-        ValueError
-            If there is no such worker, or she was removed before.
+        Raise ValueError if there is no such worker, or she was removed before.
         """
         self._check(worker)
         return int(level_of(worker, self._edges, self._state, self._search))

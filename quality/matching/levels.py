@@ -254,20 +254,7 @@ def load_levels(graph: csr_array) -> LoadLevels:
     Parameters
     ----------
     graph
-        Jobs by machines, a SciPy sparse array; a stored entry is an admissible assignment.
-        Values are ignored.
-
-    Returns
-    -------
-    LoadLevels
-        Levels, least loads, and one optimum.
-
-    Raises
-    ------
-    TypeError
-        If `graph` is not a SciPy sparse array.
-    ValueError
-        If a job has no machine.
+        As for :func:`~quality.semi_matching`, errors included.
 
     Notes
     -----

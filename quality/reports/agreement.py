@@ -74,11 +74,6 @@ def accuracy(
     level
         Confidence level of the interval, in (0, 1).
 
-    Returns
-    -------
-    Accuracy
-        Over the tasks with gold.
-
     Raises
     ------
     ValueError

@@ -111,11 +111,6 @@ def task_report(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes
     posterior
         P(truth | labels) of each task, from any aggregator; its likeliest class is the consensus.
 
-    Returns
-    -------
-    TaskReport
-        One entry per task, and the order of the hardest.
-
     Raises
     ------
     ValueError
@@ -241,20 +236,13 @@ def next_labels(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes
 
     Parameters
     ----------
-    labels
-        The crowd's labels.
-    posterior
-        P(truth | labels) of each task; rows add up to 1.
+    labels, posterior
+        As for :func:`task_report`, errors included.
 
     Returns
     -------
     NextLabels
         Every task once; tasks equal in both come in code order.
-
-    Raises
-    ------
-    ValueError
-        If `posterior` is not one distribution over the classes per task.
 
     Examples
     --------

@@ -98,17 +98,11 @@ def filter_dishonest(
         In [0.001, 1): the chance to remove anybody from a crowd without adversaries, and about
         the expected share of honest workers among those flagged in one with.
     min_labels_per_task
-        A removal that would leave a task that has labels with fewer than this is refused, and the
-        filter goes on with the next worker. At least 0; 0 refuses nothing.
+        As for :func:`~quality.filter_workers`.
     rng
         Source of randomness, for the simulated crowds.
     progress
         Called after each simulated crowd of a round; see :data:`~quality.parallel.Progress`.
-
-    Returns
-    -------
-    FilteredDishonest
-        Who is kept, who was removed with which p-value, and who could not be.
 
     Raises
     ------

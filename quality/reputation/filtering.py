@@ -236,11 +236,6 @@ def filter_workers(
     progress
         Called after every removal; see :data:`~quality.parallel.Progress`.
 
-    Returns
-    -------
-    Filtered
-        Who is kept, who was removed in which order at which penalty, and who could not be.
-
     Raises
     ------
     ValueError
@@ -287,7 +282,8 @@ def filter_workers(
     elif penalty is soft_penalty:
         remove_highest(removals, crowd.soft_penalty, limit)
     else:
-        remove_highest(removals, lambda: _penalty_of(penalty, crowd), limit)
+        # not kept up to date, but of a table of the workers left
+        remove_highest(removals, lambda: np.asarray(penalty(crowd.table()), np.float64), limit)
     return removals.filtered(getattr(penalty, "__name__", "penalty").replace("_", " "), limit)
 
 
@@ -361,11 +357,6 @@ def remove_highest(
         worker = _worst(state.crowd, now, state.judged)
         if state.remove(worker, float(now[worker])) and len(state.removed) < limit:
             now = value()
-
-
-def _penalty_of(penalty: Penalty, crowd: ShrinkingCrowd) -> Float64[np.ndarray, " workers"]:
-    """A penalty that is not kept up to date, of a table of the workers left."""
-    return np.asarray(penalty(crowd.table()), dtype=np.float64)
 
 
 def _remove_highest_level(state: Removals, crowd: ShrinkingCrowd, limit: int) -> None:

@@ -248,8 +248,7 @@ def balanced_loads(
     Parameters
     ----------
     graph
-        Jobs by machines, a SciPy sparse array; a stored entry is an admissible assignment.
-        Values are ignored.
+        As for :func:`~quality.semi_matching`.
     max_iter
         At most so many waves, at least 1.
     progress
@@ -303,10 +302,8 @@ def balanced_loads(
     job = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
     share = (machine == matching.assigned[job]).astype(np.float64)
     by_machine, of_machine = sort_codes(machine, graph.shape[1])
-    edges, tell = (
-        (start, machine, of_machine, by_machine, job),
-        counter(progress, "balanced loads", max_iter),
-    )
+    edges = start, machine, of_machine, by_machine, job
+    tell = counter(progress, "balanced loads", max_iter)
     n_iter = level_out(edges, level, share, max_iter, tell)
     flow = np.bincount(machine, share, minlength=graph.shape[1])
     load, converged = _pools(start, machine, job, share, flow)
@@ -341,8 +338,7 @@ def balanced_penalty(
     workers, tasks or classes does not change anybody's penalty by more than rounding. Rounded up
     it is the level (:func:`quality.hard_level`).
 
-    **Limits.** Those of the hard penalty: it grows with the number of labels, and where everybody
-    labels equally much it comes out nearly equal for all.
+    **Limits.** Those of :func:`quality.hard_penalty`.
 
     References
     ----------
@@ -396,8 +392,7 @@ def hard_level(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
     **Guarantees.** Renaming workers, tasks or classes changes nobody's level. It is
     :func:`quality.hard_penalty` or one more.
 
-    **Limits.** Those of the hard penalty: it grows with the number of labels, and where everybody
-    labels equally much it comes out nearly equal for all.
+    **Limits.** Those of :func:`quality.hard_penalty`.
 
     Examples
     --------

@@ -238,11 +238,6 @@ def robustness_bounds(
         Called after each step of the search, and once before it for each k; see
         :data:`quality.parallel.Progress`.
 
-    Returns
-    -------
-    RobustnessBounds
-        The curves k -> (lower, upper), and the bound for every rule without names.
-
     Raises
     ------
     ValueError

@@ -51,12 +51,7 @@ def filter_workers_by_shards(
     tasks
         Names of the tasks, for the reasons why workers could not be removed.
     n_workers, fraction, min_labels_per_task, progress
-        As for :func:`~quality.filter_workers`.
-
-    Raises
-    ------
-    ValueError
-        As :func:`~quality.filter_workers`.
+        As for :func:`~quality.filter_workers`, errors included.
 
     Notes
     -----

@@ -121,15 +121,8 @@ def regular_assignment(
 
     Parameters
     ----------
-    n_tasks, n_workers, labels_per_task
-        Sizes, at least 1; `labels_per_task` is at most `n_workers`.
-    rng
-        Source of randomness.
-
-    Raises
-    ------
-    ValueError
-        If a size is out of its range.
+    n_tasks, n_workers, labels_per_task, rng
+        As for :func:`power_law_assignment`, errors included.
 
     Notes
     -----

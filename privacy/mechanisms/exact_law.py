@@ -1,0 +1,62 @@
+"""The public law of noise on class counts, summed exactly: for intervals and planning.
+
+>>> law = ExactLaw(1.0, 2, np.array([-1, 0, 1]), np.array([0.25, 0.5, 0.25]))
+>>> law.variance, law.expected_l1, law.half_width(0.9)
+(0.5, 1.0, 1)
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+__all__ = ["ExactLaw"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactLaw:
+    """The law of integer noise that is symmetric and the same for every class.
+
+    Parameters
+    ----------
+    scale
+        Of the noise.
+    n_classes
+        How many classes, >= 2.
+    support, probability
+        Law of one class's noise, on consecutive integers around zero; made read-only.
+
+    Notes
+    -----
+    **Guarantees.** The half width is the smallest of its level.
+    """
+
+    scale: float
+    n_classes: int
+    support: Int[np.ndarray, " values"]
+    probability: Float[np.ndarray, " values"]
+
+    def __post_init__(self) -> None:
+        self.support.setflags(write=False)
+        self.probability.setflags(write=False)
+
+    @property
+    def variance(self) -> float:
+        """Variance of one class's noise."""
+        return float(np.sum(self.support.astype(np.float64) ** 2 * self.probability))
+
+    @property
+    def expected_l1(self) -> float:
+        """Expected l1 norm of the noise over all classes, in labels."""
+        return self.n_classes * float(np.sum(np.abs(self.support) * self.probability))
+
+    def half_width(self, level: float) -> int:
+        """Return the smallest h such that one class's noise lies in [-h, h] with probability >= `level`.
+
+        The noisy count +- h is a two-sided interval for the exact count at that level.
+        """
+        if not 0 < level <= 1 - 1e-9:
+            raise ValueError(f"level must be in (0, 1 - 1e-9], got level={level}")
+        one_side = self.probability[self.support.size // 2 :].copy()
+        one_side[1:] *= 2
+        return int(np.searchsorted(np.cumsum(one_side), level))
