@@ -27,13 +27,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 __all__ = [
-    "budget_bar",
-    "confidence_histogram",
-    "interval_rows",
-    "robustness_curve",
-    "trend_lines",
+    "budget_bar", "confidence_histogram", "interval_rows", "robustness_curve", "trend_lines",
     "worker_scatter",
-]
+]  # fmt: skip
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
 PURPLE, ORANGE, SKY = "#CC79A7", "#E69F00", "#56B4E9"

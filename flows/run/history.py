@@ -29,14 +29,8 @@ if TYPE_CHECKING:
     from quality import CrowdLabels, EMStart
 
 __all__ = [
-    "begun_from",
-    "complete_runs",
-    "keep_fit",
-    "same_work",
-    "start_of",
-    "trend",
-    "unchanged_run",
-]
+    "begun_from", "complete_runs", "keep_fit", "same_work", "start_of", "trend", "unchanged_run",
+]  # fmt: skip
 
 NEEDED = (MANIFEST, "inputs.json", "quality.json", "proportions.json", "spend.json", "report.html")
 

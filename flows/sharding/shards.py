@@ -43,21 +43,10 @@ from flows.tables import (
 from quality.labels import CrowdLabels, LabelShard
 
 __all__ = [
-    "CODES",
-    "SHARDS",
-    "Mapper",
-    "ShardFolder",
-    "ShardSource",
-    "group_of_shard",
-    "load_shard",
-    "names_alone",
-    "open_shards",
-    "open_source",
-    "open_tasks",
-    "write_gold",
-    "write_groups",
+    "CODES", "SHARDS", "Mapper", "ShardFolder", "ShardSource", "group_of_shard", "load_shard",
+    "names_alone", "open_shards", "open_source", "open_tasks", "write_gold", "write_groups",
     "write_shards",
-]
+]  # fmt: skip
 
 Mapper: TypeAlias = Callable[[Callable[[Any, Any], Any], Sequence[Any], Any], Iterable[Any]]
 """Returns ``work(piece, parameters)`` of every piece, in their order."""

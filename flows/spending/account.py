@@ -23,14 +23,9 @@ if TYPE_CHECKING:
     from flows.settings import PrivacySettings, Settings
 
 __all__ = [
-    "existing_ledger",
-    "known_statement",
-    "numbers",
-    "open_account",
-    "open_state",
-    "read_statements",
-    "statement",
-]
+    "existing_ledger", "known_statement", "numbers", "open_account", "open_state",
+    "read_statements", "statement",
+]  # fmt: skip
 
 LEDGER = "ledger.sqlite"
 LEDGER_URL = "CROWDASSAY_LEDGER"  # its password, if any, stays out of settings and run folders

@@ -37,18 +37,9 @@ from privacy import (
 )
 
 __all__ = [
-    "PLAN",
-    "CountNoise",
-    "CountsMechanism",
-    "Learning",
-    "Plan",
-    "Rows",
-    "consensus_label",
-    "count_noise",
-    "deal",
-    "plan_releases",
-    "with_grown_partition",
-]
+    "PLAN", "CountNoise", "CountsMechanism", "Learning", "Plan", "Rows", "consensus_label",
+    "count_noise", "deal", "plan_releases", "with_grown_partition",
+]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger
 CountsMechanism = LatticeLaplace | DiscreteLaplace | DiscreteGaussian

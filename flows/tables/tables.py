@@ -35,20 +35,10 @@ from flows.tables.text_table import (
 from quality import CrowdLabels, RepeatError
 
 __all__ = [
-    "Gold",
-    "TableError",
-    "TaskTable",
-    "features_of",
-    "list_tasks",
-    "read_gold",
-    "read_labels",
-    "read_seconds",
-    "read_tasks",
-    "refuse_features",
-    "refuse_hollow",
-    "select_features",
+    "Gold", "TableError", "TaskTable", "features_of", "list_tasks", "read_gold", "read_labels",
+    "read_seconds", "read_tasks", "refuse_features", "refuse_hollow", "select_features",
     "standardized",
-]
+]  # fmt: skip
 
 
 def read_seconds(

@@ -28,19 +28,9 @@ from flows.choices import Duplicates
 from flows.files import open_text
 
 __all__ = [
-    "FORMATS",
-    "ROW",
-    "Coded",
-    "TableError",
-    "TextTable",
-    "cell",
-    "literal",
-    "open_table",
-    "quote",
-    "refuse_blanks",
-    "refuse_duplicates",
-    "refuse_outside",
-]
+    "FORMATS", "ROW", "Coded", "TableError", "TextTable", "cell", "literal", "open_table", "quote",
+    "refuse_blanks", "refuse_duplicates", "refuse_outside",
+]  # fmt: skip
 
 SHOWN = 3  # faulty rows named in one message
 ROW = '"row of the file"'  # the column of `t` that numbers its rows
