@@ -34,8 +34,7 @@ def budget(
         int, typer.Option(min=0, help="how many of the newest entries are listed")
     ] = 20,
     preview: Annotated[
-        Path | None,
-        typer.Option(help="settings file: what a run of it on new data would ask for"),
+        Path | None, typer.Option(help="settings file: what a run of it on new data would ask for")
     ] = None,
     tasks: Annotated[
         int | None, typer.Option(min=1, help="public number of labelled tasks, for --preview")

@@ -200,10 +200,7 @@ class ShardedLabels:
         return dict(zip(SHARED, (levels.least, levels.level, balanced), strict=True))
 
     def _report(
-        self,
-        filtered: Filtered | FilteredDishonest,
-        sums: CrowdSums,
-        shared: dict[str, np.ndarray],
+        self, filtered: Filtered | FilteredDishonest, sums: CrowdSums, shared: dict[str, np.ndarray]
     ) -> WorkerReport:
         """The numbers about each worker; zeros for loads that were not worked out."""
         n_workers = self.crowd.labels.n_workers

@@ -160,11 +160,7 @@ class WholeLabels:
         return self.crowd.labels
 
     def _consensus(
-        self,
-        labels: CrowdLabels,
-        *,
-        start: EMStart | None = None,
-        progress: Progress | None = None,
+        self, labels: CrowdLabels, *, start: EMStart | None = None, progress: Progress | None = None
     ) -> Consensus:
         """The consensus of these labels as the settings ask for it."""
         settings, gold = self.run.settings, self.crowd.gold_code()
@@ -173,11 +169,7 @@ class WholeLabels:
 
 
 def filter_by(
-    labels: CrowdLabels,
-    chosen: FilterSettings,
-    *,
-    seed: int,
-    progress: Progress | None = None,
+    labels: CrowdLabels, chosen: FilterSettings, *, seed: int, progress: Progress | None = None
 ) -> tuple[Filtered | FilteredDishonest, str]:
     """Find the workers to remove as the settings say; return them and the stop rule's name."""
     least, share, n_workers = chosen.min_labels_per_task, chosen.fraction, chosen.n_workers

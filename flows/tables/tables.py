@@ -42,11 +42,7 @@ __all__ = [
 
 
 def read_seconds(
-    path: Path,
-    column: str,
-    labels: CrowdLabels,
-    *,
-    duplicates: Duplicates,
+    path: Path, column: str, labels: CrowdLabels, *, duplicates: Duplicates
 ) -> Float64[np.ndarray, " labels"]:
     """Return one number of seconds per label, at least 0; a blank cell is NaN.
 
@@ -109,10 +105,7 @@ def select_features(names: tuple[str, ...]) -> Iterator[tuple[slice, str]]:
 
 
 def refuse_features(
-    table: TextTable,
-    group: np.ndarray,
-    names: tuple[str, ...],
-    n_bad: Int[np.ndarray, " tasks"],
+    table: TextTable, group: np.ndarray, names: tuple[str, ...], n_bad: Int[np.ndarray, " tasks"]
 ) -> None:
     """Raise TableError for the first feature that is not a finite number; `n_bad` counts each row's.
 
