@@ -47,7 +47,7 @@ def open_engine(
         hold = LABEL_BYTES * shards.n_labels <= chosen.memory_gb * 1e9 / 2
     if chosen.kind == "dask":
         with _naming_the_extra():
-            from flows.sharding.dask import open_dask
+            from flows.sharding.dask import open_dask  # Dask, an extra
         with open_dask(shards, chosen, hold=hold) as engine:
             yield engine
         return
@@ -70,7 +70,7 @@ def open_mapper(chosen: EngineSettings) -> Iterator[Mapper]:
     """
     if chosen.kind == "dask":
         with _naming_the_extra():
-            from flows.sharding.dask import open_dask_mapper
+            from flows.sharding.dask import open_dask_mapper  # Dask, an extra
         with open_dask_mapper(chosen) as mapper:
             yield mapper
         return
