@@ -51,12 +51,9 @@ def open_engine(
         with open_dask(shards, chosen, hold=hold) as engine:
             yield engine
         return
-    numbers = range(len(shards.paths))
-    if hold:
-        yield LocalEngine([load_shard(shards, n) for n in numbers], threads=chosen.workers)
-    else:
-        loaders = [partial(load_shard, shards, number) for number in numbers]
-        yield LocalEngine(loaders, threads=chosen.workers)
+    loaders = [partial(load_shard, shards, number) for number in range(len(shards.paths))]
+    held = [load() for load in loaders] if hold else loaders
+    yield LocalEngine(held, threads=chosen.workers)
 
 
 @contextmanager

@@ -196,13 +196,9 @@ def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: L
         return plan
     parts = [query.part for query in plan.counts if query.part is not None]
     partition = grow_partition(
-        settings.state,
-        ledger,
-        settings.name,
-        task=crowd.labels.tasks,
-        group=crowd.group_names[crowd.label_group()],
-        exact=parts[0].partition,
-    )
+        settings.state, ledger, settings.name, task=crowd.labels.tasks,
+        group=crowd.group_names[crowd.label_group()], exact=parts[0].partition,
+    )  # fmt: skip
     counts = tuple(
         replace(query, part=Part(partition, part.name))
         for query, part in zip(plan.counts, parts, strict=True)

@@ -150,10 +150,8 @@ class WholeLabels:
     def unfiltered(self) -> dict[str, Int[np.ndarray, " tasks"]]:
         """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
         labels = self.crowd.labels
-        return {
-            "unfiltered": self._consensus(labels).label,
-            "majority_vote": majority_vote(labels).label,
-        }
+        found = {"unfiltered": self._consensus(labels), "majority_vote": majority_vote(labels)}
+        return {name: consensus.label for name, consensus in found.items()}
 
     def whole(self) -> CrowdLabels:
         """The whole table of labels."""
