@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.kernels import notice
+from flows.cli.kernels import notice
 
 if TYPE_CHECKING:
     from rich.console import Console

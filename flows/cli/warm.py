@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
+from flows.cli.kernels import compile_kernels, where_kept
 from flows.cli.root import Quiet, app, console, mistakes
-from flows.kernels import compile_kernels, where_kept
 
 __all__ = ["warm"]
 
 
-@app.command(epilog="Example: `NUMBA_CACHE_DIR=/opt/kernels crowdassay warm`")
+@app.command(epilog="Example: `crowdassay warm`, with NUMBA_CACHE_DIR set where an image is built")
 def warm(quiet: Quiet = False) -> None:
     """Compile the loops that runs need, so that no run has to: for images, and after an upgrade."""
     with mistakes():

@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.cli import warm as warm_command
+from flows.cli.kernels import notice
 from quality.parallel import KernelFolders
 
 RUN = """
 import sys
 from pathlib import Path
-from flows.kernels import _n_compiled, _run_sample
+from flows.cli.kernels import _n_compiled, _run_sample
 _run_sample(Path(sys.argv[1]))
 print("compiled", _n_compiled())
 """
@@ -60,5 +60,5 @@ def test_a_makeshift_is_mentioned_and_nothing_else(
     folders: KernelFolders, expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quality.parallel.kernel_folders", lambda: folders)
-    notice = warm_command.notice()
-    assert notice is None if expected is None else expected in (notice or "")
+    found = notice()
+    assert found is None if expected is None else expected in (found or "")
