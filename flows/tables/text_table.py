@@ -3,7 +3,7 @@ r"""One file as a table of text: its rows are numbered, and its faults are named
 >>> from tempfile import TemporaryDirectory
 >>> with TemporaryDirectory() as folder:
 ...     path = Path(folder) / "labels.csv"
-...     _ = path.writetext_of_cell("worker,task,label\nann,t1, cat \n")
+...     _ = path.write_text("worker,task,label\nann,t1, cat \n")
 ...     open_table(path, ("worker", "task", "label")).columns("label")
 {'label': array(['cat'], dtype='<U3')}
 
