@@ -19,15 +19,7 @@ from flows.settings import EngineError, Settings
 from flows.spending import check_budget
 from flows.stages import STAGES, Stage
 
-__all__ = [
-    "RunResult",
-    "Stage",
-    "StageLine",
-    "Step",
-    "nothing_new",
-    "run_pipeline",
-    "run_stage",
-]
+__all__ = ["RunResult", "Stage", "StageLine", "Step", "nothing_new", "run_pipeline", "run_stage"]
 
 Step: TypeAlias = Callable[[Stage, Run], str]
 """Runs one stage of a run and returns the stage's line."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -54,37 +54,24 @@ def write_campaign(folder: Path, *, seed: int) -> Campaign:
     times = (START + timedelta(seconds=int(second)) for second in campaign.label_time)
     _write(
         folder / "labels.csv",
-        ("worker", "task", "label", "time"),
-        zip(
-            campaign.label_worker,
-            campaign.label_task,
-            classes[campaign.label],
-            (f"{time:%Y-%m-%dT%H:%M:%S}" for time in times),
-            strict=True,
-        ),
+        worker=campaign.label_worker,
+        task=campaign.label_task,
+        label=classes[campaign.label],
+        time=(f"{time:%Y-%m-%dT%H:%M:%S}" for time in times),
     )
-    features = ([f"{value:.2f}" for value in row] for row in campaign.features)
-    _write(
-        folder / "tasks.csv",
-        ("task", "group", *(f"x{j}" for j in range(campaign.features.shape[1]))),
-        (
-            (name, group, *row)
-            for name, group, row in zip(campaign.tasks, campaign.group, features, strict=True)
-        ),
-    )
-    truth = classes[campaign.truth]
-    _write(
-        folder / "gold.csv",
-        ("task", "label"),
-        zip(campaign.tasks[campaign.gold], truth[campaign.gold], strict=True),
-    )
-    _write(
-        folder / "truth" / "tasks.csv", ("task", "label"), zip(campaign.tasks, truth, strict=True)
-    )
+    features = {
+        f"x{j}": (f"{value:.2f}" for value in column)
+        for j, column in enumerate(campaign.features.T)
+    }
+    _write(folder / "tasks.csv", task=campaign.tasks, group=campaign.group, **features)
+    truth, gold = classes[campaign.truth], campaign.gold
+    _write(folder / "gold.csv", task=campaign.tasks[gold], label=truth[gold])
+    _write(folder / "truth" / "tasks.csv", task=campaign.tasks, label=truth)
     _write(
         folder / "truth" / "workers.csv",
-        ("worker", "kind", "accuracy"),
-        zip(campaign.workers, campaign.worker_kind, _shares(campaign.worker_accuracy), strict=True),
+        worker=campaign.workers,
+        kind=campaign.worker_kind,
+        accuracy=_shares(campaign.worker_accuracy),
     )
     _copy("settings.toml", folder)  # the sample is simulated too, with the same classes
     return campaign
@@ -95,8 +82,8 @@ def _shares(values: np.ndarray) -> list[str]:
     return ["" if np.isnan(value) else f"{value:.3f}" for value in values]
 
 
-def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def _write(path: Path, **columns: Iterable[object]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))

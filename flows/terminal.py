@@ -39,17 +39,9 @@ def print_rows(
 
 
 MISTAKES = (
-    BudgetError,
-    ConvergenceError,
-    EngineError,
-    FileNotFoundError,
-    LabelError,
-    LedgerError,
-    PermissionError,
-    SettingsError,
-    TableError,
-    UnitError,
-)
+    BudgetError, ConvergenceError, EngineError, FileNotFoundError, LabelError, LedgerError,
+    PermissionError, SettingsError, TableError, UnitError,
+)  # fmt: skip
 
 
 def sentence(error: Exception) -> str:

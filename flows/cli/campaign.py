@@ -1,4 +1,4 @@
-"""Commands that run a campaign: demo, run, simulate, report."""
+"""Commands that run a campaign: demo, run, simulate, report; on a schedule: serve, deploy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.root import Quiet, app, console, mistakes
+from flows.cli.root import AsJson, Quiet, app, console, mistakes, print_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from flows.pipeline import RunResult
     from flows.settings import Settings
 
-__all__ = ["demo", "report", "run", "simulate"]
+__all__ = ["demo", "deploy", "report", "run", "serve", "simulate"]
+
+SettingsFile = Annotated[Path, typer.Argument(help="settings file (TOML)")]
+Cron = Annotated[str | None, typer.Option(help='when to run, in UTC, e.g. "0 6 * * *"')]
+Interval = Annotated[float | None, typer.Option(help="seconds from one run to the next")]
+Name = Annotated[str | None, typer.Option(help="the deployment's [default: the campaign's]")]
 
 
 @app.command(epilog="Example: `crowdassay demo --folder demo`")
@@ -25,11 +30,11 @@ def demo(
         "demo"
     ),
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow, or in process")] = True,
-    json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the whole pipeline on the sample campaign."""
-    from flows.simulate import copy_sample
+    from flows.simulate import copy_sample  # NumPy, for this command only
 
     with mistakes():
         settings_path = copy_sample(folder)
@@ -38,7 +43,7 @@ def demo(
 
 @app.command(epilog="Example: `crowdassay run settings.toml --resume`")
 def run(
-    settings: Annotated[Path, typer.Argument(help="settings file (TOML)")],
+    settings: SettingsFile,
     resume: Annotated[bool, typer.Option(help="go on in the newest run that died")] = False,
     again: Annotated[bool, typer.Option(help="run though nothing is new since the last")] = False,
     prefect: Annotated[
@@ -47,19 +52,13 @@ def run(
             help="force the Prefect flow or the plain run [default: a flow where an API is configured]"
         ),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the pipeline on one campaign's settings."""
     with mistakes():
-        _run(
-            settings,
-            prefect=prefect,
-            embedded=bool(prefect),
-            resume=resume,
-            again=again,
-            as_json=json_,
-        )
+        how = {"resume": resume, "again": again, "as_json": json_}
+        _run(settings, prefect=prefect, embedded=bool(prefect), **how)
 
 
 @app.command(epilog="Example: `crowdassay simulate --seed 7 --output campaign`")
@@ -69,7 +68,7 @@ def simulate(
     quiet: Quiet = False,
 ) -> None:
     """Simulate a campaign whose truth is known: labels, tasks, gold, settings, truth."""
-    from flows.simulate import write_campaign
+    from flows.simulate import write_campaign  # NumPy, for this command only
 
     with mistakes():
         campaign = write_campaign(output, seed=seed)
@@ -83,7 +82,7 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Build a finished run's reports again and say where they lie."""
-    from jinja2 import UndefinedError
+    from jinja2 import UndefinedError  # the pages' libraries, for this command only
 
     from flows.report import write_reports
 
@@ -99,9 +98,48 @@ def report(
         console().print(f"report  {run_folder / 'report.html'}", soft_wrap=True)
 
 
+@app.command(epilog='Example: `crowdassay serve settings.toml --cron "0 6 * * *"`')
+def serve(
+    settings: SettingsFile,
+    cron: Cron = None,
+    interval: Interval = None,
+    name: Name = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a campaign on a schedule and on demand, in this process, with a Prefect server that stays."""
+    with mistakes():
+        from flows.prefect import Schedule, serve_campaign  # seconds, for this command only
+
+        serve_campaign(settings, Schedule(cron, interval), name=name, print_line=print_line)
+
+
+@app.command(epilog='Example: `crowdassay deploy settings.toml --pool crowd --cron "0 6 * * *"`')
+def deploy(
+    settings: SettingsFile,
+    pool: Annotated[str, typer.Option(help="work pool of type process")],
+    cron: Cron = None,
+    interval: Interval = None,
+    name: Name = None,
+    yaml: Annotated[
+        Path | None, typer.Option(help="write this prefect.yaml instead, with comments")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Deploy a campaign to a Prefect work pool, whose workers run it on a schedule and on demand."""
+    with mistakes():
+        from flows.prefect import Schedule, deploy_campaign, write_prefect_yaml  # seconds
+
+        schedule = Schedule(cron, interval)
+        if yaml is None:
+            deploy_campaign(settings, schedule, pool=pool, name=name, print_line=print_line)
+            return
+        write_prefect_yaml(yaml, settings, schedule, pool=pool, name=name)
+        print_line(f"{yaml} is written; `prefect deploy --all` beside it deploys it")
+
+
 def _of_another_version(folder: Path, lacking: Exception) -> str:
     """Return why a finished run has no report: other code wrote it, without what today's pages read."""
-    from importlib.metadata import version
+    from importlib.metadata import version  # for this sentence only
 
     what = Path(lacking.filename).name if isinstance(lacking, OSError) else lacking
     made = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["versions"]
@@ -116,7 +154,7 @@ def _run(
     path: Path, *, prefect: bool | None, embedded: bool, resume: bool, again: bool, as_json: bool
 ) -> None:
     """Run as a flow if asked to or if an API is configured, else in process; print the result."""
-    from flows.pipeline import nothing_new
+    from flows.pipeline import nothing_new  # the rooms, where there is something to run
     from flows.settings import load_settings
     from flows.spending import check_budget
 
@@ -140,7 +178,7 @@ def _run(
             soft_wrap=True,
         )
         return
-    from flows.terminal import print_summary
+    from flows.terminal import print_summary  # the rooms, where a run was made
 
     print_summary(terminal, result)
 
@@ -155,17 +193,17 @@ def _result(
     resume: bool,
 ) -> RunResult:
     """Make the run, after it is known that there is something to do."""
-    from flows.pipeline import run_pipeline
+    from flows.pipeline import run_pipeline  # the rooms, where there is something to run
     from flows.terminal import console_step
 
     step = console_step(terminal)
     if prefect is not False:
-        from flows.prefect import api_reachable
+        from flows.prefect import api_reachable  # for a flow only
 
         if embedded or api_reachable() is not None:
-            from flows.prefect import run_as_flow
+            from flows.prefect import run_as_flow  # Prefect takes seconds
 
-            def print_line(line: str) -> None:
+            def say(line: str) -> None:
                 terminal.print(line, soft_wrap=True)
 
             if api_reachable() is None:
@@ -174,7 +212,7 @@ def _result(
             return run_as_flow(
                 path,
                 home=settings.state / "prefect",
-                print_line=print_line,
+                print_line=say,
                 step=step,
                 resume=resume,
                 again=True,
@@ -186,7 +224,7 @@ def _result(
 
 
 def _print_unfinished(terminal: Console, settings: Settings, *, resume: bool) -> None:
-    from flows.run import unfinished_runs
+    from flows.run import unfinished_runs  # the rooms, where there is something to run
 
     left = unfinished_runs(settings)
     if left and not resume:

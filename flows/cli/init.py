@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.choices import Duplicates
-from flows.cli.label_commands import REPEATED, LabelsFile
+from flows.cli.label_commands import LabelsFile, Repeated
 from flows.cli.root import app, mistakes, print_line
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def init(
     groups: Annotated[
         str | None, typer.Option(help="column of the task tables [default: group]")
     ] = None,
-    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = "error",
+    duplicates: Repeated = "error",
     url_env: Annotated[
         str | None, typer.Option(help="variable with the address of the queries' database")
     ] = None,

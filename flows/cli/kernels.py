@@ -23,7 +23,7 @@ N_LABELS, N_WORKERS = 40_000, 50  # enough rows for the readers of large tables
 
 def where_kept() -> str:
     """Return the sentence about where compiled kernels are kept."""
-    from quality.parallel import kernel_folders
+    from quality.parallel import kernel_folders  # numba, which `--help` need not load
 
     folders = kernel_folders()
     if folders.write is None:
@@ -57,7 +57,7 @@ def compile_kernels() -> int:
     What is compiled depends on the types that a kernel is called with, so the kernels are called as
     runs call them, and not from a list that could fall behind.
     """
-    from quality import dawid_skene
+    from quality import dawid_skene  # numba, for `warm` only
 
     before = _n_compiled()
     with TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ def compile_kernels() -> int:
 
 
 def _run_sample(folder: Path) -> None:
-    from flows.pipeline import run_pipeline
+    from flows.pipeline import run_pipeline  # all rooms, for `warm` only
     from flows.settings import load_settings
     from flows.simulate import copy_sample
 
@@ -80,7 +80,7 @@ def _run_sample(folder: Path) -> None:
 
 
 def _some_labels(n_classes: int) -> CrowdLabels:
-    import numpy as np
+    import numpy as np  # heavy, for `warm` only
 
     from quality import encode
 
@@ -91,7 +91,7 @@ def _some_labels(n_classes: int) -> CrowdLabels:
 
 def _aggregate(labels: CrowdLabels) -> None:
     """Call every aggregator that takes so many classes."""
-    from flows.aggregators import AGGREGATORS, consensus_of
+    from flows.aggregators import AGGREGATORS, consensus_of  # for `warm` only
     from flows.settings import ConsensusSettings
 
     for name in AGGREGATORS:
@@ -102,6 +102,7 @@ def _aggregate(labels: CrowdLabels) -> None:
 
 def _penalize(labels: CrowdLabels) -> None:
     """Filter by every penalty."""
+    # numba, for `warm` only
     from quality import balanced_penalty, filter_workers, hard_level, soft_penalty
 
     for penalty in (balanced_penalty, hard_level, soft_penalty):
@@ -110,7 +111,7 @@ def _penalize(labels: CrowdLabels) -> None:
 
 def _read_parquet(path: Path) -> None:
     """Read a large table of Parquet, whose names are text and whose names are numbers."""
-    import pyarrow as pa
+    import pyarrow as pa  # heavy, for `warm` only
     import pyarrow.parquet as pq
 
     from flows.tables import read_labels
@@ -125,7 +126,7 @@ def _read_parquet(path: Path) -> None:
 
 def _n_compiled() -> int:
     """Return how many kernels, by signature, this process has compiled."""
-    from numba.core.dispatcher import Dispatcher
+    from numba.core.dispatcher import Dispatcher  # numba, for `warm` only
 
     modules = [value for name, value in list(sys.modules.items()) if name.startswith(ROOMS)]
     kernels = {

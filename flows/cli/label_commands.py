@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from flows.settings import FilterSettings
     from quality import CrowdLabels
 
-__all__ = ["REPEATED", "LabelsFile", "aggregate", "consensus_rows", "worker_rows", "workers"]
+__all__ = ["LabelsFile", "Repeated", "aggregate", "consensus_rows", "worker_rows", "workers"]
 
-REPEATED = "what to do with a worker's repeated labels of a task"
 LabelsFile = Annotated[Path, typer.Argument(help="table with the columns worker, task, label")]
+Repeated = Annotated[
+    Duplicates, typer.Option(help="what to do with a worker's repeated labels of a task")
+]
 
 
 @app.command(epilog="Example: `crowdassay workers labels.csv --false-removal-rate 0.05`")
@@ -34,7 +36,7 @@ def workers(
         float | None, typer.Option(help="or: the share of the workers to remove")
     ] = None,
     n_workers: Annotated[int | None, typer.Option(help="or: the number to remove")] = None,
-    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = "error",
+    duplicates: Repeated = "error",
     output: Output = None,
     quiet: Quiet = False,
 ) -> None:
@@ -42,12 +44,8 @@ def workers(
     from flows.settings import filter_settings  # pydantic, for this command only
 
     with mistakes():
-        chosen = filter_settings(
-            penalty=penalty,
-            false_removal_rate=false_removal_rate,
-            fraction=fraction,
-            n_workers=n_workers,
-        )
+        stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
+        chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
         header, rows = worker_rows(_read(labels, duplicates), chosen)
         show_rows("Workers: whom to remove, then by reputation, least first", header, rows, output)
 
@@ -56,7 +54,7 @@ def workers(
 def aggregate(
     labels: LabelsFile,
     aggregator: Annotated[AggregatorName, typer.Option(help="aggregation method")] = "dawid_skene",
-    duplicates: Annotated[Duplicates, typer.Option(help=REPEATED)] = "error",
+    duplicates: Repeated = "error",
     output: Output = None,
     quiet: Quiet = False,
 ) -> None:

@@ -25,7 +25,9 @@ from flows.cli.kernels import notice
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Output", "Quiet", "app", "console", "main", "mistakes", "print_line", "show_rows"]
+__all__ = [
+    "AsJson", "Output", "Quiet", "app", "console", "main", "mistakes", "print_line", "show_rows",
+]  # fmt: skip
 
 _silent = ContextVar("_silent", default=False)
 MISTAKE = 2  # exit code for a mistake that the user can mend
@@ -53,6 +55,7 @@ def _silence(context: typer.Context, quiet: bool) -> bool:
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="print nothing but errors", callback=_silence)
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 Output = Annotated[Path | None, typer.Option(help="write all rows to this CSV")]
 
 

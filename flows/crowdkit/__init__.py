@@ -19,6 +19,6 @@ from flows.crowdkit.majority_vote import MajorityVote
 from flows.crowdkit.skilled_votes import GoldMajorityVote, Wawa, ZeroBasedSkill
 
 __all__ = [
-    "GLAD", "KOS", "DawidSkene", "GoldMajorityVote", "MajorityVote", "OneCoinDawidSkene",
-    "Wawa", "ZeroBasedSkill",
+    "GLAD", "KOS", "DawidSkene", "GoldMajorityVote", "MajorityVote", "OneCoinDawidSkene", "Wawa",
+    "ZeroBasedSkill",
 ]  # fmt: skip

@@ -19,12 +19,7 @@ __all__ = ["read_argilla"]
 
 OF = "an Argilla export"
 ANSWERS = ".responses"
-FATES = {
-    None: None,
-    "submitted": None,
-    "discarded": Dropped.skipped,
-    "draft": Dropped.unfinished,
-}
+FATES = {None: None, "submitted": None, "discarded": Dropped.skipped, "draft": Dropped.unfinished}
 
 
 def read_argilla(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:

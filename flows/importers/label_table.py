@@ -117,13 +117,8 @@ def check_output(output: Path, export: Path) -> None:
 
 def write_labels(labels: ImportedLabels, output: Path) -> None:
     """Write worker, task, label, and seconds where any label has them; nothing else."""
-    columns: Columns = {
-        "worker": list(labels.worker),
-        "task": list(labels.task),
-        "label": list(labels.label),
-    }
-    if labels.has_seconds:
-        columns["seconds"] = list(labels.seconds)
+    names = ["worker", "task", "label", *(["seconds"] if labels.has_seconds else [])]
+    columns: Columns = {name: list(getattr(labels, name)) for name in names}
     write = _write_parquet if output.suffix == ".parquet" else _write_csv
     try:
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=".import-") as folder:

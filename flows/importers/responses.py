@@ -18,16 +18,9 @@ from typing import NamedTuple
 from flows.tables import TableError
 
 __all__ = [
-    "SHOWN",
-    "Dropped",
-    "ImportedLabels",
-    "Response",
-    "choose_question",
-    "fate_of",
-    "gather",
-    "readable",
-    "text_of",
-]
+    "SHOWN", "Dropped", "ImportedLabels", "Response", "choose_question", "fate_of", "gather",
+    "readable", "text_of",
+]  # fmt: skip
 
 SHOWN = 12  # questions, columns or keys named in one message
 

@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING
 from flows.faces import late_face
 
 if TYPE_CHECKING:
-    from flows.prefect.deploy import (
-        Schedule,
-        deploy_campaign,
-        serve_campaign,
-        write_prefect_yaml,
-    )
+    from flows.prefect.deploy import Schedule, deploy_campaign, serve_campaign, write_prefect_yaml
     from flows.prefect.flow import crowd_quality_flow, run_as_flow
     from flows.prefect.server import api_reachable, embedded_server
 

@@ -101,9 +101,7 @@ def api_reachable(*, timeout: float = 2.0) -> str | None:
         with urllib.request.urlopen(f"{url}/health", timeout=timeout):
             return url
     except urllib.error.HTTPError as answer:
-        return (
-            url if answer.code in (401, 403) else None
-        )  # it answers; a wrong key is reported later
+        return url if answer.code in (401, 403) else None  # a wrong key is reported later
     except (OSError, ValueError, http.client.HTTPException):
         return None
 
@@ -243,7 +241,7 @@ def _configured_api() -> str | None:
     files = [(profiles, "api_url"), *((Path(name), word) for name, word in CONFIGURED_IN)]
     if not any(path.is_file() and word in path.read_text().lower() for path, word in files):
         return None
-    from prefect.settings import get_current_settings
+    from prefect.settings import get_current_settings  # seconds, where something configures an API
 
     url = get_current_settings().api.url
     return None if url is None else url.rstrip("/")
@@ -252,7 +250,7 @@ def _configured_api() -> str | None:
 def _serve(descriptor: int) -> NoReturn:
     """Serve, in the child, on the listener that the parent bound, until the parent terminates it or ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    import uvicorn
+    import uvicorn  # in the child only
 
     config = uvicorn.Config(
         "prefect.server.api.server:create_app",

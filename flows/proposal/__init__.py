@@ -10,8 +10,7 @@ features' norms.
 
 from flows.proposal.facts import CampaignFacts, CampaignTables, facts_of
 from flows.proposal.gate import GateNumbers, gate_for, why_no_model
-from flows.proposal.text import settings_text, toml_value
-from flows.proposal.writing import write_settings
+from flows.proposal.writing import settings_text, toml_value, write_settings
 
 __all__ = [
     "CampaignFacts", "CampaignTables", "GateNumbers", "facts_of", "gate_for", "settings_text",

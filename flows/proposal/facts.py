@@ -84,13 +84,9 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
     TableError
         If a run would refuse the tables.
     """
+    keys = ("labels", "tasks", "gold", "url_env", "duplicates")
     try:
-        inputs = InputSettings.model_validate(
-            {
-                key: getattr(given, key)
-                for key in ("labels", "tasks", "gold", "url_env", "duplicates")
-            }
-        )
+        inputs = InputSettings.model_validate({key: getattr(given, key) for key in keys})
     except ValidationError as error:
         raise SettingsError(fault_sentence(error, InputSettings)) from None
     first = None if is_query(given.labels) else find_files(given.labels)[0]

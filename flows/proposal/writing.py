@@ -1,17 +1,43 @@
-"""The settings file that `crowdassay init` writes: a new one, never over another."""
+"""The settings file that `crowdassay init` writes: a new one, never over another.
+
+It has every key of every section, with half a line why. A key that the proposal says nothing about has its
+default and the sentence of its section.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from flows.proposal.facts import CampaignFacts, CampaignTables, facts_of
-from flows.proposal.text import settings_text
-from flows.settings import NAME, SettingsError
+from flows.proposal.gate import GateNumbers, gate_for, training_price, why_no_model
+from flows.settings import (
+    NAME,
+    ConsensusSettings,
+    EngineSettings,
+    FilterSettings,
+    GateSettings,
+    GroupSettings,
+    InputSettings,
+    ModelSettings,
+    PrivacySettings,
+    ReportSettings,
+    Section,
+    Settings,
+    SettingsError,
+)
+from privacy import choose_mechanism
 
-__all__ = ["write_settings"]
+__all__ = ["settings_text", "toml_value", "write_settings"]
+
+WIDTH = 34  # where the reasons begin
+PLANNED = 12
 
 
 def write_settings(
@@ -65,3 +91,209 @@ def _paths(given: CampaignTables, folder: Path) -> dict[str, Sequence[str]]:
         role: [Path(os.path.relpath(path.resolve(), folder)).as_posix() for path in paths if path]
         for role, paths in by_role.items()
     }
+
+
+class Line(NamedTuple):
+    """What the proposal says of a key; without `why`, the section's own sentence says what it is for.
+
+    A line that is `off` is a comment: without its first two characters it is a line.
+    """
+
+    value: Any
+    why: str | None = None
+    off: bool = False
+
+
+def settings_text(
+    facts: CampaignFacts, name: str, paths: Mapping[str, Sequence[str]], duplicates: str
+) -> str:
+    """Return the whole file; `paths` are those of the tables, relative to it."""
+    sections = (
+        _head(facts, name),
+        _input(facts, paths, duplicates),
+        _groups(facts),
+        _filter(facts),
+        _consensus(facts),
+        _privacy(facts),
+        _model(facts),
+        _gate(facts),
+        ["[report]", *_lines(ReportSettings)],
+        _engine(),
+    )
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+
+
+def toml_value(value: Any) -> str:
+    """Return a value as TOML writes it, on one line whatever is in it.
+
+    Examples
+    --------
+    >>> toml_value(("a", "b"))
+    '["a", "b"]'
+    """
+    if isinstance(value, tuple):
+        value = list(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")
+
+
+def _lines(
+    section: type[Section],
+    given: Mapping[str, Line] | None = None,
+    *,
+    keys: Sequence[str] | None = None,
+    off: bool = False,
+) -> list[str]:
+    """Return a line for each of the keys, by default all of the section; `off` makes all of them comments."""
+    given, lines = given or {}, []
+    for key in keys or section.model_fields:
+        field = section.model_fields[key]
+        line = given.get(key) or Line(field.default)
+        sentence = (field.description or "").removesuffix(".")
+        why = line.why or sentence[:1].lower() + sentence[1:]
+        name = f"# {key}" if off or line.off else key
+        lines.append(f"{name} = {toml_value(line.value)}".ljust(WIDTH) + f"  # {why}")
+    return lines
+
+
+def _head(facts: CampaignFacts, name: str) -> list[str]:
+    given = {"name": Line(name), "runs": Line("runs"), "state": Line("state")}
+    return [
+        f"# Proposed by `crowdassay init` for {facts.n_labels:,} labels of {facts.n_labelled:,} tasks by "
+        f"{facts.n_workers:,} workers.",
+        "# Read and edit every line; what is commented out is off, or shows what else there is.",
+        "# Paths count from this file.",
+        *_lines(Settings, given, keys=["name"]),
+        "# The class names become public with every release. These stand in the data, and a name that",
+        "# only private labels hold would leak: list what the workers could choose, chosen or not.",
+        f"classes = {toml_value(facts.classes)}",
+        *_lines(Settings, given, keys=["seed", "runs", "state"]),
+    ]
+
+
+def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates: str) -> list[str]:
+    gold, tasks = paths["gold"], paths["tasks"]
+    others = ", ".join(map(toml_value, facts.other_columns)) or "none"
+    given = {
+        "labels": Line(paths["labels"][0], f"{facts.n_labels:,} rows: worker, task, label"),
+        "tasks": Line(list(tasks), f"{facts.n_tasks:,} tasks, {facts.n_features:,} features")
+        if tasks
+        else Line(["tasks.csv"], "none was given: neither groups nor features", off=True),
+        "gold": Line(gold[0], f"{facts.n_gold:,} tasks whose truth is known")
+        if gold
+        else Line("gold.csv", "none was given: nothing checks the consensus", off=True),
+        "url_env": Line(facts.url_env or "CROWD_DATABASE", off=not facts.url_env),
+        "seconds": Line(facts.seconds)
+        if facts.seconds
+        else Line("seconds", f"no column of that name; besides what is read: {others}", off=True),
+        "duplicates": Line(duplicates),
+    }
+    return [
+        "[input]",
+        "# Each a file, a folder or pattern of files that arrive day by day, or a query in a file *.sql.",
+        *_lines(InputSettings, given),
+    ]
+
+
+def _groups(facts: CampaignFacts) -> list[str]:
+    n_labelled = len(facts.group_sizes)
+    column = (
+        f"{facts.n_groups:,} groups, public with their sizes; {n_labelled:,} have labels"
+        if facts.grouped
+        else "the task tables have no such column: all tasks are one group"
+    )
+    given = {
+        "column": Line(facts.column, column, off=not facts.grouped),
+        "pattern": Line("^([a-z]+)", off=True),
+    }
+    return ["[groups]", *_lines(GroupSettings, given)]
+
+
+def _filter(facts: CampaignFacts) -> list[str]:
+    share = f"instead of a rate: a share of the {facts.n_workers:,} workers"
+    given = {
+        "false_removal_rate": Line(0.1),
+        "fraction": Line(0.15, share, off=True),
+        "n_workers": Line(math.ceil(0.15 * facts.n_workers), off=True),
+    }
+    keys = ("penalty", "false_removal_rate", "fraction", "n_workers", "min_labels_per_task")
+    return ["[filter]", *_lines(FilterSettings, given, keys=keys)]
+
+
+def _consensus(facts: CampaignFacts) -> list[str]:
+    given = {
+        "max_iter": Line(100, off=True),
+        "tol": Line(1e-5, off=True),
+        "smoothing": Line(0.01, off=True),
+        "use_gold": Line(False, None if facts.n_gold else "there is no gold"),
+    }
+    return ["[consensus]", *_lines(ConsensusSettings, given)]
+
+
+def _privacy(facts: CampaignFacts) -> list[str]:
+    counts, training = PrivacySettings(epsilon=1.0).proportions_epsilon, training_price()
+    trained = why_no_model(facts) is None
+    total = round(counts + training, 9) if trained else counts
+    parts = f"class counts and the model's {training:g}" if trained else "class counts alone"
+    error = {eps: _expected_error(facts, eps) for eps in (counts / 2, counts, counts * 2)}
+    errors = ", ".join(f"{e:.3g} at {eps:g}" for eps, e in error.items())
+    sizes = facts.group_sizes
+    planned = f"{PLANNED} would err by {_expected_error(facts, counts, PLANNED):.3g} each"
+    given = {
+        "unit": Line("consensus label"),
+        "epsilon": Line(total, f"the whole budget, for ever: {parts}, once"),
+        "delta": Line(0.0, f"pure; if more, then below 1/{facts.n_labelled}"),
+        "planned_releases": Line(1, f"counts of changed data this price pays for; {planned}"),
+    }
+    return [
+        "[privacy]",
+        f"# By proportions_epsilon, the {len(facts.classes)} published counts of a group err, in labels and",
+        f"# together, by {errors}. Labelled groups have {min(sizes):,} to {max(sizes):,}",
+        f"# tasks, the median {statistics.median(sizes):,.0f}.",
+        *_lines(PrivacySettings, given),
+    ]
+
+
+def _expected_error(facts: CampaignFacts, epsilon: float, n_releases: int = 1) -> float:
+    chosen = choose_mechanism(len(facts.classes), epsilon, 0.0, n_releases=n_releases)
+    return float(chosen.expected_l1)
+
+
+def _model(facts: CampaignFacts) -> list[str]:
+    why = why_no_model(facts)
+    measured = [
+        "# norm_bound is the median length of the feature vectors; longer ones are shortened to it.",
+        "# That looked at the features in the clear: if they are private, set one known without.",
+    ]
+    keys = sorted(ModelSettings.model_fields, key=lambda key: key != "norm_bound")
+    given = {"norm_bound": Line(facts.norm or 1.0)}
+    return [
+        "[model]" if why is None else f"# [model]  is left out: {why}",
+        *(measured if facts.norm else []),
+        *_lines(ModelSettings, given, keys=keys, off=why is not None),
+    ]
+
+
+def _gate(facts: CampaignFacts) -> list[str]:
+    default, off = GateSettings(), why_no_model(facts) is not None
+    gate = gate_for(facts.n_labelled) or GateNumbers(
+        0, default.threshold, default.sigma, default.budget
+    )
+    price = f"least with which {gate.holdout:,} tasks cost no more than the model does"
+    share = f"share of {facts.n_labelled:,} labelled tasks, never trained on"
+    given = {
+        "holdout": Line(default.holdout, share),
+        "threshold": Line(gate.threshold),
+        "sigma": Line(gate.sigma, None if off else price),
+        "budget": Line(gate.budget),
+    }
+    head = "# [gate]  is left out: it judges the model" if off else "[gate]"
+    return [head, *_lines(GateSettings, given, off=off)]
+
+
+def _engine() -> list[str]:
+    """Return a section of comments; keys without a default have an example."""
+    examples = {"scheduler": Line("tcp://host:8786"), "workers": Line(4)}
+    return [
+        "# [engine]  is off: for labels that do not fit into memory, worked on in shards",
+        *_lines(EngineSettings, examples, off=True),
+    ]

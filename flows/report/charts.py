@@ -27,27 +27,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 __all__ = [
-    "budget_bar",
-    "confidence_histogram",
-    "interval_rows",
-    "robustness_curve",
-    "trend_lines",
+    "budget_bar", "confidence_histogram", "interval_rows", "robustness_curve", "trend_lines",
     "worker_scatter",
-]
+]  # fmt: skip
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
 PURPLE, ORANGE, SKY = "#CC79A7", "#E69F00", "#56B4E9"
 NEUTRAL = "#808080"
-MARKS = (
-    (BLUE, "o"),
-    (VERMILLION, "^"),
-    (GREEN, "s"),
-    (PURPLE, "D"),
-    (ORANGE, "v"),
-    (SKY, "P"),
-    (NEUTRAL, "X"),
-    (BLUE, "*"),
-)
+COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, NEUTRAL, BLUE)
+MARKS = tuple(zip(COLOURS, "o^sDvPX*", strict=True))
 WIDTH = 5.2  # inches at 72 points: wide enough for a column, and still read at 390 pixels
 LONGEST_NAME = 22
 ENDS = (0.25, 0.5, 1.0)  # of an axis of shares: the first that holds all of them
@@ -144,15 +132,8 @@ def interval_rows(
             at = [row + pitch * (code - (len(classes) - 1) / 2) for row in range(len(groups))]
             low, high = [cell["low"] for cell in cells], [cell["high"] for cell in cells]
             axes.hlines(at, low, high, color=colour, linewidth=1.4)
-            axes.plot(
-                [cell[share] for cell in cells],
-                at,
-                marker,
-                color=colour,
-                ms=5.5,
-                mew=0,
-                label=_short(text),
-            )
+            estimates = [cell[share] for cell in cells]
+            axes.plot(estimates, at, marker, color=colour, ms=5.5, mew=0, label=_short(text))
         axes.set_yticks(range(len(groups)), [_short(row["group"]) for row in groups])
         axes.tick_params(axis="y", length=0)
         axes.hlines(
@@ -189,13 +170,10 @@ def robustness_curve(bounds: Mapping[str, Sequence[float]], *, label: str) -> st
         between: dict[str, Any] = {"color": SKY, "alpha": 0.25, "linewidth": 0}
         axes.fill_between(k, bounds["lower"], bounds["upper"], **between)
         axes.plot(k, bounds["upper"], "-v", color=VERMILLION, ms=4.5, label="at most")
-        axes.plot(
-            k, bounds["upper_one_right"], ":", color=VERMILLION, label="at most, one ever right"
-        )
+        one_right, nameless = bounds["upper_one_right"], bounds["name_blind"]
+        axes.plot(k, one_right, ":", color=VERMILLION, label="at most, one ever right")
         axes.plot(k, bounds["lower"], "-^", color=BLUE, ms=4.5, label="at least")
-        axes.plot(
-            k, bounds["name_blind"], "--", color=GREEN, label="at least, under any nameless rule"
-        )
+        axes.plot(k, nameless, "--", color=GREEN, label="at least, under any nameless rule")
         axes.set_xlabel("adversaries among the workers")
         axes.set_ylabel("tasks turned")
         axes.set_ylim(bottom=0)

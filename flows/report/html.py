@@ -59,7 +59,6 @@ def render_report(folder: Path, *, show_worker_ids: bool = False) -> str:
 
     Examples
     --------
-    >>> from pathlib import Path
     >>> render_report(Path("runs/none"))
     Traceback (most recent call last):
     ValueError: folder must be a finished run folder, got no inputs.json in runs/none
@@ -71,33 +70,13 @@ def render_report(folder: Path, *, show_worker_ids: bool = False) -> str:
 def render_public(folder: Path) -> str:
     """Render the page that may be shown: releases and what they cost, nothing exact, nobody's name.
 
-    Parameters
-    ----------
-    folder
-        A run folder with all its stages written.
-
-    Returns
-    -------
-    str
-        One HTML page.
-
-    Raises
-    ------
-    ValueError
-        If `folder` lacks a file that every run has.
+    Parameters, result and errors are those of :func:`render_report`.
 
     Notes
     -----
     **Guarantees.** The page depends on released values alone: it is the same, byte for byte,
     whatever the internal files and fields hold. Class ratios appear only where
     `class_ratios.json` says `"public": true`.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> render_public(Path("runs/none"))
-    Traceback (most recent call last):
-    ValueError: folder must be a finished run folder, got no inputs.json in runs/none
     """
     _check(folder)
     return _render("public.html.j2", public_page(folder))
@@ -106,28 +85,11 @@ def render_public(folder: Path) -> str:
 def write_reports(folder: Path, *, show_worker_ids: bool = False) -> None:
     """Write `report.html`, `public.html` and the folder `public` with the releases as files.
 
-    Parameters
-    ----------
-    folder
-        A run folder with all its stages written.
-    show_worker_ids
-        Print worker ids as they came in `report.html`.
-
-    Raises
-    ------
-    ValueError
-        If `folder` lacks a file that every run has.
+    Parameters and errors are those of :func:`render_report`.
 
     Notes
     -----
     **Guarantees.** Both pages are rendered before either is written; what is there is whole.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> write_reports(Path("runs/none"))
-    Traceback (most recent call last):
-    ValueError: folder must be a finished run folder, got no inputs.json in runs/none
     """
     pages = {
         "report.html": render_report(folder, show_worker_ids=show_worker_ids),
@@ -254,17 +216,7 @@ def _moment(value: str) -> str:
 
 
 FILTERS: dict[str, Callable[..., str]] = {
-    "cost": _cost,
-    "count": _count,
-    "counted": _counted,
-    "factor": _factor,
-    "moment": _moment,
-    "named": title_of,
-    "number": _number,
-    "percent": _percent,
-    "plain": _plain,
-    "price": _price,
-    "rest": _rest,
-    "sentence": _sentence,
-    "span": _span,
-}
+    "cost": _cost, "count": _count, "counted": _counted, "factor": _factor, "moment": _moment,
+    "named": title_of, "number": _number, "percent": _percent, "plain": _plain, "price": _price,
+    "rest": _rest, "sentence": _sentence, "span": _span,
+}  # fmt: skip

@@ -16,8 +16,6 @@ from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any
 
-import pyarrow as pa
-
 from flows.report.rows import planned_rows, pseudonyms, task_rows, worker_rows
 from flows.tables import read_parquet
 
@@ -67,16 +65,9 @@ SHOWN_RUNS = 24
 # The public page's fields, by name: what is not here is not released.
 GROUPED = ("groups", "of_classes", "n_groups")
 PROPORTIONS = (
-    "mechanism",
-    "reason",
-    "epsilon",
-    "delta",
-    "unit",
-    "level",
-    "expected_l1_labels",
-    "half_width_labels",
-    "noise",
-)
+    "mechanism", "reason", "epsilon", "delta", "unit", "level", "expected_l1_labels",
+    "half_width_labels", "noise",
+)  # fmt: skip
 CLASS_RATIOS = ("method", "level")
 MODEL = ("classes", "epsilon_train", "epsilon_select", "epsilon_score", "train_score")
 GATE = ("status", "value", "threshold", "epsilon")
@@ -90,7 +81,7 @@ COLUMNS = {
 def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
     """Return everything that the team's report shows, exact values and people included."""
     quality = _read_json(folder, "quality.json")
-    workers = _read_table(folder, "workers.parquet")
+    workers = read_parquet(folder / "workers.parquet")
     names = workers["worker"].to_pylist()
     called = dict(zip(names, names, strict=True)) if show_worker_ids else pseudonyms(names)
     whole = ("inputs", "consensus", "bounds", "robustness")
@@ -102,9 +93,9 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         "called": called,
         "workers": worker_rows(workers),
         "tasks": task_rows(
-            _read_table(folder, "next_labels.parquet"), page["consensus"]["classes"]
+            read_parquet(folder / "next_labels.parquet"), page["consensus"]["classes"]
         ),
-        "planned": planned_rows(_read_table(folder, "label_plan.parquet")),
+        "planned": planned_rows(read_parquet(folder / "label_plan.parquet")),
         "proportions": _by_group(folder, "proportions"),
         "class_ratios": _by_group(folder, "class_ratios"),
         "model": _read_json(folder, "model.json"),
@@ -139,11 +130,6 @@ def _read_json(folder: Path, name: str) -> Facts:
     return facts
 
 
-def _read_table(folder: Path, name: str) -> pa.Table:
-    """One table of the run folder."""
-    return read_parquet(folder / name)
-
-
 def _released(facts: Facts, fields: Iterable[str]) -> Facts | None:
     """The named fields of a release, or None if nothing was released."""
     return None if "skipped" in facts else {field: facts[field] for field in fields}
@@ -172,8 +158,7 @@ def _spend(folder: Path) -> Facts:
     entries = [{field: entry.get(field) for field in ENTRY} for entry in facts["entries"]]
     newest = sorted(entries, key=lambda entry: entry["entry"], reverse=True)[:SHOWN_ENTRIES]
     in_file = len(entries)
-    n_entries = facts.get("n_entries", in_file)
-    return facts | {"entries": newest, "n_in_file": in_file, "n_entries": n_entries}
+    return {"n_entries": in_file} | facts | {"entries": newest, "n_in_file": in_file}
 
 
 def _trend(folder: Path) -> Facts | None:

@@ -85,17 +85,8 @@ def release(folder: Path) -> dict[str, Any]:
 def write_release_files(folder: Path) -> tuple[str, ...]:
     """Write `public/release.json` and, for each table released, `public/<table>.csv` and `.parquet`.
 
-    A Parquet file has level, noise and the meaning of its columns in its metadata as well.
-
-    Parameters
-    ----------
-    folder
-        A run folder with all its stages written.
-
-    Returns
-    -------
-    tuple of str
-        Names of the files in `public/`.
+    A Parquet file has level, noise and the meaning of its columns in its metadata as well. `folder` is
+    that of a run with all its stages written. Return the names of the files in `public/`.
 
     Notes
     -----

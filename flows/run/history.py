@@ -29,14 +29,8 @@ if TYPE_CHECKING:
     from quality import CrowdLabels, EMStart
 
 __all__ = [
-    "begun_from",
-    "complete_runs",
-    "keep_fit",
-    "same_work",
-    "start_of",
-    "trend",
-    "unchanged_run",
-]
+    "begun_from", "complete_runs", "keep_fit", "same_work", "start_of", "trend", "unchanged_run",
+]  # fmt: skip
 
 NEEDED = (MANIFEST, "inputs.json", "quality.json", "proportions.json", "spend.json", "report.html")
 
@@ -64,9 +58,8 @@ def unchanged_run(settings: Settings, identity: str) -> Run | None:
     newest = next(iter(reversed(complete_runs(settings))), None)
     if newest is None or newest.work() != {"identity": identity} | code_version():
         return None
-    return (
-        newest if all(_same_answer(newest, *one) for one in input_paths(settings.input)) else None
-    )
+    same = all(_same_answer(newest, *one) for one in input_paths(settings.input))
+    return newest if same else None
 
 
 def same_work(one: Run, other: Run) -> bool:
@@ -182,16 +175,13 @@ def _row(run: Run, before: Run | None) -> dict[str, Any]:
     """The row of one run."""
     counts, crowd = run.read_json("inputs.json"), run.read_json("quality.json")
     spent = run.read_json("spend.json").get("spent", {})
-    sizes = {
+    return {
+        "run": run.final_name,
+        "started": run.read_json(MANIFEST)["started"],
         "n_labels": counts["n_labels"],
         "n_tasks": counts["n_labelled_tasks"],
         "n_workers": counts["n_workers"],
         "n_groups": counts["n_groups"],
-    }
-    return {
-        "run": run.final_name,
-        "started": run.read_json(MANIFEST)["started"],
-        **sizes,
         "n_removed": crowd["n_removed"],
         "alpha": crowd["alpha"],
         "alpha_kept": crowd["alpha_kept"],

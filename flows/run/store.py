@@ -31,15 +31,9 @@ if TYPE_CHECKING:
     from quality import Progress
 
 __all__ = [
-    "MANIFEST",
-    "PARTIAL",
-    "Run",
-    "code_version",
-    "find_unfinished",
-    "identity_of",
-    "open_run",
+    "MANIFEST", "PARTIAL", "Run", "code_version", "find_unfinished", "identity_of", "open_run",
     "unfinished_runs",
-]
+]  # fmt: skip
 
 MANIFEST = "manifest.json"
 PARTIAL = ".partial-"

@@ -28,8 +28,8 @@ from flows.settings.sections import (
 from flows.settings.settings import NAME, Settings, filter_settings, load_settings
 
 __all__ = [
-    "NAME", "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings",
-    "GateSettings", "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings",
-    "ReportSettings", "Section", "Settings", "SettingsError", "fault_sentence",
-    "filter_settings", "load_settings", "section_of", "variables_of",
+    "NAME", "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings", "GateSettings",
+    "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings",
+    "Section", "Settings", "SettingsError", "fault_sentence", "filter_settings", "load_settings",
+    "section_of", "variables_of",
 ]  # fmt: skip

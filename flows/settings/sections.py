@@ -28,21 +28,10 @@ from flows.choices import Duplicates, Penalty
 from privacy import Unit
 
 __all__ = [
-    "ConsensusSettings",
-    "EngineError",
-    "EngineSettings",
-    "FilterSettings",
-    "GateSettings",
-    "GroupSettings",
-    "InputSettings",
-    "ModelSettings",
-    "PrivacySettings",
-    "ReportSettings",
-    "Section",
-    "SettingsError",
-    "fault_sentence",
-    "section_of",
-]
+    "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings", "GateSettings",
+    "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings",
+    "Section", "SettingsError", "fault_sentence", "section_of",
+]  # fmt: skip
 
 
 class SettingsError(ValueError):

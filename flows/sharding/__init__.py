@@ -32,26 +32,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "SHARDS",
-    "FeatureFolder",
-    "FeaturePasses",
-    "Mapper",
-    "ShardFolder",
-    "group_of_shard",
-    "list_features",
-    "load_fit",
-    "load_shard",
-    "names_alone",
-    "open_engine",
-    "open_features",
-    "open_mapper",
-    "open_shards",
-    "open_tasks",
-    "save_fit",
-    "write_features",
-    "write_gold",
-    "write_groups",
-    "write_shards",
+    "SHARDS", "FeatureFolder", "FeaturePasses", "Mapper", "ShardFolder", "group_of_shard",
+    "list_features", "load_fit", "load_shard", "names_alone", "open_engine", "open_features",
+    "open_mapper", "open_shards", "open_tasks", "save_fit", "write_features", "write_gold",
+    "write_groups", "write_shards",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

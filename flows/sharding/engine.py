@@ -47,16 +47,13 @@ def open_engine(
         hold = LABEL_BYTES * shards.n_labels <= chosen.memory_gb * 1e9 / 2
     if chosen.kind == "dask":
         with _naming_the_extra():
-            from flows.sharding.dask import open_dask
+            from flows.sharding.dask import open_dask  # Dask, an extra
         with open_dask(shards, chosen, hold=hold) as engine:
             yield engine
         return
-    numbers = range(len(shards.paths))
-    if hold:
-        yield LocalEngine([load_shard(shards, n) for n in numbers], threads=chosen.workers)
-    else:
-        loaders = [partial(load_shard, shards, number) for number in numbers]
-        yield LocalEngine(loaders, threads=chosen.workers)
+    loaders = [partial(load_shard, shards, number) for number in range(len(shards.paths))]
+    held = [load() for load in loaders] if hold else loaders
+    yield LocalEngine(held, threads=chosen.workers)
 
 
 @contextmanager
@@ -70,7 +67,7 @@ def open_mapper(chosen: EngineSettings) -> Iterator[Mapper]:
     """
     if chosen.kind == "dask":
         with _naming_the_extra():
-            from flows.sharding.dask import open_dask_mapper
+            from flows.sharding.dask import open_dask_mapper  # Dask, an extra
         with open_dask_mapper(chosen) as mapper:
             yield mapper
         return

@@ -36,14 +36,9 @@ from flows.tables import (
 from learners.class_ratios import MAX_LANDMARKS, Block
 
 __all__ = [
-    "FeatureFolder",
-    "FeaturePasses",
-    "ListedTasks",
-    "block_rows",
-    "list_features",
-    "open_features",
+    "FeatureFolder", "FeaturePasses", "ListedTasks", "block_rows", "list_features", "open_features",
     "write_features",
-]
+]  # fmt: skip
 
 ROWS, BAGS, WHOLE_FOLDER = "rows.npy", "bags.npz", "features.json"
 BATCH = 16_384  # rows in this process at a time, of 256 features at most

@@ -31,33 +31,23 @@ from jaxtyping import Int
 from flows.files import write_arrays, write_whole
 from flows.tables import (
     ROW,
-    WHITE,
     WHOLE,
     TableError,
     TextTable,
+    literal,
     quote,
     refuse_blanks,
     refuse_duplicates,
     refuse_outside,
+    text_of_cell,
 )
 from quality.labels import CrowdLabels, LabelShard
 
 __all__ = [
-    "CODES",
-    "SHARDS",
-    "Mapper",
-    "ShardFolder",
-    "ShardSource",
-    "group_of_shard",
-    "load_shard",
-    "names_alone",
-    "open_shards",
-    "open_source",
-    "open_tasks",
-    "write_gold",
-    "write_groups",
+    "CODES", "SHARDS", "Mapper", "ShardFolder", "ShardSource", "group_of_shard", "load_shard",
+    "names_alone", "open_shards", "open_source", "open_tasks", "write_gold", "write_groups",
     "write_shards",
-]
+]  # fmt: skip
 
 Mapper: TypeAlias = Callable[[Callable[[Any, Any], Any], Sequence[Any], Any], Iterable[Any]]
 """Returns ``work(piece, parameters)`` of every piece, in their order."""
@@ -81,7 +71,7 @@ class ShardSource:
             self.table.query(
                 f"CREATE TABLE {column}s AS SELECT cell, name, "
                 "(dense_rank() OVER (ORDER BY name) - 1)::INTEGER AS code "
-                f"FROM (SELECT cell, {_text('cell')} AS name "
+                f"FROM (SELECT cell, {text_of_cell('cell')} AS name "
                 f"FROM (SELECT DISTINCT {column} AS cell FROM raw))"
             )
             if self.table.query(f"SELECT count(*) FROM {column}s WHERE name IS NULL")[0][0]:
@@ -116,7 +106,7 @@ class ShardSource:
         """Write the names of a column in the order of their codes."""
         names = f"SELECT any_value(name) AS name FROM {column}s GROUP BY code ORDER BY code"
         self.table.query(
-            f"COPY ({names}) TO {_literal(str(path))} (FORMAT parquet, COMPRESSION zstd)"
+            f"COPY ({names}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd)"
         )
 
     def sorted_codes(
@@ -191,7 +181,7 @@ def _capped(
     ):
         one.execute("SET enable_progress_bar = false")
         one.execute(f"SET memory_limit = '{round(1e3 * memory_gb)}MB'")
-        one.execute(f"SET temp_directory = {_literal(spill)}")
+        one.execute(f"SET temp_directory = {literal(spill)}")
         if threads is not None:
             one.execute(f"SET threads = {threads}")
         yield one
@@ -199,7 +189,7 @@ def _capped(
 
 def _rows(path: Path) -> str:
     """SQL of a file's rows, with their numbers."""
-    return f"read_parquet({_literal(str(path))}, {NUMBER}=true)"
+    return f"read_parquet({literal(str(path))}, {NUMBER}=true)"
 
 
 def _types(
@@ -229,19 +219,9 @@ def _as_text(
     connection: duckdb.DuckDBPyConnection, path: Path, rows: str, names: tuple[str, ...]
 ) -> TextTable:
     """The rows with all cells as text, and numbered from 1 as messages count them."""
-    texts = ", ".join(f"{_text(quote(name))} AS {quote(name)}" for name in names)
+    texts = ", ".join(f"{text_of_cell(quote(name))} AS {quote(name)}" for name in names)
     connection.execute(f"CREATE VIEW t AS SELECT {NUMBER} + 1 AS {ROW}, {texts} FROM {rows}")
     return TextTable(connection, path.name, names)
-
-
-def _text(cell: str) -> str:
-    """SQL of a cell as text without the spaces around it; white space alone is NULL."""
-    text = f"{cell}::VARCHAR"
-    return f"CASE WHEN NOT regexp_full_match({text}, '{WHITE}') THEN trim({text}) END"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 SHARDS = "shards"  # the folder in a run folder

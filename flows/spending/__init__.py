@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEDGER_URL", "CountNoise", "Learning", "Plan", "check_budget", "count_noise",
-    "existing_ledger", "grow_partition", "known_statement", "open_account",
-    "open_state", "plan_releases", "preview", "read_statements", "statement", "trial",
-    "with_grown_partition",
+    "existing_ledger", "grow_partition", "known_statement", "open_account", "open_state",
+    "plan_releases", "preview", "read_statements", "statement", "trial", "with_grown_partition",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

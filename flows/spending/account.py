@@ -16,26 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.settings import SettingsError
-from privacy import Cost, Ledger, LedgerError, Statement, fits
+from privacy import Cost, Ledger, LedgerError, Part, Statement, fits
 from privacy.ledger import new_file
 
 if TYPE_CHECKING:
     from flows.settings import PrivacySettings, Settings
 
 __all__ = [
-    "existing_ledger",
-    "known_statement",
-    "numbers",
-    "open_account",
-    "open_state",
-    "read_statements",
-    "statement",
-]
+    "existing_ledger", "known_statement", "numbers", "open_account", "open_state",
+    "read_statements", "statement",
+]  # fmt: skip
 
 LEDGER = "ledger.sqlite"
 LEDGER_URL = "CROWDASSAY_LEDGER"  # its password, if any, stays out of settings and run folders
 KEY = "fingerprint.key"
 KEY_BYTES = 32
+PLAN_FIELDS = ("entry", "name", "n_releases", "used")  # of a plan, in a statement
 
 
 def open_account(settings: Settings, privacy: PrivacySettings, *, n: int) -> Ledger:
@@ -95,13 +91,7 @@ def _as_json(found: Statement) -> dict[str, Any]:
         "left": numbers(found.left),
         "n_entries": found.n_entries,
         "plans": [
-            {
-                "entry": one.entry,
-                "name": one.name,
-                "n_releases": one.n_releases,
-                "used": one.used,
-                **numbers(one.plan.cost()),
-            }
+            {name: getattr(one, name) for name in PLAN_FIELDS} | numbers(one.plan.cost())
             for one in found.plans
         ],
         "entries": [
@@ -109,9 +99,7 @@ def _as_json(found: Statement) -> dict[str, Any]:
                 "entry": entry.entry,
                 "time": entry.time,
                 "what": entry.what,
-                "cell": None
-                if entry.part is None
-                else _cell(entry.part.partition, entry.part.name),
+                "cell": _cell(entry.part),
                 "released": entry.released,
                 "plan": entry.plan,
                 **numbers(entry.cost),
@@ -162,12 +150,9 @@ def _kinds(found: Statement) -> list[dict[str, Any]]:
             kind = entry.what, entry.cost if entry.part is None else entry.mechanism
             kinds[kind] = Cost.max((kinds[kind], entry.cost)) if kind in kinds else entry.cost
     return [
-        {
-            "what": what,
-            "cells": isinstance(of, str),
-            **numbers(cost),
-            "more": fits(found.left, cost),
-        }
+        {"what": what, "cells": isinstance(of, str)}
+        | numbers(cost)
+        | {"more": fits(found.left, cost)}
         for (what, of), cost in kinds.items()
     ]
 
@@ -204,5 +189,5 @@ def numbers(cost: Cost) -> dict[str, float]:
     return {"epsilon": float(cost.epsilon), "delta": float(cost.delta)}
 
 
-def _cell(partition: str, name: str) -> str:
-    return f"{partition.partition(':')[0]}: {name}"
+def _cell(part: Part | None) -> str | None:
+    return None if part is None else f"{part.partition.partition(':')[0]}: {part.name}"

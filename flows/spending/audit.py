@@ -18,14 +18,7 @@ MECHANISMS = {
 
 
 def trial(
-    name: str,
-    *,
-    epsilon: float,
-    delta: float,
-    floor: int,
-    counts: str,
-    draws: int,
-    level: float,
+    name: str, *, epsilon: float, delta: float, floor: int, counts: str, draws: int, level: float
 ) -> dict[str, Any]:
     """Audit the mechanism of that name; SettingsError if a claim or the counts are out of range."""
     try:

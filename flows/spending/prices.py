@@ -90,10 +90,7 @@ Price = tuple[str, Cost | None, str]
 
 def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | None) -> Price:
     """The price of the class counts: all groups together, or their plan if it is not paid yet."""
-    from flows.spending.releases import (  # a statement needs neither them nor settings
-        PLAN,
-        count_noise,
-    )
+    from flows.spending.releases import PLAN, count_noise  # a statement needs neither
 
     epsilon, delta = exact(privacy.proportions_epsilon), exact(privacy.proportions_delta)
     n_planned = privacy.planned_releases

@@ -37,18 +37,9 @@ from privacy import (
 )
 
 __all__ = [
-    "PLAN",
-    "CountNoise",
-    "CountsMechanism",
-    "Learning",
-    "Plan",
-    "Rows",
-    "consensus_label",
-    "count_noise",
-    "deal",
-    "plan_releases",
-    "with_grown_partition",
-]
+    "PLAN", "CountNoise", "CountsMechanism", "Learning", "Plan", "Rows", "consensus_label",
+    "count_noise", "deal", "plan_releases", "with_grown_partition",
+]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger
 CountsMechanism = LatticeLaplace | DiscreteLaplace | DiscreteGaussian
@@ -205,13 +196,9 @@ def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: L
         return plan
     parts = [query.part for query in plan.counts if query.part is not None]
     partition = grow_partition(
-        settings.state,
-        ledger,
-        settings.name,
-        task=crowd.labels.tasks,
-        group=crowd.group_names[crowd.label_group()],
-        exact=parts[0].partition,
-    )
+        settings.state, ledger, settings.name, task=crowd.labels.tasks,
+        group=crowd.group_names[crowd.label_group()], exact=parts[0].partition,
+    )  # fmt: skip
     counts = tuple(
         replace(query, part=Part(partition, part.name))
         for query, part in zip(plan.counts, parts, strict=True)

@@ -64,6 +64,10 @@ class Published:
     level: float
     classes: tuple[str, ...]
 
+    def known(self) -> dict[str, Any]:
+        """Return what a learner takes by name."""
+        return {"noise": self.noise, "level": self.level, "classes": self.classes}
+
 
 def published_in(run: Run, crowd: Crowd) -> Published | str:
     """The run's published proportions and their noise, or why there are no class ratios."""
@@ -103,13 +107,8 @@ def _learn_whole(crowd: Crowd, published: Published) -> Learned:
     features, group, table = crowd.label_features(), crowd.label_group(), crowd.table
     codes = np.searchsorted(crowd.group_names, published.groups)
     new = [table.features[table.group == code] for code in published.unlabelled]
-    model = learn_ratios(
-        [features[group == code] for code in codes],
-        published.proportions,
-        noise=published.noise,
-        level=published.level,
-        classes=published.classes,
-    )
+    bags = [features[group == code] for code in codes]
+    model = learn_ratios(bags, published.proportions, **published.known())
     return [model.ratio(bag) for bag in new], [len(bag) for bag in new]
 
 
@@ -120,13 +119,8 @@ def _learn_streamed(
     first = np.cumsum(size) - size
     known = np.searchsorted(crowd.group_names, published.groups)
     bags = [(int(first[code]), int(first[code] + labelled[code])) for code in known]
-    model = learn_streamed_ratios(
-        FeaturePasses(features, bags, mapper),
-        published.proportions,
-        noise=published.noise,
-        level=published.level,
-        classes=published.classes,
-    )
+    passes = FeaturePasses(features, bags, mapper)
+    model = learn_streamed_ratios(passes, published.proportions, **published.known())
     new = [(int(first[code]), int(first[code] + size[code])) for code in published.unlabelled]
     found = model.ratios(FeaturePasses(features, new, mapper))
     return found, size[published.unlabelled].tolist()

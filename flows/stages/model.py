@@ -89,15 +89,9 @@ def ask_holdout(run: Run) -> str:
         )
     run.write_json("gate.json", _gate_json(answer, learning, gate, question.name, trained))
     bounds = _bounds(answer, trained, learning, gate, model)
-    best = least(bounds)
-    run.write_json(
-        "bounds.json",
-        {
-            "level": gate.confidence,
-            "bounds": [asdict(bound) for bound in bounds],
-            "least": best.name,
-        },
-    )
+    best, listed = least(bounds), [asdict(bound) for bound in bounds]
+    facts = {"level": gate.confidence, "bounds": listed, "least": best.name}
+    run.write_json("bounds.json", facts)
     return (
         f"{answer.status}; {answer.budget_left} of {gate.budget} refutations left; error on new tasks at "
         f"most {best.value:.1%} ({best.name})"
@@ -150,12 +144,9 @@ def _on_validation(
     rows = learning.rows
     x, y = rows.x[rows.validation], rows.y[rows.validation]
     clear = fit_linear(
-        rows.x[rows.training],
-        rows.y[rows.training],
-        regularization=min(model.regularization),
-        norm_bound=model.norm_bound,
-        n_classes=n_classes,
-    )
+        rows.x[rows.training], rows.y[rows.training], regularization=min(model.regularization),
+        norm_bound=model.norm_bound, n_classes=n_classes,
+    )  # fmt: skip
     private = LinearModel(np.asarray(drawn["coef"]), model.norm_bound)
     commonest = np.bincount(rows.y[rows.training], minlength=n_classes).argmax()
     return {
@@ -198,9 +189,7 @@ def _bounds(
     """Every bound on the model's true error that these data allow, each with what it assumes."""
     rows, linear = learning.rows, LinearModel(np.asarray(trained["coef"]), model.norm_bound)
     wrong = linear.predict(rows.x) != rows.y
-    level = (
-        1 - (1 - gate.confidence) / N_BOUNDS
-    )  # so that the least of them has the asked confidence
+    level = 1 - (1 - gate.confidence) / N_BOUNDS  # the least of them has the asked confidence
     return (
         clopper_pearson_bound(
             int(wrong[rows.validation].sum()),

@@ -155,11 +155,8 @@ class ShardedLabels:
 
         A fit that has no file yet starts from `start`, which is in the order of the table's codes.
         """
-        chosen, path, progress = (
-            self.run.settings.consensus,
-            self.run.folder / name,
-            self.run.progress,
-        )
+        chosen, progress = self.run.settings.consensus, self.run.progress
+        path = self.run.folder / name
         if chosen.aggregator == "majority_vote":
             return MAJORITY
         knobs = {knob: getattr(chosen, knob) for knob in ("max_iter", "tol", "smoothing")}
@@ -200,10 +197,7 @@ class ShardedLabels:
         return dict(zip(SHARED, (levels.least, levels.level, balanced), strict=True))
 
     def _report(
-        self,
-        filtered: Filtered | FilteredDishonest,
-        sums: CrowdSums,
-        shared: dict[str, np.ndarray],
+        self, filtered: Filtered | FilteredDishonest, sums: CrowdSums, shared: dict[str, np.ndarray]
     ) -> WorkerReport:
         """The numbers about each worker; zeros for loads that were not worked out."""
         n_workers = self.crowd.labels.n_workers

@@ -150,21 +150,15 @@ class WholeLabels:
     def unfiltered(self) -> dict[str, Int[np.ndarray, " tasks"]]:
         """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
         labels = self.crowd.labels
-        return {
-            "unfiltered": self._consensus(labels).label,
-            "majority_vote": majority_vote(labels).label,
-        }
+        found = {"unfiltered": self._consensus(labels), "majority_vote": majority_vote(labels)}
+        return {name: consensus.label for name, consensus in found.items()}
 
     def whole(self) -> CrowdLabels:
         """The whole table of labels."""
         return self.crowd.labels
 
     def _consensus(
-        self,
-        labels: CrowdLabels,
-        *,
-        start: EMStart | None = None,
-        progress: Progress | None = None,
+        self, labels: CrowdLabels, *, start: EMStart | None = None, progress: Progress | None = None
     ) -> Consensus:
         """The consensus of these labels as the settings ask for it."""
         settings, gold = self.run.settings, self.crowd.gold_code()
@@ -173,11 +167,7 @@ class WholeLabels:
 
 
 def filter_by(
-    labels: CrowdLabels,
-    chosen: FilterSettings,
-    *,
-    seed: int,
-    progress: Progress | None = None,
+    labels: CrowdLabels, chosen: FilterSettings, *, seed: int, progress: Progress | None = None
 ) -> tuple[Filtered | FilteredDishonest, str]:
     """Find the workers to remove as the settings say; return them and the stop rule's name."""
     least, share, n_workers = chosen.min_labels_per_task, chosen.fraction, chosen.n_workers

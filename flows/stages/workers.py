@@ -22,13 +22,9 @@ from quality import (
 )
 
 __all__ = [
-    "agreeing_pairs",
-    "crowd_verdict",
-    "judge_workers",
-    "kept_workers",
-    "robustness_curves",
+    "agreeing_pairs", "crowd_verdict", "judge_workers", "kept_workers", "robustness_curves",
     "worker_table",
-]
+]  # fmt: skip
 
 MAX_ADVERSARIES = 10  # how far the robustness curve goes
 MAX_MEETINGS = 10_000_000  # of two workers on a task: more would take gigabytes

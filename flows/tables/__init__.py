@@ -41,24 +41,25 @@ if TYPE_CHECKING:
     )
     from flows.tables.text_table import (
         ROW,
-        WHITE,
         WHOLE,
         TableError,
         TextTable,
+        literal,
         open_table,
         quote,
         refuse_blanks,
         refuse_duplicates,
         refuse_outside,
+        text_of_cell,
     )
 
 __all__ = [
-    "ROW", "WHITE", "WHOLE", "Gold", "Sources", "TableError", "TaskTable", "TextTable",
-    "arrow_array", "arrow_table", "fetch", "find_files", "input_files", "input_paths",
-    "is_query", "list_tasks", "numpy_array", "open_sources", "open_table", "quote", "read_gold",
-    "read_labels", "read_parquet", "read_seconds", "read_tasks", "refuse_blanks",
-    "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside",
-    "select_features", "standardized",
+    "ROW", "WHOLE", "Gold", "Sources", "TableError", "TaskTable", "TextTable", "arrow_array",
+    "arrow_table", "fetch", "find_files", "input_files", "input_paths", "is_query", "list_tasks",
+    "literal", "numpy_array", "open_sources", "open_table", "quote", "read_gold", "read_labels",
+    "read_parquet", "read_seconds", "read_tasks", "refuse_blanks", "refuse_duplicates",
+    "refuse_features", "refuse_hollow", "refuse_outside", "select_features", "standardized",
+    "text_of_cell",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -108,9 +108,8 @@ def _texts_of(array: Any) -> Texts:
 def _code_dictionaries(chunks: Iterable[Any], n_rows: int) -> tuple[np.ndarray, Texts]:
     """Return codes of a column that comes as places in dictionaries; only entries that occur are names."""
     row, begin, first, parts = np.empty(n_rows, dtype=np.int32), [0], [0], list[Any]()
-    for (
-        chunk
-    ) in chunks:  # a place in one dictionary becomes one in all, then a code, in the same memory
+    # a place in one dictionary becomes one in all, then a code, in the same memory
+    for chunk in chunks:
         if chunk.dictionary.null_count:
             raise _NotPlain
         if not (parts and chunk.dictionary.equals(parts[-1])):

@@ -24,15 +24,9 @@ from flows.settings import InputSettings
 from flows.tables.text_table import FORMATS, TableError, cell, literal, open_table, quote
 
 __all__ = [
-    "Source",
-    "Sources",
-    "find_files",
-    "input_files",
-    "input_paths",
-    "is_query",
-    "open_source",
+    "Source", "Sources", "find_files", "input_files", "input_paths", "is_query", "open_source",
     "open_sources",
-]
+]  # fmt: skip
 
 SUFFIXES = tuple(FORMATS)
 BATCH = 100_000  # rows in memory at a time

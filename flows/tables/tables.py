@@ -35,28 +35,14 @@ from flows.tables.text_table import (
 from quality import CrowdLabels, RepeatError
 
 __all__ = [
-    "Gold",
-    "TableError",
-    "TaskTable",
-    "features_of",
-    "list_tasks",
-    "read_gold",
-    "read_labels",
-    "read_seconds",
-    "read_tasks",
-    "refuse_features",
-    "refuse_hollow",
-    "select_features",
+    "Gold", "TableError", "TaskTable", "features_of", "list_tasks", "read_gold", "read_labels",
+    "read_seconds", "read_tasks", "refuse_features", "refuse_hollow", "select_features",
     "standardized",
-]
+]  # fmt: skip
 
 
 def read_seconds(
-    path: Path,
-    column: str,
-    labels: CrowdLabels,
-    *,
-    duplicates: Duplicates,
+    path: Path, column: str, labels: CrowdLabels, *, duplicates: Duplicates
 ) -> Float64[np.ndarray, " labels"]:
     """Return one number of seconds per label, at least 0; a blank cell is NaN.
 
@@ -119,10 +105,7 @@ def select_features(names: tuple[str, ...]) -> Iterator[tuple[slice, str]]:
 
 
 def refuse_features(
-    table: TextTable,
-    group: np.ndarray,
-    names: tuple[str, ...],
-    n_bad: Int[np.ndarray, " tasks"],
+    table: TextTable, group: np.ndarray, names: tuple[str, ...], n_bad: Int[np.ndarray, " tasks"]
 ) -> None:
     """Raise TableError for the first feature that is not a finite number; `n_bad` counts each row's.
 
@@ -158,6 +141,7 @@ def standardized(
 
 
 COLUMNS = ("worker", "task", "label")
+CLASSES = "classes of the settings; add the class or mend the row"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,8 +191,7 @@ def read_labels(
         labels = _labels_of(table.codes(*COLUMNS))
     if classes is not None:
         if not set(labels.classes.tolist()) <= set(classes):
-            where = "classes of the settings; add the class or mend the row"
-            refuse_outside(table, "label", classes, where)
+            refuse_outside(table, "label", classes, CLASSES)
         labels = _declare(labels, np.array(classes, dtype=np.str_))
     if known_tasks is not None and not _all_in(labels.tasks, known_tasks):
         refuse_outside(table, "task", known_tasks, "task tables; add the task or drop the row")
@@ -238,14 +221,9 @@ def _labels_of(coded: dict[str, Coded]) -> CrowdLabels:
     """Return the label table, in the memory of the codes; the classes are those that occur."""
     worker, task, label = (coded[name] for name in COLUMNS)
     return CrowdLabels.from_codes(
-        worker.code,
-        task.code,
-        label.code,
-        workers=worker.names,
-        tasks=task.names,
-        classes=label.names,
-        overwrite=True,
-    )
+        worker.code, task.code, label.code, workers=worker.names, tasks=task.names,
+        classes=label.names, overwrite=True,
+    )  # fmt: skip
 
 
 def _declare(labels: CrowdLabels, classes: np.ndarray) -> CrowdLabels:
@@ -322,9 +300,7 @@ def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
     refuse_blanks(table, ("task", "label"))
     refuse_duplicates(table, ("task",), "error", "keep one truth per task")
     if classes is not None:
-        refuse_outside(
-            table, "label", classes, "classes of the settings; add the class or mend the row"
-        )
+        refuse_outside(table, "label", classes, CLASSES)
     column = table.columns("task", "label")
     order = np.argsort(column["task"], kind="stable")
     return Gold(column["task"][order], column["label"][order])

@@ -28,19 +28,9 @@ from flows.choices import Duplicates
 from flows.files import open_text
 
 __all__ = [
-    "FORMATS",
-    "ROW",
-    "Coded",
-    "TableError",
-    "TextTable",
-    "cell",
-    "literal",
-    "open_table",
-    "quote",
-    "refuse_blanks",
-    "refuse_duplicates",
-    "refuse_outside",
-]
+    "FORMATS", "ROW", "Coded", "TableError", "TextTable", "cell", "literal", "open_table", "quote",
+    "refuse_blanks", "refuse_duplicates", "refuse_outside", "text_of_cell",
+]  # fmt: skip
 
 SHOWN = 3  # faulty rows named in one message
 ROW = '"row of the file"'  # the column of `t` that numbers its rows
@@ -109,7 +99,7 @@ class TextTable:
     def _make_vocabulary(self, name: str) -> None:
         """Make a table of a column's distinct cells, sorted by text: the row of a cell is its code."""
         self.query(
-            f"CREATE OR REPLACE TABLE {_vocabulary(name)} AS SELECT cell, {_text('cell')} AS name "
+            f"CREATE OR REPLACE TABLE {_vocabulary(name)} AS SELECT cell, {text_of_cell('cell')} AS name "
             f"FROM (SELECT DISTINCT {cell(name)} AS cell FROM raw) ORDER BY name, cell"
         )
         if self.query(f"SELECT count(*) FROM {_vocabulary(name)} WHERE name IS NULL")[0][0]:
@@ -143,7 +133,7 @@ def open_table(path: Path, needed: tuple[str, ...]) -> TextTable:
     except (OSError, EOFError) as error:
         raise TableError(f"{path.name} cannot be read: {error}") from None
     # DuckDB keeps the order of what it reads, so `rowid` counts the rows of the file
-    trimmed = ", ".join(f"{_text(cell(name))} AS {quote(name)}" for name in names)
+    trimmed = ", ".join(f"{text_of_cell(cell(name))} AS {quote(name)}" for name in names)
     connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {trimmed} FROM raw")
     table = TextTable(connection, path.name, names)
     if table.query("SELECT count(*) FROM t")[0][0] == 0:
@@ -201,7 +191,7 @@ def cell(name: str) -> str:
     return quote(f"cell {name}")
 
 
-def _text(column: str) -> str:
+def text_of_cell(column: str) -> str:
     """Return SQL of a cell as text without the spaces around it; white space alone is NULL."""
     text = f"{column}::VARCHAR"
     return f"CASE WHEN NOT regexp_full_match({text}, '{WHITE}') THEN trim({text}) END"

@@ -24,18 +24,7 @@ from learners.bounds.published import cdp_bound, max_information_bound, private_
 from learners.bounds.transfer import log_transfer_tail, transfer_bound
 
 __all__ = [
-    "Bound",
-    "cdp_bound",
-    "check_level",
-    "clopper_pearson_bound",
-    "drawn_model_bound",
-    "exponential_gibbs_bound",
-    "gibbs_bound",
-    "largest_rate",
-    "least",
-    "log_transfer_tail",
-    "max_information_bound",
-    "private_training_bounds",
-    "transfer_bound",
-    "upper_limit_at",
-]
+    "Bound", "cdp_bound", "check_level", "clopper_pearson_bound", "drawn_model_bound",
+    "exponential_gibbs_bound", "gibbs_bound", "largest_rate", "least", "log_transfer_tail",
+    "max_information_bound", "private_training_bounds", "transfer_bound", "upper_limit_at",
+]  # fmt: skip

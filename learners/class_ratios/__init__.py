@@ -27,22 +27,10 @@ if TYPE_CHECKING:
     from learners.class_ratios.ratio_estimators import ClassRatioEstimator, StreamedRatioEstimator
 
 __all__ = [
-    "MAX_LANDMARKS",
-    "BagPasses",
-    "Block",
-    "BoostedTrees",
-    "ClassRatio",
-    "ClassRatioEstimator",
-    "KernelMatching",
-    "KernelWitness",
-    "LocalBlocks",
-    "RatioDiagnostics",
-    "RatioModel",
-    "StreamedRatioEstimator",
-    "StreamedRatioModel",
-    "learn_ratios",
-    "learn_streamed_ratios",
-]
+    "MAX_LANDMARKS", "BagPasses", "Block", "BoostedTrees", "ClassRatio", "ClassRatioEstimator",
+    "KernelMatching", "KernelWitness", "LocalBlocks", "RatioDiagnostics", "RatioModel",
+    "StreamedRatioEstimator", "StreamedRatioModel", "learn_ratios", "learn_streamed_ratios",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

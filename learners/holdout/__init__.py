@@ -23,18 +23,7 @@ from learners.holdout.sizing import holdout_widths, largest_budget, thresholdout
 from learners.holdout.thresholdout import GateAnswer, Thresholdout
 
 __all__ = [
-    "Auc",
-    "CertifiedHoldout",
-    "CertifiedState",
-    "GateAnswer",
-    "MetricGate",
-    "Thresholdout",
-    "agreeing_holdout_bound",
-    "best_step",
-    "climb",
-    "holdout_widths",
-    "ladder_error",
-    "largest_budget",
-    "private_holdout_bound",
-    "thresholdout_advice",
-]
+    "Auc", "CertifiedHoldout", "CertifiedState", "GateAnswer", "MetricGate", "Thresholdout",
+    "agreeing_holdout_bound", "best_step", "climb", "holdout_widths", "ladder_error",
+    "largest_budget", "private_holdout_bound", "thresholdout_advice",
+]  # fmt: skip

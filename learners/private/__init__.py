@@ -51,29 +51,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ConvergenceError",
-    "GaussianObjectivePerturbation",
-    "LinearModel",
-    "ObjectivePerturbation",
-    "OutputPerturbation",
-    "PrivateHistogram",
-    "PrivateLogisticRegression",
-    "bin_counts",
-    "check_bins",
-    "check_knobs",
-    "check_search",
-    "density_of",
-    "fit_linear",
-    "gradient_tolerance",
-    "histogram_score",
-    "histogram_sensitivity",
-    "lift",
-    "perturbed_weight",
-    "signs",
-    "split_epsilon",
-    "to_coef",
-    "training_rows",
-]
+    "ConvergenceError", "GaussianObjectivePerturbation", "LinearModel", "ObjectivePerturbation",
+    "OutputPerturbation", "PrivateHistogram", "PrivateLogisticRegression", "bin_counts",
+    "check_bins", "check_knobs", "check_search", "density_of", "fit_linear", "gradient_tolerance",
+    "histogram_score", "histogram_sensitivity", "lift", "perturbed_weight", "signs",
+    "split_epsilon", "to_coef", "training_rows",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -27,16 +27,7 @@ from learners.selection.stability import StabilityValidation
 from learners.selection.tuning import TuningAdvice, tuning_advice
 
 __all__ = [
-    "HistogramValidation",
-    "PerCandidateValidation",
-    "PerWidthValidation",
-    "RandomRepetition",
-    "RandomSelection",
-    "ScoredTraining",
-    "SplitBudgetSelection",
-    "SplitDataSelection",
-    "StabilityValidation",
-    "TuningAdvice",
-    "histogram_query",
-    "tuning_advice",
-]
+    "HistogramValidation", "PerCandidateValidation", "PerWidthValidation", "RandomRepetition",
+    "RandomSelection", "ScoredTraining", "SplitBudgetSelection", "SplitDataSelection",
+    "StabilityValidation", "TuningAdvice", "histogram_query", "tuning_advice",
+]  # fmt: skip

@@ -20,14 +20,6 @@ from privacy.ledger.statement import Entry, PlanUse, Statement
 from privacy.ledger.store import LedgerError
 
 __all__ = [
-    "BudgetError",
-    "Entry",
-    "Ledger",
-    "LedgerError",
-    "PlanError",
-    "PlanUse",
-    "Release",
-    "Statement",
-    "cost_text",
-    "new_file",
-]
+    "BudgetError", "Entry", "Ledger", "LedgerError", "PlanError", "PlanUse", "Release", "Statement",
+    "cost_text", "new_file",
+]  # fmt: skip

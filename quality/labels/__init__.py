@@ -31,26 +31,8 @@ from quality.labels.text_codes import code_texts
 from quality.labels.texts import Texts, taken, text_array
 
 __all__ = [
-    "CrowdLabels",
-    "Engine",
-    "LabelError",
-    "LabelShard",
-    "LocalEngine",
-    "RepeatError",
-    "Sums",
-    "Texts",
-    "add_parts",
-    "array_texts",
-    "code_integers",
-    "code_texts",
-    "cut_labels",
-    "encode",
-    "encode_gold",
-    "freeze_arrays",
-    "join_shards",
-    "lookup",
-    "sort_codes",
-    "taken",
-    "text_array",
+    "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "RepeatError", "Sums",
+    "Texts", "add_parts", "array_texts", "code_integers", "code_texts", "cut_labels", "encode",
+    "encode_gold", "freeze_arrays", "join_shards", "lookup", "sort_codes", "taken", "text_array",
     "tree_total",
-]
+]  # fmt: skip

@@ -24,17 +24,7 @@ from quality.matching.dynamic import DynamicMatching
 from quality.matching.levels import LoadLevels, connected, first_givers, level_out, load_levels
 
 __all__ = [
-    "DynamicMatching",
-    "LoadLevels",
-    "SemiMatching",
-    "ascending_rows",
-    "conflict_graph",
-    "conflict_graph_by_shards",
-    "conflict_tasks",
-    "connected",
-    "first_givers",
-    "level_out",
-    "load_levels",
-    "matching_and_level",
-    "semi_matching",
-]
+    "DynamicMatching", "LoadLevels", "SemiMatching", "ascending_rows", "conflict_graph",
+    "conflict_graph_by_shards", "conflict_tasks", "connected", "first_givers", "level_out",
+    "load_levels", "matching_and_level", "semi_matching",
+]  # fmt: skip

@@ -31,25 +31,8 @@ from quality.reports.timing import ResponseTimes, response_times
 from quality.reports.workers import WorkerReport, report_of, worker_report
 
 __all__ = [
-    "DECIMALS",
-    "Accuracy",
-    "CrowdSums",
-    "LabelPlan",
-    "NextLabels",
-    "PairwiseAgreement",
-    "ResponseTimes",
-    "TaskReport",
-    "WorkerReport",
-    "accuracy",
-    "crowd_sums",
-    "krippendorff_alpha",
-    "next_labels",
-    "pairwise_agreement",
-    "plan_labels",
-    "report_of",
-    "response_times",
-    "task_report",
-    "wilson_interval",
-    "worker_agreement",
-    "worker_report",
-]
+    "DECIMALS", "Accuracy", "CrowdSums", "LabelPlan", "NextLabels", "PairwiseAgreement",
+    "ResponseTimes", "TaskReport", "WorkerReport", "accuracy", "crowd_sums", "krippendorff_alpha",
+    "next_labels", "pairwise_agreement", "plan_labels", "report_of", "response_times",
+    "task_report", "wilson_interval", "worker_agreement", "worker_report",
+]  # fmt: skip

@@ -33,25 +33,9 @@ from quality.reputation.robustness import RobustnessBounds, robustness_bounds, w
 from quality.reputation.sharded_filtering import filter_workers_by_shards
 
 __all__ = [
-    "BalancedLoads",
-    "CollusionPairs",
-    "Filtered",
-    "FilteredDishonest",
-    "HonestPopulation",
-    "RobustnessBounds",
-    "balanced_loads",
-    "balanced_penalty",
-    "collusion_pairs",
-    "filter_dishonest",
-    "filter_workers",
-    "filter_workers_by_shards",
-    "hard_level",
-    "hard_penalty",
-    "mean_share",
-    "robustness_bounds",
-    "share_sums",
-    "shares_of",
-    "soft_penalty",
-    "soft_penalty_by_shards",
+    "BalancedLoads", "CollusionPairs", "Filtered", "FilteredDishonest", "HonestPopulation",
+    "RobustnessBounds", "balanced_loads", "balanced_penalty", "collusion_pairs", "filter_dishonest",
+    "filter_workers", "filter_workers_by_shards", "hard_level", "hard_penalty", "mean_share",
+    "robustness_bounds", "share_sums", "shares_of", "soft_penalty", "soft_penalty_by_shards",
     "weakest_workers",
-]
+]  # fmt: skip

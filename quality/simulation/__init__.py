@@ -22,11 +22,6 @@ from quality.simulation.crowds import (
 )
 
 __all__ = [
-    "Assignment",
-    "Campaign",
-    "SimulatedCrowd",
-    "power_law_assignment",
-    "regular_assignment",
-    "simulate_campaign",
-    "simulate_crowd",
-]
+    "Assignment", "Campaign", "SimulatedCrowd", "power_law_assignment", "regular_assignment",
+    "simulate_campaign", "simulate_crowd",
+]  # fmt: skip

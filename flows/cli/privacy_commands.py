@@ -1,4 +1,4 @@
-"""Commands about privacy: budget, audit."""
+"""Commands about privacy: budget, audit; and about the ledger: ledger verify, ledger backup."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from flows.choices import Mechanism
-from flows.cli.root import app, console, mistakes
+from flows.cli.root import AsJson, app, console, mistakes
 
-__all__ = ["audit", "budget"]
+__all__ = ["audit", "backup", "budget", "ledger", "verify"]
+
+State = Annotated[Path, typer.Argument(help="state folder, the one with ledger.sqlite")]
 
 
 @app.command(
@@ -20,9 +22,7 @@ __all__ = ["audit", "budget"]
     "`crowdassay budget state --preview settings.toml --tasks 2000`"
 )
 def budget(
-    state: Annotated[Path, typer.Argument(help="state folder, the one with ledger.sqlite")] = Path(
-        "state"
-    ),
+    state: State = Path("state"),
     raise_to: Annotated[
         float | None,
         typer.Option(help="new epsilon of a data set's budget; the old one stays on record"),
@@ -34,13 +34,12 @@ def budget(
         int, typer.Option(min=0, help="how many of the newest entries are listed")
     ] = 20,
     preview: Annotated[
-        Path | None,
-        typer.Option(help="settings file: what a run of it on new data would ask for"),
+        Path | None, typer.Option(help="settings file: what a run of it on new data would ask for")
     ] = None,
     tasks: Annotated[
         int | None, typer.Option(min=1, help="public number of labelled tasks, for --preview")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json_: AsJson = False,
 ) -> None:
     """Show what each data set's privacy budget is, what it was spent on, and what is left."""
     from flows.spending import read_statements  # the ledger, for this command only
@@ -70,21 +69,16 @@ def audit(
     ] = "10,10,10",
     draws: Annotated[int, typer.Option(min=1, help="releases of each of the two")] = 20_000,
     level: Annotated[float, typer.Option(help="confidence of the bounds")] = 0.999,
-    json_: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json_: AsJson = False,
 ) -> None:
     """Try to refute a mechanism's claim by its own draws; exit code 1 if that succeeds."""
     from flows.spending import trial  # OpenDP, for this command only
 
     with mistakes():
         found = trial(
-            mechanism,
-            epsilon=epsilon,
-            delta=delta,
-            floor=floor,
-            counts=counts,
-            draws=draws,
+            mechanism, epsilon=epsilon, delta=delta, floor=floor, counts=counts, draws=draws,
             level=level,
-        )
+        )  # fmt: skip
         if json_:
             print(json.dumps(found, indent=1))
         else:
@@ -92,6 +86,45 @@ def audit(
                 console().print(line, soft_wrap=True)
     if found["refuted"]:
         raise typer.Exit(1)
+
+
+ledger = typer.Typer(
+    help="Check the ledger, or copy it.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    epilog="Example: `crowdassay ledger verify state`",
+)
+app.add_typer(ledger, name="ledger")
+
+
+@ledger.command(epilog="Example: `crowdassay ledger verify state`")
+def verify(state: State) -> None:
+    """Follow the whole chain of the ledger's rows, and name the first that is not what was written."""
+    from flows.spending import existing_ledger  # the ledger, for this command only
+
+    with mistakes():
+        n_rows = existing_ledger(state).verify()
+        console().print(
+            f"{n_rows:,} rows, each as it was written. Note the number: it only grows, and a smaller "
+            "one later means that an older copy was put in the ledger's place",
+            soft_wrap=True,
+        )
+
+
+@ledger.command(epilog="Example: `crowdassay ledger backup state ledger-2026-11.sqlite`")
+def backup(
+    state: State, file: Annotated[Path, typer.Argument(help="file to write, a new one")]
+) -> None:
+    """Copy the ledger to a new file, consistent while it is in use."""
+    from flows.spending import existing_ledger  # the ledger, for this command only
+
+    with mistakes():
+        existing_ledger(state).backup(file)
+        console().print(
+            f"{file} is a copy of the ledger, which opens with {state / 'fingerprint.key'}. What is "
+            "spent from now on is not in it",
+            soft_wrap=True,
+        )
 
 
 def _print_statement(found: dict[str, Any]) -> None:
@@ -159,7 +192,7 @@ def _price(cost: dict[str, float]) -> str:
 
 def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> None:
     """Print what a run would ask of the budget, and whether it fits."""
-    from flows.settings import load_settings
+    from flows.settings import load_settings  # the ledger, for this command only
     from flows.spending import preview
     from flows.terminal import print_rows
 
