@@ -4,6 +4,9 @@
 'boosted trees, score matching'
 """
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -63,8 +66,20 @@ def boosted_trees(
     >>> outputs(np.array([[-0.9], [8.1]])).shape
     (5, 2, 2)
     """
-    with threadpool_limits(1, user_api="openmp"):  # the order of sums would depend on threads
+    with _one_thread():
         return cross_fitted(labelled, partial(_Forest.of, n_trees=n_trees), folds=folds)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Train on one thread, as the order of sums would depend on their number.
+
+    scikit-learn asks joblib for the number of cores nevertheless; where the machine does not know,
+    joblib's warning about it concerns nobody here.
+    """
+    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Could not find the number of physical cores")
+        yield
 
 
 @dataclass(frozen=True, slots=True)
