@@ -9,17 +9,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["Duplicates", "Mechanism", "Penalty"]
+__all__ = ["Duplicates", "Penalty"]
 
 Duplicates: TypeAlias = Literal["error", "first", "last"]
 """What to do with a worker's repeated labels of one task: refuse them, or keep the first or the last."""
-Mechanism: TypeAlias = Literal[
-    "lattice_laplace",
-    "discrete_laplace",
-    "discrete_gaussian",
-    "dirichlet_clamp",
-    "dirichlet_pseudo_count",
-]
-"""The mechanism whose claim `crowdassay audit` tries to refute."""
 Penalty: TypeAlias = Literal["soft", "hard"]
 """The penalty by which the filter removes workers."""

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.choices import Mechanism
 from flows.cli.root import AsJson, app, console, mistakes
 
 __all__ = ["audit", "backup", "budget", "ledger", "verify"]
@@ -58,7 +57,9 @@ def budget(
 
 @app.command(epilog="Example: `crowdassay audit lattice_laplace --epsilon 0.5 --counts 10,10,10`")
 def audit(
-    mechanism: Annotated[Mechanism, typer.Argument(help="what adds noise to class counts")],
+    mechanism: Annotated[
+        str, typer.Argument(help="what adds noise to class counts; an unknown name lists them all")
+    ],
     epsilon: Annotated[float, typer.Option(help="claimed epsilon")] = 1.0,
     delta: Annotated[
         float, typer.Option(help="claimed delta, where the mechanism has one; below 1/n")

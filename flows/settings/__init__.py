@@ -10,6 +10,7 @@ raise `SettingsError`.
 
 from flows.settings.environment import variables_of
 from flows.settings.sections import (
+    NAME,
     ConsensusSettings,
     EngineError,
     EngineSettings,
@@ -21,11 +22,12 @@ from flows.settings.sections import (
     PrivacySettings,
     ReportSettings,
     Section,
+    Settings,
     SettingsError,
     fault_sentence,
     section_of,
 )
-from flows.settings.settings import NAME, Settings, filter_settings, load_settings
+from flows.settings.settings import filter_settings, load_settings
 
 __all__ = [
     "NAME", "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings", "GateSettings",

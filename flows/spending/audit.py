@@ -20,13 +20,19 @@ MECHANISMS = {
 def trial(
     name: str, *, epsilon: float, delta: float, floor: int, counts: str, draws: int, level: float
 ) -> dict[str, Any]:
-    """Audit the mechanism of that name; SettingsError if a claim or the counts are out of range."""
+    """Audit the mechanism of that name.
+
+    Raises SettingsError for an unknown name, which lists the known ones, and for a claim or counts out of
+    range.
+    """
     try:
         values = tuple(int(count) for count in counts.split(","))
     except ValueError:
         raise SettingsError(
             f"counts must be integers with commas between, got {counts!r}"
         ) from None
+    if name not in MECHANISMS:
+        raise SettingsError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}")
     try:
         kind = MECHANISMS[name]
         mechanism = kind(*(epsilon, delta, floor)[: len(fields(kind))])

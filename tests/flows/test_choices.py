@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import get_args
+import pytest
 
-from flows.choices import Duplicates, Mechanism, Penalty
-from flows.settings import FilterSettings, InputSettings
+from flows.choices import Duplicates, Penalty
+from flows.settings import FilterSettings, InputSettings, SettingsError
 from flows.spending import audit
+from privacy.mechanisms import COUNT_MECHANISMS
 
 
-def test_the_command_offers_every_mechanism_that_can_be_audited() -> None:
-    assert set(get_args(Mechanism)) == set(audit.MECHANISMS)
+def test_an_unknown_mechanism_is_refused_with_the_names_of_all_that_can_be_audited() -> None:
+    knobs = {"epsilon": 1.0, "delta": 0.0, "floor": 1, "counts": "3,3", "draws": 9, "level": 0.9}
+    with pytest.raises(SettingsError, match="got 'laplace'") as caught:
+        audit.trial("laplace", **knobs)
+    assert len(audit.MECHANISMS) == len(COUNT_MECHANISMS) > 0
+    assert all(name in str(caught.value) for name in audit.MECHANISMS)
 
 
 def test_settings_and_commands_have_the_same_choices() -> None:

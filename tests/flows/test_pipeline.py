@@ -15,8 +15,8 @@ import pytest
 
 from flows.pipeline import RunResult, Stage, nothing_new, run_pipeline, run_stage
 from flows.run import PARTIAL, Run
-from flows.settings.sections import EngineError
-from flows.settings.settings import Settings, load_settings
+from flows.settings.sections import EngineError, Settings
+from flows.settings.settings import load_settings
 from flows.spending import read_statements
 from flows.stages import STAGES, outputs
 from privacy import BudgetError

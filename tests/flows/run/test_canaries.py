@@ -23,7 +23,8 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import RunResult, run_pipeline
-from flows.settings.settings import Settings, load_settings
+from flows.settings.sections import Settings
+from flows.settings.settings import load_settings
 from flows.stages import outputs
 from learners import ScoredTraining, Thresholdout
 from privacy import LatticeLaplace

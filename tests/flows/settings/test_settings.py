@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings.sections import Section, SettingsError, section_of
-from flows.settings.settings import Settings, load_settings
+from flows.settings.sections import Section, Settings, SettingsError, section_of
+from flows.settings.settings import load_settings
 from privacy import Unit
 
 MINIMAL = 'name = "c"\n[input]\nlabels = "labels.csv"\n'

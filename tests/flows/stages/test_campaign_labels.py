@@ -16,8 +16,8 @@ import pytest
 
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
 from flows.run import Run, load_crowd
-from flows.settings.sections import EngineSettings, SettingsError
-from flows.settings.settings import Settings, load_settings
+from flows.settings.sections import EngineSettings, Settings, SettingsError
+from flows.settings.settings import load_settings
 from flows.spending import plan_releases, read_statements
 from flows.stages import outputs
 from flows.stages.class_ratios import Published, published_in

@@ -9,8 +9,8 @@ import pytest
 
 from flows.pipeline import run_pipeline, run_stage
 from flows.run import Run, open_run
-from flows.settings.sections import SettingsError
-from flows.settings.settings import Settings, load_settings
+from flows.settings.sections import Settings, SettingsError
+from flows.settings.settings import load_settings
 from flows.spending import preview, read_statements
 from flows.stages import STAGES
 from tests.flows.campaign import write_small_campaign

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from flows.run import Run
-from flows.settings.settings import Settings, load_settings
+from flows.settings.sections import Settings
+from flows.settings.settings import load_settings
 from flows.stages import STAGES, Output, Stage, Verdict, outputs
 from tests.flows.campaign import write_small_campaign
 
