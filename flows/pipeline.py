@@ -1,7 +1,7 @@
 """The run: every stage of `flows.stages.STAGES` in order, in plain Python. `flows.prefect` wraps it.
 
 >>> from flows.pipeline import run_pipeline
->>> from flows.settings.settings import load_settings
+>>> from flows.settings import load_settings
 >>> result = run_pipeline(load_settings(Path("demo/settings.toml")))  # doctest: +SKIP
 >>> print(result.report)  # doctest: +SKIP
 """

@@ -4,7 +4,7 @@ A run with `consensus.go_on` starts EM from the fit of the newest complete run b
 the name of that run and a copy of the fit into its own folder before it first uses them: so a run that is
 resumed, or made again of the same inputs, starts where the first one did.
 
->>> from flows.settings.settings import load_settings
+>>> from flows.settings import load_settings
 >>> settings = load_settings(Path("demo/settings.toml"))  # doctest: +SKIP
 >>> [run.folder.name for run in complete_runs(settings)]  # doctest: +SKIP
 ['20261121T094500Z-sample-campaign']

@@ -1,6 +1,6 @@
 """Where sharded work runs: in this process or on a Dask cluster; and the checkpoints of a fit.
 
->>> from flows.settings.sections import EngineSettings
+>>> from flows.settings import EngineSettings
 >>> with open_mapper(EngineSettings(workers=2)) as mapper:
 ...     list(mapper(pow, [1, 2, 3], 2))
 [1, 4, 9]
