@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from privacy.accounting.loss import Loss
 from privacy.query import Part
@@ -95,7 +95,7 @@ class Cost:
 NOTHING = Cost(Fraction(0), Fraction(0))
 
 
-def exact(number: float | str) -> Fraction:
+def exact(number: int | float | str) -> Fraction:
     """Read a number as the decimal it is written as; refuse NaN and infinity.
 
     Examples
@@ -176,6 +176,7 @@ class EventError(ValueError):
     """An event is of no kind that this version knows, or its fields are not valid."""
 
 
+@runtime_checkable
 class Event(Protocol):
     """A public record of one release, of a kind in `privacy.mechanisms.kinds.KINDS` and no other.
 

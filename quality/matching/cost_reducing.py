@@ -42,7 +42,7 @@ Chains: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def shift_loads(
-    start: Int[np.ndarray, " jobs+1"],
+    start: Int[np.ndarray, " bounds"],
     machine: Int[np.ndarray, " entries"],
     assigned: Int32[np.ndarray, " jobs"],
     load: Int32[np.ndarray, " machines"],
@@ -63,7 +63,7 @@ def shift_loads(
 
 
 def _by_owner(
-    start: Int[np.ndarray, " jobs+1"],
+    start: Int[np.ndarray, " bounds"],
     machine: Int[np.ndarray, " entries"],
     assigned: Int32[np.ndarray, " jobs"],
     n_machines: int,
@@ -312,7 +312,7 @@ def _check_sparse(graph: Any) -> None:
 
 @kernel
 def _greedy(
-    start: Int[np.ndarray, " jobs+1"],
+    start: Int[np.ndarray, " bounds"],
     machine: Int[np.ndarray, " entries"],
     order: Int64[np.ndarray, " jobs"],
     assigned: Int32[np.ndarray, " jobs"],

@@ -92,7 +92,7 @@ def first_givers(
 
 
 def connected(
-    start: Int[np.ndarray, " jobs+1"],
+    start: Int[np.ndarray, " bounds"],
     machine: Int[np.ndarray, " entries"],
     joined: Bool[np.ndarray, " entries"],
     n_machines: int,

@@ -305,7 +305,7 @@ def balanced_loads(
     edges = start, machine, of_machine, by_machine, job
     tell = counter(progress, "balanced loads", max_iter)
     n_iter = level_out(edges, level, share, max_iter, tell)
-    flow = np.bincount(machine, share, minlength=graph.shape[1])
+    flow = np.bincount(machine, share, minlength=graph.shape[1]).astype(np.float64)  # also of none
     load, converged = _pools(start, machine, job, share, flow)
     load = load if converged else flow
     residual = float(np.abs(flow - load).max(initial=0.0))
@@ -355,7 +355,7 @@ def balanced_penalty(
 
 
 def _pools(
-    start: Int[np.ndarray, " jobs+1"],
+    start: Int[np.ndarray, " bounds"],
     machine: Int[np.ndarray, " entries"],
     job_of: Int32[np.ndarray, " entries"],
     share: Float64[np.ndarray, " entries"],
