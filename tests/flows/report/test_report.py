@@ -168,7 +168,7 @@ def test_without_gold_nobody_is_told_to_lean_on_it(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     edit(folder / "quality.json", alpha=0.31)
     assert (
-        "Trust the consensus as far as the gold tasks confirm it."
+        "Trust the consensus as far as gold confirms it."
         in Page(render_report(folder)).text
     )
     edit(folder / "consensus.json", gold=None)
