@@ -37,7 +37,12 @@ print(json.dumps([quality.__file__, hits, misses, *map(str, folders.read), folde
 READ_ONLY = """
 set -e
 mount --bind "$SITE" /mnt && mount -o remount,ro,bind /mnt
-for folder in $HIDDEN; do mount -t tmpfs -o ro none "$folder"; done
+mount --bind "$PREFIX" /media  # the interpreter may stand below a hidden folder
+for folder in $HIDDEN; do
+    mount -t tmpfs none "$folder"
+    case "$PREFIX" in "$folder"/*) mkdir -p "$PREFIX" && mount --bind /media "$PREFIX" ;; esac
+    mount -o remount,ro "$folder"
+done
 cd /mnt
 exec env -i PYTHONPATH=/mnt HOME=/proc/none "$@"
 """
@@ -106,7 +111,7 @@ def run_read_only(site: Path, *hidden: str, **environment: str) -> list[Any]:
     pairs = [f"{name}={value}" for name, value in environment.items()]
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", READ_ONLY, "sh", *pairs, sys.executable, "-P", "-c", WORK],
-        env=os.environ | {"SITE": str(site), "HIDDEN": " ".join(hidden)},
+        env=os.environ | {"SITE": str(site), "HIDDEN": " ".join(hidden), "PREFIX": sys.prefix},
         check=True,
         capture_output=True,
         text=True,

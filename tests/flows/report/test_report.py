@@ -167,10 +167,7 @@ def test_crowd_verdict_follows_alpha(tmp_path: Path, alpha: float | None, words:
 def test_without_gold_nobody_is_told_to_lean_on_it(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     edit(folder / "quality.json", alpha=0.31)
-    assert (
-        "Trust the consensus as far as gold confirms it."
-        in Page(render_report(folder)).text
-    )
+    assert "Trust the consensus as far as gold confirms it." in Page(render_report(folder)).text
     edit(folder / "consensus.json", gold=None)
     assert "Gold kept for checking would show" in Page(render_report(folder)).text
 
