@@ -46,13 +46,15 @@ __all__ = [
     "remove_worker",
 ]
 
-GONE = -1  # label of a removed worker; worker of a vanished node; end of a search in vain
+GONE = (
+    -1
+)  # label of a removed worker; worker of a vanished node; result of a search that found none
 FULL, SHORT = 0, 1  # label minus load
 
 
 @kernel
 def census(load, label, most: int):
-    """How many workers of each label are full, and how many short; labels up to `most`."""
+    """Count the full and the short workers of each label from 0 to `most`."""
     count = np.zeros((most + 1, 2), dtype=np.int32)
     for worker in range(len(load)):
         count[label[worker], label[worker] - load[worker]] += 1
@@ -61,7 +63,7 @@ def census(load, label, most: int):
 
 @kernel
 def remove_worker(worker: int, edges, tasks, state, search) -> None:
-    """Take the worker out of her nodes: first those that vanish, then those that others get."""
+    """Remove the worker; nodes and tasks that cease to be in conflict go first, then hers are placed."""
     job_start, job, job_end = edges[2], edges[3], edges[4]
     task, task_start, n_nodes, n_near = tasks
     assigned, load, label, count = state
@@ -83,7 +85,7 @@ def remove_worker(worker: int, edges, tasks, state, search) -> None:
                             losers[n_losers] = owner
                             n_losers += 1
                         n_lost[owner] += 1
-    for loser in losers[:n_losers]:  # till then their loads count what has vanished
+    for loser in losers[:n_losers]:  # their loads counted vanished nodes until here
         _lose(loser, n_lost[loser], edges, state, search)
         n_lost[loser] = 0
     for at in range(job_start[worker], job_end[worker]):
@@ -93,7 +95,7 @@ def remove_worker(worker: int, edges, tasks, state, search) -> None:
 
 @kernel
 def _place(node: int, edges, state) -> int:
-    """Give a node to its worker of lowest label, then lowest load, then lowest code."""
+    """Assign a node to its worker of lowest label, then lowest load, then lowest code; return her."""
     start, near = edges[0], edges[1]
     assigned, load, label, _ = state
     best = GONE
@@ -111,7 +113,7 @@ def _place(node: int, edges, state) -> int:
 
 @kernel
 def _gain(source: int, edges, state, search) -> None:
-    """One node more for a worker; a full one passes a node on, or her label goes up."""
+    """Raise a worker's load by one node; a full worker passes a node on, or her label rises."""
     assigned, load, label, count = state
     by_node = search[1]
     target = source
@@ -130,7 +132,7 @@ def _gain(source: int, edges, state, search) -> None:
 
 @kernel
 def _lose(sink: int, n_lost: int, edges, state, search) -> None:
-    """Some nodes less for a worker; a short one takes a node over, or her label goes down."""
+    """Lower a worker's load by `n_lost`; a short worker takes a node over, or her label falls."""
     assigned, load, label, count = state
     by_node, by_worker = search[1], search[2]
     while n_lost > 0:
@@ -146,7 +148,9 @@ def _lose(sink: int, n_lost: int, edges, state, search) -> None:
             while giver != sink:
                 assigned[by_node[giver]] = by_worker[giver]
                 giver = by_worker[giver]
-        elif n_reached == 1:  # nobody of her label reaches her: down at once to those who do
+        elif (
+            n_reached == 1
+        ):  # no worker of her label can pass to her: she falls to the label of those who can
             step = min(n_lost, here - below)
             label[sink] -= step
             load[sink] -= step
@@ -159,9 +163,9 @@ def _lose(sink: int, n_lost: int, edges, state, search) -> None:
 
 @kernel
 def _find_short(source: int, edges, state, search):
-    """Breadth first from a full worker, inside her label: a short one or GONE, how many were seen.
+    """Search breadth first, inside the label of a full worker, for a short worker.
 
-    None was seen if the whole label is full.
+    Return her or GONE, and the number of workers seen: 0 if the whole label is full.
     """
     start, near, job_start, job, job_end = edges
     assigned, load, label, count = state
@@ -169,7 +173,7 @@ def _find_short(source: int, edges, state, search):
     here = label[source]
     if count[here, SHORT] == 0:
         return GONE, 0
-    seen[-1] += 1  # the number of this search: marks of former ones need not be wiped
+    seen[-1] += 1  # the number of this search: marks of earlier searches need no clearing
     queue[0], seen[source] = source, seen[-1]
     n_reached, position = 1, 0
     while position < n_reached:
@@ -192,10 +196,10 @@ def _find_short(source: int, edges, state, search):
 
 @kernel
 def _find_full(sink: int, edges, state, search):
-    """Backwards from a short worker, inside her label: a full one or GONE, how many were seen.
+    """Search backwards, inside the label of a short worker, for a full worker.
 
-    And the highest lower label of workers who could pass a node to those. None was seen if the
-    whole label is short.
+    Return her or GONE, the number of workers seen (0 if the whole label is short), and the highest
+    lower label of workers who could pass a node to those seen.
     """
     job_start, job, job_end = edges[2], edges[3], edges[4]
     assigned, load, label, count = state
@@ -211,18 +215,20 @@ def _find_full(sink: int, edges, state, search):
     while position < n_reached:
         taker = queue[position]
         position += 1
-        # most of a repair's time goes here: indices without a sign are not looked at for one
+        # most of a repair's time goes here: unsigned indices need no test for negative ones
         at, end = np.uint64(job_start[taker]), np.uint64(job_end[taker])
         while at < end:
             node = job[at]
             owner = assigned[np.uint64(node)]
-            if owner == GONE:  # not to be met again
+            if owner == GONE:  # vanished: dropped from the list
                 end -= np.uint64(1)
                 job[at] = job[end]
                 continue
             at += np.uint64(1)
             its = label[np.uint64(owner)]
-            is_lower = its < here  # no branches: half of the nodes are the taker's own
+            is_lower = (
+                its < here
+            )  # arithmetic, since a branch here is mispredicted half of the time
             below = max(below, is_lower * its)
             if (not is_lower) & (seen[np.uint64(owner)] != search_number):
                 seen[owner], by_node[owner], by_worker[owner] = search_number, node, taker
@@ -237,9 +243,9 @@ def _find_full(sink: int, edges, state, search):
 
 @kernel
 def _move(n_reached: int, here: int, by: int, label, count, queue) -> None:
-    """Move workers one label up or down: those reached, or everybody of the label if none.
+    """Change the label of the workers reached by `by`, or of all workers of the label if none was.
 
-    Up (`by` is 1) full workers become short; down (-1) short workers become full.
+    A rise (1) makes full workers short; a fall (-1) makes short workers full.
     """
     before, after = (FULL, SHORT) if by > 0 else (SHORT, FULL)
     n_moved = n_reached if n_reached else count[here, before]
@@ -255,7 +261,7 @@ def _move(n_reached: int, here: int, by: int, label, count, queue) -> None:
 
 @kernel
 def level_of(worker, edges, state, search):
-    """The level of a worker who is left."""
+    """Return the level of a worker who has not been removed."""
     _, load, label, count = state
     if load[worker] < label[worker]:
         giver, n_reached, _ = _find_full(worker, edges, state, search)
@@ -266,7 +272,7 @@ def level_of(worker, edges, state, search):
 
 @kernel
 def highest(judged, rank, edges, state, search) -> int:
-    """The judged worker of highest level, then lowest rank, then lowest code; GONE if none."""
+    """Return the judged worker of highest level, then lowest rank, then lowest code; GONE if none."""
     label = state[2]
     while True:
         best = GONE
@@ -290,7 +296,7 @@ def highest(judged, rank, edges, state, search) -> int:
 
 @kernel
 def levels_down_to(lowest: int, edges, state, search):
-    """The level of each worker whose level is at least `lowest`, 0 for the others."""
+    """Return the level of each worker whose level is at least `lowest`, and 0 for the others."""
     label = state[2]
     level = np.zeros(len(label), dtype=np.int32)
     for worker in range(len(label)):
@@ -329,7 +335,7 @@ class DynamicMatching:
     >>> matching = DynamicMatching(encode(*zip(*rows, strict=True)))
     >>> matching.load, matching.cost
     (array([2, 1, 1], dtype=int32), 5)
-    >>> matching.remove(2)  # nobody else said y on task 2: no conflict is left there
+    >>> matching.remove(2)  # task 2 has only labels x left: no conflict
     >>> matching.load, matching.cost
     (array([1, 1, 0], dtype=int32), 2)
     """
@@ -346,7 +352,7 @@ class DynamicMatching:
         self._assigned, self._load, self._label = found.assigned.copy(), found.load.copy(), level
         self._state = (self._assigned, self._load, level, census(found.load, level, most))
         queue, by_node, by_worker, n_lost, losers = np.zeros((5, labels.n_workers), dtype=np.int32)
-        seen = np.zeros(labels.n_workers + 1, dtype=np.int64)  # and the number of the last search
+        seen = np.zeros(labels.n_workers + 1, dtype=np.int64)  # the last entry numbers the searches
         self._search = (queue, by_node, by_worker, seen, n_lost, losers)
 
     @property
@@ -361,7 +367,7 @@ class DynamicMatching:
         return int((load * (load + 1) // 2).sum())
 
     def remove(self, worker: int) -> None:
-        """Take a worker out by her code and repair the semi-matching; ValueError if she is not there."""
+        """Remove a worker by her code and repair the semi-matching; ValueError if she was removed before."""
         self._check(worker)
         remove_worker(worker, self._edges, self._tasks, self._state, self._search)
 
@@ -415,6 +421,6 @@ class DynamicMatching:
         return level
 
     def _check(self, worker: int) -> None:
-        """Refuse a worker who is not there."""
+        """Raise ValueError unless the code is of a worker who has not been removed."""
         if not (0 <= worker < len(self._label) and self._label[worker] != GONE):
             raise ValueError(f"worker must be one of those left, got worker={worker}")

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 NOBODY = -1  # pads the rows of tasks with fewer workers
-SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits as if random
+SPREAD = np.uint64(0x9E3779B97F4A7C15)  # an odd multiplier that spreads hashes over the table
 
 
 def few_worker_tasks(
@@ -63,19 +63,20 @@ def few_worker_tasks(
 def greedy_workers(
     members: Int32[np.ndarray, "tasks most"], n_workers: int, k: int
 ) -> Bool[np.ndarray, " workers"]:
-    """Take the workers with the most tasks for each of them yet to be taken, again and again, k at most.
+    """Choose at most k workers greedily: the set of workers whose tasks gain most per worker comes first.
 
     Parameters
     ----------
     members
         The workers of each task, as :func:`few_worker_tasks` returns them.
     n_workers, k
-        How many there are, and how many may be taken.
+        The number of workers, and how many of them may be taken.
 
     Returns
     -------
     ndarray
-        True for each worker who is taken. Equals go to fewer workers, then to higher codes.
+        True for each worker who is taken. Among equal gains the smaller set comes first, then the
+        higher codes.
 
     Examples
     --------
@@ -116,9 +117,9 @@ def _richest(
     gain: Int64[np.ndarray, " tasks"],
     n_new: Int64[np.ndarray, " tasks"],
 ) -> int:
-    """The first task of those whose workers not taken are the same and gain most; -1 if none fits."""
+    """Return the first task of the set of untaken workers that gains most per worker; -1 if none fits."""
     mask = np.uint64(len(table) - 1)
-    best = int(np.int64(-1))  # not a literal, which a kernel would be compiled for apart
+    best = int(np.int64(-1))  # a literal would compile one more signature
     for row in range(len(members)):
         gain[row], n_new[row], mixed = 0, 0, np.uint64(0)
         for place in range(members.shape[1]):
@@ -303,16 +304,16 @@ def weakest_workers(
     *,
     max_steps: int,
 ) -> frozenset[int]:
-    """Workers, at most so many, on whom alone as many tasks rest as the search could find.
+    """Return at most `n_workers` workers who alone label as many tasks as the search can find.
 
     Parameters
     ----------
     worker, task_start
         Worker codes by task; those of task ``t`` are ``worker[task_start[t]:task_start[t + 1]]``.
     n_workers
-        At most so many; at least 0.
+        The largest number of workers to return, at least 0.
     max_steps
-        Of the exact search, as in :func:`robustness_bounds`.
+        Steps of the exact search, as in :func:`robustness_bounds`.
 
     Examples
     --------
@@ -332,7 +333,7 @@ def weakest_workers(
 def _resting_curve(
     labels: CrowdLabels, most: int, max_steps: int, progress: Progress | None
 ) -> tuple[Int64[np.ndarray, " curve"], Bool[np.ndarray, " curve"]]:
-    """For each k the most tasks that k workers labelled among themselves, and if that is sure."""
+    """Return, for each k, the most tasks found that k workers alone label, and whether that is proved."""
     members = few_worker_tasks(labels.worker, labels.task_start, most)
     sets = _worker_sets(members) if max_steps else Sets()
     resting, exact = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.bool_)
@@ -353,19 +354,19 @@ def _resting_curve(
 
 
 def _worker_sets(members: Int32[np.ndarray, "tasks most"]) -> Sets:
-    """The sets of workers of these tasks, and how many tasks each has."""
+    """Count the tasks of each set of workers."""
     return Counter(frozenset(worker for worker in row if worker >= 0) for row in members.tolist())
 
 
 def _resting(sets: Sets, taken: frozenset[int]) -> int:
-    """Tasks that rest on these workers."""
+    """Count the tasks whose workers are all taken."""
     return sum(n_tasks for workers, n_tasks in sets.items() if workers <= taken)
 
 
 def _search(
     sets: Sets, k: int, best: frozenset[int], max_steps: int, tell: Callable[[int], object]
 ) -> tuple[frozenset[int], bool]:
-    """Branch and bound over workers in or out: those with the most tasks; was the search whole."""
+    """Return the k workers with the most tasks by branch and bound, and whether the search was complete."""
     todo: list[tuple[frozenset[int], frozenset[int]]] = [(frozenset(), frozenset())]
     most, n_steps = _resting(sets, best), 0
     while todo:
@@ -379,13 +380,13 @@ def _search(
             if not new:
                 done += n_tasks
             elif len(new) <= k - len(taken) and not new & out:
-                # a task counts in parts with each of its workers who is yet to be taken
+                # each untaken worker of a task bears an equal part of it
                 weight.update(dict.fromkeys(new, n_tasks / len(new)))
         if done > most:
             best, most = taken, done
         highest = sorted(weight.items(), key=lambda item: (-item[1], item[0]))
         bound = done + sum(share for _, share in highest[: k - len(taken)])
-        if highest and bound > most + 1 - 1e-6:  # room for one task more
+        if highest and bound > most + 1 - 1e-6:  # one task more is possible
             worker = highest[0][0]
             todo += [(taken, out | {worker}), (taken | {worker}, out)]
         tell(1 + n_steps)
