@@ -73,6 +73,11 @@ class Unit(StrEnum):
         """
         return self is other or (self is Unit.ROW and other is Unit.CONSENSUS_LABEL)
 
+    @property
+    def protects_features(self) -> bool:
+        """Whether neighbours differ in features, so that nothing may read these in the clear and leave."""
+        return self is Unit.ROW
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -420,6 +420,12 @@ class Settings(Section):
             raise ValueError("groups.pattern needs input.tasks, the tables whose names it reads")
         if self.consensus.use_gold and self.input.gold is None:
             raise ValueError("consensus.use_gold needs input.gold")
+        unit = None if self.privacy is None else self.privacy.unit
+        if unit is not None and unit.protects_features and self.input.standardize:
+            raise ValueError(
+                f'input.standardize must be false with privacy.unit = "{unit}": it reads all features, '
+                "which that unit protects, in the clear"
+            )
         if self.engine is not None:
             self._check_can_be_sharded()
         return self
