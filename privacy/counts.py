@@ -72,7 +72,7 @@ def class_counts(
     Raises
     ------
     UnitError
-        If the unit is `TASK` and the consensus is not local.
+        If the unit is `TASK` or `ANSWER` and the consensus is not local.
     CountsError
         If labels are not codes of the declared classes; the message never repeats them.
     ValueError
@@ -83,8 +83,9 @@ def class_counts(
     **Guarantees.** Counts of a group add up to its number of tasks; queries of one call are parts
     of one partition, and another assignment of tasks to groups is another partition.
     **Privacy.** Every neighbour replaces at most one consensus label, which moves one task from
-    one count of its group to another: 2 in l1 norm. For the unit `TASK` that is so only where
-    consensus is local: with Dawid–Skene and its kind one task's labels move others' consensus.
+    one count of its group to another: 2 in l1 norm. For the units `TASK` and `ANSWER` that is so
+    only where consensus is local: then other tasks' labels, and how ties are broken, do not depend
+    on what changed. With Dawid–Skene and its kind one task's labels move others' consensus.
 
     Examples
     --------
@@ -145,9 +146,9 @@ def count_queries(
     >>> north.value, south.value
     (array([1, 1]), array([0, 1]))
     """
-    if unit is Unit.TASK and not local:
+    if unit.needs_local_consensus and not local:
         raise UnitError(
-            "unit 'task' needs a consensus that depends on each task's own labels alone (majority "
+            f"unit '{unit}' needs a consensus that depends on each task's own labels alone (majority "
             "vote without worker filter); use unit 'consensus label', or aggregate locally"
         )
     names = tuple(str(name) for name in group_names)

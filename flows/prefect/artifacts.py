@@ -164,12 +164,15 @@ def _say_ratios(facts: Facts) -> str:
 
 def _say_model(facts: Facts) -> str:
     prices = " + ".join(f"{facts[f'epsilon_{part}']:g}" for part in ("train", "select", "score"))
-    return f"{len(facts['classes'])} classes, trained, selected and scored at epsilon {prices}"
+    return (
+        f"{len(facts['classes'])} classes, trained, selected and scored at epsilon {prices} per "
+        f"{facts['unit']}"
+    )
 
 
 def _say_gate(facts: Facts) -> str:
     value = "no answer" if facts["value"] is None else f"answer {facts['value']:.1%}"
-    return f"{facts['status']}, {value}, at epsilon {facts['epsilon']:g}"
+    return f"{facts['status']}, {value}, at epsilon {facts['epsilon']:g} per {facts['unit']}"
 
 
 def _alerts(campaign: str, page: Facts, run: Run) -> Iterator[tuple[str, Facts]]:
