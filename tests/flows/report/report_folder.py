@@ -141,13 +141,13 @@ def _inputs(classes: tuple[str, ...], workers: int, groups: int, unlabelled: int
         "name": "forum-posts-spring",
         "classes": list(classes),
         "files": [
-            {"role": "labels", "name": "labels.csv.gz", "sha256": digest},
+            {"role": "labels", "name": "labels.csv.gz", "digest": digest},
             {
                 "role": "tasks",
                 "name": "tasks.parquet",
-                "sha256": digest[::-1],
+                "digest": digest[::-1],
             },
-            {"role": "gold", "name": "gold.csv", "sha256": digest[8:] + digest[:8]},
+            {"role": "gold", "name": "gold.csv", "digest": digest[8:] + digest[:8]},
         ],
         "n_labels": 7 * n_tasks,
         "n_tasks": n_tasks + n_unlabelled,
