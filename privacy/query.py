@@ -68,6 +68,8 @@ class Unit(StrEnum):
     """All of one task's crowd labels."""
     ANSWER = "answer"
     """One worker's answer to one task."""
+    SUBJECT = "subject"
+    """Features and consensus labels of all tasks of one subject that count."""
 
     @property
     def protects(self) -> str:
@@ -88,18 +90,23 @@ class Unit(StrEnum):
         """Whether a guarantee for these neighbours holds for the other's neighbours too.
 
         A changed consensus label is a changed row, so `ROW` covers `CONSENSUS_LABEL`; a changed answer
-        is a change of one task's answers, so `TASK` covers `ANSWER`. Nothing else covers anything
-        but itself.
+        is a change of one task's answers, so `TASK` covers `ANSWER`; a task is one of its subject's,
+        so `SUBJECT` covers `ROW` and `CONSENSUS_LABEL`. Nothing else covers anything but itself.
         """
         return self is other or (self, other) in COVERED
 
     @property
     def protects_features(self) -> bool:
         """Whether neighbours differ in features, so that nothing may read these in the clear and leave."""
-        return self is Unit.ROW
+        return self in (Unit.ROW, Unit.SUBJECT)
 
 
-COVERED = {(Unit.ROW, Unit.CONSENSUS_LABEL), (Unit.TASK, Unit.ANSWER)}
+COVERED = {
+    (Unit.ROW, Unit.CONSENSUS_LABEL),
+    (Unit.TASK, Unit.ANSWER),
+    (Unit.SUBJECT, Unit.ROW),
+    (Unit.SUBJECT, Unit.CONSENSUS_LABEL),
+}
 LABELS_ALONE = (
     "The consensus is found from all answers together, so that one answer can move the labels of "
     "several tasks: a single answer, or a person with several answers or tasks, may be protected less."
@@ -114,6 +121,12 @@ WORDS = {
     Unit.ANSWER: (
         "one worker's answer to one task",
         "A person who gave several answers is protected in each of them, not in all together.",
+    ),
+    Unit.SUBJECT: (
+        "the features and consensus labels of all tasks of one subject",
+        "Which tasks are one subject's is taken as known. The consensus is found from all answers "
+        "together, so that one worker's answers can move the labels of many subjects' tasks: workers "
+        "may be protected less.",
     ),
 }
 

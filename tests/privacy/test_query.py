@@ -11,6 +11,7 @@ from tests.privacy.toy import counts_query
 def test_a_unit_covers_what_is_a_part_of_it_and_nothing_else():
     covered = {(one, other) for one in Unit for other in Unit if one.covers(other)}
     parts = {(Unit.ROW, Unit.CONSENSUS_LABEL), (Unit.TASK, Unit.ANSWER)}
+    parts |= {(Unit.SUBJECT, Unit.ROW), (Unit.SUBJECT, Unit.CONSENSUS_LABEL)}
     expected = {(one, one) for one in Unit} | parts
     assert expected == covered
 
