@@ -326,7 +326,6 @@ def run_folder() -> str:
         lines += ["| file | what it holds | who may see it |", "|---|---|---|"]
         for output in stage.outputs:
             seen = "anybody" if output.public else "internal"
-            seen += f", but {output.but}" if output.but else ""
             only = f" (only with `{output.only}`)" if output.only else ""
             lines.append(f"| `{output.name}` | {output.about}{only} | {seen} |")
     return "\n".join(lines) + "\n"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -13,7 +15,9 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["file_digest", "open_text", "sync_folder", "write_arrays", "write_whole"]
+__all__ = [
+    "KEY", "file_digest", "open_text", "state_key", "sync_folder", "write_arrays", "write_whole",
+]  # fmt: skip
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -51,10 +55,56 @@ def write_arrays(
     write_whole(path, write)
 
 
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, in hexadecimal."""
+def file_digest(path: Path, key: bytes) -> str:
+    """Return a keyed digest (BLAKE2b) of a file's bytes, in hexadecimal.
+
+    A bare digest of a private file can be compared with those of all files that it could be.
+    """
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(
+            file, partial(hashlib.blake2b, key=key, digest_size=32)
+        ).hexdigest()
+
+
+KEY = "fingerprint.key"
+KEY_BYTES = 32
+
+
+def state_key(folder: Path) -> bytes:
+    """Return the key of a state folder, which never leaves it; folder and key are made where missing.
+
+    Raises
+    ------
+    LedgerError
+        If the folder cannot be written, or its key is damaged.
+    """
+    path = folder / KEY
+    try:
+        if not path.is_file():
+            _make_key(path)
+        key = path.read_bytes()
+    except OSError as error:
+        raise _ledger_error(
+            f"the state folder {folder} must be writable, got {error.strerror}; nothing was spent"
+        ) from None
+    if len(key) != KEY_BYTES:
+        raise _ledger_error(f"{path} must hold {KEY_BYTES} bytes; restore it from a backup")
+    return key
+
+
+def _make_key(path: Path) -> None:
+    """Write a key where there is none, durably, whole or not at all."""
+    from privacy.ledger import new_file  # the ledger, where a campaign is new
+
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError), new_file(path) as draft:
+        draft.write_bytes(secrets.token_bytes(KEY_BYTES))
+
+
+def _ledger_error(message: str) -> Exception:
+    from privacy import LedgerError  # the ledger, for a fault only
+
+    return LedgerError(message)
 
 
 def open_text(path: Path) -> TextIO:

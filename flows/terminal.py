@@ -88,7 +88,12 @@ def _bar(bars: Progress, name: str) -> Callable[[str, int, int], None]:
 def print_summary(console: Console, result: RunResult) -> None:
     """The closing table: what was found, what it cost, how far to believe it; and where the report lies."""
     run = Run(result.folder, None)  # type: ignore[arg-type]  # read only: settings are not needed
-    table = Table(title="What the run found", title_justify="left", show_header=False, box=None)
+    table = Table(
+        title="What the run found (exact numbers, for the team)",
+        title_justify="left",
+        show_header=False,
+        box=None,
+    )
     table.add_column(style="bold")
     table.add_column()
     for verdict in (one for stage in STAGES for one in stage.verdicts):

@@ -65,17 +65,27 @@ from privacy.mechanisms import (
     smallest_floor,
 )
 from privacy.query import CountsError, Part, Query, Unit, UnitError, partition_of
+from privacy.subjects import (
+    GroupInteraction,
+    GroupPrivacy,
+    JointLatticeLaplace,
+    bounded_tasks,
+    subject_counts,
+)
 
 __all__ = [
-    "ApproximateEvent", "AuditBound", "Auditable", "BudgetError", "Choice", "ClampedDirichletEvent",
-    "Composition", "Cost", "CountsError", "DirichletClamp", "DirichletLaw", "DirichletPseudoCount",
-    "DiscreteGaussian", "DiscreteGaussianEvent", "DiscreteGaussianLaw", "DiscreteLaplace",
-    "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "Entry", "Event", "EventError", "InfeasibleFloor",
-    "Interaction", "Json", "LatticeLaplace", "LatticeLaplaceEvent", "LatticeLaplaceLaw", "Law",
-    "Ledger", "LedgerError", "Mechanism", "Noise", "NoisyMax", "PairDelta", "Part", "PlanError",
-    "PlanEvent", "PlanUse", "PlannedEvent", "PseudoCountDirichletEvent", "PureEvent", "Query",
-    "Question", "Release", "Statement", "Unit", "UnitError", "audit_losses", "audit_mechanism",
-    "audit_pair", "choose_mechanism", "clamp_delta", "class_counts", "compose", "count_queries",
+    "ApproximateEvent", "AuditBound", "Auditable", "BudgetError", "Choice",
+    "ClampedDirichletEvent", "Composition", "Cost", "CountsError", "DirichletClamp",
+    "DirichletLaw", "DirichletPseudoCount", "DiscreteGaussian", "DiscreteGaussianEvent",
+    "DiscreteGaussianLaw", "DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw",
+    "Entry", "Event", "EventError", "GroupInteraction", "GroupPrivacy", "InfeasibleFloor",
+    "Interaction", "JointLatticeLaplace", "Json", "LatticeLaplace", "LatticeLaplaceEvent",
+    "LatticeLaplaceLaw", "Law", "Ledger", "LedgerError", "Mechanism", "Noise", "NoisyMax",
+    "PairDelta", "Part", "PlanError", "PlanEvent", "PlanUse", "PlannedEvent",
+    "PseudoCountDirichletEvent", "PureEvent", "Query", "Question", "Release", "Statement", "Unit",
+    "UnitError", "audit_losses", "audit_mechanism", "audit_pair", "bounded_tasks",
+    "choose_mechanism", "clamp_delta", "class_counts", "compose", "count_queries",
     "crossover_delta", "dominating_delta", "expected_distortion", "fits", "largest_scale",
     "pair_delta", "partition_of", "plan", "project_to_simplex", "slots_left", "smallest_floor",
+    "subject_counts",
 ]  # fmt: skip

@@ -24,7 +24,7 @@ from privacy.query import (
     task_names,
 )
 
-__all__ = ["class_counts", "count_queries"]
+__all__ = ["check_codes", "class_counts", "count_queries"]
 
 
 def class_counts(
@@ -72,7 +72,8 @@ def class_counts(
     Raises
     ------
     UnitError
-        If the unit is `TASK` and the consensus is not local.
+        If the unit is `TASK` or `ANSWER` and the consensus is not local, or if it is `SUBJECT`, for which
+        there is `subject_counts`.
     CountsError
         If labels are not codes of the declared classes; the message never repeats them.
     ValueError
@@ -83,8 +84,9 @@ def class_counts(
     **Guarantees.** Counts of a group add up to its number of tasks; queries of one call are parts
     of one partition, and another assignment of tasks to groups is another partition.
     **Privacy.** Every neighbour replaces at most one consensus label, which moves one task from
-    one count of its group to another: 2 in l1 norm. For the unit `TASK` that is so only where
-    consensus is local: with Dawid–Skene and its kind one task's labels move others' consensus.
+    one count of its group to another: 2 in l1 norm. For the units `TASK` and `ANSWER` that is so
+    only where consensus is local: then other tasks' labels, and how ties are broken, do not depend
+    on what changed. With Dawid–Skene and its kind one task's labels move others' consensus.
 
     Examples
     --------
@@ -96,7 +98,7 @@ def class_counts(
     >>> north.value, south.value, north.part.name
     (array([1, 1]), array([0, 1]), 'north')
     """
-    _check_codes(label, group, n_classes, n_groups, group_names)
+    check_codes(label, group, n_classes, n_groups, group_names)
     cell = group.astype(np.int64) * n_classes + label.astype(np.int64)
     counts = np.bincount(cell, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
     return count_queries(
@@ -145,11 +147,13 @@ def count_queries(
     >>> north.value, south.value
     (array([1, 1]), array([0, 1]))
     """
-    if unit is Unit.TASK and not local:
+    if unit.needs_local_consensus and not local:
         raise UnitError(
-            "unit 'task' needs a consensus that depends on each task's own labels alone (majority "
+            f"unit '{unit}' needs a consensus that depends on each task's own labels alone (majority "
             "vote without worker filter); use unit 'consensus label', or aggregate locally"
         )
+    if unit is Unit.SUBJECT:
+        raise UnitError("unit 'subject' needs to know whose tasks are whose: use subject_counts")
     names = tuple(str(name) for name in group_names)
     _check_groups(group, len(names), names)
     n = np.bincount(group, minlength=len(names))
@@ -169,9 +173,10 @@ def count_queries(
     )
 
 
-def _check_codes(
+def check_codes(
     label: np.ndarray, group: np.ndarray, n_classes: int, n_groups: int, names: Sequence[str]
 ) -> None:
+    """Raise unless labels and groups are codes of the declared classes and of the named groups."""
     if not n_classes >= 2:
         raise CountsError(f"n_classes must be >= 2, got n_classes={n_classes}")
     _check_groups(group, n_groups, names)

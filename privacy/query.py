@@ -50,12 +50,14 @@ class CountsError(ValueError):
 
 
 class Unit(StrEnum):
-    """The change that makes two data sets neighbours.
+    """The change that makes two data sets neighbours: what a price protects, and nothing more.
 
     Examples
     --------
     >>> Unit.ROW.covers(Unit.CONSENSUS_LABEL), Unit.CONSENSUS_LABEL.covers(Unit.ROW)
     (True, False)
+    >>> print(Unit.ANSWER.protects)
+    one worker's answer to one task
     """
 
     CONSENSUS_LABEL = "consensus label"
@@ -64,14 +66,69 @@ class Unit(StrEnum):
     """One task's features and consensus label."""
     TASK = "task"
     """All of one task's crowd labels."""
+    ANSWER = "answer"
+    """One worker's answer to one task."""
+    SUBJECT = "subject"
+    """Features and consensus labels of all tasks of one subject that count."""
+
+    @property
+    def protects(self) -> str:
+        """What neighbours differ in, in words for people."""
+        return WORDS[self][0]
+
+    @property
+    def beyond(self) -> str:
+        """The sentence that says what this unit does not promise."""
+        return WORDS[self][1]
+
+    @property
+    def needs_local_consensus(self) -> bool:
+        """Whether neighbours differ in answers to one task, which then may move no other task's label."""
+        return self in (Unit.TASK, Unit.ANSWER)
 
     def covers(self, other: "Unit") -> bool:
         """Whether a guarantee for these neighbours holds for the other's neighbours too.
 
-        A changed consensus label is a changed row, so `ROW` covers `CONSENSUS_LABEL`. Nothing else
-        covers anything but itself.
+        A changed consensus label is a changed row, so `ROW` covers `CONSENSUS_LABEL`; a changed answer
+        is a change of one task's answers, so `TASK` covers `ANSWER`; a task is one of its subject's,
+        so `SUBJECT` covers `ROW` and `CONSENSUS_LABEL`. Nothing else covers anything but itself.
         """
-        return self is other or (self is Unit.ROW and other is Unit.CONSENSUS_LABEL)
+        return self is other or (self, other) in COVERED
+
+    @property
+    def protects_features(self) -> bool:
+        """Whether neighbours differ in features, so that nothing may read these in the clear and leave."""
+        return self in (Unit.ROW, Unit.SUBJECT)
+
+
+COVERED = {
+    (Unit.ROW, Unit.CONSENSUS_LABEL),
+    (Unit.TASK, Unit.ANSWER),
+    (Unit.SUBJECT, Unit.ROW),
+    (Unit.SUBJECT, Unit.CONSENSUS_LABEL),
+}
+LABELS_ALONE = (
+    "The consensus is found from all answers together, so that one answer can move the labels of "
+    "several tasks: a single answer, or a person with several answers or tasks, may be protected less."
+)
+WORDS = {
+    Unit.CONSENSUS_LABEL: ("one task's consensus label", LABELS_ALONE),
+    Unit.ROW: ("one task's features and consensus label", LABELS_ALONE),
+    Unit.TASK: (
+        "all answers to one task",
+        "A person with answers or data in several tasks is protected in each of them, not in all together.",
+    ),
+    Unit.ANSWER: (
+        "one worker's answer to one task",
+        "A person who gave several answers is protected in each of them, not in all together.",
+    ),
+    Unit.SUBJECT: (
+        "the features and consensus labels of all tasks of one subject",
+        "Which tasks are one subject's is taken as known. The consensus is found from all answers "
+        "together, so that one worker's answers can move the labels of many subjects' tasks: workers "
+        "may be protected less.",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,8 @@ def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> 
         [one["what"], _price(one) if "epsilon" in one else "unknown", one["note"]]
         for one in found["parts"]
     ]
-    title = f"{found['dataset']}: a run on new data would ask for {_price(found['asked'])}"
+    asked = f"{_price(found['asked'])} (unit: {found['unit']})"
+    title = f"{found['dataset']}: a run on new data would ask for {asked}"
     print_rows(console(), title, ["what", "price", "note"], rows)
     console().print(_verdict(found), soft_wrap=True)
 

@@ -79,9 +79,13 @@ def publish_releases(campaign: str, result: RunResult) -> None:
 
     Notes
     -----
-    **Guarantees.** Everything sent is on the public page, or public by itself: the
+    **Guarantees.** What tables and summary hold is on the public page, or public by itself: the
     campaign's name, the number of stages, the report's path, the budget. A server that does not answer
     is not an error.
+
+    **Privacy.** Which tasks ran, how long they took, and which folder is linked show whether anything
+    was new; `crowdassay.budget.low` shows how much is spent, which grows where private data
+    have changed. So the server, and who is notified, are the team's: see SECURITY.md.
 
     `crowdassay.gate.refused` is sent if the gate's released status is not that it agrees.
     `crowdassay.budget.low` is sent at the end of every run while 80 % of the budget or more is spent,
@@ -135,10 +139,7 @@ def _table_title(name: str, facts: Facts) -> str:
 
 def _summary(campaign: str, page: Facts, result: RunResult) -> str:
     """Return the run in a few lines of Markdown."""
-    done = f"{len(result.stages)} stages done."
-    if result.unchanged:
-        done = "Nothing is new: the releases are those of the run before."
-    lines = [f"# {campaign}", "", done, ""]
+    lines = [f"# {campaign}", "", f"{len(result.stages)} stages done.", ""]
     for name, say in (
         ("proportions", _say_proportions),
         ("class_ratios", _say_ratios),
@@ -164,12 +165,15 @@ def _say_ratios(facts: Facts) -> str:
 
 def _say_model(facts: Facts) -> str:
     prices = " + ".join(f"{facts[f'epsilon_{part}']:g}" for part in ("train", "select", "score"))
-    return f"{len(facts['classes'])} classes, trained, selected and scored at epsilon {prices}"
+    return (
+        f"{len(facts['classes'])} classes, trained, selected and scored at epsilon {prices} per "
+        f"{facts['unit']}"
+    )
 
 
 def _say_gate(facts: Facts) -> str:
     value = "no answer" if facts["value"] is None else f"answer {facts['value']:.1%}"
-    return f"{facts['status']}, {value}, at epsilon {facts['epsilon']:g}"
+    return f"{facts['status']}, {value}, at epsilon {facts['epsilon']:g} per {facts['unit']}"
 
 
 def _alerts(campaign: str, page: Facts, run: Run) -> Iterator[tuple[str, Facts]]:

@@ -51,7 +51,8 @@ CONFIGURED_IN = (  # a file, and a word that it holds if it may configure an API
     (".env", "prefect_api_url"),
     ("pyproject.toml", "[tool.prefect"),
 )
-LOG = "server.log"
+DATABASE, LOG = "prefect.db", "server.log"
+OTHERS = 0o077  # a umask: what the server writes is its owner's alone
 GRACE_SECONDS = 30.0  # enough to finish a database migration
 
 
@@ -132,7 +133,8 @@ def embedded_server(home: Path, *, startup_timeout: float = 300.0) -> Iterator[s
     -----
     **Guarantees.** The server ends with the block: on its normal end, on an exception, on Ctrl-C, on
     SIGTERM (here SystemExit with status 143; the former handler is restored afterwards), and when
-    this process is killed. Its output goes to `home/server.log`, not to the terminal.
+    this process is killed. Its output goes to `home/server.log`, not to the terminal. Database and
+    log are their owner's alone (mode 0600).
 
     Examples
     --------
@@ -142,6 +144,9 @@ def embedded_server(home: Path, *, startup_timeout: float = 300.0) -> Iterator[s
     """
     home = home.resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in (home / DATABASE, home / LOG):  # of an earlier version, which others could read
+        if path.exists():
+            path.chmod(0o600)
     with _sigterm_exits(), _child(home) as (server, port):
         _await_health(server, port, home / LOG, startup_timeout)
         yield f"http://127.0.0.1:{port}/api"
@@ -153,9 +158,9 @@ def _child(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
     environment |= SERVER | {
         "PREFECT_HOME": str(home),
-        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home / 'prefect.db'}",
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home / DATABASE}",
     }
-    with socket.socket() as listener, (home / LOG).open("wb") as log:
+    with socket.socket() as listener, open(home / LOG, "wb", opener=_private) as log:
         listener.bind(("127.0.0.1", 0))
         server = subprocess.Popen(
             # -P: nothing is imported from this file's folder
@@ -166,6 +171,7 @@ def _child(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
             cwd=home,  # so that no prefect.toml or .env of the user is read
             env=environment,
             pass_fds=[listener.fileno()],
+            umask=OTHERS,
             start_new_session=True,  # Ctrl-C reaches the run, which ends the server itself
         )
         port: int = listener.getsockname()[1]
@@ -173,6 +179,11 @@ def _child(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
         yield server, port
     finally:
         _end(server)
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that its owner alone may read."""
+    return os.open(path, flags, mode=0o666 & ~OTHERS)
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:

@@ -26,6 +26,7 @@ from flows.files import write_whole
 from flows.report import charts
 from flows.report.pages import internal_page, public_page
 from flows.report.release_files import write_release_files
+from privacy import Unit
 
 __all__ = ["render_public", "render_report", "write_reports"]
 
@@ -210,13 +211,23 @@ def _plain(value: float | None) -> str:
     return NOTHING if value is None or _absent(value) else f"{value:g}"
 
 
+def _protects(unit: str) -> str:
+    """What a price of this unit protects, in words."""
+    return Unit(unit).protects.replace("'", "’")
+
+
+def _beyond(unit: str) -> str:
+    """The sentence that says what a price of this unit does not promise."""
+    return Unit(unit).beyond
+
+
 def _moment(value: str) -> str:
     """An ISO moment to the minute."""
     return value[:16].replace("T", " ")
 
 
 FILTERS: dict[str, Callable[..., str]] = {
-    "cost": _cost, "count": _count, "counted": _counted, "factor": _factor, "moment": _moment,
-    "named": title_of, "number": _number, "percent": _percent, "plain": _plain, "price": _price,
-    "rest": _rest, "sentence": _sentence, "span": _span,
+    "beyond": _beyond, "cost": _cost, "count": _count, "counted": _counted, "factor": _factor,
+    "moment": _moment, "named": title_of, "number": _number, "percent": _percent, "plain": _plain,
+    "price": _price, "protects": _protects, "rest": _rest, "sentence": _sentence, "span": _span,
 }  # fmt: skip

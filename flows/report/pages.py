@@ -69,8 +69,8 @@ PROPORTIONS = (
     "half_width_labels", "noise",
 )  # fmt: skip
 CLASS_RATIOS = ("method", "level")
-MODEL = ("classes", "epsilon_train", "epsilon_select", "epsilon_score", "train_score")
-GATE = ("status", "value", "threshold", "epsilon")
+MODEL = ("classes", "epsilon_train", "epsilon_select", "epsilon_score", "unit", "train_score")
+GATE = ("status", "value", "threshold", "epsilon", "unit")
 ENTRY = ("entry", "time", "what", "cell", "plan", "epsilon", "delta")
 COLUMNS = {
     "proportions": ("group", "class", "n", "proportion", "low", "high"),

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from flows.files import write_whole
 from flows.report.pages import GROUPED, public_page
 from flows.tables import read_parquet
+from privacy import Unit
 
 __all__ = ["release", "write_release_files"]
 
@@ -60,7 +61,8 @@ def release(folder: Path) -> dict[str, Any]:
     -------
     dict
         `format`, `version`, `name`, and for each kind of release None or its facts; tables are
-        lists of rows beside the meaning of their columns.
+        lists of rows beside the meaning of their columns. `units` says what a price of each unit
+        protects, and what it does not.
 
     Notes
     -----
@@ -79,7 +81,11 @@ def release(folder: Path) -> dict[str, Any]:
     if model is not None:
         whole = json.loads((folder / "model.json").read_text(encoding="utf-8"))
         model = model | {key: whole[key] for key in MODEL}
-    return found | {"model": model, "gate": page["gate"]}
+    units = {
+        facts["unit"] for facts in page.values() if isinstance(facts, dict) and "unit" in facts
+    }
+    protects = {unit: f"{Unit(unit).protects}. {Unit(unit).beyond}" for unit in sorted(units)}
+    return found | {"model": model, "gate": page["gate"], "units": protects}
 
 
 def write_release_files(folder: Path) -> tuple[str, ...]:

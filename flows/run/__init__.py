@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         PARTIAL,
         Run,
         code_version,
+        digest_key,
         find_unfinished,
         identity_of,
         open_run,
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEATURES", "MANIFEST", "PARTIAL", "Crowd", "Run", "begun_from", "code_version",
-    "complete_runs", "find_unfinished", "identity_of", "keep_fit", "load_crowd", "open_run",
-    "save_crowd", "start_of", "trend", "unchanged_run", "unfinished_runs",
+    "complete_runs", "digest_key", "find_unfinished", "identity_of", "keep_fit", "load_crowd",
+    "open_run", "save_crowd", "start_of", "trend", "unchanged_run", "unfinished_runs",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

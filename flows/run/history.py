@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flows.files import file_digest, write_arrays, write_whole
-from flows.run.store import MANIFEST, Run, code_version
+from flows.run.store import MANIFEST, Run, code_version, digest_key
 from flows.settings import Settings
 from flows.tables import input_paths, is_query
 
@@ -79,7 +79,8 @@ def _same_answer(run: Run, role: str, path: Path) -> bool:
     with tempfile.TemporaryDirectory(dir=run.settings.runs, prefix=".asked-") as folder:
         answer = Path(folder) / "answer.parquet"
         fetch(path, run.settings.input.url_env, answer)
-        one = {"role": role, "name": path.name, "sha256": file_digest(answer)}
+        digest = file_digest(answer, digest_key(run.settings))
+        one = {"role": role, "name": path.name, "digest": digest}
     return one in run.read_json("inputs.json")["files"]
 
 

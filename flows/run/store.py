@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.files import file_digest, sync_folder, write_whole
+from flows.files import file_digest, state_key, sync_folder, write_whole
 from flows.settings import Settings, SettingsError
 from flows.tables import input_files, read_parquet
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from quality import Progress
 
 __all__ = [
-    "MANIFEST", "PARTIAL", "Run", "code_version", "find_unfinished", "identity_of", "open_run",
-    "unfinished_runs",
+    "MANIFEST", "PARTIAL", "Run", "code_version", "digest_key", "find_unfinished", "identity_of",
+    "open_run", "unfinished_runs",
 ]  # fmt: skip
 
 MANIFEST = "manifest.json"
@@ -179,15 +179,22 @@ def code_version() -> dict[str, Any]:
 
 
 def identity_of(settings: Settings) -> str:
-    """Return a digest of the settings and of every input's bytes, which a resumed run must share.
+    """Return a keyed digest of the settings and of every input's bytes, which a resumed run must share.
 
     Of an input from a database it covers the query: a resumed run keeps the rows that it has read.
     """
-    digest = hashlib.sha256(settings.model_dump_json().encode())
+    key = digest_key(settings)
+    digest = hashlib.blake2b(settings.model_dump_json().encode(), key=key, digest_size=32)
     for _, path in input_files(settings.input):
         digest.update(path.name.encode())
-        digest.update(file_digest(path).encode() if path.is_file() else b"missing")
+        digest.update(file_digest(path, key).encode() if path.is_file() else b"missing")
     return digest.hexdigest()
+
+
+def digest_key(settings: Settings) -> bytes:
+    """Return the key of the digests of inputs: the state folder's, or none where nothing is released."""
+    released = settings.privacy is not None and settings.classes is not None
+    return state_key(settings.state) if released else b""
 
 
 def _now() -> datetime:

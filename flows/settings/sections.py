@@ -258,7 +258,7 @@ class PrivacySettings(Section):
     """
 
     unit: Unit = Unit.CONSENSUS_LABEL
-    """What one entry of the ledger protects: consensus label, row or task."""
+    """Whom every price protects: consensus label, row, task or answer."""
     epsilon: Positive
     """The data set's whole budget, for ever."""
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -420,9 +420,26 @@ class Settings(Section):
             raise ValueError("groups.pattern needs input.tasks, the tables whose names it reads")
         if self.consensus.use_gold and self.input.gold is None:
             raise ValueError("consensus.use_gold needs input.gold")
+        unit = None if self.privacy is None else self.privacy.unit
+        if unit is not None and unit.protects_features and self.input.standardize:
+            raise ValueError(
+                f'input.standardize must be false with privacy.unit = "{unit}": it reads all features, '
+                "which that unit protects, in the clear"
+            )
+        if unit is not None and unit.needs_local_consensus and not self.consensus_is_local:
+            raise ValueError(
+                f'privacy.unit = "{unit}" needs consensus.aggregator = "majority_vote" and '
+                "filter.n_workers = 0: otherwise one answer can move the labels of other tasks"
+            )
         if self.engine is not None:
             self._check_can_be_sharded()
         return self
+
+    @property
+    def consensus_is_local(self) -> bool:
+        """Whether a task's consensus depends on its own answers alone: majority vote, and no filter."""
+        unfiltered = self.filter.fraction == 0 or self.filter.n_workers == 0
+        return self.consensus.aggregator == "majority_vote" and unfiltered
 
     def _check_can_be_sharded(self) -> None:
         """Raise ValueError for settings that need the whole table of labels at once."""

@@ -7,17 +7,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flows.files import state_key
 from flows.settings import SettingsError
 from privacy import Cost, Ledger, LedgerError, Part, Statement, fits
-from privacy.ledger import new_file
 
 if TYPE_CHECKING:
     from flows.settings import PrivacySettings, Settings
@@ -29,8 +27,6 @@ __all__ = [
 
 LEDGER = "ledger.sqlite"
 LEDGER_URL = "CROWDASSAY_LEDGER"  # its password, if any, stays out of settings and run folders
-KEY = "fingerprint.key"
-KEY_BYTES = 32
 PLAN_FIELDS = ("entry", "name", "n_releases", "used")  # of a plan, in a statement
 
 
@@ -52,13 +48,7 @@ def open_state(folder: Path) -> Ledger:
     If the environment variable CROWDASSAY_LEDGER holds the URL of a PostgreSQL database, the ledger is
     there, and the folder holds the key alone: every machine needs that same key.
     """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        key = _key(folder / KEY)
-    except OSError as error:
-        raise LedgerError(
-            f"the state folder {folder} must be writable, got {error.strerror}; nothing was spent"
-        ) from None
+    key = state_key(folder)
     if url := os.environ.get(LEDGER_URL):
         try:
             return Ledger(url, key=key)
@@ -166,22 +156,6 @@ def _raise_budget(ledger: Ledger, dataset: str, epsilon: float) -> None:
             f"{float(budget.epsilon):g}, got {epsilon:g}"
         )
     ledger.change_budget(dataset, epsilon=epsilon, delta=float(budget.delta))
-
-
-def _key(path: Path) -> bytes:
-    """The key of the private data's fingerprints; it is made once and never leaves the state folder."""
-    if not path.exists():
-        _write_key(path, secrets.token_bytes(KEY_BYTES))
-    key = path.read_bytes()
-    if len(key) != KEY_BYTES:
-        raise LedgerError(f"{path} must hold {KEY_BYTES} bytes; restore it from a backup")
-    return key
-
-
-def _write_key(path: Path, key: bytes) -> None:
-    """Write a key where there is none, durably, whole or not at all."""
-    with contextlib.suppress(FileExistsError), new_file(path) as draft:
-        draft.write_bytes(key)
 
 
 def numbers(cost: Cost) -> dict[str, float]:

@@ -42,6 +42,7 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
     parts = [counts, *_learning_prices(settings, n_tasks)]
     return {
         "dataset": settings.name,
+        "unit": str(privacy.unit),
         "parts": [
             {"what": what, "note": note} | ({} if cost is None else numbers(cost))
             for what, cost, note in parts

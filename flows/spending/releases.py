@@ -219,7 +219,7 @@ def _count_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Qu
     names, group = crowd.labelled_groups()
     about: dict[str, Any] = {
         "group": group, "dataset": settings.name, "group_names": tuple(names.tolist()),
-        "unit": privacy.unit, "local": _is_local(settings), "tasks": crowd.labels.tasks,
+        "unit": privacy.unit, "local": settings.consensus_is_local, "tasks": crowd.labels.tasks,
     }  # fmt: skip
     if settings.engine is None:
         label = consensus_label(run, crowd)
@@ -269,15 +269,9 @@ def deal(
 
 def _protected(settings: Settings, privacy: PrivacySettings) -> Unit:
     """The unit that training protects: the row, unless scaling has read the features in the clear."""
-    if privacy.unit is Unit.TASK:
-        return Unit.TASK
+    if privacy.unit.needs_local_consensus:
+        return privacy.unit  # what changes in answers to a task changes its row alone
     return Unit.CONSENSUS_LABEL if settings.input.standardize else Unit.ROW
-
-
-def _is_local(settings: Settings) -> bool:
-    """Whether one task's consensus depends on that task's labels alone: majority vote, and no filter."""
-    unfiltered = settings.filter.fraction == 0 or settings.filter.n_workers == 0
-    return settings.consensus.aggregator == "majority_vote" and unfiltered
 
 
 def _rows(crowd: Crowd, label: np.ndarray, settings: Settings, model: ModelSettings) -> Rows:

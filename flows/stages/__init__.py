@@ -6,8 +6,8 @@ of the settings and its test.
 
 >>> [stage.name for stage in STAGES][:3]
 ['read_and_check', 'judge_workers', 'aggregate']
->>> sorted(output.name for output in outputs() if output.public)[:2]
-['class_ratios.parquet', 'model.json']
+>>> [output.name for output in outputs() if output.public]
+['public.html', 'public']
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flows.stages.stage import Output, Stage, Verdict, late
 if TYPE_CHECKING:
     from flows.stages.whole_labels import filter_by
 
-__all__ = ["STAGES", "Output", "Stage", "Verdict", "filter_by", "outputs"]
+__all__ = ["STAGES", "Output", "Stage", "Verdict", "filter_by", "output_list", "outputs"]
 
 __getattr__, __dir__ = late_face(__name__)
 
@@ -36,7 +36,18 @@ STAGES = (
         late("reading", "read_and_check"),
         (
             Output("crowd.npz", "what was read: labels, tasks, features, gold", private_names=True),
-            Output("inputs.json", "digests of the input files, classes, and sizes of the campaign"),
+            Output(
+                "inputs.json", "keyed digests of the input files, and exact sizes of the campaign"
+            ),
+            *(
+                Output(
+                    name,
+                    "a table of several files, or a query's rows",
+                    private_names=True,
+                    only="several files or a query",
+                )
+                for name in ("labels.parquet", "tasks*.parquet", "gold.parquet")
+            ),
             Output("shards", "the labels, cut by task", private_names=True, only="engine"),
             Output(
                 "features", "the tasks' features, group by group", private_names=True, only="engine"
@@ -88,8 +99,10 @@ STAGES = (
         "Release the class proportions of every labelled group, each at its price.",
         late("publication", "publish_proportions"),
         (
-            Output("proportions.parquet", "noisy class counts and proportions", public=True),
-            Output("proportions.json", "mechanism, price and noise; how far a plan is used up"),
+            Output(
+                "proportions.parquet", "noisy counts and proportions, with their ledger entries"
+            ),
+            Output("proportions.json", "mechanism, price, noise, time; how far a plan is used up"),
         ),
         settings="privacy",
         verdicts=(
@@ -104,11 +117,9 @@ STAGES = (
         (
             Output(
                 "class_ratios.parquet",
-                "class ratios of unlabelled groups, with intervals",
-                public=True,
-                but="all of it where the settings say that features are private",
+                "class ratios of unlabelled groups, with intervals; they read features in the clear",
             ),
-            Output("class_ratios.json", "method, bandwidth and cross-validated error"),
+            Output("class_ratios.json", "method and exact error; whether the ratios may be shown"),
         ),
         verdicts=(
             Verdict("class ratios", "class_ratios.json", late("class_ratios", "ratios_verdict")),
@@ -118,14 +129,7 @@ STAGES = (
         "train_privately",
         "Train and tune a model under differential privacy, and release it with its training score.",
         late("model", "train_privately"),
-        (
-            Output(
-                "model.json",
-                "coefficients, prices and training score",
-                public=True,
-                but="its object `validation`, which is exact",
-            ),
-        ),
+        (Output("model.json", "the model, with its ledger entry and exact accuracies"),),
         settings="model",
         verdicts=(Verdict("model", "model.json", late("model", "model_verdict")),),
         holds_ledger=True,
@@ -154,13 +158,50 @@ STAGES = (
             Output("trend.json", "the campaign's runs side by side"),
             Output("report.html", "the internal report", private_names=True),
             Output("public.html", "the report that may be shown", public=True),
-            Output("public", "the releases as files for machines", public=True),
+            Output("public", "the same releases as files for machines", public=True),
         ),
         settings="report",
         verdicts=(Verdict("privacy", "spend.json", late("reporting", "spend_verdict")),),
     ),
 )
 """Every stage of a run, in the order in which they run."""
+
+
+KEPT = (
+    Output("ledger.sqlite", "budgets, entries, releases, the holdout's secret state"),
+    Output("fingerprint.key", "the key of all digests of private data"),
+    Output("groups-*.npz", "digests of the tasks that were counted, and their groups"),
+    Output("groups.lock", "nothing; held while groups are recorded"),
+    Output("prefect", "Prefect's database and log of runs that it made by itself"),
+)
+"""What outlives runs, in the state folder."""
+
+TOLD = (
+    Output("tables and summary in Prefect", "what `public.html` holds", public=True),
+    Output("event `crowdassay.gate.refused`", "the released status of the gate", public=True),
+    Output(
+        "event `crowdassay.budget.low`", "how much is spent, which grows as private data change"
+    ),
+    Output(
+        "runs and links in Prefect", "when a run was made, how long it took, whether data were new"
+    ),
+    Output(
+        "terminal, `--json`, mail of cron", "the stages' lines, with exact accuracies and counts"
+    ),
+)
+"""What a run says elsewhere than in its folder."""
+
+
+def output_list() -> str:
+    """Return the one list, in Markdown, of all that a run leaves and says: who may see what."""
+    files = [(f"`{one.name}`", one) for one in outputs()]
+    files += [(f"`state/{one.name}`", one) for one in KEPT]
+    lines = ["| where | what | who may see it |", "|---|---|---|"]
+    for seen, public in (("anybody", True), ("the team", False)):
+        for where, one in [*files, *((one.name, one) for one in TOLD)]:
+            if one.public is public:
+                lines.append(f"| {where} | {one.about} | {seen} |")
+    return "\n".join(lines) + "\n"
 
 
 def outputs() -> Iterator[Output]:

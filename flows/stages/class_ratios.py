@@ -17,7 +17,7 @@ import pyarrow as pa
 from jaxtyping import Float, Int
 
 from flows.run import Crowd, Run, load_crowd
-from flows.settings import EngineSettings
+from flows.settings import EngineSettings, Settings
 from flows.sharding import FeatureFolder, FeaturePasses, Mapper, open_mapper
 from flows.spending import count_noise
 from flows.stages.publication import why_no_release
@@ -51,6 +51,18 @@ def why_no_features(crowd: Crowd) -> str | None:
     """Why nothing can be learned from features, or None."""
     has_none = crowd.tasks is None or not crowd.tasks.feature_names
     return "there are no task features" if has_none else None
+
+
+def why_internal(settings: Settings) -> str | None:
+    """Why class ratios, which read features in the clear, must not be shown under these settings, or None."""
+    if settings.privacy is not None and settings.privacy.unit.protects_features:
+        return (
+            f"the unit '{settings.privacy.unit}' protects the features, which were read in the clear "
+            "and not paid for"
+        )
+    if settings.input.features_private:
+        return "the features are private and were read in the clear"
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,9 +145,8 @@ def _write_ratios(
     names = crowd.group_names[published.unlabelled].astype(str).tolist()
     ratios = dict(zip(names, found, strict=True))
     run.write_table("class_ratios.parquet", _ratio_table(list(published.classes), ratios, sizes))
-    first, private, streamed = found[0], run.settings.input.features_private, crowd.features
+    first, streamed, why = found[0], crowd.features, why_internal(run.settings)
     method = first.method if streamed is None else f"{first.method} of streamed features"
-    why = "the features are private and were read in the clear" if private else None
     error = first.diagnostics.error_left_out
     run.write_json(
         "class_ratios.json",
@@ -145,12 +156,13 @@ def _write_ratios(
             "level": first.level,
             "cross_validated_l1": error,
             "warnings": sorted({text for one in found for text in one.diagnostics.warnings}),
-            "public": not private,
+            "public": why is None,
             "why_internal": why,
         },
     )
     how = "" if streamed is None else f", by {method}"
-    return f"{len(found)} unlabelled groups, cross-validated L1 error {error:.3f}{how}"
+    kept = "" if why is None else f"; internal: {why}"
+    return f"{len(found)} unlabelled groups, cross-validated L1 error {error:.3f}{how}{kept}"
 
 
 def _ratio_table(classes: list[str], found: dict[str, ClassRatio], sizes: list[int]) -> pa.Table:

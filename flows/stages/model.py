@@ -54,6 +54,7 @@ def train_privately(run: Run) -> str:
             "epsilon_train": model.epsilon_train,
             "epsilon_select": model.epsilon_select,
             "epsilon_score": model.epsilon_score,
+            "unit": str(learning.training.unit),
             "n_train": int(rows.training.sum()),
             "n_validation": int(rows.validation.sum()),
             "n_holdout": int(rows.holdout.sum()),
@@ -63,7 +64,8 @@ def train_privately(run: Run) -> str:
         },
     )
     return (
-        f"epsilon {learning.mechanism.epsilon:g}; right on {seen['private']:.1%} of the validation tasks "
+        f"epsilon {learning.mechanism.epsilon:g} per {learning.training.unit}; "
+        f"right on {seen['private']:.1%} of the validation tasks "
         f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest class)"
     )
 
@@ -170,6 +172,7 @@ def _gate_json(
         "budget": gate.budget,
         "budget_left": answer.budget_left,
         "epsilon": float(learning.judge.event(learning.holdout).cost().epsilon),
+        "unit": str(learning.holdout.unit),
         "n": learning.holdout.n,
         "question": question,
         "asked": answer.asked,

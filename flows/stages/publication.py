@@ -58,7 +58,8 @@ def publish_proportions(run: Run) -> str:
         paid = f"release {planned['n_drawn']} of {planned['n_planned']} that this pays for"
     return (
         f"{len(queries)} group{'s' if len(queries) > 1 else ''} at epsilon "
-        f"{privacy.proportions_epsilon:g} ({paid}), expected error {noise.expected_l1:.1f} labels a group"
+        f"{privacy.proportions_epsilon:g} per {privacy.unit} ({paid}), expected error "
+        f"{noise.expected_l1:.1f} labels a group"
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.run import FEATURES, Crowd, Run, save_crowd
+from flows.run import FEATURES, Crowd, Run, digest_key, save_crowd
 from flows.settings import EngineSettings
 from flows.sharding import (
     SHARDS,
@@ -38,7 +38,8 @@ __all__ = ["public_sizes", "read_and_check"]
 
 def read_and_check(run: Run) -> str:
     """Read and check the tables; write nothing before all of them are sound."""
-    sources, engine = open_sources(run.settings.input, run.folder), run.settings.engine
+    settings, engine = run.settings, run.settings.engine
+    sources = open_sources(settings.input, run.folder, key=digest_key(settings))
     counts, where = {}, ""
     with sources.telling():
         if engine is None:

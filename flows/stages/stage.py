@@ -1,5 +1,7 @@
 """What a stage is: a name, the section it is set by, what it writes, its function and its verdicts.
 
+What of its outputs may be shown is said here alone; `flows.stages.output_list` makes the list of it.
+
 >>> from flows.stages import STAGES
 >>> [stage.name for stage in STAGES if stage.holds_ledger]
 ['publish_proportions', 'train_privately', 'ask_holdout']
@@ -34,8 +36,6 @@ class Output:
         True if it may hold what a person or a task is called, or a feature's value.
     only
         The setting without which a run does not write it; written by every run if None.
-    but
-        What in a public file is internal nevertheless.
 
     Examples
     --------
@@ -48,8 +48,7 @@ class Output:
     about: str
     public: bool = False
     private_names: bool = False
-    only: Literal["engine", "consensus.go_on"] | None = None
-    but: str = ""
+    only: Literal["engine", "consensus.go_on", "several files or a query"] | None = None
 
     def __post_init__(self) -> None:
         if self.public and self.private_names:

@@ -221,10 +221,11 @@ class Sources:
             yield
 
 
-def open_sources(inputs: InputSettings, folder: Path) -> Sources:
+def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> Sources:
     """Return a campaign's tables; those made of several files or of a query are written to `folder`.
 
-    Files are digested before they are read, so that the next run notices a file that changed meanwhile.
+    Files are digested, under `key`, before they are read, so that the next run notices a file that
+    changed meanwhile.
 
     Raises
     ------
@@ -240,7 +241,7 @@ def open_sources(inputs: InputSettings, folder: Path) -> Sources:
     described = []
     for role, path in input_paths(inputs):
         files = find_files(path)
-        described += [] if is_query(path) else [_described(role, file) for file in files]
+        described += [] if is_query(path) else [_described(role, file, key) for file in files]
         for one in [(file,) for file in files] if role == "tasks" else [files]:
             name = f"{role}-{len(found[role]) + 1}" if found[role] else role
             opened = open_source(
@@ -249,16 +250,17 @@ def open_sources(inputs: InputSettings, folder: Path) -> Sources:
             )  # fmt: skip
             found[role].append(opened)
         if is_query(path):
-            described.append({"role": role, "name": path.name, "sha256": file_digest(opened.table)})
+            digest = file_digest(opened.table, key)
+            described.append({"role": role, "name": path.name, "digest": digest})
     (labels,), gold = found["labels"], next(iter(found["gold"]), None)
     described.sort(key=lambda one: ("labels", "tasks", "gold").index(one["role"]))
     return Sources(labels, tuple(found["tasks"]), gold, tuple(described))
 
 
-def _described(role: str, file: Path) -> dict[str, str]:
+def _described(role: str, file: Path, key: bytes) -> dict[str, str]:
     if not file.is_file():
         raise TableError(f"{file} does not exist; mend the path in the settings")
-    return {"role": role, "name": file.name, "sha256": file_digest(file)}
+    return {"role": role, "name": file.name, "digest": file_digest(file, key)}
 
 
 def _check_ordered(inputs: InputSettings) -> None:

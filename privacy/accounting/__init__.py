@@ -30,6 +30,7 @@ from privacy.accounting.cost import (
     fits,
     parse_event,
     six_digits_down,
+    six_digits_up,
 )
 from privacy.accounting.loss import MAX_LOSS, Loss, atom_loss, claim_loss, response_loss
 from privacy.accounting.plans import (
@@ -47,5 +48,5 @@ __all__ = [
     "Event", "EventError", "Loss", "PlanEvent", "PlannedEvent", "Slots", "account_from",
     "atom_loss", "check_delta", "check_epsilon", "check_price", "claim_loss", "close_kinds",
     "compose", "covering_scale", "event_json", "exact", "fits", "loss_of", "paid_plan",
-    "parse_event", "plan", "response_loss", "six_digits_down", "slots_left",
+    "parse_event", "plan", "response_loss", "six_digits_down", "six_digits_up", "slots_left",
 ]  # fmt: skip

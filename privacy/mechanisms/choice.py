@@ -79,7 +79,12 @@ def crossover_delta(n_classes: int, epsilon: float) -> float:
 
 
 def choose_mechanism(
-    n_classes: int, epsilon: float, delta: float, *, n_releases: int = 1
+    n_classes: int,
+    epsilon: float,
+    delta: float,
+    *,
+    n_releases: int = 1,
+    l1: float = ONE_TASK,
 ) -> Choice:
     """Choose the least-distorting mechanism for releases of the class counts of the same tasks.
 
@@ -91,13 +96,17 @@ def choose_mechanism(
         Price of all releases together, 0 < epsilon <= 100 and 0 <= delta < 1.
     n_releases
         Number of releases, >= 1; public, and fixed before the first.
+    l1
+        By how much a neighbour moves the counts in l1 norm: 2 for one task, more for a subject with
+        several.
 
     Returns
     -------
     Choice
-        Lattice Laplace or discrete Gaussian; of several releases also discrete Laplace. Scaled
-        Dirichlet noise is not considered: with a floor that does not depend on the counts it errs
-        more, or hardly less.
+        Lattice Laplace or discrete Gaussian; of several releases also discrete Laplace. For an l1
+        above 2 lattice Laplace, because Gaussian noise is calibrated for one task. Scaled Dirichlet
+        noise is not considered: with a floor that does not depend on the counts it errs more, or
+        hardly less.
 
     Raises
     ------
@@ -129,15 +138,20 @@ lattice Laplace, 29.9 with discrete Laplace
     if isinstance(n_releases, bool) or not (isinstance(n_releases, int) and n_releases >= 1):
         raise ValueError(f"n_releases must be an integer >= 1, got n_releases={n_releases}")
     check_epsilon(epsilon)
+    if not l1 >= ONE_TASK:
+        raise ValueError(f"l1 must be >= 2, got l1={l1}")
     if n_releases == 1:
-        return _choose_one(n_classes, epsilon, delta)
-    return _choose_planned(n_classes, epsilon, delta, n_releases)
+        return _choose_one(n_classes, epsilon, delta, l1)
+    return _choose_planned(n_classes, (epsilon, delta), n_releases, l1)
 
 
-def _choose_one(n_classes: int, epsilon: float, delta: float) -> Choice:
-    crossover = crossover_delta(n_classes, epsilon)
+def _choose_one(n_classes: int, epsilon: float, delta: float, l1: float) -> Choice:
     lattice = LatticeLaplace(epsilon)
-    error = lattice.law(n_classes).expected_l1
+    error = lattice.law(n_classes, l1=l1).expected_l1
+    if l1 != ONE_TASK:
+        reason = f"lattice Laplace errs by {error:.3g} labels on average for up to {l1 / 2:g} tasks moved"
+        return Choice(lattice, error, None, reason)
+    crossover = crossover_delta(n_classes, epsilon)
     if delta <= crossover:
         reason = (
             f"lattice Laplace errs by {error:.3g} labels on average and needs no delta; Gaussian "
@@ -153,26 +167,30 @@ def _choose_one(n_classes: int, epsilon: float, delta: float) -> Choice:
     return Choice(gaussian, less, crossover, reason)
 
 
-def _choose_planned(n_classes: int, epsilon: float, delta: float, n_releases: int) -> Choice:
-    price = epsilon, delta
+def _choose_planned(
+    n_classes: int, price: tuple[float, float], n_releases: int, l1: float
+) -> Choice:
+    epsilon, delta = price
     candidates: dict[str, Callable[[float], CountsMechanism]] = {
         "lattice Laplace": LatticeLaplace,
         "discrete Laplace": DiscreteLaplace,
     }
     share = six_digits_down(exact(delta) / n_releases)
-    if share > 0:
+    if l1 != ONE_TASK:
+        del candidates["discrete Laplace"]  # which errs more, and is no more private
+    elif share > 0:
         candidates["discrete Gaussian"] = lambda one: DiscreteGaussian(one, share)
     found = {
-        name: make(_largest_share(make, n_classes, price, n_releases))
+        name: make(_largest_share(make, n_classes, price, n_releases, l1))
         for name, make in candidates.items()
     }
-    error = {name: _error_of(mechanism, n_classes) for name, mechanism in found.items()}
+    error = {name: _error_of(mechanism, n_classes, l1) for name, mechanism in found.items()}
     best, *others = sorted(error, key=lambda name: error[name])
     reason = (
         f"each of {n_releases} releases errs by {error[best]:.3g} labels on average with {best} "
-        "noise, " + ", ".join(f"{error[name]:.3g} with {name}" for name in others)
+        "noise" + "".join(f", {error[name]:.3g} with {name}" for name in others)
     )
-    event = _event_of(found[best], n_classes)
+    event = _event_of(found[best], n_classes, l1)
     planned = PlanEvent(((event_json(event), n_releases),), epsilon, delta)
     return Choice(found[best], error[best], None, reason, planned)
 
@@ -182,12 +200,13 @@ def _largest_share(
     n_classes: int,
     price: tuple[float, float],
     n_releases: int,
+    l1: float,
 ) -> float:
     """Largest epsilon of one release with which all of them, composed, stay within the price."""
     epsilon, delta = price
 
     def affordable(one: float) -> bool:
-        composed = compose({_event_of(make(one), n_classes): n_releases})
+        composed = compose({_event_of(make(one), n_classes, l1): n_releases})
         return composed.delta(epsilon) <= delta * MARGIN
 
     low = six_digits_down(exact(epsilon) / n_releases)  # fits by adding up
@@ -203,14 +222,14 @@ def _largest_share(
     return six_digits_down(Fraction(low))
 
 
-def _event_of(mechanism: CountsMechanism, n_classes: int) -> Event:
+def _event_of(mechanism: CountsMechanism, n_classes: int, l1: float) -> Event:
     """Event that the ledger would record of one release of class counts; it is public."""
     counts = np.eye(1, n_classes, dtype=np.int64)[0]
-    query = Query("any", "class counts", counts, Unit.CONSENSUS_LABEL, n=1, l1=ONE_TASK)
+    query = Query("any", "class counts", counts, Unit.CONSENSUS_LABEL, n=1, l1=l1)
     return mechanism.event(query)
 
 
-def _error_of(mechanism: CountsMechanism, n_classes: int) -> float:
+def _error_of(mechanism: CountsMechanism, n_classes: int, l1: float) -> float:
     """Expected l1 norm of the noise after projection to the public sum, in labels."""
     match mechanism:
         case DiscreteGaussian():
@@ -218,7 +237,7 @@ def _error_of(mechanism: CountsMechanism, n_classes: int) -> float:
         case DiscreteLaplace():
             return _projected_laplace(n_classes, mechanism.law(n_classes).scale)
         case LatticeLaplace():
-            return mechanism.law(n_classes).expected_l1
+            return mechanism.law(n_classes, l1=l1).expected_l1
 
 
 def _projected_laplace(n_classes: int, scale: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -14,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from flows.pipeline import RunResult, Stage, nothing_new, run_pipeline, run_stage
-from flows.run import PARTIAL, Run
+from flows.run import PARTIAL, Run, digest_key
 from flows.settings.sections import EngineError, Settings
 from flows.settings.settings import load_settings
 from flows.spending import read_statements
-from flows.stages import STAGES, outputs
+from flows.stages import KEPT, STAGES, outputs
 from privacy import BudgetError
 from tests.flows.campaign import write_small_campaign
 
@@ -68,6 +69,25 @@ def test_a_run_leaves_every_output(campaign: tuple[Settings, RunResult]) -> None
     assert {path.name for path in result.folder.iterdir()} == OUTPUTS
     assert tuple(stage.stage for stage in result.stages) == NAMES
     assert not any("skipped" in stage.line for stage in result.stages)
+
+
+def test_the_state_folder_holds_what_is_declared(campaign: tuple[Settings, RunResult]) -> None:
+    settings, _ = campaign
+    for path in settings.state.iterdir():
+        assert any(path.match(output.name) for output in KEPT), path.name
+
+
+def test_digests_of_inputs_are_keyed(campaign: tuple[Settings, RunResult]) -> None:
+    """A bare one could be compared with those of every file that the private one could be."""
+    settings, result = campaign
+    content = settings.input.labels.read_bytes()
+    inputs = (result.folder / "inputs.json").read_text()
+    for bare in (hashlib.sha256(content), hashlib.blake2b(content, digest_size=32)):
+        assert bare.hexdigest() not in inputs
+    key = (settings.state / "fingerprint.key").read_bytes()
+    assert hashlib.blake2b(content, key=key, digest_size=32).hexdigest() in inputs
+    elsewhere = settings.model_copy(update={"state": settings.state.with_name("other")})
+    assert digest_key(elsewhere) != digest_key(settings)
 
 
 def test_the_run_folder_is_its_owners_alone(campaign: tuple[Settings, RunResult]) -> None:
@@ -268,7 +288,9 @@ def test_without_groups_all_tasks_are_one_group(tmp_path: Path) -> None:
         'name = "bare"\nclasses = ["a", "b", "c"]\n[input]\nlabels = "labels.csv"\n[privacy]\nepsilon = 1.0\n'
     )
     said = {stage.stage: stage.line for stage in run_pipeline(load_settings(path)).stages}
-    assert said["publish_proportions"].startswith("1 group at epsilon 1 (all newly paid)")
+    assert said["publish_proportions"].startswith(
+        "1 group at epsilon 1 per consensus label (all newly paid)"
+    )
     assert said["estimate_ratios"] == "skipped: there are no task features"
 
 

@@ -8,9 +8,11 @@ from privacy.mechanism import Question
 from tests.privacy.toy import counts_query
 
 
-def test_a_row_covers_its_label_and_nothing_else_covers_another():
+def test_a_unit_covers_what_is_a_part_of_it_and_nothing_else():
     covered = {(one, other) for one in Unit for other in Unit if one.covers(other)}
-    expected = {(one, one) for one in Unit} | {(Unit.ROW, Unit.CONSENSUS_LABEL)}
+    parts = {(Unit.ROW, Unit.CONSENSUS_LABEL), (Unit.TASK, Unit.ANSWER)}
+    parts |= {(Unit.SUBJECT, Unit.ROW), (Unit.SUBJECT, Unit.CONSENSUS_LABEL)}
+    expected = {(one, one) for one in Unit} | parts
     assert expected == covered
 
 

@@ -200,6 +200,11 @@ def test_a_kept_run_is_shown_later_completed_task_by_task(
     assert task_states(server, told_run_id(kept.told)) == dict.fromkeys(stages, "COMPLETED")
 
 
+def test_database_and_log_are_their_owners_alone(kept: Kept) -> None:
+    for name in ("prefect.db", "server.log"):
+        assert (kept.home / name).stat().st_mode & 0o777 == 0o600, name
+
+
 def test_nothing_private_is_kept_by_prefect(kept: Kept) -> None:
     """The canary is a row of the input, a class of the settings, printed and said by every stage."""
     written = [path.read_bytes() for path in kept.home.rglob("*") if path.is_file()]

@@ -115,3 +115,13 @@ def test_reports_come_with_the_files(tmp_path: Path) -> None:
         "release.json",
         *(f"{stage}.{kind}" for stage in COLUMNS for kind in ("csv", "parquet")),
     }
+
+
+def test_no_public_file_holds_an_entry_or_a_time(tmp_path: Path) -> None:
+    """Whether and when something was paid can depend on private data."""
+    folder = write_folder(tmp_path)
+    write_release_files(folder)
+    text = (folder / "public" / "release.json").read_text(encoding="utf-8")
+    assert not [word for word in ('"entry"', "released_at", "2026-03-02") if word in text]
+    for stage in COLUMNS:
+        assert "entry" not in pq.read_schema(folder / "public" / f"{stage}.parquet").names

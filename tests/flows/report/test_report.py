@@ -23,6 +23,7 @@ from flows.report import charts, render_public, render_report, write_reports
 from flows.report.release_files import COLUMNS
 from flows.report.rows import planned_rows, pseudonyms, task_rows, worker_rows
 from flows.stages import STAGES
+from privacy import Unit
 from tests.flows.report.report_folder import (
     SKIPPED,
     edit,
@@ -140,7 +141,7 @@ def test_first_screen_answers_six_questions_with_evidence(report: str) -> None:
         "Removal was refused for 1:",
         "Right on 94.4% of the gold tasks.",
         "2,593 of 2,880 tasks have confidence 0.9 or more; tied: 5.",
-        "class proportions of 12 groups (ε = 1)",
+        "class proportions of 12 groups (ε = 1 per consensus label)",
         "Yes. The holdout agrees with the training score.",
         "Of new tasks it judges at most 19.6% unlike the consensus, with 95% confidence (Clopper–Pearson).",
         "ε = 3.1 of 4; 0.9 is left.",
@@ -213,7 +214,7 @@ def test_what_the_holdout_answered_is_told_run_by_run(tmp_path: Path, report: st
 
 def test_one_group_is_not_called_groups(tmp_path: Path) -> None:
     text = Page(render_report(write_folder(tmp_path, groups=2))).text
-    assert "class proportions of 2 groups (ε = 1)" in text
+    assert "class proportions of 2 groups (ε = 1 per consensus label)" in text
     assert "class ratios of 1 unlabelled group (" in text
 
 
@@ -432,6 +433,55 @@ def test_public_page_holds_the_releases(public: str) -> None:
         "91.8%",
         "Training score, released with noise 84.4%",
         "The holdout agrees with the training score. Its answer: 84.4%.",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize("unit", list(Unit))
+def test_public_page_promises_its_unit_and_says_what_it_does_not_promise(
+    tmp_path: Path, unit: Unit
+) -> None:
+    folder = write_folder(tmp_path)
+    edit(folder / "proportions.json", unit=str(unit))
+    text = Page(render_public(folder)).text
+    words = unit.protects.replace("'", "’")
+    assert f"in numbers that protect {words}." in text
+    assert f"whatever somebody believes about {words}, and even if everything else is known" in text
+    assert f"A price promises that and no more. {unit.beyond}" in text
+    others = [other.protects for other in Unit if other.protects not in unit.protects]
+    promises = text.replace("it protects one task’s features and consensus label", "")  # the model
+    promises = promises.replace("which protects one task’s features and consensus label", "")
+    assert not [other for other in others if f"protect {other}" in promises.replace("’", "'")]
+
+
+def test_nothing_is_promised_to_a_single_answer_unless_the_unit_is_one(public: str) -> None:
+    """One answer moves several consensus labels in a third of all flips under Dawid-Skene."""
+    text = Page(public).text
+    assert "in numbers that protect one task’s consensus label. This page" in text
+    assert "every single answer" not in text
+    assert "what was said about any one task" not in text
+    assert (
+        "a single answer, or a person with several answers or tasks, may be protected less" in text
+    )
+
+
+def test_a_page_without_releases_promises_nothing(tmp_path: Path) -> None:
+    assert (
+        "protect"
+        not in Page(render_public(write_folder(tmp_path, skip=tuple(SKIPPED)))).text.split(
+            "How to read a price exactly"
+        )[0]
+    )
+
+
+def test_every_price_of_the_report_says_whom_it_protects(report: str) -> None:
+    text = Page(report).text
+    for words in (
+        "at ε = 1; this protects one task’s consensus label.",
+        "0.1 score (entry 13); it protects one task’s features and consensus label",
+        "ε = 0.5; it protects one task’s features and consensus label",
+        "Every price here protects one task’s features and consensus label.",
+        "(ε = 0.5 per row for all its answers)",
     ):
         assert words in text
 

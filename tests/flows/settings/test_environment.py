@@ -46,25 +46,26 @@ def test_the_environment_stands_in_for_the_files_values(
     path = write(tmp_path, MINIMAL + "[privacy]\nepsilon = -1.0\nlevel = 0.8\n")
     for name, value in {
         "CROWDASSAY__PRIVACY__EPSILON": "2",
-        "CROWDASSAY__PRIVACY__UNIT": "task",
+        "CROWDASSAY__PRIVACY__UNIT": "answer",
+        "CROWDASSAY__CONSENSUS__AGGREGATOR": "majority_vote",
         "CROWDASSAY__RUNS": "/data/runs",
         "CROWDASSAY__STATE": "elsewhere",
         "CROWDASSAY__NAME": "2026",
         "CROWDASSAY__CLASSES": '["x", "y", "z"]',
         "CROWDASSAY__INPUT__TASKS": '["a.csv"]',
-        "CROWDASSAY__FILTER__N_WORKERS": "3",
+        "CROWDASSAY__FILTER__N_WORKERS": "0",
         "CROWDASSAY__INPUT__STANDARDIZE": "true",
     }.items():
         monkeypatch.setenv(name, value)
     settings = load_settings(path)
     assert settings.privacy is not None
     assert (settings.privacy.epsilon, settings.privacy.level) == (2.0, 0.8)
-    assert settings.privacy.unit == "task"
+    assert settings.privacy.unit == "answer"
     assert settings.runs == Path("/data/runs")
     assert settings.state == tmp_path / "elsewhere"
     assert (settings.name, settings.classes) == ("2026", ("x", "y", "z"))
     assert settings.input.tasks == (tmp_path / "a.csv",)
-    assert (settings.filter.n_workers, settings.input.standardize) == (3, True)
+    assert (settings.filter.n_workers, settings.input.standardize) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,10 @@ def test_the_budget_names_its_unit(tmp_path: Path) -> None:
         ('classes = ["a"]\n' + MINIMAL, "classes must name two or more, got 1"),
         ('classes = ["a", "a"]\n' + MINIMAL, "classes must differ from one another"),
         (
+            MINIMAL + 'standardize = true\n[privacy]\nepsilon = 1.0\nunit = "row"\n',
+            'input.standardize must be false with privacy.unit = "row": it reads all features',
+        ),
+        (
             MINIMAL + "standardize = true\nfeatures_private = true\n",
             "standardize must be false with features_private: it reads all features in the clear",
         ),

@@ -59,7 +59,7 @@ def agreed_tasks(settings: Settings) -> list[str]:
 def test_planned_releases_are_paid_once_for_as_many_changes_of_the_data(tmp_path: Path) -> None:
     settings = planned_campaign(tmp_path, n_planned=2)
     first, line = published(settings)
-    assert "6 groups at epsilon 2 (release 1 of 2 that this pays for)" in line
+    assert "6 groups at epsilon 2 per consensus label (release 1 of 2 that this pays for)" in line
     again, line = published(settings)
     assert "release 1 of 2" in line
     assert again.read_table("proportions.parquet") == first.read_table("proportions.parquet")

@@ -109,7 +109,7 @@ CASES: dict[str, tuple[Change, str]] = {
             "settings.toml",
             lambda text: text.replace("epsilon = 20.0", 'epsilon = 20.0\nunit = "task"'),
         ),
-        r"unit 'task' needs a consensus that depends on each task's own labels alone",
+        r'privacy\.unit = "task" needs consensus\.aggregator = "majority_vote" and filter\.n_workers = 0',
     ),
     "settings file unknown key": (
         edit("settings.toml", lambda text: text.replace("sigma", "sigam")),
