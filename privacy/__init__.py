@@ -30,7 +30,7 @@ from privacy.ledger import (
     Release,
     Statement,
 )
-from privacy.mechanism import Interaction, Json, Mechanism, Noise, Question
+from privacy.mechanism import History, Interaction, Json, Mechanism, Noise, Question
 from privacy.mechanisms import (
     ApproximateEvent,
     Choice,
@@ -70,12 +70,13 @@ __all__ = [
     "ApproximateEvent", "AuditBound", "Auditable", "BudgetError", "Choice", "ClampedDirichletEvent",
     "Composition", "Cost", "CountsError", "DirichletClamp", "DirichletLaw", "DirichletPseudoCount",
     "DiscreteGaussian", "DiscreteGaussianEvent", "DiscreteGaussianLaw", "DiscreteLaplace",
-    "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "Entry", "Event", "EventError", "InfeasibleFloor",
-    "Interaction", "Json", "LatticeLaplace", "LatticeLaplaceEvent", "LatticeLaplaceLaw", "Law",
-    "Ledger", "LedgerError", "Mechanism", "Noise", "NoisyMax", "PairDelta", "Part", "PlanError",
-    "PlanEvent", "PlanUse", "PlannedEvent", "PseudoCountDirichletEvent", "PureEvent", "Query",
-    "Question", "Release", "Statement", "Unit", "UnitError", "audit_losses", "audit_mechanism",
-    "audit_pair", "choose_mechanism", "clamp_delta", "class_counts", "compose", "count_queries",
-    "crossover_delta", "dominating_delta", "expected_distortion", "fits", "largest_scale",
-    "pair_delta", "partition_of", "plan", "project_to_simplex", "slots_left", "smallest_floor",
+    "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "Entry", "Event", "EventError", "History",
+    "InfeasibleFloor", "Interaction", "Json", "LatticeLaplace", "LatticeLaplaceEvent",
+    "LatticeLaplaceLaw", "Law", "Ledger", "LedgerError", "Mechanism", "Noise", "NoisyMax",
+    "PairDelta", "Part", "PlanError", "PlanEvent", "PlanUse", "PlannedEvent",
+    "PseudoCountDirichletEvent", "PureEvent", "Query", "Question", "Release", "Statement", "Unit",
+    "UnitError", "audit_losses", "audit_mechanism", "audit_pair", "choose_mechanism", "clamp_delta",
+    "class_counts", "compose", "count_queries", "crossover_delta", "dominating_delta",
+    "expected_distortion", "fits", "largest_scale", "pair_delta", "partition_of", "plan",
+    "project_to_simplex", "slots_left", "smallest_floor",
 ]  # fmt: skip
