@@ -30,7 +30,7 @@ from privacy.ledger import (
     Release,
     Statement,
 )
-from privacy.mechanism import Interaction, Json, Mechanism, Noise, Question
+from privacy.mechanism import History, Interaction, Json, Mechanism, Noise, Question
 from privacy.mechanisms import (
     ApproximateEvent,
     Choice,
@@ -78,10 +78,10 @@ __all__ = [
     "ClampedDirichletEvent", "Composition", "Cost", "CountsError", "DirichletClamp",
     "DirichletLaw", "DirichletPseudoCount", "DiscreteGaussian", "DiscreteGaussianEvent",
     "DiscreteGaussianLaw", "DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw",
-    "Entry", "Event", "EventError", "GroupInteraction", "GroupPrivacy", "InfeasibleFloor",
-    "Interaction", "JointLatticeLaplace", "Json", "LatticeLaplace", "LatticeLaplaceEvent",
-    "LatticeLaplaceLaw", "Law", "Ledger", "LedgerError", "Mechanism", "Noise", "NoisyMax",
-    "PairDelta", "Part", "PlanError", "PlanEvent", "PlanUse", "PlannedEvent",
+    "Entry", "Event", "EventError", "GroupInteraction", "GroupPrivacy", "History",
+    "InfeasibleFloor", "Interaction", "JointLatticeLaplace", "Json", "LatticeLaplace",
+    "LatticeLaplaceEvent", "LatticeLaplaceLaw", "Law", "Ledger", "LedgerError", "Mechanism",
+    "Noise", "NoisyMax", "PairDelta", "Part", "PlanError", "PlanEvent", "PlanUse", "PlannedEvent",
     "PseudoCountDirichletEvent", "PureEvent", "Query", "Question", "Release", "Statement", "Unit",
     "UnitError", "audit_losses", "audit_mechanism", "audit_pair", "bounded_tasks",
     "choose_mechanism", "clamp_delta", "class_counts", "compose", "count_queries",

@@ -25,6 +25,7 @@ from privacy.query import Query, check_arrays, check_name
 __all__ = [
     "ApproximateEvent",
     "Batched",
+    "History",
     "Interaction",
     "Json",
     "Mechanism",
@@ -93,7 +94,8 @@ class Question:
     Parameters
     ----------
     name
-        The question, for people; public.
+        The question's identity, **public**: an interaction answers each name once, and returns that
+        answer whenever the name is asked again, whatever the value. Another model needs another name.
     value
         The arrays and numbers that the answer is computed from, **private**. It has no repr.
 
@@ -113,11 +115,38 @@ class Question:
         check_arrays({name: np.asarray(entry) for name, entry in self.value.items()})
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """What interactions with the same rows were asked, up to and with one question.
+
+    Two interactions are with the same rows unless they are with different cells of one partition.
+
+    Parameters
+    ----------
+    asked
+        Calls to all of them, repeated names and the present call included; public.
+    number
+        Place of the present interaction among them in the order of their first questions, from 1;
+        public.
+    cost
+        What all of them cost together; public.
+    others
+        States of the other ones that were asked, **secret**.
+    """
+
+    asked: int
+    number: int
+    cost: Cost
+    others: tuple[Json, ...] = field(repr=False)
+
+
 @runtime_checkable
 class Interaction(Protocol):
     """A mechanism that is paid once and answers many questions, such as a reusable holdout.
 
-    The state is secret. It stays in the ledger, which keeps the next one with each answer.
+    The ledger recognises it by public things: its knobs, and the query without its private arrays. The
+    state is secret. It stays in the ledger, which keeps the next one with each answer. Whether `start`
+    or `answer` raises must not depend on private values: arrays' shapes and types are public.
     """
 
     def event(self, query: Query) -> Event:
@@ -126,7 +155,9 @@ class Interaction(Protocol):
     def start(self, query: Query, noise: Noise) -> Json:
         """Draw the first secret state; only the ledger calls this."""
 
-    def answer(self, state: Json, question: Question, noise: Noise) -> tuple[Json, Json]:
+    def answer(
+        self, state: Json, question: Question, noise: Noise, history: History
+    ) -> tuple[Json, Json]:
         """Return the next state and the public answer; only the ledger calls this."""
 
 

@@ -4,8 +4,9 @@ A run asks `Thresholdout`, which is differentially private and paid for once by 
 `agreeing_holdout_bound` and `private_holdout_bound` turn its `GateAnswer` into a bound on the true
 error. `thresholdout_advice` and `largest_budget` set it up from public numbers.
 
+>>> from fractions import Fraction
 >>> gate = Thresholdout(threshold=0.02, sigma=0.001, budget=1)
->>> answer = GateAnswer(value=0.9, status="agrees", budget_left=1, asked=1)
+>>> answer = GateAnswer(0.9, "agrees", 1, asked=1, refuted=0, number=1, epsilon=Fraction(1, 5))
 >>> round(agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).value, 4)
 0.1462
 

@@ -1,10 +1,11 @@
 """Bounds on the true error from an answer of the reusable holdout.
 
-`agreeing_holdout_bound` holds while the gate has agreed to every question, `private_holdout_bound` for any
-answer, by the gate's differential privacy.
+`agreeing_holdout_bound` holds while all gates with the same rows have agreed to every question,
+`private_holdout_bound` for any answer, by their differential privacy.
 
+>>> from fractions import Fraction
 >>> gate = Thresholdout(threshold=0.02, sigma=0.001, budget=1)
->>> answer = GateAnswer(value=0.9, status="agrees", budget_left=1, asked=1)
+>>> answer = GateAnswer(0.9, "agrees", 1, asked=1, refuted=0, number=1, epsilon=Fraction(1, 5))
 >>> round(agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).value, 4)
 0.1462
 """
@@ -14,9 +15,11 @@ import math
 from scipy.optimize import brentq
 
 from learners.bounds import Bound, check_level, largest_rate, log_transfer_tail
-from learners.holdout.thresholdout import GateAnswer, Thresholdout
+from learners.holdout.thresholdout import STEPS, GateAnswer, Thresholdout
 
-__all__ = ["agreeing_holdout_bound", "noise_tail", "private_holdout_bound"]
+__all__ = ["agreeing_holdout_bound", "noise_tail", "private_holdout_bound", "value_tail"]
+
+ROUNDING = 3  # steps: one for each of two draws that are whole, and one for floating point
 
 
 def agreeing_holdout_bound(
@@ -27,7 +30,7 @@ def agreeing_holdout_bound(
     Parameters
     ----------
     answer
-        The gate's answer to the question for the model's accuracy.
+        The gate's answer to the question for the model's accuracy: one boolean per record.
     gate
         The gate that was asked.
     n
@@ -38,16 +41,17 @@ def agreeing_holdout_bound(
     Returns
     -------
     Bound
-        Bound on the error 1 - accuracy. It applies only while the gate has agreed to every question.
+        Bound on the error 1 - accuracy. It applies only while every gate with these rows has agreed to
+        every question.
 
     Notes
     -----
     **Guarantees.** On one path of questions that all agree, all these bounds hold at once with
-    probability >= `level`, however the questions were chosen.
+    probability >= `level`, however questions and gates were chosen.
 
-    *Proof.* An agreeing answer returns the training mean, which does not depend on the holdout. So the
-    questions along the path on which every answer agrees are fixed before the holdout is drawn, and may
-    be treated as non-adaptive. Give the j-th question the share beta = (1 - level) / (j (j + 1)); the
+    *Proof.* An agreeing answer returns the training mean, which does not depend on the holdout, and a
+    repeated name has an answer that is known. So the gates and questions along the path on which every
+    answer agrees are fixed before the holdout is drawn, and may be treated as non-adaptive. Give the j-th question the share beta = (1 - level) / (j (j + 1)); the
     shares add up to at most 1 - level. Half of it pays for Chernoff's inequality, n kl(1 - E_h || 1 - E_P)
     <= ln(2 / beta) unless E_h <= E_P; half for the gate's noise, gamma + eta <= u. Agreement says E_h >=
     E_t - threshold - gamma - eta. So 1 - E_P is at most the largest rate within ln(2 / beta) / n, in kl, of
@@ -61,18 +65,21 @@ def agreeing_holdout_bound(
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> gate = Thresholdout(threshold=0.02, sigma=0.001, budget=3)
-    >>> answer = GateAnswer(value=0.9, status="agrees", budget_left=2, asked=8)
+    >>> answer = GateAnswer(0.9, "agrees", 3, asked=8, refuted=1, number=2, epsilon=Fraction(6, 5))
     >>> agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).applies
     False
     """
     _check(n, level)
-    assumption = "every question so far was agreed to; holdout records are independent draws"
-    if answer.value is None or answer.status != "agrees" or answer.budget_left < gate.budget:
-        why = "does not apply: the gate has not agreed to every question asked so far"
+    assumption = (
+        f"all {answer.asked} questions about these rows were agreed to; they are independent draws"
+    )
+    if answer.value is None or answer.refuted:
+        why = f"does not apply: {answer.refuted} of {answer.asked} questions about these rows were refuted"
         return Bound(name="agreeing holdout", value=1.0, level=level, assumption=why, applies=False)
     beta = (1 - level) / (answer.asked * (answer.asked + 1))
-    on_holdout = 1 - answer.value + gate.threshold + noise_tail(gate.sigma, beta / 2)
+    on_holdout = 1 - answer.value + gate.threshold + noise_tail(gate.sigma, beta / 2, n)
     error = largest_rate(min(1.0, on_holdout), math.log(2 / beta) / n)
     return Bound(
         name="agreeing holdout", value=error, level=level, assumption=assumption, applies=True
@@ -85,15 +92,17 @@ def _check(n: int, level: float) -> None:
     check_level(level)
 
 
-def noise_tail(sigma: float, probability: float) -> float:
-    """The u with P(gamma + eta > u) = probability, for gamma ~ Lap(2 sigma) and eta ~ Lap(4 sigma).
+def noise_tail(sigma: float, probability: float, n: int) -> float:
+    """Return a u with P(gamma + eta > u) <= probability, for the noise of a comparison of n records.
 
-    For scales b < a and u >= 0: P = (a^2 exp(-u/a) - b^2 exp(-u/b)) / (2 (a^2 - b^2)).
+    Of Laplace variables of scales b < a, 2 sigma and 4 sigma, the sum exceeds u >= 0 with probability
+    (a^2 exp(-u/a) - b^2 exp(-u/b)) / (2 (a^2 - b^2)). A discrete one of the same scale is less than one
+    step larger, in law: P(z > x) <= q^x / (1 + q) <= P(Lap > x - 1), q = exp(-1 / scale).
 
     Examples
     --------
-    >>> round(noise_tail(1.0, 0.5), 9), round(noise_tail(1.0, 0.01), 3)
-    (0.0, 16.784)
+    >>> round(noise_tail(1.0, 0.01, n=10_000), 3)
+    16.784
     """
     if not 0 < probability <= 0.5:
         raise ValueError(f"probability must be in (0, 0.5], got probability={probability}")
@@ -104,7 +113,13 @@ def noise_tail(sigma: float, probability: float) -> float:
         return tail - probability
 
     upper = -a * math.log(probability) + a
-    return sigma * float(brentq(excess, 0.0, upper, xtol=1e-12)) if excess(0.0) > 0 else 0.0
+    tail = float(brentq(excess, 0.0, upper, xtol=1e-12)) if excess(0.0) > 0 else 0.0
+    return sigma * tail + ROUNDING / (STEPS * n)
+
+
+def value_tail(sigma: float, probability: float, n: int) -> float:
+    """Return an x with P(xi > x) <= probability, for the noise xi of an overfit answer of n records."""
+    return max(0.0, -sigma * math.log(2 * probability)) + ROUNDING / (STEPS * n)
 
 
 def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, level: float) -> Bound:
@@ -127,40 +142,48 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
 
     Notes
     -----
-    **Guarantees.** All answers of one gate are covered at once with probability >= `level`, however the
-    questions were chosen.
-    *Proof.* Let delta = 1 - level and w = 1 / (i (i + 1)) for the i-th question. (1) It is chosen by the
-    gate's earlier answers, which are epsilon-differentially private, epsilon = 2 budget / (sigma n). For
-    a fixed question kl(E_h || E_P) > c and E_h > E_P with probability at most exp(-n c); by
-    `log_transfer` the chosen one does with probability delta w / 2 at the tail taken. (2) An agreeing
-    answer says E_h >= E_t - threshold - gamma - eta; one of `budget` offsets gamma and the i-th eta
-    exceed the u taken with probability at most delta w / (4 budget) for each pair. (3) An overfit
-    answer says E_h >= value - xi, also after clamping; one of `budget` draws xi exceeds the x taken with
-    probability delta / (4 budget). The sum is at most delta.
+    **Guarantees.** All answers of all gates with these rows are covered at once with probability >=
+    `level`, however questions and gates were chosen.
+    *Proof.* Let delta = 1 - level, v = 1 / (g (g + 1)) for the g-th gate and w = 1 / (i (i + 1)) for the
+    i-th question to any of them. (1) It is chosen by their earlier answers, and along these the prices
+    add up to `answer.epsilon`. For a fixed question kl(E_h || E_P) > c and E_h > E_P with probability at
+    most exp(-n c); by `log_transfer`, whose proof fixes the answers and hence their price, the chosen
+    one does with probability delta w / 2 at the tail taken. (2) An agreeing answer says E_h >= E_t -
+    threshold - gamma - eta; one of the gate's `budget` offsets gamma and the i-th eta exceed the u taken
+    with probability at most delta w v / (4 budget) for each pair. (3) An overfit answer says E_h >=
+    value - xi, also after clamping; one of the gate's `budget` draws xi exceeds the x taken with
+    probability delta v / (4 budget). The sum is at most delta. Records that joined later, or whose
+    labels changed, change nothing: a record is all that it ever was, and one that is replaced moves
+    each earlier gate's mean by one record's share.
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> gate = Thresholdout(threshold=0.02, sigma=0.005, budget=1)
-    >>> answer = GateAnswer(value=0.9, status="overfit", budget_left=0, asked=1)
+    >>> answer = GateAnswer(0.9, "overfit", 0, asked=1, refuted=1, number=1, epsilon=Fraction(1, 250))
     >>> round(private_holdout_bound(answer, gate, n=100_000, level=0.95).value, 4)
-    0.1223
+    0.1258
     """
     _check(n, level)
-    if answer.value is None:
-        why = "does not apply: the budget was exhausted"
-        return Bound("private holdout", value=1.0, level=level, assumption=why, applies=False)
+    if answer.value is None or answer.epsilon is None:
+        shut = answer.value is None
+        why = "the budget was exhausted" if shut else "what these rows were asked costs a delta too"
+        return Bound("private holdout", 1.0, level, f"does not apply: {why}", applies=False)
     delta, share = 1 - level, 1 / (answer.asked * (answer.asked + 1))
+    chance = delta / (4 * gate.budget * answer.number * (answer.number + 1))
     if answer.status == "overfit":
-        slack = gate.sigma * math.log(2 * gate.budget / delta)
+        slack = value_tail(gate.sigma, chance, n)
     else:
-        slack = gate.threshold + noise_tail(gate.sigma, delta * share / (4 * gate.budget))
-    error = min(1.0, 1 - answer.value + max(0.0, slack))
-    epsilon = 2 * gate.budget / (gate.sigma * n)
+        slack = gate.threshold + noise_tail(gate.sigma, chance * share, n)
+    error = min(1.0, 1 - answer.value + slack)
+    epsilon = float(answer.epsilon)
     log_tail = log_transfer_tail(delta * share / 2, n, epsilon)
     return Bound(
         name="private holdout",
         value=largest_rate(error, -log_tail / n),
         level=level,
-        assumption=f"{n} independent records, read by the gate alone, epsilon={epsilon:.3g}",
+        assumption=(
+            f"{n} independent records, read by {answer.number} gate(s) alone, epsilon={epsilon:.3g}"
+        ),
         applies=True,
     )

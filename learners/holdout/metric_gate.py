@@ -5,17 +5,21 @@
 0.75
 """
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from learners.holdout.thresholdout import Thresholdout
-from privacy.mechanism import Json, Noise, Question
+from learners.holdout.thresholdout import Thresholdout, check_question
+from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
 
 __all__ = ["Auc", "MetricGate"]
+
+GRID = 2**30  # steps of a metric: rounding raises the price by less than one in a million, as a rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,7 @@ class Auc:
 
     With U pairs in order, p positive and q negative records: U / (max(p, a) max(q, b)), where a and b
     are the declared least numbers. The value is the area itself if the declaration holds, and below it
-    otherwise: the sensitivity holds even if the declaration does not.
+    otherwise: the sensitivity holds even if the declaration does not. NaN is the lowest score.
 
     Parameters
     ----------
@@ -65,7 +69,12 @@ class Auc:
     @property
     def sensitivity(self) -> float:
         """Most that one replaced record can move the value."""
-        return 1 / self.least_positive + 1 / self.least_negative
+        return float(self.exact_sensitivity)
+
+    @property
+    def exact_sensitivity(self) -> Fraction:
+        """The `sensitivity` as a fraction."""
+        return Fraction(1, self.least_positive) + Fraction(1, self.least_negative)
 
     def value(
         self, score: Float[np.ndarray, " records"], positive: Bool[np.ndarray, " records"]
@@ -75,23 +84,30 @@ class Auc:
         Raises
         ------
         ValueError
-            Unless there are one score, not NaN, and one boolean per record.
+            Unless there are one score and one boolean per record.
         """
+        return float(self.exact_value(score, positive))
+
+    def exact_value(
+        self, score: Float[np.ndarray, " records"], positive: Bool[np.ndarray, " records"]
+    ) -> Fraction:
+        """Return the `value` as a fraction."""
         if not (score.ndim == 1 and score.shape == positive.shape and positive.dtype == np.bool_):
             raise ValueError("score and positive must be one number and one boolean per record")
-        if np.isnan(score).any():
-            raise ValueError("score must be a number for every record")
         p = int(positive.sum())
-        _, place, count = np.unique(score, return_inverse=True, return_counts=True)
-        rank = np.cumsum(count) - (count - 1) / 2  # equal scores share the middle of their ranks
-        in_order = float(rank[place[positive]].sum()) - p * (p + 1) / 2
+        ordered = np.where(np.isnan(score), -np.inf, score)
+        _, place, count = np.unique(ordered, return_inverse=True, return_counts=True)
+        twice_rank = 2 * np.cumsum(count) - count + 1  # equal scores share the middle of their ranks
+        in_order = int(twice_rank[place[positive]].sum()) - p * (p + 1)
         pairs = max(p, self.least_positive) * max(len(score) - p, self.least_negative)
-        return in_order / pairs
+        return Fraction(in_order, 2 * pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class MetricGate:
     """Answer adaptively chosen questions about a metric of the holdout, as `Thresholdout` does about a mean.
+
+    The metric is rounded down to a multiple of 2^-30, and all noise is a multiple of it.
 
     Parameters
     ----------
@@ -105,10 +121,12 @@ class MetricGate:
     A question's value is `{"train": metric on training rows, "score": one number per holdout record,
     "positive": one boolean per holdout record}`; the training metric must itself be releasable.
 
-    **Guarantees.** Questions that do not fit raise before the state changes; the others are those of
-    `Thresholdout`.
-    **Privacy.** Unit: the query's, which must be one record. The proof is that of `Thresholdout` with s in
-    place of 1 / n: epsilon = 2 budget s / sigma, pure.
+    **Guarantees.** Questions of other shapes and types raise before the state changes, and no question
+    raises because of its values; the others are those of `Thresholdout`.
+    **Privacy.** Unit: the query's, which must be one record. The metric is computed as a fraction, exactly:
+    a replaced record moves it by at most s, and the rounded one by at most t = s rounded up to a multiple
+    of 2^-30. The proof is that of `Thresholdout` with t in place of 1 / n: epsilon = 2 budget t / sigma,
+    pure, for what the machine computes.
 
     References
     ----------
@@ -124,7 +142,7 @@ class MetricGate:
     ...     dataset="toy", name="holdout", value=np.zeros(9000), unit=Unit.ROW, n=9000, l1=math.inf
     ... )
     >>> event = MetricGate(gate, Auc(least_positive=4000, least_negative=4000)).event(holdout)
-    >>> float(event.cost().epsilon)
+    >>> round(float(event.cost().epsilon), 6)
     1.0
     """
 
@@ -136,34 +154,29 @@ class MetricGate:
         declared = self.metric.least_positive + self.metric.least_negative
         if not declared <= query.n:
             raise ValueError(f"n must be >= {declared}, the declared records, got n={query.n}")
-        return PureEvent(
-            name="thresholdout of a metric",
-            epsilon=str(
-                2 * self.gate.budget * exact(self.metric.sensitivity) / exact(self.gate.sigma)
-            ),
-            parameters={
-                "threshold": self.gate.threshold,
-                "sigma": self.gate.sigma,
-                "budget": self.gate.budget,
-                "metric": "area under the ROC curve",
-                "least_positive": self.metric.least_positive,
-                "least_negative": self.metric.least_negative,
-                "n": query.n,
-            },
-        )
+        gate = self.gate
+        moved = math.ceil(self.metric.exact_sensitivity * GRID)
+        parameters = {
+            "threshold": gate.threshold,
+            "sigma": gate.sigma,
+            "budget": gate.budget,
+            "metric": "area under the ROC curve",
+            "least_positive": self.metric.least_positive,
+            "least_negative": self.metric.least_negative,
+            "n": query.n,
+            "scale": gate.scale(GRID),
+        }
+        epsilon = 2 * gate.budget * moved / (exact(gate.sigma) * GRID)
+        return PureEvent("thresholdout of a metric", str(epsilon), parameters)
 
     def start(self, query: Query, noise: Noise) -> Json:
         """Draw the first secret state; only the ledger calls this."""
-        return self.gate.start(query, noise)
+        return self.gate.opened(GRID, noise) | {"n": query.n}
 
-    def answer(self, state: Json, question: Question, noise: Noise) -> tuple[Json, Json]:
+    def answer(
+        self, state: Json, question: Question, noise: Noise, history: History
+    ) -> tuple[Json, Json]:
         """Next state and public answer; only the ledger calls this."""
-        if not {"train", "score", "positive"} <= question.value.keys():
-            raise ValueError("question must hold train, score and positive")
-        train, score = question.value["train"], question.value["score"]
-        if not (np.ndim(train) == 0 and 0 <= train <= 1):
-            raise ValueError("train must be one metric in [0, 1]")
-        if not (isinstance(score, np.ndarray) and score.shape == (state["n"],)):
-            raise ValueError(f"score must be one number for each of the {state['n']} records")
-        holdout = self.metric.value(score, question.value["positive"])
-        return self.gate.compare(state, float(train), holdout, noise)
+        train = check_question(question, state["n"], "score", "positive")
+        value = self.metric.exact_value(question.value["score"], question.value["positive"])
+        return self.gate.compare(state, train, math.floor(value * GRID), noise, history)

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, logsumexp
 
 from learners.bounds import check_level, log_transfer_tail
-from learners.holdout.gate_bounds import noise_tail
+from learners.holdout.gate_bounds import noise_tail, value_tail
 from learners.holdout.thresholdout import Thresholdout
 
 __all__ = [
@@ -83,12 +83,13 @@ def thresholdout_advice(
     Notes
     -----
     **Guarantees.** With probability >= `level` every answer but "exhausted" is within `tolerance` of the
-    truth, for m questions chosen adaptively; only public numbers are read.
+    truth, the mean of the values as the gate rounds them, for m questions chosen adaptively, where no
+    other gate reads these records; only public numbers are read.
     *Proof.* Let delta = 1 - level. (1) The answers that choose each question are (2 B / (sigma n))-
     differentially private; by `log_transfer` and Hoeffding's inequality its holdout mean is within s of
     the truth except with probability delta / (2 m). (2) Each sum of one of B offsets and one of m
     comparison noises exceeds u, to one side, with probability at most delta / (4 B m); each of B noises
-    of a value exceeds u with probability at most delta / (4 B). An answer "agrees" is within
+    of a value exceeds u, to either side, with probability at most delta / (4 B). An answer "agrees" is within
     threshold + u + s of the truth, "overfit" within u + s; the width is u + s, least over sigma.
     `free`: noise and sampling to the other side are equally likely, a second event of chance delta.
 
@@ -150,8 +151,8 @@ def narrowest(n: int, n_questions: int, budget: int, delta: float) -> tuple[floa
     def width(log_sigma: float) -> float:
         sigma = math.exp(log_sigma)
         u = max(
-            noise_tail(sigma, delta / (4 * budget * n_questions)),
-            sigma * math.log(4 * budget / delta),
+            noise_tail(sigma, delta / (4 * budget * n_questions), n),
+            value_tail(sigma, delta / (8 * budget), n),
         )
         log_tail = log_transfer_tail(delta / (2 * n_questions), n, 2 * budget / (sigma * n))
         return u + math.sqrt((math.log(2) - log_tail) / (2 * n))

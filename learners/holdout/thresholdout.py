@@ -1,7 +1,8 @@
 """Thresholdout: a differentially private holdout that can be asked many times and is paid for once.
 
 This is the published algorithm: Laplace noise, a budget, and a threshold that is drawn anew after each
-overfit answer. The experiment published beside it runs another procedure, which is not private.
+overfit answer. The experiment published beside it runs another procedure, which is not private. Means
+and noise are whole numbers here, of steps of a public grid, so that the proof covers what is computed.
 
 >>> Thresholdout(threshold=0.04, sigma=0.01, budget=10).budget
 10
@@ -10,17 +11,20 @@ overfit answer. The experiment published beside it runs another procedure, which
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from privacy.mechanism import Json, Noise, Question
+from privacy.accounting import MAX_SCALE
+from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
 
-__all__ = ["GateAnswer", "Thresholdout"]
+__all__ = ["STEPS", "GateAnswer", "Thresholdout", "check_question"]
 
 STATUSES = ("agrees", "overfit", "exhausted")
-BITS_OF_ONE = np.float64(1).view(np.uint64)
+STEPS = 2**12
+"""Steps of the grid that each record's value is rounded to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +39,40 @@ class GateAnswer:
     status
         "agrees", "overfit" or "exhausted".
     budget_left
-        Overfit answers that remain.
+        Overfit answers that remain to this gate.
     asked
-        Number of questions so far, including this one.
+        Calls so far to all gates with the same rows, repeated ones and this one included.
+    refuted
+        Overfit answers so far of all of them.
+    number
+        Place of this gate among them, from 1.
+    epsilon
+        What all of them cost together; None if one of them costs a delta as well.
 
     Raises
     ------
     ValueError
         If the fields contradict each other.
 
+    Notes
+    -----
+    Which gates are with the same rows, the ledger's `History` says: one with other knobs, or with a
+    holdout that has grown, is one more gate with them.
+
     Examples
     --------
-    >>> GateAnswer.from_json({"value": 0.75, "status": "agrees", "budget_left": 3, "asked": 1})
-    GateAnswer(value=0.75, status='agrees', budget_left=3, asked=1)
+    >>> released = {"value": 0.75, "status": "agrees", "budget_left": 3, "asked": 1, "refuted": 0}
+    >>> GateAnswer.from_json({**released, "number": 1, "epsilon": "3/4"}).epsilon
+    Fraction(3, 4)
     """
 
     value: float | None
     status: str
     budget_left: int
     asked: int
+    refuted: int
+    number: int
+    epsilon: Fraction | None
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
@@ -62,15 +81,18 @@ class GateAnswer:
             raise ValueError("value must be None when the budget is exhausted, and only then")
         if not self.budget_left >= 0:
             raise ValueError(f"budget_left must be >= 0, got budget_left={self.budget_left}")
-        if not self.asked >= 1:
-            raise ValueError(f"asked must be >= 1, got asked={self.asked}")
+        if not 1 <= self.number <= self.asked:
+            raise ValueError(f"number must be in 1 .. asked={self.asked}, got number={self.number}")
+        if not int(self.status == "overfit") <= self.refuted <= self.asked:
+            raise ValueError(f"refuted must fit status and asked, got refuted={self.refuted}")
+        if not (self.epsilon is None or self.epsilon > 0):
+            raise ValueError(f"epsilon must be > 0 or None, got epsilon={self.epsilon}")
 
     @classmethod
     def from_json(cls, released: Mapping[str, Json]) -> "GateAnswer":
         """Read the value of a release."""
-        return cls(
-            released["value"], released["status"], released["budget_left"], released["asked"]
-        )
+        epsilon = released["epsilon"]
+        return cls(**{**released, "epsilon": None if epsilon is None else Fraction(epsilon)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +105,9 @@ class Thresholdout:
         gamma ~ Lap(2 sigma) anew and answer E_h + Lap(sigma), "overfit"; otherwise answer E_t,
         "agrees". With no budget left, answer nothing, "exhausted".
 
-    Lap(b) has scale b. Values are clamped to [0, 1], which is post-processing.
+    Lap(b) is discrete Laplace noise on the multiples of 1 / (STEPS n), of scale b rounded up; E_h is the
+    mean of the values rounded to multiples of 1 / STEPS, which leaves true and false as they are. Answers
+    are clamped to [0, 1], which is post-processing.
 
     Parameters
     ----------
@@ -102,21 +126,29 @@ class Thresholdout:
 
     Notes
     -----
-    The query names the holdout: the ledger recognises it by the query's value, such as the rows.
-    A question's value is `{"train": mean, "holdout": one value per record}`, every value a function
-    of that record and of what is public (earlier answers are). The training mean is returned
-    unchanged: it must itself be releasable, such as the score of a released model on released data.
+    The query names the holdout: the ledger recognises it by its public fields. A question's value is
+    `{"train": mean, "holdout": one value per record}`, every value a function of that record and of
+    what is public (earlier answers are). Values outside [0, 1] are clamped, and NaN counts as 0: a
+    refusal would reveal a record. The training mean is returned unchanged: it must itself be
+    releasable, such as the score of a released model on released data. A question's name is its
+    identity: asked again, it has its stored answer, whatever the values are.
 
-    **Guarantees.** Questions with values outside [0, 1], or not one per record, raise before the
-    state changes; the budget falls by one with each overfit answer and never otherwise; after
-    it is used up no answer depends on the holdout; the cost is paid once, for any number of
-    questions.
-    **Privacy.** Unit: the query's, which must be one record. A replaced record moves every E_h, and
-    |E_h - E_t|, by at most 1/n. Between two draws of gamma the gate is one run of the sparse vector
-    technique [2]_: the answers up to and with its single overfit one cost (1/n) / (2 sigma) for
-    gamma, 2 (1/n) / (4 sigma) for eta, and the value, with noise of its own, (1/n) / sigma:
-    together 2 / (sigma n). There are at most `budget` runs: epsilon = 2 budget / (sigma n), pure.
-    The proof is of real arithmetic: floating point is not covered.
+    **Guarantees.** Questions without one value per record raise before the state changes, and no
+    other question raises because of its values; the budget falls by one with each overfit answer and
+    never otherwise; after it is used up no answer depends on the holdout; the cost is paid once, for
+    any number of questions; `asked` counts every call, and `refuted` and `epsilon` are those of all
+    gates with these rows.
+    **Privacy.** Unit: the query's, which must be one record. In steps of 1 / (STEPS n), E_h is a whole
+    number, and so is all noise; threshold and E_t are rational and compared exactly. A replaced
+    record moves E_h, and |E_h - E_t|, by at most STEPS steps. Between two draws of gamma the gate is one
+    run of the sparse vector technique [2]_: where gamma is larger by STEPS, every comparison that agreed
+    agrees still, and the one that refuted still does where its eta is smaller by 2 STEPS. Noise of scale
+    b changes its probability by at most exp(k / b) for a shift of k steps. So the answers up to and with
+    the single overfit one cost (1/n) / (2 sigma) for gamma, 2 (1/n) / (4 sigma) for eta, and the value,
+    with noise of its own, (1/n) / sigma: together 2 / (sigma n). There are at most `budget` runs:
+    epsilon = 2 budget / (sigma n), pure, for what the machine computes. Which questions were asked
+    before is known from their names, and `asked` counts calls: neither reads a record. `refuted` and
+    `epsilon` add up what was released.
 
     References
     ----------
@@ -149,78 +181,107 @@ class Thresholdout:
             raise ValueError(f"budget must be a whole number >= 1, got budget={self.budget}")
 
     def event(self, query: Query) -> PureEvent:
-        """Describe the whole interaction with this holdout."""
-        return PureEvent(
-            name="thresholdout",
-            epsilon=str(2 * self.budget / (exact(self.sigma) * query.n)),
-            parameters={
-                "threshold": self.threshold,
-                "sigma": self.sigma,
-                "budget": self.budget,
-                "n": query.n,
-            },
-        )
+        """Describe the whole interaction; raise for more records than the noise can be drawn for."""
+        parameters = {
+            "threshold": self.threshold,
+            "sigma": self.sigma,
+            "budget": self.budget,
+            "n": query.n,
+            "scale": self.scale(STEPS * query.n),
+        }
+        epsilon = 2 * self.budget / (exact(self.sigma) * query.n)
+        return PureEvent("thresholdout", str(epsilon), parameters)
 
     def start(self, query: Query, noise: Noise) -> Json:
         """Draw the first secret state; only the ledger calls this."""
-        return {
-            "offset": noise.laplace(2 * self.sigma),
-            "budget_left": self.budget,
-            "asked": 0,
-            "n": query.n,
-        }
+        return self.opened(STEPS * query.n, noise) | {"n": query.n}
 
-    def answer(self, state: Json, question: Question, noise: Noise) -> tuple[Json, Json]:
+    def answer(
+        self, state: Json, question: Question, noise: Noise, history: History
+    ) -> tuple[Json, Json]:
         """Next state and public answer; only the ledger calls this."""
-        train, holdout = _means(question, state["n"])
-        return self.compare(state, train, holdout, noise)
+        train = check_question(question, state["n"], "holdout")
+        holdout = _steps(question.value["holdout"])
+        return self.compare(state, train, holdout, noise, history)
 
-    def compare(self, state: Json, train: float, holdout: float, noise: Noise) -> tuple[Json, Json]:
-        """`answer` for the two means of the question."""
-        asked = {**state, "asked": state["asked"] + 1}
-        if state["budget_left"] < 1:
-            return asked, _public(asked, "exhausted", None)
-        limit = self.threshold + state["offset"] + noise.laplace(4 * self.sigma)
-        if not abs(holdout - train) > limit:
-            return asked, _public(asked, "agrees", train)
-        value = holdout + noise.laplace(self.sigma)
-        spent = {
-            **asked,
-            "offset": noise.laplace(2 * self.sigma),
-            "budget_left": state["budget_left"] - 1,
+    def scale(self, grid: int) -> float:
+        """Return sigma in steps of 1 / grid, rounded up; raise ValueError if it is too large to draw."""
+        wanted = exact(self.sigma) * grid
+        if not 4 * wanted < MAX_SCALE:
+            raise ValueError(
+                f"sigma must be below {MAX_SCALE / 4 / grid:g} for this holdout, got sigma={self.sigma}"
+            )
+        return math.nextafter(float(wanted), math.inf)
+
+    def opened(self, grid: int, noise: Noise) -> dict[str, Json]:
+        """Return the state before the first question, for means in steps of 1 / grid."""
+        return {
+            "grid": grid,
+            "offset": _laplace(noise, 2 * self.scale(grid)),
+            "budget_left": self.budget,
+            "refuted": 0,
         }
-        return spent, _public(spent, "overfit", min(1.0, max(0.0, value)))
+
+    def compare(
+        self, state: Json, train: float, holdout: int, noise: Noise, history: History
+    ) -> tuple[Json, Json]:
+        """`answer` for the training mean, and the holdout mean in steps of the state's grid."""
+        if state["budget_left"] < 1:
+            return state, _public(state, "exhausted", None, history)
+        grid, scale = state["grid"], self.scale(state["grid"])
+        limit = exact(self.threshold) * grid + state["offset"]
+        if not abs(holdout - Fraction(train) * grid) > limit + _laplace(noise, 4 * scale):
+            return state, _public(state, "agrees", train, history)
+        value = holdout + _laplace(noise, scale)
+        spent = {
+            **state,
+            "offset": _laplace(noise, 2 * scale),
+            "budget_left": state["budget_left"] - 1,
+            "refuted": state["refuted"] + 1,
+        }
+        return spent, _public(spent, "overfit", min(grid, max(0, value)) / grid, history)
 
 
-def _means(question: Question, n: int) -> tuple[float, float]:
-    """Return the training and holdout mean; raise ValueError if a value breaks the sensitivity."""
-    if not {"train", "holdout"} <= question.value.keys():
-        raise ValueError("question must hold train and holdout")
-    train, holdout = question.value["train"], question.value["holdout"]
+def check_question(question: Question, n: int, *names: str) -> float:
+    """Return the training mean; raise ValueError unless each name holds one number per record."""
+    given = question.value
+    if not {"train", *names} <= given.keys():
+        raise ValueError(f"question must hold {', '.join(('train', *names))}")
+    train = given["train"]
     if not (np.ndim(train) == 0 and 0 <= train <= 1):
-        raise ValueError("train must be one mean in [0, 1]")
-    if not (isinstance(holdout, np.ndarray) and holdout.shape == (n,)):
-        raise ValueError(f"holdout must be one value for each of the {n} records")
-    if holdout.dtype == np.bool_:
-        return float(train), np.count_nonzero(holdout) / n
-    if not _in_unit_interval(holdout):
-        raise ValueError("holdout must lie in [0, 1] for every record")
-    return float(train), float(np.add.reduce(holdout, dtype=np.float64)) / n
+        raise ValueError("train must be one number in [0, 1]")
+    for name in names:
+        if not (isinstance(given[name], np.ndarray) and given[name].shape == (n,)):
+            raise ValueError(f"{name} must be one value for each of the {n} records")
+    return float(train)
 
 
-def _in_unit_interval(value: np.ndarray) -> bool:
-    """Whether every value lies in [0, 1]; float64 takes one pass, because its bits are ordered there."""
-    if value.dtype == np.float64 and np.maximum.reduce(value.view(np.uint64)) <= BITS_OF_ONE:
-        return True  # neither a sign bit, nor above one, nor NaN
-    least, greatest = np.minimum.reduce(value), np.maximum.reduce(value)
-    return bool(least >= 0 and greatest <= 1)  # NaN is the least and the greatest
+def _steps(value: np.ndarray) -> int:
+    """Return the sum of values in steps of 1 / STEPS: exact, as whole doubles below 2**53 add up exactly."""
+    if value.dtype == np.bool_:
+        return STEPS * int(np.count_nonzero(value))
+    with np.errstate(all="ignore"):
+        inside = np.fmin(np.fmax(value.astype(np.float64), 0.0), 1.0)  # NaN becomes 0
+    return int(np.add.reduce(np.rint(inside * STEPS)))
 
 
-def _public(state: Json, status: str, value: float | None) -> Json:
-    """Return the public part of the state: all but the secret offset."""
+def _laplace(noise: Noise, scale: float) -> int:
+    return noise.discrete_laplace(scale, 1)[0]
+
+
+def _public(state: Json, status: str, value: float | None, history: History) -> Json:
+    """Return what may be shown: all but the secret offset, with what other gates answered."""
     return {
         "value": value,
         "status": status,
         "budget_left": state["budget_left"],
-        "asked": state["asked"],
+        "asked": history.asked,
+        "refuted": state["refuted"] + sum(map(_refuted, history.others)),
+        "number": history.number,
+        "epsilon": None if history.cost.delta else str(history.cost.epsilon),
     }
+
+
+def _refuted(other: Json) -> int:
+    """Refutations of another interaction; one that does not count them may have revealed anything."""
+    return int(other.get("refuted", 1)) if isinstance(other, dict) else 1

@@ -56,8 +56,8 @@ class Release(Generic[T]):
     event
         Record of the draw.
     fresh
-        False where the value was stored before. **Not for the public**: it shows whether the
-        private data changed since.
+        False where the value was stored before. **Not for the public** but for an interaction's
+        answers: it shows whether the private data changed since.
     """
 
     value: T
@@ -265,7 +265,10 @@ class Ledger:
     def interact(self, mechanism: Interaction, query: Query, question: Question) -> Release[Json]:
         """Ask an interaction one question; it is paid when it is first seen, for all questions.
 
-        A repeated question returns the stored answer and moves no state. Raises as `release` does.
+        An interaction is the same while its knobs and its query are, but for the query's private
+        arrays; a question is the same while its name is. A name that was asked before returns its
+        stored answer, whatever the private arrays are now, and `fresh` is False, which is public here.
+        Every call counts in the `History` of those that follow. Raises as `release` does.
         """
         return self.interact_all(mechanism, query, (question,))[0]
 
@@ -276,8 +279,9 @@ class Ledger:
 
         Notes
         -----
-        **Guarantees.** State, budget and answers move as they would question by question; where a
-        question is refused or the process dies, none of them was answered and no state has moved.
+        **Guarantees.** State, budget and answers move as they would question by question; nothing
+        returned depends on whether two private arrays are equal; where a question is refused or the
+        process dies, none of them was answered and no state has moved.
         """
         if not isinstance(mechanism, Interaction):
             raise TypeError(f"mechanism must answer questions, got {type(mechanism).__name__}")

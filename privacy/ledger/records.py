@@ -72,12 +72,13 @@ __all__ = [
     "budget_of",
     "check_chain",
     "check_key",
-    "check_row",
+    "check_rows",
     "find_budget",
     "hold",
     "key_digest",
     "kinds_of",
     "last_row",
+    "last_rows",
     "lock",
     "now",
     "part_of",
@@ -194,7 +195,7 @@ def check_chain(book: Book, place: str, *, newest: int | None = None) -> int:
     """
     n_rows, last = _end(book)
     position = 0 if newest is None else max(0, n_rows - newest)
-    link = _link_at(book, position)
+    link = _links_at(book, [position]).get(position, b"")
     with _rows(book, after=position) as rows:
         for table, row in rows:
             position += 1
@@ -215,14 +216,16 @@ def check_chain(book: Book, place: str, *, newest: int | None = None) -> int:
     return n_rows
 
 
-def check_row(book: Book, table: TableClause, row: Record) -> None:
-    """Raise LedgerError unless the key's holder wrote this row after the one before it."""
-    placed = isinstance(row.position, int)
-    before = _link_at(book, row.position - 1) if placed else b""
-    if _link(before, table, row[:-1], book.key) != row.link:
-        raise LedgerError(
-            f"the ledger is damaged: {_name(table, row)} is not what was written; {RESTORE}"
-        )
+def check_rows(book: Book, table: TableClause, rows: Sequence[Record]) -> None:
+    """Raise LedgerError unless the key's holder wrote each row after the one before it."""
+    placed = [row for row in rows if isinstance(row.position, int)]
+    links = _links_at(book, [row.position - 1 for row in placed])
+    before = {row.position: links.get(row.position - 1, b"") for row in placed}
+    for row in rows:
+        if _link(before.get(row.position, b""), table, row[:-1], book.key) != row.link:
+            raise LedgerError(
+                f"the ledger is damaged: {_name(table, row)} is not what was written; {RESTORE}"
+            )
 
 
 def key_digest(key: bytes) -> bytes:
@@ -264,20 +267,16 @@ def _place(pair: tuple[TableClause, Record]) -> int | float:
     return position if isinstance(position, int) else math.inf
 
 
-def _link_at(book: Book, position: int) -> bytes:
-    """The link of a row, or the chain's start for position 0."""
-    if position == 0:
-        found = book.connection.scalars(select(about.c.start)).all()
-    else:
-        found = [
-            link
-            for table in CHAINED
-            for link in book.connection.scalars(
-                select(table.c.link).where(table.c.position == position)
-            )
-        ]
-    # nothing fits after a row that is missing, or whose link is not bytes
-    return found[0] if found and isinstance(found[0], bytes) else b""
+def _links_at(book: Book, positions: Sequence[int]) -> dict[int, bytes]:
+    """Links of rows by position, the chain's start for 0; none of a row that is missing or damaged."""
+    found: dict[int, Any] = {}
+    for table in CHAINED:
+        linked = select(table.c.position, table.c.link)
+        rows = rows_where(book, linked, table.c.position, positions)
+        found |= {row.position: row.link for row in rows}
+    if 0 in positions:
+        found[0] = book.connection.scalar(select(about.c.start))
+    return {position: link for position, link in found.items() if isinstance(link, bytes)}
 
 
 def _check_kept(row: Mapping[str, Any]) -> None:
@@ -354,8 +353,19 @@ def last_row(book: Book, table: TableClause, condition: ColumnElement[bool]) -> 
     rows = select(table).where(condition).order_by(table.c.position.desc())
     row = book.connection.execute(rows.limit(1)).first()
     if row is not None:
-        check_row(book, table, row)
+        check_rows(book, table, [row])
     return row
+
+
+def last_rows(
+    book: Book, table: TableClause, column: ColumnClause[Any], condition: ColumnElement[bool]
+) -> list[Record]:
+    """Return the newest row of each value of a column, of rows that meet a condition, each checked."""
+    newest = select(func.max(table.c.position)).where(condition).group_by(column)
+    positions = book.connection.scalars(newest).all()
+    rows = list(rows_where(book, select(table), table.c.position, positions))
+    check_rows(book, table, rows)
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +446,7 @@ def _read_event(book: Book, dataset: str, text: str) -> Event:
         row = _paying_row(book, dataset, text)
         if row is None:
             return PlanEvent(events, epsilon, delta)
-        check_row(book, entries, row)
+        check_rows(book, entries, [row])
         return paid_plan(events, epsilon, delta)
 
     return parse_event(text, builders={PlanEvent: plan})

@@ -4,8 +4,9 @@ A process may die anywhere. Before `pay` ends nothing is spent and nothing was d
 and the end of `keep`, or of an answer's transaction, the spend stays, and asking again draws under
 it, as nobody has seen a value; after it the value is stored.
 
-The ledger knows a request by a keyed fingerprint of the mechanism, its event and the private data.
-A bare hash of a small private value can be inverted by trying all values; a keyed one cannot
+The ledger knows a request by a keyed fingerprint of the mechanism, its event and the private data; an
+interaction's, and each of its questions, by public things alone, because their answers are looked up free
+of charge and would show whether two private arrays are equal. A bare hash of a small private value can be inverted by trying all values; a keyed one cannot
 without the key, which stays beside the ledger and never leaves the machine.
 
 >>> import numpy as np
@@ -20,7 +21,8 @@ without the key, which stays beside the ledger and never leaves the machine.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -36,13 +38,15 @@ from privacy.ledger.records import (
     append,
     hold,
     last_row,
+    last_rows,
     lock,
+    read_events,
     required_budget,
     rows_where,
 )
 from privacy.ledger.spending import BudgetError, check_slots
 from privacy.ledger.store import LedgerError, answers, entries, releases
-from privacy.mechanism import Batched, Interaction, Json, Mechanism, Noise, Question
+from privacy.mechanism import Batched, History, Interaction, Json, Mechanism, Noise, Question
 from privacy.query import Query, UnitError
 
 __all__ = [
@@ -118,7 +122,10 @@ def plan_request(book: Book, dataset: str, plan: PlanEvent, name: str) -> Reques
 def fingerprint(
     mechanism: Mechanism | Interaction, query: Query, event: Event, *, key: bytes
 ) -> bytes:
-    """Return a keyed digest of a mechanism, its knobs, its event, and the query with its private arrays."""
+    """Return a keyed digest of a mechanism, its knobs, its event, and the query.
+
+    The query's private arrays are part of it, but not for an interaction.
+    """
     part = None if query.part is None else (query.part.partition, query.part.name)
     public = {
         "mechanism": _describe(mechanism),
@@ -132,14 +139,10 @@ def fingerprint(
             part,
         ],
     }
+    if isinstance(mechanism, Interaction):
+        return _digest(public, {}, key)
     arrays = {"": query.value} if isinstance(query.value, np.ndarray) else query.value
     return _digest(public, arrays, key)
-
-
-def _question_fingerprint(question: Question, key: bytes) -> bytes:
-    """Digest of a question: its name and private values."""
-    arrays = {name: np.asarray(value) for name, value in question.value.items()}
-    return _digest({"question": question.name}, arrays, key)
 
 
 def _digest(public: Mapping[str, Any], arrays: Mapping[str, np.ndarray], key: bytes) -> bytes:
@@ -322,32 +325,36 @@ def answer(
 ) -> tuple[int, list[tuple[str, bool]]]:
     """Pay for a request's mechanism and answer questions; return entry, stored texts, whether new.
 
-    Answers and the states after them are stored in one transaction; a repeated question moves no
-    state.
+    A name that was asked before has its stored answer. Every call is a row of its own, and all are
+    stored in one transaction.
     """
-    marks = [_question_fingerprint(one, access.key) for one in questions]
+    marks = [_digest({"question": one.name}, {}, access.key) for one in questions]
     entry, _ = pay(access, [request])[request.fingerprint]
     with access.writing() as book:
         lock(book, request.query.dataset)
-        known = find_answers(book, entry, marks)
-        new = {mark: one for mark, one in zip(marks, questions, strict=True) if mark not in known}
-        if new:
-            last = last_state(book, entry)
-            state = mechanism.start(request.query, noise) if last is None else json.loads(last)
-            answered = list(_answered(mechanism, state, new, noise))
-            insert_answers(book, entry, answered)
-            known |= {mark: value for _, mark, _, value in answered}
-    return entry, [(known[mark], new.pop(mark, None) is not None) for mark in marks]
-
-
-def _answered(
-    mechanism: Interaction, state: Json, questions: Mapping[bytes, Question], noise: Noise
-) -> Iterator[tuple[str, bytes, str, str]]:
-    """Each question's name and fingerprint, the state after it and its answer, in their order."""
-    for mark, question in questions.items():
-        following, value = map(_text, mechanism.answer(state, question, noise))
-        yield question.name, mark, following, value
-        state = json.loads(following)
+        known, past = find_answers(book, entry, marks), _history(book, request, entry)
+        last = last_state(book, entry)
+        if last is None:
+            n_calls, number = 0, 1 + len(past.others)
+            state = mechanism.start(request.query, noise)
+        else:
+            n_calls, number, state = last
+        answered, given = [], []
+        for mark, question in zip(marks, questions, strict=True):
+            n_calls += 1
+            fresh = mark not in known
+            if fresh:
+                history = dataclasses.replace(past, asked=past.asked + n_calls, number=number)
+                state, value = mechanism.answer(state, question, noise, history)
+                known[mark] = _text(value)
+            kept = _text([n_calls, number, state])
+            state = json.loads(kept)[-1]
+            # no call is found by a repeated one's mark, which only has to differ from all others
+            own = mark if fresh else secrets.token_bytes(len(mark))
+            answered.append((question.name, own, kept, known[mark]))
+            given.append((known[mark], fresh))
+        insert_answers(book, entry, answered)
+    return entry, given
 
 
 def find_answers(book: Book, entry: int, marks: Sequence[bytes]) -> dict[bytes, str]:
@@ -357,14 +364,34 @@ def find_answers(book: Book, entry: int, marks: Sequence[bytes]) -> dict[bytes, 
     return {row.fingerprint: row.value for row in rows}
 
 
-def last_state(book: Book, entry: int) -> str | None:
-    """Return the secret state after an interaction's last answer, from a checked row."""
+def last_state(book: Book, entry: int) -> tuple[int, int, Json] | None:
+    """Return an interaction's calls, its number and its secret state, from a checked row."""
     last = last_row(book, answers, answers.c.entry == entry)
-    return None if last is None else str(last.state)
+    return None if last is None else tuple(json.loads(last.state))
+
+
+def _history(book: Book, request: Request, entry: int) -> History:
+    """Return what other interactions with the same rows were asked, and what they and this one cost."""
+    dataset, part = request.query.dataset, request.query.part
+    shared = (entries.c.dataset == dataset) & (entries.c.entry != entry)
+    if part is not None:  # other cells of this partition hold other rows
+        here = (entries.c.partition != part.partition) | (entries.c.cell == part.name)
+        shared &= entries.c.partition.is_(None) | here
+    theirs = answers.c.entry.in_(select(entries.c.entry).where(shared))
+    last = {row.entry: row for row in last_rows(book, answers, answers.c.entry, theirs)}
+    found = select(entries.c.entry, entries.c.event)
+    paid = list(rows_where(book, found, entries.c.entry, list(last)))
+    events = read_events(book, dataset, [(None, row.event, 1) for row in paid])
+    asked, cost, others = 0, request.event.cost(), []
+    for row in paid:
+        n_calls, _, state = json.loads(last[row.entry].state)
+        asked, cost = asked + n_calls, cost + events[row.event].cost()
+        others.append(state)
+    return History(asked, 1 + len(others), cost, tuple(others))
 
 
 def insert_answers(book: Book, entry: int, answered: Sequence[tuple[str, bytes, str, str]]) -> None:
-    """Record name and fingerprint of each question, the secret state after it, and its answer."""
+    """Record name and fingerprint of each call, calls, number and secret state after it, and its answer."""
     names = ("question", "fingerprint", "state", "value")
     rows = [{"entry": entry, **dict(zip(names, one, strict=True))} for one in answered]
     append(book, answers, rows)

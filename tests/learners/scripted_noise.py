@@ -38,6 +38,10 @@ class ScriptedNoise(SilentNoise):
         self.script = deque(script)
         self.scales = []
 
+    def discrete_laplace(self, scale, size):
+        self.scales.append(scale)
+        return [self.script.popleft() for _ in range(size)]
+
     def laplace(self, scale):
         self.scales.append(scale)
         return self.script.popleft()

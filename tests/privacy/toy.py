@@ -60,7 +60,7 @@ class Mortal:
 
 @dataclass(frozen=True)
 class Turnstile:
-    """An interaction that answers how many questions it has been asked; its start is secret."""
+    """An interaction that answers how many questions it has answered; its start is secret."""
 
     epsilon: float
 
@@ -70,7 +70,7 @@ class Turnstile:
     def start(self, query, noise):
         return {"secret": noise.discrete_laplace(1000.0, 1)[0], "asked": 0}
 
-    def answer(self, state, question, noise):
+    def answer(self, state, question, noise, history):
         if np.min(question.value["x"]) < 0:
             raise ValueError("x must be >= 0")
         following = {**state, "asked": state["asked"] + 1}
@@ -80,7 +80,8 @@ class Turnstile:
 
 
 def question(x):
-    return Question("how many", {"x": float(x)})
+    """A question of its own name for each x, which does not show x."""
+    return Question(f"how many {hash(float(x)) % 10**6}", {"x": float(x)})
 
 
 def race_for_own(folder, number, barrier, results):

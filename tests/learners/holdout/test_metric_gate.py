@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from learners.holdout.metric_gate import Auc, MetricGate
+from learners.holdout.metric_gate import GRID, Auc, MetricGate
 from learners.holdout.thresholdout import Thresholdout
 from privacy.ledger.ledger import Ledger
 from privacy.mechanism import Interaction, Question
 from privacy.query import Unit
-from tests.learners.holdout.test_thresholdout import holdout_query
+from tests.learners.holdout.test_thresholdout import alone, holdout_query, told
 from tests.learners.scripted_noise import ScriptedNoise, SilentNoise
 
 GATE = MetricGate(
@@ -33,16 +33,24 @@ def test_the_price_has_the_declared_sensitivity_in_the_place_of_one_over_n():
     assert isinstance(gate, Interaction)
 
 
+def test_the_claim_covers_what_is_drawn_where_the_sensitivity_is_no_whole_number_of_steps():
+    gate = MetricGate(Thresholdout(0.1, 0.01, 2), Auc(4001, 3999))
+    event = gate.event(holdout_query(9000))
+    steps = math.ceil((Fraction(1, 4001) + Fraction(1, 3999)) * GRID)
+    realised = 2 * 2 * steps / Fraction(event.parameters["scale"])
+    assert realised <= event.cost().epsilon
+    assert event.cost().epsilon == pytest.approx(2 * 2 * (1 / 4001 + 1 / 3999) / 0.01, rel=1e-5)
+
+
 def test_it_agrees_and_refutes_as_the_gate_does():
     state = GATE.start(QUERY, SilentNoise())
     in_order = POSITIVE.astype(float)
-    state, answer = GATE.answer(state, asked(0.95, in_order), SilentNoise())
-    assert answer == {"value": 0.95, "status": "agrees", "budget_left": 2, "asked": 1}
-    noise = ScriptedNoise([0.0, -0.03, 0.0])
-    state, answer = GATE.answer(state, asked(0.95, np.zeros(10)), noise)
-    assert answer["status"] == "overfit"
-    assert answer["value"] == pytest.approx(0.47)
-    assert noise.scales == pytest.approx([0.2, 0.05, 0.1])
+    state, answer = GATE.answer(state, asked(0.95, in_order), SilentNoise(), alone())
+    assert answer == told("agrees", 0.95, left=2)
+    noise = ScriptedNoise([0, -round(0.03 * GRID), 0])
+    state, answer = GATE.answer(state, asked(0.95, np.zeros(10)), noise, alone(2))
+    assert answer == told("overfit", pytest.approx(0.47), left=1, asked=2, refuted=1)
+    assert noise.scales == pytest.approx([0.2 * GRID, 0.05 * GRID, 0.1 * GRID])
 
 
 def test_fewer_records_than_declared_are_refused_before_anything_is_paid():
@@ -56,14 +64,15 @@ def test_fewer_records_than_declared_are_refused_before_anything_is_paid():
         ({"train": 0.5}, "question must hold"),
         ({"train": 1.5, "score": np.zeros(10), "positive": POSITIVE}, "train must be"),
         ({"train": 0.5, "score": np.zeros(9), "positive": POSITIVE[:9]}, "score must be"),
-        ({"train": 0.5, "score": np.full(10, np.nan), "positive": POSITIVE}, "score must be"),
+        ({"train": 0.5, "score": np.zeros(10), "positive": POSITIVE[:9]}, "positive must be"),
+        ({"train": 0.5, "score": np.zeros(10), "positive": POSITIVE * 1}, "one boolean per record"),
     ],
 )
 def test_questions_that_do_not_fit_are_refused_before_any_draw(value, message):
     state = GATE.start(QUERY, SilentNoise())
     before = dict(state)
     with pytest.raises(ValueError, match=message):
-        GATE.answer(state, Question("auc", value), ScriptedNoise([]))
+        GATE.answer(state, Question("auc", value), ScriptedNoise([]), alone())
     assert state == before
 
 
@@ -109,13 +118,13 @@ def test_no_replacement_of_a_record_moves_it_by_more(seed, n, least):
     rng = np.random.default_rng(seed)
     metric = Auc(*least)
     score, positive = rng.integers(5, size=n).astype(float), rng.integers(2, size=n) == 1
-    before = metric.value(score, positive)
+    before = metric.exact_value(score, positive)
     assert 0 <= before <= 1
     for other in np.arange(-0.5, 5):
         for klass in (False, True):
             moved, changed = score.copy(), positive.copy()
             moved[0], changed[0] = other, klass
-            assert abs(metric.value(moved, changed) - before) <= metric.sensitivity + 1e-12
+            assert abs(metric.exact_value(moved, changed) - before) <= metric.exact_sensitivity
 
 
 def test_a_replaced_record_of_its_class_can_move_it_by_one_over_the_least():
@@ -138,9 +147,14 @@ def test_declarations_that_are_no_numbers_of_records_are_refused(least):
         Auc(*least)
 
 
-def test_scores_without_an_order_are_refused():
-    with pytest.raises(ValueError, match="score must be a number"):
-        Auc(1, 1).value(np.array([0.5, math.nan]), np.array([True, False]))
+def test_a_score_without_an_order_is_the_lowest():
+    """A refusal would say which record has it."""
+    positive = np.array([True, True, False, False])
+    lowest = np.array([0.5, -math.inf, 0.4, -math.inf])
+    for nan in (math.nan, -math.nan):
+        score = np.where(np.isinf(lowest), nan, lowest)
+        assert Auc(1, 1).exact_value(score, positive) == Auc(1, 1).exact_value(lowest, positive)
+    assert Auc(1, 1).value(np.full(4, math.nan), positive) == 0.5
 
 
 @pytest.mark.refusal

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from learners.bounds.transfer import log_transfer
-from learners.holdout.gate_bounds import noise_tail
+from learners.holdout.gate_bounds import noise_tail, value_tail
 from learners.holdout.sizing import holdout_widths, largest_budget, thresholdout_advice
 from privacy.mechanism import Question
-from tests.learners.holdout.test_thresholdout import holdout_query
+from tests.learners.holdout.test_thresholdout import alone, holdout_query
 from tests.learners.scripted_noise import SeededNoise
 
 
@@ -17,7 +17,8 @@ def test_the_width_is_noise_and_sampling_at_the_advised_sigma():
     advice = thresholdout_advice(0.2, n=n, n_questions=m, budget=budget, level=1 - delta)
 
     def width(sigma):
-        u = max(noise_tail(sigma, delta / (4 * budget * m)), sigma * math.log(4 * budget / delta))
+        tails = noise_tail(sigma, delta / (4 * budget * m), n), value_tail(sigma, delta / 8 / budget, n)
+        u = max(tails)
         epsilon, low, high = 2 * budget / (sigma * n), 0.0, 1.0
         for _ in range(60):  # least s whose Hoeffding tail, transferred, is delta / (2 m)
             s = (low + high) / 2
@@ -65,7 +66,7 @@ def test_answers_of_the_advised_gate_are_within_the_tolerance_and_honest_ones_fr
         for k in range(60):
             train = 0.5 + (0.9 * advice.free if k < 50 else 0.4) * (-1) ** k
             question = Question(f"{k}", {"train": train, "holdout": right})
-            state, released = advice.gate.answer(state, question, noise)
+            state, released = advice.gate.answer(state, question, noise, alone(k + 1))
             if k < 50:
                 assert released["status"] == "agrees"
             if released["value"] is not None:

@@ -4,6 +4,7 @@ Noise comes from the operating system and cannot be seeded; a draw's law has tes
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +17,7 @@ from privacy import (
     DiscreteGaussian,
     LatticeLaplace,
     Part,
+    PureEvent,
     Query,
     Question,
     Unit,
@@ -210,23 +212,79 @@ def test_a_repeated_question_has_the_stored_answer_and_moves_no_state(tmp_path, 
     assert ledger.interact(Turnstile(0.5), counts_query(), question(8)).value == 2
 
 
-def test_a_question_is_known_by_name_and_private_values(ledger):
+def test_a_question_is_known_by_its_name_alone(ledger):
     asked = [
         Question("how many", {"x": np.array(1.0)}),
         Question("how few", {"x": np.array(1.0)}),
         Question("how many", {"x": np.array(2.0)}),
-        Question("how many", {"x": 1.0}),
+        Question("how many", {"x": 1.0, "y": np.zeros(7)}),
     ]
-    found = [ledger.interact(Turnstile(0.5), counts_query(), one).value for one in asked]
-    assert found == [1, 2, 3, 1]
+    found = [ledger.interact(Turnstile(0.5), counts_query(), one) for one in asked]
+    assert [one.value for one in found] == [1, 2, 1, 1]
+    assert [one.fresh for one in found] == [True, True, False, False]
 
 
-def test_another_holdout_is_another_payment(ledger):
-    ledger.interact(Turnstile(0.5), counts_query(), question(1))
-    answer = ledger.interact(Turnstile(0.5), counts_query((1, 3)), question(1))
-    assert (answer.value, answer.fresh) == (1, True)
-    with pytest.raises(BudgetError):
-        ledger.interact(Turnstile(0.5), counts_query((2, 2)), question(1))
+def test_an_interaction_is_known_by_public_things_alone(ledger):
+    """Other private arrays ask the same one; another name, number of records, unit or knob does not."""
+    ledger.interact(Turnstile(0.125), counts_query(), question(1))
+    changed = ledger.interact(Turnstile(0.125), counts_query((1, 3)), question(1))
+    assert (changed.value, changed.fresh) == (1, False)
+    assert ledger.interact(Turnstile(0.125), counts_query((2, 2)), question(2)).value == 2
+    assert ledger.statement(DATASET).n_entries == 1
+    named = Query(DATASET, "other", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=2.0)
+    rows = Query(DATASET, "class counts", np.array([3, 1]), Unit.ROW, n=4, l1=2.0)
+    for mechanism, query in [
+        (Turnstile(0.125), named),
+        (Turnstile(0.125), rows),
+        (Turnstile(0.125), counts_query((3, 2))),
+        (Turnstile(0.25), counts_query()),
+    ]:
+        assert ledger.interact(mechanism, query, question(1)).fresh
+    assert ledger.statement(DATASET).n_entries == 5
+
+
+@dataclass(frozen=True)
+class Chronicle:
+    """An interaction that answers what it is told of those before it."""
+
+    epsilon: float
+
+    def event(self, query):
+        return PureEvent("chronicle", self.epsilon)
+
+    def start(self, query, noise):
+        return f"secret of {self.epsilon}"
+
+    def answer(self, state, question, noise, history):
+        others = sorted(history.others)
+        return state, [history.asked, history.number, str(history.cost.epsilon), others]
+
+
+def asked_of(ledger, epsilon, part, *names, n=4):
+    query = Query(DATASET, "rows", np.zeros(n), Unit.ROW, n=n, l1=1.0, part=part)
+    return ledger.interact_all(Chronicle(epsilon), query, [Question(one, {"x": 0}) for one in names])
+
+
+def test_every_call_counts_in_the_history_of_all_interactions_with_the_same_rows(ledger):
+    assert values(asked_of(ledger, 0.125, None, "a", "a", "b")) == [
+        [1, 1, "1/8", []], [1, 1, "1/8", []], [3, 1, "1/8", []]
+    ]  # fmt: skip
+    first = "secret of 0.125"
+    assert values(asked_of(ledger, 0.25, None, "a", n=5)) == [[4, 2, "3/8", [first]]]
+    assert values(asked_of(ledger, 0.125, None, "a")) == [[1, 1, "1/8", []]]
+    second = "secret of 0.25"
+    assert values(asked_of(ledger, 0.125, None, "c")) == [[6, 1, "3/8", [second]]]
+    assert values(asked_of(ledger, 0.25, None, "b", n=5)) == [[7, 2, "3/8", [first]]]
+
+
+def test_interactions_with_other_cells_of_one_partition_have_no_history_together(ledger):
+    left, right, other = Part("split:1", "left"), Part("split:1", "right"), Part("split:2", "left")
+    asked_of(ledger, 0.25, left, "a")
+    assert values(asked_of(ledger, 0.125, right, "a")) == [[1, 1, "1/8", []]]
+    both = ["secret of 0.125", "secret of 0.25"]
+    assert values(asked_of(ledger, 0.5, other, "a")) == [[3, 3, "7/8", both]]
+    assert values(asked_of(ledger, 0.125, right, "b"))[0][:3] == [3, 1, "5/8"]
+    assert values(asked_of(ledger, 0.125, None, "a"))[0][:2] == [5, 4]
 
 
 def test_a_refused_question_moves_no_state(ledger):

@@ -1,0 +1,273 @@
+"""Attacks on the reusable holdout through the real ledger; each read it out, or certified nonsense, once."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from learners.holdout.gate_bounds import agreeing_holdout_bound, private_holdout_bound
+from learners.holdout.metric_gate import Auc, MetricGate
+from learners.holdout.sizing import thresholdout_advice
+from learners.holdout.thresholdout import GateAnswer, Thresholdout
+from privacy.accounting import Cost
+from privacy.ledger.ledger import Ledger
+from privacy.mechanism import History, Question
+from privacy.query import Part, Query, Unit
+from tests.learners.holdout.test_thresholdout import alone, holdout_query, holdout_query_of
+from tests.learners.scripted_noise import SeededNoise
+
+N = 10_000
+GATE = Thresholdout(threshold=0.1, sigma=0.001, budget=5)  # epsilon 1
+PART = Part("split:1", "holdout")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite", key=bytes(32))
+    ledger.open_budget("campaign", unit=Unit.ROW, epsilon=100.0, delta=0.0, n=N)
+    return ledger
+
+
+def query(n=N, part=PART, value=None):
+    rows = np.zeros(n) if value is None else value
+    return Query("campaign", "holdout rows", rows, Unit.ROW, n=n, l1=math.inf, part=part)
+
+
+def asked(name, train, holdout):
+    return Question(name, {"train": train, "holdout": holdout})
+
+
+# A1: equality ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["one name", "own names"])
+def test_no_question_tells_whether_two_private_arrays_are_equal(ledger, name):
+    """A base, changed by 1e-9 where record i has label 1, 10,000 times: asked, and fresh, read labels.
+
+    What comes back for labels of one campaign comes back for those of another, to the byte, but for
+    noise: all agree, because the difference is far from the threshold (chance of one refutation below
+    10,000 exp(-.1 / .004) = 1e-7).
+    """
+    rng = np.random.default_rng(0)
+    seen = []
+    for campaign in range(2):
+        label, base = rng.integers(2, size=N).astype(bool), np.full(N, 0.5)
+        questions = [asked("base", 0.5, base)]
+        for record in range(N):
+            changed = base.copy()
+            changed[record] += 1e-9 * label[record]
+            own = "base" if name == "one name" else f"record {record}"
+            questions.append(asked(own, 0.5, changed))
+        other = query(part=Part(f"split:{campaign}", f"holdout {campaign}"))
+        other = Query("campaign", f"rows {campaign}", other.value, Unit.ROW, n=N, l1=math.inf,
+                      part=Part("campaigns", str(campaign)))  # fmt: skip
+        found = ledger.interact_all(GATE, other, questions)
+        last = ledger.interact(GATE, other, asked("last", 0.5, base))
+        seen.append([(one.value, one.fresh) for one in (*found, last)])
+    assert seen[0] == seen[1]
+    assert seen[0][-1][0]["asked"] == N + 2
+    assert [fresh for _, fresh in seen[0][1:-1]] == [name == "own names"] * N
+
+
+def test_after_the_budget_is_used_up_repeats_still_tell_nothing(ledger):
+    rng = np.random.default_rng(1)
+    far = [asked(f"far {k}", 1.0, np.zeros(N, dtype=bool)) for k in range(5)]
+    ledger.interact_all(GATE, query(), far)
+    first = ledger.interact(GATE, query(), asked("base", 0.5, np.zeros(N, dtype=bool)))
+    assert first.value["status"] == "exhausted"
+    for _ in range(20):
+        again = ledger.interact(GATE, query(), asked("base", 0.5, rng.integers(2, size=N) == 1))
+        assert (again.value, again.fresh) == (first.value, False)
+
+
+def test_changed_labels_of_the_same_rows_do_not_open_the_gate_anew(ledger):
+    rng = np.random.default_rng(2)
+    left = []
+    for day in range(4):
+        labels = rng.integers(2, size=N)
+        question = asked(f"model {day}", 1.0, np.zeros(N, dtype=bool))
+        left.append(ledger.interact(GATE, query(value=labels), question).value["budget_left"])
+    assert left == [4, 3, 2, 1]
+    assert ledger.statement("campaign").spent.epsilon == Fraction(1)
+
+
+def test_a_metric_gate_tells_no_equality_either(ledger):
+    gate = MetricGate(Thresholdout(0.3, 0.01, 2), Auc(900, 900))
+    positive, rows = np.arange(2000) % 2 == 0, query(2000)
+    score = np.linspace(0, 1, 2000)
+    value = {"train": 0.5, "score": score, "positive": positive}
+    first = ledger.interact(gate, rows, Question("auc", value))
+    for record in range(50):
+        moved = score.copy()
+        moved[record] = np.nan
+        again = ledger.interact(gate, rows, Question("auc", {**value, "score": moved}))
+        assert (again.value, again.fresh) == (first.value, False)
+    assert ledger.interact(gate, rows, Question("b", value)).value["asked"] == 52
+
+
+# A2: refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("poison", [math.nan, 1.5, -0.5, math.inf, -math.inf, 5e300])
+def test_no_refusal_tells_a_label(ledger, poison):
+    """200 questions, each with a value out of range where record i's label is 1: none is refused."""
+    label = np.random.default_rng(3).integers(2, size=200).astype(bool)
+    questions = []
+    for record in range(200):
+        values = np.full(200, 0.5)
+        if label[record]:
+            values[record] = poison
+        questions.append(asked(f"record {record}", 0.5, values))
+    gate = Thresholdout(threshold=0.4, sigma=0.001, budget=1)
+    found = ledger.interact_all(gate, query(200), questions)
+    assert {one.value["status"] for one in found} == {"agrees"}
+
+
+# A3: history -----------------------------------------------------------------------------------
+
+
+def test_a_changed_knob_does_not_make_the_gate_forget(ledger):
+    """Refuted at threshold .004; asked again with .1, it agrees, and certifies nothing by agreement."""
+    rows, right = query(774), np.arange(774) < 600
+    strict = Thresholdout(threshold=0.004, sigma=0.0035, budget=3)
+    loose = Thresholdout(threshold=0.1, sigma=0.0035, budget=3)
+    first = ledger.interact(strict, rows, asked("model of entry 3", 0.95, right))
+    second = ledger.interact(loose, rows, asked("model of entry 3", 0.78, right))
+    before, now = (GateAnswer.from_json(one.value) for one in (first, second))
+    assert (before.status, now.status) == ("overfit", "agrees")
+    assert (now.asked, now.refuted, now.number, now.budget_left) == (2, 1, 2, 3)
+    assert now.epsilon == ledger.statement("campaign").spent.epsilon == 2 * before.epsilon
+    assert not agreeing_holdout_bound(now, loose, n=774, level=0.95).applies
+
+
+def test_200_daily_gates_on_a_growing_holdout_cost_what_the_ledger_says(ledger):
+    """All refuted: the last bound takes the price of all of them, and by agreement nothing is certified."""
+    gate = Thresholdout(threshold=0.05, sigma=0.01, budget=3)
+    for day in range(200):
+        n = 2500 + day
+        rows = query(n, part=Part(f"split:{day}", "holdout"))
+        question = asked(f"model of day {day}", 1.0, np.zeros(n, dtype=bool))
+        answer = GateAnswer.from_json(ledger.interact(gate, rows, question).value)
+        assert (answer.asked, answer.refuted, answer.number) == (day + 1, day + 1, day + 1)
+    spent = ledger.statement("campaign").spent.epsilon
+    assert answer.epsilon == spent
+    assert spent == sum(2 * 3 / (Fraction("0.01") * (2500 + day)) for day in range(200))
+    bound = private_holdout_bound(answer, gate, n=n, level=0.95)
+    assert f"epsilon={float(spent):.3g}" in bound.assumption
+    agrees = GateAnswer(1.0, "agrees", 3, 201, 200, 201, answer.epsilon)
+    assert private_holdout_bound(agrees, gate, n=n, level=0.95).value > 0.99
+    assert not agreeing_holdout_bound(agrees, gate, n=n, level=0.95).applies
+
+
+# all of it at once -----------------------------------------------------------------------------
+
+
+class Analyst:
+    """Asks 10,000 adaptive questions about records whose truth is fair coins, by every trick above.
+
+    Every record's value is uniform or a coin, hence the truth of each question is 1/2, unless it says
+    otherwise. Refuted answers, and small differences of what agreed, choose what is asked later: votes of
+    the questions that came out high.
+    """
+
+    n_sources = 64
+
+    def __init__(self, seed, n):
+        self.rng = np.random.default_rng(seed)
+        self.source = self.rng.integers(2, size=(self.n_sources, n)).astype(bool)
+        self.weight = np.zeros(self.n_sources)
+        self.n = n
+
+    def questions(self, count):
+        """Yield a name, a training mean, the values, and the truth of the question."""
+        for k in range(count):
+            which = k % self.n_sources
+            trick, guess = self.rng.integers(8), 0.5 + self.rng.choice([0.0, 0.02, 0.1, 0.3])
+            if trick == 0:
+                values = self.source[which]
+            elif trick == 1:  # a vote of what came out high so far
+                values = self.vote()
+            elif trick == 2:  # tiny changes of one record
+                values = self.source[which].copy()
+                values[k % self.n] ^= True
+            elif trick == 3:  # values out of range and NaN, which count as 1 and 0
+                values = np.where(self.source[which], 7.0, math.nan)
+            elif trick == 4:
+                values = np.where(self.source[which], math.inf, -3.0)
+            elif trick == 5:  # a repeated name
+                yield f"{which}", guess, self.source[(which + 1) % self.n_sources], 0.5
+                continue
+            else:
+                values = self.source[which] ^ self.source[self.rng.integers(self.n_sources)]
+                if not values.any():
+                    values = self.source[which]
+            yield f"{k}", guess, values, 0.5
+
+    def vote(self):
+        if not self.weight.any():
+            return self.source[0]
+        return (self.weight @ (self.source - 0.5)) > 0
+
+    def hear(self, k, guess, answer):
+        if answer.status == "overfit":
+            self.weight[k % self.n_sources] += answer.value - 0.5
+        elif answer.status == "agrees":
+            self.weight[k % self.n_sources] += 1e-3 * (guess - 0.5)
+
+
+def harm(seed, count):
+    """Whether one analyst brings any answer, or any bound of one, beyond what is stated."""
+    level, tolerance = 0.95, 0.4
+    gate = thresholdout_advice(tolerance, n=N, n_questions=10_000, budget=2, level=level).gate
+    analyst, noise, known = Analyst(seed, N), SeededNoise(seed), {}
+    price, state = gate.event(holdout_query_of(N)).cost().epsilon, None
+    state = gate.start(holdout_query_of(N), noise)
+    beyond, bounded = False, False
+    for k, (name, guess, values, truth) in enumerate(analyst.questions(count), start=1):
+        if name not in known:
+            history = History(k, 1, Cost(price, Fraction(0)), ())
+            state, told = gate.answer(state, asked(name, guess, values), noise, history)
+            known[name] = GateAnswer.from_json(told), truth
+        answer, truth = known[name]
+        analyst.hear(k, guess, answer)
+        if answer.value is not None:
+            beyond |= abs(answer.value - truth) > tolerance
+            if k < 50 or answer.status == "overfit" or k % 500 == 0:
+                for bound in (agreeing_holdout_bound, private_holdout_bound):
+                    bounded |= bound(answer, gate, n=N, level=level).value < 1 - truth
+    return beyond, bounded
+
+
+def test_an_adaptive_analyst_keeps_within_what_is_stated():
+    assert [harm(seed, 300) for seed in range(3)] == [(False, False)] * 3
+
+
+@pytest.mark.slow
+def test_of_200_adaptive_analysts_of_10_000_questions_five_in_a_hundred_at_most_break_it():
+    broken = np.array([harm(seed, 10_000) for seed in range(200)]).sum(axis=0)
+    assert (broken <= 10).all()
+
+
+def test_no_question_learns_one_record_exactly():
+    """Two holdouts that differ in one record: each answer of one is an answer of the other.
+
+    For each question the same noise but for one shift gives the same answer: the worst log ratio of
+    frequencies over 20,000 gates is within the price of one run, .2, and sampling error.
+    """
+    gate, n = Thresholdout(threshold=0.1, sigma=0.1, budget=1), 100
+    found = []
+    for one in range(2):
+        values, noise = np.arange(n) < 60 + one, SeededNoise(one)
+        statuses = []
+        for _ in range(20_000):
+            state = gate.start(holdout_query(n), noise)
+            _, told = gate.answer(state, asked("a", 0.9, values), noise, alone())
+            statuses.append((told["status"], round(10 * told["value"])))
+        kinds, counts = np.unique([f"{s} {v}" for s, v in statuses], return_counts=True)
+        found.append(dict(zip(kinds.tolist(), counts.tolist(), strict=True)))
+    common = [kind for kind in found[0] if min(one.get(kind, 0) for one in found) > 300]
+    assert len(common) >= 6
+    for kind in common:
+        few, many = sorted(one[kind] for one in found)
+        assert math.log(many / few) < 0.2 + 5 * math.sqrt(2 / few)
