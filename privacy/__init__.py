@@ -23,6 +23,7 @@ from privacy.counts import class_counts, count_queries
 from privacy.ledger import (
     BudgetError,
     Entry,
+    Head,
     Ledger,
     LedgerError,
     PlanError,
@@ -64,18 +65,19 @@ from privacy.mechanisms import (
     project_to_simplex,
     smallest_floor,
 )
-from privacy.query import CountsError, Part, Query, Unit, UnitError, partition_of
+from privacy.query import CountsError, Part, Publication, Query, Unit, UnitError, partition_of
 
 __all__ = [
     "ApproximateEvent", "AuditBound", "Auditable", "BudgetError", "Choice", "ClampedDirichletEvent",
     "Composition", "Cost", "CountsError", "DirichletClamp", "DirichletLaw", "DirichletPseudoCount",
     "DiscreteGaussian", "DiscreteGaussianEvent", "DiscreteGaussianLaw", "DiscreteLaplace",
-    "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "Entry", "Event", "EventError", "InfeasibleFloor",
-    "Interaction", "Json", "LatticeLaplace", "LatticeLaplaceEvent", "LatticeLaplaceLaw", "Law",
-    "Ledger", "LedgerError", "Mechanism", "Noise", "NoisyMax", "PairDelta", "Part", "PlanError",
-    "PlanEvent", "PlanUse", "PlannedEvent", "PseudoCountDirichletEvent", "PureEvent", "Query",
-    "Question", "Release", "Statement", "Unit", "UnitError", "audit_losses", "audit_mechanism",
-    "audit_pair", "choose_mechanism", "clamp_delta", "class_counts", "compose", "count_queries",
+    "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "Entry", "Event", "EventError", "Head",
+    "InfeasibleFloor", "Interaction", "Json", "LatticeLaplace", "LatticeLaplaceEvent",
+    "LatticeLaplaceLaw", "Law", "Ledger", "LedgerError", "Mechanism", "Noise", "NoisyMax",
+    "PairDelta", "Part", "PlanError", "PlanEvent", "PlanUse", "PlannedEvent",
+    "PseudoCountDirichletEvent", "Publication", "PureEvent", "Query", "Question", "Release",
+    "Statement", "Unit", "UnitError", "audit_losses", "audit_mechanism", "audit_pair",
+    "choose_mechanism", "clamp_delta", "class_counts", "compose", "count_queries",
     "crossover_delta", "dominating_delta", "expected_distortion", "fits", "largest_scale",
     "pair_delta", "partition_of", "plan", "project_to_simplex", "slots_left", "smallest_floor",
 ]  # fmt: skip

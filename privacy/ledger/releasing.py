@@ -28,6 +28,12 @@ import numpy as np
 from sqlalchemy import func, select
 
 from privacy.accounting import Event, PlanEvent, PlannedEvent, event_json
+from privacy.ledger.publication import (
+    check_keys_are_unused,
+    check_same_size,
+    check_undrawn,
+    public_identity,
+)
 from privacy.ledger.records import (
     Access,
     Book,
@@ -66,6 +72,8 @@ class Request:
     """A release asked for, its event, and the fingerprint that the ledger knows it by.
 
     `slot` names the plan that has paid for it, if one has; it is then the event on record.
+    `contents` is a keyed digest of the private data of a query with a publication key, which its
+    fingerprint leaves out.
     """
 
     mechanism: Mechanism | Interaction
@@ -73,6 +81,7 @@ class Request:
     event: Event
     fingerprint: bytes
     slot: PlannedEvent | None = None
+    contents: bytes | None = None
 
 
 def request_of(
@@ -87,7 +96,8 @@ def request_of(
         )
     mark = fingerprint(mechanism, query, event, key=key)
     slot = None if plan is None else PlannedEvent(plan, event_json(event))
-    return Request(mechanism, query, event, mark, slot)
+    contents = None if query.publication is None else _digest({}, _arrays(query), key)
+    return Request(mechanism, query, event, mark, slot, contents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +128,12 @@ def plan_request(book: Book, dataset: str, plan: PlanEvent, name: str) -> Reques
 def fingerprint(
     mechanism: Mechanism | Interaction, query: Query, event: Event, *, key: bytes
 ) -> bytes:
-    """Return a keyed digest of a mechanism, its knobs, its event, and the query with its private arrays."""
+    """Return a keyed digest of a mechanism, its knobs, its event, and the query with its private arrays.
+
+    Under a publication key it is of the mechanism, its knobs, and the query's public identity alone.
+    """
+    if query.publication is not None:
+        return _digest(public_identity(query, _describe(mechanism)), {}, key)
     part = None if query.part is None else (query.part.partition, query.part.name)
     public = {
         "mechanism": _describe(mechanism),
@@ -132,12 +147,17 @@ def fingerprint(
             part,
         ],
     }
-    arrays = {"": query.value} if isinstance(query.value, np.ndarray) else query.value
-    return _digest(public, arrays, key)
+    return _digest(public, _arrays(query), key)
 
 
-def _question_fingerprint(question: Question, key: bytes) -> bytes:
-    """Digest of a question: its name and private values."""
+def _arrays(query: Query) -> Mapping[str, np.ndarray]:
+    return {"": query.value} if isinstance(query.value, np.ndarray) else query.value
+
+
+def _question_fingerprint(query: Query, question: Question, key: bytes) -> bytes:
+    """Digest of a question: its name and private values; under a publication key its name alone."""
+    if query.publication is not None:
+        return _digest({"question": question.name}, {}, key)
     arrays = {name: np.asarray(value) for name, value in question.value.items()}
     return _digest({"question": question.name}, arrays, key)
 
@@ -218,6 +238,7 @@ def unpaid(book: Book, asked: Sequence[Request]) -> list[Request]:
     lock(book, *datasets)
     paid = find_entries(book, asked)
     new = {one.fingerprint: one for one in asked if one.fingerprint not in paid}
+    _check_keys(book, asked, paid)
     for dataset in datasets:
         budget = required_budget(book, dataset)
         for one in asked:
@@ -228,6 +249,19 @@ def unpaid(book: Book, asked: Sequence[Request]) -> list[Request]:
         if priced:
             _check_afford(book, budget, priced)
     return list(new.values())
+
+
+def _check_keys(
+    book: Book, asked: Sequence[Request], paid: Mapping[bytes, tuple[int, str | None]]
+) -> None:
+    """Raise LedgerError where a publication key would be drawn twice, or for other records than paid."""
+    keyed = {one.fingerprint: one.query for one in asked if one.query.publication is not None}
+    for mark, query in keyed.items():
+        entry, value = paid.get(mark, (None, None))
+        if entry is not None and value is None:
+            check_undrawn(book, query, entry)
+    if new := [query for mark, query in keyed.items() if mark not in paid]:
+        check_keys_are_unused(book, new)
 
 
 def _check_query(query: Query, budget: Budget) -> None:
@@ -272,7 +306,7 @@ def insert_entries(book: Book, requests: Sequence[Request]) -> None:
         {
             "entry": entry,
             "dataset": one.query.dataset,
-            "query": one.query.name,
+            "query": one.query.full_name,
             "unit": str(one.query.unit),
             "n": int(one.query.n),
             "partition": None if one.query.part is None else one.query.part.partition,
@@ -280,6 +314,7 @@ def insert_entries(book: Book, requests: Sequence[Request]) -> None:
             "mechanism": type(one.mechanism).__qualname__,
             "event": event_json(one.slot or one.event),
             "fingerprint": one.fingerprint,
+            "contents": one.contents,
         }
         for entry, one in enumerate(requests, start=last + 1)
     ]
@@ -325,13 +360,15 @@ def answer(
     Answers and the states after them are stored in one transaction; a repeated question moves no
     state.
     """
-    marks = [_question_fingerprint(one, access.key) for one in questions]
+    marks = [_question_fingerprint(request.query, one, access.key) for one in questions]
     entry, _ = pay(access, [request])[request.fingerprint]
     with access.writing() as book:
         lock(book, request.query.dataset)
         known = find_answers(book, entry, marks)
         new = {mark: one for mark, one in zip(marks, questions, strict=True) if mark not in known}
         if new:
+            if request.query.publication is not None:
+                check_same_size(book, request.query, entry)
             last = last_state(book, entry)
             state = mechanism.start(request.query, noise) if last is None else json.loads(last)
             answered = list(_answered(mechanism, state, new, noise))
