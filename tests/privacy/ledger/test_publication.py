@@ -5,7 +5,6 @@ Noise comes from the operating system; statistical tests have a false-alarm rate
 
 import math
 import os
-import signal
 from dataclasses import replace
 
 import numpy as np
