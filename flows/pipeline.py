@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from flows.run import Run, find_unfinished, identity_of, open_run, unchanged_run
 from flows.settings import EngineError, Settings
-from flows.spending import check_budget
+from flows.spending import LedgerSetBack, check_budget
 from flows.stages import STAGES, Stage
 
 __all__ = ["RunResult", "Stage", "StageLine", "Step", "nothing_new", "run_pipeline", "run_stage"]
@@ -74,12 +74,13 @@ def run_pipeline(
     Returns
     -------
     RunResult
-        The run; the newest complete one if inputs, settings and code version are the same.
+        The run; the newest complete one if inputs, settings, key and code version are the same.
 
     Notes
     -----
     **Guarantees.** A run that is refused leaves no folder. One that dies leaves its whole stages, and
-    `resume` goes on after them.
+    `resume` goes on after them, under the publication key with which it began. Where the ledger is
+    older than a run that it has paid for, nothing is spent and every folder stays.
     """
     earlier = None if again else nothing_new(settings, resume=resume)
     if earlier is not None:
@@ -89,7 +90,7 @@ def run_pipeline(
     try:
         for stage in STAGES:
             step(stage, run)
-    except EngineError:
+    except (EngineError, LedgerSetBack):
         raise
     except (ValueError, RuntimeError, OSError):
         run.discard()

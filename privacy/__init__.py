@@ -23,6 +23,7 @@ from privacy.counts import class_counts, count_queries
 from privacy.ledger import (
     BudgetError,
     Entry,
+    Head,
     Ledger,
     LedgerError,
     PlanError,
@@ -64,7 +65,7 @@ from privacy.mechanisms import (
     project_to_simplex,
     smallest_floor,
 )
-from privacy.query import CountsError, Part, Query, Unit, UnitError, partition_of
+from privacy.query import CountsError, Part, Publication, Query, Unit, UnitError, partition_of
 from privacy.subjects import (
     GroupInteraction,
     GroupPrivacy,
@@ -78,12 +79,13 @@ __all__ = [
     "ClampedDirichletEvent", "Composition", "Cost", "CountsError", "DirichletClamp",
     "DirichletLaw", "DirichletPseudoCount", "DiscreteGaussian", "DiscreteGaussianEvent",
     "DiscreteGaussianLaw", "DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw",
-    "Entry", "Event", "EventError", "GroupInteraction", "GroupPrivacy", "History",
+    "Entry", "Event", "EventError", "GroupInteraction", "GroupPrivacy", "Head", "History",
     "InfeasibleFloor", "Interaction", "JointLatticeLaplace", "Json", "LatticeLaplace",
     "LatticeLaplaceEvent", "LatticeLaplaceLaw", "Law", "Ledger", "LedgerError", "Mechanism",
     "Noise", "NoisyMax", "PairDelta", "Part", "PlanError", "PlanEvent", "PlanUse", "PlannedEvent",
-    "PseudoCountDirichletEvent", "PureEvent", "Query", "Question", "Release", "Statement", "Unit",
-    "UnitError", "audit_losses", "audit_mechanism", "audit_pair", "bounded_tasks",
+    "PseudoCountDirichletEvent", "Publication", "PureEvent", "Query", "Question", "Release",
+    "Statement", "Unit", "UnitError", "audit_losses", "audit_mechanism", "audit_pair",
+    "bounded_tasks",
     "choose_mechanism", "clamp_delta", "class_counts", "compose", "count_queries",
     "crossover_delta", "dominating_delta", "expected_distortion", "fits", "largest_scale",
     "pair_delta", "partition_of", "plan", "project_to_simplex", "slots_left", "smallest_floor",

@@ -6,7 +6,7 @@ number of records `n` is public.
 
 >>> Query("toy", "class counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=2.0)
 Query(dataset='toy', name='class counts', unit=<Unit.CONSENSUS_LABEL: 'consensus label'>, n=4, \
-l1=2.0, part=None)
+l1=2.0, part=None, publication=None)
 """
 
 import hashlib
@@ -24,6 +24,7 @@ __all__ = [
     "ONE_TASK",
     "CountsError",
     "Part",
+    "Publication",
     "Query",
     "Unit",
     "UnitError",
@@ -152,6 +153,41 @@ class Part:
         check_name("cell", self.name)
 
 
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The public key under which a value is published once, whatever becomes of the data.
+
+    Parameters
+    ----------
+    key
+        Chosen without looking at private data, such as the month.
+    terms
+        Public facts that give the value its meaning, such as the classes' names: under one key a
+        query of other terms is refused.
+
+    Notes
+    -----
+    **Guarantees.** Asking again under a key returns what was published, also on changed data; another
+    key is paid anew, also on unchanged data; a key never draws twice.
+    **Privacy.** Without a key a value is drawn anew if the data changed, and only then: two equal
+    publications show that nothing changed, at no price. With keys, what is drawn and paid depends on
+    public things alone.
+
+    Examples
+    --------
+    >>> Publication("2026-11")
+    Publication(key='2026-11', terms='')
+    """
+
+    key: str
+    terms: str = ""
+
+    def __post_init__(self) -> None:
+        check_name("key", self.key)
+        if not is_text(self.terms):
+            raise TypeError("terms must be a text that every database gives back unchanged")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
     """An exact private statistic, or private rows, of one data set.
@@ -172,6 +208,8 @@ class Query:
         By how much a neighbour can move `value` in l1 norm, > 0; infinite for rows.
     part
         The cell of a partition of the data set's tasks that the value is about; None for all tasks.
+    publication
+        The public key under which it is published; None where it is known by its value.
 
     Raises
     ------
@@ -195,6 +233,7 @@ class Query:
     n: int
     l1: float
     part: Part | None = None
+    publication: Publication | None = None
 
     def __post_init__(self) -> None:
         check_name("dataset", self.dataset)
@@ -206,6 +245,12 @@ class Query:
             raise ValueError(f"l1 must be > 0, got l1={self.l1}")
         arrays = {"value": self.value} if isinstance(self.value, np.ndarray) else self.value
         check_arrays(arrays)
+
+    @property
+    def full_name(self) -> str:
+        """The name with the publication's key, as the ledger keeps it."""
+        key = None if self.publication is None else self.publication.key
+        return self.name if key is None else f"{self.name}, publication {key}"
 
 
 def partition_of(

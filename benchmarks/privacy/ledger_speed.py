@@ -125,6 +125,7 @@ def _rows(first: int, end: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]
             "mechanism": "LatticeLaplace",
             "event": event,
             "fingerprint": number.to_bytes(32, "big"),
+            "contents": None,
         }
         yield entry, shared | {"value": "[2, 2]"}
 

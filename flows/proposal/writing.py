@@ -243,6 +243,7 @@ def _privacy(facts: CampaignFacts) -> list[str]:
         "epsilon": Line(total, f"the whole budget, for ever: {parts}, once"),
         "delta": Line(0.0, f"pure; if more, then below 1/{facts.n_labelled}"),
         "planned_releases": Line(1, f"counts of changed data this price pays for; {planned}"),
+        "publication": Line("%Y-%m", off=True),
     }
     return [
         "[privacy]",

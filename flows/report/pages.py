@@ -19,7 +19,7 @@ from typing import Any
 from flows.report.rows import planned_rows, pseudonyms, task_rows, worker_rows
 from flows.tables import read_parquet
 
-__all__ = ["GROUPED", "internal_page", "lineage", "public_page"]
+__all__ = ["CAMPAIGN", "GROUPED", "internal_page", "lineage", "public_page"]
 
 PLACES = ("runs", "state")  # folders, which do not bear on the result
 
@@ -63,6 +63,7 @@ SHOWN_ENTRIES = 100
 SHOWN_RUNS = 24
 
 # The public page's fields, by name: what is not here is not released.
+CAMPAIGN = ("publication", "budget")  # public facts of the settings, None where nothing is released
 GROUPED = ("groups", "of_classes", "n_groups")
 PROPORTIONS = (
     "mechanism", "reason", "epsilon", "delta", "unit", "level", "expected_l1_labels",
@@ -117,6 +118,7 @@ def public_page(folder: Path) -> Facts:
     planned = ("n_planned",) if "n_planned" in proportions else ()
     return {
         "name": _read_json(folder, "inputs.json")["name"],
+        **{key: proportions.get(key) for key in CAMPAIGN},
         "proportions": _released(proportions, PROPORTIONS + planned + GROUPED),
         "class_ratios": _released(ratios, CLASS_RATIOS + GROUPED) if ratios_public else None,
         "model": _released(_read_json(folder, "model.json"), MODEL),

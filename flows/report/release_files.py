@@ -18,7 +18,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from flows.files import write_whole
-from flows.report.pages import GROUPED, public_page
+from flows.report.pages import CAMPAIGN, GROUPED, public_page
 from flows.tables import read_parquet
 from privacy import Unit
 
@@ -60,7 +60,8 @@ def release(folder: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        `format`, `version`, `name`, and for each kind of release None or its facts; tables are
+        `format`, `version`, `name`, the `publication`'s key and the campaign's whole `budget` (None
+        where nothing is released), and for each kind of release None or its facts; tables are
         lists of rows beside the meaning of their columns. `units` says what a price of each unit
         protects, and what it does not.
 
@@ -69,7 +70,8 @@ def release(folder: Path) -> dict[str, Any]:
     **Guarantees.** Nothing in it depends on anything but released values and public facts.
     """
     page = public_page(folder)
-    found: dict[str, Any] = {"format": FORMAT, "version": VERSION, "name": page["name"]}
+    found: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    found |= {key: page[key] for key in ("name", *CAMPAIGN)}
     for stage, columns in COLUMNS.items():
         facts = page[stage]
         if facts is not None:

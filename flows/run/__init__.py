@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         begun_from,
         complete_runs,
         keep_fit,
+        ledger_heads,
         start_of,
         trend,
         unchanged_run,
@@ -27,13 +28,15 @@ if TYPE_CHECKING:
         find_unfinished,
         identity_of,
         open_run,
+        publication_now,
         unfinished_runs,
     )
 
 __all__ = [
     "FEATURES", "MANIFEST", "PARTIAL", "Crowd", "Run", "begun_from", "code_version",
-    "complete_runs", "digest_key", "find_unfinished", "identity_of", "keep_fit", "load_crowd",
-    "open_run", "save_crowd", "start_of", "trend", "unchanged_run", "unfinished_runs",
+    "complete_runs", "digest_key", "find_unfinished", "identity_of", "keep_fit", "ledger_heads",
+    "load_crowd", "open_run", "publication_now", "save_crowd", "start_of", "trend",
+    "unchanged_run", "unfinished_runs",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

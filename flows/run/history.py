@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flows.files import file_digest, write_arrays, write_whole
-from flows.run.store import MANIFEST, Run, code_version, digest_key
+from flows.run.store import MANIFEST, Run, code_version, digest_key, publication_now
 from flows.settings import Settings
 from flows.tables import input_paths, is_query
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from quality import CrowdLabels, EMStart
 
 __all__ = [
-    "begun_from", "complete_runs", "keep_fit", "same_work", "start_of", "trend", "unchanged_run",
+    "begun_from", "complete_runs", "keep_fit", "ledger_heads", "same_work", "start_of", "trend",
+    "unchanged_run",
 ]  # fmt: skip
 
 NEEDED = (MANIFEST, "inputs.json", "quality.json", "proportions.json", "spend.json", "report.html")
@@ -51,12 +52,14 @@ def complete_runs(settings: Settings) -> list[Run]:
 
 
 def unchanged_run(settings: Settings, identity: str) -> Run | None:
-    """Return the newest complete run if another would have its inputs, settings and code version.
+    """Return the newest complete run if another would have its inputs, settings, key and code version.
 
     The answer of a database query is fetched aside and compared by its digest.
     """
     newest = next(iter(reversed(complete_runs(settings))), None)
     if newest is None or newest.work() != {"identity": identity} | code_version():
+        return None
+    if newest.publication != publication_now(settings):
         return None
     same = all(_same_answer(newest, *one) for one in input_paths(settings.input))
     return newest if same else None
@@ -68,6 +71,23 @@ def same_work(one: Run, other: Run) -> bool:
         return False
     first, second = (run.read_json("inputs.json")["files"] for run in (one, other))
     return bool(first == second)
+
+
+def ledger_heads(settings: Settings) -> dict[tuple[int, str], str]:
+    """Return where the ledger stood after each of the campaign's runs, with the run's folder.
+
+    Runs that did not end count too: rows and seal of the ledger's head, as their manifests hold them.
+    """
+    heads = {}
+    for path in settings.runs.glob(f"*-{settings.name}*/{MANIFEST}"):
+        try:
+            manifest = Run(path.parent, settings).read_json(MANIFEST)
+        except FileNotFoundError:  # another run has just ended
+            continue
+        head = manifest.get("ledger")
+        if manifest["name"] == settings.name and head is not None:
+            heads[head["n_rows"], head["seal"]] = path.parent.name
+    return heads
 
 
 def _same_answer(run: Run, role: str, path: Path) -> bool:
@@ -159,14 +179,15 @@ def trend(run: Run) -> dict[str, Any]:
 
     Notes
     -----
-    **Guarantees.** Runs in a row on the same inputs, settings and code version are one row, that of
-    the first: running again adds none. Drift is computed from released values alone, and costs nothing.
+    **Guarantees.** Runs in a row on the same inputs, settings, publication key and code version are one
+    row, that of the first: running again adds none. Drift is computed from released values alone, and
+    costs nothing.
     """
     earlier = [one for one in complete_runs(run.settings) if one.folder != run.folder]
     rows: list[dict[str, Any]] = []
     before: Run | None = None
     for one in [*earlier, run]:
-        if before is None or not same_work(before, one):
+        if before is None or not (same_work(before, one) and before.publication == one.publication):
             rows.append(_row(one, before))
             before = one
     return {"runs": rows}

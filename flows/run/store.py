@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.files import file_digest, state_key, sync_folder, write_whole
-from flows.settings import Settings, SettingsError
+from flows.settings import Settings, SettingsError, key_at
 from flows.tables import input_files, read_parquet
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MANIFEST", "PARTIAL", "Run", "code_version", "digest_key", "find_unfinished", "identity_of",
-    "open_run", "unfinished_runs",
+    "open_run", "publication_now", "unfinished_runs",
 ]  # fmt: skip
 
 MANIFEST = "manifest.json"
@@ -86,6 +86,17 @@ class Run:
         manifest = self.read_json(MANIFEST)
         manifest["stages"][stage] = {"line": line, "seconds": round(seconds, 3)}
         self.write_json(MANIFEST, manifest)
+
+    @property
+    def publication(self) -> str | None:
+        """The public key under which the run publishes, chosen when it began; None without one."""
+        key: str | None = self.read_json(MANIFEST).get("publication")
+        return key
+
+    def keep_head(self, n_rows: int, seal: str) -> None:
+        """Record in the manifest where the ledger stood after this run had paid."""
+        manifest = self.read_json(MANIFEST)
+        self.write_json(MANIFEST, manifest | {"ledger": {"n_rows": n_rows, "seal": seal}})
 
     def work(self) -> dict[str, Any]:
         """Return the digest of settings and inputs, and the code's versions."""
@@ -165,11 +176,19 @@ def _manifest(settings: Settings, identity: str) -> dict[str, Any]:
         "started": _now().isoformat(timespec="seconds"),
         "ended": None,
         "identity": identity,
+        "publication": publication_now(settings),
+        "ledger": None,
         "settings": settings.model_dump(mode="json"),
         "seed": settings.seed,
         **code_version(),
         "stages": {},
     }
+
+
+def publication_now(settings: Settings) -> str | None:
+    """Return the publication key of a run that begins now, or None if the settings give none."""
+    key = None if settings.privacy is None else settings.privacy.publication
+    return None if key is None else key_at(key, _now())
 
 
 def code_version() -> dict[str, Any]:

@@ -9,6 +9,7 @@ raise `SettingsError`.
 """
 
 from flows.settings.environment import variables_of
+from flows.settings.publication_keys import GRANULARITIES, Granularity, granularity_of, key_at
 from flows.settings.sections import (
     NAME,
     ConsensusSettings,
@@ -30,8 +31,9 @@ from flows.settings.sections import (
 from flows.settings.settings import filter_settings, load_settings
 
 __all__ = [
-    "NAME", "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings", "GateSettings",
-    "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings",
-    "Section", "Settings", "SettingsError", "fault_sentence", "filter_settings", "load_settings",
-    "section_of", "variables_of",
+    "GRANULARITIES", "NAME", "ConsensusSettings", "EngineError", "EngineSettings",
+    "FilterSettings", "GateSettings", "Granularity", "GroupSettings", "InputSettings",
+    "ModelSettings", "PrivacySettings", "ReportSettings", "Section", "Settings", "SettingsError",
+    "fault_sentence", "filter_settings", "granularity_of", "key_at", "load_settings", "section_of",
+    "variables_of",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -26,6 +27,7 @@ from pydantic import (
 
 from flows.aggregators import AGGREGATORS, AggregatorName
 from flows.choices import Duplicates, Penalty
+from flows.settings.publication_keys import check_key
 from privacy import Unit
 
 __all__ = [
@@ -255,6 +257,11 @@ class PrivacySettings(Section):
     changes its group, a release counts for the groups that changed or that tasks joined. After a task
     has moved to another group, a release counts for all groups and adds to all earlier releases. With a
     ledger on a server (CROWDASSAY_LEDGER) this also holds after tasks have joined.
+
+    With a `publication` key everything that a run publishes is paid and drawn once under that key,
+    whatever becomes of the data. A pattern, "%Y-%m" say, makes a key of the date (UTC) on which the run
+    began. Without a key a publication is drawn anew if the data changed, and only then: whoever sees two
+    publications that are equal learns, without noise and at no price, that nothing changed.
     """
 
     unit: Unit = Unit.CONSENSUS_LABEL
@@ -269,6 +276,8 @@ class PrivacySettings(Section):
     """Delta of the class counts, at most delta."""
     planned_releases: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Number of releases of the counts, of changed data, that the price pays for."""
+    publication: Annotated[str, AfterValidator(check_key)] | None = None
+    """Public key, "2026-11" or "%Y-%m"; without one, equal publications show that no data changed."""
     level: Share = 0.9
     """Confidence of each published interval."""
 

@@ -11,10 +11,12 @@ from flows.faces import late_face
 if TYPE_CHECKING:
     from flows.spending.account import (
         LEDGER_URL,
+        LedgerSetBack,
         existing_ledger,
         known_statement,
         open_account,
         open_state,
+        paying,
         read_statements,
         statement,
     )
@@ -31,9 +33,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "LEDGER_URL", "CountNoise", "Learning", "Plan", "check_budget", "count_noise",
-    "existing_ledger", "grow_partition", "known_statement", "open_account", "open_state",
-    "plan_releases", "preview", "read_statements", "statement", "trial", "with_grown_partition",
+    "LEDGER_URL", "CountNoise", "Learning", "LedgerSetBack", "Plan", "check_budget",
+    "count_noise", "existing_ledger", "grow_partition", "known_statement", "open_account",
+    "open_state", "paying", "plan_releases", "preview", "read_statements", "statement",
+    "trial", "with_grown_partition",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

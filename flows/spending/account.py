@@ -7,27 +7,73 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.files import state_key
+from flows.run import Run, ledger_heads
 from flows.settings import SettingsError
-from privacy import Cost, Ledger, LedgerError, Part, Statement, fits
+from privacy import Cost, Head, Ledger, LedgerError, Part, Statement, fits
 
 if TYPE_CHECKING:
     from flows.settings import PrivacySettings, Settings
 
 __all__ = [
-    "existing_ledger", "known_statement", "numbers", "open_account", "open_state",
-    "read_statements", "statement",
+    "LedgerSetBack", "check_not_set_back", "existing_ledger", "known_ledger", "known_statement", "numbers",
+    "open_account", "open_state", "paying", "read_statements", "statement",
 ]  # fmt: skip
 
 LEDGER = "ledger.sqlite"
 LEDGER_URL = "CROWDASSAY_LEDGER"  # its password, if any, stays out of settings and run folders
 PLAN_FIELDS = ("entry", "name", "n_releases", "used")  # of a plan, in a statement
+
+
+class LedgerSetBack(LedgerError):
+    """The ledger is older than a run that it has paid for; nothing was spent, and no folder removed."""
+
+
+@contextlib.contextmanager
+def paying(run: Run, privacy: PrivacySettings, *, n: int) -> Iterator[Ledger]:
+    """Open the account for what a run pays; the run's manifest then holds the ledger's head.
+
+    Raises
+    ------
+    LedgerSetBack
+        If the ledger has not grown from where it was after each of the campaign's runs.
+    SettingsError, LedgerError
+        As `open_account`.
+    """
+    ledger = open_account(run.settings, privacy, n=n)
+    check_not_set_back(run.settings, ledger)
+    try:
+        yield ledger
+    finally:
+        head = ledger.head()
+        run.keep_head(head.n_rows, head.seal)
+
+
+def check_not_set_back(settings: Settings, ledger: Ledger | None) -> None:
+    """Raise LedgerSetBack unless a ledger, None if there is none, holds what the campaign's runs paid.
+
+    A run's manifest has the ledger's number of rows and the keyed seal of its head. Rows that others add
+    do not matter, nor do runs that were deleted, or copied with their ledger.
+    """
+    paid = {Head(*head): name for head, name in ledger_heads(settings).items()}
+    lacking = tuple(paid) if ledger is None else ledger.lacking(paid)
+    if lacking:
+        newest = max(lacking, key=lambda head: head.n_rows)
+        now = "is missing" if ledger is None else f"has {ledger.head().n_rows:,} rows"
+        raise LedgerSetBack(
+            f"the ledger {now} and lacks what it held, {newest.n_rows:,} rows, when it had paid for the "
+            f"run {paid[newest]}: an older copy or another ledger is in its place, and what was spent "
+            "since would be spent again. Nothing was spent. Put the newest ledger back; if it is lost, "
+            f"see how much that run had spent (spend.json), and move it out of {settings.runs}"
+        )
 
 
 def open_account(settings: Settings, privacy: PrivacySettings, *, n: int) -> Ledger:
@@ -62,9 +108,10 @@ def open_state(folder: Path) -> Ledger:
 
 def existing_ledger(folder: Path) -> Ledger:
     """Open the ledger of a state folder; LedgerError if the folder has none."""
-    if not (folder / LEDGER).is_file() and LEDGER_URL not in os.environ:
+    ledger = known_ledger(folder)
+    if ledger is None:
         raise LedgerError(f"{folder} holds no {LEDGER}; name the state folder of a campaign")
-    return open_state(folder)
+    return ledger
 
 
 def statement(ledger: Ledger, dataset: str, *, entries: int | None = None) -> dict[str, Any]:
@@ -99,12 +146,19 @@ def _as_json(found: Statement) -> dict[str, Any]:
     }
 
 
-def known_statement(folder: Path, dataset: str) -> Statement | None:
-    """Return a data set's totals, or None if there is no ledger that knows it."""
+def known_ledger(folder: Path) -> Ledger | None:
+    """Return the ledger of a state folder, or None if it has none."""
     if not (folder / LEDGER).is_file() and LEDGER_URL not in os.environ:
         return None
-    with open_state(folder) as ledger:
-        return ledger.statement(dataset, entries=0) if dataset in ledger.datasets() else None
+    return open_state(folder)
+
+
+def known_statement(folder: Path, dataset: str) -> Statement | None:
+    """Return a data set's totals, or None if there is no ledger that knows it."""
+    ledger = known_ledger(folder)
+    if ledger is None or dataset not in ledger.datasets():
+        return None
+    return ledger.statement(dataset, entries=0)
 
 
 def read_statements(

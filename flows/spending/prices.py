@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.settings import SettingsError
-from flows.spending.account import known_statement, numbers, open_account
+from flows.spending.account import (
+    check_not_set_back,
+    known_ledger,
+    known_statement,
+    numbers,
+    open_account,
+)
 from privacy import BudgetError, Cost, Statement
 from privacy.accounting import exact
 from privacy.ledger import cost_text
@@ -65,10 +71,13 @@ def check_budget(settings: Settings) -> str | None:
         If nothing is spent, and the settings ask for more than their own budget.
     LedgerError
         If the data set has another budget than the settings say.
+    LedgerSetBack
+        If the ledger is older than a run that it has paid for.
     """
     privacy = settings.privacy
     if privacy is None or settings.classes is None:
         return None
+    check_not_set_back(settings, known_ledger(settings.state))
     found = known_statement(settings.state, settings.name)
     limit = Cost(exact(privacy.epsilon), exact(privacy.delta))
     if found is not None:

@@ -7,6 +7,7 @@ is refused while nothing has been spent. Public numbers alone choose the noise o
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from privacy import (
     Ledger,
     Part,
     PlanEvent,
+    Publication,
     Query,
     Unit,
     choose_mechanism,
@@ -182,7 +184,7 @@ def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     if settings.model is not None and crowd.tasks is not None and crowd.tasks.feature_names:
         rows = _rows(crowd, consensus_label(run, crowd), settings, settings.model)
         if all(cell.any() for cell in (rows.training, rows.validation, rows.holdout)):
-            learning = _learning(rows, crowd, settings, settings.model, privacy)
+            learning = _learning(rows, crowd, run, settings.model, privacy)
     return Plan(count_noise(privacy, crowd.labels.n_classes), counts, learning)
 
 
@@ -223,9 +225,18 @@ def _count_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Qu
     }  # fmt: skip
     if settings.engine is None:
         label = consensus_label(run, crowd)
-        return class_counts(label, n_classes=n_classes, n_groups=names.size, **about)
-    counts = numpy_array(run.read_table("class_counts.parquet").column("n"))
-    return count_queries(counts.reshape(names.size, n_classes), **about)
+        found = class_counts(label, n_classes=n_classes, n_groups=names.size, **about)
+    else:
+        counts = numpy_array(run.read_table("class_counts.parquet").column("n"))
+        found = count_queries(counts.reshape(names.size, n_classes), **about)
+    published = _publication(run, classes=crowd.labels.classes.tolist())
+    return tuple(replace(query, publication=published) for query in found)
+
+
+def _publication(run: Run, **terms: object) -> Publication | None:
+    """The run's key, with the public facts without which a value published under it has no meaning."""
+    key = run.publication
+    return None if key is None else Publication(key, json.dumps(terms, sort_keys=True))
 
 
 def deal(
@@ -285,9 +296,20 @@ def _rows(crowd: Crowd, label: np.ndarray, settings: Settings, model: ModelSetti
 
 
 def _learning(
-    rows: Rows, crowd: Crowd, settings: Settings, model: ModelSettings, privacy: PrivacySettings
+    rows: Rows, crowd: Crowd, run: Run, model: ModelSettings, privacy: PrivacySettings
 ) -> Learning:
-    """Training on the development rows and the gate on the holdout rows: two cells of one partition."""
+    """Training on the development rows and the gate on the holdout rows: two cells of one partition.
+
+    What was published under a key stays apart from the holdout while the rows are dealt as they were.
+    """
+    settings, gate = run.settings, run.settings.gate
+    published = _publication(
+        run,
+        classes=crowd.labels.classes.tolist(),
+        features=[] if crowd.tasks is None else list(crowd.tasks.feature_names),
+        standardize=settings.input.standardize,
+        dealt=[settings.seed, gate.holdout, model.validation],
+    )
     cell = np.where(rows.holdout, HOLDOUT, DEVELOP)
     partition = partition_of("split", cell, tasks=crowd.labels.tasks)
     training = StabilityValidation(
@@ -308,9 +330,9 @@ def _learning(
             n=int(mask.sum()),
             l1=math.inf,
             part=Part(partition, CELLS[which]),
+            publication=published,
         )
 
-    gate = settings.gate
     return Learning(
         rows,
         ScoredTraining(training, epsilon_score=model.epsilon_score),

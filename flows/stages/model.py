@@ -9,9 +9,9 @@ import numpy as np
 
 from flows.run import Crowd, Run, load_crowd
 from flows.settings import GateSettings, ModelSettings, PrivacySettings
-from flows.spending import Learning, open_account, plan_releases
+from flows.spending import Learning, paying, plan_releases
 from flows.stages.class_ratios import why_no_features
-from flows.stages.publication import why_no_release
+from flows.stages.publication import published, why_no_release
 from learners import (
     Bound,
     GateAnswer,
@@ -23,7 +23,7 @@ from learners import (
     private_holdout_bound,
     transfer_bound,
 )
-from privacy import Question
+from privacy import Question, Release
 
 __all__ = ["ask_holdout", "bound_verdict", "gate_verdict", "model_verdict", "train_privately"]
 
@@ -37,7 +37,7 @@ def train_privately(run: Run) -> str:
     if isinstance(prepared, str):
         return run.skip("model.json", prepared)
     learning, privacy, model = prepared
-    with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
+    with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         release = ledger.release(learning.mechanism, learning.training)
     drawn, rows = release.value, learning.rows
     seen = _on_validation(drawn, learning, model, crowd.labels.n_classes)
@@ -60,6 +60,8 @@ def train_privately(run: Run) -> str:
             "n_holdout": int(rows.holdout.sum()),
             "train_score": drawn["score"],
             "entry": release.entry,
+            "publication": run.publication,
+            "stale": release.stale,
             "validation": seen,
         },
     )
@@ -85,12 +87,11 @@ def ask_holdout(run: Run) -> str:
         name=f"accuracy of the model of entry {trained['entry']}",
         value={"train": trained["train_score"], "holdout": right.astype(np.float64)},
     )
-    with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
-        answer = GateAnswer.from_json(
-            ledger.interact(learning.judge, learning.holdout, question).value
-        )
-    run.write_json("gate.json", _gate_json(answer, learning, gate, question.name, trained))
-    bounds = _bounds(answer, trained, learning, gate, model)
+    with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
+        release = ledger.interact(learning.judge, learning.holdout, question)
+    answer = GateAnswer.from_json(release.value)
+    run.write_json("gate.json", _gate_json(answer, release, learning, gate, question.name, trained))
+    bounds = _bounds(answer, release.n, trained, learning, gate, model)
     best, listed = least(bounds), [asdict(bound) for bound in bounds]
     facts = {"level": gate.confidence, "bounds": listed, "least": best.name}
     run.write_json("bounds.json", facts)
@@ -106,6 +107,7 @@ def model_verdict(found: dict[str, Any]) -> str:
     return (
         f"{seen['private']:.1%} on {seen['n']:,} validation tasks; {seen['non_private']:.1%} without "
         f"privacy, {seen['majority_class']:.1%} for the commonest class"
+        f"{published(found['publication'], stale=found['stale'])}"
     )
 
 
@@ -161,6 +163,7 @@ def _on_validation(
 
 def _gate_json(
     answer: GateAnswer,
+    release: Release[Any],
     learning: Learning,
     gate: GateSettings,
     question: str,
@@ -171,9 +174,11 @@ def _gate_json(
         "sigma": gate.sigma,
         "budget": gate.budget,
         "budget_left": answer.budget_left,
-        "epsilon": float(learning.judge.event(learning.holdout).cost().epsilon),
+        "epsilon": float(release.event.cost().epsilon),
         "unit": str(learning.holdout.unit),
-        "n": learning.holdout.n,
+        "n": release.n,
+        "publication": trained["publication"],
+        "stale": release.stale,
         "question": question,
         "asked": answer.asked,
         "status": answer.status,
@@ -184,6 +189,7 @@ def _gate_json(
 
 def _bounds(
     answer: GateAnswer,
+    n_holdout: int,
     trained: dict[str, Any],
     learning: Learning,
     gate: GateSettings,
@@ -193,6 +199,12 @@ def _bounds(
     rows, linear = learning.rows, LinearModel(np.asarray(trained["coef"]), model.norm_bound)
     wrong = linear.predict(rows.x) != rows.y
     level = 1 - (1 - gate.confidence) / N_BOUNDS  # the least of them has the asked confidence
+    transfer = transfer_bound(
+        int(wrong[rows.training].sum()),
+        int(rows.training.sum()),
+        epsilon=model.epsilon_train + model.epsilon_select,
+        level=level,
+    )
     return (
         clopper_pearson_bound(
             int(wrong[rows.validation].sum()),
@@ -200,12 +212,7 @@ def _bounds(
             level=level,
             n_candidates=len(model.regularization),
         ),
-        agreeing_holdout_bound(answer, learning.judge, n=learning.holdout.n, level=level),
-        private_holdout_bound(answer, learning.judge, n=learning.holdout.n, level=level),
-        transfer_bound(
-            int(wrong[rows.training].sum()),
-            int(rows.training.sum()),
-            epsilon=model.epsilon_train + model.epsilon_select,
-            level=level,
-        ),
+        agreeing_holdout_bound(answer, learning.judge, n=n_holdout, level=level),
+        private_holdout_bound(answer, learning.judge, n=n_holdout, level=level),
+        *(() if trained["stale"] else (transfer,)),  # it is about the rows that were trained on
     )

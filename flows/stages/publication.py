@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from flows.run import Run, load_crowd
 from flows.settings import Settings, SettingsError
-from flows.spending import Plan, open_account, plan_releases, with_grown_partition
+from flows.spending import Plan, paying, plan_releases, with_grown_partition
 from flows.tables import arrow_table
 from privacy import Ledger, PlanError, PlanEvent, Query, Release, project_to_simplex
 
-__all__ = ["proportions_verdict", "publish_proportions", "why_no_release"]
+__all__ = ["proportions_verdict", "publish_proportions", "published", "why_no_release"]
 
 ANOTHER_PLAN = (
     "Give [privacy] another planned_releases or proportions_epsilon to pay for a new plan"
@@ -27,7 +27,7 @@ def publish_proportions(run: Run) -> str:
         return run.skip("proportions.json", str(why_not))
     crowd = load_crowd(run.folder)
     plan = plan_releases(run, crowd, privacy)
-    with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
+    with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         plan = with_grown_partition(plan, crowd, run.settings, ledger)
         releases, planned = _release_counts(ledger, plan)
         released_at = max(ledger.time_of(release.entry) for release in releases)
@@ -50,12 +50,19 @@ def publish_proportions(run: Run) -> str:
             "expected_l1_labels": noise.expected_l1,
             "noise": noise.described(),
             "released_at": released_at,
+            "publication": run.publication,
+            "n_stale": sum(release.stale for release in releases),
+            "budget": {"epsilon": privacy.epsilon, "delta": privacy.delta},
         },
     )
     again = sum(not release.fresh for release in releases)
     paid = f"{again} of them paid for before" if again else "all newly paid"
     if planned:
         paid = f"release {planned['n_drawn']} of {planned['n_planned']} that this pays for"
+    if run.publication is not None:
+        n_stale = sum(release.stale for release in releases)
+        older = f", {n_stale} groups changed since" if n_stale else ""
+        paid = f"publication {run.publication}: {paid}{older}"
     return (
         f"{len(queries)} group{'s' if len(queries) > 1 else ''} at epsilon "
         f"{privacy.proportions_epsilon:g} per {privacy.unit} ({paid}), expected error "
@@ -68,8 +75,16 @@ def proportions_verdict(found: dict[str, Any]) -> str:
     planned = f" for all {found['n_planned']} releases" if "n_planned" in found else ""
     return (
         f"{found['mechanism']} at epsilon {found['epsilon']:g}{planned} per "
-        f"{found['unit']}, each count within ±{found['half_width_labels']:g} labels at {found['level']:.0%}"
+        f"{found['unit']}, each count within ±{found['half_width_labels']:g} labels at "
+        f"{found['level']:.0%}{published(found['publication'], stale=found['n_stale'])}"
     )
+
+
+def published(key: str | None, *, stale: bool | int) -> str:
+    """Return what to add to a sentence of the team's about a value that a key has published."""
+    if key is None:
+        return ""
+    return f"; publication {key}" + (", older than these data" if stale else "")
 
 
 def why_no_release(settings: Settings) -> str | None:
@@ -100,8 +115,8 @@ def _release_counts(ledger: Ledger, plan: Plan) -> tuple[tuple[Release[Any], ...
         releases = ledger.release_all(plan.noise.mechanism, plan.counts, plan=opened)
     except PlanError as error:
         raise SettingsError(
-            f"the {error.n_slots} planned releases of class counts are used up, and these data have "
-            f"changed since the last; nothing was spent. {ANOTHER_PLAN}"
+            f"the {error.n_slots} planned releases of class counts are used up, and this is none of "
+            f"them; nothing was spent. {ANOTHER_PLAN}"
         ) from None
     (use,) = (one for one in ledger.statement(dataset, entries=0).plans if one.entry == opened)
     return releases, {"n_planned": use.n_releases, "n_drawn": use.used}
@@ -129,7 +144,7 @@ def _proportion_table(
     half_width: float,
 ) -> pa.Table:
     """One row per group and class: the raw noisy count, and the projected proportion with its interval."""
-    n = np.array([query.n for query in queries])
+    n = np.array([release.n for release in releases])  # as published, whatever has joined since
     noisy = np.array([release.value for release in releases])
     proportion = np.array(
         [project_to_simplex(row, total=float(m)) / m for row, m in zip(noisy, n, strict=True)]

@@ -14,12 +14,13 @@ epsilon=1, delta=0
 """
 
 from privacy.ledger.ledger import Ledger, Release
+from privacy.ledger.records import Head
 from privacy.ledger.spending import BudgetError, PlanError, cost_text
 from privacy.ledger.sqlite import new_file
 from privacy.ledger.statement import Entry, PlanUse, Statement
 from privacy.ledger.store import LedgerError
 
 __all__ = [
-    "BudgetError", "Entry", "Ledger", "LedgerError", "PlanError", "PlanUse", "Release", "Statement",
-    "cost_text", "new_file",
+    "BudgetError", "Entry", "Head", "Ledger", "LedgerError", "PlanError", "PlanUse", "Release",
+    "Statement", "cost_text", "new_file",
 ]  # fmt: skip

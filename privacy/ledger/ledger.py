@@ -20,15 +20,27 @@ from typing import Generic, NoReturn, TypeVar
 
 from privacy.accounting import Event, PlanEvent
 from privacy.ledger.postgres import PostgresStore
+from privacy.ledger.publication import Published, find_published
 from privacy.ledger.records import (
     Access,
     Book,
+    Head,
     check_chain,
     check_key,
+    heads_lacking,
+    read_head,
     required_budget,
     start_chain,
 )
-from privacy.ledger.releasing import answer, pay_plan, plan_request, release, request_of, unpaid
+from privacy.ledger.releasing import (
+    Request,
+    answer,
+    pay_plan,
+    plan_request,
+    release,
+    request_of,
+    unpaid,
+)
 from privacy.ledger.spending import change_limit, open_limit
 from privacy.ledger.sqlite import SqliteStore
 from privacy.ledger.statement import Statement, dataset_names, read_statement, time_of
@@ -56,14 +68,21 @@ class Release(Generic[T]):
     event
         Record of the draw.
     fresh
-        False where the value was stored before. **Not for the public** but for an interaction's
-        answers: it shows whether the private data changed since.
+        False where the value was stored before. **Not for the public** without a publication key,
+        but for an interaction's answers: it shows whether the private data changed since.
+    n
+        Number of records that it was drawn from.
+    stale
+        True where the value was published under the query's key before, and the private data have
+        changed since. **Not for the public.**
     """
 
     value: T
     entry: int
     event: Event
     fresh: bool
+    n: int
+    stale: bool = False
 
 
 class Ledger:
@@ -101,7 +120,7 @@ class Ledger:
     draw took can depend on private data: show releases, and keep the ledger and its statements to
     yourself. Data sets are accounted apart: a task that is in two of them is spent twice.
     **Limits.** A ledger that was set back whole to an earlier copy of itself looks sound, and
-    forgets what was spent since: note `verify`'s count elsewhere where that matters. Anyone who can
+    forgets what was spent since: keep its `head` elsewhere, which `lacking` compares. Anyone who can
     write to the ledger's folder can put another file in its place, and with the key can write any
     history: keep both in a folder of mode 0700.
 
@@ -257,10 +276,7 @@ class Ledger:
             raise TypeError(f"mechanism must draw, got {type(mechanism).__name__}")
         asked = [request_of(mechanism, query, key=self._access.key, plan=plan) for query in queries]
         released = release(self._access, mechanism, asked, _system_noise())
-        return tuple(
-            Release(json.loads(text), entry, request.event, fresh)
-            for request, (entry, text, fresh) in zip(asked, released, strict=True)
-        )
+        return self._told(asked, released)
 
     def interact(self, mechanism: Interaction, query: Query, question: Question) -> Release[Json]:
         """Ask an interaction one question; it is paid when it is first seen, for all questions.
@@ -289,9 +305,31 @@ class Ledger:
             return ()
         request = request_of(mechanism, query, key=self._access.key)
         entry, answered = answer(self._access, mechanism, request, questions, _system_noise())
-        return tuple(
-            Release(json.loads(text), entry, request.event, fresh) for text, fresh in answered
+        return self._told(
+            [request] * len(answered), [(entry, text, fresh) for text, fresh in answered]
         )
+
+    def _told(
+        self, asked: Sequence[Request], released: Sequence[tuple[int, str, bool]]
+    ) -> tuple[Release[Json], ...]:
+        """What was released, with the facts of the day it was paid where a key published it."""
+        keyed = {
+            entry
+            for request, (entry, _, _) in zip(asked, released, strict=True)
+            if request.contents is not None
+        }
+        published = {}
+        if keyed:
+            with self._access.reading() as book:
+                published = find_published(book, keyed)
+        told = []
+        for request, (entry, text, fresh) in zip(asked, released, strict=True):
+            paid = published.get(
+                entry, Published(request.event, int(request.query.n), request.contents)
+            )
+            stale = paid.contents != request.contents
+            told.append(Release(json.loads(text), entry, paid.event, fresh, paid.n, stale))
+        return tuple(told)
 
     def statement(self, dataset: str, *, entries: int | None = None) -> Statement:
         """Return a data set's budget, spend and entries, recomputed from the stored events.
@@ -330,6 +368,27 @@ class Ledger:
             file itself are not what they must be.
         """
         return self._check()
+
+    def head(self) -> Head:
+        """Return the present end of the chain of rows, to be kept outside the ledger."""
+        with self._access.reading() as book:
+            return read_head(book)
+
+    def lacking(self, heads: Iterable[Head]) -> tuple[Head, ...]:
+        """Return those of earlier heads that this ledger did not grow from.
+
+        Parameters
+        ----------
+        heads
+            What `head` has returned before.
+
+        Notes
+        -----
+        **Guarantees.** None is returned while rows are only added, by anyone; after the ledger was
+        set back whole, every head of a row that it lost, also once other rows stand there.
+        """
+        with self._access.reading() as book:
+            return heads_lacking(book, heads)
 
     def backup(self, path: Path) -> None:
         """Write a copy of the ledger's file to a new one, of mode 0600, consistent while in use.

@@ -6,8 +6,8 @@ a book.
 
 Every row's link is a keyed hash of the row and of the link before it. The head keeps the number of
 rows and the last link under a keyed seal, so that a chain that was cut differs from one that ends.
-The chain cannot see that a whole ledger, head included, was set back to an earlier copy of itself,
-nor anything done by a holder of the key.
+The chain cannot see that a whole ledger, head included, was set back to an earlier copy of itself:
+a `Head` kept elsewhere shows it. Nothing shows what a holder of the key has done.
 
 >>> len(key_digest(bytes(32)))
 32
@@ -66,6 +66,7 @@ __all__ = [
     "Access",
     "Book",
     "Budget",
+    "Head",
     "Kind",
     "account_of",
     "append",
@@ -74,6 +75,7 @@ __all__ = [
     "check_key",
     "check_rows",
     "find_budget",
+    "heads_lacking",
     "hold",
     "key_digest",
     "kinds_of",
@@ -83,6 +85,7 @@ __all__ = [
     "now",
     "part_of",
     "read_events",
+    "read_head",
     "required_budget",
     "rows_where",
     "start_chain",
@@ -91,7 +94,13 @@ __all__ = [
 RESTORE = "restore a backup and account for what came after it"
 BATCH = 1_000  # rows fetched at a time
 ASKED_AT_ONCE = 500  # values in one condition
-KEPT: Mapping[str, type[Any]] = {"position": int, "entry": int, "n": int, "fingerprint": bytes}
+KEPT: Mapping[str, type[Any]] = {
+    "position": int,
+    "entry": int,
+    "n": int,
+    "fingerprint": bytes,
+    "contents": bytes,
+}
 """Types of the columns that do not hold texts."""
 
 _canonical = json.JSONEncoder(default=bytes.hex, separators=(",", ":")).encode
@@ -242,6 +251,37 @@ def _end(book: Book, *, lock: bool = False) -> tuple[int, bytes]:
     return found[0].n_rows, found[0].link
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a ledger's chain at one moment, to be kept outside the ledger.
+
+    Parameters
+    ----------
+    n_rows
+        How many rows the ledger had.
+    seal
+        Keyed hash of that number and of the last row's link, in hexadecimal digits.
+    """
+
+    n_rows: int
+    seal: str
+
+
+def read_head(book: Book) -> Head:
+    """Return the present end of the chain."""
+    n_rows, link = _end(book)
+    return Head(n_rows, _seal(n_rows, link, book.key).hex())
+
+
+def heads_lacking(book: Book, heads: Iterable[Head]) -> tuple[Head, ...]:
+    """Return the heads that this chain never had, in their order."""
+    n_rows, _ = _end(book)
+    given = tuple(heads)
+    links = _links_at(book, sorted({one.n_rows for one in given}))
+    had = {at: _seal(at, link, book.key).hex() for at, link in links.items() if at <= n_rows}
+    return tuple(one for one in given if had.get(one.n_rows) != one.seal)
+
+
 def _move_head(book: Book, n_rows: int, link: bytes) -> None:
     seal = _seal(n_rows, link, book.key)
     book.connection.execute(update(head).values(n_rows=n_rows, link=link, seal=seal))
@@ -283,7 +323,7 @@ def _check_kept(row: Mapping[str, Any]) -> None:
     """Raise LedgerError for a value that a database would change: its row would pass for damaged."""
     for name, value in row.items():
         kind = KEPT.get(name, str)
-        if kind is str:
+        if value is None or kind is str:
             kept = value is None or is_text(value)
         else:
             kept = type(value) is kind and (kind is bytes or -(2**63) <= value < 2**63)

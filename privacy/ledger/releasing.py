@@ -5,9 +5,10 @@ and the end of `keep`, or of an answer's transaction, the spend stays, and askin
 it, as nobody has seen a value; after it the value is stored.
 
 The ledger knows a request by a keyed fingerprint of the mechanism, its event and the private data; an
-interaction's, and each of its questions, by public things alone, because their answers are looked up free
-of charge and would show whether two private arrays are equal. A bare hash of a small private value can be inverted by trying all values; a keyed one cannot
-without the key, which stays beside the ledger and never leaves the machine.
+interaction's, and each of its questions, by public things alone, because their answers are looked up
+free of charge and would show whether two private arrays are equal. A bare hash of a small private value
+can be inverted by trying all values; a keyed one cannot without the key, which stays beside the ledger
+and never leaves the machine.
 
 >>> import numpy as np
 >>> from privacy import Query, Unit
@@ -30,6 +31,12 @@ import numpy as np
 from sqlalchemy import func, select
 
 from privacy.accounting import Event, PlanEvent, PlannedEvent, event_json
+from privacy.ledger.publication import (
+    check_keys_are_unused,
+    check_same_size,
+    check_undrawn,
+    public_identity,
+)
 from privacy.ledger.records import (
     Access,
     Book,
@@ -70,6 +77,8 @@ class Request:
     """A release asked for, its event, and the fingerprint that the ledger knows it by.
 
     `slot` names the plan that has paid for it, if one has; it is then the event on record.
+    `contents` is a keyed digest of the private data of a query with a publication key, which its
+    fingerprint leaves out.
     """
 
     mechanism: Mechanism | Interaction
@@ -77,6 +86,7 @@ class Request:
     event: Event
     fingerprint: bytes
     slot: PlannedEvent | None = None
+    contents: bytes | None = None
 
 
 def request_of(
@@ -91,7 +101,8 @@ def request_of(
         )
     mark = fingerprint(mechanism, query, event, key=key)
     slot = None if plan is None else PlannedEvent(plan, event_json(event))
-    return Request(mechanism, query, event, mark, slot)
+    contents = None if query.publication is None else _digest({}, _arrays(query), key)
+    return Request(mechanism, query, event, mark, slot, contents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +135,11 @@ def fingerprint(
 ) -> bytes:
     """Return a keyed digest of a mechanism, its knobs, its event, and the query.
 
-    The query's private arrays are part of it, but not for an interaction.
+    The query's private arrays are part of it, but not for an interaction; under a publication key the
+    query's public identity stands for it.
     """
+    if query.publication is not None:
+        return _digest(public_identity(query, _describe(mechanism)), {}, key)
     part = None if query.part is None else (query.part.partition, query.part.name)
     public = {
         "mechanism": _describe(mechanism),
@@ -139,10 +153,11 @@ def fingerprint(
             part,
         ],
     }
-    if isinstance(mechanism, Interaction):
-        return _digest(public, {}, key)
-    arrays = {"": query.value} if isinstance(query.value, np.ndarray) else query.value
-    return _digest(public, arrays, key)
+    return _digest(public, {} if isinstance(mechanism, Interaction) else _arrays(query), key)
+
+
+def _arrays(query: Query) -> Mapping[str, np.ndarray]:
+    return {"": query.value} if isinstance(query.value, np.ndarray) else query.value
 
 
 def _digest(public: Mapping[str, Any], arrays: Mapping[str, np.ndarray], key: bytes) -> bytes:
@@ -221,6 +236,7 @@ def unpaid(book: Book, asked: Sequence[Request]) -> list[Request]:
     lock(book, *datasets)
     paid = find_entries(book, asked)
     new = {one.fingerprint: one for one in asked if one.fingerprint not in paid}
+    _check_keys(book, asked, paid)
     for dataset in datasets:
         budget = required_budget(book, dataset)
         for one in asked:
@@ -231,6 +247,19 @@ def unpaid(book: Book, asked: Sequence[Request]) -> list[Request]:
         if priced:
             _check_afford(book, budget, priced)
     return list(new.values())
+
+
+def _check_keys(
+    book: Book, asked: Sequence[Request], paid: Mapping[bytes, tuple[int, str | None]]
+) -> None:
+    """Raise LedgerError where a publication key would be drawn twice, or for other records than paid."""
+    keyed = {one.fingerprint: one.query for one in asked if one.query.publication is not None}
+    for mark, query in keyed.items():
+        entry, value = paid.get(mark, (None, None))
+        if entry is not None and value is None:
+            check_undrawn(book, query, entry)
+    if new := [query for mark, query in keyed.items() if mark not in paid]:
+        check_keys_are_unused(book, new)
 
 
 def _check_query(query: Query, budget: Budget) -> None:
@@ -275,7 +304,7 @@ def insert_entries(book: Book, requests: Sequence[Request]) -> None:
         {
             "entry": entry,
             "dataset": one.query.dataset,
-            "query": one.query.name,
+            "query": one.query.full_name,
             "unit": str(one.query.unit),
             "n": int(one.query.n),
             "partition": None if one.query.part is None else one.query.part.partition,
@@ -283,6 +312,7 @@ def insert_entries(book: Book, requests: Sequence[Request]) -> None:
             "mechanism": type(one.mechanism).__qualname__,
             "event": event_json(one.slot or one.event),
             "fingerprint": one.fingerprint,
+            "contents": one.contents,
         }
         for entry, one in enumerate(requests, start=last + 1)
     ]
@@ -333,6 +363,8 @@ def answer(
     with access.writing() as book:
         lock(book, request.query.dataset)
         known, past = find_answers(book, entry, marks), _history(book, request, entry)
+        if request.query.publication is not None and not known.keys() >= set(marks):
+            check_same_size(book, request.query, entry)
         last = last_state(book, entry)
         if last is None:
             n_calls, number = 0, 1 + len(past.others)

@@ -35,7 +35,7 @@ __all__ = [
     "releases",
 ]
 
-VERSION = 2
+VERSION = 3
 WAIT = 60.0  # seconds to wait for another process's transaction
 
 Record: TypeAlias = Any
@@ -51,7 +51,8 @@ head = _table("head", "n_rows link seal")
 budgets = _table("budgets", "position time dataset unit epsilon delta n link")
 entries = _table(
     "entries",
-    "entry position time dataset query unit n partition cell mechanism event fingerprint link",
+    "entry position time dataset query unit n partition cell mechanism event fingerprint contents "
+    "link",
 )
 releases = _table("releases", "position time entry value link")
 answers = _table("answers", "position time entry question fingerprint state value link")
@@ -71,7 +72,7 @@ DEFINITIONS = (
         entry {number} PRIMARY KEY, position {number} NOT NULL UNIQUE, time TEXT NOT NULL,
         dataset TEXT NOT NULL, query TEXT NOT NULL, unit TEXT NOT NULL, n {number} NOT NULL,
         partition TEXT, cell TEXT, mechanism TEXT NOT NULL, event TEXT NOT NULL,
-        fingerprint {bytes} NOT NULL UNIQUE, link {bytes} NOT NULL,
+        fingerprint {bytes} NOT NULL UNIQUE, contents {bytes}, link {bytes} NOT NULL,
         CHECK ((partition IS NULL) = (cell IS NULL)))""",
     """CREATE TABLE releases (
         position {number} PRIMARY KEY, time TEXT NOT NULL,

@@ -63,6 +63,9 @@ def write_folder(
             "reason": "lattice Laplace errs by 3.66 labels on average and needs no delta",
             "noise": {"law": "lattice", "scale": 2.0, "variance": 6.1, "covariance": [[6.1]]},
             "released_at": "2026-03-02T10:15:42+00:00",
+            "publication": "2026-03",
+            "n_stale": 0,
+            "budget": {"epsilon": 4.0, "delta": 0.0},
         },
         "class_ratios": {
             "method": "kernel mean matching (MMD), simplex QP",
@@ -247,6 +250,8 @@ def _model(classes: tuple[str, ...], n_tasks: int) -> dict[str, Any]:
         "n_holdout": n_tasks // 5,
         "train_score": 0.8437,
         "entry": 13,
+        "publication": "2026-03",
+        "stale": False,
         "validation": {
             "n": n_tasks * 4 // 25,
             "private": 0.8352,
@@ -270,6 +275,8 @@ def _gate(status: str, n: int) -> dict[str, Any]:
         "value": {"agrees": 0.8437, "overfit": 0.7719, "exhausted": None}[status],
         "train_score": 0.8437,
         "asked": 1,
+        "publication": "2026-03",
+        "stale": False,
     }
 
 

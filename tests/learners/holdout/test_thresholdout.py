@@ -12,7 +12,7 @@ from privacy.accounting import Cost
 from privacy.ledger import BudgetError
 from privacy.ledger.ledger import Ledger
 from privacy.mechanism import History, Question
-from privacy.query import Part, Query, Unit
+from privacy.query import Query, Unit
 from tests.learners.scripted_noise import ScriptedNoise, SeededNoise, SilentNoise
 
 

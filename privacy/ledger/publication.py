@@ -1,0 +1,122 @@
+"""What is published under a public key: paid and drawn once, whatever becomes of the data.
+
+The ledger knows a query with a `Publication` by public things alone: mechanism, name, key, terms and
+cell. So whether a value is stored or fresh says nothing about the data, and neither does the equality
+of two publications. Beside each such entry stands a keyed digest of the private data that paid for it,
+by which the data's owners learn that a value is older than the data.
+
+>>> import numpy as np
+>>> from privacy.query import Publication, Unit
+>>> november = Publication("2026-11")
+>>> Query("toy", "counts", np.array([3, 1]), Unit.ROW, 4, 2.0, publication=november).full_name
+'counts, publication 2026-11'
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+
+from privacy.accounting import Event, PlannedEvent, parse_event
+from privacy.ledger.records import Book, part_of, rows_where
+from privacy.ledger.store import LedgerError, Record, answers, entries, releases
+from privacy.query import Query
+
+__all__ = [
+    "Published",
+    "check_keys_are_unused",
+    "check_same_size",
+    "check_undrawn",
+    "find_published",
+    "public_identity",
+]
+
+ANOTHER_KEY = "nothing was spent. Give another publication key, which is paid anew"
+
+
+def public_identity(query: Query, mechanism: Any) -> dict[str, Any]:
+    """Return all that a query under a key is known by, as JSON; `mechanism` describes its knobs."""
+    if query.publication is None:
+        raise ValueError("query must have a publication")
+    return {
+        "mechanism": mechanism,
+        "publication": [query.publication.key, query.publication.terms],
+        "query": [
+            query.dataset,
+            query.name,
+            str(query.unit),
+            float(query.l1).hex(),
+            None if query.part is None else query.part.name,
+        ],
+    }
+
+
+def check_keys_are_unused(book: Book, new: Sequence[Query]) -> None:
+    """Raise LedgerError if a name and cell were published under its key on other terms, or are so here.
+
+    The caller holds the data sets' locks, and has found no entries of these queries' own terms.
+    """
+    names: dict[tuple[str, str], set[str | None]] = {}
+    for query in new:
+        name = query.dataset, query.full_name
+        if name not in names:
+            cells = select(entries.c.cell).where(entries.c.dataset == query.dataset)
+            found = book.connection.scalars(cells.where(entries.c.query == name[1]))
+            names[name] = set(found)
+        cell = None if query.part is None else query.part.name
+        if cell in names[name]:
+            raise LedgerError(
+                f"{_what(query)} was published already with another mechanism, price, unit or terms; "
+                f"{ANOTHER_KEY}"
+            )
+        names[name].add(cell)
+
+
+def check_undrawn(book: Book, query: Query, entry: int) -> None:
+    """Raise LedgerError if a paid entry has given nothing yet, and its data have other public facts.
+
+    What is drawn now would be of other records than those it was paid for.
+    """
+    drawn = (
+        select(table.c.entry).where(table.c.entry == entry).limit(1)
+        for table in (releases, answers)
+    )
+    if not any(book.connection.execute(one).first() for one in drawn):
+        check_same_size(book, query, entry)
+
+
+def check_same_size(book: Book, query: Query, entry: int) -> None:
+    """Raise LedgerError unless an entry was paid for as many records of the same part."""
+    row = book.connection.execute(select(entries).where(entries.c.entry == entry)).one()
+    if (row.n, part_of(row)) != (int(query.n), query.part):
+        raise LedgerError(
+            f"{_what(query)} was paid for {row.n} records and not drawn yet, got {int(query.n)} "
+            f"records, or other cells; {ANOTHER_KEY}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the ledger holds of an entry under a key: its event, its records, the digest of its data."""
+
+    event: Event
+    n: int
+    contents: bytes | None
+
+
+def find_published(book: Book, numbers: Collection[int]) -> dict[int, Published]:
+    """Return what entries were when they were paid, by their numbers."""
+    rows = rows_where(book, select(entries), entries.c.entry, list(numbers))
+    return {row.entry: Published(_event_of(row), row.n, row.contents) for row in rows}
+
+
+def _event_of(row: Record) -> Event:
+    """The mechanism's event, also where a plan's slot paid for it."""
+    event = parse_event(row.event)
+    return parse_event(event.event) if isinstance(event, PlannedEvent) else event
+
+
+def _what(query: Query) -> str:
+    cell = "" if query.part is None else f", cell {query.part.name!r}"
+    return f"{query.full_name} of {query.dataset!r}{cell},"
