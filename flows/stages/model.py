@@ -54,6 +54,7 @@ def train_privately(run: Run) -> str:
             "epsilon_train": model.epsilon_train,
             "epsilon_select": model.epsilon_select,
             "epsilon_score": model.epsilon_score,
+            "arithmetic": release.event.arithmetic,
             "n_train": int(rows.training.sum()),
             "n_validation": int(rows.validation.sum()),
             "n_holdout": int(rows.holdout.sum()),
@@ -164,12 +165,14 @@ def _gate_json(
     question: str,
     trained: dict[str, Any],
 ) -> dict[str, Any]:
+    event = learning.judge.event(learning.holdout)
     return {
         "threshold": gate.threshold,
         "sigma": gate.sigma,
         "budget": gate.budget,
         "budget_left": answer.budget_left,
-        "epsilon": float(learning.judge.event(learning.holdout).cost().epsilon),
+        "epsilon": float(event.cost().epsilon),
+        "arithmetic": event.arithmetic,
         "n": learning.holdout.n,
         "question": question,
         "asked": answer.asked,

@@ -10,9 +10,11 @@ overfit answer. The experiment published beside it runs another procedure, which
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from privacy.accounting import Arithmetic
 from privacy.mechanism import Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
@@ -139,6 +141,7 @@ class Thresholdout:
     threshold: float
     sigma: float
     budget: int
+    arithmetic: ClassVar[Arithmetic] = "double"
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < 1:
@@ -159,6 +162,7 @@ class Thresholdout:
                 "budget": self.budget,
                 "n": query.n,
             },
+            arithmetic=self.arithmetic,
         )
 
     def start(self, query: Query, noise: Noise) -> Json:

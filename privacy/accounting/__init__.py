@@ -16,10 +16,12 @@ from privacy.accounting.cost import (
     MAX_SCALE,
     SAFETY,
     Account,
+    Arithmetic,
     Cost,
     Event,
     EventError,
     account_from,
+    check_arithmetic,
     check_delta,
     check_epsilon,
     check_price,
@@ -43,9 +45,9 @@ from privacy.accounting.plans import (
 )
 
 __all__ = [
-    "MARGIN", "MAX_EPSILON", "MAX_LOSS", "MAX_SCALE", "SAFETY", "Account", "Composition", "Cost",
-    "Event", "EventError", "Loss", "PlanEvent", "PlannedEvent", "Slots", "account_from",
-    "atom_loss", "check_delta", "check_epsilon", "check_price", "claim_loss", "close_kinds",
-    "compose", "covering_scale", "event_json", "exact", "fits", "loss_of", "paid_plan",
-    "parse_event", "plan", "response_loss", "six_digits_down", "slots_left",
+    "MARGIN", "MAX_EPSILON", "MAX_LOSS", "MAX_SCALE", "SAFETY", "Account", "Arithmetic",
+    "Composition", "Cost", "Event", "EventError", "Loss", "PlanEvent", "PlannedEvent", "Slots",
+    "account_from", "atom_loss", "check_arithmetic", "check_delta", "check_epsilon", "check_price",
+    "claim_loss", "close_kinds", "compose", "covering_scale", "event_json", "exact", "fits",
+    "loss_of", "paid_plan", "parse_event", "plan", "response_loss", "six_digits_down", "slots_left",
 ]  # fmt: skip

@@ -56,6 +56,7 @@ def write_folder(
             "mechanism": "lattice Laplace",
             "epsilon": 1.0,
             "delta": 0.0,
+            "arithmetic": "exact",
             "unit": "consensus label",
             "level": 0.9,
             "expected_l1_labels": 3.66,
@@ -241,6 +242,7 @@ def _model(classes: tuple[str, ...], n_tasks: int) -> dict[str, Any]:
         "epsilon_train": 1.0,
         "epsilon_select": 0.5,
         "epsilon_score": 0.1,
+        "arithmetic": "double",
         "n_train": n_tasks * 16 // 25,
         "n_validation": n_tasks * 4 // 25,
         "n_holdout": n_tasks // 5,
@@ -258,6 +260,7 @@ def _model(classes: tuple[str, ...], n_tasks: int) -> dict[str, Any]:
 def _gate(status: str, n: int) -> dict[str, Any]:
     return {
         "threshold": 0.05,
+        "arithmetic": "double",
         "sigma": 0.01,
         "budget": 5,
         "budget_left": {"agrees": 5, "overfit": 4, "exhausted": 0}[status],
@@ -296,6 +299,7 @@ def _spend(groups: list[str]) -> dict[str, Any]:
             "cell": f"group: {group}",
             "epsilon": 1.0,
             "delta": 0.0,
+            "arithmetic": "exact",
         }
         for code, group in enumerate(groups)
     ]
@@ -312,6 +316,7 @@ def _spend(groups: list[str]) -> dict[str, Any]:
             "cell": None,
             "epsilon": epsilon,
             "delta": 0.0,
+            "arithmetic": "double",
         }
         for code, (what, epsilon) in enumerate(rest)
     ]
