@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from privacy.accounting import Cost, Event, Loss, claim_loss, exact
+from privacy.accounting import Arithmetic, Cost, Event, Loss, check_arithmetic, claim_loss, exact
 from privacy.query import Query, check_arrays, check_name
 
 __all__ = [
@@ -173,6 +173,9 @@ class PureEvent:
         Its proved guarantee, > 0 and finite; a decimal, or text that `fractions.Fraction` reads.
     parameters
         Its public knobs, as JSON.
+    arithmetic
+        "exact" if all its noise is drawn by its exact law, in integers; "double", which claims less,
+        if any is drawn in double precision.
 
     Examples
     --------
@@ -183,12 +186,14 @@ class PureEvent:
     name: str
     epsilon: float | str
     parameters: dict[str, Any] = field(default_factory=dict, hash=False)
+    arithmetic: Arithmetic = "double"
 
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError("name must not be empty")
         if not exact(self.epsilon) > 0:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
+        check_arithmetic(self.arithmetic)
         json.dumps(self.parameters, allow_nan=False)  # raises where it could not be stored
 
     def cost(self) -> Cost:
@@ -213,6 +218,9 @@ class ApproximateEvent:
         `fractions.Fraction` reads.
     parameters
         Its public knobs, as JSON.
+    arithmetic
+        "exact" if all its noise is drawn by its exact law, in integers; "double", which claims less,
+        if any is drawn in double precision.
 
     Raises
     ------
@@ -229,6 +237,7 @@ class ApproximateEvent:
     epsilon: float | str
     delta: float | str
     parameters: dict[str, Any] = field(default_factory=dict, hash=False)
+    arithmetic: Arithmetic = "double"
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -237,6 +246,7 @@ class ApproximateEvent:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
         if not 0 < exact(self.delta) < 1:
             raise ValueError(f"delta must be in (0, 1), got delta={self.delta}")
+        check_arithmetic(self.arithmetic)
         json.dumps(self.parameters, allow_nan=False)  # raises where it could not be stored
 
     def cost(self) -> Cost:

@@ -13,6 +13,12 @@ from flows.cli.root import AsJson, app, console, mistakes
 
 __all__ = ["audit", "backup", "budget", "ledger", "verify"]
 
+PARALLEL = "cells of one partition compose in parallel: the dearest cell counts"
+ARITHMETIC = (
+    "noise: exact, drawn in integers by the law that is proved; or double, where the proof is about real "
+    "numbers and does not cover rounding"
+)
+
 State = Annotated[Path, typer.Argument(help="state folder, the one with ledger.sqlite")]
 
 
@@ -139,6 +145,7 @@ def _print_statement(found: dict[str, Any]) -> None:
             e["time"][:16].replace("T", " "),
             _what(e, plans),
             e["cell"] or "-",
+            e["arithmetic"],
             *(f"{e[name]:g}" for name in prices),
         ]
         for e in found["entries"]
@@ -150,7 +157,7 @@ def _print_statement(found: dict[str, Any]) -> None:
     )
     title = f"{found['dataset']}: {totals} (unit: {found['unit']})"
     if rows:
-        print_rows(console(), title, ["entry", "time", "what", "cell", *prices], rows)
+        print_rows(console(), title, ["entry", "time", "what", "cell", "noise", *prices], rows)
     else:
         console().print(title, style="bold", soft_wrap=True)
     for line in _totals(found):
@@ -171,12 +178,13 @@ def _what(entry: dict[str, Any], plans: Collection[int]) -> str:
 def _totals(found: dict[str, Any]) -> list[str]:
     """Return the lines below the entries: their number, what plans have left, and how many more fit."""
     listed, all_ = len(found["entries"]), found["n_entries"]
-    lines = ["cells of one partition compose in parallel: the dearest cell counts"] if all_ else []
+    lines = [PARALLEL, ARITHMETIC] if all_ else []
     if listed < all_:
         shown = f"the newest {listed:,} of {all_:,} entries" if listed else f"{all_:,} entries"
         lines.insert(0, f"{shown}; --entries N lists more")
     lines += [
-        f"entry {plan['entry']}, {plan['name']}: {plan['used']} of {plan['n_releases']} releases used"
+        f"entry {plan['entry']}, {plan['name']}: {plan['used']} of {plan['n_releases']} releases used, "
+        f"{_noise(plan)}"
         for plan in found["plans"]
     ]
     return lines + [
@@ -184,6 +192,10 @@ def _totals(found: dict[str, Any]) -> list[str]:
         + (", each for all its cells" if kind["cells"] else "")
         for kind in found["fits"]
     ]
+
+
+def _noise(price: dict[str, Any]) -> str:
+    return "exact noise" if price["arithmetic"] == "exact" else "noise in double precision"
 
 
 def _price(cost: dict[str, float]) -> str:
@@ -202,12 +214,17 @@ def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> 
         print(json.dumps(found, indent=1))
         return
     rows = [
-        [one["what"], _price(one) if "epsilon" in one else "unknown", one["note"]]
+        [
+            one["what"],
+            _price(one) if "epsilon" in one else "unknown",
+            one["arithmetic"],
+            one["note"],
+        ]
         for one in found["parts"]
     ]
     asked = f"{_price(found['asked'])} (unit: {found['unit']})"
     title = f"{found['dataset']}: a run on new data would ask for {asked}"
-    print_rows(console(), title, ["what", "price", "note"], rows)
+    print_rows(console(), title, ["what", "price", "noise", "note"], rows)
     console().print(_verdict(found), soft_wrap=True)
 
 

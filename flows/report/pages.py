@@ -67,12 +67,14 @@ CAMPAIGN = ("publication", "budget")  # public facts of the settings, None where
 GROUPED = ("groups", "of_classes", "n_groups")
 PROPORTIONS = (
     "mechanism", "reason", "epsilon", "delta", "unit", "level", "expected_l1_labels",
-    "half_width_labels", "noise",
+    "half_width_labels", "noise", "arithmetic",
 )  # fmt: skip
 CLASS_RATIOS = ("method", "level")
-MODEL = ("classes", "epsilon_train", "epsilon_select", "epsilon_score", "unit", "train_score")
-GATE = ("status", "value", "threshold", "epsilon", "unit")
-ENTRY = ("entry", "time", "what", "cell", "plan", "epsilon", "delta")
+MODEL = (
+    "classes", "epsilon_train", "epsilon_select", "epsilon_score", "unit", "arithmetic", "train_score",
+)  # fmt: skip
+GATE = ("status", "value", "threshold", "epsilon", "unit", "arithmetic")
+ENTRY = ("entry", "time", "what", "cell", "plan", "arithmetic", "epsilon", "delta")
 COLUMNS = {
     "proportions": ("group", "class", "n", "proportion", "low", "high"),
     "class_ratios": ("group", "class", "n", "ratio", "low", "high"),

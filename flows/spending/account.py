@@ -128,7 +128,9 @@ def _as_json(found: Statement) -> dict[str, Any]:
         "left": numbers(found.left),
         "n_entries": found.n_entries,
         "plans": [
-            {name: getattr(one, name) for name in PLAN_FIELDS} | numbers(one.plan.cost())
+            {name: getattr(one, name) for name in PLAN_FIELDS}
+            | {"arithmetic": one.plan.arithmetic}
+            | numbers(one.plan.cost())
             for one in found.plans
         ],
         "entries": [
@@ -139,6 +141,7 @@ def _as_json(found: Statement) -> dict[str, Any]:
                 "cell": _cell(entry.part),
                 "released": entry.released,
                 "plan": entry.plan,
+                "arithmetic": entry.arithmetic,
                 **numbers(entry.cost),
             }
             for entry in found.entries

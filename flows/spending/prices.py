@@ -18,7 +18,7 @@ from flows.spending.account import (
     open_account,
 )
 from privacy import BudgetError, Cost, Statement
-from privacy.accounting import exact
+from privacy.accounting import Arithmetic, exact
 from privacy.ledger import cost_text
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
         "dataset": settings.name,
         "unit": str(privacy.unit),
         "parts": [
-            {"what": what, "note": note} | ({} if cost is None else numbers(cost))
-            for what, cost, note in parts
+            {"what": what, "arithmetic": arithmetic, "note": note}
+            | ({} if cost is None else numbers(cost))
+            for what, cost, arithmetic, note in parts
         ],
         "budget": numbers(budget),
         "left": numbers(left),
@@ -95,7 +96,8 @@ def check_budget(settings: Settings) -> str | None:
     )
 
 
-Price = tuple[str, Cost | None, str]
+Price = tuple[str, Cost | None, Arithmetic, str]
+"""What is priced, the price if it is known, how its noise is drawn, and a note."""
 
 
 def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | None) -> Price:
@@ -110,41 +112,45 @@ def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | N
             if price == (PLAN, Cost(epsilon, delta), n_planned):
                 left = n_planned - one.used
                 note = f"paid by entry {one.entry}; {left} of {n_planned} releases left"
-                return "class counts", NOTHING, note
-        return "class counts", Cost(epsilon, delta), f"a plan of {n_planned} releases"
+                return "class counts", NOTHING, one.plan.arithmetic, note
+        note = f"a plan of {n_planned} releases"
+        return "class counts", Cost(epsilon, delta), "exact", note
     noise = count_noise(privacy, n_classes)
-    return "class counts", Cost(epsilon, exact(noise.delta)), f"{noise.name} noise"
+    return "class counts", Cost(epsilon, exact(noise.delta)), "exact", f"{noise.name} noise"
 
 
 def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
     """The prices of training and of the gate; they have different tasks, so the dearer one counts."""
+    from learners import ScoredTraining, Thresholdout  # for runs with a model alone
+
     model, gate = settings.model, settings.gate
     if model is None or not settings.input.tasks:
         return []
     shares = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
     training = Cost(sum(map(exact, shares), exact(0)), exact(0))
     note = "training {:g}, selection {:g}, score {:g}".format(*shares)
+    trained = "model", training, ScoredTraining.arithmetic, note
     if n_tasks is None:
         unknown = "depends on the number of labelled tasks; give --tasks"
-        return [("model", training, note), ("gate", None, unknown)]
+        return [trained, ("gate", None, Thresholdout.arithmetic, unknown)]
     size = max(1, round(gate.holdout * n_tasks))
     price = Cost(2 * gate.budget / (exact(gate.sigma) * size), exact(0))
     about = f"expected, for a holdout of {size:,} of {n_tasks:,} tasks; in parallel with the model"
-    return [("model", training, note), ("gate", price, about)]
+    return [trained, ("gate", price, Thresholdout.arithmetic, about)]
 
 
 def _verdict(parts: list[Price], budget: Cost, limit: Cost, left: Cost) -> dict[str, Any]:
     """Whether the parts fit together into what is left; None if a price is unknown."""
     asked = _asked(parts)
     verdict: bool | None = asked.within(left) and budget == limit
-    if verdict and any(cost is None for _, cost, _ in parts):
+    if verdict and any(cost is None for _, cost, _, _ in parts):
         verdict = None
     return {"asked": numbers(asked), "fits": verdict, "same_budget": budget == limit}
 
 
 def _asked(parts: list[Price]) -> Cost:
     """The cost of the parts together whose price is known."""
-    (_, counts, _), *learning = parts
+    (_, counts, _, _), *learning = parts
     return (counts or NOTHING) + Cost.max(
-        [cost for _, cost, _ in learning if cost is not None] or [NOTHING]
+        [cost for _, cost, _, _ in learning if cost is not None] or [NOTHING]
     )

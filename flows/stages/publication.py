@@ -43,6 +43,7 @@ def publish_proportions(run: Run) -> str:
             "reason": noise.reason,
             "epsilon": noise.epsilon,
             "delta": noise.delta,
+            "arithmetic": releases[0].event.arithmetic,
             **planned,
             "unit": str(privacy.unit),
             "level": privacy.level,

@@ -12,10 +12,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
-from privacy.accounting import MAX_SCALE
+from privacy.accounting import MAX_SCALE, Arithmetic
 from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
@@ -171,6 +172,7 @@ class Thresholdout:
     threshold: float
     sigma: float
     budget: int
+    arithmetic: ClassVar[Arithmetic] = "exact"
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < 1:
@@ -190,7 +192,7 @@ class Thresholdout:
             "scale": self.scale(STEPS * query.n),
         }
         epsilon = 2 * self.budget / (exact(self.sigma) * query.n)
-        return PureEvent("thresholdout", str(epsilon), parameters)
+        return PureEvent("thresholdout", str(epsilon), parameters, arithmetic=self.arithmetic)
 
     def start(self, query: Query, noise: Noise) -> Json:
         """Draw the first secret state; only the ledger calls this."""

@@ -12,12 +12,14 @@ noise would leak the training rows, so it is released with noise, at a price of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from learners.private import LinearModel, training_rows
 from learners.selection.public_split import check_price
 from learners.selection.stability import StabilityValidation
+from privacy.accounting import Arithmetic
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent, covering_scale, exact
 from privacy.query import Query
@@ -55,6 +57,7 @@ class ScoredTraining:
 
     training: StabilityValidation
     epsilon_score: float
+    arithmetic: ClassVar[Arithmetic] = "double"
 
     def __post_init__(self) -> None:
         check_price(epsilon_score=self.epsilon_score)
@@ -69,7 +72,7 @@ class ScoredTraining:
         """Describe the release; raise for a query that the training refuses."""
         inner = self.training.event(query)
         parameters = {**inner.parameters, "epsilon_score": self.epsilon_score}
-        return PureEvent("training with score", self.epsilon, parameters)
+        return PureEvent("training with score", self.epsilon, parameters, self.arithmetic)
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Train, then score the released model; only the ledger calls this."""

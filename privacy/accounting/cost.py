@@ -6,7 +6,7 @@ never change. Costs of a data set's entries add up in an `Account`.
 
 >>> from privacy import PureEvent
 >>> event_json(PureEvent("toy", epsilon=0.1))
-'{"epsilon": 0.1, "kind": "pure", "name": "toy", "parameters": {}}'
+'{"arithmetic": "double", "epsilon": 0.1, "kind": "pure", "name": "toy", "parameters": {}}'
 """
 
 import json
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from privacy.accounting.loss import Loss
 from privacy.query import Part
@@ -27,10 +27,12 @@ __all__ = [
     "NOTHING",
     "SAFETY",
     "Account",
+    "Arithmetic",
     "Cost",
     "Event",
     "EventError",
     "account_from",
+    "check_arithmetic",
     "check_delta",
     "check_epsilon",
     "check_price",
@@ -44,6 +46,13 @@ __all__ = [
     "six_digits_down",
     "six_digits_up",
 ]
+
+Arithmetic: TypeAlias = Literal["exact", "double"]
+"""Whether all noise was drawn by its exact law, in integers, or some of it in double precision.
+
+A price is proved for the law drawn from where it is exact; in double precision it is proved for
+real numbers, and what rounding adds to it is not bounded.
+"""
 
 MAX_EPSILON = 100.0  # for releases that have a delta as well; the closed forms are tested up to it
 MAX_SCALE = 2.0**40  # beyond it the 64-bit samplers could saturate
@@ -115,6 +124,12 @@ def check_epsilon(epsilon: float) -> None:
         raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={epsilon}")
 
 
+def check_arithmetic(arithmetic: str) -> None:
+    """Raise ValueError unless an arithmetic is "exact" or "double"."""
+    if arithmetic not in ("exact", "double"):
+        raise ValueError(f'arithmetic must be "exact" or "double", got {arithmetic!r}')
+
+
 def check_price(epsilon: float, delta: float) -> None:
     """Raise ValueError unless a release can cost (epsilon, delta), with delta > 0."""
     check_epsilon(epsilon)
@@ -183,6 +198,10 @@ class Event(Protocol):
     Cost and loss are derived from the event's fields, whenever they are asked for.
     """
 
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """Whether the noise was drawn exactly, or in double precision."""
+
     def cost(self) -> Cost:
         """Return what the release adds to a budget's spend."""
 
@@ -229,7 +248,7 @@ def event_json(event: Event) -> str:
     --------
     >>> from privacy import PureEvent
     >>> event_json(PureEvent("toy", epsilon=1.0))
-    '{"epsilon": 1.0, "kind": "pure", "name": "toy", "parameters": {}}'
+    '{"arithmetic": "double", "epsilon": 1.0, "kind": "pure", "name": "toy", "parameters": {}}'
     """
     if not is_known(event):
         raise EventError(f"event must be of a kind in KINDS, got {type(event).__name__}")
@@ -257,7 +276,7 @@ def parse_event(
     Examples
     --------
     >>> parse_event('{"epsilon": 1.0, "kind": "pure", "name": "toy", "parameters": {}}')
-    PureEvent(name='toy', epsilon=1.0, parameters={})
+    PureEvent(name='toy', epsilon=1.0, parameters={}, arithmetic='double')
     """
     try:
         record = json.loads(text)

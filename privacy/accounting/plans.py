@@ -22,6 +22,7 @@ import numpy as np
 from privacy.accounting.composition import compose
 from privacy.accounting.cost import (
     NOTHING,
+    Arithmetic,
     Cost,
     Event,
     event_json,
@@ -99,6 +100,12 @@ class PlanEvent:
         if not _realised(self.events, float(self.epsilon)) <= self.delta:
             raise ValueError("epsilon and delta must be at least what the planned releases realise")
 
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """Exact where every planned release is."""
+        kinds = {parse_event(text).arithmetic for text, _ in self.events}
+        return "exact" if kinds == {"exact"} else "double"
+
     def cost(self) -> Cost:
         """Approximate differential privacy of all its releases together."""
         return Cost(exact(self.epsilon), exact(self.delta))
@@ -133,6 +140,11 @@ class PlannedEvent:
         if type(self.plan) is not int or not 1 <= self.plan < 2**63:
             raise ValueError(f"plan must be the number of an entry, got plan={self.plan}")
         _drawing(self.event)
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """That of the release."""
+        return parse_event(self.event).arithmetic
 
     def cost(self) -> Cost:
         """Zero: the plan has paid."""

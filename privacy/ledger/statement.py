@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import exists, or_, select
 
-from privacy.accounting import Cost, Event, PlanEvent, PlannedEvent, account_from
+from privacy.accounting import Arithmetic, Cost, Event, PlanEvent, PlannedEvent, account_from
 from privacy.ledger.records import Book, Budget, Kind, budget_of, kinds_of, part_of, read_events
 from privacy.ledger.spending import slots_of
 from privacy.ledger.store import LedgerError, Record, answers, budgets, entries, releases
@@ -46,6 +46,11 @@ class Entry:
     def plan(self) -> int | None:
         """Number of the entry that paid for this one; None where it was paid itself."""
         return self.event.plan if isinstance(self.event, PlannedEvent) else None
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """Whether its noise was drawn exactly, or in double precision."""
+        return self.event.arithmetic
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
-from privacy.accounting import MAX_LOSS, MAX_SCALE, Cost, Loss, check_delta, exact
+from privacy.accounting import MAX_LOSS, MAX_SCALE, Arithmetic, Cost, Loss, check_delta, exact
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms.dirichlet_pairs import (
     clamp_delta,
@@ -74,6 +75,7 @@ class ClampedDirichletEvent:
     draws: int
     epsilon: float
     delta: float
+    arithmetic: ClassVar[Arithmetic] = "exact"
 
     def __post_init__(self) -> None:
         scale = _check_urn(self.scale, self.draws)
@@ -111,6 +113,7 @@ class PseudoCountDirichletEvent:
     draws: int
     epsilon: float
     delta: float
+    arithmetic: ClassVar[Arithmetic] = "exact"
 
     def __post_init__(self) -> None:
         scale = _check_urn(self.scale, self.draws)

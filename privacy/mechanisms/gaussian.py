@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -20,6 +21,7 @@ from jaxtyping import Float, Int
 from privacy.accounting import (
     MAX_LOSS,
     SAFETY,
+    Arithmetic,
     Cost,
     Loss,
     check_delta,
@@ -254,6 +256,7 @@ class DiscreteGaussianEvent:
     scale: float
     epsilon: float
     delta: float
+    arithmetic: ClassVar[Arithmetic] = "exact"
 
     def __post_init__(self) -> None:
         check_delta(self.delta, discrete_gaussian_delta(self.scale, self.epsilon))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -23,6 +24,7 @@ from jaxtyping import Float, Int
 
 from privacy.accounting import (
     MAX_SCALE,
+    Arithmetic,
     Cost,
     Loss,
     atom_loss,
@@ -68,6 +70,7 @@ class DiscreteLaplaceEvent:
     scale: float
     l1: float
     epsilon: float
+    arithmetic: ClassVar[Arithmetic] = "exact"
 
     def __post_init__(self) -> None:
         _check_laplace(self.scale, self.l1, self.epsilon)
@@ -111,6 +114,7 @@ class LatticeLaplaceEvent:
     l1: float
     n_classes: int
     epsilon: float
+    arithmetic: ClassVar[Arithmetic] = "exact"
 
     def __post_init__(self) -> None:
         _check_laplace(self.scale, self.l1, self.epsilon)

@@ -94,6 +94,7 @@ class NoisyMax:
             "report noisy max",
             self.epsilon,
             {"scale": self._scale(query), "n_scores": scores.size},
+            arithmetic="exact",
         )
 
     def probability(self, query: Query) -> Float[np.ndarray, " scores"]:

@@ -56,6 +56,7 @@ def write_folder(
             "mechanism": "lattice Laplace",
             "epsilon": 1.0,
             "delta": 0.0,
+            "arithmetic": "exact",
             "unit": "consensus label",
             "level": 0.9,
             "expected_l1_labels": 3.66,
@@ -245,6 +246,7 @@ def _model(classes: tuple[str, ...], n_tasks: int) -> dict[str, Any]:
         "epsilon_select": 0.5,
         "epsilon_score": 0.1,
         "unit": "row",
+        "arithmetic": "double",
         "n_train": n_tasks * 16 // 25,
         "n_validation": n_tasks * 4 // 25,
         "n_holdout": n_tasks // 5,
@@ -264,6 +266,7 @@ def _model(classes: tuple[str, ...], n_tasks: int) -> dict[str, Any]:
 def _gate(status: str, n: int) -> dict[str, Any]:
     return {
         "threshold": 0.05,
+        "arithmetic": "double",
         "sigma": 0.01,
         "budget": 5,
         "budget_left": {"agrees": 5, "overfit": 4, "exhausted": 0}[status],
@@ -305,6 +308,7 @@ def _spend(groups: list[str]) -> dict[str, Any]:
             "cell": f"group: {group}",
             "epsilon": 1.0,
             "delta": 0.0,
+            "arithmetic": "exact",
         }
         for code, group in enumerate(groups)
     ]
@@ -321,6 +325,7 @@ def _spend(groups: list[str]) -> dict[str, Any]:
             "cell": None,
             "epsilon": epsilon,
             "delta": 0.0,
+            "arithmetic": "double",
         }
         for code, (what, epsilon) in enumerate(rest)
     ]

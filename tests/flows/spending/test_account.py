@@ -123,12 +123,12 @@ def test_the_command_tells_delta_plans_and_what_was_not_drawn(tmp_path: Path) ->
         "toy: epsilon 1.625 of 2 spent, 0.375 left; delta 1e-07 of 1e-06 spent, 9e-07 left "
         "(unit: consensus label)"
     )
-    assert lines[2] == "entry time what cell epsilon delta"
-    assert lines[3].endswith("class counts - 1 1e-07")
-    assert lines[4].endswith("two months - 0.5 0")
-    assert lines[5].endswith("class counts (paid, not drawn yet) - 0.125 0")
-    assert lines[6].endswith("class counts (paid by entry 2) - 0 0")
-    assert "entry 2, two months: 1 of 2 releases used" in lines
+    assert lines[2] == "entry time what cell noise epsilon delta"
+    assert lines[3].endswith("class counts - exact 1 1e-07")
+    assert lines[4].endswith("two months - exact 0.5 0")
+    assert lines[5].endswith("class counts (paid, not drawn yet) - double 0.125 0")
+    assert lines[6].endswith("class counts (paid by entry 2) - exact 0 0")
+    assert "entry 2, two months: 1 of 2 releases used, exact noise" in lines
     assert "class counts at epsilon 0.125: 3 more fit" in lines
 
 

@@ -3,6 +3,7 @@
 Noise comes from the operating system and cannot be seeded; a draw's law has tests of its own.
 """
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,6 +24,7 @@ from privacy import (
     Unit,
     UnitError,
 )
+from privacy.ledger.releasing import fingerprint
 from privacy.mechanism import Batched, Mechanism
 from privacy.mechanisms.noisy_max import NoisyMax
 from privacy.noise import SystemNoise
@@ -363,3 +365,62 @@ def test_asking_nothing_pays_nothing(ledger):
 def test_a_mechanism_that_answers_nothing_is_refused_without_questions_too(ledger):
     with pytest.raises(TypeError, match="must answer questions"):
         ledger.interact_all(LatticeLaplace(0.5), counts_query(), [])
+
+
+BASE = Query("toy", "bins", np.arange(6.0), Unit.ROW, n=6, l1=2.0, part=Part("site:1", "north"))
+OTHERS = {
+    "data set": {"dataset": "other"},
+    "query's name": {"name": "other bins"},
+    "values": {"value": np.arange(6.0)[::-1]},
+    "shape": {"value": np.arange(6.0).reshape(2, 3)},
+    "shape turned": {"value": np.arange(6.0).reshape(3, 2)},
+    "type": {"value": np.arange(6.0).view(np.int64)},
+    "array's name": {"value": {"x": np.arange(6.0)}},
+    "unit": {"unit": Unit.TASK},
+    "n": {"n": 7},
+    "l1": {"l1": 1.0},
+    "partition": {"part": Part("site:2", "north")},
+    "cell": {"part": Part("site:1", "south")},
+    "no part": {"part": None},
+}
+
+
+@pytest.mark.parametrize("change", OTHERS.values(), ids=list(OTHERS))
+def test_requests_that_differ_in_anything_have_fingerprints_that_differ(change):
+    """Equal ones would be paid once and get one value: a stored answer to another question."""
+    mechanism, other = NoisyMax(1.0), dataclasses.replace(BASE, **change)
+    event = PureEvent("toy", 1.0)
+    one = fingerprint(mechanism, BASE, event, key=bytes(32))
+    assert one == fingerprint(mechanism, dataclasses.replace(BASE), event, key=bytes(32))
+    assert one != fingerprint(mechanism, other, event, key=bytes(32))
+
+
+def test_fingerprints_differ_by_mechanism_knob_event_and_key():
+    event, key = PureEvent("toy", 1.0), bytes(32)
+    marks = [
+        fingerprint(NoisyMax(1.0), BASE, event, key=key),
+        fingerprint(NoisyMax(2.0), BASE, event, key=key),
+        fingerprint(NoisyMax(1.0, spread=2.0), BASE, event, key=key),
+        fingerprint(LatticeLaplace(1.0), BASE, event, key=key),
+        fingerprint(NoisyMax(1.0), BASE, PureEvent("toy", 2.0), key=key),
+        fingerprint(NoisyMax(1.0), BASE, event, key=bytes(31) + b"1"),
+    ]
+    assert len(set(marks)) == len(marks)
+
+
+def test_two_arrays_are_not_known_by_their_joined_bytes():
+    """What ends one array and begins the next is part of the fingerprint."""
+    halves = [
+        {"a": np.arange(cut), "b": np.arange(cut, 6)}
+        for cut in (1, 2, 3)
+    ]  # fmt: skip
+    marks = {
+        fingerprint(
+            NoisyMax(1.0),
+            dataclasses.replace(BASE, value=value),
+            PureEvent("toy", 1.0),
+            key=bytes(32),
+        )
+        for value in halves
+    }
+    assert len(marks) == len(halves)

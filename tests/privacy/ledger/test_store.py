@@ -6,11 +6,15 @@ import stat
 import threading
 
 import pytest
+from sqlalchemy.dialects import postgresql
 
 from privacy import LatticeLaplace, Ledger, LedgerError
+from privacy.ledger import postgres, records
+from privacy.ledger.postgres import PostgresStore
 from tests.privacy.toy import DATASET, KEY, Turnstile, counts_query, open_toy, question
 
 SECRET = "hunter2"
+SERVER = "postgresql+psycopg://me@host/campaign"
 
 
 @pytest.fixture
@@ -108,3 +112,92 @@ def test_a_file_that_vanished_is_told(path):
     os.unlink(path)
     with pytest.raises(LedgerError, match="refuses"):
         ledger.statement(DATASET)
+
+
+def test_a_write_on_a_server_asks_for_all_that_makes_it_safe():
+    """Whatever the server's and the role's own settings; a test on a real server follows each rule."""
+    asked = PostgresStore.at(SERVER).begin(write=True).split("; ")
+    assert asked == [
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET LOCAL search_path = crowdassay",
+        "SET LOCAL synchronous_commit = on",
+        "SET LOCAL lock_timeout = 60000",
+    ]
+    (level, *_) = PostgresStore.at(SERVER).begin(write=False).split("; ")
+    assert level == "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+def test_a_server_refuses_every_change_but_added_rows():
+    """A trigger for each table and way; the head alone may be updated, and only move on."""
+    triggers = [words for words in postgres.SCHEMA if words.startswith("CREATE TRIGGER")]
+    for table in ("about", "head", "budgets", "entries", "releases", "answers"):
+        for action, each in (("DELETE", "ROW"), ("TRUNCATE", "STATEMENT"), ("UPDATE", "ROW")):
+            words = f"BEFORE {action} ON {table} FOR EACH {each} "
+            if (table, action) == ("head", "UPDATE"):
+                words += "WHEN (NOT NEW.n_rows > OLD.n_rows) "
+            words += "EXECUTE FUNCTION only_grows()"
+            assert [one.endswith(words) for one in triggers].count(True) == 1, words
+    assert {words.split()[2] for words in triggers} == postgres.TRIGGERS
+    for table in ("about", "head"):
+        assert f"CREATE UNIQUE INDEX one_{table} ON {table} ((TRUE))" in postgres.SCHEMA
+    assert "RAISE 'the ledger only grows'" in " ".join(postgres.SCHEMA)
+    assert "tgenabled IN ('O', 'A')" in postgres.FOUND_TRIGGERS
+
+
+def test_on_a_server_spenders_wait_for_each_other_at_the_budget_and_at_the_head():
+    """SQLite locks the whole file, so that only the words tell."""
+    asked = []
+
+    class Connection:
+        """Writes down what it is asked for, as a server would be."""
+
+        def execute(self, statement, *_):
+            asked.append(str(statement.compile(dialect=postgresql.dialect())))
+            return self
+
+        scalars = execute
+
+        def all(self):
+            return ["toy"] if "budgets" in asked[-1] else [self]
+
+        n_rows, link = 0, b""
+
+        @property
+        def seal(self):
+            return records._seal(0, b"", bytes(32))
+
+    book = records.Book(Connection(), bytes(32))
+    records.lock(book, "toy")
+    assert "ORDER BY budgets.position FOR UPDATE" in " ".join(asked[-1].split())
+    records.hold(book)
+    assert asked[-1].rstrip().endswith("FOR UPDATE")
+    records._end(book)
+    assert "FOR UPDATE" not in asked[-1]
+
+
+def test_making_tables_on_a_server_is_one_processs_at_a_time():
+    """The advisory lock comes before the look for tables."""
+    asked = []
+
+    class Connection:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def exec_driver_sql(self, words):
+            asked.append(words)
+            return self
+
+        def scalar_one(self):
+            return True
+
+        def connect(self):
+            return self
+
+    store = PostgresStore.at(SERVER)
+    object.__setattr__(store, "engine", Connection())
+    assert store.make(lambda _: None) is False
+    assert asked[0] == f"SELECT pg_advisory_xact_lock({postgres.MAKING})"
+    assert "to_regclass('crowdassay.about')" in asked[1]

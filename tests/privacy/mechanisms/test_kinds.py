@@ -166,3 +166,30 @@ def test_decimals_are_exact():
     assert exact(0.1) * 10 == exact(1.0)
     assert sum((exact(0.1) for _ in range(3)), Fraction(0)) == exact(0.3)
     assert json.loads(event_json(PureEvent("toy", 0.1)))["epsilon"] == 0.1
+
+
+def test_every_event_says_whether_its_noise_was_exact():
+    """And keeps saying so in the ledger; what says nothing, as in old ledgers, claims less."""
+    for event in EVENTS:
+        assert event.arithmetic in ("exact", "double")
+        assert parse_event(event_json(event)).arithmetic == event.arithmetic
+    exact_kinds = {type(event) for event in EVENTS} - {
+        PureEvent, ApproximateEvent, PlanEvent, PlannedEvent,
+    }  # fmt: skip
+    assert {event.arithmetic for event in EVENTS if type(event) in exact_kinds} == {"exact"}
+    old = '{"epsilon": 1.0, "kind": "pure", "name": "toy", "parameters": {}}'
+    assert parse_event(old).arithmetic == "double"
+    with pytest.raises(EventError):
+        parse_event(old.replace('{"epsilon', '{"arithmetic": "roughly", "epsilon'))
+
+
+def test_a_plan_is_exact_where_all_that_it_pays_for_is():
+    kinds = {
+        name: event_json(PureEvent("toy", epsilon=0.1, arithmetic=name))
+        for name in ("exact", "double")
+    }
+    slots = tuple(sorted((text, 1) for text in kinds.values()))
+    assert PlanEvent(slots, epsilon=1.0, delta=0.0).arithmetic == "double"
+    for name, text in kinds.items():
+        assert PlanEvent(((text, 2),), epsilon=1.0, delta=0.0).arithmetic == name
+        assert PlannedEvent(plan=1, event=text).arithmetic == name
