@@ -19,6 +19,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, cast
 
+from flows.files import OutputFile
 from flows.prefect.server import QUIET, api_reachable, quieten
 from flows.settings import Settings, SettingsError, load_settings
 
@@ -172,14 +173,24 @@ def deploy_campaign(
 
 
 def write_prefect_yaml(
-    output: Path, settings_path: Path, schedule: Schedule, *, pool: str, name: str | None
+    output: Path,
+    settings_path: Path,
+    schedule: Schedule,
+    *,
+    pool: str,
+    name: str | None,
+    force: bool = False,
 ) -> None:
     """Write a commented prefect.yaml with this deployment, for `prefect deploy --all`.
 
+    Another file is overwritten with `force`, the settings never.
+
     Raises
     ------
+    OutputError
+        If the file exists, or is the settings file.
     SettingsError
-        If the settings cannot be used, or the file exists.
+        If the settings cannot be used.
 
     Examples
     --------
@@ -188,8 +199,7 @@ def write_prefect_yaml(
     >>> write_prefect_yaml(*paths, Schedule(), **where)  # doctest: +SKIP
     """
     settings = load_settings(settings_path)
-    if output.exists():
-        raise SettingsError(f"{output} exists, and is not overwritten")
+    written = OutputFile(output, inputs=(settings_path,), force=force)
     template = Template((files("flows.prefect") / "prefect.yaml").read_text(encoding="utf-8"))
     text = template.substitute(
         name=_quoted(name or settings.name),
@@ -201,7 +211,7 @@ def write_prefect_yaml(
             f"          {key}: {_quoted(value)}" for key, value in RUN_ENVIRONMENT.items()
         ),
     )
-    output.write_text(text, encoding="utf-8")
+    written.write(lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
 def _until_ended(runner: Runner) -> None:
