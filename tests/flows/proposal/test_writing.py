@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.pipeline import RunResult, run_pipeline
 from flows.files import OutputError
+from flows.pipeline import RunResult, run_pipeline
 from flows.proposal import CampaignTables, facts_of, toml_value, why_no_model, write_settings
-from flows.settings import Settings, SettingsError, load_settings, section_of
+from flows.settings import Settings, load_settings, section_of
 from learners import Thresholdout
 from privacy import Query, Unit, choose_mechanism
 from privacy.noise import SystemNoise
