@@ -1,23 +1,148 @@
-"""Files: written whole or not at all, identified by their bytes, and opened as text, gzipped or not."""
+"""Files: written whole or not at all, never over an input, identified by their bytes, opened as text."""
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "KEY", "file_digest", "open_text", "state_key", "sync_folder", "write_arrays", "write_whole",
+    "KEY", "OutputError", "OutputFile", "file_digest", "open_text", "state_key", "sync_folder",
+    "write_arrays", "write_whole",
 ]  # fmt: skip
+
+NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
+
+
+class OutputError(ValueError):
+    """The file that a user named for a result exists, is an input, or cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A file that a user named for a result, checked before the work that fills it.
+
+    Parameters
+    ----------
+    path
+        The file. Its folder must exist. A device or a pipe is written to as it is.
+    inputs
+        Files and folders that are read for the result.
+    force
+        Whether another file at `path` may be overwritten.
+
+    Raises
+    ------
+    OutputError
+        If `path` is one of the inputs or in a folder of them, is a folder, or exists without `force`.
+
+    Notes
+    -----
+    **Guarantees.** (1) An input is never overwritten, by whatever name it is reached: a symbolic or a
+    hard link, a path with ``..``, other letters' case where the file system ignores it. (2) Without
+    `force` nothing is overwritten, also not a file that appears while the result is made. (3) However
+    the process ends, `path` has its former content or the whole new one.
+
+    Examples
+    --------
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "note.txt"
+    ...     OutputFile(path).write(lambda aside: aside.write_text("whole"))
+    ...     OutputFile(path, inputs=(path,), force=True)
+    Traceback (most recent call last):
+    flows.files.OutputError: note.txt is an input of this command; name another output
+    """
+
+    path: Path
+    inputs: tuple[Path, ...] = ()
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            self._check()
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def write(self, write: Callable[[Path], object]) -> None:
+        """Call `write` on a temporary path beside the file, and put what it wrote in the file's place.
+
+        Raises
+        ------
+        OutputError
+            If a file has appeared there meanwhile, or it cannot be written.
+        """
+        OutputFile(self.path, self.inputs, self.force)  # as it is by now
+        target = Path(os.path.realpath(self.path))  # a link stays one
+        try:
+            if self._is_stream():
+                with suppress(BrokenPipeError):  # its reader has had enough
+                    write(self.path)
+                return
+            with TemporaryDirectory(dir=target.parent, prefix=".crowdassay-") as folder:
+                aside = Path(folder, target.name)
+                write(aside)
+                with aside.open("rb") as file:
+                    os.fsync(file.fileno())
+                self._place(aside, target)
+            sync_folder(target.parent)
+        except FileExistsError:
+            raise self._exists() from None
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _check(self) -> None:
+        for given in self.inputs:
+            self._refuse_input(given)
+        if self.path.is_dir():
+            raise OutputError(f"{self.path} is a folder; name a file for the output")
+        os.stat(os.path.join(self.path.parent, ""))  # is there, and is a folder
+        if os.path.lexists(self.path) and not self.force and not self._is_stream():
+            raise self._exists()
+
+    def _is_stream(self) -> bool:
+        """Return whether the path is a device or a pipe, which holds nothing to lose."""
+        return self.path.exists() and not self.path.is_file()
+
+    def _place(self, aside: Path, target: Path) -> None:
+        """Rename the file; without `force`, in a way that never replaces another."""
+        if self.force:
+            if target.exists():
+                shutil.copymode(target, aside)
+            aside.replace(target)
+            return
+        try:
+            os.link(aside, target)
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS or target.exists():
+                raise
+            aside.replace(target)
+
+    def _refuse_input(self, given: Path) -> None:
+        if given.is_dir() and self.path.parent.is_dir() and given.samefile(self.path.parent):
+            raise OutputError(
+                f"{self.path} is in {given}, which this command reads; name another output"
+            )
+        if given.exists() and self.path.exists() and given.samefile(self.path):
+            raise OutputError(f"{self.path.name} is an input of this command; name another output")
+
+    def _unwritable(self, error: OSError) -> OutputError:
+        return OutputError(f"{self.path} cannot be written: {error.strerror or error}")
+
+    def _exists(self) -> OutputError:
+        return OutputError(f"{self.path} exists; --force overwrites it, or name another output")
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:

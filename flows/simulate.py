@@ -9,14 +9,17 @@
 from __future__ import annotations
 
 import csv
+import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
 
+from flows.files import OutputFile
 from quality import Campaign, simulate_campaign
 
 __all__ = ["copy_sample", "write_campaign"]
@@ -35,46 +38,62 @@ def copy_sample(folder: Path) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
-        if not (folder / name).exists():
-            _copy(name, folder)
+        if not os.path.lexists(folder / name):
+            _copy(name, OutputFile(folder / name))
     return folder / "settings.toml"
 
 
-def _copy(name: str, folder: Path) -> None:
+def _copy(name: str, output: OutputFile) -> None:
     """Copy a file of the sample campaign."""
     with as_file(files("sample_data") / name) as source:
-        shutil.copyfile(source, folder / name)
+        output.write(partial(shutil.copyfile, source))
 
 
-def write_campaign(folder: Path, *, seed: int) -> Campaign:
-    """Simulate a campaign from a seed and write labels, tasks, gold, settings and the truth."""
-    campaign = simulate_campaign(rng=np.random.default_rng(seed))
+def write_campaign(folder: Path, *, seed: int, force: bool = False) -> Campaign:
+    """Simulate a campaign from a seed and write labels, tasks, gold, settings and the truth.
+
+    Raises
+    ------
+    OutputError
+        If one of the files exists, and `force` does not say that they may be overwritten.
+    """
     (folder / "truth").mkdir(parents=True, exist_ok=True)
+    names = (*NAMES, "truth/tasks.csv", "truth/workers.csv")
+    outputs = {name: OutputFile(folder / name, force=force) for name in names}
+    campaign = simulate_campaign(rng=np.random.default_rng(seed))
+    for name, columns in _tables(campaign).items():
+        outputs[name].write(partial(_write, columns))
+    _copy(
+        "settings.toml", outputs["settings.toml"]
+    )  # the sample is simulated too, with these classes
+    return campaign
+
+
+def _tables(campaign: Campaign) -> dict[str, dict[str, Iterable[object]]]:
+    """Return the campaign's tables by file name, each as columns by name."""
     classes = campaign.classes
     times = (START + timedelta(seconds=int(second)) for second in campaign.label_time)
-    _write(
-        folder / "labels.csv",
-        worker=campaign.label_worker,
-        task=campaign.label_task,
-        label=classes[campaign.label],
-        time=(f"{time:%Y-%m-%dT%H:%M:%S}" for time in times),
-    )
     features = {
         f"x{j}": (f"{value:.2f}" for value in column)
         for j, column in enumerate(campaign.features.T)
     }
-    _write(folder / "tasks.csv", task=campaign.tasks, group=campaign.group, **features)
     truth, gold = classes[campaign.truth], campaign.gold
-    _write(folder / "gold.csv", task=campaign.tasks[gold], label=truth[gold])
-    _write(folder / "truth" / "tasks.csv", task=campaign.tasks, label=truth)
-    _write(
-        folder / "truth" / "workers.csv",
-        worker=campaign.workers,
-        kind=campaign.worker_kind,
-        accuracy=_shares(campaign.worker_accuracy),
-    )
-    _copy("settings.toml", folder)  # the sample is simulated too, with the same classes
-    return campaign
+    return {
+        "labels.csv": {
+            "worker": campaign.label_worker,
+            "task": campaign.label_task,
+            "label": classes[campaign.label],
+            "time": (f"{time:%Y-%m-%dT%H:%M:%S}" for time in times),
+        },
+        "tasks.csv": {"task": campaign.tasks, "group": campaign.group, **features},
+        "gold.csv": {"task": campaign.tasks[gold], "label": truth[gold]},
+        "truth/tasks.csv": {"task": campaign.tasks, "label": truth},
+        "truth/workers.csv": {
+            "worker": campaign.workers,
+            "kind": campaign.worker_kind,
+            "accuracy": _shares(campaign.worker_accuracy),
+        },
+    }
 
 
 def _shares(values: np.ndarray) -> list[str]:
@@ -82,7 +101,7 @@ def _shares(values: np.ndarray) -> list[str]:
     return ["" if np.isnan(value) else f"{value:.3f}" for value in values]
 
 
-def _write(path: Path, **columns: Iterable[object]) -> None:
+def _write(columns: Mapping[str, Iterable[object]], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)

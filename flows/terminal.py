@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from flows.files import OutputError
 from flows.pipeline import RunResult, Stage, Step, run_stage
 from flows.run import Run
 from flows.settings import EngineError, SettingsError
@@ -40,7 +41,7 @@ def print_rows(
 
 MISTAKES = (
     BudgetError, ConvergenceError, EngineError, FileNotFoundError, LabelError, LedgerError,
-    PermissionError, SettingsError, TableError, UnitError,
+    OutputError, PermissionError, SettingsError, TableError, UnitError,
 )  # fmt: skip
 
 

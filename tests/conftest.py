@@ -1,7 +1,9 @@
-"""Fixtures of all tests: the folder of real data, and a seeded generator."""
+"""Fixtures of all tests: the folder of real data, a seeded generator, and Ctrl-C."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,3 +24,11 @@ def shared_data() -> Path:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A seeded generator; a test must hold for any seed."""
     return np.random.default_rng(request.param)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C works, here and in children, as in a terminal; `nohup make test &` starts all of it ignored."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)

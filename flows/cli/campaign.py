@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.root import AsJson, Quiet, app, console, mistakes, print_line
+from flows.cli.root import AsJson, Force, Quiet, app, console, mistakes, print_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,13 +65,14 @@ def run(
 def simulate(
     output: Annotated[Path, typer.Option(help="folder to write the campaign into")],
     seed: Annotated[int, typer.Option(min=0, help="seed of the simulation")] = 1,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Simulate a campaign whose truth is known: labels, tasks, gold, settings, truth."""
     from flows.simulate import write_campaign  # NumPy, for this command only
 
     with mistakes():
-        campaign = write_campaign(output, seed=seed)
+        campaign = write_campaign(output, seed=seed, force=force)
         console().print(f"{len(campaign.label):,} labels written to {output}", soft_wrap=True)
 
 
@@ -123,6 +124,7 @@ def deploy(
     yaml: Annotated[
         Path | None, typer.Option(help="write this prefect.yaml instead, with comments")
     ] = None,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Deploy a campaign to a Prefect work pool, whose workers run it on a schedule and on demand."""
@@ -133,7 +135,7 @@ def deploy(
         if yaml is None:
             deploy_campaign(settings, schedule, pool=pool, name=name, print_line=print_line)
             return
-        write_prefect_yaml(yaml, settings, schedule, pool=pool, name=name)
+        write_prefect_yaml(yaml, settings, schedule, pool=pool, name=name, force=force)
         print_line(f"{yaml} is written; `prefect deploy --all` beside it deploys it")
 
 

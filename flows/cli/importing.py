@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.root import Quiet, app, mistakes, print_line
+from flows.cli.root import Force, Quiet, app, mistakes, print_line
 from flows.importers import FormatName
 
 __all__ = ["import_"]
@@ -37,14 +37,15 @@ def import_(
         str | None,
         typer.Option(help="for a query: the environment variable with the database's address"),
     ] = None,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn a crowdsourcing platform's export into a table of worker, task, label and seconds."""
-    from flows.importers import check_output, import_labels, parse_map, write_labels  # Arrow
+    from flows.importers import import_labels, labels_file, parse_map, write_labels  # Arrow
 
     with mistakes():
         columns = parse_map(map_, format_)
-        check_output(output, export)
+        written = labels_file(output, export, force=force)
         labels = import_labels(
             export,
             format_,
@@ -53,6 +54,6 @@ def import_(
             columns=columns,
             url_env=url_env,
         )
-        write_labels(labels, output)
+        write_labels(labels, written)
         timed = ", with their seconds" if labels.has_seconds else ""
         print_line(f"{labels.summary()}; {labels.n_labels:,} labels written to {output}{timed}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.label_commands import LabelsFile, Repeated
-from flows.cli.root import app, mistakes, print_line
+from flows.cli.root import Force, app, mistakes, print_line
 
 if TYPE_CHECKING:
     from flows.proposal import CampaignFacts
@@ -24,9 +24,7 @@ def init(
         list[Path] | None, typer.Argument(help="tables with the column task, and features")
     ] = None,
     gold: Annotated[Path | None, typer.Option(help="table with the columns task, label")] = None,
-    output: Annotated[Path, typer.Option(help="settings file to write, a new one")] = Path(
-        "settings.toml"
-    ),
+    output: Annotated[Path, typer.Option(help="settings file to write")] = Path("settings.toml"),
     name: Annotated[
         str | None, typer.Option(help="the campaign's name [default: the labels' folder]")
     ] = None,
@@ -37,13 +35,14 @@ def init(
     url_env: Annotated[
         str | None, typer.Option(help="variable with the address of the queries' database")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Look at a campaign's tables and write settings that run as they are, with reasons."""
     from flows.proposal import CampaignTables, write_settings  # DuckDB, for this command only
 
     with mistakes():
         given = CampaignTables(labels, tuple(tasks or ()), gold, url_env, groups, duplicates)
-        facts = write_settings(output, given, name=name)
+        facts = write_settings(output, given, name=name, force=force)
         for line in _lines(facts):
             print_line(line)
         print_line(

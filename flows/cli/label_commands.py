@@ -10,7 +10,8 @@ import typer
 
 from flows.aggregators import AggregatorName, consensus_of
 from flows.choices import Duplicates, Penalty
-from flows.cli.root import Output, Quiet, app, mistakes, show_rows
+from flows.cli.root import Force, Output, Quiet, app, mistakes, show_rows
+from flows.files import OutputFile
 
 if TYPE_CHECKING:
     from flows.settings import FilterSettings
@@ -38,16 +39,18 @@ def workers(
     n_workers: Annotated[int | None, typer.Option(help="or: the number to remove")] = None,
     duplicates: Repeated = "error",
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Rank workers by reputation and say whom to remove, and why."""
     from flows.settings import filter_settings  # pydantic, for this command only
 
     with mistakes():
+        written = _output(output, labels, force)
         stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
         chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
         header, rows = worker_rows(_read(labels, duplicates), chosen)
-        show_rows("Workers: whom to remove, then by reputation, least first", header, rows, output)
+        show_rows("Workers: whom to remove, then by reputation, least first", header, rows, written)
 
 
 @app.command(epilog="Example: `crowdassay aggregate labels.csv --output consensus.csv`")
@@ -56,12 +59,14 @@ def aggregate(
     aggregator: Annotated[AggregatorName, typer.Option(help="aggregation method")] = "dawid_skene",
     duplicates: Repeated = "error",
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn crowd labels into one consensus label per task."""
     with mistakes():
+        written = _output(output, labels, force)
         header, rows = consensus_rows(_read(labels, duplicates), aggregator=aggregator)
-        show_rows("Consensus labels", header, rows, output)
+        show_rows("Consensus labels", header, rows, written)
 
 
 def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str], list[list[str]]]:
@@ -115,6 +120,10 @@ def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], 
         for t in range(labels.n_tasks)
     ]
     return ["task", "label", "confidence", "tied", "labels"], rows
+
+
+def _output(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
+    return None if path is None else OutputFile(path, inputs=(labels,), force=force)
 
 
 def _read(path: Path, duplicates: Duplicates) -> CrowdLabels:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import csv
 import gc
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,8 +26,11 @@ from flows.cli.kernels import notice
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from flows.files import OutputFile
+
 __all__ = [
-    "AsJson", "Output", "Quiet", "app", "console", "main", "mistakes", "print_line", "show_rows",
+    "AsJson", "Force", "Output", "Quiet", "app", "console", "main", "mistakes", "print_line",
+    "show_rows",
 ]  # fmt: skip
 
 _silent = ContextVar("_silent", default=False)
@@ -57,6 +61,7 @@ Quiet = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 Output = Annotated[Path | None, typer.Option(help="write all rows to this CSV")]
+Force = Annotated[bool, typer.Option("--force", help="overwrite what exists; never an input")]
 
 
 def console(*, quiet: bool = False) -> Console:
@@ -91,7 +96,9 @@ def mistakes() -> Iterator[None]:
         raise typer.Exit(STOPPED) from None
 
 
-def show_rows(title: str, header: list[str], rows: list[list[str]], output: Path | None) -> None:
+def show_rows(
+    title: str, header: list[str], rows: list[list[str]], output: OutputFile | None
+) -> None:
     """Print the first rows, and write all of them if `output` is given."""
     from flows.terminal import print_rows  # loads the rooms
 
@@ -102,8 +109,33 @@ def show_rows(title: str, header: list[str], rows: list[list[str]], output: Path
             f"… and {len(rows) - SHOWN:,} more; --output FILE writes them all", style="dim"
         )
     if output is not None:
-        with output.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([header, *rows])
+        output.write(partial(_write_csv, [header, *rows]))
+
+
+def _write_csv(rows: list[list[str]], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+class _Pipe(io.FileIO):
+    """A standard stream that drops what is written after its reader has closed it."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+
+
+def _outlive_readers() -> None:
+    """Let a command end as it does without `| head`: its reader has seen enough, the work goes on."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            raw = io.BufferedWriter(_Pipe(stream.fileno(), "w", closefd=False))
+            how = ("encoding", "errors", "line_buffering", "write_through")
+            again = io.TextIOWrapper(raw, **{key: getattr(stream, key) for key in how})
+            setattr(sys, name, again)
 
 
 def _mention_kernels() -> None:
@@ -120,6 +152,7 @@ def main() -> None:
     collector runs rarely while they are imported, and the process ends without taking them apart.
     """
     gc.set_threshold(N_OBJECTS)
+    _outlive_readers()
     try:
         app()
     except SystemExit as ended:

@@ -1,7 +1,8 @@
 """Importers: exports of crowdsourcing platforms as tables of worker, task, label and, where known, seconds.
 
-    from flows.importers import import_labels, write_labels
-    write_labels(import_labels(Path("export.csv"), "mturk"), Path("labels.csv"))
+    from flows.importers import import_labels, labels_file, write_labels
+    export = Path("export.csv")
+    write_labels(import_labels(export, "mturk"), labels_file(Path("labels.csv"), export))
 
 One module per platform says which columns or keys make up a label. Nothing else of an export is read,
 so nothing else about a worker can reach the output. Names load when they are first used: the list of
@@ -16,11 +17,11 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.importers.formats import FORMATS, FormatName
-    from flows.importers.label_table import check_output, import_labels, parse_map, write_labels
+    from flows.importers.label_table import import_labels, labels_file, parse_map, write_labels
     from flows.importers.responses import Dropped, ImportedLabels
 
 __all__ = [
-    "FORMATS", "Dropped", "FormatName", "ImportedLabels", "check_output", "import_labels",
+    "FORMATS", "Dropped", "FormatName", "ImportedLabels", "import_labels", "labels_file",
     "parse_map", "write_labels",
 ]  # fmt: skip
 

@@ -1,25 +1,25 @@
 """An export as a label table, whatever platform it is from, read and written.
 
 labels = import_labels(Path("export.csv"), "mturk", question="sentiment")
-write_labels(labels, Path("labels.csv"))
+write_labels(labels, labels_file(Path("labels.csv"), Path("export.csv")))
 """
 
 from __future__ import annotations
 
 import csv
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flows.files import OutputFile
 from flows.importers.formats import FORMATS
 from flows.importers.responses import ImportedLabels, gather
 from flows.tables import TableError
 
-__all__ = ["check_output", "import_labels", "parse_map", "write_labels"]
+__all__ = ["import_labels", "labels_file", "parse_map", "write_labels"]
 
 SUFFIXES = (".csv", ".parquet")
 Columns = dict[str, Sequence[str] | Sequence[float | None]]
@@ -107,28 +107,30 @@ def import_labels(
     return gather(responses, path.name, question=question, keep_rejected=keep_rejected)
 
 
-def check_output(output: Path, export: Path) -> None:
-    """Raise TableError if the output is the export itself or has another format than CSV and Parquet."""
+def labels_file(output: Path, export: Path, *, force: bool = False) -> OutputFile:
+    """Return the table to write, which is not the export; another file is overwritten with `force`.
+
+    Raises
+    ------
+    TableError
+        If the table is neither CSV nor Parquet.
+    OutputError
+        If it cannot be written for another reason.
+    """
     if output.suffix not in SUFFIXES:
         raise TableError(f"{output.name}: the output must end in {' or '.join(SUFFIXES)}")
-    if output.resolve() == export.resolve():
-        raise TableError(f"{output.name} is the export itself; give --output another name")
+    return OutputFile(output, inputs=(export,), force=force)
 
 
-def write_labels(labels: ImportedLabels, output: Path) -> None:
+def write_labels(labels: ImportedLabels, output: OutputFile) -> None:
     """Write worker, task, label, and seconds where any label has them; nothing else."""
     names = ["worker", "task", "label", *(["seconds"] if labels.has_seconds else [])]
     columns: Columns = {name: list(getattr(labels, name)) for name in names}
-    write = _write_parquet if output.suffix == ".parquet" else _write_csv
+    write = _write_parquet if output.path.suffix == ".parquet" else _write_csv
     try:
-        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".import-") as folder:
-            whole = Path(folder) / "labels"
-            write(columns, whole)
-            os.replace(whole, output)
+        output.write(partial(write, columns))
     except UnicodeEncodeError:
         raise TableError(f"{labels.file} holds a name that is not Unicode text; mend it") from None
-    except OSError as error:
-        raise TableError(f"{output} cannot be written: {error.strerror}") from None
 
 
 def _write_parquet(columns: Columns, path: Path) -> None:

@@ -11,19 +11,21 @@ from __future__ import annotations
 import asyncio
 import shlex
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from flows.files import OutputFile
 from flows.prefect.server import QUIET, api_reachable, quieten
 from flows.settings import Settings, SettingsError, load_settings
 
 quieten()
 
+from httpx import TransportError
 from prefect import get_client
 from prefect.exceptions import ObjectNotFound
 from prefect.runner import Runner
@@ -35,6 +37,8 @@ from flows.prefect.flow import TAG, crowd_quality_flow
 from flows.prefect.task import ledger_limit
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.deployments.runner import RunnerDeployment
 
@@ -44,6 +48,7 @@ NO_API = (
     "a Prefect API must be configured and answer: start one with `prefect server start` and set "
     "PREFECT_API_URL=http://127.0.0.1:4200/api"
 )
+CANCEL_SECONDS = 5.0  # in which runs end when serving ends; then they are killed
 # The environment of a worker's runs; a served run inherits this process's.
 RUN_ENVIRONMENT = {name: value for name, value in QUIET.items() if "SERVER" not in name}
 
@@ -101,8 +106,10 @@ def serve_campaign(
 
     Notes
     -----
-    **Guarantees.** The schedule is paused when this process ends, by Ctrl-C or SIGTERM. Prefect
-    stores the settings' path, never what is in the file.
+    **Guarantees.** (1) Ctrl-C, SIGTERM or the end of the terminal pauses the schedule, cancels the runs
+    that go on, and ends this process, in seconds; also where it is in the background and ignores SIGINT.
+    (2) The lines are printed when the schedule is on and runs are started. (3) Prefect stores the
+    settings' path, never what is in the file.
 
     Examples
     --------
@@ -114,11 +121,12 @@ def serve_campaign(
         deployment = _deployment(settings_path, settings, schedule, name)
         with get_client(sync_client=True) as client:
             _limit_ledger(client, settings)
-        print_line(f"serving {deployment.full_name}; Ctrl-C ends it and pauses its schedule")
-        print_line(_how_to_request(deployment.full_name))
-        runner = Runner()
-        runner.add_deployment(deployment)
-        _until_ended(runner)
+
+        def ready() -> None:
+            print_line(f"serving {deployment.full_name}; Ctrl-C ends it and pauses its schedule")
+            print_line(_how_to_request(deployment.full_name))
+
+        _serve_until_ended(_Serving(deployment, ready))
 
 
 def deploy_campaign(
@@ -172,14 +180,24 @@ def deploy_campaign(
 
 
 def write_prefect_yaml(
-    output: Path, settings_path: Path, schedule: Schedule, *, pool: str, name: str | None
+    output: Path,
+    settings_path: Path,
+    schedule: Schedule,
+    *,
+    pool: str,
+    name: str | None,
+    force: bool = False,
 ) -> None:
     """Write a commented prefect.yaml with this deployment, for `prefect deploy --all`.
 
+    Another file is overwritten with `force`, the settings never.
+
     Raises
     ------
+    OutputError
+        If the file exists, or is the settings file.
     SettingsError
-        If the settings cannot be used, or the file exists.
+        If the settings cannot be used.
 
     Examples
     --------
@@ -188,8 +206,7 @@ def write_prefect_yaml(
     >>> write_prefect_yaml(*paths, Schedule(), **where)  # doctest: +SKIP
     """
     settings = load_settings(settings_path)
-    if output.exists():
-        raise SettingsError(f"{output} exists, and is not overwritten")
+    written = OutputFile(output, inputs=(settings_path,), force=force)
     template = Template((files("flows.prefect") / "prefect.yaml").read_text(encoding="utf-8"))
     text = template.substitute(
         name=_quoted(name or settings.name),
@@ -201,18 +218,98 @@ def write_prefect_yaml(
             f"          {key}: {_quoted(value)}" for key, value in RUN_ENVIRONMENT.items()
         ),
     )
-    output.write_text(text, encoding="utf-8")
+    written.write(lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
-def _until_ended(runner: Runner) -> None:
-    """Serve until Ctrl-C or SIGTERM; both end it in the same way, because Prefect's SIGTERM does not wait."""
+class _Serving(Runner):
+    """Prefect's runner of one deployment, which says when it serves, and ends soon when it is asked to.
 
-    def as_ctrl_c(*_: object) -> None:
-        signal.raise_signal(signal.SIGINT)
+    Prefect's own handler of SIGTERM does not wait until schedules are paused; and a job in the
+    background ignores SIGINT, so that SIGTERM cannot be turned into Ctrl-C.
+    """
 
-    runner.handle_sigterm = as_ctrl_c  # type: ignore[method-assign]  # set when it starts
-    with suppress(KeyboardInterrupt):
-        asyncio.run(runner.start())
+    def __init__(self, deployment: RunnerDeployment, ready: Callable[[], None]) -> None:
+        super().__init__(pause_on_shutdown=False)
+        self._deployment, self._ready = deployment, ready
+        self._scheduled: UUID | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._asked_to_end = False
+        self.not_paused: TransportError | None = None
+
+    async def serve(self) -> None:
+        """Serve until the task is cancelled; asked to end before it serves, end then."""
+        self._scheduled = await self.aadd_deployment(self._deployment)
+        try:
+            await self.start()
+        finally:
+            await self._pause()
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self._task = asyncio.current_task()
+        if self._asked_to_end:
+            self._cancel()
+        else:
+            self._ready()
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        await self._pause()
+        await self._end_runs()
+        await super().__aexit__(*exc_info)
+
+    async def _end_runs(self) -> None:
+        try:
+            await asyncio.wait_for(self.cancel_all(), CANCEL_SECONDS)
+        except TimeoutError:  # in a long call a run heeds no signal
+            for run in self._process_manager.flow_run_ids():
+                await self._process_manager.kill(run, force=True)
+
+    async def _pause(self) -> None:
+        """Pause the schedule, once; what goes wrong must not leave runs behind, so it is kept for the end."""
+        scheduled, self._scheduled = self._scheduled, None
+        if scheduled is not None:
+            try:
+                async with get_client() as client:
+                    await client.pause_deployment(scheduled)
+            except TransportError as error:
+                self.not_paused = error
+
+    def handle_sigterm(self, *_: object) -> None:
+        if not self._asked_to_end:
+            self._asked_to_end = True
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+
+def _serve_until_ended(serving: _Serving) -> None:
+    """Serve until Ctrl-C, SIGTERM, or the end of the terminal.
+
+    They are heeded from before the schedule is on, so that it is never left on.
+    """
+    with _handled_by(serving.handle_sigterm), suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(serving.serve())
+    if serving.not_paused is not None:
+        raise SettingsError(
+            "Prefect's API no longer answers; whether the schedule is paused there is not known"
+        ) from serving.not_paused
+
+
+@contextmanager
+def _handled_by(handler: Callable[..., None]) -> Iterator[None]:
+    """Let SIGTERM and, where it is not ignored as by nohup, SIGHUP call `handler` during the block."""
+    former = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, before in former.items():
+        if before is not signal.SIG_IGN:
+            signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, before in former.items():
+            signal.signal(number, before)
 
 
 def _deployment(

@@ -1,4 +1,4 @@
-"""The settings file that `crowdassay init` writes: a new one, never over another.
+"""The settings file that `crowdassay init` writes.
 
 It has every key of every section, with half a line why. A key that the proposal says nothing about has its
 default and the sentence of its section.
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flows.files import OutputFile
 from flows.proposal.facts import CampaignFacts, CampaignTables, facts_of
 from flows.proposal.gate import GateNumbers, gate_for, training_price, why_no_model
 from flows.settings import (
@@ -32,6 +33,7 @@ from flows.settings import (
     Settings,
     SettingsError,
 )
+from flows.tables import find_files
 from privacy import choose_mechanism
 
 __all__ = ["settings_text", "toml_value", "write_settings"]
@@ -41,23 +43,25 @@ PLANNED = 12
 
 
 def write_settings(
-    output: Path, given: CampaignTables, *, name: str | None = None
+    output: Path, given: CampaignTables, *, name: str | None = None, force: bool = False
 ) -> CampaignFacts:
-    """Write settings for the given tables to a new file, and return the facts that they were chosen by.
+    """Write settings for the given tables, and return the facts that they were chosen by.
 
-    Without `name` the campaign is named after the folder of its labels.
+    Without `name` the campaign is named after the folder of its labels. Another file is overwritten
+    with `force`, a table never.
 
     Raises
     ------
+    OutputError
+        If the file exists, or is one of the tables.
     SettingsError
-        If the file exists, or the name cannot be one.
+        If the name cannot be one.
     TableError
         If a run would refuse the tables.
     """
-    if output.exists():
-        raise _taken(output)
-    if not output.parent.is_dir():
-        raise SettingsError(f"the folder of --output must exist, got {output}")
+    named = [path for path in (given.labels, *given.tasks, given.gold) if path is not None]
+    tables = (file for path in named for file in find_files(path))
+    written = OutputFile(output, inputs=(*named, *tables), force=force)
     name = _name_of(given.labels) if name is None else name
     if not re.match(NAME, name):
         raise SettingsError(
@@ -65,16 +69,8 @@ def write_settings(
         )
     found = facts_of(given)
     text = settings_text(found, name, _paths(given, output.parent.resolve()), given.duplicates)
-    try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise _taken(output) from None
+    written.write(lambda aside: aside.write_text(text, encoding="utf-8"))
     return found
-
-
-def _taken(output: Path) -> SettingsError:
-    return SettingsError(f"{output} exists and is never overwritten; name another with --output")
 
 
 def _name_of(labels: Path) -> str:

@@ -131,7 +131,8 @@ def test_aggregate_writes_one_row_per_task(finished: Path, tmp_path: Path) -> No
     output = tmp_path / "consensus.csv"
     labels = str(finished / "labels.csv")
     for aggregator in AGGREGATORS:
-        told = invoke("aggregate", labels, "--aggregator", aggregator, "--output", str(output))
+        asked = ("aggregate", labels, "--aggregator", aggregator, "--output", str(output))
+        told = invoke(*asked, "--force")
         assert told.exit_code == 0
         rows = rows_of(output)
         assert len(rows) == 360
@@ -151,7 +152,7 @@ def test_an_output_that_cannot_be_written_is_a_mistake(finished: Path, tmp_path:
         "aggregate", str(finished / "labels.csv"), "--output", str(tmp_path / "no" / "c.csv")
     )
     assert told.exit_code == 2
-    assert told.stderr.strip().endswith("c.csv: No such file or directory")
+    assert told.stderr.strip().endswith("c.csv cannot be written: No such file or directory")
 
 
 def test_budget_tells_what_was_spent_on_what(finished: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -29,6 +30,7 @@ def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from commands(command, f"{prefix}{name} ")
 
 
+ROOT = Path(__file__).resolve().parents[3]
 COMMANDS = dict(commands(typer.main.get_command(app)))
 LONG = ("aggregate", "demo", "deploy", "import", "report", "run", "serve", "simulate", "workers")
 
@@ -158,3 +160,35 @@ def test_a_mistake_of_the_code_has_its_traceback() -> None:
 def test_a_sentence_for_an_exit_code_is_printed() -> None:
     done = call("--help", "import flows.cli.root\nflows.cli.root.app = lambda: sys.exit('so')")
     assert (done.returncode, done.stderr) == (1, "so\n")
+
+
+def call_without_reader(*arguments: str, cwd: Path | None = None) -> int:
+    """The exit code of a command whose output nobody reads, as after `| head` has what it wants."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "flows.cli", *arguments]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(command, stdout=closed, stderr=closed, cwd=cwd, env=environment)
+    return done.returncode
+
+
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("serv", 2), ("run", 2)])
+def test_a_closed_pipe_changes_no_exit_code(argument: str, code: int) -> None:
+    assert call_without_reader(argument) == code
+
+
+def test_a_run_whose_reader_has_gone_is_finished(tmp_path: Path) -> None:
+    write_small_campaign(tmp_path)
+    for more in ([], ["--again", "--json"]):
+        assert call_without_reader("run", "settings.toml", "--no-prefect", *more, cwd=tmp_path) == 0
+    assert [(run / "report.html").is_file() for run in (tmp_path / "runs").iterdir()] == [True] * 2
+
+
+def test_rows_that_nobody_reads_are_written_nevertheless(tmp_path: Path) -> None:
+    """Also where they are written to the closed pipe itself."""
+    write_small_campaign(tmp_path)
+    asked = ("aggregate", "labels.csv", "--aggregator", "majority_vote", "--output")
+    assert call_without_reader(*asked, "consensus.csv", cwd=tmp_path) == 0
+    assert len((tmp_path / "consensus.csv").read_text().splitlines()) == 361
+    assert call_without_reader(*asked, "/dev/stdout", cwd=tmp_path) == 0

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.importers import FORMATS, Dropped, import_labels, parse_map, write_labels
+from flows.importers import FORMATS, Dropped, import_labels, labels_file, parse_map, write_labels
 from flows.tables import TableError, read_labels, read_seconds
 from quality import CrowdLabels
 
@@ -498,8 +498,8 @@ def test_an_output_that_cannot_be_is_a_mistake(tmp_path: Path) -> None:
         assert told in found.stderr
     same = tmp_path / "labels.csv"
     same.write_text("worker,task,label\nw,t,a\n")
-    assert "is the export itself" in invoke(same, "csv", same).stderr
-    missing = invoke(tmp_path / "none.csv", "csv", tmp_path / "labels.csv")
+    assert "is an input of this command" in invoke(same, "csv", same).stderr
+    missing = invoke(tmp_path / "none.csv", "csv", tmp_path / "new.csv")
     assert missing.exit_code == 2
     assert "does not exist" in missing.stderr
 
@@ -564,7 +564,7 @@ def test_any_part_of_a_record_may_be_anything_without_a_traceback(
     question = "choice" if form == "prodigy" else "mood"
     try:
         found = import_labels(path, form, question=question)
-        write_labels(found, path.with_suffix(".csv"))
+        write_labels(found, labels_file(path.with_suffix(".csv"), path))
     except TableError as error:
         told = str(error)
         assert "export.json" in told
@@ -596,7 +596,7 @@ def test_workers_and_tasks_keep_the_names_they_came_with(
     asked: dict[str, Any] = {"classes": None, "duplicates": "last", "known_tasks": None}
     tables = []
     for output in (folder / "labels.csv", folder / "labels.parquet"):
-        write_labels(found, output)
+        write_labels(found, labels_file(output, path))
         tables.append(read_labels(output, **asked))
     for name in CrowdLabels.__slots__:
         assert np.array_equal(getattr(tables[0], name), getattr(tables[1], name)), name

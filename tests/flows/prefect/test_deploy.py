@@ -274,7 +274,7 @@ def test_the_yaml_that_is_written_deploys_the_same(
     asked = ["deploy", str(settings), "--pool", "crowd", "--name", "by-yaml", "--cron", "0 6 * * *"]
     written = [*asked, "--yaml", str(tmp_path / "prefect.yaml")]
     assert CliRunner().invoke(app, written).exit_code == 0
-    assert "is not overwritten" in CliRunner().invoke(app, written).stderr
+    assert "--force overwrites it" in CliRunner().invoke(app, written).stderr
     deploy = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
     subprocess.run(deploy, cwd=tmp_path, check=True, capture_output=True, timeout=WAIT)
     one, other = (

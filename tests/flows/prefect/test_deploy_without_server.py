@@ -5,14 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Self
+from unittest.mock import AsyncMock, Mock
+from uuid import UUID, uuid4
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.settings import SettingsError
 from tests.flows.campaign import write_small_campaign
 
 
@@ -94,28 +103,143 @@ def test_cron_is_in_utc_wherever_the_server_stands(settings: Path) -> None:
     assert (found.schedule.cron, found.schedule.timezone) == ("0 6 * * *", "UTC")
 
 
-@pytest.mark.prefect
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_serving_is_ended_by_sigterm_as_by_ctrl_c(number: signal.Signals) -> None:
-    """The runner leaves as a context manager does, which pauses schedules; nothing is un-awaited."""
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What a runner does that reaches no server and has no run to start."""
     from prefect.runner import Runner
 
-    from flows.prefect.deploy import _until_ended
+    told = list[str]()
 
-    former, told = signal.getsignal(signal.SIGTERM), []
+    async def add(*_: object) -> UUID:
+        told.append("added")
+        return uuid4()
 
-    class Waiting(Runner):
-        async def start(self, *_: object, **__: object) -> None:
-            signal.signal(signal.SIGTERM, self.handle_sigterm)  # as Prefect's does
-            threading.Timer(0.1, os.kill, [os.getpid(), number]).start()
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                told.append("left")
-                raise
+    async def enter(self: Runner) -> Runner:
+        return self
 
+    async def start(self: Runner) -> None:
+        signal.signal(signal.SIGTERM, self.handle_sigterm)  # as Prefect's does
+        async with self:
+            await asyncio.sleep(60)
+
+    async def nothing(*_: object) -> None:
+        pass
+
+    @asynccontextmanager
+    async def client() -> AsyncIterator[Mock]:
+        yield Mock(pause_deployment=AsyncMock(side_effect=lambda _: told.append("paused")))
+
+    for name, done in (
+        ("aadd_deployment", add), ("start", start), ("__aenter__", enter), ("__aexit__", nothing),
+        ("cancel_all", nothing),
+    ):  # fmt: skip
+        monkeypatch.setattr(Runner, name, done)
+    monkeypatch.setattr("flows.prefect.deploy.get_client", client)
+    former = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGHUP)]
+    yield told
+    assert [(number, signal.getsignal(number)) for number, _ in former] == former
+
+
+ENDS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+def send(number: int) -> None:
+    threading.Timer(0.1, os.kill, [os.getpid(), number]).start()
+
+
+@pytest.mark.prefect
+@pytest.mark.parametrize("number", ENDS)
+def test_serving_is_ended_by_sigterm_and_the_terminals_end_as_by_ctrl_c(
+    number: signal.Signals, runner: list[str], ctrl_c: None
+) -> None:
+    from flows.prefect.deploy import _serve_until_ended, _Serving
+
+    def ready() -> None:
+        runner.append("ready")
+        send(number)
+
+    _serve_until_ended(_Serving(Mock(), ready))
+    assert runner[:3] == ["added", "ready", "paused"]
+
+
+@pytest.mark.prefect
+def test_sigterm_ends_a_job_in_the_background(runner: list[str], ctrl_c: None) -> None:
+    """Which ignores Ctrl-C and the terminal's end, as after nohup. Another SIGTERM disturbs nothing."""
+    from flows.prefect.deploy import _serve_until_ended, _Serving
+
+    def ready() -> None:
+        runner.append("ready")
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        _until_ended(Waiting())
+        _serve_until_ended(_Serving(Mock(), ready))
     finally:
-        signal.signal(signal.SIGTERM, former)
-    assert told == ["left"]
+        signal.signal(signal.SIGHUP, before)
+    assert runner[:3] == ["added", "ready", "paused"]
+
+
+@pytest.mark.prefect
+def test_what_is_asked_to_end_before_it_serves_does_not_say_that_it_serves(
+    runner: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect.deploy import _serve_until_ended, _Serving
+
+    class Slow(_Serving):
+        async def aadd_deployment(self, *_: object) -> UUID:
+            os.kill(os.getpid(), signal.SIGTERM)
+            runner.append("added")
+            return uuid4()
+
+    _serve_until_ended(Slow(Mock(), lambda: runner.append("ready")))
+    assert runner[:2] == ["added", "paused"]
+
+
+@pytest.mark.prefect
+def test_a_run_that_heeds_no_signal_is_killed(
+    runner: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one is in a long call of a library; here a process that stands still."""
+    from prefect.runner._process_manager import ProcessHandle
+
+    from flows.prefect import deploy
+
+    async def never(*_: object) -> None:
+        await asyncio.sleep(600)
+
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as run:
+        run.send_signal(signal.SIGSTOP)
+
+        class Busy(deploy._Serving):
+            cancel_all = never
+
+            async def __aenter__(self) -> Self:
+                await self._process_manager.add(uuid4(), ProcessHandle(run))
+                send(signal.SIGTERM)
+                return await super().__aenter__()
+
+        monkeypatch.setattr(deploy, "CANCEL_SECONDS", 0.1)
+        deploy._serve_until_ended(Busy(Mock(), lambda: None))
+        assert run.wait() == -signal.SIGKILL
+
+
+@pytest.mark.prefect
+def test_an_api_that_has_gone_is_a_sentence_and_runs_end_nevertheless(
+    runner: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from httpx import ConnectError
+
+    from flows.prefect.deploy import _serve_until_ended, _Serving
+
+    gone = Mock(side_effect=ConnectError("All connection attempts failed"))
+    monkeypatch.setattr("flows.prefect.deploy.get_client", gone)
+
+    class Alone(_Serving):
+        async def cancel_all(self, *_: object) -> None:
+            runner.append("cancelled")
+
+    with pytest.raises(SettingsError, match="no longer answers"):
+        _serve_until_ended(Alone(Mock(), partial(send, signal.SIGTERM)))
+    assert runner == ["added", "cancelled"]

@@ -383,7 +383,7 @@ def test_the_server_ends_when_its_run_is_killed(kept: Kept, tmp_path: Path) -> N
     ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)]
 )
 def test_a_server_that_starts_ends_with_its_run(
-    number: signal.Signals, status: int, tmp_path: Path
+    number: signal.Signals, status: int, tmp_path: Path, ctrl_c: None
 ) -> None:
     """Once it is there it ends as where the block ends, which is another test."""
     with holding_a_server(tmp_path) as run:

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.files import OutputError
 from flows.pipeline import RunResult, run_pipeline
 from flows.proposal import CampaignTables, facts_of, toml_value, why_no_model, write_settings
-from flows.settings import Settings, SettingsError, load_settings, section_of
+from flows.settings import Settings, load_settings, section_of
 from learners import Thresholdout
 from privacy import Query, Unit, choose_mechanism
 from privacy.noise import SystemNoise
@@ -253,20 +254,20 @@ def test_the_command_has_help_with_an_example() -> None:
     assert "Example: crowdassay init labels.csv tasks.csv --gold gold.csv" in init("--help").output
 
 
-def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
+def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
     output = tmp_path / "settings.toml"
     output.write_text("mine")
     told = init(WHOLE.labels, "--output", output)
     assert told.exit_code == 2
     assert told.stderr == (
-        f"crowdassay: {output} exists and is never overwritten; name another with --output\n"
+        f"crowdassay: {output} exists; --force overwrites it, or name another output\n"
     )
     assert output.read_text() == "mine"
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "proposed.toml").symlink_to(tmp_path / "elsewhere.toml")
-    with pytest.raises(SettingsError, match="never overwritten"):
+    with pytest.raises(OutputError, match="exists"):
         proposed(tmp_path, ALONE)
     assert not (tmp_path / "elsewhere.toml").exists()
 
@@ -280,7 +281,10 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
         (["labels.csv", "--groups", "site"], "--groups must name a column of the task tables"),
         (["labels.csv", "tasks.csv", "--groups", "site"], "tasks.csv has no such column"),
         (["labels.csv", "--gold", "labels.csv"], "labels.csv"),
-        (["labels.csv", "--output", "nowhere/settings.toml"], "the folder of --output must exist"),
+        (
+            ["labels.csv", "--output", "nowhere/settings.toml"],
+            "settings.toml cannot be written: No such",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence_and_nothing_is_written(

@@ -241,8 +241,11 @@ def test_a_query_is_imported_under_mapped_names(database: str, tmp_path: Path) -
     assert output.read_text() == "worker,task,label\nw1,1,a\nw2,1,b\nw1,2,a\nw2,2,a\n"
     assert "dropped 1 skipped" in told.output
     for wrong, sentence in (
-        (asked, "--url-env must name the environment variable"),
-        ([*asked[:3], "csv", *asked[4:], "--url-env", "X"], "--url-env is for --format sql"),
+        ([*asked, "--force"], "--url-env must name the environment variable"),
+        (
+            [*asked[:3], "csv", *asked[4:], "--force", "--url-env", "X"],
+            "--url-env is for --format sql",
+        ),
     ):
         refused = CliRunner().invoke(app, wrong)
         assert refused.exit_code == 2

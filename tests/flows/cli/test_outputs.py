@@ -1,0 +1,203 @@
+"""What commands write where the user says: nothing is lost, whichever command, name and end it is."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from flows.cli import app
+from tests.flows.campaign import write_small_campaign
+
+
+def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command by its whole name, those of groups included."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+READ = {"export", "gold", "labels", "preview", "run_folder", "settings", "state", "tasks"}
+# How a command that writes where the user says is called: {} is what it writes.
+WRITTEN = {
+    ("aggregate", "output"): "aggregate labels.csv --output {}",
+    ("deploy", "yaml"): "deploy settings.toml --pool crowd --yaml {}",
+    ("import", "output"): "import labels.csv --format csv --output {}",
+    ("init", "output"): "init labels.csv tasks.csv --gold gold.csv --output {}",
+    ("simulate", "output"): "simulate --output {}",
+    ("workers", "output"): "workers labels.csv --output {}",
+}
+# These never overwrite: `test_a_demo_keeps_what_is_there`, `test_a_backup_is_a_ledger_and_never_overwrites`.
+NEVER = {("demo", "folder"), ("ledger backup", "file")}
+INPUTS = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml")
+
+
+def test_every_command_that_writes_where_the_user_says_is_tried_here() -> None:
+    """A new path of a command is read, or it is in the list of what is written."""
+    paths = {
+        (name, argument)
+        for name, command in COMMANDS.items()
+        for argument, hint in get_type_hints(inspect.unwrap(command.callback)).items()
+        if "Path" in str(hint)
+    }
+    assert {name for _, name in paths} >= READ
+    assert {one for one in paths if one[1] not in READ} == WRITTEN.keys() | NEVER
+
+
+@pytest.mark.parametrize("name", [name for name, _ in WRITTEN])
+def test_it_can_be_forced(name: str) -> None:
+    assert "--force" in [option for one in COMMANDS[name].params for option in one.opts]
+
+
+@pytest.fixture
+def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a small campaign, in which the command is called."""
+    folder = tmp_path / "campaign"
+    folder.mkdir()
+    write_small_campaign(folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def call(which: tuple[str, str], output: Path, *more: str) -> Any:
+    words = [word.format(output) for word in WRITTEN[which].split()]
+    return CliRunner().invoke(app, [*words, *more])
+
+
+def file_of(which: tuple[str, str], output: Path) -> Path:
+    """The file that is looked at, of a command that fills a folder."""
+    return output / "labels.csv" if which[0] == "simulate" else output
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in INPUTS}
+
+
+@pytest.mark.parametrize("which", sorted(WRITTEN), ids=" ".join)
+def test_without_force_nothing_is_overwritten(
+    which: tuple[str, str], campaign: Path, tmp_path: Path
+) -> None:
+    """It is refused before anything is read: the labels are no table."""
+    (campaign / "labels.csv").write_text("no table")
+    output = tmp_path / "output.csv"
+    file = file_of(which, output)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine")
+    told = call(which, output)
+    assert told.exit_code == 2
+    (line,) = told.stderr.splitlines()
+    assert f"{file} exists" in line
+    assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize("which", sorted(WRITTEN), ids=" ".join)
+def test_with_force_it_is_and_nothing_else_is_left(
+    which: tuple[str, str], campaign: Path, tmp_path: Path
+) -> None:
+    output, before = tmp_path / "output.csv", contents(campaign)
+    assert call(which, output).exit_code == 0
+    file = file_of(which, output)
+    written = file.read_bytes()
+    file.write_text("mine")
+    assert call(which, output, "--force").exit_code == 0
+    assert file.read_bytes() == written
+    assert contents(campaign) == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["campaign", "output.csv"]
+    assert [one for one in tmp_path.rglob(".*") if one.name.startswith(".")] == []
+
+
+def ways(given: Path, folder: Path) -> Iterator[Path]:
+    """Names by which a file is reached."""
+    folder.mkdir()
+    (folder / "symbolic.csv").symlink_to(given)
+    (folder / "hard.csv").hardlink_to(given)
+    (folder / "folder").symlink_to(given.parent)
+    yield given
+    yield Path(os.path.relpath(given))
+    yield given.parent / ".." / given.parent.name / given.name
+    yield folder / "symbolic.csv"
+    yield folder / "hard.csv"
+    yield folder / "folder" / given.name
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)], ids=["", "forced"])
+@pytest.mark.parametrize("which", sorted(WRITTEN.keys() - {("simulate", "output")}), ids=" ".join)
+def test_no_input_is_overwritten_by_whatever_name(
+    which: tuple[str, str], force: tuple[str, ...], campaign: Path, tmp_path: Path
+) -> None:
+    inputs = [word for word in WRITTEN[which].split() if word in INPUTS]
+    assert inputs
+    for number, name in enumerate(inputs):
+        given = campaign / name
+        before = given.read_bytes()
+        for output in ways(given, tmp_path / str(number)):
+            told = call(which, output, *force)
+            assert told.exit_code == 2, output
+            assert len(told.stderr.splitlines()) == 1
+            assert given.read_bytes() == before
+
+
+def test_init_overwrites_no_table_of_a_folder_or_pattern(campaign: Path) -> None:
+    (campaign / "days").mkdir()
+    for name in ("monday.csv", "tuesday.csv"):
+        shutil.copy(campaign / "labels.csv", campaign / "days" / name)
+    before = contents(campaign / "days" / "..")
+    for labels in ("days", "days/*.csv"):
+        asked = ["init", labels, "tasks.csv", "--force", "--output", "days/tuesday.csv"]
+        assert CliRunner().invoke(app, asked).exit_code == 2
+    new = ["init", "days", "tasks.csv", "--output", "days/settings.toml"]
+    assert "which this command reads" in CliRunner().invoke(app, new).stderr
+    assert contents(campaign) == before
+    assert (campaign / "days" / "tuesday.csv").read_bytes() == before["labels.csv"]
+
+
+def test_a_demo_keeps_what_is_there(tmp_path: Path) -> None:
+    """Also a link that leads nowhere, through which a copy would be written elsewhere."""
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    (folder / "settings.toml").write_text("mine")
+    (folder / "gold.csv").symlink_to(tmp_path / "elsewhere.csv")
+    told = CliRunner().invoke(app, ["demo", "--folder", str(folder), "--no-prefect"])
+    assert told.exit_code == 2
+    assert (folder / "settings.toml").read_text() == "mine"
+    assert not (tmp_path / "elsewhere.csv").exists()
+
+
+KILLED = """
+import os, signal, sys
+from flows.cli import main
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+sys.argv = ["crowdassay", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", sorted(WRITTEN), ids=" ".join)
+def test_a_kill_in_the_midst_leaves_the_former_file(
+    which: tuple[str, str], campaign: Path, tmp_path: Path
+) -> None:
+    """Killed when all is written aside, before it takes the file's place; a part is never there."""
+    output = tmp_path / "output.csv"
+    file = file_of(which, output)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine")
+    words = [word.format(output) for word in WRITTEN[which].split()]
+    done = subprocess.run([sys.executable, "-c", KILLED, *words, "--force"], env=os.environ)
+    assert done.returncode == -signal.SIGKILL
+    assert file.read_text() == "mine"
+    (aside,) = file.parent.glob(f".crowdassay-*/{file.name}")
+    assert aside.stat().st_size > len("mine")
