@@ -19,10 +19,15 @@ from itertools import count
 import numpy as np
 from jaxtyping import Bool, Float64, Int16
 
-from quality.aggregation.consensus import Consensus, Result
-from quality.aggregation.dawid_skene_em import dawid_skene, one_coin_dawid_skene
-from quality.aggregation.kos_messages import kos, kos_plus
-from quality.aggregation.majority import majority_vote
+from quality.aggregation import (
+    Consensus,
+    dawid_skene,
+    kos,
+    kos_plus,
+    majority_vote,
+    one_coin_dawid_skene,
+)
+from quality.aggregation.consensus import Result
 from quality.labels import CrowdLabels
 from quality.parallel import Progress, counter
 

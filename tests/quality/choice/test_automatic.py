@@ -16,7 +16,7 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.aggregation.automatic import CANDIDATES, auto, hold_out, predict_held_out
+from quality.choice.automatic import CANDIDATES, auto, hold_out, predict_held_out
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
