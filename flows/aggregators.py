@@ -52,7 +52,7 @@ class Aggregator:
 
 
 ROWS = (
-    Aggregator("auto", "the best of several"),
+    Aggregator("auto", "the pool of those that predict best", module="quality.choice"),
     Aggregator("dawid_skene", "Dawid–Skene", (*ITERATED, "smoothing", *STARTED), sharded=True),
     Aggregator("ebcc", "EBCC", ITERATED),
     Aggregator("glad", "GLAD", ITERATED),

@@ -12,7 +12,7 @@ the likeliest class and ties, besides what its model estimates of workers and ta
   each class, for errors that workers share; :func:`mmsr`: skills from pairs, robust to colluders;
 * :func:`penalty_vote`: the class whose representative in an optimal semi-matching has least load.
 
-:func:`quality.auto` chooses among them. Use it if in doubt.
+:func:`quality.auto` pools those that predict best. Use it if in doubt.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
@@ -24,7 +24,7 @@ For tables in shards there are :func:`dawid_skene_by_shards` and :func:`one_coin
 :mod:`quality.aggregation.em`.
 """
 
-from quality.aggregation.consensus import TIE, Consensus, decide
+from quality.aggregation.consensus import TIE, Consensus, Result, decide
 from quality.aggregation.dawid_skene_em import (
     DawidSkene,
     Fit,
@@ -60,7 +60,7 @@ from quality.aggregation.sharded_em import (
 __all__ = [
     "TIE", "Consensus", "DawidSkene", "EMFit", "EMStart", "Ebcc", "Fit", "Glad",
     "HierarchicalDawidSkene", "Mace", "MajorityVote", "MessagePassing", "Mmsr", "OneCoin",
-    "PenaltyVote", "Posterior", "WeightedMajority", "class_sums", "dawid_skene",
+    "PenaltyVote", "Posterior", "Result", "WeightedMajority", "class_sums", "dawid_skene",
     "dawid_skene_by_shards", "decide", "ebcc", "glad", "hierarchical_dawid_skene", "kos", "kos_plus",
     "mace", "majority_of_shard", "majority_vote", "mmsr", "one_coin_by_shards",
     "one_coin_confusion", "one_coin_dawid_skene", "penalty_vote", "posterior_of_shard",

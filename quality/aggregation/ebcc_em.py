@@ -1,9 +1,9 @@
 """EBCC: each class has kinds of tasks, on which workers err together; by variational EM.
 
 >>> from quality import encode
->>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
+>>> labels = encode(["ann", "bob", "cy"] * 4, np.repeat(range(4), 3), list("aabbbbaaabbb"))
 >>> labels.classes[ebcc(labels, rng=np.random.default_rng(0)).label]
-array(['a', 'b'], dtype='<U1')
+array(['a', 'b', 'a', 'b'], dtype='<U1')
 
 Dawid–Skene takes workers' labels as independent given the class. Where some tasks of a class mislead
 everybody, labels are correlated within it; here a class is a mixture of subtypes, each with a

@@ -1,10 +1,10 @@
-"""Choice: which aggregator to believe, settled by the labels alone.
+"""Choice: which aggregators to believe, settled by the labels alone.
 
-* :func:`auto`: the one of several aggregators whose consensus predicts other workers' labels best.
+* :func:`auto`: several aggregators pooled by how well they predict labels held out from them.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
->>> auto(labels, rng=np.random.default_rng(0)).label
+>>> auto(labels).label
 array([0, 1], dtype=int16)
 """
 

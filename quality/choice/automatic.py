@@ -1,15 +1,15 @@
-"""Choice of an aggregator without gold: the one that best predicts labels held out from it.
+"""Choice without gold: aggregators pooled by how well they predict labels held out from them.
 
 >>> from quality import encode, regular_assignment, simulate_crowd
 >>> rng = np.random.default_rng(0)
 >>> assignment = regular_assignment(n_tasks=200, n_workers=20, labels_per_task=5, rng=rng)
 >>> truth = rng.integers(2, size=200)
 >>> crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries={"malicious": 5}, rng=rng)
->>> auto(encode(crowd.worker, crowd.task, crowd.label), rng=rng).chosen
-'dawid_skene'
+>>> auto(encode(crowd.worker, crowd.task, crowd.label)).chosen
+'one_coin_dawid_skene'
 
-:data:`CANDIDATES` are the aggregators it chooses among by default; any other function of a table
-and a generator can be a candidate.
+:data:`CANDIDATES` are the aggregators that are pooled by default; any other function of a table can
+be a candidate.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,30 +21,35 @@ from jaxtyping import Bool, Float64, Int16
 
 from quality.aggregation import (
     Consensus,
+    Result,
     dawid_skene,
+    decide,
+    hierarchical_dawid_skene,
     kos,
-    kos_plus,
+    mace,
     majority_vote,
     one_coin_dawid_skene,
+    weighted_majority,
 )
-from quality.aggregation.consensus import Result
 from quality.labels import CrowdLabels
 from quality.parallel import Progress, counter
+from quality.reputation import soft_penalty
 
-__all__ = ["CANDIDATES", "Auto", "Candidate", "Score", "auto", "hold_out", "predict_held_out"]
+__all__ = [
+    "CANDIDATES", "Auto", "Candidate", "Score", "auto", "folds", "meanings", "predict_held_out",
+]  # fmt: skip
 
-MISREAD_SHARE = 0.5  # of the tasks given some class: most of them is too many
-MISREAD_TASKS = 0.01  # of all tasks: classes of fewer tasks rule no candidate out
-ERRORS = 2.0  # standard errors within which two scores count as equal
+Candidate = Callable[[CrowdLabels], Consensus]
 
-Candidate = Callable[[CrowdLabels, np.random.Generator], Consensus]
-
+# one seed for every table: where labels do not settle it, the choice must not be luck
 CANDIDATES: Mapping[str, Candidate] = {
-    "dawid_skene": lambda labels, rng: dawid_skene(labels),
-    "one_coin_dawid_skene": lambda labels, rng: one_coin_dawid_skene(labels),
-    "kos": lambda labels, rng: kos(labels, rng=rng),
-    "kos_plus": lambda labels, rng: kos_plus(labels, rng=rng),
-    "majority_vote": lambda labels, rng: majority_vote(labels),
+    "majority_vote": majority_vote,
+    "weighted_majority": lambda labels: weighted_majority(labels, 1.0 - soft_penalty(labels)),
+    "one_coin_dawid_skene": one_coin_dawid_skene,
+    "mace": mace,
+    "hierarchical_dawid_skene": hierarchical_dawid_skene,
+    "dawid_skene": dawid_skene,
+    "kos": lambda labels: kos(labels, rng=np.random.default_rng(0)),
 }
 
 
@@ -60,23 +65,18 @@ class Score:
         Mean over the labels held out, in nats; NaN if none could be held out.
     behind, behind_error
         Its distance to the best log-likelihood, and the standard error of that distance.
-    misread
-        Of the candidate fitted to all labels: the largest share, over classes that it gives to more
-        than 1 % of the tasks, of tasks whose workers never named the class.
-    eligible
-        False if `misread` is more than one half: the class no longer means what the workers meant.
+    weight
+        Its share of the pool; the weights add up to 1.
     """
 
     name: str
     log_likelihood: float
     behind: float
     behind_error: float
-    misread: float
-    eligible: bool
+    weight: float
 
     def __repr__(self) -> str:
-        reason = "" if self.eligible else ", misread"
-        return f"Score({self.name} {self.log_likelihood:.3f}{reason})"
+        return f"Score({self.name} {self.log_likelihood:.3f}, weight {self.weight:.2f})"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -85,16 +85,18 @@ class Auto(Result):
 
     Parameters
     ----------
-    posterior, label, tied
-        Those of the candidate chosen, fitted to all labels.
+    posterior
+        Mean of the candidates' posteriors, fitted to all labels, by weight.
+    label, tied
+        As in :class:`~quality.Consensus`.
     chosen
-        Its name.
+        The name of the candidate with the largest weight.
     result
         Its result.
     scores
         One for each candidate, in the order given.
     n_held_out
-        Labels that were predicted, over all splits.
+        Labels that were predicted, over all folds.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
@@ -110,36 +112,27 @@ def auto(
     labels: CrowdLabels,
     *,
     candidates: Mapping[str, Candidate] = CANDIDATES,
-    held_out: float = 0.1,
-    n_splits: int = 3,
-    smoothing: float = 10.0,
+    n_folds: int = 10,
     progress: Progress | None = None,
-    rng: np.random.Generator,
 ) -> Auto:
-    """Fit the aggregator that best predicts held-out labels; no gold is used.
+    """Pool the aggregators that best predict held-out labels; no gold is used.
 
-    Some labels are held out and every candidate is fitted to the rest. One M step, the same for all
-    candidates, makes confusion matrices of its posterior, one E step makes a posterior of these, and
-    P(label) = sum over truth of posterior * confusion. The candidate under which the held-out labels
-    are likeliest is chosen; one that comes earlier in `candidates` and is behind by no more than two
-    standard errors goes before it.
+    Labels are dealt to folds. Each fold is held out in turn, every candidate is fitted to the rest,
+    and its posterior predicts the labels of the fold by what a label means in that crowd: half by
+    the crowd's confusion matrix under that posterior, half by the crowd's share of right labels
+    alone. A candidate that is `behind` the best by z standard errors has a weight in proportion to
+    exp(-z**2 / 2), and the result is the mean of the posteriors by weight.
 
     Parameters
     ----------
     labels
         The crowd's labels.
     candidates
-        Name -> function of labels and generator, the preferred ones first.
-    held_out
-        Share of the labels held out, in (0, 1); one label of each task always stays.
-    n_splits
-        Number of times that labels are held out, at least 1.
-    smoothing
-        Labels, spread as the whole crowd's are, added to each row of a confusion matrix; above 0.
+        Name -> function of labels, the simplest first.
+    n_folds
+        Number of folds, at least 2.
     progress
         Called after every fit: see :data:`quality.parallel.Progress`.
-    rng
-        Source of the splits, and of the candidates' randomness.
 
     Raises
     ------
@@ -148,17 +141,19 @@ def auto(
 
     Notes
     -----
-    **Guarantees.** The best eligible score is chosen, but for the standard errors above. A candidate
-    that gives some class mostly to tasks whose workers never named it is not eligible, unless all
-    are like that. Without tasks of two labels nothing is held out and the first one is chosen.
-    The same generator gives the same result.
+    **Guarantees.** Every label of a task with two or more is held out once. Candidates that predict
+    alike weigh alike; one that is clearly behind weighs nothing. Without tasks of two labels nothing
+    is held out and the first candidate is taken. The result is the same on every run: nothing is
+    drawn but what a candidate draws.
 
-    **Limits.** Predicting labels is not knowing the truth: a rule that believes a crowd which errs
-    together predicts it best. Hand over unfiltered labels: Dawid–Skene can use a malicious worker's
-    inverted labels, and a filter would remove them. A filter is compared fairly as part of a
-    candidate, ``lambda labels, rng: majority_vote(labels.keep_workers(...))``.
+    **Limits.** Predicting labels is not knowing the truth. What a worker is like plays no part in
+    the prediction, and half of it takes labels at their word, because a fit that knows her, or that
+    lets a class drift, predicts the errors that a crowd shares; workers who copy each other are
+    still believed. Hand over unfiltered labels: Dawid–Skene can use a malicious worker's inverted
+    labels, and a filter would remove them. A filter is compared fairly as part of a candidate,
+    ``lambda labels: majority_vote(labels.keep_workers(...))``.
 
-    **Cost.** Each candidate once per split, and once on all labels.
+    **Cost.** Each candidate once per fold, and once on all labels.
 
     Examples
     --------
@@ -167,121 +162,96 @@ def auto(
     >>> assignment = regular_assignment(n_tasks=200, n_workers=20, labels_per_task=5, rng=rng)
     >>> truth = rng.integers(2, size=200)
     >>> crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries={"random": 8}, rng=rng)
-    >>> auto(encode(crowd.worker, crowd.task, crowd.label), rng=rng)
-    Auto(one_coin_dawid_skene of 5 candidates, 200 tasks, 0 tied)
+    >>> auto(encode(crowd.worker, crowd.task, crowd.label))
+    Auto(mace of 7 candidates, 200 tasks, 0 tied)
     """
     if not candidates:
         raise ValueError("candidates must be one or more aggregators, got none")
-    if not 0 < held_out < 1:
-        raise ValueError(f"held_out must be in (0, 1), got held_out={held_out}")
-    if not n_splits >= 1:
-        raise ValueError(f"n_splits must be >= 1, got n_splits={n_splits}")
-    if not 0 < smoothing < np.inf:
-        raise ValueError(f"smoothing must be > 0 and finite, got smoothing={smoothing}")
-    tell, n_fits = counter(progress, "auto", (1 + n_splits) * len(candidates)), count(1)
-    results: dict[str, Consensus] = {}
-    for name, fit in candidates.items():
-        results[name] = fit(labels, rng)
-        tell(next(n_fits))
+    if not n_folds >= 2:
+        raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
+    tell = counter(progress, "auto", (1 + n_folds) * len(candidates))
+    n_fits = count(1)
+    fold = folds(labels, n_folds)
     log_p = np.zeros((len(candidates), labels.n_tasks))  # summed over a task's held-out labels
-    n_held_out = 0
-    for _ in range(n_splits):
-        rest, out = hold_out(labels, held_out, rng)
-        n_held_out += int(np.count_nonzero(out))
+    for number in range(n_folds if (fold >= 0).any() else 0):
+        out = fold == number
+        rest = labels.keep_labels(~out)
         for place, fit in enumerate(candidates.values()):
-            found = predict_held_out(labels, out, rest, fit(rest, rng).posterior, smoothing)
+            found = predict_held_out(labels, out, fit(rest).posterior)
             log_p[place] += np.bincount(labels.task[out], found, labels.n_tasks)
             tell(next(n_fits))
-    misread = np.array([_misread(labels, result.label) for result in results.values()])
-    scores = _scores(tuple(candidates), log_p, misread, n_held_out)
-    chosen = _choose(scores)
-    result = results[chosen]
-    return Auto(result.posterior, result.label, result.tied, chosen, result, scores, n_held_out)
+    scores = _scores(tuple(candidates), log_p, int(np.count_nonzero(fold >= 0)))
+    best = max(scores, key=lambda score: score.weight).name
+    posterior = np.zeros((labels.n_tasks, labels.n_classes))
+    for score, fit in zip(scores, candidates.values(), strict=True):
+        fitted = fit(labels)
+        posterior += score.weight * fitted.posterior
+        if score.name == best:
+            result = fitted
+        tell(next(n_fits))
+    posterior /= posterior.sum(axis=1, keepdims=True)  # the weights add up to 1 but for rounding
+    label, tied = decide(posterior)
+    n_held_out = int(np.count_nonzero(fold >= 0))
+    return Auto(posterior, label, tied, best, result, scores, n_held_out)
 
 
-def hold_out(
-    labels: CrowdLabels, share: float, rng: np.random.Generator
-) -> tuple[CrowdLabels, Bool[np.ndarray, " labels"]]:
-    """Return the table without a random share of its rows, never all of a task's, and which they are."""
-    draw = rng.random(labels.n_labels)
-    by_task = np.lexsort((draw, labels.task))
-    largest = by_task[labels.task_start[1:][np.diff(labels.task_start) > 0] - 1]
-    out = draw < share
-    out[largest] = False
-    return labels.keep_labels(~out), out
+def folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
+    """Return the fold of each label; -1 for the label of a task that has no other.
+
+    The labels of a task go round the folds, from one that follows the task, so that a worker's
+    labels, too, are spread over all folds.
+    """
+    n_labels = np.diff(labels.task_start)
+    place = np.arange(labels.n_labels) - labels.task_start[:-1][labels.task]
+    fold = (place + labels.task) % np.minimum(n_labels, n_folds)[labels.task]
+    return np.where(n_labels[labels.task] > 1, fold, -1).astype(np.int16)
 
 
 def predict_held_out(
     labels: CrowdLabels,
     out: Bool[np.ndarray, " labels"],
-    rest: CrowdLabels,
     posterior: Float64[np.ndarray, "tasks classes"],
-    smoothing: float,
 ) -> Float64[np.ndarray, " held"]:
-    """Return the log-probability of each held-out label under one M step and one E step on the rest."""
-    n_classes = labels.n_classes
-    cell = rest.worker.astype(np.int64) * n_classes + rest.label
-    counts = np.stack(
-        [np.bincount(cell, share, labels.n_workers * n_classes) for share in posterior[rest.task].T]
-    ).reshape(n_classes, labels.n_workers, n_classes)
-    crowd = counts.sum(axis=1) + 1.0 / n_classes
-    crowd /= crowd.sum(axis=1, keepdims=True)
-    confusion = counts + smoothing * crowd[:, np.newaxis]  # [truth, worker, label]
-    confusion /= confusion.sum(axis=2, keepdims=True)
-    prior = posterior.mean(axis=0) + 1e-9  # a class nobody gives stays possible, and finite
-    log_belief = np.column_stack(
-        [
-            np.log(prior[k])
-            + np.bincount(rest.task, np.log(table[rest.worker, rest.label]), labels.n_tasks)
-            for k, table in enumerate(confusion)
-        ]
-    )
-    belief = np.exp(log_belief - log_belief.max(axis=1, keepdims=True))
-    belief /= belief.sum(axis=1, keepdims=True)
-    given = confusion[:, labels.worker[out], labels.label[out]]
-    predicted: np.ndarray = np.log((belief[labels.task[out]].T * given).sum(axis=0))
+    """Return the log-probability of each label held out, by the mean of both :func:`meanings`."""
+    held = posterior @ np.mean(meanings(labels, out, posterior), axis=0)
+    predicted: np.ndarray = np.log(held[labels.task[out], labels.label[out]])
     return predicted
 
 
-def _misread(labels: CrowdLabels, label: Int16[np.ndarray, " tasks"]) -> float:
-    """Return the largest share, over classes of some size, of a class's tasks that never named it."""
-    labelled = np.diff(labels.task_start) > 0
-    named = labels.counts()[np.arange(labels.n_tasks), label] > 0
-    given = np.bincount(label[labelled], minlength=labels.n_classes)
-    unnamed = np.bincount(label[labelled & ~named], minlength=labels.n_classes)
-    large = given > MISREAD_TASKS * np.count_nonzero(labelled)
-    return float((unnamed[large] / given[large]).max(initial=0.0))
+def meanings(
+    labels: CrowdLabels,
+    out: Bool[np.ndarray, " labels"],
+    posterior: Float64[np.ndarray, "tasks classes"],
+) -> tuple[Float64[np.ndarray, "classes classes"], Float64[np.ndarray, "classes classes"]]:
+    """Return P(label | truth) of the whole crowd under a posterior, from the labels not held out.
+
+    The first is the crowd's confusion matrix; the second knows its share of right labels alone, and
+    spreads wrong ones evenly.
+    """
+    n_classes = labels.n_classes
+    task, label = labels.task[~out], labels.label[~out]
+    counts = np.stack([np.bincount(label, share, n_classes) for share in posterior[task].T])
+    counts += 1.0 / n_classes  # a label nobody gives stays possible
+    right = np.trace(counts) / counts.sum()
+    even = np.full((n_classes, n_classes), (1.0 - right) / max(n_classes - 1, 1))
+    np.fill_diagonal(even, right)
+    return counts / counts.sum(axis=1, keepdims=True), even
 
 
 def _scores(
-    names: tuple[str, ...],
-    log_p: Float64[np.ndarray, "candidates tasks"],
-    misread: Float64[np.ndarray, " candidates"],
-    n_held_out: int,
+    names: tuple[str, ...], log_p: Float64[np.ndarray, "candidates tasks"], n_held_out: int
 ) -> tuple[Score, ...]:
-    """Return means per held-out label; errors as if tasks were drawn independently."""
-    eligible = misread <= MISREAD_SHARE
-    if not eligible.any():
-        eligible[:] = True
-    total = log_p.sum(axis=1)
-    best = int(np.argmax(np.where(eligible, total, -np.inf)))
-    apart = log_p[best] - log_p
-    error = np.sqrt(((apart - apart.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
-    scale = 1.0 / n_held_out if n_held_out else np.nan
-    behind = apart.sum(axis=1)
-    return tuple(
-        Score(
-            name=name,
-            log_likelihood=float(total[place] * scale),
-            behind=float(behind[place] * scale),
-            behind_error=float(error[place] * scale),
-            misread=float(misread[place]),
-            eligible=bool(eligible[place]),
+    """Return means per held-out label and weights; errors as if tasks were drawn independently."""
+    if not n_held_out:
+        first = np.arange(len(names)) == 0
+        return tuple(
+            Score(name, np.nan, np.nan, np.nan, float(only))
+            for name, only in zip(names, first, strict=True)
         )
-        for place, name in enumerate(names)
-    )
-
-
-def _choose(scores: tuple[Score, ...]) -> str:
-    """Name the first eligible candidate that is not clearly behind; the first if nothing was held out."""
-    return next(s.name for s in scores if s.eligible and not s.behind > ERRORS * s.behind_error)
+    total = log_p.sum(axis=1)
+    apart = log_p[np.argmax(total)] - log_p
+    behind, error = apart.sum(axis=1), np.sqrt((apart**2).sum(axis=1))
+    z = np.divide(behind, error, out=np.zeros(len(names)), where=error > 0)
+    weight = np.exp(-(z**2) / 2)
+    columns = (total / n_held_out, behind / n_held_out, error / n_held_out, weight / weight.sum())
+    return tuple(map(Score, names, *(column.tolist() for column in columns)))

@@ -118,7 +118,9 @@ def test_a_parameter_out_of_its_range_is_refused(name: str, value: float) -> Non
         ebcc(labels, rng=np.random.default_rng(0), **{name: value})
 
 
-@pytest.mark.parametrize("name", ["rte", "temp", "web", "music", "weather_cf", "leaves"])
+@pytest.mark.parametrize(
+    "name", ["rte", "temp", "music", "weather_cf", "leaves", "sentiment_tweets"]
+)
 def test_as_right_as_dawid_skene(shared_data: Path, name: str) -> None:
     labels, gold = read_set(shared_data / name)
     found, plain = ebcc(labels, rng=np.random.default_rng(0)), dawid_skene(labels)

@@ -91,7 +91,7 @@ def test_a_prior_out_of_its_range_is_refused(name: str, value: float) -> None:
         mace(labels, **{name: value})
 
 
-# per cent of gold tasks right of crowd-kit 1.4.2's MACE, as `python -m benchmarks.quality.aggregators` prints them
+# per cent of gold tasks right of crowd-kit 1.4.2's MACE: python -m benchmarks.quality.choice
 CROWDKIT = {"rte": 92.6, "temp": 94.6, "dog": 83.1, "weather_amt": 85.7, "music": 79.9}
 
 
