@@ -52,13 +52,16 @@ class Aggregator:
 
 
 ROWS = (
-    Aggregator("auto", "the best of several"),
+    Aggregator("auto", "the pool of those that predict best", module="quality.choice"),
     Aggregator("dawid_skene", "Dawid–Skene", (*ITERATED, "smoothing", *STARTED), sharded=True),
+    Aggregator("ebcc", "EBCC", ITERATED),
     Aggregator("glad", "GLAD", ITERATED),
     Aggregator("hierarchical_dawid_skene", "hierarchical Dawid–Skene", (*ITERATED, *STARTED)),
     Aggregator("kos", "KOS message passing", ITERATED),
     Aggregator("kos_plus", "KOS+ message passing", ITERATED),
+    Aggregator("mace", "MACE", (*ITERATED, "use_gold")),
     Aggregator("majority_vote", "majority vote", sharded=True),
+    Aggregator("mmsr", "M-MSR", ITERATED),
     Aggregator(
         "one_coin_dawid_skene",
         "one-coin Dawid–Skene",

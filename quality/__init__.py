@@ -10,7 +10,7 @@ The sub-rooms, in the order in which a campaign meets them:
 - :mod:`quality.labels`: :func:`encode` checks a table of labels and codes it; shards and engines
   for tables larger than memory.
 - :mod:`quality.aggregation`: one consensus label a task, by :func:`dawid_skene`,
-  :func:`majority_vote` and others; :func:`auto` chooses among them.
+  :func:`majority_vote` and others; :mod:`quality.choice`: :func:`auto` chooses among them.
 - :mod:`quality.matching`: the conflict graph, and semi-matchings that share conflicts out.
 - :mod:`quality.reputation`: penalties of workers, filters that remove workers, collusion,
   and bounds on what adversaries can do.
@@ -23,25 +23,29 @@ threads, the progress callback and the compiled kernels.
 """
 
 from quality.aggregation import (
-    Auto,
     Consensus,
     DawidSkene,
+    Ebcc,
     EMStart,
     Glad,
     HierarchicalDawidSkene,
+    Mace,
     MajorityVote,
     MessagePassing,
+    Mmsr,
     OneCoin,
     PenaltyVote,
     WeightedMajority,
-    auto,
     dawid_skene,
     dawid_skene_by_shards,
+    ebcc,
     glad,
     hierarchical_dawid_skene,
     kos,
     kos_plus,
+    mace,
     majority_vote,
+    mmsr,
     one_coin_by_shards,
     one_coin_confusion,
     one_coin_dawid_skene,
@@ -49,6 +53,7 @@ from quality.aggregation import (
     start_from,
     weighted_majority,
 )
+from quality.choice import Auto, auto
 from quality.labels import (
     CrowdLabels,
     Engine,
@@ -121,20 +126,20 @@ from quality.simulation import (
 
 __all__ = [
     "Accuracy", "Assignment", "Auto", "BalancedLoads", "Campaign", "CollusionPairs", "Consensus",
-    "CrowdLabels", "DawidSkene", "DynamicMatching", "EMStart", "Engine", "Filtered",
+    "CrowdLabels", "DawidSkene", "DynamicMatching", "EMStart", "Ebcc", "Engine", "Filtered",
     "FilteredDishonest", "Glad", "HierarchicalDawidSkene", "HonestPopulation", "LabelError",
-    "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "MajorityVote", "MessagePassing",
-    "NextLabels", "OneCoin", "PairwiseAgreement", "PenaltyVote", "Progress", "RepeatError",
-    "ResponseTimes", "RobustnessBounds", "SemiMatching", "SimulatedCrowd", "TaskReport",
-    "WeightedMajority", "WorkerReport", "accuracy", "auto", "balanced_loads", "balanced_penalty",
-    "collusion_pairs", "conflict_graph", "conflict_graph_by_shards", "conflict_tasks", "cut_labels",
-    "dawid_skene", "dawid_skene_by_shards", "encode", "encode_gold", "filter_dishonest",
-    "filter_workers", "filter_workers_by_shards", "glad", "hard_level", "hard_penalty",
-    "hierarchical_dawid_skene", "kos", "kos_plus", "krippendorff_alpha", "load_levels",
-    "majority_vote", "next_labels", "one_coin_by_shards", "one_coin_confusion",
-    "one_coin_dawid_skene", "pairwise_agreement", "penalty_vote", "plan_labels",
-    "power_law_assignment", "regular_assignment", "response_times", "robustness_bounds",
-    "semi_matching", "simulate_campaign", "simulate_crowd", "soft_penalty",
-    "soft_penalty_by_shards", "start_from", "task_report", "weighted_majority", "wilson_interval",
-    "worker_agreement", "worker_report",
+    "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
+    "MessagePassing", "Mmsr", "NextLabels", "OneCoin", "PairwiseAgreement", "PenaltyVote",
+    "Progress", "RepeatError", "ResponseTimes", "RobustnessBounds", "SemiMatching",
+    "SimulatedCrowd", "TaskReport", "WeightedMajority", "WorkerReport", "accuracy", "auto",
+    "balanced_loads", "balanced_penalty", "collusion_pairs", "conflict_graph",
+    "conflict_graph_by_shards", "conflict_tasks", "cut_labels", "dawid_skene",
+    "dawid_skene_by_shards", "ebcc", "encode", "encode_gold", "filter_dishonest", "filter_workers",
+    "filter_workers_by_shards", "glad", "hard_level", "hard_penalty", "hierarchical_dawid_skene",
+    "kos", "kos_plus", "krippendorff_alpha", "load_levels", "mace", "majority_vote", "mmsr",
+    "next_labels", "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene",
+    "pairwise_agreement", "penalty_vote", "plan_labels", "power_law_assignment",
+    "regular_assignment", "response_times", "robustness_bounds", "semi_matching",
+    "simulate_campaign", "simulate_crowd", "soft_penalty", "soft_penalty_by_shards", "start_from",
+    "task_report", "weighted_majority", "wilson_interval", "worker_agreement", "worker_report",
 ]  # fmt: skip

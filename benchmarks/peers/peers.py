@@ -29,10 +29,15 @@ class Peer:
         command = [str(python), str(Path(__file__).with_name(script)), *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the environment."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crowdassay"
+        return cache / self.name
+
     def _environment(self) -> Path | None:
         """The interpreter of the environment, built first if need be."""
-        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crowdassay"
-        folder = cache / self.name
+        folder = self.folder
         ready, python = folder / "ready", folder / "bin" / "python"
         if ready.exists():
             return python

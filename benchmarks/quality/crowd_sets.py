@@ -17,6 +17,15 @@ SETS = (
     "rte", "temp", "bluebird", "task2", "trec2011_task2", "web", "dog", "labelme", "music",
     "sentence_polarity", "fact_eval", "mill",
 )  # fmt: skip
+NEWER = (
+    "weather_cf", "weather_amt", "product", "adult2", "leaves", "div150_q1", "div150_q2",
+    "barzan_tweets", "sentiment_tweets",
+)  # fmt: skip
+FAMILIES = (
+    ("rte", "temp"), ("task2", "trec2011_task2"), ("web",), ("bluebird",), ("dog",), ("labelme",), ("music",),
+    ("sentence_polarity",), ("fact_eval",), ("mill",), ("weather_cf", "weather_amt"), ("product",),
+    ("adult2",), ("leaves",), ("div150_q1", "div150_q2"), ("barzan_tweets", "sentiment_tweets"),
+)  # fmt: skip
 
 
 def read_set(folder: Path, *, keep: str = "first") -> tuple[CrowdLabels, np.ndarray]:

@@ -102,14 +102,14 @@ def _line(facts: dict[str, Any], n_tasks: int) -> str:
 
 
 def _choice(consensus: Consensus) -> dict[str, Any] | None:
-    """Which aggregator was chosen, and what each was worth, where the settings left it open."""
+    """Which aggregators were pooled, and what each was worth, where the settings left it open."""
     if not isinstance(consensus, Auto):
         return None
     scores = [
         {
             "name": score.name,
             "log_likelihood": score.log_likelihood if consensus.n_held_out else None,
-            "eligible": score.eligible,
+            "weight": score.weight,
         }
         for score in consensus.scores
     ]

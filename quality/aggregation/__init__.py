@@ -8,8 +8,11 @@ the likeliest class and ties, besides what its model estimates of workers and ta
   confusion matrix, one reliability, or a matrix with a shared prior for each worker;
 * :func:`glad`: EM with an ability for each worker and an easiness for each task;
 * :func:`kos`, :func:`kos_plus`: message passing;
-* :func:`penalty_vote`: the class whose representative in an optimal semi-matching has least load;
-* :func:`auto`: the one of several that best predicts held-out labels. Use it if in doubt.
+* :func:`mace`: EM with a competence and a habit for each worker; :func:`ebcc`: EM with subtypes of
+  each class, for errors that workers share; :func:`mmsr`: skills from pairs, robust to colluders;
+* :func:`penalty_vote`: the class whose representative in an optimal semi-matching has least load.
+
+:func:`quality.auto` pools those that predict best. Use it if in doubt.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
@@ -21,8 +24,7 @@ For tables in shards there are :func:`dawid_skene_by_shards` and :func:`one_coin
 :mod:`quality.aggregation.em`.
 """
 
-from quality.aggregation.automatic import Auto, auto
-from quality.aggregation.consensus import TIE, Consensus, decide
+from quality.aggregation.consensus import TIE, Consensus, Result, decide
 from quality.aggregation.dawid_skene_em import (
     DawidSkene,
     Fit,
@@ -32,16 +34,19 @@ from quality.aggregation.dawid_skene_em import (
     one_coin_dawid_skene,
     start_from,
 )
+from quality.aggregation.ebcc_em import Ebcc, ebcc
 from quality.aggregation.em import EMFit, EMStart
 from quality.aggregation.glad_em import Glad, glad
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, hierarchical_dawid_skene
 from quality.aggregation.kos_messages import MessagePassing, kos, kos_plus
+from quality.aggregation.mace_em import Mace, mace
 from quality.aggregation.majority import (
     MajorityVote,
     WeightedMajority,
     majority_vote,
     weighted_majority,
 )
+from quality.aggregation.mmsr_pairs import Mmsr, mmsr
 from quality.aggregation.penalty_weights import PenaltyVote, penalty_vote
 from quality.aggregation.sharded_em import (
     Posterior,
@@ -53,10 +58,11 @@ from quality.aggregation.sharded_em import (
 )
 
 __all__ = [
-    "TIE", "Auto", "Consensus", "DawidSkene", "EMFit", "EMStart", "Fit", "Glad",
-    "HierarchicalDawidSkene", "MajorityVote", "MessagePassing", "OneCoin", "PenaltyVote",
-    "Posterior", "WeightedMajority", "auto", "class_sums", "dawid_skene", "dawid_skene_by_shards",
-    "decide", "glad", "hierarchical_dawid_skene", "kos", "kos_plus", "majority_of_shard",
-    "majority_vote", "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene",
-    "penalty_vote", "posterior_of_shard", "start_from", "weighted_majority",
+    "TIE", "Consensus", "DawidSkene", "EMFit", "EMStart", "Ebcc", "Fit", "Glad",
+    "HierarchicalDawidSkene", "Mace", "MajorityVote", "MessagePassing", "Mmsr", "OneCoin",
+    "PenaltyVote", "Posterior", "Result", "WeightedMajority", "class_sums", "dawid_skene",
+    "dawid_skene_by_shards", "decide", "ebcc", "glad", "hierarchical_dawid_skene", "kos", "kos_plus",
+    "mace", "majority_of_shard", "majority_vote", "mmsr", "one_coin_by_shards",
+    "one_coin_confusion", "one_coin_dawid_skene", "penalty_vote", "posterior_of_shard",
+    "start_from", "weighted_majority",
 ]  # fmt: skip

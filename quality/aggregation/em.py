@@ -20,6 +20,7 @@ threads, and the same as of as many shards (:mod:`quality.aggregation.sharded_em
 kept elsewhere.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,9 +43,11 @@ __all__ = [
     "first_counts",
     "fit_em",
     "fit_table",
+    "mean_posterior",
     "passes_over",
     "reporting",
     "shard_passes",
+    "uniform",
 ]
 
 MIN_BELIEF = 1e-150  # a product of two such numbers still has digits
@@ -53,6 +56,7 @@ UNROLLED = 8  # the pass is compiled for each number of classes up to this one
 Counts: TypeAlias = Float64[np.ndarray, "workers answers truths"]
 Mass: TypeAlias = Float64[np.ndarray, " classes"]
 MStep: TypeAlias = Callable[[Counts], Counts]
+PriorStep: TypeAlias = Callable[[Mass], Mass]
 Share: TypeAlias = Callable[[Callable[[int], Sums]], list[Sums]]
 
 
@@ -198,6 +202,17 @@ class Passes(Protocol):
         """Return expected counts, class mass and log-likelihood under a prior and a table."""
 
 
+def mean_posterior(mass: Mass) -> Mass:
+    """Return the mean posterior of the tasks that have labels; uniform if none has."""
+    total = mass.sum()
+    return mass / total if total else uniform(mass)
+
+
+def uniform(mass: Mass) -> Mass:
+    """Return the same prior for every truth."""
+    return np.full(len(mass), 1.0 / len(mass))
+
+
 def fit_em(
     passes: Passes,
     m_step: MStep,
@@ -206,6 +221,7 @@ def fit_em(
     *,
     max_iter: int,
     tol: float,
+    prior_step: PriorStep = mean_posterior,
     stop: Stop = Stop(),  # noqa: B008  # it is immutable
     after: Callable[[EMFit], object] | None = None,
 ) -> EMFit:
@@ -215,7 +231,7 @@ def fit_em(
     """
     n_labels = round(float(counts.sum()))  # each label counts once over the truths
     while True:
-        prior, table = _prior(mass), m_step(counts)
+        prior, table = prior_step(mass), m_step(counts)
         counts, mass, found = passes.e_step(prior, table)
         stop = stop.after(float(found[0]), tol, n_labels)
         fit = EMFit(prior, table, counts, mass, *stop)
@@ -240,7 +256,7 @@ def first_counts(passes: Passes, m_step: MStep, start: EMStart | None) -> tuple[
                 f"start must be of {len(counts)} workers and {counts.shape[1]} classes, got "
                 f"{len(start.workers)} and {len(start.classes)}"
             )
-        counts, mass, _ = passes.e_step(*start.replacing(_prior(mass), m_step(counts)))
+        counts, mass, _ = passes.e_step(*start.replacing(mean_posterior(mass), m_step(counts)))
     return counts, mass
 
 
@@ -251,6 +267,7 @@ def fit_table(
     *,
     max_iter: int,
     tol: float,
+    prior_step: PriorStep = mean_posterior,
     gold: Int[np.ndarray, " tasks"] | None = None,
     start: EMStart | None = None,
     threads: int | None = None,
@@ -262,7 +279,8 @@ def fit_table(
     with passes_over(labels, gold, threads) as passes:
         fit = fit_em(
             passes, m_step, *first_counts(passes, m_step, known),
-            max_iter=max_iter, tol=tol, after=reporting(progress, what, max_iter),
+            max_iter=max_iter, tol=tol, prior_step=prior_step,
+            after=reporting(progress, what, max_iter),
         )  # fmt: skip
         return fit, passes.posterior(fit.prior, fit.table)
 
@@ -289,12 +307,6 @@ def check_smoothing(smoothing: float) -> None:
     """Raise ValueError unless a table smoothed by this keeps entries that the pass can multiply."""
     if not MIN_ENTRY <= smoothing < np.inf:
         raise ValueError(f"smoothing must be >= {MIN_ENTRY} and finite, got smoothing={smoothing}")
-
-
-def _prior(mass: Mass) -> Mass:
-    """Mean posterior of the tasks that have labels; uniform if none has."""
-    total = mass.sum()
-    return mass / total if total else np.full(len(mass), 1.0 / len(mass))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -383,12 +395,19 @@ def _safe_factors(least: float) -> int:
 
 @contextmanager
 def passes_over(
-    labels: CrowdLabels, gold: Int[np.ndarray, " tasks"] | None, threads: int | None
+    labels: CrowdLabels,
+    gold: Int[np.ndarray, " tasks"] | None,
+    threads: int | None,
+    *,
+    subtypes: int = 1,
 ) -> Iterator[TablePasses]:
-    """Yield the passes over a table in memory; a chunk has labels enough to pay for its counts."""
+    """Yield the passes over a table in memory; a chunk has labels enough to pay for its counts.
+
+    With `subtypes` a truth is one of so many kinds of each class, without gold and without a vote.
+    """
     n_workers, n_classes = labels.n_workers, labels.n_classes
-    shape = n_workers, n_classes, n_classes
-    chunk_start = chunk_starts(labels.task_start, 4 * n_workers * n_classes**2)
+    shape = n_workers, n_classes, n_classes * subtypes
+    chunk_start = chunk_starts(labels.task_start, 4 * math.prod(shape))
     with shared_out(threads, len(chunk_start) - 1) as share:
         yield _passes(labels, gold, shape, chunk_start, share)
 
@@ -407,12 +426,12 @@ def _passes(
     chunk_start: Int64[np.ndarray, " cuts"],
     share: Share,
 ) -> TablePasses:
-    n_workers, n_classes, _ = shape
-    small = n_workers * n_classes**2 <= np.iinfo(np.int32).max
+    _, n_classes, n_truths = shape
+    small = math.prod(shape) <= np.iinfo(np.int32).max
     place = labels.worker.astype(np.int32 if small else np.int64)
     np.multiply(place, n_classes, out=place)  # in place: at ten million labels a copy counts
     np.add(place, labels.label, out=place)
-    np.multiply(place, n_classes, out=place)
+    np.multiply(place, n_truths, out=place)
     return TablePasses(
         _check_gold(labels, gold, n_classes), labels.task_start, labels.label, place, chunk_start,
         shape, np.empty((len(chunk_start) - 1, *shape)), share,

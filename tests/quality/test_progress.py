@@ -89,16 +89,11 @@ def test_the_steps_of_all_classes_are_one_work(rng: np.random.Generator, what: s
 
 
 def test_the_choice_among_candidates_tells_of_every_fit(rng: np.random.Generator) -> None:
-    """Five candidates, on all labels and on two splits; watching changes nothing."""
+    """Seven candidates, on all labels and on two folds; watching changes nothing."""
     labels, told = crowd_of(rng, 2), list[tuple[str, int, int]]()
-    alone = auto(labels, n_splits=2, rng=np.random.default_rng(5))
-    watched = auto(
-        labels,
-        n_splits=2,
-        progress=lambda *step: told.append(step),
-        rng=np.random.default_rng(5),
-    )
-    assert told == [("auto", done, 15) for done in range(1, 16)]
+    alone = auto(labels, n_folds=2)
+    watched = auto(labels, n_folds=2, progress=lambda *step: told.append(step))
+    assert told == [("auto", done, 21) for done in range(1, 22)]
     assert alone.posterior.tobytes() == watched.posterior.tobytes()
     assert repr(alone.scores) == repr(watched.scores)
 

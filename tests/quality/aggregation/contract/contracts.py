@@ -17,7 +17,7 @@ from quality import Consensus, CrowdLabels
 __all__ = ["AGGREGATORS", "Aggregator"]
 
 # their random start, or the order of the codes, breaks a symmetry
-BY_NAME = ("auto", "kos", "kos_plus", "penalty_vote")
+BY_NAME = ("auto", "ebcc", "kos", "kos_plus", "penalty_vote")
 
 
 @dataclass(frozen=True)

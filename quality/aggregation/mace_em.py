@@ -1,0 +1,169 @@
+"""MACE: a worker knows the truth with her own probability, and else follows her own habit.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
+>>> labels.classes[mace(labels).label]
+array(['a', 'b'], dtype='<U1')
+
+A label is the truth with probability `competence`, and otherwise drawn from the worker's `strategy`,
+which does not look at the task. So P(label | truth) of a worker takes as many numbers as there are
+classes, where Dawid–Skene takes their square. EM is that of :mod:`quality.aggregation.em`; its M step
+splits the labels that agree with the truth between knowledge and habit, which the table before it
+does, so that the M step keeps its parameters from one iteration to the next.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int, Int16
+from scipy.special import digamma
+
+from quality.aggregation.consensus import Result, decide
+from quality.aggregation.em import fit_table, uniform
+from quality.labels import CrowdLabels
+from quality.parallel import Progress
+
+__all__ = ["Mace", "mace"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Mace(Result):
+    """Result of :func:`mace`.
+
+    Parameters
+    ----------
+    posterior
+        P(truth | labels); uniform where a task has no labels, certain where it has gold.
+    label, tied
+        As in :class:`~quality.Consensus`.
+    competence
+        Share of each worker's labels that she gave because she knew, the mean of its posterior; the
+        prior's mean for a worker without labels.
+    strategy
+        P(label) of each worker who does not know, as ``strategy[worker, label]``, likewise.
+    log_likelihood, n_iter, converged
+        As in :class:`~quality.aggregation.EMFit`; the likelihood is that of the variational weights.
+    """
+
+    posterior: Float64[np.ndarray, "tasks classes"]
+    label: Int16[np.ndarray, " tasks"]
+    tied: Bool[np.ndarray, " tasks"]
+    competence: Float64[np.ndarray, " workers"]
+    strategy: Float64[np.ndarray, "workers classes"]
+    log_likelihood: float
+    n_iter: int
+    converged: bool
+
+
+def mace(
+    labels: CrowdLabels,
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-6,
+    competence_prior: float = 0.5,
+    strategy_prior: float = 10.0,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Mace:
+    """Estimate the truth, every worker's competence and what she answers when she does not know.
+
+    All classes are equally likely beforehand. Variational EM from the soft majority vote, with a
+    Beta prior for every competence and a Dirichlet prior for every strategy.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+    max_iter, gold, threads, progress
+        As for :func:`~quality.dawid_skene`, errors included.
+    tol
+        Stop when the log-likelihood per label changes by no more than this (nats), at least 0.
+    competence_prior
+        Labels that a worker is taken to have known, and as many that she has not, above 0.
+    strategy_prior
+        Labels of each class that a worker is taken to have given by habit, above 0.
+
+    Notes
+    -----
+    **Guarantees.** The posterior of a task with gold is certain. A worker without labels has the
+    mean of the priors. The result is the same bytes on every run, on any number of threads.
+
+    **Cost.** That of :func:`~quality.dawid_skene`, and the digamma function of workers * classes
+    numbers per iteration.
+
+    References
+    ----------
+    .. [1] Hovy, Berg-Kirkpatrick, Vaswani, Hovy, "Learning whom to trust with MACE", NAACL-HLT
+       2013.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    >>> result = mace(encode(workers, tasks, list("aabbbbaabbbb")))
+    >>> result.label
+    array([0, 1, 0, 1], dtype=int16)
+    >>> bool(result.competence[0] > result.competence[2])  # cy says "b" whatever the truth
+    True
+    """
+    for name, value in (("competence", competence_prior), ("strategy", strategy_prior)):
+        if not 0 < value < np.inf:
+            raise ValueError(f"{name}_prior must be > 0 and finite, got {name}_prior={value}")
+    m_step = _KnowOrGuess(labels.n_workers, labels.n_classes, competence_prior, strategy_prior)
+    fit, posterior = fit_table(
+        labels, m_step, "MACE", max_iter=max_iter, tol=tol, prior_step=uniform, gold=gold,
+        threads=threads, progress=progress,
+    )  # fmt: skip
+    label, tied = decide(posterior)
+    known, guessed = m_step.split(fit.counts)
+    competence = _mean(np.column_stack([known, guessed.sum(axis=1)]) + competence_prior)[:, 0]
+    return Mace(
+        posterior, label, tied, competence.copy(), _mean(guessed + strategy_prior),
+        fit.log_likelihood, fit.n_iter, fit.converged,
+    )  # fmt: skip
+
+
+class _KnowOrGuess:
+    """The M step: P(label | truth) of each worker from expected counts, and from what it was before."""
+
+    def __init__(self, n_workers: int, n_classes: int, competence: float, strategy: float) -> None:
+        self.competence_prior, self.strategy_prior = competence, strategy
+        self.know, self.guess = np.full(n_workers, 0.5), np.full(n_workers, 0.5)
+        self.strategy = np.full((n_workers, n_classes), 1.0 / n_classes)
+
+    def __call__(
+        self, counts: Float64[np.ndarray, "workers answers truths"]
+    ) -> Float64[np.ndarray, "workers answers truths"]:
+        known, guessed = self.split(counts)
+        both = np.column_stack([known, guessed.sum(axis=1)]) + self.competence_prior
+        self.know, self.guess = _variational(both).T
+        self.strategy = _variational(guessed + self.strategy_prior)
+        habit = self.guess[:, None] * self.strategy
+        table = np.repeat(habit[:, :, np.newaxis], habit.shape[1], axis=2)
+        both_ways = np.arange(habit.shape[1])
+        table[:, both_ways, both_ways] += self.know[:, None]
+        return table
+
+    def split(
+        self, counts: Float64[np.ndarray, "workers answers truths"]
+    ) -> tuple[Float64[np.ndarray, " workers"], Float64[np.ndarray, "workers answers"]]:
+        """Return the expected labels that a worker knew, and those of each class that she guessed."""
+        right = np.diagonal(counts, axis1=1, axis2=2)
+        habit = self.guess[:, None] * self.strategy
+        known = right * (self.know[:, None] / (self.know[:, None] + habit))
+        return known.sum(axis=1), counts.sum(axis=2) - known
+
+
+def _variational(
+    pseudo: Float64[np.ndarray, "workers kinds"],
+) -> Float64[np.ndarray, "workers kinds"]:
+    """Return the exponential of the expected logarithm of probabilities that are Dirichlet."""
+    weight: np.ndarray = np.exp(digamma(pseudo) - digamma(pseudo.sum(axis=1, keepdims=True)))
+    return weight
+
+
+def _mean(pseudo: Float64[np.ndarray, "workers kinds"]) -> Float64[np.ndarray, "workers kinds"]:
+    """Return the mean of probabilities that are Dirichlet."""
+    mean: np.ndarray = pseudo / pseudo.sum(axis=1, keepdims=True)
+    return mean

@@ -1,0 +1,212 @@
+"""M-MSR: skills from how often pairs of workers agree, with the oddest partners left out.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"] * 4, np.repeat(range(4), 3), list("aabbbbaaabbb"))
+>>> labels.classes[mmsr(labels).label]
+array(['a', 'b', 'a', 'b'], dtype='<U1')
+
+If workers err independently and evenly over the wrong classes, the agreement of two beyond chance is
+the product of their skills: the table of pairs has rank one but for noise. Workers who collude spoil
+the entries they share; so each worker's skill is the mean of what her partners say, without those
+who say the most and the least. Only pairs who share a task are looked at.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int, Int16
+from scipy.sparse import csr_array
+
+from quality.aggregation.consensus import Result, decide
+from quality.aggregation.em import check_em
+from quality.labels import CrowdLabels
+from quality.parallel import Progress, counter
+
+__all__ = ["Mmsr", "mmsr"]
+
+PACK = 2.0**26  # tasks in common and labels in common, as one number
+LEAST = 0.05  # a partner's skill: what she says is divided by it
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Mmsr(Result):
+    """Result of :func:`mmsr`.
+
+    Parameters
+    ----------
+    posterior
+        P(truth | labels) under the skills, all classes being equally likely beforehand.
+    label, tied
+        As in :class:`~quality.Consensus`.
+    skill
+        Of each worker: 1 always right, 0 guessing, below 0 an adversary; the median of the others'
+        for a worker who shares no task with anybody.
+    n_iter, converged
+        Iterations made, and whether no skill moved by more than `tol` in the last.
+    """
+
+    posterior: Float64[np.ndarray, "tasks classes"]
+    label: Int16[np.ndarray, " tasks"]
+    tied: Bool[np.ndarray, " tasks"]
+    skill: Float64[np.ndarray, " workers"]
+    n_iter: int
+    converged: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """Two workers who share tasks, each pair both ways, by the first of them."""
+
+    start: Int[np.ndarray, " workers+1"]
+    worker: Int[np.ndarray, " pairs"]
+    partner: Int[np.ndarray, " pairs"]
+    n_common: Float64[np.ndarray, " pairs"]
+    beyond: Float64[np.ndarray, " pairs"]  # agreement beyond chance; 1 if they always agree
+
+
+def mmsr(
+    labels: CrowdLabels,
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-6,
+    trim: float = 0.25,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Mmsr:
+    """Estimate every worker's skill from pairwise agreement; vote with the log odds of being right.
+
+    Each of a worker's partners says that her skill is their agreement beyond chance over the
+    partner's skill. Those who say the most and the least are left out and the mean of the others is
+    taken, weighted by its precision: tasks in common times the square of the partner's skill. Skills
+    are refined until they settle; their signs are those under which most pairs fit.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+    max_iter, progress
+        As for :func:`~quality.dawid_skene`, errors included.
+    tol
+        Stop when no skill moves by more than this, at least 0.
+    trim
+        Share of a worker's partners to leave out at either end, in [0, 0.5).
+    threads
+        At least 1 or None; the work is done by one.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** The posterior is Bayes' rule applied to the skills, moved inside their range by
+    one over the square root of the number of tasks with labels. A worker who shares no task with anybody has
+    the median skill. The result is the same bytes on every run.
+
+    **Limits.** Skills are of absolute value at least 0.05 where they divide. More adversaries than
+    `trim` of a worker's partners spoil her skill.
+
+    **Cost.** Memory O(pairs of workers who share a task), at most the sum of squares of a task's
+    labels, and a sort of them per iteration.
+
+    References
+    ----------
+    .. [1] Ma, Olshevsky, "Adversarial crowdsourcing through robust rank-one matrix completion",
+       NeurIPS 2020. It leaves out equally many partners of every worker and weighs the others
+       alike, which suits workers with many tasks in common.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    >>> result = mmsr(encode(workers, tasks, list("aabbbbaabbba")))
+    >>> bool(result.skill[0] > result.skill[2])
+    True
+    """
+    check_em(max_iter, tol, threads)
+    if not 0 <= trim < 0.5:
+        raise ValueError(f"trim must be in [0, 0.5), got trim={trim}")
+    tell = counter(progress, "M-MSR", max_iter)
+    pairs = _pairs(labels)
+    met = np.diff(pairs.start) > 0
+    size, n_iter, converged = np.where(met, 0.5, 0.0), 0, False
+    while n_iter < max_iter and not converged:
+        said = _trimmed_means(pairs, size, trim)
+        moved, size = size, np.sqrt(size * said)  # half of the way: alternating, it would swing
+        n_iter, converged = n_iter + 1, bool(np.abs(size - moved).max(initial=0.0) <= tol)
+        tell(n_iter)
+    skill = _signs(pairs, size) * size
+    skill[~met] = np.median(skill[met]) if met.any() else 0.5
+    posterior = _vote(labels, skill)
+    label, tied = decide(posterior)
+    return Mmsr(posterior, label, tied, skill, n_iter, converged)
+
+
+def _pairs(labels: CrowdLabels) -> _Pairs:
+    """Return the agreement beyond chance of every two workers who share a task."""
+    one, n_workers, n_classes = np.ones(labels.n_labels), labels.n_workers, labels.n_classes
+    given = labels.task.astype(np.int64) * n_classes + labels.label
+    tasks = csr_array((one, (labels.worker, labels.task)), shape=(n_workers, labels.n_tasks))
+    same = csr_array((one, (labels.worker, given)), shape=(n_workers, labels.n_tasks * n_classes))
+    both = (tasks @ tasks.T + (same @ same.T) * PACK).tocoo()
+    worker, partner = both.coords
+    apart = worker != partner
+    order = np.lexsort((partner[apart], worker[apart]))
+    worker, partner, packed = (x[apart][order] for x in (worker, partner, both.data))
+    n_same, n_common = np.divmod(packed, PACK)
+    start = np.searchsorted(worker, np.arange(n_workers + 1))
+    beyond = (n_classes * n_same / n_common - 1) / max(n_classes - 1, 1)
+    return _Pairs(start, worker, partner, n_common, beyond)
+
+
+def _trimmed_means(
+    pairs: _Pairs, size: Float64[np.ndarray, " workers"], trim: float
+) -> Float64[np.ndarray, " workers"]:
+    """Return the mean of what each worker's partners say about her, without the extreme ones."""
+    partner = np.maximum(size[pairs.partner], LEAST)
+    said = np.abs(pairs.beyond) / partner
+    weight = pairs.n_common * partner**2
+    order = np.lexsort((said, pairs.worker))
+    n_workers, now = len(size), size[pairs.worker]
+    n_out = (trim * np.diff(pairs.start)).astype(np.int64)
+    # the paper's rule: of the extremes only those beyond what is believed of her now
+    low = np.minimum(n_out, np.bincount(pairs.worker, said < now, n_workers).astype(np.int64))
+    high = np.minimum(n_out, np.bincount(pairs.worker, said > now, n_workers).astype(np.int64))
+    place = np.arange(len(said))
+    kept = place >= (pairs.start[:-1] + low)[pairs.worker]
+    kept &= place < (pairs.start[1:] - high)[pairs.worker]
+    weight[order[~kept]] = 0.0
+    total = np.bincount(pairs.worker, weight, n_workers)
+    sums = np.bincount(pairs.worker, weight * said, n_workers)
+    mean: np.ndarray = np.divide(sums, total, out=np.zeros(n_workers), where=total > 0)
+    return np.minimum(mean, 1.0)
+
+
+def _signs(pairs: _Pairs, size: Float64[np.ndarray, " workers"]) -> Float64[np.ndarray, " workers"]:
+    """Return +1 or -1 for each worker: the side of her partners, most of whom are better than chance."""
+    sign, pull = np.ones(len(size)), pairs.n_common * pairs.beyond
+    for _ in range(len(size)):
+        sums = np.bincount(pairs.worker, pull * (sign * size)[pairs.partner], len(size))
+        before, sign = sign, np.where(sums < 0, -1.0, 1.0)
+        if np.array_equal(sign, before):
+            break
+    return sign
+
+
+def _vote(
+    labels: CrowdLabels, skill: Float64[np.ndarray, " workers"]
+) -> Float64[np.ndarray, "tasks classes"]:
+    """Return Bayes' rule for workers who err evenly, skills kept a little inside their range."""
+    n_classes = max(labels.n_classes, 2)
+    margin = 1 / np.sqrt(max(np.count_nonzero(np.diff(labels.task_start)), 4))
+    inside = np.clip(skill, -(1 - margin) / (n_classes - 1), 1 - margin)
+    right = inside * (n_classes - 1) / n_classes + 1 / n_classes
+    log_odds = np.log(right * (n_classes - 1) / (1 - right))
+    cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
+    log_belief = np.bincount(
+        cell, log_odds[labels.worker], minlength=labels.n_tasks * labels.n_classes
+    ).reshape(labels.n_tasks, labels.n_classes)
+    belief = np.exp(log_belief - log_belief.max(axis=1, keepdims=True))
+    posterior: np.ndarray = belief / belief.sum(axis=1, keepdims=True)
+    return posterior

@@ -1,0 +1,257 @@
+"""Choice without gold: aggregators pooled by how well they predict labels held out from them.
+
+>>> from quality import encode, regular_assignment, simulate_crowd
+>>> rng = np.random.default_rng(0)
+>>> assignment = regular_assignment(n_tasks=200, n_workers=20, labels_per_task=5, rng=rng)
+>>> truth = rng.integers(2, size=200)
+>>> crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries={"malicious": 5}, rng=rng)
+>>> auto(encode(crowd.worker, crowd.task, crowd.label)).chosen
+'one_coin_dawid_skene'
+
+:data:`CANDIDATES` are the aggregators that are pooled by default; any other function of a table can
+be a candidate.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int16
+
+from quality.aggregation import (
+    Consensus,
+    Result,
+    dawid_skene,
+    decide,
+    hierarchical_dawid_skene,
+    kos,
+    mace,
+    majority_vote,
+    one_coin_dawid_skene,
+    weighted_majority,
+)
+from quality.labels import CrowdLabels
+from quality.parallel import Progress, counter
+from quality.reputation import soft_penalty
+
+__all__ = [
+    "CANDIDATES", "Auto", "Candidate", "Score", "auto", "folds", "meanings", "predict_held_out",
+]  # fmt: skip
+
+Candidate = Callable[[CrowdLabels], Consensus]
+
+# one seed for every table: where labels do not settle it, the choice must not be luck
+CANDIDATES: Mapping[str, Candidate] = {
+    "majority_vote": majority_vote,
+    "weighted_majority": lambda labels: weighted_majority(labels, 1.0 - soft_penalty(labels)),
+    "one_coin_dawid_skene": one_coin_dawid_skene,
+    "mace": mace,
+    "hierarchical_dawid_skene": hierarchical_dawid_skene,
+    "dawid_skene": dawid_skene,
+    "kos": lambda labels: kos(labels, rng=np.random.default_rng(0)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well one candidate predicts the labels held out from it.
+
+    Parameters
+    ----------
+    name
+        Of the candidate.
+    log_likelihood
+        Mean over the labels held out, in nats; NaN if none could be held out.
+    behind, behind_error
+        Its distance to the best log-likelihood, and the standard error of that distance.
+    weight
+        Its share of the pool; the weights add up to 1.
+    """
+
+    name: str
+    log_likelihood: float
+    behind: float
+    behind_error: float
+    weight: float
+
+    def __repr__(self) -> str:
+        return f"Score({self.name} {self.log_likelihood:.3f}, weight {self.weight:.2f})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Auto(Result):
+    """Result of :func:`auto`.
+
+    Parameters
+    ----------
+    posterior
+        Mean of the candidates' posteriors, fitted to all labels, by weight.
+    label, tied
+        As in :class:`~quality.Consensus`.
+    chosen
+        The name of the candidate with the largest weight.
+    result
+        Its result.
+    scores
+        One for each candidate, in the order given.
+    n_held_out
+        Labels that were predicted, over all folds.
+    """
+
+    posterior: Float64[np.ndarray, "tasks classes"]
+    label: Int16[np.ndarray, " tasks"]
+    tied: Bool[np.ndarray, " tasks"]
+    chosen: str
+    result: Consensus
+    scores: tuple[Score, ...]
+    n_held_out: int
+
+
+def auto(
+    labels: CrowdLabels,
+    *,
+    candidates: Mapping[str, Candidate] = CANDIDATES,
+    n_folds: int = 10,
+    progress: Progress | None = None,
+) -> Auto:
+    """Pool the aggregators that best predict held-out labels; no gold is used.
+
+    Labels are dealt to folds. Each fold is held out in turn, every candidate is fitted to the rest,
+    and its posterior predicts the labels of the fold by what a label means in that crowd: half by
+    the crowd's confusion matrix under that posterior, half by the crowd's share of right labels
+    alone. A candidate that is `behind` the best by z standard errors has a weight in proportion to
+    exp(-z**2 / 2), and the result is the mean of the posteriors by weight.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+    candidates
+        Name -> function of labels, the simplest first.
+    n_folds
+        Number of folds, at least 2.
+    progress
+        Called after every fit: see :data:`quality.parallel.Progress`.
+
+    Raises
+    ------
+    ValueError
+        If there is no candidate or a parameter is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** Every label of a task with two or more is held out once. Candidates that predict
+    alike weigh alike; one that is clearly behind weighs nothing. Without tasks of two labels nothing
+    is held out and the first candidate is taken. The result is the same on every run: nothing is
+    drawn but what a candidate draws.
+
+    **Limits.** Predicting labels is not knowing the truth. What a worker is like plays no part in
+    the prediction, and half of it takes labels at their word, because a fit that knows her, or that
+    lets a class drift, predicts the errors that a crowd shares; workers who copy each other are
+    still believed. Hand over unfiltered labels: Dawid–Skene can use a malicious worker's inverted
+    labels, and a filter would remove them. A filter is compared fairly as part of a candidate,
+    ``lambda labels: majority_vote(labels.keep_workers(...))``.
+
+    **Cost.** Each candidate once per fold, and once on all labels.
+
+    Examples
+    --------
+    >>> from quality import encode, regular_assignment, simulate_crowd
+    >>> rng = np.random.default_rng(0)
+    >>> assignment = regular_assignment(n_tasks=200, n_workers=20, labels_per_task=5, rng=rng)
+    >>> truth = rng.integers(2, size=200)
+    >>> crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries={"random": 8}, rng=rng)
+    >>> auto(encode(crowd.worker, crowd.task, crowd.label))
+    Auto(mace of 7 candidates, 200 tasks, 0 tied)
+    """
+    if not candidates:
+        raise ValueError("candidates must be one or more aggregators, got none")
+    if not n_folds >= 2:
+        raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
+    tell = counter(progress, "auto", (1 + n_folds) * len(candidates))
+    n_fits = count(1)
+    fold = folds(labels, n_folds)
+    log_p = np.zeros((len(candidates), labels.n_tasks))  # summed over a task's held-out labels
+    for number in range(n_folds if (fold >= 0).any() else 0):
+        out = fold == number
+        rest = labels.keep_labels(~out)
+        for place, fit in enumerate(candidates.values()):
+            found = predict_held_out(labels, out, fit(rest).posterior)
+            log_p[place] += np.bincount(labels.task[out], found, labels.n_tasks)
+            tell(next(n_fits))
+    scores = _scores(tuple(candidates), log_p, int(np.count_nonzero(fold >= 0)))
+    best = max(scores, key=lambda score: score.weight).name
+    posterior = np.zeros((labels.n_tasks, labels.n_classes))
+    for score, fit in zip(scores, candidates.values(), strict=True):
+        fitted = fit(labels)
+        posterior += score.weight * fitted.posterior
+        if score.name == best:
+            result = fitted
+        tell(next(n_fits))
+    posterior /= posterior.sum(axis=1, keepdims=True)  # the weights add up to 1 but for rounding
+    label, tied = decide(posterior)
+    n_held_out = int(np.count_nonzero(fold >= 0))
+    return Auto(posterior, label, tied, best, result, scores, n_held_out)
+
+
+def folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
+    """Return the fold of each label; -1 for the label of a task that has no other.
+
+    The labels of a task go round the folds, from one that follows the task, so that a worker's
+    labels, too, are spread over all folds.
+    """
+    n_labels = np.diff(labels.task_start)
+    place = np.arange(labels.n_labels) - labels.task_start[:-1][labels.task]
+    fold = (place + labels.task) % np.minimum(n_labels, n_folds)[labels.task]
+    return np.where(n_labels[labels.task] > 1, fold, -1).astype(np.int16)
+
+
+def predict_held_out(
+    labels: CrowdLabels,
+    out: Bool[np.ndarray, " labels"],
+    posterior: Float64[np.ndarray, "tasks classes"],
+) -> Float64[np.ndarray, " held"]:
+    """Return the log-probability of each label held out, by the mean of both :func:`meanings`."""
+    held = posterior @ np.mean(meanings(labels, out, posterior), axis=0)
+    predicted: np.ndarray = np.log(held[labels.task[out], labels.label[out]])
+    return predicted
+
+
+def meanings(
+    labels: CrowdLabels,
+    out: Bool[np.ndarray, " labels"],
+    posterior: Float64[np.ndarray, "tasks classes"],
+) -> tuple[Float64[np.ndarray, "classes classes"], Float64[np.ndarray, "classes classes"]]:
+    """Return P(label | truth) of the whole crowd under a posterior, from the labels not held out.
+
+    The first is the crowd's confusion matrix; the second knows its share of right labels alone, and
+    spreads wrong ones evenly.
+    """
+    n_classes = labels.n_classes
+    task, label = labels.task[~out], labels.label[~out]
+    counts = np.stack([np.bincount(label, share, n_classes) for share in posterior[task].T])
+    counts += 1.0 / n_classes  # a label nobody gives stays possible
+    right = np.trace(counts) / counts.sum()
+    even = np.full((n_classes, n_classes), (1.0 - right) / max(n_classes - 1, 1))
+    np.fill_diagonal(even, right)
+    return counts / counts.sum(axis=1, keepdims=True), even
+
+
+def _scores(
+    names: tuple[str, ...], log_p: Float64[np.ndarray, "candidates tasks"], n_held_out: int
+) -> tuple[Score, ...]:
+    """Return means per held-out label and weights; errors as if tasks were drawn independently."""
+    if not n_held_out:
+        first = np.arange(len(names)) == 0
+        return tuple(
+            Score(name, np.nan, np.nan, np.nan, float(only))
+            for name, only in zip(names, first, strict=True)
+        )
+    total = log_p.sum(axis=1)
+    apart = log_p[np.argmax(total)] - log_p
+    behind, error = apart.sum(axis=1), np.sqrt((apart**2).sum(axis=1))
+    z = np.divide(behind, error, out=np.zeros(len(names)), where=error > 0)
+    weight = np.exp(-(z**2) / 2)
+    columns = (total / n_held_out, behind / n_held_out, error / n_held_out, weight / weight.sum())
+    return tuple(map(Score, names, *(column.tolist() for column in columns)))

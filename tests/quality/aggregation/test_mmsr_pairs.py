@@ -1,0 +1,81 @@
+"""M-MSR: skills that are known, pairs against loops, and colluders who are left out."""
+
+import numpy as np
+import pytest
+
+from quality import CrowdLabels, encode, majority_vote, mmsr
+from quality.aggregation.mmsr_pairs import _pairs
+
+
+def crowd(
+    rng: np.random.Generator, right: np.ndarray, n_tasks: int = 2000, n_classes: int = 2
+) -> tuple[CrowdLabels, np.ndarray]:
+    """Every worker labels every task, and errs evenly."""
+    truth = rng.integers(n_classes, size=n_tasks)
+    wrong = (truth + rng.integers(1, n_classes, size=(len(right), n_tasks))) % n_classes
+    label = np.where(rng.random(wrong.shape) < right[:, None], truth, wrong)
+    worker, task = np.divmod(np.arange(label.size), n_tasks)
+    return encode(worker, task, label.ravel()), truth
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_skills_are_found(rng: np.random.Generator, n_classes: int) -> None:
+    """Standard error of an agreement about .02, of a skill less; an adversary's is negative."""
+    right = np.array([0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 1 / n_classes / 2])
+    labels, _ = crowd(rng, right, n_classes=n_classes)
+    skill = (n_classes * right - 1) / (n_classes - 1)
+    assert mmsr(labels).skill == pytest.approx(skill, abs=0.12)
+
+
+def test_colluders_are_left_out(rng: np.random.Generator) -> None:
+    """Three of fifteen copy one guesser: to each other they look perfect."""
+    labels, truth = crowd(rng, np.full(12, 0.7), n_tasks=500)
+    guess = rng.integers(2, size=500)
+    worker = np.concatenate([labels.worker, 12 + np.arange(1500) // 500])
+    task = np.concatenate([labels.task, np.arange(1500) % 500])
+    given = np.concatenate([labels.label, np.tile(guess, 3)])
+    result = mmsr(encode(worker, task, given))
+    assert (np.abs(result.skill[12:]) < 0.25).all()
+    assert (result.skill[:12] > 0.25).all()
+    kept_all = mmsr(encode(worker, task, given), trim=0.0)
+    assert np.abs(result.skill[12:]).max() < np.abs(kept_all.skill[12:]).max()
+    vote = majority_vote(encode(worker, task, given))
+    assert np.mean(result.label == truth) > np.mean(vote.label == truth)
+
+
+def test_pairs_are_those_of_loops(rng: np.random.Generator) -> None:
+    rows = np.unique(rng.integers(12, size=(90, 2)), axis=0)
+    labels = encode(rows[:, 0], rows[:, 1], rng.integers(3, size=len(rows)))
+    given = {(w, t): k for w, t, k in zip(labels.worker, labels.task, labels.label, strict=True)}
+    pairs = _pairs(labels)
+    found = zip(pairs.worker, pairs.partner, pairs.n_common, pairs.beyond, strict=True)
+    expected = []
+    for worker in range(labels.n_workers):
+        for partner in range(labels.n_workers):
+            both = [t for t in range(labels.n_tasks) if {(worker, t), (partner, t)} <= given.keys()]
+            if both and worker != partner:
+                same = np.mean([given[worker, t] == given[partner, t] for t in both])
+                expected.append((worker, partner, len(both), (3 * same - 1) / 2))
+    assert np.array(list(found)) == pytest.approx(np.array(expected))
+
+
+def test_the_posterior_is_bayes_rule_of_workers_who_err_evenly(rng: np.random.Generator) -> None:
+    labels, _ = crowd(rng, np.array([0.9, 0.7, 0.6]), n_tasks=100)
+    result = mmsr(labels)
+    chance = (np.clip(result.skill, -0.9, 0.9) + 1) / 2
+    for task in range(5):
+        given = labels.label[labels.task == task]
+        belief = [np.prod(np.where(given == k, chance, 1 - chance)) for k in range(2)]
+        assert result.posterior[task] == pytest.approx(np.array(belief) / sum(belief))
+
+
+def test_a_worker_who_meets_nobody_has_the_median_skill() -> None:
+    labels = encode(list("abcabcd"), [1, 1, 1, 2, 2, 2, 3], list("xxyyyyx"))
+    skill = mmsr(labels).skill
+    assert skill[3] == np.median(skill[:3])
+
+
+@pytest.mark.parametrize("trim", [-0.1, 0.5, np.nan])
+def test_a_trim_out_of_its_range_is_refused(trim: float) -> None:
+    with pytest.raises(ValueError, match=r"trim must be in \[0, 0.5\), got trim="):
+        mmsr(encode(["a", "b"], [1, 1], ["x", "y"]), trim=trim)

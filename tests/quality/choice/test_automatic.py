@@ -1,0 +1,175 @@
+"""The pool of aggregators: what it predicts, how it weighs its candidates, and its accuracy."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from benchmarks.quality.crowd_sets import NEWER, SETS, read_set, right
+from quality import (
+    CrowdLabels,
+    dawid_skene,
+    encode,
+    majority_vote,
+    regular_assignment,
+    simulate_crowd,
+)
+from quality.choice.automatic import CANDIDATES, auto, folds, predict_held_out
+from tests.quality.strategies import crowds
+
+QUICK = settings(max_examples=40, deadline=None, derandomize=True)
+
+
+@dataclass
+class Certain:
+    """A consensus made up by a test."""
+
+    posterior: np.ndarray
+    label: np.ndarray
+    tied: np.ndarray
+
+
+def certain(label: np.ndarray, n_classes: int) -> Certain:
+    """Certain of these labels."""
+    return Certain(
+        np.eye(n_classes)[label], label.astype(np.int16), np.zeros(len(label), dtype=bool)
+    )
+
+
+def guess(labels: CrowdLabels) -> Certain:
+    """Some class for every task."""
+    return certain(np.arange(labels.n_tasks) // 3 % labels.n_classes, labels.n_classes)
+
+
+def crowd_of(rng: np.random.Generator, **adversaries: int) -> tuple[CrowdLabels, np.ndarray]:
+    """Two classes, 30 workers, 400 tasks, 5 labels each."""
+    assignment = regular_assignment(n_tasks=400, n_workers=30, labels_per_task=5, rng=rng)
+    truth = rng.integers(2, size=400)
+    crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries=adversaries, rng=rng)
+    return encode(crowd.worker, crowd.task, crowd.label), truth
+
+
+def test_malicious_workers_call_for_dawid_skene(rng: np.random.Generator) -> None:
+    """It reads their labels the other way round; a majority cannot."""
+    labels, truth = crowd_of(rng, malicious=10)
+    result = auto(labels)
+    assert result.chosen in ("dawid_skene", "hierarchical_dawid_skene", "mace")
+    weight = {score.name: score.weight for score in result.scores}
+    assert weight["majority_vote"] < 0.01
+    wrong = [np.mean(r.label != truth) for r in (result, majority_vote(labels))]
+    assert wrong[0] < wrong[1] / 2
+
+
+def test_one_that_is_clearly_behind_weighs_nothing(rng: np.random.Generator) -> None:
+    labels, _ = crowd_of(rng, random=6)
+    result = auto(labels, candidates={"guess": guess} | dict(CANDIDATES))
+    assert result.scores[0].behind > 5 * result.scores[0].behind_error
+    assert result.scores[0].weight < 1e-5
+
+
+def test_the_result_is_the_mean_of_the_posteriors_by_weight(rng: np.random.Generator) -> None:
+    labels, _ = crowd_of(rng, random=6, malicious=4)
+    result = auto(labels)
+    weight = np.array([score.weight for score in result.scores])
+    fits = [fit(labels) for fit in CANDIDATES.values()]
+    mean = sum(w * fit.posterior for w, fit in zip(weight, fits, strict=True))
+    assert result.posterior == pytest.approx(mean, abs=1e-12)
+    assert weight.sum() == pytest.approx(1)
+    best = max(score.log_likelihood for score in result.scores)
+    for score in result.scores:
+        assert score.behind == pytest.approx(best - score.log_likelihood, abs=1e-12)
+    z = np.array(
+        [score.behind / score.behind_error if score.behind else 0 for score in result.scores]
+    )
+    assert weight == pytest.approx(np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum())
+    assert result.chosen == result.scores[int(weight.argmax())].name
+    assert np.array_equal(result.result.label, fits[int(weight.argmax())].label)
+
+
+def test_candidates_that_predict_alike_weigh_alike(rng: np.random.Generator) -> None:
+    labels, _ = crowd_of(rng)
+    result = auto(labels, candidates=dict.fromkeys(("one", "two"), majority_vote))
+    assert [score.weight for score in result.scores] == [0.5, 0.5]
+    assert result.chosen == "one"
+
+
+def test_without_tasks_of_two_labels_the_first_is_taken() -> None:
+    result = auto(encode(["a", "b"], [1, 2], ["x", "y"]))
+    assert result.chosen == next(iter(CANDIDATES))
+    assert result.n_held_out == 0
+    assert [score.weight for score in result.scores] == [1.0] + 6 * [0.0]
+    assert np.isnan(result.scores[0].log_likelihood)
+
+
+def test_the_same_on_every_run() -> None:
+    labels, _ = crowd_of(np.random.default_rng(3), random=6)
+    one, other = auto(labels), auto(labels)
+    assert one.scores == other.scores
+    assert one.posterior.tobytes() == other.posterior.tobytes()
+
+
+@QUICK
+@given(crowds())
+def test_every_label_of_a_task_with_two_or_more_is_held_out_once(labels: CrowdLabels) -> None:
+    fold = folds(labels, 4)
+    n_labels = np.diff(labels.task_start)
+    assert np.array_equal(fold >= 0, n_labels[labels.task] > 1)
+    for number in range(4):
+        left = np.bincount(labels.task[fold != number], minlength=labels.n_tasks)
+        assert (left[n_labels > 0] > 0).all()  # no fold has all of a task's
+    for task in range(labels.n_tasks):
+        sizes = np.bincount(fold[labels.task == task].clip(0), minlength=4)
+        assert sizes.max() <= max(1, -(-n_labels[task] // min(4, max(n_labels[task], 1))))
+
+
+def test_a_worker_who_labels_everything_is_in_every_fold() -> None:
+    worker, task = np.divmod(np.arange(400), 40)
+    labels = encode(worker, task, task % 2)
+    fold = folds(labels, 5)
+    for code in range(10):
+        assert np.array_equal(np.bincount(fold[labels.worker == code]), np.full(5, 8))
+
+
+@QUICK
+@given(crowds())
+def test_a_prediction_reads_labels_by_the_crowd_and_at_their_word(labels: CrowdLabels) -> None:
+    """Oracle: the counts and the prediction, label for label."""
+    out = folds(labels, 3) == 0
+    posterior = majority_vote(labels.keep_labels(~out)).posterior
+    counts = np.full((3, 3), 1 / 3)
+    for task, label in zip(labels.task[~out], labels.label[~out], strict=True):
+        counts[:, label] += posterior[task]
+    crowd = counts / counts.sum(axis=1, keepdims=True)
+    right_share = np.trace(counts) / counts.sum()
+    even = np.where(np.eye(3, dtype=bool), right_share, (1 - right_share) / 2)
+    held = zip(labels.task[out], labels.label[out], strict=True)
+    expected = [np.log(posterior[task] @ (crowd + even)[:, label] / 2) for task, label in held]
+    assert predict_held_out(labels, out, posterior) == pytest.approx(np.array(expected), abs=1e-9)
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("candidates", {}), ("n_folds", 1)])
+def test_parameters_out_of_range_are_refused(parameter: str, value: object) -> None:
+    labels = encode(["a", "b"], [1, 1], ["x", "y"])
+    with pytest.raises(ValueError, match=f"{parameter} must be "):
+        auto(labels, **{parameter: value})  # type: ignore[arg-type]
+
+
+LARGE = ("trec2011_task2", "fact_eval", "mill", "adult2")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in LARGE else ())
+        for name in (*SETS, *NEWER)
+    ],
+)
+def test_never_a_point_below_the_better_of_majority_vote_and_dawid_skene(
+    shared_data: Path, name: str
+) -> None:
+    labels, gold = read_set(shared_data / name)
+    found = right(auto(labels).posterior, gold)
+    better = max(right(vote(labels).posterior, gold) for vote in (majority_vote, dawid_skene))
+    assert found >= better - 1
