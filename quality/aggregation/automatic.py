@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int16
+from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation.consensus import Consensus, Result
 from quality.aggregation.dawid_skene_em import dawid_skene, one_coin_dawid_skene
@@ -108,6 +108,7 @@ def auto(
     held_out: float = 0.1,
     n_splits: int = 3,
     smoothing: float = 10.0,
+    groups: Int[np.ndarray, " workers"] | None = None,
     progress: Progress | None = None,
     rng: np.random.Generator,
 ) -> Auto:
@@ -131,6 +132,8 @@ def auto(
         Number of times that labels are held out, at least 1.
     smoothing
         Labels, spread as the whole crowd's are, added to each row of a confusion matrix; above 0.
+    groups
+        As for :func:`~quality.dawid_skene`, for all candidates: they have the merged table.
     progress
         Called after every fit: see :data:`quality.parallel.Progress`.
     rng
@@ -173,6 +176,7 @@ def auto(
         raise ValueError(f"n_splits must be >= 1, got n_splits={n_splits}")
     if not 0 < smoothing < np.inf:
         raise ValueError(f"smoothing must be > 0 and finite, got smoothing={smoothing}")
+    labels = labels.merge_workers(groups)
     tell, n_fits = counter(progress, "auto", (1 + n_splits) * len(candidates)), count(1)
     results: dict[str, Consensus] = {}
     for name, fit in candidates.items():
