@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int16
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import EMStart, check_smoothing, fit_table
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene
-from quality.labels import CrowdLabels
+from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress
 
 __all__ = [
@@ -70,6 +70,7 @@ def dawid_skene(
     tol: float = 1e-7,
     smoothing: float = 0.01,
     gold: Int[np.ndarray, " tasks"] | None = None,
+    groups: Int[np.ndarray, " workers"] | None = None,
     start: EMStart | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -92,6 +93,10 @@ def dawid_skene(
     gold
         The class code of each task whose truth is known, -1 elsewhere, as
         :func:`~quality.encode_gold` returns them. Their posterior is certain from the start.
+    groups
+        The group code of each worker, -1 for one who votes for herself: a group votes once, and what
+        is estimated of a member is that of her group's vote
+        (:attr:`~quality.DependentGroups.group`).
     start
         Initial parameters, taken from an earlier fit; EM starts from the majority vote if None.
     threads
@@ -135,11 +140,11 @@ def dawid_skene(
     check_smoothing(smoothing)
     m_step = partial(smoothed_table, smoothing=smoothing)
     fit, posterior = fit_table(
-        labels, m_step, "Dawid–Skene", max_iter=max_iter, tol=tol,
+        labels.merge_workers(groups), m_step, "Dawid–Skene", max_iter=max_iter, tol=tol,
         gold=gold, start=start, threads=threads, progress=progress,
     )  # fmt: skip
     label, tied = decide(posterior)
-    confusion = np.ascontiguousarray(fit.table.transpose(0, 2, 1))
+    confusion = of_voters(np.ascontiguousarray(fit.table.transpose(0, 2, 1)), groups)
     return DawidSkene(
         posterior, label, tied, fit.prior, confusion,
         fit.log_likelihood, fit.n_iter, fit.converged,
@@ -188,6 +193,7 @@ def one_coin_dawid_skene(
     tol: float = 1e-7,
     smoothing: float = 0.01,
     gold: Int[np.ndarray, " tasks"] | None = None,
+    groups: Int[np.ndarray, " workers"] | None = None,
     start: EMStart | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -204,7 +210,7 @@ def one_coin_dawid_skene(
         The crowd's labels.
     smoothing
         Added to a worker's expected right labels and to each kind of wrong ones, at least 1e-100.
-    max_iter, tol, gold, start, threads, progress
+    max_iter, tol, gold, groups, start, threads, progress
         As for :func:`~quality.dawid_skene`, errors included.
 
     Notes
@@ -232,12 +238,12 @@ def one_coin_dawid_skene(
     check_smoothing(smoothing)
     m_step = partial(one_coin_table, smoothing=smoothing)
     fit, posterior = fit_table(
-        labels, m_step, "one-coin Dawid–Skene", max_iter=max_iter, tol=tol,
+        labels.merge_workers(groups), m_step, "one-coin Dawid–Skene", max_iter=max_iter, tol=tol,
         gold=gold, start=start, threads=threads, progress=progress,
     )  # fmt: skip
     label, tied = decide(posterior)
     return OneCoin(
-        posterior, label, tied, fit.prior, fit.table[:, 0, 0].copy(),
+        posterior, label, tied, fit.prior, of_voters(fit.table[:, 0, 0].copy(), groups),
         fit.log_likelihood, fit.n_iter, fit.converged,
     )  # fmt: skip
 

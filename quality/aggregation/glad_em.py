@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float64, Int, Int16, Int64
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import Stop, check_em
 from quality.aggregation.majority import majority_vote
-from quality.labels import CrowdLabels
+from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 
 __all__ = ["Glad", "glad"]
@@ -67,6 +67,7 @@ def glad(
     *,
     max_iter: int = 100,
     tol: float = 1e-5,
+    groups: Int[np.ndarray, " workers"] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Glad:
@@ -80,7 +81,7 @@ def glad(
     ----------
     labels
         The crowd's labels.
-    max_iter, threads, progress
+    max_iter, groups, threads, progress
         As for :func:`~quality.dawid_skene`, errors included.
     tol
         Stop when the log-posterior per label changes by no more than this (nats), at least 0.
@@ -111,6 +112,7 @@ def glad(
     """
     check_em(max_iter, tol, threads)
     tell = counter(progress, "GLAD", max_iter)
+    labels = labels.merge_workers(groups)
     posterior = majority_vote(labels).posterior.copy()
     ability, log_easiness = np.ones(labels.n_workers), np.ones(labels.n_tasks)
     stop = Stop()
@@ -122,7 +124,7 @@ def glad(
         stop = stop.after(float(log_likelihood - deviation / 2), tol, labels.n_labels)
         tell(stop.n_iter)
     label, tied = decide(posterior)
-    return Glad(posterior, label, tied, ability, np.exp(log_easiness), *stop)
+    return Glad(posterior, label, tied, of_voters(ability, groups), np.exp(log_easiness), *stop)
 
 
 def _m_step(

@@ -36,7 +36,7 @@ from quality.aggregation.em import (
     passes_over,
     reporting,
 )
-from quality.labels import CrowdLabels
+from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress
 
 __all__ = ["HierarchicalDawidSkene", "hierarchical_dawid_skene"]
@@ -91,6 +91,7 @@ def hierarchical_dawid_skene(
     anchor: float = 1000.0,
     most_strength: float = 2.0,
     gold: Int[np.ndarray, " tasks"] | None = None,
+    groups: Int[np.ndarray, " workers"] | None = None,
     start: EMStart | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -104,7 +105,7 @@ def hierarchical_dawid_skene(
     ----------
     labels
         The crowd's labels.
-    max_iter, gold, start, threads, progress
+    max_iter, gold, groups, start, threads, progress
         As for :func:`~quality.dawid_skene`, errors included.
     tol
         Stop when the log-likelihood per label changes by no more than this (nats) from one fit of
@@ -150,6 +151,7 @@ def hierarchical_dawid_skene(
         return _posterior_mean(counts, _fit_strength(counts, row, most_strength) * row)
 
     known = None if start is None else start.matched(labels.workers, labels.classes)
+    labels = labels.merge_workers(groups)
     with passes_over(labels, gold, threads) as passes:
         counts, mass = first_counts(passes, first_table, known)
         stop = Stop()  # from one fit of the shared prior to the next
@@ -167,7 +169,7 @@ def hierarchical_dawid_skene(
     label, tied = decide(posterior)
     return HierarchicalDawidSkene(
         posterior, label, tied, fit.prior,
-        np.ascontiguousarray(fit.table.transpose(0, 2, 1)), np.ascontiguousarray(row.T),
+        of_voters(np.ascontiguousarray(fit.table.transpose(0, 2, 1)), groups), np.ascontiguousarray(row.T),
         strength, *stop,
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int16, Int32, Int64
+from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import check_em
@@ -53,6 +53,7 @@ def kos(
     *,
     max_iter: int = 100,
     tol: float = 1e-6,
+    groups: Int[np.ndarray, " workers"] | None = None,
     rng: np.random.Generator,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -68,7 +69,7 @@ def kos(
     ----------
     labels
         The crowd's labels.
-    max_iter, threads, progress
+    max_iter, groups, threads, progress
         As for :func:`~quality.dawid_skene`.
     tol
         Stop when the workers' totals move by no more than this, messages being scaled to unit
@@ -109,6 +110,7 @@ def kos(
     >>> labels.classes[result.label]
     array(['a', 'b', 'a', 'b'], dtype='<U1')
     """
+    labels = labels.merge_workers(groups)
     ones = np.ones(labels.n_tasks), np.ones(labels.n_workers)
     return pass_messages(
         labels, "KOS", *ones, max_iter=max_iter, tol=tol, rng=rng, threads=threads,
@@ -270,6 +272,7 @@ def kos_plus(
     *,
     max_iter: int = 100,
     tol: float = 1e-6,
+    groups: Int[np.ndarray, " workers"] | None = None,
     rng: np.random.Generator,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -285,7 +288,7 @@ def kos_plus(
     ----------
     labels
         The crowd's labels.
-    max_iter, tol, rng, threads, progress
+    max_iter, tol, groups, rng, threads, progress
         As for :func:`~quality.kos`, errors included.
 
     Notes
@@ -315,6 +318,7 @@ def kos_plus(
     >>> labels.classes[result.label]
     array(['a', 'b', 'a', 'b'], dtype='<U1')
     """
+    labels = labels.merge_workers(groups)
     task_scale = 1.0 / np.sqrt(np.maximum(np.diff(labels.task_start), 1))
     worker_scale = 1.0 / np.maximum(np.diff(labels.worker_start), 1)
     return pass_messages(

@@ -11,10 +11,10 @@ array(['yes'], dtype='<U3')
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int16
+from jaxtyping import Bool, Float, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, decide
-from quality.labels import CrowdLabels
+from quality.labels import CrowdLabels, voters
 from quality.parallel import kernel
 
 __all__ = ["MajorityVote", "WeightedMajority", "majority_vote", "weighted_majority"]
@@ -37,13 +37,23 @@ class MajorityVote(Result):
     tied: Bool[np.ndarray, " tasks"]
 
 
-def majority_vote(labels: CrowdLabels) -> MajorityVote:
+def majority_vote(
+    labels: CrowdLabels, *, groups: Int[np.ndarray, " workers"] | None = None
+) -> MajorityVote:
     """Give every task the class that most of its workers gave it; without labels all classes are tied.
 
     Parameters
     ----------
     labels
         The crowd's labels.
+    groups
+        The group code of each worker, -1 for one who votes for herself: a group votes once
+        (:attr:`~quality.DependentGroups.group`).
+
+    Raises
+    ------
+    ValueError
+        If `groups` is not one code per worker.
 
     Notes
     -----
@@ -60,6 +70,7 @@ def majority_vote(labels: CrowdLabels) -> MajorityVote:
     >>> labels.classes[vote.label]
     array(['no', 'yes'], dtype='<U3')
     """
+    labels = labels.merge_workers(groups)
     posterior = np.zeros((labels.n_tasks, labels.n_classes))
     _count_shares(labels.task_start, labels.label, posterior)
     label, tied = decide(posterior)
@@ -96,7 +107,10 @@ class WeightedMajority(Result):
 
 
 def weighted_majority(
-    labels: CrowdLabels, weight: Float[np.ndarray, " workers"]
+    labels: CrowdLabels,
+    weight: Float[np.ndarray, " workers"],
+    *,
+    groups: Int[np.ndarray, " workers"] | None = None,
 ) -> WeightedMajority:
     """Give every task the class with the most weight behind it; without weight all classes are tied.
 
@@ -107,6 +121,8 @@ def weighted_majority(
     weight
         Of each worker's labels, at least 0: a reputation, say, or an accuracy on gold.
         Only ratios matter.
+    groups
+        As for :func:`~quality.majority_vote`; a group's vote has its members' mean weight.
 
     Raises
     ------
@@ -135,6 +151,8 @@ def weighted_majority(
         )
     if not ((weight >= 0) & (weight < np.inf)).all():
         raise ValueError("weight must be finite and >= 0 for every worker")
+    if groups is not None:
+        labels, weight = labels.merge_workers(groups), _mean_of_groups(weight, groups)
     # the largest weight is 1: sums neither overflow nor vanish
     scaled = weight.astype(np.float64) / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
@@ -146,3 +164,12 @@ def weighted_majority(
     posterior = np.divide(support, total, out=uniform, where=total > 0)
     label, tied = decide(posterior)
     return WeightedMajority(posterior, label, tied)
+
+
+def _mean_of_groups(
+    weight: Float[np.ndarray, " workers"], groups: Int[np.ndarray, " workers"]
+) -> Float64[np.ndarray, " workers"]:
+    """Return the mean weight of each worker's group, in its voter's place."""
+    voter = voters(groups)
+    total, size = (np.bincount(voter, part, len(voter)) for part in (weight, None))
+    return total / np.maximum(size, 1)

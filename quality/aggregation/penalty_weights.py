@@ -9,7 +9,7 @@ array(['x', 'y'], dtype='<U1')
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int16
+from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, decide
 from quality.labels import CrowdLabels
@@ -36,7 +36,9 @@ class PenaltyVote(Result):
     tied: Bool[np.ndarray, " tasks"]
 
 
-def penalty_vote(labels: CrowdLabels) -> PenaltyVote:
+def penalty_vote(
+    labels: CrowdLabels, *, groups: Int[np.ndarray, " workers"] | None = None
+) -> PenaltyVote:
     """Give every task the class whose representative carries the lowest load.
 
     An optimal semi-matching of the conflict graph makes one worker the representative of each class
@@ -47,6 +49,8 @@ def penalty_vote(labels: CrowdLabels) -> PenaltyVote:
     ----------
     labels
         The crowd's labels.
+    groups
+        As for :func:`~quality.majority_vote`, errors included.
 
     Returns
     -------
@@ -83,6 +87,7 @@ def penalty_vote(labels: CrowdLabels) -> PenaltyVote:
     >>> labels.classes[vote.label]
     array(['x', 'y'], dtype='<U1')
     """
+    labels = labels.merge_workers(groups)
     given = labels.counts() > 0
     matching = semi_matching(conflict_graph(labels))
     load = np.full(given.shape, np.inf)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int16
+from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation import (
     Consensus,
@@ -113,6 +113,7 @@ def auto(
     *,
     candidates: Mapping[str, Candidate] = CANDIDATES,
     n_folds: int = 10,
+    groups: Int[np.ndarray, " workers"] | None = None,
     progress: Progress | None = None,
 ) -> Auto:
     """Pool the aggregators that best predict held-out labels; no gold is used.
@@ -131,6 +132,8 @@ def auto(
         Name -> function of labels, the simplest first.
     n_folds
         Number of folds, at least 2.
+    groups
+        As for :func:`~quality.dawid_skene`, for all candidates: they have the merged table.
     progress
         Called after every fit: see :data:`quality.parallel.Progress`.
 
@@ -169,6 +172,7 @@ def auto(
         raise ValueError("candidates must be one or more aggregators, got none")
     if not n_folds >= 2:
         raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
+    labels = labels.merge_workers(groups)
     tell = counter(progress, "auto", (1 + n_folds) * len(candidates))
     n_fits = count(1)
     fold = folds(labels, n_folds)

@@ -16,6 +16,7 @@ object for every cell.
 """
 
 from quality.labels.columns import array_texts, code_integers, freeze_arrays, lookup, sort_codes
+from quality.labels.merging import of_voters, voters
 from quality.labels.shards import (
     Engine,
     LabelShard,
@@ -33,6 +34,6 @@ from quality.labels.texts import Texts, taken, text_array
 __all__ = [
     "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "RepeatError", "Sums",
     "Texts", "add_parts", "array_texts", "code_integers", "code_texts", "cut_labels", "encode",
-    "encode_gold", "freeze_arrays", "join_shards", "lookup", "sort_codes", "taken", "text_array",
-    "tree_total",
+    "encode_gold", "freeze_arrays", "join_shards", "lookup", "of_voters", "sort_codes", "taken",
+    "text_array", "tree_total", "voters",
 ]  # fmt: skip

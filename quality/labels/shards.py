@@ -27,6 +27,8 @@ import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64
 
 from quality.labels.columns import freeze_arrays
+from quality.labels.merging import check_groups, merge_rows
+from quality.labels.sort import sort_rows
 from quality.labels.table import CrowdLabels, count_labels
 from quality.parallel import check_threads
 
@@ -97,8 +99,7 @@ class LabelShard:
 
     def counts(self) -> Int32[np.ndarray, "tasks classes"]:
         """Return the number of labels of each class that each task has."""
-        task = np.repeat(np.arange(self.n_tasks), np.diff(self.task_start))
-        return count_labels(task, self.label, self.n_tasks, self.n_classes)
+        return count_labels(self.task, self.label, self.n_tasks, self.n_classes)
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "LabelShard":
         """Return the same tasks without the labels of the other workers."""
@@ -106,6 +107,19 @@ class LabelShard:
         start = np.concatenate([[0], np.cumsum(rows)])[self.task_start]
         about = (self.gold, start, self.first_task, self.n_workers, self.n_classes)
         return LabelShard(self.worker[rows], self.label[rows], *about)
+
+    @property
+    def task(self) -> Int64[np.ndarray, " labels"]:
+        """The place of each label's task among the shard's."""
+        return np.repeat(np.arange(self.n_tasks), np.diff(self.task_start))
+
+    def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> "LabelShard":
+        """Return the same tasks with one label per group: :meth:`CrowdLabels.merge_workers`."""
+        check_groups(groups, self.n_workers)
+        merged = merge_rows(self.worker, self.task, self.label, groups, self.n_classes)
+        rows = sort_rows(*merged, self.n_workers, self.n_tasks, overwrite=True)
+        about = (self.gold, rows.task_start, self.first_task, self.n_workers, self.n_classes)
+        return LabelShard(rows.worker, rows.label, *about)
 
 
 @runtime_checkable
@@ -122,6 +136,9 @@ class Engine(Protocol):
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "Engine":
         """Return an engine on the same shards without the labels of the other workers."""
+
+    def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> "Engine":
+        """Return an engine on the same shards in which every group has one label per task."""
 
 
 def add_parts(one: Sums, other: Sums) -> Sums:
@@ -272,13 +289,19 @@ class LocalEngine:
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "LocalEngine":
         """Return an engine on the same shards without the labels of the other workers."""
-        kept = [
-            shard.keep_workers(keep)
-            if isinstance(shard, LabelShard)
-            else partial(_load, shard, keep)
+        return self._changed(partial(_without_others, keep=keep))
+
+    def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> "LocalEngine":
+        """Return an engine on the same shards in which every group has one label per task."""
+        return self._changed(partial(_merged, groups=groups))
+
+    def _changed(self, change: Callable[[LabelShard], LabelShard]) -> "LocalEngine":
+        """Return an engine on changed shards; those that are loaded are changed when they are."""
+        changed = [
+            change(shard) if isinstance(shard, LabelShard) else partial(_load, shard, change)
             for shard in self._shards
         ]
-        return LocalEngine(kept, threads=self._threads)
+        return LocalEngine(changed, threads=self._threads)
 
     def _each(self, work: Callable[[LabelShard, Any], Result], parameters: Any) -> Iterator[Result]:
         """Yield the results of the shards, in order; at most as many are loaded as there are threads."""
@@ -298,5 +321,13 @@ def _work(
     return work(shard if isinstance(shard, LabelShard) else shard(), parameters)
 
 
-def _load(load: Loader, keep: Bool[np.ndarray, " workers"]) -> LabelShard:
-    return load().keep_workers(keep)
+def _load(load: Loader, change: Callable[[LabelShard], LabelShard]) -> LabelShard:
+    return change(load())
+
+
+def _without_others(shard: LabelShard, keep: Bool[np.ndarray, " workers"]) -> LabelShard:
+    return shard.keep_workers(keep)
+
+
+def _merged(shard: LabelShard, groups: Int[np.ndarray, " workers"]) -> LabelShard:
+    return shard.merge_workers(groups)

@@ -29,6 +29,7 @@ from quality.labels.columns import (
     freeze_arrays,
     lookup,
 )
+from quality.labels.merging import check_groups, merge_rows
 from quality.labels.sort import RepeatError, keep_rows, sort_rows
 
 __all__ = ["CrowdLabels", "LabelError", "RepeatError", "count_labels", "encode", "encode_gold"]
@@ -209,6 +210,36 @@ class CrowdLabels:
         """
         columns = (self.worker, self.task, self.label)
         rows = keep_rows(*columns, keep, self.n_workers, self.n_tasks)
+        return replace(self, **rows._asdict())
+
+    def merge_workers(self, groups: Int[np.ndarray, " workers"] | None) -> "CrowdLabels":
+        """Return the same table with one label per group and task; the vocabularies stay.
+
+        It is the label that most of the group's members gave the task; where two are level the
+        group gives none. It stands in the rows of the group's first worker.
+
+        Parameters
+        ----------
+        groups
+            The group code of each worker, -1 for a worker who votes for herself; None returns the
+            table itself.
+
+        Raises
+        ------
+        ValueError
+            If `groups` is not one code per worker.
+
+        Examples
+        --------
+        >>> labels = encode(["ann", "bob", "cy", "dan"], [7] * 4, ["no", "yes", "yes", "no"])
+        >>> labels.merge_workers(np.array([-1, 0, 0, 0])).counts()
+        array([[1, 1]], dtype=int32)
+        """
+        if groups is None:
+            return self
+        check_groups(groups, self.n_workers)
+        merged = merge_rows(self.worker, self.task, self.label, groups, self.n_classes)
+        rows = sort_rows(*merged, self.n_workers, self.n_tasks, overwrite=True)
         return replace(self, **rows._asdict())
 
 

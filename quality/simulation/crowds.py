@@ -9,7 +9,8 @@ SimulatedCrowd(450 labels, 90 tasks, 30 workers, 3 adversaries)
 An :class:`Assignment` says which worker is asked which task, drawn by :func:`power_law_assignment`
 or :func:`regular_assignment`. Each kind of adversary is one function: of :data:`STRATEGIES`, which
 answer the tasks they are asked, all rows of a kind at once so that its workers may collude, or of
-:data:`IMITATIONS`, which take the tasks of an honest worker instead and answer as she did.
+:data:`IMITATIONS`, which take the tasks of an honest worker instead and answer as she did. Workers
+who do not answer on their own join the crowd (:mod:`quality.simulation.cliques`).
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from jaxtyping import Float64, Int64, Shaped
 
 from quality.labels import freeze_arrays
 from quality.reputation import weakest_workers
+from quality.simulation.cliques import CLIQUES, another_class
 
 __all__ = [
     "IMITATIONS",
@@ -30,7 +32,6 @@ __all__ = [
     "Imitation",
     "SimulatedCrowd",
     "Strategy",
-    "another_class",
     "power_law_assignment",
     "regular_assignment",
     "simulate_crowd",
@@ -226,20 +227,6 @@ def _rows_of(model: np.ndarray, seen: Assignment) -> tuple[np.ndarray, np.ndarra
     return imitator, row
 
 
-def another_class(
-    label: Int64[np.ndarray, " labels"], n_classes: int, rng: np.random.Generator
-) -> Int64[np.ndarray, " labels"]:
-    """Draw one of the other classes for each label.
-
-    Examples
-    --------
-    >>> another_class(np.array([0, 1, 1]), 2, np.random.default_rng(0))
-    array([1, 0, 0])
-    """
-    other: np.ndarray = (label + rng.integers(1, n_classes, size=len(label))) % n_classes
-    return other
-
-
 IMITATIONS: Mapping[str, Imitation] = {"copying": _copying, "sophisticated": _sophisticated}
 
 
@@ -342,6 +329,13 @@ def simulate_crowd(
     on tasks that no honest worker but the mirrored ones labelled they name another class, elsewhere
     they repeat her. They mirror the workers on whom most tasks rest.
 
+    Other kinds join the crowd, with the codes after those of the assignment, and choose their tasks
+    themselves. Sybils copy one guesser on half of the tasks; rings are threes of sybils, each on a
+    quarter of the tasks. Part-time colluders answer every task as honest workers do, but lie alike
+    on a tenth of them; load-aware ones lie in threes on a tenth of the tasks and tell the truth on
+    half of them. Models answer every task, four of five as one mind does, which is right on .65 of
+    them, or on .75 (better models).
+
     Parameters
     ----------
     assignment
@@ -351,8 +345,10 @@ def simulate_crowd(
     n_classes
         At least 2.
     adversaries
-        Number of workers of each kind, who are drawn at random. Names: ``"random"``,
-        ``"malicious"``, ``"uniform"``, ``"colluding"``, ``"copying"``, ``"sophisticated"``.
+        Number of workers of each kind. Drawn at random among those of the assignment: ``"random"``,
+        ``"malicious"``, ``"uniform"``, ``"colluding"``, ``"copying"``, ``"sophisticated"``. Joining
+        them: ``"sybils"``, ``"rings"``, ``"part_time"``, ``"load_aware"``, ``"models"``,
+        ``"better_models"``.
     reliability
         Parameters of the Beta distribution of an honest worker's accuracy, above 0. When wrong
         she gives any other class.
@@ -388,7 +384,8 @@ def simulate_crowd(
     """
     _check_crowd(assignment, truth, n_classes, adversaries)
     kind = np.full(assignment.n_workers, "honest", dtype="<U16")
-    names = [name for name, count in adversaries.items() for _ in range(count)]
+    asked = {name: count for name, count in adversaries.items() if name not in CLIQUES}
+    names = [name for name, count in asked.items() for _ in range(count)]
     kind[rng.permutation(assignment.n_workers)[: len(names)]] = names
     accuracy = np.where(kind == "honest", rng.beta(*reliability, size=len(kind)), np.nan)
     label = _honest(assignment, truth, n_classes, accuracy, rng)
@@ -399,7 +396,29 @@ def simulate_crowd(
         )
         label[mine] = strategy(rows, truth, n_classes, rng)
     worker, task, label, model = _imitate(assignment, label, kind, n_classes, rng)
-    return SimulatedCrowd(worker, task, label, truth.copy(), kind, accuracy, model)
+    crowd = SimulatedCrowd(worker, task, label, truth.copy(), kind, accuracy, model)
+    for name, count in adversaries.items():
+        if name in CLIQUES and count:
+            crowd = _join(crowd, name, count, n_classes, rng)
+    return crowd
+
+
+def _join(
+    crowd: SimulatedCrowd, name: str, count: int, n_classes: int, rng: np.random.Generator
+) -> SimulatedCrowd:
+    """Return the crowd with workers of one more kind, who choose their tasks themselves."""
+    answers = CLIQUES[name](crowd.truth, count, n_classes, rng)
+    task = np.concatenate([crowd.task, answers.task])
+    order = np.argsort(task, kind="stable")
+    return SimulatedCrowd(
+        worker=np.concatenate([crowd.worker, len(crowd.kind) + answers.worker])[order],
+        task=task[order],
+        label=np.concatenate([crowd.label, answers.label])[order],
+        model=np.concatenate([crowd.model, np.full(count, -1)]),
+        truth=crowd.truth,
+        kind=np.concatenate([crowd.kind, np.full(count, name, dtype=crowd.kind.dtype)]),
+        accuracy=np.concatenate([crowd.accuracy, np.full(count, np.nan)]),
+    )
 
 
 def _imitate(
@@ -446,18 +465,16 @@ def _check_crowd(
     if not (truth.shape == (assignment.n_tasks,) and np.all((truth >= 0) & (truth < n_classes))):
         message = f"truth must be {assignment.n_tasks} class codes below {n_classes}"
         raise ValueError(f"{message}, got shape {truth.shape} or codes outside")
-    known = {*STRATEGIES, *IMITATIONS}
+    known = {*STRATEGIES, *IMITATIONS, *CLIQUES}
     unknown = sorted(set(adversaries) - known)
     if unknown:
         raise ValueError(f"adversaries must be of {sorted(known)}, got {unknown}")
-    if not (
-        min(adversaries.values(), default=0) >= 0
-        and sum(adversaries.values()) <= assignment.n_workers
-    ):
+    n_asked = sum(count for name, count in adversaries.items() if name not in CLIQUES)
+    if not (min(adversaries.values(), default=0) >= 0 and n_asked <= assignment.n_workers):
         message = f"adversaries must be at most all {assignment.n_workers} workers"
         raise ValueError(f"{message}, got {dict(adversaries)}")
     # the honest workers who have tasks, even if all workers without tasks are honest
-    n_models = len(np.unique(assignment.worker)) - sum(adversaries.values())
+    n_models = len(np.unique(assignment.worker)) - n_asked
     needed = max(min(adversaries.get("copying", 0), 1), adversaries.get("sophisticated", 0))
     if needed and not n_models >= needed:
         message = f"adversaries must leave {needed} honest workers with tasks to be imitated"

@@ -1,0 +1,22 @@
+"""Workers who do not answer on their own: groups, their evidence, and what they are worth.
+
+:func:`dependent_groups` finds them from labels alone; every aggregator takes its `group` as
+``groups=`` and counts a group as one voter. For tables in shards there is
+:func:`dependent_groups_by_shards`.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], ["yes", "no", "no"])
+>>> dependent_groups(labels)
+DependentGroups(3 workers, worth 3.0: 0 groups)
+"""
+
+from quality.dependence.groups import (
+    DependentGroups,
+    dependent_groups,
+    dependent_groups_by_shards,
+    effective_number,
+)
+
+__all__ = [
+    "DependentGroups", "dependent_groups", "dependent_groups_by_shards", "effective_number",
+]  # fmt: skip

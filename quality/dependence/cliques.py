@@ -1,0 +1,113 @@
+"""Candidate groups: sets of workers who all agree with each other more than their skills explain.
+
+Pairs are joined in the order of their excess, as long as all of a group stand out together. A group
+is kept where its evidence is beyond what the best of all groups of its size would show by chance,
+and every member's beyond what the best of all workers would.
+
+>>> pair = np.array([[0, 1], [0, 2], [1, 2], [2, 3]])
+>>> candidate_groups(pair, np.array([6.0, 7.0, 6.5, 3.2]), np.full(4, 0.5), np.full(4, 50), 12, 12)
+array([ 0,  0,  0, -1, -1, -1, -1, -1, -1, -1, -1, -1])
+"""
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float64, Int, Int64
+from scipy.special import gammaln
+
+__all__ = ["FALSE_ALARM", "candidate_groups", "log_subsets"]
+
+FALSE_ALARM = (
+    0.01  # chance of a group among workers who all answer on their own, by the union bound
+)
+LINK = 3.0  # standard errors by which parts of a group must stand out together
+ALIKE = 0.25  # of the excess of the pair that joins two parts, for the mean of their pairs
+MIN_EXCESS = 0.15  # agreement beyond that expected, as a share of all that chance leaves
+MAX_SHARE = 1 / 3  # of the workers: more is the crowd, and not a clique
+
+
+def log_subsets(n_workers: int, size: int) -> float:
+    """Return the logarithm of the number of groups of a size."""
+    return float(gammaln(n_workers + 1) - gammaln(size + 1) - gammaln(n_workers - size + 1))
+
+
+def candidate_groups(
+    pair: Int[np.ndarray, "pairs 2"],
+    z: Float64[np.ndarray, " pairs"],
+    excess: Float64[np.ndarray, " pairs"],
+    n_common: Int[np.ndarray, " pairs"],
+    n_workers: int,
+    n_active: int,
+) -> Int64[np.ndarray, " workers"]:
+    """Return the group code of each worker, -1 for one in none; codes ascend by first member.
+
+    `z` is the excess agreement of each judged pair in standard errors, `excess` the same as a share
+    of what chance leaves, and `n_common` the tasks on which both rest; `n_active` workers have labels.
+    """
+    table, sizes = (
+        _both_ways(pair, values, n_workers) for values in (z, n_common.astype(np.float64))
+    )
+    shares = _both_ways(pair, excess * n_common, n_workers)
+    groups = np.full(n_workers, -1)
+    found = []
+    for members in _joined(pair, z, table, n_active):
+        core = _core(members, table, n_active)
+        if _stands_out(core, table, shares, sizes, n_active):
+            found.append(core)
+    for code, members in enumerate(sorted(found)):
+        groups[members] = code
+    return groups
+
+
+def _both_ways(pair: np.ndarray, values: np.ndarray, n_workers: int) -> sp.csr_matrix:
+    one, other = pair.T
+    entries = np.tile(values, 2), (np.concatenate([one, other]), np.concatenate([other, one]))
+    return sp.csr_matrix(entries, shape=(n_workers, n_workers))
+
+
+def _joined(
+    pair: np.ndarray, z: np.ndarray, table: sp.csr_matrix, n_active: int
+) -> list[list[int]]:
+    """Join workers pair by pair, those who stand out most first, where the parts stand out as well."""
+    strong = np.flatnonzero(z > LINK)
+    strong = strong[np.argsort(-z[strong], kind="stable")]
+    at, parts = np.arange(table.shape[0]), {}
+    for place in strong.tolist():
+        one, other = at[pair[place]].tolist()
+        if one == other:
+            continue
+        mine, its = parts.get(one, [one]), parts.get(other, [other])
+        if len(mine) + len(its) > max(2.0, MAX_SHARE * n_active):
+            continue
+        between = table[mine][:, its].data
+        if between.sum() > LINK * np.sqrt(len(between)) and between.mean() > ALIKE * z[place]:
+            parts.pop(other, None)
+            parts[one] = mine + its
+            at[its] = one
+    return list(parts.values())
+
+
+def _core(members: list[int], table: sp.csr_matrix, n_active: int) -> list[int]:
+    """Drop members, the weakest first, who do not stand out with the others as no chance worker would."""
+    least = np.sqrt(2.0 * np.log(n_active / FALSE_ALARM))
+    core = sorted(members)
+    while len(core) > 2:
+        inside = table[core][:, core]
+        total, met = np.asarray(inside.sum(axis=1)).ravel(), np.diff(inside.indptr)
+        evidence = total / np.sqrt(np.maximum(met, 1))
+        weakest = int(evidence.argmin())
+        if evidence[weakest] > least:
+            break
+        core.pop(weakest)
+    return core
+
+
+def _stands_out(
+    core: list[int], table: sp.csr_matrix, shares: sp.csr_matrix, sizes: sp.csr_matrix,
+    n_active: int,
+) -> bool:  # fmt: skip
+    """Whether a group's evidence and its excess are enough."""
+    inside = table[core][:, core].data
+    evidence = inside.sum() / 2.0 / np.sqrt(max(len(inside) / 2.0, 1.0))
+    least = np.sqrt(2.0 * (log_subsets(n_active, len(core)) - np.log(FALSE_ALARM)))
+    excess = shares[core][:, core].sum() / max(sizes[core][:, core].sum(), 1.0)
+    return bool(evidence > least and excess > MIN_EXCESS)

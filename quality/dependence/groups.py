@@ -1,0 +1,393 @@
+"""Groups of workers who do not answer on their own, with their evidence and what they are worth.
+
+>>> from quality import encode, regular_assignment, simulate_crowd
+>>> rng = np.random.default_rng(0)
+>>> assignment = regular_assignment(n_tasks=300, n_workers=20, labels_per_task=4, rng=rng)
+>>> truth = rng.integers(2, size=300)
+>>> crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries={"sybils": 4}, rng=rng)
+>>> dependent_groups(encode(crowd.worker, crowd.task, crowd.label))
+DependentGroups(24 workers, worth 21.0: 1 group, of 4)
+
+Three steps, each a sum over the labels of one task at a time, so that tables may lie in shards. Pairs
+agree more often than their skills explain (:mod:`quality.dependence.pairs`); sets of such pairs
+stand out beyond chance (:mod:`quality.dependence.cliques`); and the members agree on answers that
+look wrong to the consensus in which each candidate group has one vote. Good workers who agree
+because they are good fail the last: what they agree on looks right.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Int, Int32, Int64
+from scipy.special import log_ndtr
+
+from quality.aggregation import one_coin_by_shards, posterior_of_shard
+from quality.dependence.cliques import candidate_groups, log_subsets
+from quality.dependence.pairs import PairFit, fit_pairs
+from quality.labels import (
+    CrowdLabels,
+    Engine,
+    LabelShard,
+    LocalEngine,
+    Sums,
+    cut_labels,
+    freeze_arrays,
+)
+
+__all__ = ["DependentGroups", "dependent_groups", "dependent_groups_by_shards", "effective_number"]
+
+LOOKS_WRONG = 2.0  # standard errors by which agreement on wrong-looking answers must exceed chance
+QUANTILE = 1.6448536269514722  # of the normal law: intervals of 90 %
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DependentGroups:
+    """Result of :func:`dependent_groups`; groups in the order of their first members.
+
+    Parameters
+    ----------
+    group
+        The group code of each worker, -1 for one who answers on her own: the `groups` of the
+        aggregators.
+    copied, copied_interval
+        Of each group: the share of answers that two members have from one source, which raises
+        their agreement from what is expected of workers on their own to 1, and its 90 % interval.
+    effective, effective_interval
+        Workers on their own whom a group is worth, m / (1 + (m - 1) copied), and its 90 % interval.
+    p_value
+        Chance that some set of as many workers would agree as much, were all on their own: a bound
+        by the number of such sets.
+    n_wrong, expected_wrong
+        Agreements of two members on an answer that looks wrong, and what is expected of workers on
+        their own, tasks being as hard as they are for the others.
+    pair
+        Worker codes of the pairs inside groups who share enough tasks.
+    n_common, n_agreed, expected
+        Of each pair: common tasks, those on which they agree, and how many are expected.
+    pair_p_value
+        Of each pair: chance of as much agreement of two workers on their own.
+    """
+
+    group: Int64[np.ndarray, " workers"]
+    copied: Float64[np.ndarray, " groups"]
+    copied_interval: Float64[np.ndarray, "groups 2"]
+    effective: Float64[np.ndarray, " groups"]
+    effective_interval: Float64[np.ndarray, "groups 2"]
+    p_value: Float64[np.ndarray, " groups"]
+    n_wrong: Float64[np.ndarray, " groups"]
+    expected_wrong: Float64[np.ndarray, " groups"]
+    pair: Int32[np.ndarray, "pairs 2"]
+    n_common: Int64[np.ndarray, " pairs"]
+    n_agreed: Int64[np.ndarray, " pairs"]
+    expected: Float64[np.ndarray, " pairs"]
+    pair_p_value: Float64[np.ndarray, " pairs"]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(map(str, self.sizes.tolist()))
+        found = f"{len(self.sizes)} group{'s' * (len(self.sizes) != 1)}"
+        worth = f"{len(self.group)} workers, worth {self.worth:.1f}"
+        return f"DependentGroups({worth}: {found}{f', of {sizes}' if sizes else ''})"
+
+    @property
+    def sizes(self) -> Int64[np.ndarray, " groups"]:
+        """Number of members of each group."""
+        return np.bincount(self.group[self.group >= 0], minlength=len(self.copied))
+
+    @property
+    def worth(self) -> float:
+        """Workers on their own whom the whole crowd is worth."""
+        return float(len(self.group) - self.sizes.sum() + self.effective.sum())
+
+    def members(self, code: int) -> Int64[np.ndarray, " members"]:
+        """Return the worker codes of a group."""
+        return np.flatnonzero(self.group == code)
+
+
+def dependent_groups(
+    labels: CrowdLabels,
+    *,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+    models: Int[np.ndarray, " models"] | None = None,
+) -> DependentGroups:
+    """Find groups of workers who do not answer on their own, from the labels alone.
+
+    Sybils, rings, workers who copy each other or one language model, and models of one kind. A
+    group is judged as a whole: its members agree with each other more than their agreement with
+    everybody else explains, and on answers that look wrong.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+    gold
+        The class code of each task whose truth is known, -1 elsewhere: it says which answers are
+        wrong.
+    models
+        Codes of the workers who are language models: one group before any evidence, whatever part
+        of the crowd they are, since labels alone never show that models err on their own.
+
+    Returns
+    -------
+    DependentGroups
+        Its `group` is what aggregators take as `groups`.
+
+    Raises
+    ------
+    ValueError
+        If `models` are not codes of workers, or gold is not one code per task.
+
+    Notes
+    -----
+    **Guarantees.** Names play no part: renaming workers, tasks or classes renames the result, up to
+    exact ties. A crowd in which nobody shares eight tasks with another has no groups. Nobody is
+    removed. The same bytes on any number of threads.
+
+    **Limits.** Labels alone cannot tell a clique of more than a third of the workers from the
+    crowd: such a group is not reported. Experts who know what the crowd gets wrong together look
+    like a clique, unless they disagree with each other as often as their errors make them.
+
+    **Cost.** One step for each pair of labels on a task, for at most 200 million of them, and one
+    fit of one-coin Dawid–Skene if there are candidates. Nothing is as large as workers squared.
+
+    Examples
+    --------
+    >>> from quality import dawid_skene, encode, regular_assignment, simulate_crowd
+    >>> rng = np.random.default_rng(0)
+    >>> assignment = regular_assignment(n_tasks=300, n_workers=20, labels_per_task=4, rng=rng)
+    >>> truth = rng.integers(2, size=300)
+    >>> crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries={"sybils": 4}, rng=rng)
+    >>> labels = encode(crowd.worker, crowd.task, crowd.label)
+    >>> groups = dependent_groups(labels)
+    >>> labels.workers[groups.members(0)], groups.effective.round(1)
+    (array([20, 21, 22, 23]), array([1.]))
+    >>> for weighed in (None, groups.group):
+    ...     print(round(float(np.mean(dawid_skene(labels, groups=weighed).label == truth)), 2))
+    0.74
+    0.92
+    """
+    whole = LocalEngine(cut_labels(labels, [0, labels.n_tasks], gold=gold))
+    return dependent_groups_by_shards(whole, models=models, use_gold=gold is not None)
+
+
+def dependent_groups_by_shards(
+    engine: Engine,
+    *,
+    models: Int[np.ndarray, " models"] | None = None,
+    use_gold: bool = False,
+) -> DependentGroups:
+    """Find the groups of :func:`dependent_groups` in a table in shards.
+
+    Parameters
+    ----------
+    engine
+        It works on the shards of the table.
+    models
+        As for :func:`dependent_groups`.
+    use_gold
+        Whether the gold of the shards counts.
+
+    Notes
+    -----
+    **Guarantees.** The groups of the whole table; its numbers up to the rounding of sums in another
+    order.
+    """
+    fit = fit_pairs(engine)
+    n_workers = len(fit.skill)
+    known = _model_codes(models, n_workers)
+    groups = _candidates(fit, known)
+    if not (groups >= 0).any():
+        return _result(fit, groups, np.zeros((0, len(Evidence._fields))), 1.0)
+    evidence, ratio = _evidence(engine, fit, groups, use_gold)
+    wrong = Evidence(*evidence.T)
+    excess = wrong.wrong - ratio * wrong.chance
+    spread = wrong.wrong2 - 2 * ratio * wrong.both + ratio**2 * wrong.chance2
+    confirmed = excess > LOOKS_WRONG * np.sqrt(np.maximum(spread, 1e-12))
+    confirmed[groups[known]] = True
+    keep = np.flatnonzero(confirmed)
+    code = np.full(len(confirmed) + 1, -1)
+    code[keep] = np.arange(len(keep))
+    return _result(fit, code[groups], evidence[keep], ratio)
+
+
+def effective_number(
+    size: Int[np.ndarray, " groups"], copied: Float64[np.ndarray, " groups"]
+) -> Float64[np.ndarray, " groups"]:
+    """Return the workers on their own whom a group is worth: size / (1 + (size - 1) copied).
+
+    Examples
+    --------
+    >>> effective_number(np.array([5, 5, 5]), np.array([0.0, 0.5, 1.0])).round(2)
+    array([5.  , 1.67, 1.  ])
+    """
+    worth: np.ndarray = size / (1.0 + (size - 1) * copied)
+    return worth
+
+
+def _model_codes(models: Int[np.ndarray, " models"] | None, n_workers: int) -> np.ndarray:
+    known = np.zeros(0, dtype=np.int64) if models is None else np.unique(models)
+    if len(known) and not (known[0] >= 0 and known[-1] < n_workers):
+        raise ValueError(f"models must be worker codes from 0 to {n_workers - 1}")
+    return known
+
+
+def _candidates(fit: PairFit, models: np.ndarray) -> Int64[np.ndarray, " workers"]:
+    """Return groups that stand out; the models are the last one, and in no other."""
+    n_workers, judged = len(fit.skill), fit.judged.copy()
+    judged &= ~np.isin(fit.pair, models).any(axis=1)
+    pair, n_common = fit.pair[judged], fit.n_common[judged]
+    excess = fit.n_agreed[judged] / n_common - fit.expected[judged]
+    left = np.maximum(1.0 - fit.chance[judged], 1e-9)  # two workers of one and the same class
+    n_active = int(np.count_nonzero(np.diff(fit.shares.indptr)))
+    groups = candidate_groups(pair, fit.z[judged], excess / left, n_common, n_workers, n_active)
+    if len(models) > 1:
+        groups[models] = groups.max(initial=-1) + 1
+    return groups
+
+
+class Evidence(NamedTuple):
+    """Sums over tasks of each group's pairs of labels: what :func:`_sums` adds up."""
+
+    pairs: np.ndarray
+    agreed: np.ndarray
+    expected: np.ndarray
+    excess2: np.ndarray  # of (agreed - expected)
+    product: np.ndarray  # of (agreed - expected) and (pairs - expected)
+    left2: np.ndarray  # of (pairs - expected)
+    wrong: np.ndarray  # agreed on an answer that looks wrong
+    chance: np.ndarray  # the same expected, for even wrong answers and tasks of equal difficulty
+    wrong2: np.ndarray
+    both: np.ndarray
+    chance2: np.ndarray
+
+
+def _evidence(
+    engine: Engine, fit: PairFit, groups: np.ndarray, use_gold: bool
+) -> tuple[Float64[np.ndarray, "groups sums"], float]:
+    """Return each group's sums, and how much likelier common errors are than chance for the others."""
+    merged = one_coin_by_shards(engine.merge_workers(groups), use_gold=use_gold)
+    belief = merged.prior, merged.table, use_gold
+    right, n_labels = engine.add_up(_right, (groups, belief))
+    mean = right.sum() / max(n_labels.sum(), 1.0)
+    wrong = 1.0 - (right + mean) / (n_labels + 1.0)
+    found, others = engine.add_up(_sums, (groups, belief, wrong, fit.shares, fit.skill))
+    ratio = max(float(others[0]) / max(float(others[1]), 1e-300), 1.0)
+    return found, ratio
+
+
+def _right(shard: LabelShard, parameters: tuple[np.ndarray, Any]) -> Sums:
+    """Return each worker's expected right labels and her labels, in this shard."""
+    groups, belief = parameters
+    posterior = posterior_of_shard(shard.merge_workers(groups), belief)
+    right = np.bincount(shard.worker, posterior[shard.task, shard.label], shard.n_workers)
+    return right, np.bincount(shard.worker, minlength=shard.n_workers).astype(np.float64)
+
+
+def _sums(
+    shard: LabelShard,
+    parameters: tuple[np.ndarray, Any, np.ndarray, Any, np.ndarray],
+) -> Sums:
+    """Return the :class:`Evidence` of each group, and the others' common errors and those by chance."""
+    groups, belief, wrong, shares, skill = parameters
+    looks_wrong = 1.0 - posterior_of_shard(shard.merge_workers(groups), belief)
+    n_groups = int(groups.max()) + 1
+    found = np.empty((n_groups, len(Evidence._fields)))
+    for code in range(n_groups):
+        rows = groups[shard.worker] == code
+        found[code] = _of_group(shard, rows, looks_wrong, wrong, shares, skill)
+    rows = groups[shard.worker] < 0
+    count, chance = _common_errors(shard, rows, looks_wrong, wrong)
+    return found, np.array([count.sum(), chance.sum()])
+
+
+def _of_group(
+    shard: LabelShard, rows: np.ndarray, looks_wrong: np.ndarray, wrong: np.ndarray, shares: Any,
+    skill: np.ndarray,
+) -> Evidence:  # fmt: skip
+    """Return the sums of one group, whose labels are the rows given."""
+    worker, task, label = shard.worker[rows], shard.task[rows], shard.label[rows]
+    n_tasks = shard.n_tasks
+    size = np.bincount(task, minlength=n_tasks)
+    pairs = size * (size - 1) / 2.0
+    vote, count = np.unique(task * shard.n_classes + label, return_counts=True)
+    agreed = np.bincount(vote // shard.n_classes, count * (count - 1) / 2.0, n_tasks)
+    expected = _pairs_of_products(task, skill[worker], n_tasks)
+    members, place = np.unique(worker, return_inverse=True)
+    own = shares[members].tocsc()
+    for code in np.flatnonzero(np.diff(own.indptr)):
+        share = own[:, [code]].toarray().ravel()
+        expected += _pairs_of_products(task, share[place], n_tasks)
+    expected = np.clip(expected, 0.0, pairs)
+    excess, left = agreed - expected, pairs - expected
+    seen, chance = _common_errors(shard, rows, looks_wrong, wrong)
+    columns = (
+        pairs, agreed, expected, excess**2, excess * left, left**2,
+        seen, chance, seen**2, seen * chance, chance**2,
+    )  # fmt: skip
+    return Evidence(*(column.sum() for column in columns))
+
+
+def _pairs_of_products(task: np.ndarray, value: np.ndarray, n_tasks: int) -> np.ndarray:
+    """Return the sum over a task's pairs of the products of their values."""
+    total, squares = (np.bincount(task, part, n_tasks) for part in (value, value**2))
+    return (total**2 - squares) / 2.0
+
+
+def _common_errors(
+    shard: LabelShard, rows: np.ndarray, looks_wrong: np.ndarray, wrong: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs who agree on a wrong-looking answer of each task, and those expected by chance."""
+    n_tasks, n_classes = looks_wrong.shape
+    task = shard.task[rows]
+    vote, count = np.unique(task * n_classes + shard.label[rows], return_counts=True)
+    alike = count * (count - 1) / 2.0 * looks_wrong.ravel()[vote]
+    seen = np.bincount(vote // n_classes, alike, n_tasks)
+    chance = _pairs_of_products(task, wrong[shard.worker[rows]], n_tasks) / max(n_classes - 1, 1)
+    return seen, chance
+
+
+def _result(
+    fit: PairFit, groups: np.ndarray, evidence: np.ndarray, ratio: float
+) -> DependentGroups:
+    """Put the result together from the groups and the sums over their pairs."""
+    sums = Evidence(*evidence.T)
+    size = np.bincount(groups[groups >= 0], minlength=len(evidence))
+    left = np.maximum(sums.pairs - sums.expected, 1e-300)
+    copied = (sums.agreed - sums.expected) / left
+    spread = sums.excess2 - 2 * copied * sums.product + copied**2 * sums.left2
+    error = QUANTILE * np.sqrt(np.maximum(spread, 0.0)) / left
+    share, low, high = (
+        np.clip(value, 0.0, 1.0) for value in (copied, copied - error, copied + error)
+    )
+    one, other = groups[fit.pair].T
+    inside = (one == other) & (one >= 0) & fit.judged
+    return DependentGroups(
+        group=groups,
+        copied=share,
+        copied_interval=np.column_stack([low, high]),
+        effective=effective_number(size, share),
+        effective_interval=np.column_stack(
+            [effective_number(size, high), effective_number(size, low)]
+        ),
+        p_value=_p_values(fit, one[inside], inside, size),
+        n_wrong=sums.wrong,
+        expected_wrong=ratio * sums.chance,
+        pair=fit.pair[inside],
+        n_common=fit.n_common[inside],
+        n_agreed=fit.n_agreed[inside],
+        expected=fit.n_common[inside] * fit.expected[inside],
+        pair_p_value=np.exp(log_ndtr(-fit.z[inside])),
+    )
+
+
+def _p_values(fit: PairFit, code: np.ndarray, inside: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Return a bound on the chance of each group's evidence among all groups of its size."""
+    total, n_pairs = (np.bincount(code, part, len(size)) for part in (fit.z[inside], None))
+    log_p = log_ndtr(-total / np.sqrt(np.maximum(n_pairs, 1)))
+    n_active = int(np.count_nonzero(np.diff(fit.shares.indptr)))
+    log_p += np.array([log_subsets(n_active, number) for number in size.tolist()])
+    p_value: np.ndarray = np.exp(np.minimum(log_p, 0.0))
+    return p_value

@@ -1,0 +1,226 @@
+"""Pairs of workers who agree more often than their skills explain.
+
+Every worker has one skill. Two workers who answer on their own agree beyond chance by the product
+of their skills: a rank-one table, of which only pairs that share tasks are known. The skills are
+fitted to all pairs but those that stand out, again and again, so that a clique does not teach the
+fit what is normal.
+
+>>> from quality import LocalEngine, cut_labels, encode
+>>> labels = encode(["ann", "bob", "cy"] * 9, np.repeat(np.arange(9), 3), list("xxy" * 6 + "yyx" * 3))
+>>> fit = fit_pairs(LocalEngine(cut_labels(labels, [0, 9])))
+>>> fit.pair[fit.n_agreed == 9], fit.n_common.max()
+(array([[0, 1]], dtype=int32), np.int64(9))
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float64, Int32, Int64
+
+from quality.labels import Engine, LabelShard, freeze_arrays
+
+__all__ = ["PairFit", "fit_pairs", "given_shares"]
+
+MIN_COMMON = 8  # tasks that two workers share, so that their agreement is judged
+STANDS_OUT = 2.5  # standard errors beyond which a pair is left out of the fit
+ROUNDS = 8  # of leaving out and fitting again, at most
+STEPS = 40  # of one fit, at most
+SETTLED = 1e-4  # largest change of a skill at which a fit stops
+MISFIT = 0.25  # standard deviation of agreement about the fit that weights allow for
+RIDGE = 4.0  # pairs that the crowd's mean skill counts for in each worker's own
+EDGE = 0.02  # expected agreement is kept within [EDGE, 1 - EDGE]
+MAX_PAIRS = 2_000_000  # in the fit; beyond that, of pairs who share few tasks every n-th
+MAX_MEETINGS = 200_000_000  # pairs of labels on one task; beyond that every n-th task is read
+BLOCK = 8_000_000  # meetings that one sparse product holds
+AGREED = 2**32  # unit of agreed tasks in a number whose rest is the common tasks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairFit:
+    """The pairs who share tasks, and what is expected of each.
+
+    Parameters
+    ----------
+    pair
+        The two worker codes, the lower first.
+    n_common, n_agreed
+        Tasks that both labelled, and those on which they agree.
+    expected
+        Probability to agree on a task, if both answer on their own.
+    chance
+        Probability to agree, if their answers had nothing to do with the tasks.
+    z
+        Excess of their agreement in standard errors; 0 for pairs who share too few tasks.
+    skill
+        Of each worker.
+    shares
+        Share of each worker's labels that each class has.
+    """
+
+    pair: Int32[np.ndarray, "pairs 2"]
+    n_common: Int64[np.ndarray, " pairs"]
+    n_agreed: Int64[np.ndarray, " pairs"]
+    expected: Float64[np.ndarray, " pairs"]
+    chance: Float64[np.ndarray, " pairs"]
+    z: Float64[np.ndarray, " pairs"]
+    skill: Float64[np.ndarray, " workers"]
+    shares: sp.csr_matrix
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @property
+    def judged(self) -> np.ndarray:
+        """True for the pairs who share enough tasks."""
+        return self.n_common >= MIN_COMMON
+
+
+def fit_pairs(engine: Engine) -> PairFit:
+    """Count the agreement of every pair over the shards and fit the skills to it."""
+    n_meetings = sum(engine.map(_meetings, None))
+    every = -(-n_meetings // MAX_MEETINGS) or 1
+    met = reduce(lambda a, b: a + b, engine.map(_pair_sums, every))
+    first, second, n_common, n_agreed = _pairs_of(met)
+    shares = given_shares(engine)
+    chance = _products(shares, first, second)
+    pair = np.column_stack([first, second]).astype(np.int32)
+    excess = n_agreed / np.maximum(n_common, 1) - chance
+    judged = n_common >= MIN_COMMON
+    kept, z, expected = np.ones(len(pair), dtype=np.bool_), np.zeros(len(pair)), chance
+    skill = None
+    for number in range(ROUNDS):
+        skill = _fit_skill(first, second, n_common, excess, kept, shares.shape[0], skill)
+        expected = np.clip(chance + skill[first] * skill[second], EDGE, 1.0 - EDGE)
+        z = _standardised(n_common, n_agreed, expected, judged)
+        before, kept = kept, ~(z > STANDS_OUT)
+        if number and np.array_equal(before, kept):
+            break
+    assert skill is not None  # a round is always made
+    return PairFit(pair, n_common, n_agreed, expected, chance, z, skill, shares)
+
+
+def given_shares(engine: Engine) -> sp.csr_matrix:
+    """Return the share of each worker's labels that each class has."""
+    counts: sp.csr_matrix = reduce(lambda a, b: a + b, engine.map(_given, None))
+    n_labels = np.asarray(counts.sum(axis=1)).ravel()
+    return sp.csr_matrix(sp.diags(1.0 / np.maximum(n_labels, 1)) @ counts)
+
+
+def _meetings(shard: LabelShard, _: object) -> int:
+    """Return the number of pairs of labels on one task."""
+    n_labels = np.diff(shard.task_start)
+    return int((n_labels * (n_labels - 1) // 2).sum())
+
+
+def _given(shard: LabelShard, _: object) -> sp.csr_matrix:
+    """Return how often each worker gave each class."""
+    ones, shape = np.ones(shard.n_labels), (shard.n_workers, shard.n_classes)
+    return sp.csr_matrix((ones, (shard.worker, shard.label)), shape=shape)
+
+
+def _pair_sums(shard: LabelShard, every: int) -> sp.csr_matrix:
+    """Return what a shard adds to the common and the agreed tasks of two workers, the lower first.
+
+    Both stand in one number, agreed tasks in units of `AGREED`, so that one product counts both.
+    """
+    task = shard.task
+    rows = (shard.first_task + task) % every == 0 if every > 1 else slice(None)
+    worker, label, task = shard.worker[rows], shard.label[rows], task[rows]
+    answer = shard.n_tasks + task * shard.n_classes + label
+    unit = np.repeat(np.array([1, int(AGREED**0.5)]), len(worker))
+    place = np.tile(worker, 2), np.concatenate([task, answer])
+    shape = shard.n_workers, shard.n_tasks * (1 + shard.n_classes)
+    table = sp.csr_matrix((unit, place), shape=shape)
+    met = np.diff(shard.task_start)[task]
+    size = np.cumsum(np.bincount(worker, met, shard.n_workers))
+    blocks = [_later(table, low, high) for low, high in pairwise(_cuts(size))]
+    return sp.vstack(blocks, format="csr")
+
+
+def _cuts(size: Float64[np.ndarray, " workers"]) -> list[int]:
+    """Return the first worker of each block of bounded size, and the number of workers."""
+    inner = np.searchsorted(size, np.arange(BLOCK, size[-1], BLOCK), "right")
+    return np.unique(np.concatenate([[0], inner, [len(size)]])).tolist()
+
+
+def _later(table: sp.csr_matrix, low: int, high: int) -> sp.csr_matrix:
+    """Return the products of some workers' rows with those of all later workers."""
+    block = sp.triu(table[low:high] @ table[low:].T, k=1, format="csr")
+    shape = high - low, table.shape[0]
+    return sp.csr_matrix((block.data, block.indices + low, block.indptr), shape=shape)
+
+
+def _pairs_of(met: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the pairs, common and agreed tasks; if there are very many, not all who share few."""
+    n_agreed, n_common = np.divmod(met.data, AGREED)
+    keep: np.ndarray | slice = slice(None)
+    if len(n_common) > MAX_PAIRS:
+        keep = n_common >= MIN_COMMON
+        few = np.flatnonzero(~keep)
+        keep[few[:: -(-len(few) // MAX_PAIRS)]] = True
+    first = np.repeat(np.arange(met.shape[0], dtype=np.int32), np.diff(met.indptr))
+    return first[keep], met.indices[keep], n_common[keep], n_agreed[keep]
+
+
+def _products(shares: sp.csr_matrix, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the sum over the classes of the products of two workers' shares."""
+    step = 2**18
+    parts = [
+        shares[first[at : at + step]].multiply(shares[second[at : at + step]]).sum(axis=1)
+        for at in range(0, len(first), step)
+    ]
+    return np.concatenate([np.zeros(0), *(np.asarray(part).ravel() for part in parts)])
+
+
+def _fit_skill(
+    first: np.ndarray, second: np.ndarray, n_common: np.ndarray, excess: np.ndarray,
+    kept: np.ndarray, n_workers: int, begun: np.ndarray | None,
+) -> Float64[np.ndarray, " workers"]:  # fmt: skip
+    """Return the skills whose products are nearest to the excess agreement, least squares.
+
+    The first fit counts all pairs nearly alike: a clique with many tasks must not outweigh the crowd.
+    """
+    misfit = MISFIT if begun is not None else 8 * MISFIT
+    weight = np.where(kept, 1.0 / (misfit**2 + 0.25 / n_common), 0.0)
+    start = np.searchsorted(first, np.arange(n_workers + 1))
+    shape = n_workers, n_workers
+    target = sp.csr_matrix((weight * excess, second, start), shape=shape)
+    mass = sp.csr_matrix((weight, second, start), shape=shape)
+    middle = np.sqrt(max((weight * excess).sum() / max(weight.sum(), 1e-300), 1e-4))
+    ridge = RIDGE / (misfit**2 + 0.25 / MIN_COMMON) * middle**2
+    skill: np.ndarray = np.full(n_workers, middle) if begun is None else begun
+    for _ in range(STEPS):
+        pull = target @ skill + target.T @ skill + ridge * middle
+        square = skill**2
+        new = 0.5 * skill + 0.5 * pull / (mass @ square + mass.T @ square + ridge)
+        moved = float(np.abs(new - skill).max(initial=0.0))
+        skill = new
+        if moved <= SETTLED:
+            break
+    return skill
+
+
+def _standardised(
+    n_common: np.ndarray, n_agreed: np.ndarray, expected: np.ndarray, judged: np.ndarray
+) -> np.ndarray:
+    """Return the excess of agreement in standard errors, 0 where it is not judged.
+
+    Honest pairs spread about the fit by more than chance where tasks differ in difficulty. That
+    spread is taken from the pairs below the median, among whom there are no cliques.
+    """
+    z = np.zeros(len(n_common))
+    residual = n_agreed[judged] / n_common[judged] - expected[judged]
+    chance = expected[judged] * (1.0 - expected[judged]) / n_common[judged]
+    low, high, n_judged = 0.0, 0.25, len(residual)
+    if n_judged <= 30:
+        low = high = 0.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        below, median = np.quantile(residual / np.sqrt(chance + middle), [0.16, 0.5])
+        wide = median - below > 1.0 + 3.0 / np.sqrt(n_judged)
+        low, high = (middle, high) if wide else (low, middle)
+    z[judged] = residual / np.sqrt(chance + low)
+    return z
