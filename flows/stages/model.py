@@ -87,7 +87,7 @@ def ask_holdout(run: Run) -> str:
     )
     with open_account(run.settings, privacy, n=crowd.labels.n_tasks) as ledger:
         answer = GateAnswer.from_json(
-            ledger.interact(learning.judge, learning.holdout, question).value
+            ledger.interact(learning.asked, learning.holdout, question).value
         )
     run.write_json("gate.json", _gate_json(answer, learning, gate, question.name, trained))
     bounds = _bounds(answer, trained, learning, gate, model)
@@ -171,7 +171,7 @@ def _gate_json(
         "sigma": gate.sigma,
         "budget": gate.budget,
         "budget_left": answer.budget_left,
-        "epsilon": float(learning.judge.event(learning.holdout).cost().epsilon),
+        "epsilon": float(learning.asked.event(learning.holdout).cost().epsilon),
         "unit": str(learning.holdout.unit),
         "n": learning.holdout.n,
         "question": question,
