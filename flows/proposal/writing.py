@@ -181,6 +181,7 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "seconds": Line(facts.seconds)
         if facts.seconds
         else Line("seconds", f"no column of that name; besides what is read: {others}", off=True),
+        "subject": Line("subject", 'only with unit = "subject"; no feature then', off=True),
         "duplicates": Line(duplicates),
     }
     return [
@@ -238,6 +239,7 @@ def _privacy(facts: CampaignFacts) -> list[str]:
         "unit": Line("consensus label"),
         "epsilon": Line(total, f"the whole budget, for ever: {parts}, once"),
         "delta": Line(0.0, f"pure; if more, then below 1/{facts.n_labelled}"),
+        "max_tasks_per_subject": Line(1, 'only with unit = "subject"', off=True),
         "planned_releases": Line(1, f"counts of changed data this price pays for; {planned}"),
         "publication": Line("%Y-%m", off=True),
     }
@@ -259,7 +261,8 @@ def _model(facts: CampaignFacts) -> list[str]:
     why = why_no_model(facts)
     measured = [
         "# norm_bound is the median length of the feature vectors; longer ones are shortened to it.",
-        "# That looked at the features in the clear: if they are private, set one known without.",
+        "# That looked at the features in the clear: if they are private, or the unit protects them, set",
+        "# one known without.",
     ]
     keys = sorted(ModelSettings.model_fields, key=lambda key: key != "norm_bound")
     given = {"norm_bound": Line(facts.norm or 1.0)}

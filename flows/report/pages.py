@@ -117,7 +117,7 @@ def public_page(folder: Path) -> Facts:
     ratios_public = ratios.get("public") is True
     proportions = _by_group(folder, "proportions")
     # How many releases a plan is for is public; how many were drawn reveals that the data changed.
-    planned = ("n_planned",) if "n_planned" in proportions else ()
+    planned = tuple(key for key in ("n_planned", "max_tasks", "together") if key in proportions)
     return {
         "name": _read_json(folder, "inputs.json")["name"],
         **{key: proportions.get(key) for key in CAMPAIGN},

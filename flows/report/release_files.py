@@ -30,7 +30,7 @@ COLUMNS = {
     "proportions": {
         "group": "name of the group of tasks; which task is in which group is public",
         "class": "name of the class",
-        "n": "tasks in the group, exact and public",
+        "n": "tasks of the group that were counted, exact and public",
         "noisy_count": "released count: the exact one plus noise; it may be negative. With lattice "
         "Laplace noise a group's counts add up to n, with other noise they need not",
         "proportion": "noisy counts projected to shares that are >= 0 and add up to 1",

@@ -77,6 +77,13 @@ class Crowd:
         found, code = np.unique(self.label_group(), return_inverse=True)
         return self.group_names[found], code
 
+    def label_subject(self) -> np.ndarray | None:
+        """Name of every labelled task's subject, in the order of `labels.tasks`; None if none is named."""
+        if self.tasks is None or self.tasks.subject is None:
+            return None
+        whose: np.ndarray = self.tasks.subject[self.tasks.rows(self.labels.tasks)]
+        return whose
+
     def gold_code(self) -> Int[np.ndarray, " tasks"]:
         """True class code of every labelled task, -1 where it is unknown."""
         if self.gold is None:
@@ -97,6 +104,7 @@ def save_crowd(folder: Path, crowd: Crowd) -> None:
             "features": table.features,
             "feature_names": np.array(table.feature_names, dtype=np.str_),
         }
+        arrays |= {} if table.subject is None else {"subject": table.subject}
     if crowd.gold is not None:
         arrays |= {"gold_task": crowd.gold.task, "gold_label": crowd.gold.label}
     if crowd.seconds is not None:
@@ -112,8 +120,9 @@ def load_crowd(folder: Path) -> Crowd:
         if "table" in stored:
             names = tuple(stored["feature_names"].tolist())
             tasks = TaskTable(
-                stored["table"], stored["group"], stored["group_names"], stored["features"], names
-            )
+                stored["table"], stored["group"], stored["group_names"], stored["features"], names,
+                stored.get("subject"),
+            )  # fmt: skip
         if "gold_task" in stored:
             gold = Gold(stored["gold_task"], stored["gold_label"])
         seconds = stored.get("seconds")

@@ -9,6 +9,7 @@ raise `SettingsError`.
 """
 
 from flows.settings.environment import variables_of
+from flows.settings.faults import fault_sentence
 from flows.settings.publication_keys import GRANULARITIES, Granularity, granularity_of, key_at
 from flows.settings.sections import (
     NAME,
@@ -25,7 +26,6 @@ from flows.settings.sections import (
     Section,
     Settings,
     SettingsError,
-    fault_sentence,
     section_of,
 )
 from flows.settings.settings import filter_settings, load_settings

@@ -2,13 +2,10 @@
 
 >>> FilterSettings(fraction=0.1).penalty
 'soft'
-
-`fault_sentence` turns pydantic's report about a section into the sentence that a user reads.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from pathlib import Path
@@ -19,7 +16,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -44,7 +40,6 @@ __all__ = [
     "Section",
     "Settings",
     "SettingsError",
-    "fault_sentence",
     "section_of",
 ]
 
@@ -76,40 +71,12 @@ class Section(BaseModel):
         return value
 
 
-def fault_sentence(error: ValidationError, settings: type[Section]) -> str:
-    """Return the first fault of a settings file as one sentence; unknown keys come before missing ones."""
-    fault = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    key = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        return f"unknown key {key!r}{_nearest(fault['loc'], settings)}"
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    if not key:
-        return message
-    if fault["type"] == "missing":
-        return f"{key} must be given"
-    came = "" if isinstance(fault["input"], dict) else f", got {fault['input']!r}"
-    return f"{key}: {message[0].lower()}{message[1:]}{came}"
-
-
 def section_of(annotation: Any) -> type[Section] | None:
     """Return the section that a key holds, or None where it holds a value."""
     for kind in getattr(annotation, "__args__", (annotation,)):
         if isinstance(kind, type) and issubclass(kind, Section):
             return kind
     return None
-
-
-def _nearest(location: tuple[Any, ...], settings: type[Section]) -> str:
-    """Return ``; did you mean ...?`` if a key of the section resembles the unknown one, else the keys."""
-    section = settings
-    for part in location[:-1]:
-        section = section_of(section.model_fields[part].annotation) or section
-    close = difflib.get_close_matches(str(location[-1]), section.model_fields, n=1)
-    return (
-        f"; did you mean {close[0]!r}?"
-        if close
-        else f"; known are {', '.join(section.model_fields)}"
-    )
 
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -156,6 +123,8 @@ class InputSettings(Section):
     """The column of the labels with the seconds that each took."""
     duplicates: Duplicates = "error"
     """A worker's repeated label of a task: error, first or last."""
+    subject: str | None = None
+    """The column of the task tables that says whose a task is, for the unit "subject"."""
     features_private: bool = False
     """True: results that read features in the clear stay internal."""
     standardize: bool = False
@@ -181,6 +150,10 @@ class InputSettings(Section):
 
     @model_validator(mode="after")
     def _columns_and_scaling_fit(self) -> InputSettings:
+        if self.subject == "task":
+            raise ValueError(
+                'subject must not be "task": use the unit "row", which protects one task'
+            )
         if self.seconds in ("worker", "task", "label"):
             raise ValueError(f"seconds must name a column of its own, got {self.seconds!r}")
         if self.standardize and self.features_private:
@@ -262,10 +235,16 @@ class PrivacySettings(Section):
     whatever becomes of the data. A pattern, "%Y-%m" say, makes a key of the date (UTC) on which the run
     began. Without a key a publication is drawn anew if the data changed, and only then: whoever sees two
     publications that are equal learns, without noise and at no price, that nothing changed.
+
+    The unit "subject" protects a person with several tasks: at most `max_tasks_per_subject` of them
+    count, chosen by an order that `seed` fixes. Where no subject has tasks in two groups, groups share one
+    price; otherwise all groups are one release. Any change of tasks begins a new partition.
     """
 
     unit: Unit = Unit.CONSENSUS_LABEL
-    """Whom every price protects: consensus label, row, task or answer."""
+    """Whom every price protects: consensus label, row, task, answer or subject."""
+    max_tasks_per_subject: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """For the unit "subject": tasks of one that count; more of them need more noise."""
     epsilon: Positive
     """The data set's whole budget, for ever."""
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -280,13 +259,19 @@ class PrivacySettings(Section):
     """Public key, "2026-11" or "%Y-%m"; without one, equal publications show that no data changed."""
     level: Share = 0.9
     """Confidence of each published interval."""
+    min_group_size: Annotated[int, Field(ge=1)] = 1
+    """Smaller groups are not published; their size is public."""
 
     @model_validator(mode="after")
-    def _budget_has_the_proportions_delta(self) -> PrivacySettings:
+    def _numbers_fit(self) -> PrivacySettings:
         if self.proportions_delta > self.delta:
             raise ValueError(
                 f"proportions_delta must be at most delta, got {self.proportions_delta:g} of "
                 f"{self.delta:g}"
+            )
+        if (self.unit is Unit.SUBJECT) != (self.max_tasks_per_subject is not None):
+            raise ValueError(
+                'max_tasks_per_subject must be given with unit = "subject", and only then'
             )
         return self
 
@@ -429,7 +414,20 @@ class Settings(Section):
             raise ValueError("groups.pattern needs input.tasks, the tables whose names it reads")
         if self.consensus.use_gold and self.input.gold is None:
             raise ValueError("consensus.use_gold needs input.gold")
-        unit = None if self.privacy is None else self.privacy.unit
+        self._check_unit(None if self.privacy is None else self.privacy.unit)
+        if self.engine is not None:
+            self._check_can_be_sharded()
+        return self
+
+    def _check_unit(self, unit: Unit | None) -> None:
+        """Raise ValueError for settings under which this unit cannot be protected."""
+        if (unit is Unit.SUBJECT) != (self.input.subject is not None):
+            raise ValueError(
+                'privacy.unit = "subject" and input.subject, the column of the task tables that says '
+                "whose a task is, must be given together"
+            )
+        if self.input.subject is not None and not self.input.tasks:
+            raise ValueError("input.subject needs input.tasks, the tables that hold the column")
         if unit is not None and unit.protects_features and self.input.standardize:
             raise ValueError(
                 f'input.standardize must be false with privacy.unit = "{unit}": it reads all features, '
@@ -440,9 +438,6 @@ class Settings(Section):
                 f'privacy.unit = "{unit}" needs consensus.aggregator = "majority_vote" and '
                 "filter.n_workers = 0: otherwise one answer can move the labels of other tasks"
             )
-        if self.engine is not None:
-            self._check_can_be_sharded()
-        return self
 
     @property
     def consensus_is_local(self) -> bool:

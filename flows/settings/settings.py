@@ -15,12 +15,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from flows.settings.environment import overridden, set_by
-from flows.settings.sections import (
-    FilterSettings,
-    Settings,
-    SettingsError,
-    fault_sentence,
-)
+from flows.settings.faults import fault_sentence
+from flows.settings.sections import FilterSettings, Settings, SettingsError
 
 __all__ = ["filter_settings", "load_settings"]
 

@@ -88,18 +88,23 @@ class ListedTasks:
 
 
 def list_features(
-    paths: Sequence[Path], groups: GroupSettings, folder: Path, *, memory_gb: float
+    paths: Sequence[Path],
+    groups: GroupSettings,
+    folder: Path,
+    *,
+    memory_gb: float,
+    subject: str | None = None,
 ) -> ListedTasks:
     """Read names and groups of task tables and check them; read a file that is not Parquet whole."""
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     if any(path.suffix != ".parquet" for path in paths):
-        table = read_tasks(paths, groups)
+        table = read_tasks(paths, groups, subject=subject)
         bare = replace(table, features=np.empty((0, len(table.feature_names))))
         return ListedTasks(bare, [], np.arange(table.names.size), table.features)
     with open_tasks(paths, folder, memory_gb=memory_gb, threads=None) as tables:
-        return ListedTasks(*list_tasks(tables, groups))
+        return ListedTasks(*list_tasks(tables, groups, subject))
 
 
 def write_features(

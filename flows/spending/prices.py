@@ -134,7 +134,8 @@ def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
         unknown = "depends on the number of labelled tasks; give --tasks"
         return [trained, ("gate", None, Thresholdout.arithmetic, unknown)]
     size = max(1, round(gate.holdout * n_tasks))
-    price = Cost(2 * gate.budget / (exact(gate.sigma) * size), exact(0))
+    rows = 1 if settings.privacy is None else settings.privacy.max_tasks_per_subject or 1
+    price = Cost(2 * rows * gate.budget / (exact(gate.sigma) * size), exact(0))
     about = f"expected, for a holdout of {size:,} of {n_tasks:,} tasks; in parallel with the model"
     return [trained, ("gate", price, Thresholdout.arithmetic, about)]
 

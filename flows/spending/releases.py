@@ -20,13 +20,24 @@ from flows.run import Crowd, Run
 from flows.settings import ModelSettings, PrivacySettings, Settings, SettingsError
 from flows.spending.account import LEDGER_URL
 from flows.spending.partitions import grow_partition
+from flows.spending.subjects import (
+    binding_names,
+    counted_tasks,
+    dealt_names,
+    subject_queries,
+)
 from flows.tables import numpy_array
 from learners import ScoredTraining, StabilityValidation, Thresholdout
 from privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
+    GroupInteraction,
+    GroupPrivacy,
+    Interaction,
+    JointLatticeLaplace,
     LatticeLaplace,
     Ledger,
+    Mechanism,
     Part,
     PlanEvent,
     Publication,
@@ -37,6 +48,8 @@ from privacy import (
     count_queries,
     partition_of,
 )
+from privacy.accounting import exact, six_digits_down
+from privacy.query import ONE_TASK
 
 __all__ = [
     "PLAN", "CountNoise", "CountsMechanism", "Learning", "Plan", "Rows", "consensus_label",
@@ -93,16 +106,20 @@ def count_noise(privacy: PrivacySettings, n_classes: int) -> CountNoise:
 
     `covariance` is that of the noisy counts, `projected` that after projection to the public sum.
     """
+    l1 = ONE_TASK * (privacy.max_tasks_per_subject or 1)
     try:
         choice = choose_mechanism(
             n_classes,
             privacy.proportions_epsilon,
             privacy.proportions_delta,
             n_releases=privacy.planned_releases,
+            l1=l1,
         )
+        law = choice.mechanism.law(n_classes)
+        if l1 != ONE_TASK:
+            law = LatticeLaplace(choice.mechanism.epsilon).law(n_classes, l1=l1)
     except ValueError as error:
         raise SettingsError(f"[privacy]: proportions: {error}") from None
-    law = choice.mechanism.law(n_classes)
     centring = np.eye(n_classes) - 1 / n_classes
     on_lattice = law.variance * n_classes / (n_classes - 1) * centring  # adds up to 0 already
     lattice = isinstance(choice.mechanism, LatticeLaplace)
@@ -128,8 +145,12 @@ CELLS = ("develop", "holdout")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Labelled tasks as rows for learning, dealt to training, validation and holdout."""
+    """Labelled tasks that count as rows for learning, dealt to training, validation and holdout.
 
+    `names` bind the partition of the deal to the tasks.
+    """
+
+    names: np.ndarray
     x: Float[np.ndarray, "tasks features"]
     y: Int[np.ndarray, " tasks"]
     holdout: Bool[np.ndarray, " tasks"]
@@ -144,57 +165,86 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learning:
-    """The model's two releases: training on one cell of the split, the gate on the other."""
+    """The model's two releases: training on one cell of the split, the gate on the other.
+
+    Where a subject may have several rows, both are priced for all of them together.
+    """
 
     rows: Rows
-    mechanism: ScoredTraining
+    mechanism: ScoredTraining | GroupPrivacy
     training: Query
     judge: Thresholdout
+    asked: Thresholdout | GroupInteraction  # the judge, as it is paid for
     holdout: Query
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """Every release of a run; `learning` is None where no model can be trained."""
+    """Every release of a run; `learning` is None where no model can be trained.
+
+    `counts` are of the groups named, or one query of all of them together; `n_left_out` is how many
+    labelled tasks do not count.
+    """
 
     noise: CountNoise
     counts: tuple[Query, ...]
     learning: Learning | None
+    groups: tuple[str, ...]
+    sizes: Int[np.ndarray, " groups"]
+    n_left_out: int = 0
+
+    @property
+    def together(self) -> bool:
+        """Whether all groups are one release, because a subject may be in several of them."""
+        return self.counts[0].part is None
+
+    @property
+    def mechanism(self) -> CountsMechanism | JointLatticeLaplace:
+        """The mechanism that draws the counts."""
+        one = self.noise.mechanism
+        return JointLatticeLaplace(one.epsilon) if self.together else one
 
     def plans(self) -> list[tuple[str, PlanEvent, str]]:
         """Return the plans that the run pays for ahead: data set, plan, name."""
         plan = self.noise.plan
         return [] if plan is None else [(self.counts[0].dataset, plan, PLAN)]
 
-    def releases(self) -> list[tuple[CountsMechanism | ScoredTraining | Thresholdout, Query]]:
+    def releases(self) -> list[tuple[Mechanism | Interaction, Query]]:
         """Return what the run will ask for, in order, without what a plan pays for."""
-        asked: list[tuple[CountsMechanism | ScoredTraining | Thresholdout, Query]] = [
-            (self.noise.mechanism, query) for query in self.counts if self.noise.plan is None
+        asked: list[tuple[Mechanism | Interaction, Query]] = [
+            (self.mechanism, query) for query in self.counts if self.noise.plan is None
         ]
         if self.learning is not None:
             asked.append((self.learning.mechanism, self.learning.training))
-            asked.append((self.learning.judge, self.learning.holdout))
+            asked.append((self.learning.asked, self.learning.holdout))
         return asked
 
 
 def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     """Plan the run's releases from its consensus labels."""
-    settings, counts = run.settings, _count_queries(run, crowd, privacy)
+    settings, (counts, groups, sizes) = run.settings, _count_queries(run, crowd, privacy)
     learning = None
     if settings.model is not None and crowd.tasks is not None and crowd.tasks.feature_names:
         rows = _rows(crowd, consensus_label(run, crowd), settings, settings.model)
         if all(cell.any() for cell in (rows.training, rows.validation, rows.holdout)):
             learning = _learning(rows, crowd, run, settings.model, privacy)
-    return Plan(count_noise(privacy, crowd.labels.n_classes), counts, learning)
+    if not groups:
+        raise SettingsError(
+            f"[privacy]: min_group_size must leave a group to publish, got {privacy.min_group_size}"
+        )
+    noise, n_left_out = count_noise(privacy, crowd.labels.n_classes), crowd.labels.n_tasks
+    n_left_out -= int(np.count_nonzero(counted_tasks(crowd, settings)))
+    return Plan(noise, counts, learning, groups, sizes, n_left_out)
 
 
 def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: Ledger) -> Plan:
     """Return the same plan with its counts in the partition that grows as tasks join.
 
     With a ledger on a server several state folders may be in use, and one partition could grow in two
-    ways: there every assignment stays a partition of its own.
+    ways: there every assignment stays a partition of its own. So it does for subjects, whom a record of
+    tasks and groups does not follow from group to group.
     """
-    if os.environ.get(LEDGER_URL):
+    if os.environ.get(LEDGER_URL) or crowd.label_subject() is not None:
         return plan
     parts = [query.part for query in plan.counts if query.part is not None]
     partition = grow_partition(
@@ -215,7 +265,32 @@ def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
     return np.array([code_of[name] for name in names], dtype=np.int64)
 
 
-def _count_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Query, ...]:
+def _count_queries(
+    run: Run, crowd: Crowd, privacy: PrivacySettings
+) -> tuple[tuple[Query, ...], tuple[str, ...], Int[np.ndarray, " groups"]]:
+    """Class counts of the groups that are large enough, with their names and sizes."""
+    terms: dict[str, Any] = {"classes": crowd.labels.classes.tolist()}
+    if crowd.label_subject() is not None:
+        queries, names, sizes = subject_queries(
+            consensus_label(run, crowd), crowd, run.settings, privacy
+        )
+        if len(queries) < len(names):
+            terms["sizes"] = (
+                sizes.tolist()
+            )  # without them the counts of all groups together mean nothing
+    else:
+        large = [
+            (query, query.part.name, query.n)
+            for query in _group_queries(run, crowd, privacy)
+            if query.part is not None and query.n >= privacy.min_group_size
+        ]
+        queries, names, found = zip(*large, strict=True) if large else ((), (), ())
+        sizes = np.array(found, dtype=np.int64)
+    published = _publication(run, **terms)
+    return tuple(replace(query, publication=published) for query in queries), names, sizes
+
+
+def _group_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Query, ...]:
     """Every labelled group's class counts, counted here or added up on the shards."""
     settings, n_classes = run.settings, crowd.labels.n_classes
     names, group = crowd.labelled_groups()
@@ -225,12 +300,9 @@ def _count_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Qu
     }  # fmt: skip
     if settings.engine is None:
         label = consensus_label(run, crowd)
-        found = class_counts(label, n_classes=n_classes, n_groups=names.size, **about)
-    else:
-        counts = numpy_array(run.read_table("class_counts.parquet").column("n"))
-        found = count_queries(counts.reshape(names.size, n_classes), **about)
-    published = _publication(run, classes=crowd.labels.classes.tolist())
-    return tuple(replace(query, publication=published) for query in found)
+        return class_counts(label, n_classes=n_classes, n_groups=names.size, **about)
+    counts = numpy_array(run.read_table("class_counts.parquet").column("n"))
+    return count_queries(counts.reshape(names.size, n_classes), **about)
 
 
 def _publication(run: Run, **terms: object) -> Publication | None:
@@ -250,7 +322,7 @@ def deal(
     Parameters
     ----------
     tasks
-        Names of the tasks.
+        Names of the tasks, or of their subjects: tasks of one name have the same part.
     seed
         Seed of the deal.
     holdout
@@ -280,19 +352,21 @@ def deal(
 
 def _protected(settings: Settings, privacy: PrivacySettings) -> Unit:
     """The unit that training protects: the row, unless scaling has read the features in the clear."""
-    if privacy.unit.needs_local_consensus:
+    if privacy.unit.needs_local_consensus or privacy.unit is Unit.SUBJECT:
         return privacy.unit  # what changes in answers to a task changes its row alone
     return Unit.CONSENSUS_LABEL if settings.input.standardize else Unit.ROW
 
 
 def _rows(crowd: Crowd, label: np.ndarray, settings: Settings, model: ModelSettings) -> Rows:
+    counted = counted_tasks(crowd, settings)
     held, validated = deal(
-        crowd.labels.tasks,
+        dealt_names(crowd)[counted],
         seed=settings.seed,
         holdout=settings.gate.holdout,
         validation=model.validation,
     )
-    return Rows(crowd.label_features(), label, held, validated)
+    x, names = crowd.label_features()[counted], binding_names(crowd)[counted]
+    return Rows(names, x, label[counted], held, validated)
 
 
 def _learning(
@@ -311,14 +385,19 @@ def _learning(
         dealt=[settings.seed, gate.holdout, model.validation],
     )
     cell = np.where(rows.holdout, HOLDOUT, DEVELOP)
-    partition = partition_of("split", cell, tasks=crowd.labels.tasks)
+    partition = partition_of("split", cell, tasks=rows.names)
+    size = privacy.max_tasks_per_subject or 1
+    prices = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
+    train, select, score = prices if size == 1 else (_share_of(price, size) for price in prices)
     training = StabilityValidation(
         candidates=model.regularization,
-        epsilon_train=model.epsilon_train,
-        epsilon_select=model.epsilon_select,
+        epsilon_train=train,
+        epsilon_select=select,
         norm_bound=model.norm_bound,
         n_classes=crowd.labels.n_classes,
     )
+    scored = ScoredTraining(training, epsilon_score=score)
+    whole = str(sum(map(exact, prices)))
 
     def query(which: int, name: str, **value: np.ndarray) -> Query:
         mask = rows.holdout == (which == HOLDOUT)
@@ -333,10 +412,17 @@ def _learning(
             publication=published,
         )
 
+    judge = Thresholdout(threshold=gate.threshold, sigma=gate.sigma, budget=gate.budget)
     return Learning(
         rows,
-        ScoredTraining(training, epsilon_score=model.epsilon_score),
+        scored if size == 1 else GroupPrivacy(scored, size, whole),
         query(DEVELOP, "rows to train on", x=rows.x, y=rows.y, validation=rows.validation),
-        Thresholdout(threshold=gate.threshold, sigma=gate.sigma, budget=gate.budget),
+        judge,
+        judge if size == 1 else GroupInteraction(judge, size),
         query(HOLDOUT, "holdout rows", x=rows.x, y=rows.y),
     )
+
+
+def _share_of(price: float, size: int) -> float:
+    """The price for one record with which `size` of them together stay within a price."""
+    return six_digits_down(exact(price) / size)

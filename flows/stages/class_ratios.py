@@ -88,6 +88,10 @@ def published_in(run: Run, crowd: Crowd) -> Published | str:
     why_not = why_not or why_no_features(crowd)
     if why_not is None and not unlabelled.size:
         why_not = "every group has labels"
+    if why_not is None and privacy is not None:
+        size = np.bincount(crowd.table.group, minlength=crowd.group_names.size)[unlabelled]
+        unlabelled = unlabelled[size >= privacy.min_group_size]
+        why_not = None if unlabelled.size else "every group without labels is below min_group_size"
     if privacy is None or why_not is not None:
         return str(why_not)
     table, n_classes = run.read_table("proportions.parquet"), crowd.labels.n_classes

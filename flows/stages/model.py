@@ -89,7 +89,7 @@ def ask_holdout(run: Run) -> str:
         value={"train": trained["train_score"], "holdout": right.astype(np.float64)},
     )
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
-        release = ledger.interact(learning.judge, learning.holdout, question)
+        release = ledger.interact(learning.asked, learning.holdout, question)
     answer = GateAnswer.from_json(release.value)
     run.write_json("gate.json", _gate_json(answer, release, learning, gate, question.name, trained))
     bounds = _bounds(answer, release.n, trained, learning, gate, model)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import Int
 
 from flows.run import Run, load_crowd
-from flows.settings import Settings, SettingsError
+from flows.settings import PrivacySettings, Settings, SettingsError
 from flows.spending import Plan, paying, plan_releases, with_grown_partition
 from flows.tables import arrow_table
-from privacy import Ledger, PlanError, PlanEvent, Query, Release, project_to_simplex
+from privacy import Ledger, PlanError, PlanEvent, Release, project_to_simplex
 
 __all__ = ["proportions_verdict", "publish_proportions", "published", "why_no_release"]
 
@@ -31,11 +33,10 @@ def publish_proportions(run: Run) -> str:
         plan = with_grown_partition(plan, crowd, run.settings, ledger)
         releases, planned = _release_counts(ledger, plan)
         released_at = max(ledger.time_of(release.entry) for release in releases)
-    noise, queries = plan.noise, plan.counts
+    noise, n_groups = plan.noise, len(plan.groups)
     classes = [str(name) for name in crowd.labels.classes]
-    run.write_table(
-        "proportions.parquet", _proportion_table(classes, queries, releases, noise.half_width)
-    )
+    table = _proportion_table(classes, plan.groups, plan.sizes, releases, noise.half_width)
+    run.write_table("proportions.parquet", table)
     run.write_json(
         "proportions.json",
         {
@@ -54,9 +55,10 @@ def publish_proportions(run: Run) -> str:
             "publication": run.publication,
             "n_stale": sum(release.stale for release in releases),
             "budget": {"epsilon": privacy.epsilon, "delta": privacy.delta},
+            **_subject_facts(plan, privacy),
         },
     )
-    again = sum(not release.fresh for release in releases)
+    again = sum(not release.fresh for release in releases) * n_groups // len(releases)
     paid = f"{again} of them paid for before" if again else "all newly paid"
     if planned:
         paid = f"release {planned['n_drawn']} of {planned['n_planned']} that this pays for"
@@ -65,10 +67,25 @@ def publish_proportions(run: Run) -> str:
         older = f", {n_stale} groups changed since" if n_stale else ""
         paid = f"publication {run.publication}: {paid}{older}"
     return (
-        f"{len(queries)} group{'s' if len(queries) > 1 else ''} at epsilon "
+        f"{n_groups} group{'s' if n_groups > 1 else ''} at epsilon "
         f"{privacy.proportions_epsilon:g} per {privacy.unit} ({paid}), expected error "
-        f"{noise.expected_l1:.1f} labels a group"
+        f"{noise.expected_l1:.1f} labels a group{_left_out(plan, privacy)}"
     )
+
+
+def _subject_facts(plan: Plan, privacy: PrivacySettings) -> dict[str, Any]:
+    """How subjects were bounded, where they are protected; how many tasks that left out is internal."""
+    if privacy.max_tasks_per_subject is None:
+        return {}
+    bound = {"max_tasks": privacy.max_tasks_per_subject, "together": plan.together}
+    return bound | {"n_left_out": plan.n_left_out}
+
+
+def _left_out(plan: Plan, privacy: PrivacySettings) -> str:
+    """The end of the stage's line where tasks do not count."""
+    if not plan.n_left_out:
+        return ""
+    return f"; {plan.n_left_out:,} tasks beyond {privacy.max_tasks_per_subject} a subject left out"
 
 
 def proportions_verdict(found: dict[str, Any]) -> str:
@@ -109,11 +126,11 @@ def _release_counts(ledger: Ledger, plan: Plan) -> tuple[tuple[Release[Any], ...
         _check_not_paid_otherwise(ledger, *one)
     ledger.afford(plan.releases(), plans=plan.plans())
     if not plan.plans():
-        return ledger.release_all(plan.noise.mechanism, plan.counts), {}
+        return ledger.release_all(plan.mechanism, plan.counts), {}
     ((dataset, event, name),) = plan.plans()
     opened = ledger.open_plan(dataset, event, name=name)
     try:
-        releases = ledger.release_all(plan.noise.mechanism, plan.counts, plan=opened)
+        releases = ledger.release_all(plan.mechanism, plan.counts, plan=opened)
     except PlanError as error:
         raise SettingsError(
             f"the {error.n_slots} planned releases of class counts are used up, and this is none of "
@@ -140,25 +157,29 @@ def _check_not_paid_otherwise(ledger: Ledger, dataset: str, plan: PlanEvent, nam
 
 def _proportion_table(
     classes: list[str],
-    queries: tuple[Query, ...],
+    groups: Sequence[str],
+    n: Int[np.ndarray, " groups"],
     releases: tuple[Release[Any], ...],
     half_width: float,
 ) -> pa.Table:
-    """One row per group and class: the raw noisy count, and the projected proportion with its interval."""
-    n = np.array([release.n for release in releases])  # as published, whatever has joined since
-    noisy = np.array([release.value for release in releases])
+    """One row per group and class: the raw noisy count, and the projected proportion with its interval.
+
+    There is a release for each group, or one for all of them.
+    """
+    if len(releases) == n.size:  # sizes as published, whatever has joined since
+        n = np.array([release.n for release in releases])
+    k = len(classes)
+    noisy = np.array([release.value for release in releases]).reshape(n.size, k)
     proportion = np.array(
         [project_to_simplex(row, total=float(m)) / m for row, m in zip(noisy, n, strict=True)]
     )
     low = np.clip((noisy - half_width) / n[:, None], 0, 1)
     high = np.clip((noisy + half_width) / n[:, None], 0, 1)
-    entry = [release.entry for release in releases]
-    groups = [query.part.name for query in queries if query.part is not None]
-    k = len(classes)
+    entry = [release.entry for release in releases] * (n.size // len(releases))
     return arrow_table(
         {
             "group": [name for name in groups for _ in classes],
-            "class": classes * len(queries),
+            "class": classes * n.size,
             "n": np.repeat(n, k),
             "noisy_count": noisy.ravel(),
             "proportion": proportion.ravel(),

@@ -79,7 +79,7 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
     inputs, classes, groups = run.settings.input, run.settings.classes, run.settings.groups
     tables, tasks = [source.table for source in sources.tasks], None
     if tables:
-        tasks = read_tasks(tables, groups, standardize=inputs.standardize)
+        tasks = read_tasks(tables, groups, standardize=inputs.standardize, subject=inputs.subject)
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=classes)
     labels = read_labels(
         sources.labels.table,
@@ -98,7 +98,11 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
     """Read and check the same under the cap of memory; the campaign's labels are names without rows."""
     settings, memory_gb, inputs = run.settings, engine.memory_gb, run.settings.input
     tables, folder = [source.table for source in sources.tasks], run.folder / FEATURES
-    listed = list_features(tables, settings.groups, folder, memory_gb=memory_gb) if tables else None
+    listed = None
+    if tables:
+        listed = list_features(
+            tables, settings.groups, folder, memory_gb=memory_gb, subject=inputs.subject
+        )
     tasks = None if listed is None else listed.table
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=settings.classes)
     shards = write_shards(

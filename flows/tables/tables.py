@@ -146,13 +146,14 @@ CLASSES = "classes of the settings; add the class or mend the row"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskTable:
-    """Tasks with their public group and their features, sorted by name."""
+    """Tasks with their public group, their features, and whose they are if that is known; sorted by name."""
 
     names: np.ndarray
     group: Int[np.ndarray, " tasks"]
     group_names: np.ndarray
     features: Float[np.ndarray, "tasks features"]
     feature_names: tuple[str, ...]
+    subject: np.ndarray | None = None  # a name for each task
 
     def rows(self, tasks: np.ndarray) -> Int[np.ndarray, " tasks"]:
         """Return the rows of the given task names, all of which must be in the table."""
@@ -260,15 +261,19 @@ def refuse_hollow(labels: CrowdLabels, file: str) -> None:
 
 
 def read_tasks(
-    paths: Sequence[Path], groups: GroupSettings, *, standardize: bool = False
+    paths: Sequence[Path],
+    groups: GroupSettings,
+    *,
+    standardize: bool = False,
+    subject: str | None = None,
 ) -> TaskTable:
-    """Return the checked tasks; every column except task and group is a feature.
+    """Return the checked tasks; every column except task, group and subject is a feature.
 
     With `standardize` each feature is centred and divided by its standard deviation over all tasks,
     which reads the features in the clear.
     """
     tables = [open_table(path, ("task",)) for path in paths]
-    tasks, groups_of, order = list_tasks(tables, groups)
+    tasks, groups_of, order = list_tasks(tables, groups, subject)
     parts = [
         features_of(table, group, tasks.feature_names)
         for table, group in zip(tables, groups_of, strict=True)
@@ -278,7 +283,7 @@ def read_tasks(
 
 
 def list_tasks(
-    tables: Sequence[TextTable], groups: GroupSettings
+    tables: Sequence[TextTable], groups: GroupSettings, subject: str | None = None
 ) -> tuple[TaskTable, list[np.ndarray], Int[np.ndarray, " tasks"]]:
     """Return tasks without their features, the groups of every table, and each task's row among all rows."""
     parts = [_tasks_of(table, groups, tables[0]) for table in tables]
@@ -289,9 +294,27 @@ def list_tasks(
         raise TableError(f"task {names[order][again[0]]!r} is in two task tables; keep one")
     by_table = [part[1] for part in parts]
     group_names, group = np.unique(np.concatenate(by_table), return_inverse=True)
-    feature_names = tuple(n for n in tables[0].names if n not in ("task", groups.column))
+    others = ("task", groups.column, subject)
+    feature_names = tuple(n for n in tables[0].names if n not in others)
     code, nothing = group[order].astype(np.int32), np.empty((0, len(feature_names)))
-    return TaskTable(names[order], code, group_names, nothing, feature_names), by_table, order
+    whose = None if subject is None else _subjects_of(tables, subject)[order]
+    return (
+        TaskTable(names[order], code, group_names, nothing, feature_names, whose),
+        by_table,
+        order,
+    )
+
+
+def _subjects_of(tables: Sequence[TextTable], subject: str) -> np.ndarray:
+    """Return the subject of every row of the tables; raise TableError for a blank cell."""
+    for table in tables:
+        if subject not in table.names:
+            raise TableError(
+                f"{table.file} has no column {subject!r}, which input.subject names; its columns are "
+                f"{', '.join(table.names[:8])}"
+            )
+        refuse_blanks(table, (subject,))
+    return np.concatenate([table.columns(subject)[subject] for table in tables])
 
 
 def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
