@@ -268,6 +268,8 @@ def _gate(status: str, n: int) -> dict[str, Any]:
         "value": {"agrees": 0.8437, "overfit": 0.7719, "exhausted": None}[status],
         "train_score": 0.8437,
         "asked": 1,
+        "gates": 1,
+        "refuted_before": 0,
     }
 
 
