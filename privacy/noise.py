@@ -5,8 +5,8 @@ system's entropy and compute in exact rationals, or straight from that entropy w
 uniform. The continuous draws, of training alone, read the same entropy through
 `random.SystemRandom` and are computed in double precision. Their laws are those stated up to
 rounding, and a proof about real numbers does not cover the rounding: which doubles can come out
-depends on the parameters, and attacks on naive floating-point noise exist [1]_. No mechanism adds
-such a draw to a private number and releases the sum; counts, choices and the holdout draw integers.
+depends on the parameters, and attacks on naive floating-point noise exist [1]_. Counts, choices,
+scores and the holdout draw integers, and are exact.
 
 >>> SystemNoise().uniform_integer(1)
 0
