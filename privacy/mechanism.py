@@ -51,12 +51,6 @@ class Noise(Protocol):
     def uniform_integer(self, below: int) -> int:
         """One integer, uniform on 0, ..., below - 1, exactly."""
 
-    def laplace(self, scale: float) -> float:
-        """One real number with density ~ exp(-|z| / scale), up to floating point."""
-
-    def exponential(self, mean: float) -> float:
-        """One number > 0 with density ~ exp(-z / mean), up to floating point."""
-
     def gamma(self, shape: float | int, scale: float) -> float:
         """One number > 0 with density ~ z^(shape - 1) exp(-z / scale), up to floating point."""
 

@@ -2,11 +2,11 @@
 
 Integers come from OpenDP's exact discrete Laplace and Gaussian samplers, which read the operating
 system's entropy and compute in exact rationals, or straight from that entropy where they are
-uniform. The continuous draws read the same entropy through
+uniform. The continuous draws, of training alone, read the same entropy through
 `random.SystemRandom` and are computed in double precision. Their laws are those stated up to
 rounding, and a proof about real numbers does not cover the rounding: which doubles can come out
-depends on the parameters, and attacks on naive floating-point noise exist [1]_. Mechanisms that
-add such a draw to a private number and release the sum are exposed most; integers are not.
+depends on the parameters, and attacks on naive floating-point noise exist [1]_. Counts, choices,
+scores and the holdout draw integers, and are exact.
 
 >>> SystemNoise().uniform_integer(1)
 0
@@ -82,17 +82,6 @@ class SystemNoise:
         if not below >= 1:
             raise ValueError(f"below must be >= 1, got below={below}")
         return secrets.randbelow(below)
-
-    def laplace(self, scale: float) -> float:
-        """One real number with density ~ exp(-|z| / scale), in floating point."""
-        _check_positive(scale)
-        system = random.SystemRandom()
-        return system.choice((-scale, scale)) * system.expovariate(1.0)
-
-    def exponential(self, mean: float) -> float:
-        """One number >= 0 with density ~ exp(-z / mean), in floating point."""
-        _check_positive(mean)
-        return mean * random.SystemRandom().expovariate(1.0)
 
     def gamma(self, shape: float | int, scale: float) -> float:
         """One number >= 0 with density ~ z^(shape - 1) exp(-z / scale), in floating point."""

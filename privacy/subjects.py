@@ -24,6 +24,7 @@ from privacy.accounting import Cost, covering_scale, event_json, exact, six_digi
 from privacy.counts import check_codes
 from privacy.mechanism import (
     ApproximateEvent,
+    History,
     Interaction,
     Json,
     Mechanism,
@@ -326,9 +327,11 @@ class GroupInteraction:
         """Draw the inner state; only the ledger calls this."""
         return self.inner.start(query, noise)
 
-    def answer(self, state: Json, question: Question, noise: Noise) -> tuple[Json, Json]:
+    def answer(
+        self, state: Json, question: Question, noise: Noise, history: History
+    ) -> tuple[Json, Json]:
         """Answer as the inner mechanism; only the ledger calls this."""
-        return self.inner.answer(state, question, noise)
+        return self.inner.answer(state, question, noise, history)
 
 
 def _check_size(size: int) -> None:
@@ -353,8 +356,8 @@ def _group_event(
     )
     parameters = {"size": size, "event": json.loads(event_json(event))}
     if not one.delta:
-        return PureEvent(name, epsilon, parameters)
-    return ApproximateEvent(name, epsilon, _group_delta(one, size), parameters)
+        return PureEvent(name, epsilon, parameters, event.arithmetic)
+    return ApproximateEvent(name, epsilon, _group_delta(one, size), parameters, event.arithmetic)
 
 
 def _group_delta(one: Cost, size: int) -> float:

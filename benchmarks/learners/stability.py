@@ -90,7 +90,7 @@ def split_budget_as_published(
         weights.append(certified_minimum(rows.row, rows.sign[0], linear, strength, 1e-8)[None])
     errors = np.array([rows.n_errors(weight) for weight in weights])
     # the largest score with Gumbel noise, here minus the logarithm of an exponential draw
-    gumbel = [-np.log(noise.exponential(1.0)) for _ in weights]
+    gumbel = [-np.log(noise.gamma(1.0, 1.0)) for _ in weights]
     chosen = int(np.argmax(-epsilon * errors / 2 + gumbel))
     released: dict[str, Any] = rows.release(weights[chosen], chosen, CANDIDATES)
     return released

@@ -67,14 +67,17 @@ def train_privately(run: Run) -> str:
         },
     )
     return (
-        f"epsilon {learning.mechanism.epsilon:g} per {learning.training.unit}; "
+        f"epsilon {float(learning.mechanism.epsilon)} per {learning.training.unit}; "
         f"right on {seen['private']:.1%} of the validation tasks "
         f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest class)"
     )
 
 
 def ask_holdout(run: Run) -> str:
-    """Ask the reusable holdout whether the training score holds, and bound the model's true error."""
+    """Ask the reusable holdout whether the training score holds, and bound the model's true error.
+
+    The question's name is that of the model's entry in the ledger, which no other model has.
+    """
     crowd = load_crowd(run.folder)
     prepared = _prepared(run, crowd)
     if isinstance(prepared, str):
@@ -86,19 +89,21 @@ def ask_holdout(run: Run) -> str:
     right = linear.predict(rows.x[rows.holdout]) == rows.y[rows.holdout]
     question = Question(
         name=f"accuracy of the model of entry {trained['entry']}",
-        value={"train": trained["train_score"], "holdout": right.astype(np.float64)},
+        value={"train": trained["train_score"], "holdout": right},
     )
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         release = ledger.interact(learning.asked, learning.holdout, question)
     answer = GateAnswer.from_json(release.value)
-    run.write_json("gate.json", _gate_json(answer, release, learning, gate, question.name, trained))
+    found = _gate_json(answer, release, learning, gate, question.name, trained)
+    run.write_json("gate.json", found)
     bounds = _bounds(answer, release.n, trained, learning, gate, model)
     best, listed = least(bounds), [asdict(bound) for bound in bounds]
     facts = {"level": gate.confidence, "bounds": listed, "least": best.name}
     run.write_json("bounds.json", facts)
+    before = _refuted_before(found["refuted_before"])
     return (
-        f"{answer.status}; {answer.budget_left} of {gate.budget} refutations left; error on new tasks at "
-        f"most {best.value:.1%} ({best.name})"
+        f"{answer.status}; {answer.budget_left} of {gate.budget} refutations left{before}; error on new "
+        f"tasks at most {best.value:.1%} ({best.name})"
     )
 
 
@@ -116,7 +121,12 @@ def gate_verdict(found: dict[str, Any]) -> str:
     """Say what the holdout answered, from `gate.json`."""
     value = "no answer" if found["value"] is None else f"answer {found['value']:.1%}"
     left = f"{found['budget_left']} of {found['budget']} refutations left"
-    return f"{found['status']}, {value}; {left}"
+    return f"{found['status']}, {value}; {left}{_refuted_before(found['refuted_before'])}"
+
+
+def _refuted_before(times: int) -> str:
+    """Say how often the holdout refuted earlier questions about these rows, to whichever gate."""
+    return f"; {times} refuted before on these rows" if times else ""
 
 
 def bound_verdict(found: dict[str, Any]) -> str:
@@ -170,12 +180,13 @@ def _gate_json(
     question: str,
     trained: dict[str, Any],
 ) -> dict[str, Any]:
+    """What the holdout answered; calls, refutations and price are those of all gates with its rows."""
     return {
         "threshold": gate.threshold,
         "sigma": gate.sigma,
         "budget": gate.budget,
         "budget_left": answer.budget_left,
-        "epsilon": float(release.event.cost().epsilon),
+        "epsilon": float(answer.epsilon or release.event.cost().epsilon),
         "arithmetic": release.event.arithmetic,
         "unit": str(learning.holdout.unit),
         "n": release.n,
@@ -183,6 +194,8 @@ def _gate_json(
         "stale": release.stale,
         "question": question,
         "asked": answer.asked,
+        "gates": answer.number,
+        "refuted_before": answer.refuted - int(answer.status == "overfit"),
         "status": answer.status,
         "value": answer.value,
         "train_score": trained["train_score"],

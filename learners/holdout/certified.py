@@ -1,5 +1,8 @@
 """A holdout, not private, whose every answer carries a bound that adaptive questions cannot break.
 
+The ledger has no part in it: it keeps what has a price in privacy, and exact answers have none. The state
+is the caller's to keep.
+
 >>> holdout = CertifiedHoldout(n=1000, threshold=0.02, grid=0.01, n_folds=1, per_fold=9, level=0.95)
 >>> state, answer = holdout.answer(CertifiedState(), train=0.11, loss=np.arange(1000) < 120)
 >>> answer.status, answer.value, round(answer.bound.value, 3)
@@ -13,13 +16,16 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from learners.bounds import Bound, check_level, largest_rate, upper_limit_at
+from learners.holdout.thresholdout import clamped
 
 __all__ = ["CertifiedAnswer", "CertifiedHoldout", "CertifiedState"]
 
 
 @dataclass(frozen=True, slots=True)
 class CertifiedState:
-    """State of a certified holdout; public.
+    """State of a certified holdout; public, and kept by the caller from one question to the next.
+
+    A state that is lost, or set back, voids the bounds: they count the questions that were asked.
 
     Parameters
     ----------
@@ -64,7 +70,8 @@ class CertifiedHoldout:
     there exceeds the training loss by at most the threshold, the answer is the training loss ("agrees"),
     else the fold's mean, rounded to the grid ("overfit"). After `per_fold` overfit answers the next fold
     is in use. One fold with a large `per_fold` is the description-length argument; many folds with
-    `per_fold` 1 are a fresh holdout after each refutation; `holdout_widths` compares their widths.
+    `per_fold` 1 are a fresh holdout after each refutation. Each answer carries one bound, for the folds and
+    answers as they were fixed beforehand; which numbers make it narrow, `holdout_widths` says.
 
     Parameters
     ----------
@@ -92,8 +99,9 @@ class CertifiedHoldout:
     `private_holdout_bound`. Records are independent draws in an order that is public.
 
     **Guarantees.** With probability >= `level` every bound holds, for questions chosen adaptively from the
-    answers and bounds; the bound depends on the answer, never on the exact mean; after `n_folds * per_fold`
-    overfit answers every answer is "exhausted".
+    answers and bounds; the bound depends on the answer, never on the exact mean; no loss is refused for
+    its value, which would be an answer that nobody counts: it is clamped to [0, 1], and NaN counts as 0;
+    after `n_folds * per_fold` overfit answers every answer is "exhausted".
     *Proof.* Questions to a fold depend on other folds, which are independent of it, and on its own answers
     alone. With j of the earlier i - 1 overfit, each one of v = floor(1 / grid + 1 / 2) + 1 values, the
     i-th question is one of C(i - 1, j) v^j. Give each the share of 1 - level that is left by n_folds,
@@ -145,17 +153,17 @@ class CertifiedHoldout:
         Raises
         ------
         ValueError
-            Unless there is one loss in [0, 1] per record; the message contains no loss.
+            Unless there is one loss per record.
         """
         if not 0 <= train <= 1:
             raise ValueError("train must be in [0, 1]")
-        if not (loss.shape == (self.n,) and ((loss >= 0) & (loss <= 1)).all()):
-            raise ValueError(f"loss must be one number in [0, 1] for each of the {self.n} records")
+        if not loss.shape == (self.n,):
+            raise ValueError(f"loss must be one number for each of the {self.n} records")
         if state.fold >= self.n_folds:
             why = "does not apply: all folds are used up"
             bound = Bound("certified holdout", 1.0, self.level, why, applies=False)
             return state, CertifiedAnswer(None, "exhausted", bound)
-        mean = float(loss[state.fold :: self.n_folds].mean())
+        mean = float(clamped(loss[state.fold :: self.n_folds]).mean())
         if mean <= train + self.threshold:
             value, status, following = train, "agrees", self._following(state, overfit=False)
             limit = train + self.threshold

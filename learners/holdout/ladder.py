@@ -1,5 +1,7 @@
 """For comparison: the Ladder, a leaderboard that moves only if a model is better by a whole step.
 
+It is not private, and its state, the leaderboard, is the caller's to keep; the ledger has no part in it.
+
 >>> first = climb(None, np.array([1.0, 0.0, 0.0, 1.0]), step=0.1)
 >>> first, climb(first, np.array([1.0, 0.0, 0.0, 0.8]), step=0.1)
 (0.5, 0.5)
@@ -12,6 +14,7 @@ from jaxtyping import Float
 from scipy.special import gammaln
 
 from learners.bounds import check_level
+from learners.holdout.thresholdout import clamped
 
 __all__ = ["best_step", "climb", "ladder_error"]
 
@@ -24,7 +27,7 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
     best
         Leaderboard so far; None before the first model.
     loss
-        The model's loss on each record of the holdout, in [0, 1]; **private**.
+        The model's loss on each record of the holdout, **private**; clamped to [0, 1], NaN counts as 0.
     step
         In (0, 1]; the leaderboard's values are multiples of it.
 
@@ -36,7 +39,7 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
     Raises
     ------
     ValueError
-        If an argument is out of range; the message contains no loss.
+        If `step` is out of range, or there is not one loss per record.
 
     Notes
     -----
@@ -44,7 +47,8 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
     least mean loss on the holdout of all models so far.
     *Proof.* A model that moves it is rounded by half a step at most, and moves it by a step at least; a
     model that does not move it has a mean loss of at least `best` less one step.
-    The leaderboard is not differentially private.
+    The leaderboard is not differentially private. No loss is refused for its value: what is refused would
+    be learnt beside the leaderboard, and `ladder_error` does not count it.
 
     References
     ----------
@@ -57,9 +61,9 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
     0.2
     """
     _check_step(step)
-    if not (loss.ndim == 1 and loss.size >= 1 and ((loss >= 0) & (loss <= 1)).all()):
-        raise ValueError("loss must be one number in [0, 1] for each record")
-    mean = float(loss.mean())
+    if not (loss.ndim == 1 and loss.size >= 1):
+        raise ValueError("loss must be one number for each record")
+    mean = float(clamped(loss).mean())
     if best is None or mean < best - step:
         return float(round(round(mean / step) * step, 12))
     return best

@@ -21,7 +21,7 @@ from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
 
-__all__ = ["STEPS", "GateAnswer", "Thresholdout", "check_question"]
+__all__ = ["STEPS", "GateAnswer", "Thresholdout", "check_question", "clamped"]
 
 STATUSES = ("agrees", "overfit", "exhausted")
 STEPS = 2**12
@@ -262,9 +262,13 @@ def _steps(value: np.ndarray) -> int:
     """Return the sum of values in steps of 1 / STEPS: exact, as whole doubles below 2**53 add up exactly."""
     if value.dtype == np.bool_:
         return STEPS * int(np.count_nonzero(value))
+    return int(np.add.reduce(np.rint(clamped(value) * STEPS)))
+
+
+def clamped(value: np.ndarray) -> np.ndarray:
+    """Return values brought to [0, 1] as doubles, NaN as 0: to refuse one would reveal it."""
     with np.errstate(all="ignore"):
-        inside = np.fmin(np.fmax(value.astype(np.float64), 0.0), 1.0)  # NaN becomes 0
-    return int(np.add.reduce(np.rint(inside * STEPS)))
+        return np.asarray(np.fmin(np.fmax(value.astype(np.float64), 0.0), 1.0))
 
 
 def _laplace(noise: Noise, scale: float) -> int:

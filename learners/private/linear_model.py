@@ -21,7 +21,20 @@ from scipy.special import expit, log_expit, softmax
 
 from learners.private.logistic_minimum import TOLERANCE, certified_minimum
 
-__all__ = ["LinearModel", "check_knobs", "check_rows", "fit_linear", "lift", "signs", "to_coef"]
+__all__ = [
+    "LinearModel",
+    "check_knobs",
+    "check_rows",
+    "check_shapes",
+    "fit_linear",
+    "lift",
+    "signs",
+    "to_coef",
+]
+
+MIN_REGULARIZATION = (
+    1e-9  # below it the solver may not reach its tolerance: a refusal after payment
+)
 
 
 MIN_BOUND = 1e-100  # the square of a larger bound is not zero
@@ -129,7 +142,7 @@ def fit_linear(
     y
         Class codes 0 .. n_classes - 1.
     regularization
-        Strength, > 0, intercept included.
+        Strength, >= 1e-9, intercept included.
     norm_bound
         Declared l2 bound of the rows, > 0.
     n_classes
@@ -167,9 +180,11 @@ def fit_linear(
 
 
 def check_knobs(regularization: float, norm_bound: float, n_classes: int) -> None:
-    """Raise ValueError unless both numbers are positive and finite and there are two classes at least."""
-    if not 0 < regularization < math.inf:
-        raise ValueError(f"regularization must be > 0 and finite, got {regularization=}")
+    """Raise ValueError unless the numbers can be trained with, and there are two classes at least."""
+    if not MIN_REGULARIZATION <= regularization < math.inf:
+        raise ValueError(
+            f"regularization must be >= {MIN_REGULARIZATION} and finite, got {regularization=}"
+        )
     if not 0 < norm_bound < math.inf:
         raise ValueError(f"norm_bound must be > 0 and finite, got {norm_bound=}")
     if not n_classes >= 2:
@@ -179,15 +194,23 @@ def check_knobs(regularization: float, norm_bound: float, n_classes: int) -> Non
 def check_rows(
     x: Float[np.ndarray, "rows features"], y: Int[np.ndarray, " rows"], n_classes: int
 ) -> None:
-    """Raise ValueError for rows that cannot be trained on; messages hold shapes and knobs, never values."""
-    if not (x.ndim == 2 and min(x.shape) > 0 and np.issubdtype(x.dtype, np.floating)):
-        raise ValueError(f"x must be a float matrix, got shape={x.shape} dtype={x.dtype}")
-    if not (y.shape == (len(x),) and np.issubdtype(y.dtype, np.integer)):
-        raise ValueError(f"y must be one code per row of x, got shape={y.shape} dtype={y.dtype}")
+    """Raise ValueError for rows that cannot be trained on; messages hold shapes and knobs, never values.
+
+    That it raises can depend on values: it is for rows that are trained on in the clear.
+    """
+    check_shapes(x, y)
     if not np.isfinite(x).all():
         raise ValueError("x must be finite in every cell")
     if not ((y >= 0) & (y < n_classes)).all():
         raise ValueError(f"y must hold codes 0 .. {n_classes - 1} only")
+
+
+def check_shapes(x: Float[np.ndarray, "rows features"], y: Int[np.ndarray, " rows"]) -> None:
+    """Raise ValueError unless these are a float matrix and one code per row; it reads no value."""
+    if not (x.ndim == 2 and min(x.shape) > 0 and np.issubdtype(x.dtype, np.floating)):
+        raise ValueError(f"x must be a float matrix, got shape={x.shape} dtype={x.dtype}")
+    if not (y.shape == (len(x),) and np.issubdtype(y.dtype, np.integer)):
+        raise ValueError(f"y must be one code per row of x, got shape={y.shape} dtype={y.dtype}")
 
 
 def lift(

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from learners.private.linear_model import check_knobs, check_rows, lift, signs, to_coef
+from learners.private.linear_model import check_knobs, check_shapes, lift, signs, to_coef
 from learners.private.logistic_minimum import TOLERANCE, certified_minimum
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent
@@ -84,14 +84,24 @@ def split_epsilon(epsilon: float, regularization: float, n: int) -> EpsilonSplit
 
 
 def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
-    """Return the rows of a query; raise ValueError if they cannot be trained on."""
+    """Return the rows of a query as they are trained on; ValueError for other shapes and types.
+
+    A cell that is not finite counts as 0, and a code that is none as the nearest: a refusal would reveal
+    that there is one.
+    """
     rows = query.value
     if not (isinstance(rows, Mapping) and {"x", "y"} <= rows.keys()):
         raise ValueError("query must hold rows x and codes y; build it with training_query")
-    check_rows(rows["x"], rows["y"], n_classes)
-    if not len(rows["x"]) == query.n:
+    x, y = rows["x"], rows["y"]
+    check_shapes(x, y)
+    if not len(x) == query.n:
         raise ValueError(f"query.n must be the number of rows, got n={query.n}")
-    return rows
+    finite = np.isfinite(x)
+    return {
+        **rows,
+        "x": x if finite.all() else np.where(finite, x, 0.0),
+        "y": np.clip(y, 0, n_classes - 1),
+    }
 
 
 def public_knobs(
@@ -207,7 +217,7 @@ class ObjectivePerturbation(PureTraining):
     epsilon
         Total for the released model, > 0.
     regularization
-        Strength, > 0; the intercept is regularised too. Public: tune it with `StabilityValidation`.
+        Strength, >= 1e-9; the intercept is regularised too. Public: tune it with `StabilityValidation`.
     norm_bound
         Declared l2 bound of a row, > 0, never taken from the data. Rows beyond it are clipped.
     n_classes
@@ -224,8 +234,8 @@ class ObjectivePerturbation(PureTraining):
     read by ``LinearModel(np.array(value["coef"]), norm_bound)``.
 
     **Guarantees.** The released weights lie within the certified distance of the minimum, for
-    any rows; the event depends on knobs and the number of rows alone; a query without trainable
-    rows raises before it is paid.
+    any rows, NaN among them; the event depends on knobs and the number of rows alone; a query without
+    rows of a float matrix and codes raises before it is paid, and no other raises because of its values.
     **Privacy.** Unit: the query's, whose replacement must change one row at most: a row, hence its
     label alone; a task, where its consensus depends on its own labels alone. For one problem let D,
     D' differ in one row. At a given w the noise must have been R(w) = -(split.noise n / 2) (lam w +

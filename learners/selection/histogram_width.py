@@ -22,12 +22,12 @@ from learners.private import (
     histogram_score,
     histogram_sensitivity,
 )
-from learners.selection.public_split import check_price
+from learners.selection.public_split import check_price, choice, noisiest
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import LatticeLaplace, PureEvent, exact
 from privacy.query import Query, Unit
 
-__all__ = ["HistogramValidation", "histogram_query", "noisiest"]
+__all__ = ["HistogramValidation", "histogram_query"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class HistogramValidation:
 
         t_i = q(f(T, bins_i, z_i), V) + 2 beta Z_i,   i* = argmax t_i,   release i*, counts of T + z
 
-    where every z is fresh, q is `histogram_score`, beta the largest `histogram_sensitivity` and Z_i is
-    exponential of mean 1 / epsilon_select.
+    where every z is fresh, q is `histogram_score` in steps of beta / 4096, beta the largest
+    `histogram_sensitivity` and Z_i exponential of mean 1 / epsilon_select: a choice of `NoisyMax`.
 
     Parameters
     ----------
@@ -62,12 +62,14 @@ class HistogramValidation:
     The query comes from `histogram_query`. A release is `{"counts", "chosen", "n_bins"}`, the counts
     noisy integers that add up to the number of training values; `density_of` makes a density of them.
 
+    A value that is not finite counts as the bound on its side, and NaN as `low`: a refusal would reveal it.
+
     **Guarantees.** No replacement of a value moves a score by more than its sensitivity; without noise
-    the best score wins, ties to the earlier candidate; the cost is `epsilon_counts + epsilon_select`
+    the best score wins, equal ones are equally likely; the cost is `epsilon_counts + epsilon_select`
     for any number of candidates.
     **Privacy.** Unit: the query's, one value at most. Fix the noises z_i. Replacing a training value
     moves each score by at most 4 / (h n) and a validation value by 2 / (h m), see
-    `histogram_sensitivity`, so i* is report-noisy-max with exponential noise: epsilon_select. Given i*,
+    `histogram_sensitivity`, and i* is `NoisyMax` of that spread, with a step for rounding: epsilon_select. Given i*,
     the second counting is fresh: epsilon_counts. The noise adds up to zero, which keeps the counts'
     sum at n or more for any draw: [1]_ bounds it with probability 1 - delta, refuses small n and
     has 6 for our 4.
@@ -95,6 +97,7 @@ class HistogramValidation:
         for n_bins in self.candidates:
             check_bins(n_bins, self.low, self.high)
         check_price(epsilon_counts=self.epsilon_counts, epsilon_select=self.epsilon_select)
+        choice(self.epsilon_select)
 
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without values on both sides of a split."""
@@ -116,14 +119,14 @@ class HistogramValidation:
     def draw(self, query: Query, noise: Noise) -> Json:
         """Choose and count on the query's values; only the ledger calls this."""
         score, beta = self.scores(query, noise)
-        chosen = noisiest(score, 2 * float(beta.max()) / self.epsilon_select, noise)
+        chosen = noisiest(score, float(beta.max()), self.epsilon_select, noise)
         return self.release(query, chosen, noise)
 
     def scores(
         self, query: Query, noise: Noise
     ) -> tuple[Float[np.ndarray, " candidates"], Float[np.ndarray, " candidates"]]:
         """Score of each candidate, **private**, and its sensitivity, public."""
-        held = _split(query)
+        held = self._held(query)
         judge = held["x"][held["validation"]]
         score = [
             histogram_score(
@@ -139,8 +142,14 @@ class HistogramValidation:
     def release(self, query: Query, chosen: int, noise: Noise) -> Json:
         """Return what is released: the choice, and fresh noisy counts."""
         n_bins = self.candidates[chosen]
-        counts = self._counts(_split(query), n_bins, noise)
+        counts = self._counts(self._held(query), n_bins, noise)
         return {"counts": counts.tolist(), "chosen": chosen, "n_bins": n_bins}
+
+    def _held(self, query: Query) -> Mapping[str, np.ndarray]:
+        """The query's values, brought within the bounds, and its split."""
+        held = _split(query)
+        x = np.where(np.isnan(held["x"]), self.low, held["x"])
+        return {**held, "x": np.clip(x, self.low, self.high)}
 
     def _counts(
         self, held: Mapping[str, np.ndarray], n_bins: int, noise: Noise
@@ -165,18 +174,13 @@ def histogram_query(
     return Query(dataset, "values", value, Unit.ROW, n=len(x), l1=float("inf"))
 
 
-def noisiest(score: Float[np.ndarray, " candidates"], mean: float, noise: Noise) -> int:
-    """Index of the largest score plus exponential noise of this mean; ties to the earlier."""
-    return int(np.argmax([one + noise.exponential(mean) for one in score]))
-
-
 def _split(query: Query) -> Mapping[str, np.ndarray]:
     held = query.value
     if not (isinstance(held, Mapping) and {"x", "validation"} <= held.keys()):
         raise ValueError("query must hold values x and the split; build it with histogram_query")
     x, validation = held["x"], held["validation"]
-    if not (x.shape == (query.n,) and x.dtype.kind == "f" and np.isfinite(x).all()):
-        raise ValueError(f"x must be a finite float vector of length n, got shape={x.shape}")
+    if not (x.shape == (query.n,) and x.dtype.kind == "f"):
+        raise ValueError(f"x must be a float vector of length n, got shape={x.shape}")
     if not (validation.shape == x.shape and validation.dtype == np.bool_):
         raise ValueError("query must hold one boolean per value, validation")
     if not 0 < validation.sum() < query.n:

@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float
 
-from learners.selection.histogram_width import HistogramValidation, noisiest
-from learners.selection.public_split import SplitRows, split_rows
+from learners.selection.histogram_width import HistogramValidation
+from learners.selection.public_split import SplitRows, noisiest, split_rows
 from learners.selection.stability import StabilityValidation
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent
@@ -35,8 +35,8 @@ class PerCandidateValidation:
 
         s_i = min over j of ((q_i - shift beta_i) - (q_j - shift beta_j)) / (beta_i + beta_j)
 
-    and the candidate of largest s_i + 2 Z_i is trained again, Z_i exponential of mean 1 /
-    epsilon_select. Stable candidates are favoured: it helps where the strongest regularization is
+    and the candidate of largest s_i + 2 Z_i is trained again, s_i in steps of 1 / 4096 and Z_i
+    exponential of mean 1 / epsilon_select, a choice of `NoisyMax`. Stable candidates are favoured: it helps where the strongest regularization is
     not far from the best, and hurts where the weakest is best.
 
     Parameters
@@ -84,9 +84,7 @@ class PerCandidateValidation:
         beta = [knobs.sensitivity((candidate,), rows) for candidate in knobs.candidates]
         score = np.array([rows.score(train(candidate)) for candidate in knobs.candidates])
         normed = generalized_scores(score, np.array(beta), epsilon=knobs.epsilon_select)
-        chosen = int(
-            np.argmax([one + 2 * noise.exponential(1 / knobs.epsilon_select) for one in normed])
-        )
+        chosen = noisiest(normed, 1.0, knobs.epsilon_select, noise)
         return rows.release(train(knobs.candidates[chosen]), chosen, knobs.candidates)
 
 
@@ -137,4 +135,4 @@ class PerWidthValidation:
         score, beta = self.selection.scores(query, noise)
         price = self.selection.epsilon_select
         normed = generalized_scores(score, beta, epsilon=price)
-        return self.selection.release(query, noisiest(normed, 2 / price, noise), noise)
+        return self.selection.release(query, noisiest(normed, 1.0, price, noise), noise)

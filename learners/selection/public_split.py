@@ -25,16 +25,27 @@ from learners.private import (
     training_rows,
 )
 from privacy.mechanism import Json, Noise
-from privacy.query import Query
+from privacy.mechanisms import NoisyMax, exact
+from privacy.query import Query, Unit
 
 __all__ = [
+    "MOVED",
+    "STEPS",
     "SplitRows",
     "check_candidates",
     "check_price",
     "check_split",
+    "choice",
+    "noisiest",
     "ramp_score",
+    "share_of",
     "split_rows",
 ]
+
+STEPS = 2**12
+"""Steps of the grid of scores, in the most that a replaced row moves one of them."""
+MOVED = STEPS + 1
+"""Steps that a replaced row moves a rounded score at most: rounding adds less than one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +137,47 @@ def check_price(**epsilon: float) -> None:
     for name, price in epsilon.items():
         if not 0 < price < math.inf:
             raise ValueError(f"{name} must be > 0 and finite, got {name}={price}")
+
+
+def choice(epsilon: float) -> NoisyMax:
+    """Return the mechanism that chooses among scores in `STEPS`; ValueError if epsilon is too small."""
+    return NoisyMax(epsilon, spread=2 * MOVED)
+
+
+def noisiest(
+    score: Float[np.ndarray, " candidates"], sensitivity: float, epsilon: float, noise: Noise
+) -> int:
+    """Choose one of the scores by `NoisyMax`, in whole steps, for `epsilon`.
+
+    `sensitivity` is public: the most that a replaced row moves one score. A score is rounded to a
+    multiple of sensitivity / `STEPS`, so that the choice is exact in integers whatever the last bits of
+    the scores are: two rounded scores move against each other by 2 (`STEPS` + 1) at most.
+
+    Examples
+    --------
+    >>> from privacy.noise import SystemNoise
+    >>> noisiest(np.array([0.1, 0.9]), 1e-6, epsilon=1.0, noise=SystemNoise())
+    1
+    """
+    if len(score) == 1:
+        return 0
+    steps = np.rint(score * (STEPS / sensitivity)).astype(np.int64)
+    scores = Query("selection", "scores", steps, Unit.ROW, n=len(steps), l1=math.inf)
+    return int(choice(epsilon).draw(scores, noise))
+
+
+def share_of(epsilon: float, parts: int) -> float:
+    """Return the largest double of which so many parts cost at most `epsilon`, in exact arithmetic.
+
+    Examples
+    --------
+    >>> share_of(0.3, 3), share_of(1.0, 3)
+    (0.1, 0.3333333333333333)
+    """
+    share = float(exact(epsilon) / parts)
+    while exact(share) * parts > exact(epsilon):
+        share = math.nextafter(share, 0.0)
+    return share
 
 
 def ramp_score(

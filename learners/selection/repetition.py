@@ -13,14 +13,17 @@ import math
 from dataclasses import dataclass
 
 from learners.selection.public_split import (
+    MOVED,
+    STEPS,
     SplitRows,
     check_candidates,
     check_price,
     check_split,
+    share_of,
     split_rows,
 )
 from privacy.mechanism import Json, Noise
-from privacy.mechanisms import PureEvent
+from privacy.mechanisms import PureEvent, covering_scale
 from privacy.query import Query
 
 __all__ = ["RandomRepetition", "chance_untried", "runs_for"]
@@ -31,7 +34,7 @@ class RandomRepetition:
     """Run a private trial of a random candidate again and again, and release the best trial's model.
 
     A trial draws a candidate uniformly, trains it for epsilon / 3 and scores it by its ramp score summed
-    over the validation rows plus Laplace noise of scale 3 / epsilon. After each trial the procedure ends
+    over the validation rows, in steps of 1 / 4096, plus discrete Laplace noise of scale 3 / epsilon. After each trial the procedure ends
     with probability 1 / mean_runs. Neither the scores nor the number of trials are released.
 
     Parameters
@@ -58,7 +61,7 @@ class RandomRepetition:
     noise the best of the trials wins, ties to the earlier.
     **Privacy.** Unit: the query's, one row at most. With e = epsilon / 3, a trial (score, model) is
     e-differentially private: a replaced training row leaves the score's law given the model, a replaced
-    validation row moves the sum by one at most and leaves the training. Let p be a trial's density at an
+    validation row moves the sum by one at most, by 4097 steps once it is rounded, and leaves the training. Let p be a trial's density at an
     outcome, F and G the chances of a score below, and not above, its own, q = 1 / mean_runs. The
     outcome is released by trial j of k if the earlier ones score below it and the later ones not above:
 
@@ -89,6 +92,7 @@ class RandomRepetition:
     def __post_init__(self) -> None:
         check_candidates(self.candidates, self.norm_bound, self.n_classes)
         check_price(epsilon=self.epsilon)
+        covering_scale(MOVED, share_of(self.epsilon, 3))
         if not (isinstance(self.mean_runs, int) and self.mean_runs >= 1):
             raise ValueError(f"mean_runs must be a whole number >= 1, got {self.mean_runs}")
 
@@ -111,11 +115,13 @@ class RandomRepetition:
 
     def choose(self, rows: SplitRows, noise: Noise) -> Json:
         """Run the trials on lifted rows, for `draw` and for experiments."""
-        share, best = self.epsilon / 3, None
+        share, best = share_of(self.epsilon, 3), None
+        scale = covering_scale(MOVED, share)
         while best is None or noise.uniform_integer(self.mean_runs) > 0:
             chosen = noise.uniform_integer(len(self.candidates))
             weight = rows.train(self.candidates[chosen], epsilon=share, noise=noise)
-            score = len(rows.judge) * rows.score(weight) + noise.laplace(1 / share)
+            score = round(STEPS * len(rows.judge) * rows.score(weight))
+            score += noise.discrete_laplace(scale, 1)[0]
             if best is None or score > best[0]:
                 best = score, chosen, weight
         return rows.release(best[2], best[1], self.candidates)

@@ -21,6 +21,7 @@ from learners.selection.public_split import (
     check_candidates,
     check_price,
     check_split,
+    share_of,
     split_rows,
 )
 from privacy.mechanism import Json, Noise
@@ -162,7 +163,9 @@ class SplitBudgetSelection(_Rival):
 
     def choose(self, rows: SplitRows, noise: Noise) -> Json:
         """Train and choose on lifted rows, for `draw` and for experiments."""
-        return self._choose(rows, noise, epsilon=self.epsilon / len(self.candidates), n_parts=1)
+        return self._choose(
+            rows, noise, epsilon=share_of(self.epsilon, len(self.candidates)), n_parts=1
+        )
 
 
 @dataclass(frozen=True, slots=True)

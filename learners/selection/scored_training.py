@@ -6,12 +6,13 @@ noise would leak the training rows, so it is released with noise, at a price of 
 >>> from learners import StabilityValidation
 >>> training = StabilityValidation((0.01, 0.1), 1.0, 0.5, norm_bound=4.0, n_classes=3)
 >>> ScoredTraining(training, epsilon_score=0.1).epsilon
-1.6
+Fraction(8, 5)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -52,7 +53,7 @@ class ScoredTraining:
     --------
     >>> training = StabilityValidation((0.01, 0.1), 1.0, 0.5, norm_bound=4.0, n_classes=3)
     >>> ScoredTraining(training, epsilon_score=0.25).epsilon
-    1.75
+    Fraction(7, 4)
     """
 
     training: StabilityValidation
@@ -61,18 +62,19 @@ class ScoredTraining:
 
     def __post_init__(self) -> None:
         check_price(epsilon_score=self.epsilon_score)
+        covering_scale(1, self.epsilon_score)
 
     @property
-    def epsilon(self) -> float:
-        """Price of the model and its score together."""
-        prices = (self.training.epsilon_train, self.training.epsilon_select, self.epsilon_score)
-        return float(sum(exact(price) for price in prices))
+    def epsilon(self) -> Fraction:
+        """Price of the model and its score together, as the ledger books it."""
+        training = exact(self.training.epsilon_train) + exact(self.training.epsilon_select)
+        return training + exact(self.epsilon_score)
 
     def event(self, query: Query) -> PureEvent:
         """Describe the release; raise for a query that the training refuses."""
         inner = self.training.event(query)
         parameters = {**inner.parameters, "epsilon_score": self.epsilon_score}
-        return PureEvent("training with score", self.epsilon, parameters, self.arithmetic)
+        return PureEvent("training with score", str(self.epsilon), parameters, self.arithmetic)
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Train, then score the released model; only the ledger calls this."""

@@ -21,6 +21,8 @@ from learners.selection.public_split import (
     check_candidates,
     check_price,
     check_split,
+    choice,
+    noisiest,
     split_rows,
 )
 from privacy.mechanism import Json, Noise
@@ -38,8 +40,8 @@ class StabilityValidation:
 
         t_i = q(F(T, lam_i, R_i), V) + 2 beta Z_i,   i* = argmax t_i,   release i*, F(T, lam_i*, R)
 
-    where every R is fresh, q is `ramp_score`, beta its `score_sensitivity` and Z_i is exponential
-    of mean 1 / epsilon_select. Nothing else is released: neither the scores nor the candidates' models.
+    where every R is fresh, q is `ramp_score` in steps of beta / 4096, beta its `score_sensitivity` and Z_i
+    exponential of mean 1 / epsilon_select: i* is a choice of `NoisyMax`, drawn in integers. Nothing else is released: neither the scores nor the candidates' models.
 
     Parameters
     ----------
@@ -62,13 +64,13 @@ class StabilityValidation:
     The query holds `{"x", "y", "validation"}`, the last one boolean: a public split, drawn without
     looking at the data. A release is `{"coef", "chosen", "regularization"}`.
 
-    **Guarantees.** Without noise in the choice the best score wins, ties to the earlier candidate;
+    **Guarantees.** Without noise in the choice the best score wins; equal ones are equally likely;
     the cost is `epsilon_train + epsilon_select` for any number of candidates; a query without
     training and validation rows raises before it is paid.
     **Privacy.** Unit: the query's, one row at most, as in `ObjectivePerturbation`. Fix the noise
     R_i, which does not depend on the data. Replacing one row moves each score by at most beta (see
-    `score_sensitivity`), so i* is report-noisy-max with exponential noise of mean 2 beta /
-    epsilon_select: epsilon_select. The score is bounded, so this holds for every R_i and no delta
+    `score_sensitivity`), a rounded one by a step more, and i* is `NoisyMax` of that spread, exact in
+    integers: epsilon_select. The score is bounded, so this holds for every R_i and no delta
     is spent [1]_, and averaging over R_i keeps it. Given i*, the second training is fresh:
     epsilon_train. A replaced validation row costs epsilon_select alone.
 
@@ -96,6 +98,7 @@ class StabilityValidation:
     def __post_init__(self) -> None:
         check_candidates(self.candidates, self.norm_bound, self.n_classes)
         check_price(epsilon_train=self.epsilon_train, epsilon_select=self.epsilon_select)
+        choice(self.epsilon_select)
 
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without training and validation rows."""
@@ -122,11 +125,8 @@ class StabilityValidation:
         """Choose and train on lifted rows, for `draw` and for experiments."""
         train = partial(rows.train, epsilon=self.epsilon_train, noise=noise)
         beta = self.sensitivity(self.candidates, rows)
-        noisy_score = [
-            rows.score(train(candidate)) + 2 * beta * noise.exponential(1 / self.epsilon_select)
-            for candidate in self.candidates
-        ]
-        chosen = int(np.argmax(noisy_score))
+        score = np.array([rows.score(train(candidate)) for candidate in self.candidates])
+        chosen = noisiest(score, beta, self.epsilon_select, noise)
         return rows.release(train(self.candidates[chosen]), chosen, self.candidates)
 
     def sensitivity(self, candidates: tuple[float, ...], rows: SplitRows) -> float:

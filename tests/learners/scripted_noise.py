@@ -18,12 +18,6 @@ class SilentNoise:
     def uniform_integer(self, below):
         return 0
 
-    def laplace(self, scale):
-        return 0.0
-
-    def exponential(self, mean):
-        return 0.0
-
     def gamma(self, shape, scale):
         return 0.0
 
@@ -32,23 +26,21 @@ class SilentNoise:
 
 
 class ScriptedNoise(SilentNoise):
-    """Laplace and exponential draws come from a script, in order; the scales asked are recorded."""
+    """Discrete Laplace draws come from a script, in order; the scales asked are recorded.
 
-    def __init__(self, script: Iterable[float]):
-        self.script = deque(script)
+    A uniform integer is the least, or with `last` the greatest.
+    """
+
+    def __init__(self, script: Iterable[int], *, last: bool = False):
+        self.script, self.last = deque(script), last
         self.scales = []
 
     def discrete_laplace(self, scale, size):
         self.scales.append(scale)
         return [self.script.popleft() for _ in range(size)]
 
-    def laplace(self, scale):
-        self.scales.append(scale)
-        return self.script.popleft()
-
-    def exponential(self, mean):
-        self.scales.append(mean)
-        return self.script.popleft()
+    def uniform_integer(self, below):
+        return below - 1 if self.last else 0
 
 
 class SeededNoise:
@@ -68,12 +60,6 @@ class SeededNoise:
 
     def uniform_integer(self, below):
         return int(self.rng.integers(below))
-
-    def laplace(self, scale):
-        return float(self.rng.laplace(0.0, scale))
-
-    def exponential(self, mean):
-        return float(self.rng.exponential(mean))
 
     def gamma(self, shape, scale):
         return float(self.rng.gamma(shape, scale))

@@ -280,6 +280,8 @@ def _gate(status: str, n: int) -> dict[str, Any]:
         "asked": 1,
         "publication": "2026-03",
         "stale": False,
+        "gates": 1,
+        "refuted_before": 0,
     }
 
 

@@ -239,8 +239,11 @@ def release_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     coef = [[0.1, 0.2, -0.3, 0.0], [0.0, 0.1, 0.1, 0.2], [-0.1, 0.3, 0.2, 0.1]]
     model = {"coef": coef, "chosen": 0, "regularization": 0.01, "score": 0.8}
     monkeypatch.setattr(ScoredTraining, "draw", lambda *_: model)
-    state = {"offset": 0.0, "budget_left": 2, "asked": 1}
-    answer = {"value": 0.8, "status": "agrees", "budget_left": 2, "asked": 1}
+    state = {"offset": 0, "budget_left": 2, "refuted": 0}
+    answer = {
+        "value": 0.8, "status": "agrees", "budget_left": 2, "asked": 1, "refuted": 0, "number": 1,
+        "epsilon": "7.5",
+    }  # fmt: skip
     monkeypatch.setattr(Thresholdout, "answer", lambda *_: (state, answer))
 
 

@@ -10,7 +10,6 @@ from learners.holdout.gate_bounds import agreeing_holdout_bound, private_holdout
 from learners.holdout.metric_gate import Auc, MetricGate
 from learners.holdout.sizing import thresholdout_advice
 from learners.holdout.thresholdout import GateAnswer, Thresholdout
-from privacy.accounting import Cost
 from privacy.ledger.ledger import Ledger
 from privacy.mechanism import History, Question
 from privacy.query import Part, Query, Unit
@@ -164,11 +163,11 @@ def test_200_daily_gates_on_a_growing_holdout_cost_what_the_ledger_says(ledger):
 
 
 class Analyst:
-    """Asks 10,000 adaptive questions about records whose truth is fair coins, by every trick above.
+    """Asks adaptive questions about records whose truth is fair coins, by every trick above.
 
-    Every record's value is uniform or a coin, hence the truth of each question is 1/2, unless it says
-    otherwise. Refuted answers, and small differences of what agreed, choose what is asked later: votes of
-    the questions that came out high.
+    The truth of each question is 1/2. What was refuted, and how high what agreed had been guessed, weighs
+    the sources; votes of the heavier ones are what it hopes to overfit with. A patient analyst is refuted
+    once in a thousand questions, and has 10,000; the others are shut out soon, and go on asking.
     """
 
     n_sources = 64
@@ -176,77 +175,77 @@ class Analyst:
     def __init__(self, seed, n):
         self.rng = np.random.default_rng(seed)
         self.source = self.rng.integers(2, size=(self.n_sources, n)).astype(bool)
-        self.weight = np.zeros(self.n_sources)
-        self.n = n
+        self.weight, self.voted = np.zeros(self.n_sources), self.source[0]
+        self.n, self.patient = n, seed % 2 == 0
 
     def questions(self, count):
-        """Yield a name, a training mean, the values, and the truth of the question."""
+        """Yield a name, a training mean and the values."""
         for k in range(count):
-            which = k % self.n_sources
-            trick, guess = self.rng.integers(8), 0.5 + self.rng.choice([0.0, 0.02, 0.1, 0.3])
+            one = self.source[k % self.n_sources]
+            trick, near = self.rng.integers(16), self.rng.choice([0.0, 0.02, 0.05])
+            bold = self.rng.random() < (0.001 if self.patient else 0.2)
+            guess = 0.9 if bold else 0.5 + near
+            if k % 500 == 0 and self.weight.any():
+                self.voted = self.weight @ (self.source - 0.5) > 0
+            values = one
             if trick == 0:
-                values = self.source[which]
-            elif trick == 1:  # a vote of what came out high so far
-                values = self.vote()
-            elif trick == 2:  # tiny changes of one record
-                values = self.source[which].copy()
+                values = self.voted
+            elif trick == 1:  # a tiny change, of one record
+                values = one.copy()
                 values[k % self.n] ^= True
-            elif trick == 3:  # values out of range and NaN, which count as 1 and 0
-                values = np.where(self.source[which], 7.0, math.nan)
+            elif trick == 2:
+                values = one + 1e-9 * self.source[(k + 1) % self.n_sources]
+            elif trick == 3:  # NaN counts as 0, and what is above 1 as 1
+                values = np.where(one, 7.0, math.nan)
             elif trick == 4:
-                values = np.where(self.source[which], math.inf, -3.0)
-            elif trick == 5:  # a repeated name
-                yield f"{which}", guess, self.source[(which + 1) % self.n_sources], 0.5
-                continue
-            else:
-                values = self.source[which] ^ self.source[self.rng.integers(self.n_sources)]
-                if not values.any():
-                    values = self.source[which]
-            yield f"{k}", guess, values, 0.5
-
-    def vote(self):
-        if not self.weight.any():
-            return self.source[0]
-        return (self.weight @ (self.source - 0.5)) > 0
+                values = np.where(one, math.inf, -3.0)
+            elif trick == 5:
+                values = one != self.source[(k + 1 + k // self.n_sources) % self.n_sources]
+                values = values if values.any() else one
+            name = f"{k}" if trick < 12 else f"{k % self.n_sources}"  # repeated names
+            yield name, guess, values
 
     def hear(self, k, guess, answer):
         if answer.status == "overfit":
-            self.weight[k % self.n_sources] += answer.value - 0.5
+            self.weight[k % self.n_sources] += 100 * (answer.value - 0.5)
         elif answer.status == "agrees":
-            self.weight[k % self.n_sources] += 1e-3 * (guess - 0.5)
+            self.weight[k % self.n_sources] += guess - 0.5
 
 
 def harm(seed, count):
-    """Whether one analyst brings any answer, or any bound of one, beyond what is stated."""
-    level, tolerance = 0.95, 0.4
+    """Whether one analyst brings an answer, or a bound of one, beyond what is stated; and what it heard."""
+    level, tolerance, truth = 0.95, 0.4, 0.5
     gate = thresholdout_advice(tolerance, n=N, n_questions=10_000, budget=2, level=level).gate
     analyst, noise, known = Analyst(seed, N), SeededNoise(seed), {}
-    price, state = gate.event(holdout_query_of(N)).cost().epsilon, None
+    price = gate.event(holdout_query_of(N)).cost()
     state = gate.start(holdout_query_of(N), noise)
-    beyond, bounded = False, False
-    for k, (name, guess, values, truth) in enumerate(analyst.questions(count), start=1):
+    far, above, heard = False, False, set()
+    for k, (name, guess, values) in enumerate(analyst.questions(count), start=1):
         if name not in known:
-            history = History(k, 1, Cost(price, Fraction(0)), ())
+            history = History(k, 1, price, ())
             state, told = gate.answer(state, asked(name, guess, values), noise, history)
-            known[name] = GateAnswer.from_json(told), truth
-        answer, truth = known[name]
+            known[name] = GateAnswer.from_json(told)
+        answer = known[name]
         analyst.hear(k, guess, answer)
+        heard.add(answer.status)
         if answer.value is not None:
-            beyond |= abs(answer.value - truth) > tolerance
-            if k < 50 or answer.status == "overfit" or k % 500 == 0:
+            far |= abs(answer.value - truth) > tolerance
+            if k < 20 or answer.status == "overfit" or k % 500 == 0:
                 for bound in (agreeing_holdout_bound, private_holdout_bound):
-                    bounded |= bound(answer, gate, n=N, level=level).value < 1 - truth
-    return beyond, bounded
+                    above |= bound(answer, gate, n=N, level=level).value < 1 - truth
+    return far, above, heard
 
 
 def test_an_adaptive_analyst_keeps_within_what_is_stated():
-    assert [harm(seed, 300) for seed in range(3)] == [(False, False)] * 3
+    found = [harm(seed, 300) for seed in range(6)]
+    assert not any(far or above for far, above, _ in found)
+    assert set().union(*(heard for *_, heard in found)) == {"agrees", "overfit", "exhausted"}
 
 
 @pytest.mark.slow
-def test_of_200_adaptive_analysts_of_10_000_questions_five_in_a_hundred_at_most_break_it():
-    broken = np.array([harm(seed, 10_000) for seed in range(200)]).sum(axis=0)
-    assert (broken <= 10).all()
+def test_of_200_analysts_of_10_000_questions_five_in_a_hundred_at_most_break_what_is_stated():
+    found = [harm(seed, 10_000)[:2] for seed in range(200)]
+    assert (np.array(found).sum(axis=0) <= 10).all()
 
 
 def test_no_question_learns_one_record_exactly():

@@ -131,7 +131,17 @@ def test_knobs_out_of_range_are_refused(knobs):
 
 
 def test_losses_that_do_not_fit_are_refused():
-    for train, loss in [(1.1, wrong(3)), (math.nan, wrong(3)), (0.1, wrong(3, n=119)),
-                        (0.1, np.full(120, 1.5))]:  # fmt: skip
+    for train, loss in [(1.1, wrong(3)), (math.nan, wrong(3)), (0.1, wrong(3, n=119))]:
         with pytest.raises(ValueError, match="must be"):
             HOLDOUT.answer(START, train=train, loss=loss)
+
+
+@pytest.mark.parametrize(
+    ("odd", "read"), [(1.5, 1.0), (math.inf, 1.0), (-0.5, 0.0), (-math.inf, 0.0), (math.nan, 0.0)]
+)
+def test_no_loss_is_refused_for_its_value(odd, read):
+    loss = wrong(20).astype(float)
+    found, expected = (
+        HOLDOUT.answer(START, train=0.1, loss=np.append(loss[:-1], last)) for last in (odd, read)
+    )
+    assert found == expected

@@ -281,6 +281,7 @@ def test_the_event_depends_on_knobs_and_the_number_of_rows_alone(rng):
         {"epsilon": math.nan},
         {"epsilon": math.inf},
         {"regularization": 0.0},
+        {"regularization": 9.9e-10},
         {"norm_bound": math.nan},
         {"n_classes": 1},
     ],
@@ -293,8 +294,7 @@ def test_knobs_out_of_range_are_refused(knobs):
 @pytest.mark.parametrize(
     ("x", "y"),
     [
-        (np.array([[0.0], [math.nan]]), np.array([0, 1])),
-        (np.zeros((2, 1)), np.array([0, 2])),
+        (np.zeros((2, 0)), np.zeros(2, int)),
         pytest.param(np.zeros((2, 1)), np.array([0.0, 1.0]), marks=pytest.mark.refusal),
         pytest.param(np.zeros((2, 1)), np.array([0]), marks=pytest.mark.refusal),
     ],
@@ -304,6 +304,38 @@ def test_a_query_without_trainable_rows_is_refused_before_it_is_paid(x, y):
     with pytest.raises(ValueError, match="must") as refusal:
         MECHANISM.event(training_query(x, y, dataset="toy"))
     assert "nan" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_no_cell_and_no_code_is_refused(odd):
+    """A refusal would reveal one: a cell that is not finite is read as 0, a code as the nearest one."""
+    x, y = np.array([[0.3], [odd], [-0.4], [0.2]]), np.array([0, 1, 7, -3])
+    read = training_query(
+        np.array([[0.3], [0.0], [-0.4], [0.2]]), np.array([0, 1, 1, 0]), dataset="toy"
+    )
+    found, expected = (
+        MECHANISM.draw(query, SeededNoise(0))
+        for query in (training_query(x, y, dataset="toy"), read)
+    )
+    assert found == expected
+    assert MECHANISM.event(training_query(x, y, dataset="toy")) == MECHANISM.event(read)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1.0, 100.0, 5000.0])
+@pytest.mark.parametrize("rows", ["separable", "equal", "zero", "huge", "one class"])
+def test_at_the_least_regularization_the_solver_converges(epsilon, rows):
+    """Refused after it was paid, a training would reveal what kind of rows it had."""
+    y = np.zeros(50, int) if rows == "one class" else np.arange(50) % 2
+    x = {
+        "separable": 2.0 * y[:, None] - 1,
+        "equal": np.ones((50, 3)),
+        "zero": np.zeros((50, 3)),
+        "huge": np.random.default_rng(0).normal(size=(50, 3)) * 1e300,
+        "one class": np.ones((50, 2)),
+    }[rows]
+    mechanism = dataclasses.replace(MECHANISM, epsilon=epsilon, regularization=1e-9)
+    drawn = mechanism.draw(training_query(x, y, dataset="toy"), SeededNoise(0))
+    assert np.isfinite(drawn["coef"]).all()
 
 
 def test_a_query_of_counts_is_refused():

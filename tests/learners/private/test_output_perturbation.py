@@ -86,10 +86,9 @@ def test_the_event_depends_on_knobs_and_the_number_of_rows_alone(rng):
 
 
 def test_a_query_without_trainable_rows_is_refused_before_it_is_paid():
-    query = training_query(np.array([[0.0], [math.nan]]), np.array([0, 1]), dataset="toy")
-    with pytest.raises(ValueError, match="must") as refusal:
+    query = training_query(np.zeros((2, 0)), np.zeros(2, int), dataset="toy")
+    with pytest.raises(ValueError, match="must"):
         MECHANISM.event(query)
-    assert "nan" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

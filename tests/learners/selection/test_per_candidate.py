@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from learners.selection.per_candidate import PerCandidateValidation, generalized_scores
-from learners.selection.public_split import split_rows
+from learners.selection.public_split import STEPS, split_rows
 from learners.selection.stability import StabilityValidation, score_sensitivity
 from privacy.mechanism import Mechanism
+from privacy.mechanisms import covering_scale
 from tests.learners.scripted_noise import ScriptedNoise, SilentNoise
 from tests.learners.selection.test_rivals import some_query
 
@@ -51,12 +52,13 @@ def test_the_choice_is_that_of_the_largest_generalized_score_plus_twice_the_nois
     normed = generalized_scores(score, beta, epsilon=0.3)
     best, second = np.argsort(normed)[::-1][:2]
     assert mechanism.draw(query, SilentNoise())["chosen"] == best
-    for factor, chosen in [(0.99, best), (1.01, second)]:
-        script = np.zeros(3)
-        script[second] = factor * (normed[best] - normed[second]) / 2
-        noise = ScriptedNoise(script.tolist())
+    steps = np.rint(normed * STEPS).astype(int)
+    needed = int(steps[best] - steps[second])
+    for more, chosen in [(-1, best), (0, second)]:
+        script = [needed + more if k == second else 0 for k in range(3)]
+        noise = ScriptedNoise(script, last=bool(second > best))
         assert mechanism.draw(query, noise)["chosen"] == chosen
-        assert noise.scales == [1 / 0.3] * 3
+        assert noise.scales == [covering_scale(2 * (STEPS + 1), 0.3)]
 
 
 def test_the_cost_is_that_of_the_selection(rng):

@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from learners.selection.public_split import split_rows
+from learners.selection.public_split import share_of, split_rows
 from learners.selection.repetition import RandomRepetition, chance_untried, runs_for
 from privacy.mechanism import Mechanism
+from privacy.mechanisms import covering_scale, exact
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
 from tests.learners.selection.test_rivals import some_query
 
@@ -26,9 +27,9 @@ class Scripted(SilentNoise):
         self.asked.append(below)
         return next(self.integers)
 
-    def laplace(self, scale):
+    def discrete_laplace(self, scale, size):
         self.asked.append(scale)
-        return next(self.noises, 0.0)
+        return [next(self.noises, 0) for _ in range(size)]
 
 
 def law_of_the_best(trial, mean_runs):
@@ -88,10 +89,20 @@ def test_without_noise_the_best_of_the_trials_wins_ties_to_the_earlier(rng):
 
 
 def test_a_trial_trains_and_scores_for_a_third_each(rng):
-    """Noise of scale 3 / epsilon on the sum over validation rows; the sum moves by one at most."""
-    noise = Scripted([0, 1, 1, 0], laplace=[0.0, -1e6])
+    """Noise of scale 3 / epsilon on the sum over validation rows; it moves by 4,097 steps at most."""
+    noise = Scripted([0, 1, 1, 0], laplace=[0, -(10**9)])
     assert REPEATED.draw(some_query(rng), noise)["chosen"] == 0
-    assert [asked for asked in noise.asked if isinstance(asked, float)] == [1 / 0.3] * 2
+    scales = [asked for asked in noise.asked if isinstance(asked, float)]
+    assert scales == [covering_scale(4097, 0.3)] * 2
+
+
+def test_three_thirds_cost_no_more_than_the_price_in_exact_arithmetic():
+    rng = np.random.default_rng(0)
+    for _ in range(20_000):
+        epsilon = round(float(rng.uniform(0.001, 10)), int(rng.integers(2, 17))) + 0.001
+        parts = int(rng.integers(1, 12))
+        share = share_of(epsilon, parts)
+        assert exact(share) * parts <= exact(epsilon) < exact(math.nextafter(share, 99)) * parts
 
 
 def test_the_chance_that_a_candidate_is_never_tried():

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from learners.private.linear_model import fit_linear, lift, signs
 from learners.private.objective_perturbation import perturbed_weight, split_epsilon, training_query
-from learners.selection.public_split import ramp_score
+from learners.selection.public_split import STEPS, noisiest, ramp_score
 from learners.selection.stability import StabilityValidation, score_sensitivity
+from privacy.mechanisms import covering_scale
 from tests.learners.scripted_noise import ScriptedNoise, SeededNoise, SilentNoise
 
 SELECTION = StabilityValidation(
@@ -162,14 +163,16 @@ def test_without_noise_the_best_score_wins_and_its_model_is_released(rng, n_clas
 
 
 def test_the_noise_decides_where_it_exceeds_the_difference(rng):
+    """The best candidate, 1, passes always; another one beside it where its noise is large."""
     query = some_query(rng)
     for favoured in range(3):
-        script = [100.0 if candidate == favoured else 0.0 for candidate in range(3)]
-        assert SELECTION.draw(query, ScriptedNoise(script))["chosen"] == favoured
+        script = [10**9 if candidate == favoured else 0 for candidate in range(3)]
+        noise = ScriptedNoise(script, last=favoured > 1)
+        assert SELECTION.draw(query, noise)["chosen"] == favoured
 
 
-def test_the_noise_is_exponential_of_mean_one_over_epsilon_select_times_two_beta(rng):
-    """The threshold of the noise that overturns the choice shows the factor 2 beta."""
+def test_the_noise_is_that_of_a_score_in_steps_of_its_sensitivity(rng):
+    """The noise that overturns the choice, and its scale: two scores move by beta and a step each."""
     query = some_query(rng)
     score = scores(SELECTION, query)
     beta = score_sensitivity(
@@ -180,15 +183,16 @@ def test_the_noise_is_exponential_of_mean_one_over_epsilon_select_times_two_beta
         columns=3,
         n_problems=1,
     )
-    needed = (score[1] - score[2]) / (2 * beta)
+    steps = np.rint(np.array(score) / beta * STEPS).astype(int)
+    needed = int(steps[1] - steps[2])
     assert needed > 0
-    for factor, chosen in [(0.99, 1), (1.01, 2)]:
-        noise = ScriptedNoise([0.0, 0.0, factor * needed])
-        assert SELECTION.draw(query, noise)["chosen"] == chosen
-        assert noise.scales == [1 / 0.3] * 3
+    for noise, chosen in [(needed - 1, 1), (needed, 2)]:
+        scripted = ScriptedNoise([0, 0, noise], last=True)
+        assert SELECTION.draw(query, scripted)["chosen"] == chosen
+        assert scripted.scales == [covering_scale(2 * (STEPS + 1), 0.3)]
 
 
-def test_ties_go_to_the_earlier_candidate(rng):
+def test_ties_are_equally_likely(rng):
     """Rows that tell nothing: the weights are zero at every candidate, and so the scores tie."""
     n = 40
     query = training_query(
@@ -198,7 +202,20 @@ def test_ties_go_to_the_earlier_candidate(rng):
         validation=np.arange(n) < n // 2,
     )
     assert scores(SELECTION, query) == [-1.0] * 3
-    assert SELECTION.draw(query, SilentNoise())["chosen"] == 0
+    for last, chosen in [(False, 0), (True, 2)]:
+        assert SELECTION.draw(query, ScriptedNoise([0] * 3, last=last))["chosen"] == chosen
+
+
+def test_scores_that_differ_in_their_last_bits_alone_are_one_score():
+    """What is chosen is a whole number's choice: bits below the grid decide nothing."""
+    score = np.array([-0.5, -0.5 - 1e-13, -0.5 + 1e-13])
+    for last, chosen in [(False, 0), (True, 2)]:
+        assert noisiest(score, 1e-3, 1.0, ScriptedNoise([0] * 3, last=last)) == chosen
+
+
+def test_a_price_too_small_for_the_sampler_is_refused_before_anything_is_paid():
+    with pytest.raises(ValueError, match="epsilon must be >= l1"):
+        dataclasses.replace(SELECTION, epsilon_select=1e-9)
 
 
 def test_every_training_draws_fresh_noise(rng):
