@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "KEY", "OutputError", "OutputFile", "file_digest", "open_text", "state_key", "sync_folder",
+    "KEY", "OutputError", "OutputFile", "file_digest", "open_text", "output_folder", "state_key",
+    "sync_folder",
     "write_arrays", "write_whole",
 ]  # fmt: skip
 
@@ -143,6 +144,27 @@ class OutputFile:
 
     def _exists(self) -> OutputError:
         return OutputError(f"{self.path} exists; --force overwrites it, or name another output")
+
+
+def output_folder(path: Path) -> Path:
+    """Return the folder that a user named for results; one that is not there is made.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be made, such as where a file has its name.
+
+    Examples
+    --------
+    >>> with TemporaryDirectory() as folder:
+    ...     output_folder(Path(folder) / "new").is_dir()
+    True
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be a folder for results: {error.strerror}") from None
+    return path
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:

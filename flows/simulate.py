@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flows.files import OutputFile
+from flows.files import OutputFile, output_folder
 from quality import Campaign, simulate_campaign
 
 __all__ = ["copy_sample", "write_campaign"]
@@ -36,7 +36,7 @@ def copy_sample(folder: Path) -> Path:
     Path
         The settings file in `folder`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    output_folder(folder)
     for name in NAMES:
         if not os.path.lexists(folder / name):
             _copy(name, OutputFile(folder / name))
@@ -57,7 +57,7 @@ def write_campaign(folder: Path, *, seed: int, force: bool = False) -> Campaign:
     OutputError
         If one of the files exists, and `force` does not say that they may be overwritten.
     """
-    (folder / "truth").mkdir(parents=True, exist_ok=True)
+    output_folder(folder / "truth")
     names = (*NAMES, "truth/tasks.csv", "truth/workers.csv")
     outputs = {name: OutputFile(folder / name, force=force) for name in names}
     campaign = simulate_campaign(rng=np.random.default_rng(seed))

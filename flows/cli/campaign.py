@@ -1,4 +1,4 @@
-"""Commands that run a campaign: demo, run, simulate, report; on a schedule: serve, deploy."""
+"""Commands that run a campaign: run, demo, simulate, report; on a schedule: serve, deploy."""
 
 from __future__ import annotations
 
@@ -24,23 +24,6 @@ Interval = Annotated[float | None, typer.Option(help="seconds from one run to th
 Name = Annotated[str | None, typer.Option(help="the deployment's [default: the campaign's]")]
 
 
-@app.command(epilog="Example: `crowdassay demo --folder demo`")
-def demo(
-    folder: Annotated[Path, typer.Option(help="where the sample campaign is copied to")] = Path(
-        "demo"
-    ),
-    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow, or in process")] = True,
-    json_: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Run the whole pipeline on the sample campaign."""
-    from flows.simulate import copy_sample  # NumPy, for this command only
-
-    with mistakes():
-        settings_path = copy_sample(folder)
-        _run(settings_path, prefect=prefect, embedded=True, resume=False, again=True, as_json=json_)
-
-
 @app.command(epilog="Example: `crowdassay run settings.toml --resume`")
 def run(
     settings: SettingsFile,
@@ -59,6 +42,23 @@ def run(
     with mistakes():
         how = {"resume": resume, "again": again, "as_json": json_}
         _run(settings, prefect=prefect, embedded=bool(prefect), **how)
+
+
+@app.command(epilog="Example: `crowdassay demo --folder demo`")
+def demo(
+    folder: Annotated[Path, typer.Option(help="where the sample campaign is copied to")] = Path(
+        "demo"
+    ),
+    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow, or in process")] = True,
+    json_: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run the whole pipeline on the sample campaign."""
+    from flows.simulate import copy_sample  # NumPy, for this command only
+
+    with mistakes():
+        settings_path = copy_sample(folder)
+        _run(settings_path, prefect=prefect, embedded=True, resume=False, again=True, as_json=json_)
 
 
 @app.command(epilog="Example: `crowdassay simulate --seed 7 --output campaign`")

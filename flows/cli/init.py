@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.label_commands import LabelsFile, Repeated
-from flows.cli.root import Force, app, mistakes, print_line
+from flows.cli.root import Force, LabelsFile, Repeated, app, mistakes, print_line
 
 if TYPE_CHECKING:
     from flows.proposal import CampaignFacts

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["compile_kernels", "notice", "where_kept"]
 
 ROOMS = ("quality", "learners", "flows")
+SHARD = 8_000  # labels: several shards of the sample
 N_LABELS, N_WORKERS = 40_000, 50  # enough rows for the readers of large tables
 
 
@@ -52,7 +53,9 @@ def notice() -> str | None:
 
 
 def compile_kernels() -> int:
-    """Run the sample campaign, every reader, penalty and aggregator; return how many were compiled.
+    """Run the sample campaign, whole and in shards, every reader, penalty, aggregator and estimator.
+
+    Return how many kernels were compiled.
 
     What is compiled depends on the types that a kernel is called with, so the kernels are called as
     runs call them, and not from a list that could fall behind.
@@ -62,12 +65,14 @@ def compile_kernels() -> int:
     before = _n_compiled()
     with TemporaryDirectory() as folder:
         _run_sample(Path(folder, "sample"))
+        _run_sharded(Path(folder, "sharded"))
         _read_parquet(Path(folder, "labels.parquet"))
     for n_classes in range(2, 10):  # the pass of EM is compiled for each number up to eight
         dawid_skene(_some_labels(n_classes))
     for n_classes in (2, 3):
         _aggregate(_some_labels(n_classes))
     _penalize(_some_labels(2))
+    _fit_crowdkit(_some_labels(2))
     return _n_compiled() - before
 
 
@@ -77,6 +82,24 @@ def _run_sample(folder: Path) -> None:
     from flows.simulate import copy_sample
 
     run_pipeline(load_settings(copy_sample(folder)))
+
+
+def _run_sharded(folder: Path) -> None:
+    """Run the sample with an engine, which reads Parquet and filters by a share of the workers."""
+    import pyarrow.parquet as pq  # heavy, for `warm` only
+    from pyarrow import csv
+
+    from flows.pipeline import run_pipeline
+    from flows.settings import load_settings
+    from flows.simulate import copy_sample
+
+    path = copy_sample(folder)
+    for table in folder.glob("*.csv"):
+        pq.write_table(csv.read_csv(table), table.with_suffix(".parquet"))
+    text = path.read_text(encoding="utf-8").replace(".csv", ".parquet")
+    text = text.replace("false_removal_rate = 0.1", "fraction = 0.1")
+    path.write_text(f"{text}\n[engine]\nshard_labels = {SHARD}\n", encoding="utf-8")
+    run_pipeline(load_settings(path))
 
 
 def _some_labels(n_classes: int) -> CrowdLabels:
@@ -107,6 +130,21 @@ def _penalize(labels: CrowdLabels) -> None:
 
     for penalty in (balanced_penalty, hard_level, soft_penalty):
         filter_workers(labels, penalty=penalty, n_workers=1)
+
+
+def _fit_crowdkit(labels: CrowdLabels) -> None:
+    """Fit every estimator with crowd-kit's names."""
+    # heavy, for `warm` only
+    import pandas as pd  # type: ignore[import-untyped]
+
+    from flows import crowdkit
+
+    names = ("worker", "task", "label")
+    answers = pd.DataFrame({name: getattr(labels, name) for name in names})
+    gold = answers.groupby("task")["label"].first()
+    for name in crowdkit.__all__:
+        given = [gold] if name == "GoldMajorityVote" else []
+        getattr(crowdkit, name)().fit(answers, *given)
 
 
 def _read_parquet(path: Path) -> None:

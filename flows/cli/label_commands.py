@@ -10,19 +10,14 @@ import typer
 
 from flows.aggregators import AggregatorName, consensus_of
 from flows.choices import Duplicates, Penalty
-from flows.cli.root import Force, Output, Quiet, app, mistakes, show_rows
+from flows.cli.root import Force, LabelsFile, Output, Quiet, Repeated, app, mistakes, show_rows
 from flows.files import OutputFile
 
 if TYPE_CHECKING:
     from flows.settings import FilterSettings
     from quality import CrowdLabels
 
-__all__ = ["LabelsFile", "Repeated", "aggregate", "consensus_rows", "worker_rows", "workers"]
-
-LabelsFile = Annotated[Path, typer.Argument(help="table with the columns worker, task, label")]
-Repeated = Annotated[
-    Duplicates, typer.Option(help="what to do with a worker's repeated labels of a task")
-]
+__all__ = ["aggregate", "consensus_rows", "worker_rows", "workers"]
 
 
 @app.command(epilog="Example: `crowdassay workers labels.csv --false-removal-rate 0.05`")

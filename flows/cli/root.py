@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.choices import Duplicates
 from flows.cli.kernels import notice
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from flows.files import OutputFile
 
 __all__ = [
-    "AsJson", "Force", "Output", "Quiet", "app", "console", "main", "mistakes", "print_line",
-    "show_rows",
+    "AsJson", "Force", "LabelsFile", "Output", "Quiet", "Repeated", "app", "console", "main",
+    "mistakes", "print_line", "show_rows",
 ]  # fmt: skip
 
 _silent = ContextVar("_silent", default=False)
@@ -61,6 +62,10 @@ Quiet = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 Output = Annotated[Path | None, typer.Option(help="write all rows to this CSV")]
+LabelsFile = Annotated[Path, typer.Argument(help="table with the columns worker, task, label")]
+Repeated = Annotated[
+    Duplicates, typer.Option(help="what to do with a worker's repeated labels of a task")
+]
 Force = Annotated[bool, typer.Option("--force", help="overwrite what exists; never an input")]
 
 

@@ -1,4 +1,4 @@
-"""Pairs of workers who give the same wrong-looking labels more often than chance has it."""
+"""Pairs of workers who give the same wrong-looking labels more often than by chance."""
 
 import math
 from dataclasses import dataclass

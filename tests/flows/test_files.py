@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.files import OutputError, OutputFile
+from flows.files import OutputError, OutputFile, output_folder
 
 
 def write(text: str, path: Path) -> None:
@@ -183,6 +183,14 @@ def test_what_cannot_be_written_is_one_sentence(tmp_path: Path, name: str, sente
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(OutputError, match=sentence):
         OutputFile(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["file", "file/folder"])
+def test_a_file_in_a_folders_place_is_one_sentence(tmp_path: Path, name: str) -> None:
+    write("mine", tmp_path / "file")
+    with pytest.raises(OutputError, match="cannot be a folder for results"):
+        output_folder(tmp_path / name)
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:

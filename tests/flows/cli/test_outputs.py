@@ -164,6 +164,16 @@ def test_init_overwrites_no_table_of_a_folder_or_pattern(campaign: Path) -> None
     assert (campaign / "days" / "tuesday.csv").read_bytes() == before["labels.csv"]
 
 
+@pytest.mark.parametrize("asked", ["demo --no-prefect --folder", "simulate --output"])
+def test_a_file_in_a_folders_place_is_not_overwritten(asked: str, campaign: Path) -> None:
+    before = contents(campaign)
+    told = CliRunner().invoke(app, [*asked.split(), "labels.csv"])
+    assert told.exit_code == 2
+    (line,) = told.stderr.splitlines()
+    assert "cannot be a folder for results" in line
+    assert contents(campaign) == before
+
+
 def test_a_demo_keeps_what_is_there(tmp_path: Path) -> None:
     """Also a link that leads nowhere, through which a copy would be written elsewhere."""
     folder = tmp_path / "demo"

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,14 @@ def test_the_help_of_every_command_ends_with_an_example(name: str) -> None:
     told = CliRunner().invoke(app, [*name.split(), "--help"])
     assert told.exit_code == 0
     assert re.search(f"Examples?: crowdassay {name}", " ".join(told.output.split()))
+
+
+def test_the_help_begins_with_the_command_that_all_is_about_and_is_in_the_modules_order() -> None:
+    modules = [command.callback.__module__ for command in COMMANDS.values() if command.callback]
+    assert next(iter(COMMANDS)) == "run"
+    assert (
+        len(list(groupby(modules))) == len(set(modules)) + 1
+    )  # groups of commands are listed last
 
 
 @pytest.mark.parametrize("name", LONG)

@@ -17,9 +17,14 @@ from quality.parallel import KernelFolders
 RUN = """
 import sys
 from pathlib import Path
-from flows.cli.kernels import _n_compiled, _run_sample
-_run_sample(Path(sys.argv[1]))
-print("compiled", _n_compiled())
+from flows.cli import kernels
+folder = Path(sys.argv[1])
+kernels._run_sample(folder / "whole")
+print("whole", kernels._n_compiled())
+kernels._run_sharded(folder / "shards")
+print("in shards", kernels._n_compiled())
+kernels._fit_crowdkit(kernels._some_labels(2))
+print("as crowd-kit", kernels._n_compiled())
 """
 
 
@@ -31,12 +36,14 @@ def call(*arguments: str, kernels: Path) -> str:
 
 
 @pytest.mark.slow
-def test_after_warm_a_run_of_the_sample_and_another_warm_compile_nothing(tmp_path: Path) -> None:
+def test_after_warm_runs_estimators_and_another_warm_compile_nothing(tmp_path: Path) -> None:
+    """Runs of the sample, whole and in shards."""
     kernels = tmp_path / "kernels"
     first = call("-m", "flows.cli", "warm", kernels=kernels)
     assert int(first.split()[0]) > 40
     assert f"kept in {kernels}" in first.replace("\n", "")
-    assert call("-c", RUN, str(tmp_path / "sample"), kernels=kernels).endswith("compiled 0\n")
+    told = call("-c", RUN, str(tmp_path / "sample"), kernels=kernels)
+    assert told.splitlines() == ["whole 0", "in shards 0", "as crowd-kit 0"]
     assert call("-m", "flows.cli", "warm", kernels=kernels).startswith("0 kernels compiled")
 
 

@@ -1,8 +1,9 @@
 """The flow on a schedule, on demand and on a work pool's worker, on a real Prefect server.
 
-One server, one process that serves and one worker are shared; the campaign is the planted one, so
-that the last test can look for its private values in all that the server has kept. Runs are
-processes of their own: the module takes about a minute of processor time.
+One server and one process that serves are shared, and so are the runs that several tests look at: each
+is a fixture, so that every test passes alone. The campaign is the planted one, whose private values
+are looked for in all that the server has kept. Runs are processes of their own: the module takes
+about a minute of processor time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +26,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.prefect.server import QUIET
+from tests.flows.campaign import write_small_campaign
 from tests.flows.run.test_canaries import PLANTED, plant
 
 if TYPE_CHECKING:
@@ -66,18 +68,17 @@ def api(home: Path) -> Iterator[str]:
 
 
 @contextmanager
-def started(module: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of this environment, ended by Ctrl-C."""
-    with subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as process:
+def started(*arguments: str, log: Path = Path(os.devnull)) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of this environment as a job in the background, which ignores Ctrl-C; ended by SIGTERM."""
+    job = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-m", *arguments]
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(job, stdout=output, stderr=output, start_new_session=True) as process,
+    ):
         try:
             yield process
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             try:
                 process.wait(timeout=60)
             except subprocess.TimeoutExpired:
@@ -138,11 +139,9 @@ def runs_of(client: SyncPrefectClient, *tags: str) -> list[FlowRun]:
     )
 
 
-def test_a_scheduled_run_fires(client: SyncPrefectClient, serving: object, settings: Path) -> None:
-    """Its parameters are the settings' path and `resume`; it carries the campaign's name as a tag.
-
-    The schedule is switched off as soon as a run has begun: one is enough.
-    """
+@pytest.fixture(scope="module")
+def fired(client: SyncPrefectClient, serving: object) -> FlowRun:
+    """A scheduled run, ended. The schedule is switched off as soon as it has begun: one is enough."""
 
     def begun() -> FlowRun | None:
         runs = runs_of(client, "auto-scheduled", "crowdassay", "small")
@@ -157,21 +156,26 @@ def test_a_scheduled_run_fires(client: SyncPrefectClient, serving: object, setti
     (schedule,) = deployment.schedules
     switch = f"/deployments/{deployment.id}/schedules/{schedule.id}"
     client.request("PATCH", switch, json={"active": False})
-    run = until(ended)
-    assert run.state is not None
-    assert run.state.type.value == "COMPLETED"
-    assert run.parameters == {"settings_path": str(settings), "resume": False}
+    return until(ended)
+
+
+def test_a_scheduled_run_fires(fired: FlowRun, settings: Path) -> None:
+    """Its parameters are the settings' path and `resume`; it carries the campaign's name as a tag."""
+    assert fired.state is not None
+    assert fired.state.type.value == "COMPLETED"
+    assert fired.parameters == {"settings_path": str(settings), "resume": False}
     assert any(
         (folder / "report.html").is_file() for folder in (settings.parent / "runs").iterdir()
     )
 
 
-def test_its_progress_releases_and_report_are_artifacts(client: SyncPrefectClient) -> None:
-    run, *_ = runs_of(client, "auto-scheduled")
+def test_its_progress_releases_and_report_are_artifacts(
+    client: SyncPrefectClient, fired: FlowRun
+) -> None:
     found = {
         artifact.key: artifact.data
         for artifact in client.read_artifacts()
-        if artifact.flow_run_id == run.id
+        if artifact.flow_run_id == fired.id
     }
     assert set(found) == {
         f"crowdassay-small-{what}"
@@ -183,7 +187,7 @@ def test_its_progress_releases_and_report_are_artifacts(client: SyncPrefectClien
 
 
 def test_a_budget_that_is_nearly_spent_sets_off_the_sample_automation(
-    client: SyncPrefectClient, alert: str
+    client: SyncPrefectClient, alert: str, fired: FlowRun
 ) -> None:
     def went_off() -> dict[str, Any] | None:
         told = events(client, "prefect.automation.action.executed", "crowdassay.budget.low")
@@ -223,18 +227,21 @@ def asked(api: str, **parameters: str) -> FlowRun:
         )
 
 
-def test_a_failed_run_tells_its_errors_type_alone(
-    api: str, serving: object, settings: Path, tmp_path: Path
-) -> None:
-    """The refused label is planted, and the error quotes it where the flow is served."""
-    path = plant(tmp_path)
-    labels = (tmp_path / "labels.csv").read_text().splitlines()
+@pytest.fixture(scope="module")
+def failed(api: str, serving: object, tmp_path_factory: pytest.TempPathFactory) -> FlowRun:
+    """A run that refuses a label, which is planted, and quotes it where the flow is served."""
+    path = plant(tmp_path_factory.mktemp("refused"))
+    table = path.parent / "labels.csv"
+    labels = table.read_text().splitlines()
     worker, task, _ = labels[-1].split(",")
-    (tmp_path / "labels.csv").write_text("\n".join([*labels[:-1], f"{worker},{task},{LABEL}\n"]))
-    run = asked(api, settings_path=str(path))
-    assert run.state is not None
-    assert run.state.type.value == "FAILED"
-    assert "TableError" in str(run.state.message)
+    table.write_text("\n".join([*labels[:-1], f"{worker},{task},{LABEL}\n"]))
+    return asked(api, settings_path=str(path))
+
+
+def test_a_failed_run_tells_its_errors_type_alone(failed: FlowRun) -> None:
+    assert failed.state is not None
+    assert failed.state.type.value == "FAILED"
+    assert "TableError" in str(failed.state.message)
 
 
 @pytest.mark.slow
@@ -244,13 +251,10 @@ def test_deploy_names_the_pool_that_is_missing(api: str, settings: Path) -> None
     assert "`prefect work-pool create nobody --type process` makes it" in told.stderr
 
 
-@pytest.mark.slow
-def test_a_worker_runs_what_is_deployed(
-    api: str, client: SyncPrefectClient, settings: Path
-) -> None:
+@pytest.fixture(scope="module")
+def pooled(client: SyncPrefectClient, settings: Path) -> str:
+    """The name of the campaign's deployment to a pool."""
     from prefect.client.schemas.actions import WorkPoolCreate
-    from prefect.deployments import run_deployment
-    from prefect.settings import PREFECT_API_URL, temporary_settings
 
     client.create_work_pool(WorkPoolCreate(name="crowd", type="process"))
     told = CliRunner().invoke(
@@ -258,8 +262,16 @@ def test_a_worker_runs_what_is_deployed(
     )
     assert told.exit_code == 0, told.stderr
     assert "deployed crowdassay/pooled" in told.output
+    return "crowdassay/pooled"
+
+
+@pytest.mark.slow
+def test_a_worker_runs_what_is_deployed(api: str, client: SyncPrefectClient, pooled: str) -> None:
+    from prefect.deployments import run_deployment
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
     with temporary_settings({PREFECT_API_URL: api}):
-        run = run_deployment("crowdassay/pooled", timeout=0, as_subflow=False)
+        run = run_deployment(pooled, timeout=0, as_subflow=False)
     worker = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "crowd", "--run-once"]
     subprocess.run(worker, check=True, capture_output=True, timeout=WAIT)
     ended = client.read_flow_run(run.id)  # type: ignore[union-attr]  # a run outside of a loop
@@ -269,7 +281,7 @@ def test_a_worker_runs_what_is_deployed(
 
 @pytest.mark.slow
 def test_the_yaml_that_is_written_deploys_the_same(
-    api: str, client: SyncPrefectClient, settings: Path, tmp_path: Path
+    client: SyncPrefectClient, pooled: str, settings: Path, tmp_path: Path
 ) -> None:
     asked = ["deploy", str(settings), "--pool", "crowd", "--name", "by-yaml", "--cron", "0 6 * * *"]
     written = [*asked, "--yaml", str(tmp_path / "prefect.yaml")]
@@ -277,24 +289,55 @@ def test_the_yaml_that_is_written_deploys_the_same(
     assert "--force overwrites it" in CliRunner().invoke(app, written).stderr
     deploy = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
     subprocess.run(deploy, cwd=tmp_path, check=True, capture_output=True, timeout=WAIT)
-    one, other = (
-        client.read_deployment_by_name(f"crowdassay/{name}") for name in ("pooled", "by-yaml")
-    )
+    one, other = (client.read_deployment_by_name(name) for name in (pooled, "crowdassay/by-yaml"))
     for field in ("entrypoint", "parameters", "tags", "work_pool_name", "job_variables"):
         assert getattr(one, field) == getattr(other, field), field
     assert [each.schedule for each in one.schedules] == [each.schedule for each in other.schedules]
 
 
-def test_the_schedule_is_paused_when_serving_ends(
-    client: SyncPrefectClient, serving: subprocess.Popen[bytes]
+def test_a_job_in_the_background_serves_when_it_says_so_until_sigterm(
+    client: SyncPrefectClient, tmp_path: Path
 ) -> None:
-    """By SIGTERM, as service managers do; by Ctrl-C it is the same: `test_deploy_without_server.py`."""
-    serving.send_signal(signal.SIGTERM)
-    assert serving.wait(timeout=WAIT) == 0
-    assert client.read_deployment_by_name(NAME).paused
+    """As service managers and `kill` end it: the run that goes on is cancelled, the schedule paused."""
+    settings, log, name = write_small_campaign(tmp_path), tmp_path / "serve.log", "crowdassay/ended"
+    settings.write_text(settings.read_text().replace('name = "small"', 'name = "ended"'))
+    asked = ["flows.cli", "serve", str(settings), "--interval", "3600"]
+
+    def says_so() -> bool | None:
+        return f"serving {name};" in log.read_text() or None
+
+    def begun() -> FlowRun | None:
+        now = client.read_flow_run(run.id)
+        return now if now.start_time is not None else None
+
+    with started(*asked, log=log) as serving:
+        until(says_so)
+        deployment = client.read_deployment_by_name(name)
+        assert not deployment.paused
+        run = client.create_flow_run_from_deployment(deployment.id)
+        until(begun)
+        serving.send_signal(signal.SIGINT)  # is not heeded
+        serving.terminate()
+        assert serving.wait(timeout=WAIT) == 0
+    assert client.read_deployment_by_name(name).paused
+    ended = client.read_flow_run(run.id)
+    assert not runs_here(str(run.id))
+    assert ended.state is not None
+    assert ended.state.type.value in {"CANCELLED", "RUNNING"}  # or killed, if it was slow to end
 
 
-def test_nothing_planted_is_in_a_row_of_the_servers(home: Path, serving: object) -> None:
+def runs_here(flow_run: str) -> bool:
+    """Whether a process of this machine makes the flow run, as its environment says."""
+    for found in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if flow_run.encode() in found.read_bytes():
+                return True
+    return False
+
+
+def test_nothing_planted_is_in_a_row_of_the_servers(
+    home: Path, fired: FlowRun, failed: FlowRun
+) -> None:
     """Workers, tasks, features, the refused label: artifacts, events, states, logs and the rest."""
     connection = sqlite3.connect(home / "prefect.db")
     names = [
