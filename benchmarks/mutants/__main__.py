@@ -29,10 +29,10 @@ ENOUGH = 0.95
 LIMIT = 900  # seconds for one mutant
 OUTCOMES = {KILLED: "killed", SURVIVED: "survived", UNPLANTED: "not planted"}
 AROUND = {  # tests of the places that use a folder's code, beside those of the folder itself
+    "privacy/ledger": [],
+    "privacy/accounting": ["tests/privacy/mechanisms"],
     "learners/holdout": [],
     "privacy": [],
-    "privacy/accounting": ["tests/privacy/mechanisms"],
-    "privacy/ledger": [],
     "privacy/mechanisms": ["tests/privacy/ledger/test_releasing.py"],
     "flows/spending": [
         "tests/flows/stages/test_publication.py", "tests/flows/stages/test_model.py",
@@ -125,6 +125,8 @@ def main() -> int:
     for name, line, code in outcomes(tasks, given.workers):
         outcome = OUTCOMES[code]
         counts[outcome] += 1
+        if counts.total() % 50 == 0:
+            print(f"{counts.total():,} of {len(tasks):,} tried", flush=True)
         if code == KILLED and name in SURVIVORS:
             faults.append(f"listed as a survivor, and killed: {name}")
         if code != KILLED:

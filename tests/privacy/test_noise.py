@@ -1,6 +1,7 @@
 """The operating system's entropy cannot be seeded: every statistical test here fails by chance with
 a probability of at most 1e-6 (its p-value must exceed 1e-6)."""
 
+import ast
 import subprocess
 import sys
 
@@ -98,3 +99,31 @@ def test_importing_the_room_does_not_import_the_samplers():
     code = "import sys, privacy; print([name for name in sys.modules if 'opendp' in name])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"
+
+
+DRAWS = """
+import random, numpy
+from privacy.noise import SystemNoise
+random.seed(0), numpy.random.seed(0)
+noise = SystemNoise()
+drawn = [
+    noise.discrete_laplace(1e9, 2), noise.discrete_gaussian(1e9, 2), noise.uniform_integer(10**18),
+    noise.laplace(1.0), noise.exponential(1.0), noise.gamma(2.0, 1.0), noise.direction(2).tolist(),
+]
+"""
+
+
+def test_no_draw_comes_again_in_this_process_or_another():
+    """Whatever is seeded: a generator made with a seed at each draw, or once, would repeat itself."""
+    here = []
+    for _ in range(2):
+        names = {}
+        exec(DRAWS, names)
+        here.append(names["drawn"])
+    command = [sys.executable, "-c", f"{DRAWS}print(drawn)"]
+    there = [
+        ast.literal_eval(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        for _ in range(2)
+    ]
+    for kind in zip(*here, *there, strict=True):
+        assert len({str(draw) for draw in kind}) == len(here) + len(there)

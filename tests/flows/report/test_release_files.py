@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.report import write_reports
+from flows.report.pages import public_page
 from flows.report.release_files import COLUMNS, release, write_release_files
 from flows.stages.publication import _proportion_table
 from privacy import LatticeLaplace, Release
@@ -118,11 +119,53 @@ def test_reports_come_with_the_files(tmp_path: Path) -> None:
     }
 
 
-def test_no_public_file_holds_an_entry_or_a_time(tmp_path: Path) -> None:
-    """Whether and when something was paid can depend on private data."""
+NEVER_PUBLIC = {
+    "asked", "budget_left", "entries", "entry", "fresh", "n_drawn", "position", "released_at",
+    "spent", "time", "validation",
+}  # fmt: skip
+"""What tells when an entry was made, whether one was, or how often: it can depend on private data."""
+
+
+def keys_of(value: object) -> set[str]:
+    """Every key of an object and of what it holds."""
+    if isinstance(value, dict):
+        return set(value).union(*map(keys_of, value.values()))
+    return set().union(*map(keys_of, value)) if isinstance(value, list) else set()
+
+
+def test_no_public_object_tells_when_or_how_often_something_was_booked(tmp_path: Path) -> None:
+    """By name, in every file; the run folder holds them all, so that each could have been shown."""
     folder = write_folder(tmp_path)
+    entry = pq.read_table(folder / "proportions.parquet")
+    held = {
+        name for path in folder.glob("*.json") for name in keys_of(json.loads(path.read_text()))
+    }
+    assert {"released_at", "entry", "asked", "budget_left", "validation"} <= held
+    assert "entry" in entry.column_names
     write_release_files(folder)
-    text = (folder / "public" / "release.json").read_text(encoding="utf-8")
-    assert not [word for word in ('"entry"', "released_at", "2026-03-02") if word in text]
-    for stage in COLUMNS:
-        assert "entry" not in pq.read_schema(folder / "public" / f"{stage}.parquet").names
+    assert keys_of(public_page(folder)) & NEVER_PUBLIC == set()
+    assert keys_of(release(folder)) & NEVER_PUBLIC == set()
+    for path in (folder / "public").iterdir():
+        if path.suffix == ".parquet":
+            metadata = json.loads(pq.read_schema(path).metadata[b"crowdassay release"])
+            assert set(pq.read_schema(path).names) & NEVER_PUBLIC == set()
+            assert keys_of(metadata) & NEVER_PUBLIC == set()
+        if path.suffix == ".csv":
+            assert (
+                set(path.read_text(encoding="utf-8").splitlines()[0].split(",")) & NEVER_PUBLIC
+                == set()
+            )
+
+
+def test_the_public_page_names_no_time_of_an_entry(tmp_path: Path) -> None:
+    """Nor its number: the facts that the page is written from do not hold them."""
+    folder = write_folder(tmp_path)
+    proportions = json.loads((folder / "proportions.json").read_text(encoding="utf-8"))
+    when = "2031-07-19T13:37:11+00:00"
+    write_json(folder / "proportions.json", proportions | {"released_at": when})
+    write_reports(folder)
+    shown = [folder / "public.html", *(folder / "public").iterdir()]
+    for path in shown:
+        text = path.read_bytes().decode("utf-8", errors="replace")
+        assert "2031" not in text
+        assert "13:37" not in text

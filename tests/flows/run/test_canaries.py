@@ -307,6 +307,53 @@ def test_nothing_else_in_the_private_rooms_imports_randomness() -> None:
     assert random == set(MAY_BE_RANDOM)
 
 
+MAKERS = {
+    "default_rng", "Generator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "Random", "RandomState",
+    "SeedSequence", "SFC64", "SystemRandom", "check_random_state", "get_state", "seed", "set_state",
+}  # fmt: skip
+"""What makes a generator or sets one back, in Python, NumPy and scikit-learn."""
+
+
+def generators(text: str) -> set[str]:
+    """Calls in a file that make a generator, by the names they are called by."""
+    called = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    return {
+        ast.unparse(one) for one in called if getattr(one, "attr", getattr(one, "id", "")) in MAKERS
+    }
+
+
+def test_only_the_noise_source_makes_a_generator_in_privacy_and_it_is_the_systems() -> None:
+    """A seeded one in its place draws by the same laws, and no test of a law would see it."""
+    found = {
+        str(path.relative_to(ROOT)): made
+        for path in (ROOT / "privacy").rglob("*.py")
+        if (made := generators(path.read_text(encoding="utf-8")))
+    }
+    assert found == {"privacy/noise.py": {"random.SystemRandom"}}
+
+
+def test_no_mechanism_of_learners_makes_a_generator() -> None:
+    """Where one is made it deals public rows, or sets the order of a sum."""
+    made = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "learners").rglob("*.py")
+        if generators(path.read_text(encoding="utf-8"))
+    }
+    private = ("learners/holdout", "learners/private", "learners/selection")
+    assert [name for name in made if name.startswith(private)] == []
+
+
+def test_a_generator_is_seen_however_it_is_made() -> None:
+    for text in (
+        "import numpy as np\nrng = np.random.default_rng()",
+        "from random import Random\ndraw = Random(7).random",
+        "import random\nrandom.seed(1)",
+        "from numpy.random import PCG64, Generator\nrng = Generator(PCG64(1))",
+    ):
+        assert generators(text)
+    assert not generators("def draw(rng: np.random.Generator): return rng.random()")
+
+
 def test_the_scan_finds_what_it_looks_for(tmp_path: Path) -> None:
     for number, line in enumerate(
         (

@@ -162,3 +162,11 @@ def test_two_columns_are_refused(ledger):
 def test_the_audit_does_not_refute_the_counts():
     """Real draws: a row that leaves one of four bins for another; by chance once in a thousand runs."""
     assert not audit_mechanism(LatticeLaplace(1.0), (3, 3, 2, 0), draws=500).refutes(0.0)
+
+
+def test_the_counts_are_drawn_at_the_price_that_is_booked(ledger, rows):
+    """The entry's own event holds scale and sensitivity: one row leaves a bin and joins another."""
+    estimator(ledger, epsilon=0.5).fit(rows)
+    (entry,) = ledger.statement("toy").entries
+    assert (entry.event.scale, entry.event.l1, entry.cost.epsilon) == (4.0, 2.0, exact(0.5))
+    assert entry.arithmetic == "exact"

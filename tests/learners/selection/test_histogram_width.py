@@ -201,3 +201,18 @@ def test_the_audit_catches_a_choice_whose_noise_forgets_the_bins(monkeypatch):
         "learners.selection.histogram_width.histogram_sensitivity", lambda n_bins, n, m: 0.2 / n
     )
     assert audited(CHOICE) > 1.0
+
+
+def test_every_counting_is_drawn_at_the_price_of_the_counts_and_the_choice_at_its_own(rng):
+    """The candidates' countings are never released; each still has the noise that is paid for."""
+    asked = []
+
+    class Listening(SilentNoise):
+        def discrete_laplace(self, scale, size):
+            asked.append(scale)
+            return [0] * size
+
+    MECHANISM.draw(toy(rng), Listening())
+    released_and_tried = len(MECHANISM.candidates) + 1
+    assert len(asked) == 2 * released_and_tried  # proposals, and what keeps or drops them
+    assert set(asked) == {2 / MECHANISM.epsilon_counts}
