@@ -127,3 +127,9 @@ def _counts(share: np.ndarray, size: int) -> np.ndarray:
     lacking = size - int(count.sum())
     count[np.argsort(count - share * size, kind="stable")[:lacking]] += 1
     return count
+
+
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """Pen-written digits: 16 coordinates a row, and the digit."""
+    rows = np.array(_rows("pendigits.csv.gz"), dtype=float)
+    return rows[:, :-1], rows[:, -1].astype(int)

@@ -114,6 +114,7 @@ def interval_rows(
     ----------
     groups
         `{"group", "cells": [{share, "low", "high"}, ...]}`, one cell per class; drawn downwards.
+        Ends of None are not drawn.
     classes
         Class names in the cells' order; as many as there are marks to tell them apart.
     share
@@ -130,8 +131,11 @@ def interval_rows(
         for code, (text, (colour, marker)) in enumerate(zip(classes, MARKS, strict=False)):
             cells = [row["cells"][code] for row in groups]
             at = [row + pitch * (code - (len(classes) - 1) / 2) for row in range(len(groups))]
-            low, high = [cell["low"] for cell in cells], [cell["high"] for cell in cells]
-            axes.hlines(at, low, high, color=colour, linewidth=1.4)
+            drawn = [
+                (y, cell) for y, cell in zip(at, cells, strict=True) if cell["low"] is not None
+            ]
+            low, high = ([cell[key] for _, cell in drawn] for key in ("low", "high"))
+            axes.hlines([y for y, _ in drawn], low, high, color=colour, linewidth=1.4)
             estimates = [cell[share] for cell in cells]
             axes.plot(estimates, at, marker, color=colour, ms=5.5, mew=0, label=_short(text))
         axes.set_yticks(range(len(groups)), [_short(row["group"]) for row in groups])
@@ -221,7 +225,8 @@ def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[f
 
 def _end(groups: Sequence[Mapping[str, Any]]) -> float:
     """Where an axis of shares ends, so that small ones can be told apart."""
-    highest = max(cell["high"] for row in groups for cell in row["cells"])
+    ends = [cell["high"] for row in groups for cell in row["cells"]]
+    highest = max(1.0 if end is None else end for end in ends)
     return next((end for end in ENDS if highest <= end), ENDS[-1])
 
 

@@ -42,8 +42,8 @@ COLUMNS = {
         "class": "name of the class",
         "n": "tasks in the group",
         "ratio": "estimated share, from the published proportions and the tasks' features",
-        "low": "lower end of the interval",
-        "high": "upper end of the interval",
+        "low": "lower end of the interval; none for a group that is not a mixture of the classes seen",
+        "high": "upper end of the interval, likewise",
     },
 }
 MODEL = ("coef", "features", "norm_bound", "regularization")

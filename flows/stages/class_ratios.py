@@ -43,8 +43,9 @@ def estimate_ratios(run: Run) -> str:
 
 def ratios_verdict(found: dict[str, Any]) -> str:
     """Say how far to trust the class ratios, from `class_ratios.json`."""
-    error, level = found["cross_validated_l1"], found["level"]
-    return f"cross-validated L1 error {error:.3f}, intervals at {level:.0%}"
+    error, level, strange = found["cross_validated_l1"], found["level"], len(found["not_mixtures"])
+    said = f"cross-validated L1 error {error:.3f}, intervals at {level:.0%}"
+    return said if not strange else f"{said}; {strange} not a mixture of what was seen"
 
 
 def why_no_features(crowd: Crowd) -> str | None:
@@ -160,6 +161,7 @@ def _write_ratios(
             "level": first.level,
             "cross_validated_l1": error,
             "warnings": sorted({text for one in found for text in one.diagnostics.warnings}),
+            "not_mixtures": [name for name, one in ratios.items() if one.interval is None],
             "public": why is None,
             "why_internal": why,
         },
@@ -170,8 +172,11 @@ def _write_ratios(
 
 
 def _ratio_table(classes: list[str], found: dict[str, ClassRatio], sizes: list[int]) -> pa.Table:
-    """One row per unlabelled group and class."""
-    intervals = np.concatenate([one.interval for one in found.values()])
+    """One row per unlabelled group and class; a group that is no mixture of the classes has no interval."""
+    none = np.full((len(classes), 2), np.nan)
+    intervals = np.concatenate(
+        [none if one.interval is None else one.interval for one in found.values()]
+    )
     return arrow_table(
         {
             "group": [name for name in found for _ in classes],
@@ -180,5 +185,6 @@ def _ratio_table(classes: list[str], found: dict[str, ClassRatio], sizes: list[i
             "ratio": np.concatenate([one.ratio for one in found.values()]),
             "low": intervals[:, 0],
             "high": intervals[:, 1],
+            "fit": np.repeat([one.diagnostics.fit for one in found.values()], len(classes)),
         }
     )

@@ -16,14 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from learners.class_ratios.bags import LabelledBags, checked_bag
 from learners.class_ratios.kernel_matching import KernelMatching
 from learners.class_ratios.kernel_witness import KernelWitness
-from learners.class_ratios.kernels import Bags, feature_scale
-from learners.class_ratios.matched_means import BagMean, MatchedMeans
+from learners.class_ratios.kernels import Bags, NystroemMap, feature_scale, fit_features
+from learners.class_ratios.matched_means import BagMean, BagShares, MatchedMeans, MixtureFit
 from learners.class_ratios.mean_matching import MIN_RELIABILITY, effective_points, parts_left_out
 from learners.class_ratios.trials import Matcher, RatioMethod, Trial, preferred
 
@@ -44,6 +44,15 @@ POOR_MIXING = 50.0
 FEW_POINTS = 30
 FEW_LEFT_OUT = 3
 WIDE = 0.5
+FIT_LEVEL = 0.005  # realises one false alarm in a hundred groups at most
+CHANCE = 2.3  # three standard errors of a mean error, whose terms deviate by .76 of theirs at most
+NO_MIXTURE = (
+    "This group is not a mixture of what was seen, so its ratio has no interval; label some of it."
+)
+UNLIKE = (
+    "Labelled groups left out were off by {:.2f} where {:.2f} is expected: a class looks different from "
+    "group to group, which no interval allows for."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +76,11 @@ class RatioDiagnostics:
         Number of bags on which methods were compared; 0 for a given bandwidth.
     error_left_out
         Mean L1 error of the chosen method on those bags; NaN for a given bandwidth.
+    expected_left_out
+        What `error_left_out` would be if a class looked the same in every bag, by the delta method; NaN
+        for a given bandwidth.
+    fit
+        p-value of the test that the bag is a mixture of the classes seen (`MixtureFit`).
     warnings
         Sentences to read before acting on the ratio; may be empty.
 
@@ -84,7 +98,14 @@ class RatioDiagnostics:
     effective_points: Float[np.ndarray, " classes"]
     bags_left_out: int
     error_left_out: float
+    expected_left_out: float
+    fit: float
     warnings: tuple[str, ...]
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether the bag may be a mixture of the classes seen: `fit` is .005 at least."""
+        return self.fit >= FIT_LEVEL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +117,8 @@ class ClassRatio:
     ratio
         Estimate, on the simplex.
     interval
-        Lower and upper end for each class separately; contains the estimate.
+        Lower and upper end for each class separately; contains the estimate. None for a bag that is
+        not a mixture of the classes seen: no interval holds for it.
     level
         Confidence of each class's interval.
     bandwidth
@@ -117,7 +139,7 @@ class ClassRatio:
     """
 
     ratio: Float[np.ndarray, " classes"]
-    interval: Float[np.ndarray, "classes ends"]
+    interval: Float[np.ndarray, "classes ends"] | None
     level: float
     bandwidth: float | None
     diagnostics: RatioDiagnostics
@@ -144,6 +166,8 @@ class RatioModel:
         The trained method.
     labelled
         The bags it was trained on, rescaled.
+    embed, fit
+        The test of fit: the features of rescaled points, and the labelled bags along them.
 
     Examples
     --------
@@ -161,6 +185,8 @@ class RatioModel:
     scale: Float[np.ndarray, " features"] = field(repr=False)
     matcher: Matcher = field(repr=False)
     labelled: LabelledBags = field(repr=False)
+    embed: NystroemMap = field(repr=False)
+    fit: MixtureFit = field(repr=False)
 
     def ratio(self, bag: Float[np.ndarray, "points features"]) -> ClassRatio:
         """Return the class ratio of one unlabelled bag.
@@ -180,11 +206,12 @@ class RatioModel:
             raise ValueError(f"bag must have {len(self.scale)} features, got {point.shape[1]}")
         with threadpool_limits(1):
             means, product = self.matcher.match(point / self.scale)
+            feature = self.embed(point / self.scale)
             return matched_ratio(
                 means,
                 means.bag_mean(product),
-                mixture=self.labelled.mixture,
-                size=self.labelled.size,
+                self.labelled,
+                fit=self.fit.p_value(BagMean.of(feature, np.eye(feature.shape[1]))),
                 method=self.method.name,
                 bandwidth=self.matcher.bandwidth,
                 trial=preferred(self.trials) if self.trials else None,
@@ -196,9 +223,9 @@ class RatioModel:
 def matched_ratio(
     means: MatchedMeans,
     bag: BagMean,
+    labelled: BagShares,
     *,
-    mixture: Float[np.ndarray, "bags classes"],
-    size: Int[np.ndarray, " bags"],
+    fit: float,
     method: str,
     bandwidth: float | None,
     trial: Trial | None,
@@ -207,22 +234,35 @@ def matched_ratio(
 ) -> ClassRatio:
     """Return the ratio of a bag that was matched, with its interval and diagnostics.
 
-    `mixture` and `size` are the labelled bags'; `trial` judged the method on bags left out.
+    `trial` judged the method on bags left out; `fit` is the bag's p-value in the test of fit.
     """
     ratio, interval = means.ratio(bag), means.interval(bag, level)
     diagnostics = diagnose(
-        mixture,
+        labelled.mixture,
         means.hessian,
         means.reliability,
-        effective_points(mixture, size),
+        effective_points(labelled.mixture, labelled.size),
         len(trial.error) if trial else 0,
         trial.mean_error if trial else math.nan,
         width=float((interval[:, 1] - interval[:, 0]).max()),
+        expected_left_out=_expected_left_out(trial, labelled.noise) if trial else math.nan,
+        fit=fit,
         classes=classes,
     )
     for array in (ratio, interval):
         array.setflags(write=False)
-    return ClassRatio(ratio, interval, level, bandwidth, diagnostics, method)
+    kept = interval if diagnostics.is_mixture else None
+    return ClassRatio(ratio, kept, level, bandwidth, diagnostics, method)
+
+
+def _expected_left_out(
+    trial: Trial, noise: Float[np.ndarray, "bags classes classes"] | None
+) -> float:
+    """Expected error on bags left out, the noise of their own proportions included."""
+    if noise is None:
+        return trial.expected_error
+    deviation = np.sqrt(np.diagonal(noise, axis1=1, axis2=2))
+    return trial.expected_error + math.sqrt(2 / math.pi) * float(deviation.sum(axis=1).mean())
 
 
 def learn_ratios(
@@ -284,13 +324,16 @@ def learn_ratios(
     move the estimated distance between classes, and with it the ratios; this bias is removed to second
     order (`corrected_class_gram`, `NoisyShares`), so that the interval is centred.
 
+    A bag that is not a mixture of the classes seen (`MixtureFit`) gets a ratio, a warning and no
+    interval.
+
     **Limits.** The level is that of a normal approximation, measured and not proved: tests require 90 %
     intervals to hold the population's ratio 85 to 97 times in 100, with and without noise in the
     proportions; ``python -m benchmarks.learners.noisy_proportions`` prints their coverage as the noise
     grows. A class that looks different from bag to bag is not allowed for.
 
-    **Guarantees.** The ratio lies on the simplex and in its interval; the interval lies in [0, 1];
-    relabelling the classes relabels the ratio; neither the order of the bags nor the units of the
+    **Guarantees.** The ratio lies on the simplex and in its interval, if there is one; the interval lies
+    in [0, 1]; relabelling the classes relabels the ratio; neither the order of the bags nor the units of the
     features matter to it; the same arguments give the same bytes on any number of threads (one is used);
     arguments are not changed.
     **Privacy.** The proportions may be releases: computing from them costs nothing more. The features of
@@ -313,8 +356,10 @@ def learn_ratios(
         trials = () if bandwidth is not None else _trials(labelled, methods)
         method = preferred(trials).method if trials else KernelMatching(bandwidth)
         matcher = method.fit(labelled)
+        embed = fit_features(points)
+        fit = MixtureFit.of_features(labelled, [embed(point) for point in points])
     scale.setflags(write=False)
-    return RatioModel(method, trials, level, classes, scale, matcher, labelled)
+    return RatioModel(method, trials, level, classes, scale, matcher, labelled, embed, fit)
 
 
 def check_ratio_level(level: float) -> None:
@@ -370,6 +415,8 @@ def diagnose(
     error_left_out: float,
     *,
     width: float,
+    expected_left_out: float = math.nan,
+    fit: float = 1.0,
     classes: Sequence[str] | None = None,
 ) -> RatioDiagnostics:
     """Judge the evidence behind a ratio whose widest interval has this `width`.
@@ -385,6 +432,12 @@ def diagnose(
     owned.setflags(write=False)
     names: Sequence[str | int] = classes or range(len(mixture.T))
     scarce = [name for name, n in zip(names, owned, strict=True) if n < FEW_POINTS]
+    least = expected_left_out * (1 + CHANCE / math.sqrt(max(bags_left_out, 1)))
+    doubts = (
+        *([NO_MIXTURE] if fit < FIT_LEVEL else []),
+        *_doubts(mixing, identifiable, bags_left_out, width, scarce),
+        *([UNLIKE.format(error_left_out, expected_left_out)] if error_left_out > least else []),
+    )
     return RatioDiagnostics(
         mixing_condition=mixing,
         kernel_condition=kernel,
@@ -393,7 +446,9 @@ def diagnose(
         effective_points=owned,
         bags_left_out=bags_left_out,
         error_left_out=error_left_out,
-        warnings=tuple(_doubts(mixing, identifiable, bags_left_out, width, scarce)),
+        expected_left_out=expected_left_out,
+        fit=fit,
+        warnings=doubts,
     )
 
 

@@ -20,8 +20,14 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from learners.class_ratios.bags import BagPasses, Block, Blocks, LabelledBags, LocalBlocks
 from learners.class_ratios.kernel_matching import KernelMatching, n_landmarks
-from learners.class_ratios.kernels import NystroemMap, feature_scale, spread_order, spread_points
-from learners.class_ratios.matched_means import BagMean, MatchedMeans
+from learners.class_ratios.kernels import (
+    NystroemMap,
+    feature_scale,
+    fit_features,
+    spread_order,
+    spread_points,
+)
+from learners.class_ratios.matched_means import BagMean, MatchedMeans, MixtureFit
 from learners.class_ratios.mean_matching import parts_left_out
 from learners.class_ratios.model import ClassRatio, check_ratio_level, matched_ratio
 from learners.class_ratios.trials import Trial
@@ -42,21 +48,28 @@ class _Shares:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RowFeatures:
-    """Nyström features of a block's rows."""
+    """Nyström features of a block's rows: those to match, and `along`, those of the test of fit."""
 
     scale: Float[np.ndarray, " features"]
     features: NystroemMap
+    embed: NystroemMap
 
     def __call__(self, point: Block) -> Float[np.ndarray, "_ directions"]:
+        return self.features(self._rescaled(point))
+
+    def along(self, point: Block) -> Float[np.ndarray, "_ directions"]:
+        return self.embed(self._rescaled(point))
+
+    def _rescaled(self, point: Block) -> Block:
         if not (point.ndim == 2 and point.shape[1] == len(self.scale)):
             raise ValueError(f"bag must have {len(self.scale)} features, got shape={point.shape}")
         if not np.isfinite(point).all():
             raise ValueError("bag must be finite in every cell")
-        return self.features(point / self.scale)
+        return np.asarray(point / self.scale)
 
 
 _Moments: TypeAlias = tuple[
-    int, Float[np.ndarray, " classes"], Float[np.ndarray, "classes classes"]
+    int, Float[np.ndarray, " directions"], Float[np.ndarray, "directions directions"]
 ]  # rows, their mean, and the sum of squares and products of the deviations from it
 
 
@@ -76,8 +89,8 @@ class StreamedRatioModel:
         Unit of every feature, and the Nyström features of rescaled points.
     shares
         Proportions, noise and sizes of the labelled bags.
-    means, mean
-        Means of the labelled bags: matched, and along the features' directions.
+    means, mean, fit
+        Means of the labelled bags: matched, along the features' directions, and for the test of fit.
 
     Examples
     --------
@@ -95,6 +108,7 @@ class StreamedRatioModel:
     shares: _Shares = field(repr=False)
     means: MatchedMeans = field(repr=False)
     mean: Float[np.ndarray, "bags directions"] = field(repr=False)
+    fit: MixtureFit = field(repr=False)
 
     @property
     def bandwidth(self) -> float:
@@ -109,7 +123,7 @@ class StreamedRatioModel:
         blocks = (np.asarray(block, dtype=np.float64) for block in bag)
         parameters = (self._direction, self.features)
         with threadpool_limits(1):
-            return self._ratio([_moments(block, parameters) for block in blocks])
+            return self._ratio([_both_moments(block, parameters) for block in blocks])
 
     def ratios(self, bags: Sequence[Blocks] | BagPasses) -> list[ClassRatio]:
         """Return the class ratio of each of several unlabelled bags, in one pass.
@@ -118,7 +132,7 @@ class StreamedRatioModel:
         """
         parameters = (self._direction, self.features)
         with threadpool_limits(1):
-            return [self._ratio(parts) for parts in _passes(bags).each(_moments, parameters)]
+            return [self._ratio(parts) for parts in _passes(bags).each(_both_moments, parameters)]
 
     @property
     def _direction(self) -> Directions:
@@ -126,16 +140,14 @@ class StreamedRatioModel:
         direction: Directions = self.mean.T @ self.means.weights
         return direction
 
-    def _ratio(self, parts: Sequence[_Moments]) -> ClassRatio:
+    def _ratio(self, parts: Sequence[tuple[_Moments, _Moments]]) -> ClassRatio:
         """Return the ratio of a bag with these parts."""
-        n, mean, scatter = _joined(parts, self.shares.mixture.shape[1])
-        if not n >= 2:
-            raise ValueError(f"bag must hold at least 2 points, got {n}")
+        matched, along = (_bag_mean([part[which] for part in parts]) for which in (0, 1))
         return matched_ratio(
             self.means,
-            BagMean(mean, scatter / n / (n - 1)),
-            mixture=self.shares.mixture,
-            size=self.shares.size,
+            matched,
+            self.shares,
+            fit=self.fit.p_value(along),
             method=self.trial.method.name,
             bandwidth=self.bandwidth,
             trial=self.trial,
@@ -200,59 +212,83 @@ def learn_streamed_ratios(
         points = tuple(point / scale for point in sample.points)
         trial = KernelMatching().trial(LabelledBags(points, sample.mixture, sample.noise))
         landmark = spread_points(points, n_landmarks(int(size.sum())))
-        features = _RowFeatures(scale, NystroemMap.of(landmark, _bandwidth(trial)))
+        matched = NystroemMap.of(landmark, _bandwidth(trial))
+        features = _RowFeatures(scale, matched, fit_features(points))
         shares = _Shares(sample.mixture, sample.noise, size)
-        means, mean = _matched(passes, shares, features)
-    return StreamedRatioModel(trial, level, classes, features, shares, means, mean)
+        means, mean, fit = _matched(passes, shares, features)
+    return StreamedRatioModel(trial, level, classes, features, shares, means, mean, fit)
 
 
 def _matched(
     passes: BagPasses, shares: _Shares, features: _RowFeatures
-) -> tuple[MatchedMeans, Float[np.ndarray, "bags directions"]]:
+) -> tuple[MatchedMeans, Float[np.ndarray, "bags directions"], MixtureFit]:
     """Match the means of all rows' features: one pass for the means, one for each weighting of the bags."""
-    total, own = [], []
+    total, own, along = [], [], []
     for parts in passes.each(_feature_sums, features):
-        total.append(np.sum([part for part, _ in parts], axis=0))
-        own.append(sum(square for _, square in parts))
+        total.append(np.sum([part for part, _, _ in parts], axis=0))
+        own.append(sum(square for _, square, _ in parts))
+        along.append(_joined([moments for _, _, moments in parts]))
     mean = np.array(total) / shares.size[:, None]
 
     def covariances(
         weights: Float[np.ndarray, "bags classes"],
     ) -> Iterator[Float[np.ndarray, "classes classes"]]:
         for parts in passes.each(_moments, (mean.T @ weights, features)):
-            n, _, scatter = _joined(parts, weights.shape[1])
+            n, _, scatter = _joined(parts)
             yield scatter / n
 
     own_mean = np.array(own) / shares.size
-    return MatchedMeans.of(shares, mean @ mean.T, own_mean, covariances), mean
+    means = MatchedMeans.of(shares, mean @ mean.T, own_mean, covariances)
+    centres = np.array([centre for _, centre, _ in along])
+    spread = [scatter / n for n, _, scatter in along]
+    lengths = np.array([np.trace(one) + c @ c for one, c in zip(spread, centres, strict=True)])
+    return means, mean, MixtureFit.of(shares, spread, centres, lengths)
 
 
 def _feature_sums(
     block: Block, features: _RowFeatures
-) -> tuple[Float[np.ndarray, " directions"], float]:
-    """Return the sum of a block's features, and of their squares."""
+) -> tuple[Float[np.ndarray, " directions"], float, _Moments]:
+    """Return the sum of a block's features, and of their squares, and the moments for the test of fit."""
     feature = features(block)
-    return feature.sum(axis=0), float(np.square(feature).sum())
+    return feature.sum(axis=0), float(np.square(feature).sum()), _spread(features.along(block))
 
 
 def _moments(block: Block, parameters: tuple[Directions, _RowFeatures]) -> _Moments:
-    """Return the moments of a block's features along directions; deviations first, to keep digits."""
+    """Return the moments of a block's features along directions."""
     direction, features = parameters
-    value = features(block) @ direction
-    mean = value.mean(axis=0) if len(value) else np.zeros(direction.shape[1])
-    value -= mean
+    return _spread(features(block) @ direction)
+
+
+def _both_moments(
+    block: Block, parameters: tuple[Directions, _RowFeatures]
+) -> tuple[_Moments, _Moments]:
+    """Return `_moments`, and the moments for the test of fit."""
+    return _moments(block, parameters), _spread(parameters[1].along(block))
+
+
+def _spread(value: Float[np.ndarray, "rows directions"]) -> _Moments:
+    """Return moments of rows; deviations first, to keep digits."""
+    mean = value.mean(axis=0) if len(value) else np.zeros(value.shape[1])
+    value = value - mean
     return len(value), mean, value.T @ value
 
 
-def _joined(parts: Sequence[_Moments], n_classes: int) -> _Moments:
-    """Add up the moments of the blocks, in their order."""
-    n, mean, scatter = 0, np.zeros(n_classes), np.zeros((n_classes, n_classes))
+def _joined(parts: Sequence[_Moments]) -> _Moments:
+    """Add up the moments of one block at least, in the order of the blocks."""
+    n, mean, scatter = 0, np.zeros_like(parts[0][1]), np.zeros_like(parts[0][2])
     for size, centre, own in parts:
         if size:
             offset, share = centre - mean, size / (n + size)
             scatter += own + n * share * np.outer(offset, offset)
             n, mean = n + size, mean + share * offset
     return n, mean, scatter
+
+
+def _bag_mean(parts: Sequence[_Moments]) -> BagMean:
+    n, mean, scatter = _joined(parts) if parts else (0, np.zeros(0), np.zeros((0, 0)))
+    if not n >= 2:
+        raise ValueError(f"bag must hold at least 2 points, got {n}")
+    return BagMean(mean, scatter / n / (n - 1))
 
 
 def _bandwidth(trial: Trial) -> float:

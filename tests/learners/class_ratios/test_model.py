@@ -382,6 +382,7 @@ SOUND = {
     "effective_points": np.array([400.0, 300.0]),
     "bags_left_out": 6,
     "error_left_out": 0.05,
+    "expected_left_out": 0.03,
     "width": 0.1,
 }
 
@@ -402,6 +403,8 @@ def test_sound_evidence_has_no_warnings():
         ({"effective_points": np.array([400.0, 29.0])}, "Class 1: fewer than 30"),
         ({"bags_left_out": 2}, "2 left-out groups only"),
         ({"width": 0.51}, "0.51 wide"),
+        ({"fit": 0.004}, "not a mixture of what was seen"),
+        ({"error_left_out": 0.2, "expected_left_out": 0.1}, "off by 0.20 where 0.10 is expected"),
     ],
 )
 def test_each_doubt_is_one_sentence(doubtful, words):
@@ -409,3 +412,33 @@ def test_each_doubt_is_one_sentence(doubtful, words):
     assert len(found.warnings) == 1
     assert words in found.warnings[0]
     assert found.identifiable == ("chance" not in words)
+
+
+def test_a_bag_of_a_class_never_seen_has_no_interval_and_says_so():
+    bags, proportions, unlabelled = three_class_bags(0)
+    model = learn_ratios(bags, proportions, bandwidth=1.0)
+    strange = unlabelled + 3.0 * model.scale
+    found, known = model.ratio(strange), model.ratio(unlabelled)
+    assert found.interval is None
+    assert not found.diagnostics.is_mixture
+    assert "not a mixture of what was seen" in found.diagnostics.warnings[0]
+    assert known.interval is not None
+    assert known.diagnostics.fit > 0.005
+
+
+def test_a_class_that_looks_different_from_bag_to_bag_is_said():
+    rng = np.random.default_rng(0)
+    shares = np.tile([0.2, 0.5, 0.8], 3)
+    steady, drifting = [], []
+    for position, share in enumerate(shares):
+        label = np.arange(300) < round(300 * share)
+        point = rng.normal(size=(300, 2)) + 3.0 * label[:, None]
+        steady.append(point)
+        drifting.append(point + 0.8 * (position % 2))
+    mixture = np.column_stack([1 - shares, shares])
+    said = [
+        any("looks different" in text for text in model.ratio(bags[1]).diagnostics.warnings)
+        for bags in (steady, drifting)
+        for model in [learn_ratios(bags, mixture, methods=[KernelMatching()])]
+    ]
+    assert said == [False, True]
