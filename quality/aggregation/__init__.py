@@ -49,6 +49,7 @@ from quality.aggregation.sharded_em import (
     dawid_skene_by_shards,
     majority_of_shard,
     one_coin_by_shards,
+    posterior_of_groups,
     posterior_of_shard,
 )
 
@@ -58,5 +59,5 @@ __all__ = [
     "Posterior", "WeightedMajority", "auto", "class_sums", "dawid_skene", "dawid_skene_by_shards",
     "decide", "glad", "hierarchical_dawid_skene", "kos", "kos_plus", "majority_of_shard",
     "majority_vote", "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene",
-    "penalty_vote", "posterior_of_shard", "start_from", "weighted_majority",
+    "penalty_vote", "posterior_of_groups", "posterior_of_shard", "start_from", "weighted_majority",
 ]  # fmt: skip
