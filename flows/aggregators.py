@@ -96,11 +96,13 @@ def title_of(name: str) -> str:
     return AGGREGATORS[name].title if name in AGGREGATORS else name
 
 
-def weighted_majority(labels: CrowdLabels) -> Consensus:
+def weighted_majority(
+    labels: CrowdLabels, *, groups: Int[np.ndarray, " workers"] | None = None
+) -> Consensus:
     """Return the majority vote weighted by each worker's soft reputation, 1 - penalty."""
     import quality  # numba, which `--help` need not load
 
-    return quality.weighted_majority(labels, 1.0 - quality.soft_penalty(labels))
+    return quality.weighted_majority(labels, 1.0 - quality.soft_penalty(labels), groups=groups)
 
 
 def consensus_of(
@@ -109,12 +111,13 @@ def consensus_of(
     *,
     seed: int,
     gold: Int[np.ndarray, " tasks"] | None = None,
+    groups: Int[np.ndarray, " workers"] | None = None,
     start: EMStart | None = None,
     progress: Progress | None = None,
 ) -> Consensus:
     """Aggregate by the method that the settings name, with the keys that they give.
 
-    `gold`, -1 where unknown, is used only where ``use_gold`` is True. `start` is for an aggregator that
+    `gold`, -1 where unknown, is used only where ``use_gold`` is True. `groups` vote once each. `start` is for an aggregator that
     can go on from an earlier fit. `seed` is for an aggregator that draws, such as `kos`.
     """
     import numpy as np  # `--help` need not load it
@@ -129,6 +132,8 @@ def consensus_of(
     }
     if chosen.use_gold and gold is not None:
         given["gold"] = gold
+    if groups is not None:
+        given["groups"] = groups
     if start is not None:
         given["start"] = start
     if "progress" in takes:

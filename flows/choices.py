@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["Duplicates", "Penalty"]
+__all__ = ["Duplicates", "Grouping", "Penalty"]
 
 Duplicates: TypeAlias = Literal["error", "first", "last"]
 """What to do with a worker's repeated labels of one task: refuse them, or keep the first or the last."""
+Grouping: TypeAlias = Literal["weigh", "ignore", "remove"]
+"""What to do with workers who do not answer on their own: one vote for each group, nothing, or removal."""
 Penalty: TypeAlias = Literal["soft", "hard"]
 """The penalty by which the filter removes workers."""

@@ -12,8 +12,10 @@ The sub-rooms, in the order in which a campaign meets them:
 - :mod:`quality.aggregation`: one consensus label a task, by :func:`dawid_skene`,
   :func:`majority_vote` and others; :mod:`quality.choice`: :func:`auto` chooses among them.
 - :mod:`quality.matching`: the conflict graph, and semi-matchings that share conflicts out.
-- :mod:`quality.reputation`: penalties of workers, filters that remove workers, collusion,
-  and bounds on what adversaries can do.
+- :mod:`quality.reputation`: penalties of workers, filters that remove workers, and bounds on what
+  adversaries can do.
+- :mod:`quality.dependence`: groups of workers who do not answer on their own, and what they are
+  worth.
 - :mod:`quality.reports`: what to tell the campaign's owner about workers, tasks and agreement,
   and what to label next.
 - :mod:`quality.simulation`: crowds and campaigns whose truth is known.
@@ -54,6 +56,7 @@ from quality.aggregation import (
     weighted_majority,
 )
 from quality.choice import Auto, auto
+from quality.dependence import DependentGroups, PastedAnswers, dependent_groups, dependent_groups_by_shards, effective_number, pasted_answers
 from quality.labels import (
     CrowdLabels,
     Engine,
@@ -97,14 +100,12 @@ from quality.reports import (
 )
 from quality.reputation import (
     BalancedLoads,
-    CollusionPairs,
     Filtered,
     FilteredDishonest,
     HonestPopulation,
     RobustnessBounds,
     balanced_loads,
     balanced_penalty,
-    collusion_pairs,
     filter_dishonest,
     filter_workers,
     filter_workers_by_shards,
@@ -126,19 +127,20 @@ from quality.simulation import (
 
 __all__ = [
     "Accuracy", "Assignment", "Auto", "BalancedLoads", "Campaign", "CollusionPairs", "Consensus",
-    "CrowdLabels", "DawidSkene", "DynamicMatching", "EMStart", "Ebcc", "Engine", "Filtered",
-    "FilteredDishonest", "Glad", "HierarchicalDawidSkene", "HonestPopulation", "LabelError",
-    "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
-    "MessagePassing", "Mmsr", "NextLabels", "OneCoin", "PairwiseAgreement", "PenaltyVote",
-    "Progress", "RepeatError", "ResponseTimes", "RobustnessBounds", "SemiMatching",
+    "CrowdLabels", "DawidSkene", "DependentGroups", "DynamicMatching", "EMStart", "Ebcc", "Engine",
+    "Filtered", "FilteredDishonest", "Glad", "HierarchicalDawidSkene", "HonestPopulation",
+    "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
+    "MessagePassing", "Mmsr", "NextLabels", "OneCoin", "PairwiseAgreement", "PastedAnswers",
+    "PenaltyVote", "Progress", "RepeatError", "ResponseTimes", "RobustnessBounds", "SemiMatching",
     "SimulatedCrowd", "TaskReport", "WeightedMajority", "WorkerReport", "accuracy", "auto",
     "balanced_loads", "balanced_penalty", "collusion_pairs", "conflict_graph",
     "conflict_graph_by_shards", "conflict_tasks", "cut_labels", "dawid_skene",
-    "dawid_skene_by_shards", "ebcc", "encode", "encode_gold", "filter_dishonest", "filter_workers",
+    "dawid_skene_by_shards", "dependent_groups", "dependent_groups_by_shards", "ebcc",
+    "effective_number", "encode", "encode_gold", "filter_dishonest", "filter_workers",
     "filter_workers_by_shards", "glad", "hard_level", "hard_penalty", "hierarchical_dawid_skene",
     "kos", "kos_plus", "krippendorff_alpha", "load_levels", "mace", "majority_vote", "mmsr",
     "next_labels", "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene",
-    "pairwise_agreement", "penalty_vote", "plan_labels", "power_law_assignment",
+    "pairwise_agreement", "pasted_answers", "penalty_vote", "plan_labels", "power_law_assignment",
     "regular_assignment", "response_times", "robustness_bounds", "semi_matching",
     "simulate_campaign", "simulate_crowd", "soft_penalty", "soft_penalty_by_shards", "start_from",
     "task_report", "weighted_majority", "wilson_interval", "worker_agreement", "worker_report",

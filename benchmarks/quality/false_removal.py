@@ -64,7 +64,7 @@ NOTE = (
     "rate 0.1; the share of them who are removed, the share of adversaries among the removed, and "
     "that share when the paper's rule (highest soft penalty first) removes as many from each "
     "crowd. Colluders share one script: they agree with each other and no penalty finds them "
-    "(`collusion_pairs` looks for them); no rule finds a worker who answers just as an honest "
+    "(`dependent_groups` looks for them); no rule finds a worker who answers just as an honest "
     "one would, and none is listed. "
     "Random and uniform workers are found in part, because some honest ones are no "
     "better. Honest accuracies are Beta(12, 3): mean 0.8, and 0.6 % of the workers below 0.5. "

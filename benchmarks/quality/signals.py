@@ -15,10 +15,10 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks.publish import publish
+from benchmarks.quality.pair_test import collusion_pairs
 from quality import (
     CrowdLabels,
     balanced_penalty,
-    collusion_pairs,
     dawid_skene,
     encode,
     hard_level,

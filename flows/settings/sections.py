@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from flows.aggregators import AGGREGATORS, AggregatorName
-from flows.choices import Duplicates, Penalty
+from flows.choices import Duplicates, Grouping, Penalty
 from flows.settings.publication_keys import check_key
 from privacy import Unit
 
@@ -125,6 +125,8 @@ class InputSettings(Section):
     """A worker's repeated label of a task: error, first or last."""
     subject: str | None = None
     """The column of the task tables that says whose a task is, for the unit "subject"."""
+    models: tuple[str, ...] = ()
+    """Workers that are language models: one group, whatever their labels say."""
     features_private: bool = False
     """True: results that read features in the clear stay internal."""
     standardize: bool = False
@@ -210,6 +212,8 @@ class ConsensusSettings(Section):
     """True: the consensus learns from gold, which can then no longer check it."""
     go_on: bool = False
     """True: start from the workers' parameters in the previous run."""
+    groups: Grouping = "weigh"
+    """Workers who do not answer on their own: each group votes once, or they are ignored or removed."""
 
     @model_validator(mode="after")
     def _aggregator_takes_the_keys(self) -> ConsensusSettings:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
 import dask
@@ -19,7 +19,7 @@ import numpy as np
 from dask.typing import Key
 from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.scheduler import NoWorkerError
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from flows.settings import EngineError, EngineSettings, SettingsError
 from flows.sharding.shards import Mapper, ShardFolder, load_shard
@@ -78,6 +78,8 @@ class DaskEngine:
         Whether workers keep the shards in memory between passes.
     keep
         True for each worker of the crowd whose labels count; all count if None.
+    groups
+        The group code of each worker, -1 for none, where groups have one label per task.
 
     Notes
     -----
@@ -92,10 +94,12 @@ class DaskEngine:
         *,
         hold: bool,
         keep: Bool[np.ndarray, " workers"] | None = None,
+        groups: Int[np.ndarray, " workers"] | None = None,
     ) -> None:
-        self.client, self._shards, self._hold, self._keep = client, shards, hold, keep
+        self.client, self._shards, self._hold = client, shards, hold
+        self._keep, self._groups = keep, groups
         self._numbers, self._tasks = range(len(shards.paths)), _Tasks(client)
-        self._kept = self._tasks.send(keep)
+        self._kept = self._tasks.send((keep, groups))
         self._held = (
             [self._tasks.submit(_load, shards, n, self._kept) for n in self._numbers]
             if hold
@@ -122,7 +126,17 @@ class DaskEngine:
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> DaskEngine:
         """Return an engine on the same shards without the labels of the other workers."""
         both = keep if self._keep is None else keep & self._keep
-        return DaskEngine(self.client, self._shards, hold=self._hold, keep=both)
+        return DaskEngine(
+            self.client, self._shards, hold=self._hold, keep=both, groups=self._groups
+        )
+
+    def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> DaskEngine:
+        """Return an engine on the same shards in which every group has one label per task."""
+        if self._groups is not None:
+            raise ValueError("the groups of this engine's workers have been merged before")
+        return DaskEngine(
+            self.client, self._shards, hold=self._hold, keep=self._keep, groups=groups
+        )
 
     def _each(self, work: Callable[[LabelShard, Any], Any], parameters: Any) -> list[Future[Any]]:
         """Submit the work on every shard; results stay on the workers."""
@@ -190,20 +204,25 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _load(
-    shards: ShardFolder, number: int, keep: Bool[np.ndarray, " workers"] | None
-) -> LabelShard:
+Counted: TypeAlias = tuple[
+    Bool[np.ndarray, " workers"] | None, Int[np.ndarray, " workers"] | None
+]
+"""Workers whose labels count, and the groups that have one label per task."""
+
+
+def _load(shards: ShardFolder, number: int, counted: Counted) -> LabelShard:
     """Load a shard from its file."""
-    shard = load_shard(shards, number)
-    return shard if keep is None else shard.keep_workers(keep)
+    shard, (keep, groups) = load_shard(shards, number), counted
+    shard = shard if keep is None else shard.keep_workers(keep)
+    return shard if groups is None else shard.merge_workers(groups)
 
 
 def _load_and_work(
     shards: ShardFolder,
     number: int,
-    keep: Bool[np.ndarray, " workers"] | None,
+    counted: Counted,
     work: Callable[[LabelShard, Any], Result],
     parameters: Any,
 ) -> Result:
     """Load a shard, work on it and drop it."""
-    return work(_load(shards, number, keep), parameters)
+    return work(_load(shards, number, counted), parameters)

@@ -17,8 +17,8 @@ from jaxtyping import Bool, Int
 from flows.run import Crowd, Run, load_crowd
 from flows.sharding import SHARDS, open_engine, open_shards
 from flows.stages.sharded_labels import ShardedLabels
-from flows.stages.whole_labels import Aggregated, Judged, WholeLabels
-from quality import CrowdLabels, Filtered, FilteredDishonest
+from flows.stages.whole_labels import Aggregated, Groups, Judged, WholeLabels
+from quality import CrowdLabels, DependentGroups, Filtered, FilteredDishonest
 
 __all__ = ["CampaignLabels", "open_labels"]
 
@@ -33,13 +33,16 @@ class CampaignLabels(Protocol):
     def filter_workers(self) -> tuple[Filtered | FilteredDishonest, str]:
         """Find the workers to remove as the settings say; return them and the stop rule's name."""
 
-    def judge(self, filtered: Filtered | FilteredDishonest) -> Judged:
+    def dependence(self) -> DependentGroups:
+        """Find the workers who do not answer on their own."""
+
+    def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""
 
-    def aggregate(self, keep: Bool[np.ndarray, " workers"]) -> Aggregated:
-        """Find one label per task from the labels of the workers kept."""
+    def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
+        """Find one label per task from the labels of the workers kept, one vote for each group."""
 
-    def unfiltered(self) -> dict[str, Int[np.ndarray, " tasks"]]:
+    def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
         """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
 
     def whole(self) -> CrowdLabels | None:

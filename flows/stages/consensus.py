@@ -10,8 +10,8 @@ import pyarrow as pa
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.campaign_labels import CampaignLabels, open_labels
 from flows.stages.label_plan import plan_next
-from flows.stages.whole_labels import Aggregated
-from flows.stages.workers import kept_workers
+from flows.stages.whole_labels import Aggregated, Groups
+from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
 from quality import Auto, Consensus, TaskReport, accuracy
 
@@ -24,8 +24,9 @@ def aggregate(run: Run) -> str:
     """Turn the kept workers' labels into one label per task, and rank the tasks to label next."""
     with open_labels(run) as labels:
         crowd = labels.crowd
-        found = labels.aggregate(kept_workers(run, crowd))
-        gold = _gold_check(run, labels, found.consensus)
+        groups = group_codes(run, crowd)
+        found = labels.aggregate(kept_workers(run, crowd), groups)
+        gold = _gold_check(run, labels, found, groups)
     known = crowd.labels if found.kept is None else found.kept
     asked = found.order[: 0 if found.kept is None else None]  # a plan looks at all tasks' labels
     plan, planned = plan_next(known, found.fitted, asked, run.settings.report)
@@ -72,7 +73,15 @@ def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
         "gold_used": int((crowd.gold_code() >= 0).sum()) if chosen.use_gold else 0,
         "choice": _choice(found.consensus),
         "start": _start(run, found),
+        "n_regrouped": _n_regrouped(found),
     }
+
+
+def _n_regrouped(found: Aggregated) -> int | None:
+    """Number of tasks whose label would differ if members of groups had one vote each."""
+    if found.ungrouped is None:
+        return None
+    return int(np.count_nonzero(found.ungrouped != found.consensus.label))
 
 
 def _start(run: Run, found: Aggregated) -> dict[str, Any] | None:
@@ -116,7 +125,9 @@ def _choice(consensus: Consensus) -> dict[str, Any] | None:
     return {"chosen": consensus.chosen, "scores": scores, "n_held_out": consensus.n_held_out}
 
 
-def _gold_check(run: Run, labels: CampaignLabels, found: Consensus) -> dict[str, Any] | None:
+def _gold_check(
+    run: Run, labels: CampaignLabels, found: Aggregated, groups: Groups
+) -> dict[str, Any] | None:
     """Share of gold tasks that the consensus gets right, beside that of all workers' and of majority vote.
 
     Gold that was used cannot check: then there is no check.
@@ -124,13 +135,15 @@ def _gold_check(run: Run, labels: CampaignLabels, found: Consensus) -> dict[str,
     gold = labels.crowd.gold_code()
     if run.settings.consensus.use_gold or not (gold >= 0).any():
         return None
-    right = accuracy(found.label, gold)
+    right = accuracy(found.consensus.label, gold)
+    one_each = found.ungrouped  # the members of groups with one vote each
     return {
         "n": right.n,
         "accuracy": right.value,
         "low": right.lower,
         "high": right.upper,
-        **{name: accuracy(label, gold).value for name, label in labels.unfiltered().items()},
+        **{name: accuracy(label, gold).value for name, label in labels.unfiltered(groups).items()},
+        "ungrouped": None if one_each is None else accuracy(one_each, gold).value,
     }
 
 

@@ -18,10 +18,11 @@ from jaxtyping import Bool, Float, Int
 from flows.run import Crowd, Run, start_of
 from flows.settings import EngineSettings
 from flows.sharding import ShardFolder, group_of_shard, load_fit, load_shard, names_alone, save_fit
-from flows.stages.whole_labels import Aggregated, Judged, stop_rule
+from flows.stages.whole_labels import Aggregated, Groups, Judged, model_codes, stop_rule
 from quality import (
     CrowdLabels,
     DawidSkene,
+    DependentGroups,
     EMStart,
     Engine,
     Filtered,
@@ -33,6 +34,7 @@ from quality import (
     WorkerReport,
     balanced_loads,
     conflict_graph_by_shards,
+    dependent_groups_by_shards,
     filter_workers_by_shards,
     load_levels,
     start_from,
@@ -46,9 +48,10 @@ from quality.aggregation import (
     decide,
     majority_of_shard,
     one_coin_by_shards,
+    posterior_of_groups,
     posterior_of_shard,
 )
-from quality.labels import join_shards
+from quality.labels import join_shards, of_voters
 from quality.reports import DECIMALS, CrowdSums, crowd_sums, report_of
 
 __all__ = ["ShardedLabels"]
@@ -98,28 +101,35 @@ class ShardedLabels:
         )  # fmt: skip
         return filtered, stop_rule(chosen.n_workers, chosen.fraction)
 
-    def judge(self, filtered: Filtered | FilteredDishonest) -> Judged:
+    def dependence(self) -> DependentGroups:
+        """Find the workers who do not answer on their own."""
+        chosen = self.run.settings
+        models = model_codes(self.crowd.labels.workers, chosen.input.models)
+        use_gold = chosen.consensus.use_gold
+        return dependent_groups_by_shards(self.engine, models=models, use_gold=use_gold)
+
+    def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""
         keep, start = filtered.keep, start_of(self.run, self.crowd.labels)
-        rule = self._rule(self.engine.keep_workers(keep), KEPT_FIT, start)
+        rule = self._rule(self.engine.keep_workers(keep), groups, KEPT_FIT, start)
         sums = crowd_sums(self.engine, keep, rule.posterior, rule.parameters)
         shared = self._shared_loads(sums)
         report, removed = self._report(filtered, sums, shared), int(sums.n_labels[~keep].sum())
         left_out = () if shared else tuple(SHARED)
         return Judged(report, sums.alpha, sums.alpha_kept, removed, self._kept(keep), left_out)
 
-    def aggregate(self, keep: Bool[np.ndarray, " workers"]) -> Aggregated:
-        """Find one label per task from the labels of the workers kept."""
+    def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
+        """Find one label per task from the labels of the workers kept, one vote for each group."""
         kept, labels = self.engine.keep_workers(keep), self.crowd.labels
         start = start_of(self.run, labels)
-        rule = self._rule(kept, KEPT_FIT, start)
+        rule = self._rule(kept, groups, KEPT_FIT, start)
         posterior = rule.over(kept)
-        result, tasks = self._result(rule.fit, posterior), self._tasks(keep, posterior)
+        result, tasks = self._result(rule.fit, posterior, groups), self._tasks(keep, posterior)
         names, _ = self.crowd.labelled_groups()
-        groups = partial(group_of_shard, self.shards)
+        task_groups = partial(group_of_shard, self.shards)
         next_start, go_on = None, self.run.settings.consensus.go_on
         if go_on and rule.fit is not None and not isinstance(result, MajorityVote):
-            labelled = rule.fit.counts.sum(axis=(1, 2)) > 0
+            labelled = of_voters(rule.fit.counts.sum(axis=(1, 2)) > 0, groups) & keep
             next_start = start_from(labels, result, labelled=labelled)
         return Aggregated(
             result,
@@ -130,12 +140,14 @@ class ShardedLabels:
             start,
             None,  # to begin anew on shards would cost what going on saves
             next_start,
-            class_sums(kept, groups, names.size, rule.posterior, rule.parameters),
+            class_sums(kept, task_groups, names.size, rule.posterior, rule.parameters),
+            self._ungrouped(kept, groups),
         )
 
-    def unfiltered(self) -> dict[str, Int[np.ndarray, " tasks"]]:
+    def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
         """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
-        rules = {"unfiltered": self._rule(self.engine, UNFILTERED_FIT), "majority_vote": MAJORITY}
+        of_all = self._rule(self.engine, groups, UNFILTERED_FIT)
+        rules = {"unfiltered": of_all, "majority_vote": MAJORITY}
         return {name: decide(rule.over(self.engine))[0] for name, rule in rules.items()}
 
     def whole(self) -> CrowdLabels | None:
@@ -150,13 +162,28 @@ class ShardedLabels:
         whole = self.whole()
         return None if whole is None else whole.keep_workers(keep)
 
-    def _rule(self, engine: Engine, name: str, start: EMStart | None = None) -> Rule:
+    def _ungrouped(self, engine: Engine, groups: Groups) -> Int[np.ndarray, " tasks"] | None:
+        """The consensus labels if the members of groups had one vote each."""
+        if groups is None:
+            return None
+        return decide(self._rule(engine, None, None).over(engine))[0]
+
+    def _rule(
+        self, engine: Engine, groups: Groups, name: str | None, start: EMStart | None = None
+    ) -> Rule:
+        """The consensus of an engine's labels, each group voting once."""
+        if groups is None:
+            return self._plain_rule(engine, name, start)
+        plain = self._plain_rule(engine.merge_workers(groups), name, start)
+        return Rule(posterior_of_groups, (plain.posterior, plain.parameters, groups), plain.fit)
+
+    def _plain_rule(self, engine: Engine, name: str | None, start: EMStart | None) -> Rule:
         """The consensus of an engine's labels; a fit goes on from where its file says it stood.
 
-        A fit that has no file yet starts from `start`, which is in the order of the table's codes.
+        Without a name there is no file. A fit that has no file yet starts from `start`, which is in the order of the table's codes.
         """
         chosen, progress = self.run.settings.consensus, self.run.progress
-        path = self.run.folder / name
+        path = None if name is None else self.run.folder / name
         if chosen.aggregator == "majority_vote":
             return MAJORITY
         knobs = {knob: getattr(chosen, knob) for knob in ("max_iter", "tol", "smoothing")}
@@ -164,28 +191,31 @@ class ShardedLabels:
         def after(fit: EMFit) -> None:
             if progress is not None:
                 progress("EM over shards", fit.n_iter, chosen.max_iter or 100)
-            if fit.n_iter % self.chosen.checkpoint_every == 0:
+            if path is not None and fit.n_iter % self.chosen.checkpoint_every == 0:
                 save_fit(path, fit)
 
         fit = FITS[chosen.aggregator](
-            engine, use_gold=chosen.use_gold, start=start, begun=load_fit(path), after=after,
+            engine, use_gold=chosen.use_gold, start=start, begun=None if path is None else load_fit(path),
+            after=after,
             **{knob: value for knob, value in knobs.items() if value is not None},
         )  # fmt: skip
-        save_fit(path, fit)
+        if path is not None:
+            save_fit(path, fit)
         return Rule(posterior_of_shard, (fit.prior, fit.table, chosen.use_gold), fit)
 
     def _result(
-        self, fit: EMFit | None, posterior: Float[np.ndarray, "tasks classes"]
+        self, fit: EMFit | None, posterior: Float[np.ndarray, "tasks classes"], groups: Groups
     ) -> DawidSkene | OneCoin | MajorityVote:
         """The result that the aggregator gives of a whole table."""
         label, tied = decide(posterior)
         if fit is None:
             return MajorityVote(posterior, label, tied)
+        table = of_voters(fit.table, groups)
         evidence = (fit.log_likelihood, fit.n_iter, fit.converged)
         if self.run.settings.consensus.aggregator == "dawid_skene":
-            confusion = np.ascontiguousarray(fit.table.transpose(0, 2, 1))
+            confusion = np.ascontiguousarray(table.transpose(0, 2, 1))
             return DawidSkene(posterior, label, tied, fit.prior, confusion, *evidence)
-        return OneCoin(posterior, label, tied, fit.prior, fit.table[:, 0, 0].copy(), *evidence)
+        return OneCoin(posterior, label, tied, fit.prior, table[:, 0, 0].copy(), *evidence)
 
     def _shared_loads(self, sums: CrowdSums) -> dict[str, np.ndarray]:
         """Each worker's load in an optimal sharing out of all label nodes; empty if these are too many."""

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from flows.aggregators import consensus_of
 from flows.run import Crowd, Run, start_of
-from flows.settings import FilterSettings
+from flows.settings import FilterSettings, SettingsError
 from quality import (
     Auto,
     Consensus,
     CrowdLabels,
+    DependentGroups,
     EMStart,
     Filtered,
     FilteredDishonest,
     Progress,
     TaskReport,
     WorkerReport,
+    dependent_groups,
     filter_dishonest,
     filter_workers,
     hard_level,
@@ -34,7 +37,11 @@ from quality import (
 )
 from quality.aggregation import Fit
 
-__all__ = ["Aggregated", "Judged", "WholeLabels", "filter_by", "stop_rule"]
+__all__ = [
+    "Aggregated", "Groups", "Judged", "WholeLabels", "filter_by", "model_codes", "stop_rule",
+]  # fmt: skip
+
+Groups: TypeAlias = Int[np.ndarray, " workers"] | None  # group code of each worker, -1 for none
 
 PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
     "soft": soft_penalty,
@@ -90,6 +97,8 @@ class Aggregated:
         Where a later run may start EM, or None.
     class_counts
         Consensus classes of each labelled group, where a release is not to read each task's label.
+    ungrouped
+        The consensus labels if members of groups had one vote each; None if there are no groups.
     """
 
     consensus: Consensus
@@ -101,6 +110,7 @@ class Aggregated:
     anew: Consensus | None
     next_start: EMStart | None
     class_counts: Int[np.ndarray, "groups classes"] | None = None
+    ungrouped: Int[np.ndarray, " tasks"] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,11 +125,19 @@ class WholeLabels:
         settings, progress = self.run.settings, self.run.progress
         return filter_by(self.crowd.labels, settings.filter, seed=settings.seed, progress=progress)
 
-    def judge(self, filtered: Filtered | FilteredDishonest) -> Judged:
+    def dependence(self) -> DependentGroups:
+        """Find the workers who do not answer on their own."""
+        labels, chosen = self.crowd.labels, self.run.settings
+        gold = self.crowd.gold_code() if chosen.consensus.use_gold else None
+        models = model_codes(labels.workers, chosen.input.models)
+        return dependent_groups(labels, gold=gold, models=models)
+
+    def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""
         labels, progress = self.crowd.labels, self.run.progress
         kept = labels.keep_workers(filtered.keep)
-        consensus = self._consensus(kept, start=start_of(self.run, kept), progress=progress)
+        start = start_of(self.run, kept)
+        consensus = self._consensus(kept, groups, start=start, progress=progress)
         report = worker_report(
             labels, filtered, consensus.posterior, gold=self.crowd.gold_code(),
             seconds=self.crowd.seconds, progress=progress,
@@ -127,11 +145,11 @@ class WholeLabels:
         alpha, removed = krippendorff_alpha(labels), labels.n_labels - kept.n_labels
         return Judged(report, alpha, krippendorff_alpha(kept), removed, kept)
 
-    def aggregate(self, keep: Bool[np.ndarray, " workers"]) -> Aggregated:
-        """Find one label per task from the labels of the workers kept."""
+    def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
+        """Find one label per task from the labels of the workers kept, one vote for each group."""
         kept = self.crowd.labels.keep_workers(keep)
         start = start_of(self.run, kept)
-        consensus = self._consensus(kept, start=start, progress=self.run.progress)
+        consensus = self._consensus(kept, groups, start=start, progress=self.run.progress)
         fitted = consensus.result if isinstance(consensus, Auto) else consensus
         next_start = None
         if self.run.settings.consensus.go_on and isinstance(fitted, Fit):
@@ -143,14 +161,18 @@ class WholeLabels:
             next_labels(kept, consensus.posterior).task,
             kept,
             start,
-            None if start is None else self._consensus(kept),
+            None if start is None else self._consensus(kept, groups),
             next_start,
+            ungrouped=None if groups is None else self._consensus(kept, None).label,
         )
 
-    def unfiltered(self) -> dict[str, Int[np.ndarray, " tasks"]]:
+    def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
         """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
         labels = self.crowd.labels
-        found = {"unfiltered": self._consensus(labels), "majority_vote": majority_vote(labels)}
+        found = {
+            "unfiltered": self._consensus(labels, groups),
+            "majority_vote": majority_vote(labels),
+        }
         return {name: consensus.label for name, consensus in found.items()}
 
     def whole(self) -> CrowdLabels:
@@ -158,12 +180,34 @@ class WholeLabels:
         return self.crowd.labels
 
     def _consensus(
-        self, labels: CrowdLabels, *, start: EMStart | None = None, progress: Progress | None = None
+        self,
+        labels: CrowdLabels,
+        groups: Groups,
+        *,
+        start: EMStart | None = None,
+        progress: Progress | None = None,
     ) -> Consensus:
         """The consensus of these labels as the settings ask for it."""
         settings, gold = self.run.settings, self.crowd.gold_code()
-        chosen, seed = settings.consensus, settings.seed
-        return consensus_of(labels, chosen, seed=seed, gold=gold, start=start, progress=progress)
+        return consensus_of(
+            labels, settings.consensus, seed=settings.seed, gold=gold, groups=groups, start=start,
+            progress=progress,
+        )  # fmt: skip
+
+
+def model_codes(
+    workers: np.ndarray, models: tuple[str, ...]
+) -> Int[np.ndarray, " models"] | None:
+    """Return the codes of the workers that the settings name as models; SettingsError for others."""
+    if not models:
+        return None
+    found = np.flatnonzero(np.isin(workers.astype(np.str_), models))
+    missing = sorted(set(models) - set(workers[found].astype(np.str_).tolist()))
+    if missing:
+        raise SettingsError(
+            f"input.models: {missing[0]!r} must be a worker of the labels, and has none there"
+        )
+    return found
 
 
 def filter_by(

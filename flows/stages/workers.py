@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from flows.run import Crowd, Run
 from flows.stages.campaign_labels import open_labels
+from flows.stages.whole_labels import Groups
 from flows.tables import arrow_table, numpy_array
 from quality import (
     CrowdLabels,
+    DependentGroups,
     Filtered,
     FilteredDishonest,
     WorkerReport,
-    collusion_pairs,
     robustness_bounds,
     wilson_interval,
 )
 
 __all__ = [
-    "agreeing_pairs", "crowd_verdict", "judge_workers", "kept_workers", "robustness_curves",
-    "worker_table",
+    "crowd_verdict", "group_codes", "group_facts", "judge_workers", "kept_workers",
+    "robustness_curves", "worker_table",
 ]  # fmt: skip
 
 MAX_ADVERSARIES = 10  # how far the robustness curve goes
-MAX_MEETINGS = 10_000_000  # of two workers on a task: more would take gigabytes
-SHOWN_PAIRS = 10
+SHOWN_MEMBERS = 12
 NUMBERS = (
     "n_labels", "n_conflict", "agreement", "soft_penalty", "hard_least", "hard_penalty",
     "balanced_penalty", "reputation", "constant", "median_seconds", "hasty", "gold_n", "gold_correct",
@@ -37,10 +38,17 @@ NUMBERS = (
 
 def judge_workers(run: Run) -> str:
     """Judge the workers, and remove those whom the filter finds."""
+    chosen = run.settings.consensus.groups
     with open_labels(run) as labels:
         filtered, stop = labels.filter_workers()
-        judged, whole, names = labels.judge(filtered), labels.whole(), labels.crowd.labels.workers
-    run.write_table("workers.parquet", worker_table(names, judged.report, judged.left_out))
+        found = None if chosen == "ignore" else labels.dependence()
+        if found is not None and chosen == "remove":
+            filtered = replace(filtered, keep=filtered.keep & (found.group < 0))
+        weighed = found is not None and chosen == "weigh" and len(found.sizes)
+        judged = labels.judge(filtered, found.group if found is not None and weighed else None)
+        names = labels.crowd.labels.workers
+    group = np.full(len(names), -1) if found is None else found.group
+    run.write_table("workers.parquet", worker_table(names, judged.report, group, judged.left_out))
     run.write_json("robustness.json", robustness_curves(judged.kept))
     penalty = f"{run.settings.filter.penalty} penalty"
     run.write_json(
@@ -52,12 +60,13 @@ def judge_workers(run: Run) -> str:
             "stop": stop,
             **_removed(filtered, names),
             "labels_removed": judged.n_labels_removed,
-            "pairs": None if whole is None else agreeing_pairs(whole),
+            "groups": None if found is None else group_facts(found, names, chosen),
         },
     )
+    worth = "" if found is None else f"; {len(names)} workers, worth {found.worth:.0f}"
     return (
         f"{len(filtered.removed)} of {len(names)} workers removed by {penalty} ({stop}), with "
-        f"{judged.n_labels_removed:,} labels"
+        f"{judged.n_labels_removed:,} labels{worth}"
     )
 
 
@@ -69,35 +78,59 @@ def crowd_verdict(found: dict[str, Any]) -> str:
     )
     removed = f"{kept} without the {found['n_removed']:,} removed"
     without = removed if found["n_removed"] else "nobody was removed"
-    return f"agreement alpha {alpha} (1: all agree, 0: as by chance), {without}"
+    groups, worth = found.get("groups"), ""
+    if groups is not None:
+        worth = f"; {groups['n_workers']:,} workers, worth {groups['worth']:,.0f}"
+    return f"agreement alpha {alpha} (1: all agree, 0: as by chance), {without}{worth}"
 
 
 def kept_workers(run: Run, crowd: Crowd) -> Bool[np.ndarray, " workers"]:
-    """True for each worker whom the filter kept, as `judge_workers` wrote it."""
+    """True for each worker whom the filter kept, as `judge_workers` wrote it, and the settings keep."""
     table = run.read_table("workers.parquet")
     flagged = numpy_array(table.column("flagged"))
+    if run.settings.consensus.groups == "remove":
+        flagged = flagged | (numpy_array(table.column("group").fill_null(-1)) >= 0)
     removed = np.array(table.column("worker").to_pylist(), dtype=np.str_)[flagged]
     kept: np.ndarray = ~np.isin(crowd.labels.workers, removed)
     return kept
 
 
-def agreeing_pairs(labels: CrowdLabels) -> dict[str, Any] | None:
-    """Pairs who share wrong-looking labels beyond chance; None if too many pairs have met."""
-    n_labels = np.diff(labels.task_start)
-    if int((n_labels * (n_labels - 1)).sum()) > 2 * MAX_MEETINGS:
+def group_codes(run: Run, crowd: Crowd) -> Groups:
+    """Return the group of each worker whose group is to vote once, as `judge_workers` wrote it."""
+    if run.settings.consensus.groups != "weigh":
         return None
-    found = collusion_pairs(labels)
-    flagged = np.flatnonzero(found.flagged)
-    shown = [
-        {
-            "workers": [str(labels.workers[worker]) for worker in found.worker[pair]],
-            "n_shared": int(found.n_shared[pair]),
-            "n_same": int(found.n_same[pair]),
-            "expected": float(found.expected[pair]),
-        }
-        for pair in flagged[:SHOWN_PAIRS]
-    ]
-    return {"n_tested": len(found.p_value), "n_flagged": len(flagged), "shown": shown}
+    table = run.read_table("workers.parquet")
+    written = numpy_array(table.column("group").fill_null(-1))
+    names = np.array(table.column("worker").to_pylist(), dtype=np.str_)
+    place = {name: code for name, code in zip(names.tolist(), written.tolist(), strict=True)}
+    group = np.array([place[name] for name in crowd.labels.workers.astype(np.str_).tolist()])
+    return group if (group >= 0).any() else None
+
+
+def group_facts(found: DependentGroups, names: np.ndarray, chosen: str) -> dict[str, Any]:
+    """What the run says of the groups: whom, on which evidence, and what the crowd is worth."""
+    inside = found.group[found.pair[:, 0]]
+    shown = []
+    for code, size in enumerate(found.sizes.tolist()):
+        pairs, members = inside == code, found.members(code)
+        shown.append(
+            {
+                "n": size,
+                "workers": [str(name) for name in names[members[:SHOWN_MEMBERS]]],
+                "copied": float(found.copied[code]),
+                "copied_interval": found.copied_interval[code].tolist(),
+                "effective": float(found.effective[code]),
+                "effective_interval": found.effective_interval[code].tolist(),
+                "p_value": float(found.p_value[code]),
+                "n_common": int(found.n_common[pairs].sum()),
+                "n_agreed": int(found.n_agreed[pairs].sum()),
+                "expected": float(found.expected[pairs].sum()),
+                "n_wrong": float(found.n_wrong[code]),
+                "expected_wrong": float(found.expected_wrong[code]),
+            }
+        )
+    facts = {"n_workers": len(found.group), "worth": found.worth, "done": chosen, "shown": shown}
+    return facts | {"n": len(shown), "n_grouped": int(found.sizes.sum())}
 
 
 def robustness_curves(kept: CrowdLabels | None) -> dict[str, Any]:
@@ -112,7 +145,10 @@ def robustness_curves(kept: CrowdLabels | None) -> dict[str, Any]:
 
 
 def worker_table(
-    workers: np.ndarray, report: WorkerReport, left_out: tuple[str, ...] = ()
+    workers: np.ndarray,
+    report: WorkerReport,
+    group: Int[np.ndarray, " workers"],
+    left_out: tuple[str, ...] = (),
 ) -> pa.Table:
     """Workers ranked: removed first, then by reputation, lowest first; null for what was left out."""
     n_workers = workers.size
@@ -127,6 +163,7 @@ def worker_table(
             "gold_high": right[order, 1],
             "flagged": report.flagged[order],
             "reason": [report.reason[code] for code in order],
+            "group": pa.array(group[order].astype(np.int32), mask=group[order] < 0),
         }
     )
     for name in left_out:

@@ -54,15 +54,16 @@ from quality.aggregation.sharded_em import (
     dawid_skene_by_shards,
     majority_of_shard,
     one_coin_by_shards,
+    posterior_of_groups,
     posterior_of_shard,
 )
 
 __all__ = [
-    "TIE", "Consensus", "DawidSkene", "EMFit", "EMStart", "Ebcc", "Fit", "Glad",
+    "Auto", "Consensus", "DawidSkene", "EMFit", "EMStart", "Ebcc", "Fit", "Glad",
     "HierarchicalDawidSkene", "Mace", "MajorityVote", "MessagePassing", "Mmsr", "OneCoin",
-    "PenaltyVote", "Posterior", "Result", "WeightedMajority", "class_sums", "dawid_skene",
-    "dawid_skene_by_shards", "decide", "ebcc", "glad", "hierarchical_dawid_skene", "kos", "kos_plus",
-    "mace", "majority_of_shard", "majority_vote", "mmsr", "one_coin_by_shards",
-    "one_coin_confusion", "one_coin_dawid_skene", "penalty_vote", "posterior_of_shard",
-    "start_from", "weighted_majority",
+    "PenaltyVote", "Posterior", "Result", "TIE", "WeightedMajority", "auto", "class_sums",
+    "dawid_skene", "dawid_skene_by_shards", "decide", "ebcc", "glad", "hierarchical_dawid_skene",
+    "kos", "kos_plus", "mace", "majority_of_shard", "majority_vote", "mmsr", "one_coin_by_shards",
+    "one_coin_confusion", "one_coin_dawid_skene", "penalty_vote", "posterior_of_groups",
+    "posterior_of_shard", "start_from", "weighted_majority",
 ]  # fmt: skip

@@ -43,6 +43,7 @@ __all__ = [
     "dawid_skene_by_shards",
     "majority_of_shard",
     "one_coin_by_shards",
+    "posterior_of_groups",
     "posterior_of_shard",
 ]
 
@@ -161,6 +162,15 @@ def majority_of_shard(shard: LabelShard, _: object) -> Float64[np.ndarray, "task
     even = np.full(counts.shape, 1.0 / shard.n_classes)
     share: np.ndarray = np.divide(counts, n_labels, out=even, where=n_labels > 0)
     return share
+
+
+def posterior_of_groups(
+    shard: LabelShard,
+    weighed: tuple[Posterior, Any, Int[np.ndarray, " workers"]],
+) -> Float64[np.ndarray, "tasks classes"]:
+    """Return what a posterior, with its belief, is of a shard in which every group votes once."""
+    posterior, belief, groups = weighed
+    return posterior(shard.merge_workers(groups), belief)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,8 @@
 
 :func:`dependent_groups` finds them from labels alone; every aggregator takes its `group` as
 ``groups=`` and counts a group as one voter. For tables in shards there is
-:func:`dependent_groups_by_shards`.
+:func:`dependent_groups_by_shards`. :func:`pasted_answers` finds workers who paste the answers of a
+model of which reference labels are known.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], ["yes", "no", "no"])
@@ -16,7 +17,9 @@ from quality.dependence.groups import (
     dependent_groups_by_shards,
     effective_number,
 )
+from quality.dependence.pasted import PastedAnswers, pasted_answers
 
 __all__ = [
-    "DependentGroups", "dependent_groups", "dependent_groups_by_shards", "effective_number",
+    "DependentGroups", "PastedAnswers", "dependent_groups", "dependent_groups_by_shards",
+    "effective_number", "pasted_answers",
 ]  # fmt: skip

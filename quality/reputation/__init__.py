@@ -1,10 +1,9 @@
-"""How far to believe whom: penalties, the filters that follow them, collusion and robustness.
+"""How far to believe whom: penalties, the filters that follow them, and robustness.
 
 For removing workers use :func:`filter_dishonest`, which bounds how many honest ones go, or
 :func:`filter_workers` for a given number. :func:`soft_penalty` is the measure for both;
 :func:`hard_level` and :func:`balanced_penalty` are for adversaries who label a great deal.
-:func:`collusion_pairs` finds workers who share wrong labels, and :func:`robustness_bounds` says how
-many tasks k adversaries could turn. Functions named ``..._by_shards`` work on a table in shards.
+:func:`robustness_bounds` says how many tasks k adversaries could turn. Functions named ``..._by_shards`` work on a table in shards.
 
 >>> from quality import encode
 >>> soft_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
@@ -13,7 +12,6 @@ array([0.5, 1. , 0.5])
 The other names are for :mod:`quality.reports`.
 """
 
-from quality.reputation.collusion import CollusionPairs, collusion_pairs
 from quality.reputation.false_removal import FilteredDishonest, filter_dishonest
 from quality.reputation.filtering import Filtered, filter_workers
 from quality.reputation.honest_null import HonestPopulation
@@ -33,8 +31,8 @@ from quality.reputation.robustness import RobustnessBounds, robustness_bounds, w
 from quality.reputation.sharded_filtering import filter_workers_by_shards
 
 __all__ = [
-    "BalancedLoads", "CollusionPairs", "Filtered", "FilteredDishonest", "HonestPopulation",
-    "RobustnessBounds", "balanced_loads", "balanced_penalty", "collusion_pairs", "filter_dishonest",
+    "BalancedLoads", "Filtered", "FilteredDishonest", "HonestPopulation",
+    "RobustnessBounds", "balanced_loads", "balanced_penalty", "filter_dishonest",
     "filter_workers", "filter_workers_by_shards", "hard_level", "hard_penalty", "mean_share",
     "robustness_bounds", "share_sums", "shares_of", "soft_penalty", "soft_penalty_by_shards",
     "weakest_workers",

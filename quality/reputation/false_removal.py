@@ -129,8 +129,8 @@ def filter_dishonest(
     to remove anybody from an honest crowd is calibrated by simulation; the share of honest workers
     among the removed is estimated, not bounded. Honest workers who do no better than guessing may
     be removed, and where there are some, those who guess are found in part only. Colluders who
-    agree with each other on many tasks have low penalties and are not found: see
-    :func:`~quality.collusion_pairs`. An adversary who answers as an honest worker would is not
+    agree with each other on many tasks have low penalties and are not found:
+    :func:`~quality.dependent_groups` finds them. An adversary who answers as an honest worker would is not
     found by any rule. How often each kind is found: ``python -m benchmarks.quality.false_removal``. Do
     not filter malicious workers before Dawid–Skene, which can turn their inverted labels round
     and use them.

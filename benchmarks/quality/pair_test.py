@@ -1,4 +1,7 @@
-"""Pairs of workers who give the same wrong-looking labels more often than by chance."""
+"""A rival of `quality.dependent_groups`: pairs who give the same wrong-looking labels more than by chance.
+
+The test is blind where a group outnumbers a fifth of the others, whose answers then look right.
+"""
 
 import math
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from scipy.stats import binom, hypergeom
 
 from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
-from quality.reputation.collusion import collusion_pairs
+from benchmarks.quality.pair_test import collusion_pairs
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
