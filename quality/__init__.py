@@ -56,7 +56,14 @@ from quality.aggregation import (
     weighted_majority,
 )
 from quality.choice import Auto, auto
-from quality.dependence import DependentGroups, PastedAnswers, dependent_groups, dependent_groups_by_shards, effective_number, pasted_answers
+from quality.dependence import (
+    DependentGroups,
+    PastedAnswers,
+    dependent_groups,
+    dependent_groups_by_shards,
+    effective_number,
+    pasted_answers,
+)
 from quality.labels import (
     CrowdLabels,
     Engine,

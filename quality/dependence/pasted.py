@@ -61,9 +61,7 @@ class PastedAnswers:
         return f"PastedAnswers({len(self.share)} workers, {np.count_nonzero(self.flagged)} paste)"
 
 
-def pasted_answers(
-    labels: CrowdLabels, reference: Int[np.ndarray, " tasks"]
-) -> PastedAnswers:
+def pasted_answers(labels: CrowdLabels, reference: Int[np.ndarray, " tasks"]) -> PastedAnswers:
     """Estimate how many of their labels workers paste from a model of which reference labels are known.
 
     A worker's label is the reference with a probability of her own; else it is right with another,
