@@ -91,8 +91,9 @@ def check_budget(settings: Settings) -> str | None:
     if found is None or not found.n_entries:
         raise BudgetError(settings.name, limit, NOTHING, asked)
     return (
-        f"{cost_text(left)} is left of {cost_text(limit)}, and where all is new a run asks "
-        f"{cost_text(asked)}: unless most was paid before, this one will be refused when it comes to release"
+        f"{cost_text(left)} per {privacy.unit} is left of {cost_text(limit)}, and where all is new a "
+        f"run asks {cost_text(asked)}: unless most was paid before, this one will be refused when it "
+        "comes to release"
     )
 
 

@@ -232,8 +232,8 @@ def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
         raise SettingsError(
             f"[privacy]: min_group_size must leave a group to publish, got {privacy.min_group_size}"
         )
-    noise, n_left_out = count_noise(privacy, crowd.labels.n_classes), crowd.labels.n_tasks
-    n_left_out -= int(np.count_nonzero(counted_tasks(crowd, settings)))
+    noise = count_noise(privacy, crowd.labels.n_classes)
+    n_left_out = int(np.count_nonzero(~counted_tasks(crowd, settings)))
     return Plan(noise, counts, learning, groups, sizes, n_left_out)
 
 

@@ -242,7 +242,9 @@ def test_a_run_that_is_left_too_little_is_told_so_first_and_not_refused_for_what
     settings.write_text(text)
     again = invoke("run", str(settings), "--no-prefect", "--again")
     assert again.exit_code == 0
-    assert again.stdout.startswith("epsilon=7.5, delta=0 is left of epsilon=20, delta=0, and where")
+    assert again.stdout.startswith(
+        "epsilon=7.5, delta=0 per consensus label is left of epsilon=20, delta=0, and where"
+    )
 
 
 @pytest.mark.parametrize("runs", ["labels.csv", "labels.csv/runs"])
