@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -132,10 +132,11 @@ def deploy(
         from flows.prefect import Schedule, deploy_campaign, write_prefect_yaml  # seconds
 
         schedule = Schedule(cron, interval)
+        where: dict[str, Any] = {"pool": pool, "name": name, "print_line": print_line}
         if yaml is None:
-            deploy_campaign(settings, schedule, pool=pool, name=name, print_line=print_line)
+            deploy_campaign(settings, schedule, **where)
             return
-        write_prefect_yaml(yaml, settings, schedule, pool=pool, name=name, force=force)
+        write_prefect_yaml(yaml, settings, schedule, force=force, **where)
         print_line(f"{yaml} is written; `prefect deploy --all` beside it deploys it")
 
 

@@ -226,6 +226,27 @@ def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> 
     title = f"{found['dataset']}: a run on new data would ask for {asked}"
     print_rows(console(), title, ["what", "price", "noise", "note"], rows)
     console().print(_verdict(found), soft_wrap=True)
+    print_rows(console(), _year_title(found), ["publication", "a year", "price"], _years(found))
+
+
+def _year_title(found: dict[str, Any]) -> str:
+    key = f'"{found["publication"]}"' if found["publication"] else "not given"
+    return (
+        f"the publication key is {key}; what is left pays for {found['affordable']:,} publications, "
+        "each under a key of its own"
+    )
+
+
+def _years(found: dict[str, Any]) -> list[list[str]]:
+    """Return a row for each pattern of a key: its most publications in a calendar year, their price."""
+    return [
+        [
+            one["publication"],
+            f"{one['publications']:,}",
+            _price(one) if "epsilon" in one else "more than are planned",
+        ]
+        for one in found["years"]
+    ]
 
 
 def _verdict(found: dict[str, Any]) -> str:

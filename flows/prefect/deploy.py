@@ -9,6 +9,7 @@ the settings file and whether to resume, nothing else.
 from __future__ import annotations
 
 import asyncio
+import math
 import shlex
 import signal
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from flows.files import OutputFile
 from flows.prefect.server import QUIET, api_reachable, quieten
 from flows.settings import Settings, SettingsError, load_settings
+from flows.spending import propose_key
 
 quieten()
 
@@ -49,6 +51,7 @@ NO_API = (
     "PREFECT_API_URL=http://127.0.0.1:4200/api"
 )
 CANCEL_SECONDS = 5.0  # in which runs end when serving ends; then they are killed
+YEAR_SECONDS = 366 * 86_400
 # The environment of a worker's runs; a served run inherits this process's.
 RUN_ENVIRONMENT = {name: value for name, value in QUIET.items() if "SERVER" not in name}
 
@@ -70,6 +73,11 @@ class Schedule:
 
     cron: str | None = None
     interval: float | None = None
+
+    @property
+    def runs_a_year(self) -> float:
+        """How often it runs in a year, at most; infinite where that is not known."""
+        return math.inf if self.interval is None else math.ceil(YEAR_SECONDS / self.interval)
 
     def __post_init__(self) -> None:
         if self.cron is not None and self.interval is not None:
@@ -121,6 +129,7 @@ def serve_campaign(
         deployment = _deployment(settings_path, settings, schedule, name)
         with get_client(sync_client=True) as client:
             _limit_ledger(client, settings)
+        _propose_key(settings, schedule, print_line)
 
         def ready() -> None:
             print_line(f"serving {deployment.full_name}; Ctrl-C ends it and pauses its schedule")
@@ -172,6 +181,7 @@ def deploy_campaign(
             _check_pool(client, pool)
             _limit_ledger(client, settings)
         deployment.apply(work_pool_name=pool)
+    _propose_key(settings, schedule, print_line)
     print_line(
         f"deployed {deployment.full_name}; `prefect worker start --pool {shlex.quote(pool)}` runs it"
     )
@@ -187,6 +197,7 @@ def write_prefect_yaml(
     pool: str,
     name: str | None,
     force: bool = False,
+    print_line: Callable[[str], None],
 ) -> None:
     """Write a commented prefect.yaml with this deployment, for `prefect deploy --all`.
 
@@ -201,7 +212,7 @@ def write_prefect_yaml(
 
     Examples
     --------
-    >>> where = {"pool": "crowd", "name": None}
+    >>> where = {"pool": "crowd", "name": None, "print_line": print}
     >>> paths = Path("prefect.yaml"), Path("settings.toml")
     >>> write_prefect_yaml(*paths, Schedule(), **where)  # doctest: +SKIP
     """
@@ -219,6 +230,14 @@ def write_prefect_yaml(
         ),
     )
     written.write(lambda aside: aside.write_text(text, encoding="utf-8"))
+    _propose_key(settings, schedule, print_line)
+
+
+def _propose_key(settings: Settings, schedule: Schedule, print_line: Callable[[str], None]) -> None:
+    """Print which publication key this schedule and budget allow, or what the settings' own costs."""
+    words = propose_key(settings, runs_a_year=schedule.runs_a_year)
+    if words is not None:
+        print_line(words)
 
 
 class _Serving(Runner):

@@ -23,7 +23,7 @@ class Granularity(NamedTuple):
 
 GRANULARITIES = (  # the finest first, as its pattern may hold a coarser one's
     Granularity("day", "%Y-%m-%d", 366),
-    Granularity("week", "%G-W%V", 53),
+    Granularity("week", "%G-W%V", 54),
     Granularity("month", "%Y-%m", 12),
     Granularity("year", "%Y", 1),
 )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from flows.spending.audit import trial
     from flows.spending.partitions import grow_partition
-    from flows.spending.prices import check_budget, preview
+    from flows.spending.prices import check_budget, preview, propose_key
     from flows.spending.releases import (
         CountNoise,
         Learning,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = [
     "LEDGER_URL", "CountNoise", "Learning", "LedgerSetBack", "Plan", "check_budget",
     "count_noise", "existing_ledger", "grow_partition", "known_statement", "open_account",
-    "open_state", "paying", "plan_releases", "preview", "read_statements", "statement",
-    "trial", "with_grown_partition",
+    "open_state", "paying", "plan_releases", "preview", "propose_key",
+    "read_statements", "statement", "trial", "with_grown_partition",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

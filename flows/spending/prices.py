@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.settings import SettingsError
+from flows.settings import GRANULARITIES, Granularity, SettingsError, granularity_of
 from flows.spending.account import (
     check_not_set_back,
     known_ledger,
@@ -17,23 +19,26 @@ from flows.spending.account import (
     numbers,
     open_account,
 )
-from privacy import BudgetError, Cost, Statement
+from privacy import BudgetError, Cost, PlanUse, Statement, fits
 from privacy.accounting import Arithmetic, exact
 from privacy.ledger import cost_text
 
 if TYPE_CHECKING:
     from flows.settings import PrivacySettings, Settings
 
-__all__ = ["check_budget", "preview"]
+__all__ = ["check_budget", "preview", "propose_key"]
 
 NOTHING = Cost(exact(0), exact(0))
+PLAN_IT = ". With planned_releases one price pays for the counts of that many, at more noise"
 
 
 def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> dict[str, Any]:
     """Return what a run of these settings on new data would ask for, from public numbers alone.
 
     No label is read. `n_tasks` is the public number of labelled tasks; if it is None, that of the data
-    set's budget is used. The gate's price is for the expected size of the holdout.
+    set's budget is used. The gate's price is for the expected size of the holdout. `years` has, for
+    each pattern of a publication key, the most publications of a calendar year and their price together,
+    None where the plan pays for fewer; `affordable` is for how many publications all that is left pays.
     """
     privacy = settings.privacy
     if privacy is None or settings.classes is None:
@@ -46,6 +51,7 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
     budget, left = (limit, limit) if found is None else (found.budget, found.left)
     counts = _counts_price(privacy, len(settings.classes), found)
     parts = [counts, *_learning_prices(settings, n_tasks)]
+    series = _series(privacy, found, parts)
     return {
         "dataset": settings.name,
         "unit": str(privacy.unit),
@@ -57,7 +63,66 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
         "budget": numbers(budget),
         "left": numbers(left),
         **_verdict(parts, budget, limit, left),
+        "publication": privacy.publication,
+        "affordable": series.affordable(left),
+        "years": [
+            {"publication": one.pattern, "publications": one.a_year}
+            | ({} if (cost := series.price(one.a_year)) is None else numbers(cost))
+            for one in GRANULARITIES
+        ],
     }
+
+
+def propose_key(settings: Settings, *, runs_a_year: float = math.inf) -> str | None:
+    """Say which publication key fits a schedule and the budget, or what the settings' own costs a year.
+
+    Parameters
+    ----------
+    settings
+        The campaign's settings.
+    runs_a_year
+        How often the schedule runs in a year, at most.
+
+    Returns
+    -------
+    str or None
+        One or two sentences; None where a run would release nothing.
+
+    Notes
+    -----
+    **Guarantees.** A key that is proposed is the finest that what is left of the budget pays for during a
+    calendar year. No label is read.
+    """
+    privacy = settings.privacy
+    if privacy is None or settings.classes is None:
+        return None
+    found, key = preview(settings.state, settings), privacy.publication
+    now = None if key is None else granularity_of(key)
+    affordable = found["affordable"]
+    paid = (one for one in GRANULARITIES if min(one.a_year, runs_a_year) <= affordable)
+    chosen = now or next(paid, None)
+    about = _year_words(chosen, found, runs_a_year) + (
+        "" if privacy.planned_releases > 1 else PLAN_IT
+    )
+    if now is not None:
+        return f'publication = "{key}": {about}'
+    asked = "" if chosen is None else f'Proposed: [privacy] publication = "{chosen.pattern}": '
+    why = "without a publication key, two equal publications show that no data changed"
+    if key is not None:
+        why = f'publication = "{key}" stays the same, and every run publishes what it did before'
+    return f"{why}. {asked}{about}"
+
+
+def _year_words(one: Granularity | None, found: dict[str, Any], runs_a_year: float) -> str:
+    """What a calendar year of a schedule costs under keys of one granularity, if there is one."""
+    unknown = any("epsilon" not in part for part in found["parts"])
+    apart = " (without the gate, whose price depends on the number of labelled tasks)"
+    pays = f"what is left of the budget pays for {found['affordable']:,} publications"
+    pays += apart if unknown else ""
+    if one is None:
+        return f"{pays}, which is less than one a year"
+    n = int(min(one.a_year, runs_a_year))
+    return f"each {one.name} is paid anew, at most {n:,} a calendar year; {pays}"
 
 
 def check_budget(settings: Settings) -> str | None:
@@ -103,21 +168,60 @@ Price = tuple[str, Cost | None, Arithmetic, str]
 
 def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | None) -> Price:
     """The price of the class counts: all groups together, or their plan if it is not paid yet."""
-    from flows.spending.releases import PLAN, count_noise  # a statement needs neither
+    from flows.spending.releases import count_noise  # a statement needs none
 
     epsilon, delta = exact(privacy.proportions_epsilon), exact(privacy.proportions_delta)
-    n_planned = privacy.planned_releases
+    n_planned, paid = privacy.planned_releases, _paid_plan(privacy, found)
+    if paid is not None:
+        left = n_planned - paid.used
+        note = f"paid by entry {paid.entry}; {left} of {n_planned} releases left"
+        return "class counts", NOTHING, paid.plan.arithmetic, note
     if n_planned > 1:
-        for one in () if found is None else found.plans:
-            price = one.name, one.plan.cost(), one.n_releases
-            if price == (PLAN, Cost(epsilon, delta), n_planned):
-                left = n_planned - one.used
-                note = f"paid by entry {one.entry}; {left} of {n_planned} releases left"
-                return "class counts", NOTHING, one.plan.arithmetic, note
-        note = f"a plan of {n_planned} releases"
-        return "class counts", Cost(epsilon, delta), "exact", note
+        return "class counts", Cost(epsilon, delta), "exact", f"a plan of {n_planned} releases"
     noise = count_noise(privacy, n_classes)
     return "class counts", Cost(epsilon, exact(noise.delta)), "exact", f"{noise.name} noise"
+
+
+def _paid_plan(privacy: PrivacySettings, found: Statement | None) -> PlanUse | None:
+    """The plan of class counts that these settings ask for, if it is paid."""
+    from flows.spending.releases import PLAN  # a statement needs none
+
+    limit = Cost(exact(privacy.proportions_epsilon), exact(privacy.proportions_delta))
+    asked = PLAN, limit, privacy.planned_releases
+    for one in () if found is None or privacy.planned_releases == 1 else found.plans:
+        if (one.name, one.plan.cost(), one.n_releases) == asked:
+            return one
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """Publications under one key after another: the price of all, that of each, and how many there can be."""
+
+    once: Cost
+    each: Cost
+    at_most: float
+
+    def price(self, n: int) -> Cost | None:
+        """The price of `n` of them; None if there cannot be as many."""
+        return None if n > self.at_most else self.once + self.each.times(n)
+
+    def affordable(self, left: Cost) -> int:
+        """How many of them a budget's rest pays for."""
+        if not self.once.within(left):
+            return 0
+        n = self.at_most if self.each == NOTHING else fits(left - self.once, self.each)
+        return int(min(n, self.at_most))
+
+
+def _series(privacy: PrivacySettings, found: Statement | None, parts: list[Price]) -> _Series:
+    """Publications of these parts; a plan pays for the counts of as many as it has releases left."""
+    counts, *learning = parts
+    if privacy.planned_releases == 1:
+        return _Series(NOTHING, _asked(parts), math.inf)
+    paid = _paid_plan(privacy, found)
+    left = privacy.planned_releases - (0 if paid is None else paid.used)
+    return _Series(_asked([counts]), _asked([("", NOTHING, "exact", ""), *learning]), left)
 
 
 def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:

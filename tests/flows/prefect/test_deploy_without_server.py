@@ -82,7 +82,9 @@ def test_the_yaml_holds_paths_and_names_only(
     """No server is asked; quotes in names stay quotes."""
     written = tmp_path / "prefect.yaml"
     command = ["deploy", str(settings), "--pool", "the team's", "--yaml", str(written), *asked]
-    assert CliRunner().invoke(app, command).exit_code == 0
+    told = CliRunner().invoke(app, command)
+    assert told.exit_code == 0
+    assert '[privacy] publication = "%Y' in told.stdout  # one is proposed
     (deployment,) = yaml.safe_load(written.read_text())["deployments"]
     assert deployment["parameters"] == {"settings_path": str(settings), "resume": False}
     assert deployment["schedules"] == schedules

@@ -1,0 +1,104 @@
+"""What publications of a year cost, and which key a budget pays for."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.pipeline import run_pipeline
+from flows.spending import (
+    preview,
+    propose_key,
+)
+from privacy import BudgetError
+from tests.flows.spending.keyed_campaign import (
+    counts_alone,
+    published_counts,
+)
+
+
+def test_a_preview_prices_a_year_under_each_pattern(tmp_path: Path) -> None:
+    found = preview(tmp_path / "state", counts_alone(tmp_path))
+    assert (found["affordable"], found["publication"]) == (16, None)
+    priced = {one["publication"]: (one["publications"], one["epsilon"]) for one in found["years"]}
+    assert priced == {
+        "%Y-%m-%d": (366, 91.5),
+        "%G-W%V": (54, 13.5),
+        "%Y-%m": (12, 3.0),
+        "%Y": (1, 0.25),
+    }
+
+
+def test_a_plan_is_one_price_for_as_many_publications_as_it_has_left(tmp_path: Path) -> None:
+    settings = counts_alone(tmp_path, "planned_releases = 12", key="%Y-%m")
+    found = preview(settings.state, settings)
+    assert found["affordable"] == 12
+    years = {one["publication"]: one.get("epsilon") for one in found["years"]}
+    assert years == {"%Y-%m-%d": None, "%G-W%V": None, "%Y-%m": 0.25, "%Y": 0.25}
+    run_pipeline(settings)
+    after = preview(settings.state, settings)
+    assert after["affordable"] == 11
+    assert {one.get("epsilon") for one in after["years"]} == {None, 0.0}
+
+
+def test_what_the_preview_calls_affordable_is_what_runs_can_pay(tmp_path: Path) -> None:
+    settings = counts_alone(tmp_path, key="1")
+    privacy = settings.privacy
+    assert privacy is not None
+    for n_left in (3, 2, 1):
+        changed = privacy.model_copy(update={"publication": f"{n_left}", "epsilon": 0.75})
+        now = settings.model_copy(update={"privacy": changed})
+        assert preview(now.state, now)["affordable"] == n_left
+        published_counts(now)
+    with pytest.raises(BudgetError):
+        published_counts(
+            now.model_copy(update={"privacy": changed.model_copy(update={"publication": "0"})})
+        )
+
+
+@pytest.mark.parametrize(
+    ("lines", "key", "runs_a_year", "words"),
+    [
+        ((), None, math.inf, 'Proposed: [privacy] publication = "%Y-%m": each month is paid anew'),
+        ((), None, 4, 'Proposed: [privacy] publication = "%Y-%m-%d": each day is paid anew, at most 4'),
+        (("planned_releases = 60",), None, math.inf, 'publication = "%G-W%V": each week'),
+        ((), "2026-11", math.inf, 'publication = "2026-11" stays the same, and every run'),
+        ((), "%Y-%m", math.inf, 'publication = "%Y-%m": each month is paid anew, at most 12'),
+    ],
+)  # fmt: skip
+def test_the_key_that_is_proposed_is_the_finest_that_the_budget_pays_for(
+    tmp_path: Path, lines: tuple[str, ...], key: str | None, runs_a_year: float, words: str
+) -> None:
+    said = propose_key(counts_alone(tmp_path, *lines, key=key), runs_a_year=runs_a_year)
+    assert said is not None
+    assert words in said
+    assert ("two equal publications show that no data changed" in said) == (key is None)
+
+
+def test_no_key_is_proposed_where_the_budget_pays_for_none(tmp_path: Path) -> None:
+    settings = counts_alone(tmp_path, key="1")
+    privacy = settings.privacy
+    assert privacy is not None
+    poor = settings.model_copy(
+        update={"privacy": privacy.model_copy(update={"epsilon": 0.1, "publication": None})}
+    )
+    said = propose_key(poor)
+    assert said is not None
+    assert "Proposed" not in said
+    assert "pays for 0 publications, which is less than one a year" in said
+    assert propose_key(settings.model_copy(update={"privacy": None})) is None
+
+
+def test_the_command_prints_a_year(tmp_path: Path) -> None:
+    counts_alone(tmp_path, key="%Y-%m")
+    command = ["budget", str(tmp_path / "state"), "--preview", str(tmp_path / "settings.toml")]
+    told = CliRunner().invoke(app, command, env={"COLUMNS": "120"}).stdout
+    lines = [" ".join(line.split()) for line in told.splitlines()]
+    assert 'the publication key is "%Y-%m"; what is left pays for 16 publications' in " ".join(
+        lines
+    )
+    assert "%Y-%m 12 epsilon 3" in lines
