@@ -62,8 +62,9 @@ def train_privately(run: Run) -> str:
             "validation": seen,
         },
     )
+    price = float(learning.mechanism.epsilon)
     return (
-        f"epsilon {float(learning.mechanism.epsilon)}; right on {seen['private']:.1%} of the validation tasks "
+        f"epsilon {price}; right on {seen['private']:.1%} of the validation tasks "
         f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest class)"
     )
 

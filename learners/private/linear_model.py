@@ -32,7 +32,9 @@ __all__ = [
     "to_coef",
 ]
 
-MIN_REGULARIZATION = 1e-9  # below it the solver may not reach its tolerance: a refusal after payment
+MIN_REGULARIZATION = (
+    1e-9  # below it the solver may not reach its tolerance: a refusal after payment
+)
 
 
 MIN_BOUND = 1e-100  # the square of a larger bound is not zero

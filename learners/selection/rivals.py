@@ -163,7 +163,9 @@ class SplitBudgetSelection(_Rival):
 
     def choose(self, rows: SplitRows, noise: Noise) -> Json:
         """Train and choose on lifted rows, for `draw` and for experiments."""
-        return self._choose(rows, noise, epsilon=share_of(self.epsilon, len(self.candidates)), n_parts=1)
+        return self._choose(
+            rows, noise, epsilon=share_of(self.epsilon, len(self.candidates)), n_parts=1
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,9 @@ class StabilityValidation:
 
         t_i = q(F(T, lam_i, R_i), V) + 2 beta Z_i,   i* = argmax t_i,   release i*, F(T, lam_i*, R)
 
-    where every R is fresh, q is `ramp_score` in steps of beta / 4096, beta its `score_sensitivity` and Z_i
-    exponential of mean 1 / epsilon_select: i* is a choice of `NoisyMax`, drawn in integers. Nothing else is released: neither the scores nor the candidates' models.
+    where every R is fresh, q is `ramp_score` in steps of beta / 4096, beta its `score_sensitivity`
+    and Z_i exponential of mean 1 / epsilon_select: i* is a choice of `NoisyMax`, drawn in integers.
+    Nothing else is released: neither the scores nor the candidates' models.
 
     Parameters
     ----------

@@ -17,7 +17,10 @@ def test_the_width_is_noise_and_sampling_at_the_advised_sigma():
     advice = thresholdout_advice(0.2, n=n, n_questions=m, budget=budget, level=1 - delta)
 
     def width(sigma):
-        tails = noise_tail(sigma, delta / (4 * budget * m), n), value_tail(sigma, delta / 8 / budget, n)
+        tails = (
+            noise_tail(sigma, delta / (4 * budget * m), n),
+            value_tail(sigma, delta / 8 / budget, n),
+        )
         u = max(tails)
         epsilon, low, high = 2 * budget / (sigma * n), 0.0, 1.0
         for _ in range(60):  # least s whose Hoeffding tail, transferred, is delta / (2 m)

@@ -310,9 +310,12 @@ def test_a_query_without_trainable_rows_is_refused_before_it_is_paid(x, y):
 def test_no_cell_and_no_code_is_refused(odd):
     """A refusal would reveal one: a cell that is not finite is read as 0, a code as the nearest one."""
     x, y = np.array([[0.3], [odd], [-0.4], [0.2]]), np.array([0, 1, 7, -3])
-    read = training_query(np.array([[0.3], [0.0], [-0.4], [0.2]]), np.array([0, 1, 1, 0]), dataset="toy")
+    read = training_query(
+        np.array([[0.3], [0.0], [-0.4], [0.2]]), np.array([0, 1, 1, 0]), dataset="toy"
+    )
     found, expected = (
-        MECHANISM.draw(query, SeededNoise(0)) for query in (training_query(x, y, dataset="toy"), read)
+        MECHANISM.draw(query, SeededNoise(0))
+        for query in (training_query(x, y, dataset="toy"), read)
     )
     assert found == expected
     assert MECHANISM.event(training_query(x, y, dataset="toy")) == MECHANISM.event(read)

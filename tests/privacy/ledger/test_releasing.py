@@ -262,7 +262,9 @@ class Chronicle:
 
 def asked_of(ledger, epsilon, part, *names, n=4):
     query = Query(DATASET, "rows", np.zeros(n), Unit.ROW, n=n, l1=1.0, part=part)
-    return ledger.interact_all(Chronicle(epsilon), query, [Question(one, {"x": 0}) for one in names])
+    return ledger.interact_all(
+        Chronicle(epsilon), query, [Question(one, {"x": 0}) for one in names]
+    )
 
 
 def test_every_call_counts_in_the_history_of_all_interactions_with_the_same_rows(ledger):
