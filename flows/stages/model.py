@@ -217,7 +217,7 @@ def _bounds(
         transfer_bound(
             int(wrong[rows.training].sum()),
             int(rows.training.sum()),
-            epsilon=model.epsilon_train + model.epsilon_select,
+            epsilon=float(learning.mechanism.training.epsilon),
             level=level,
         ),
     )

@@ -184,7 +184,7 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
         value=largest_rate(error, -log_tail / n),
         level=level,
         assumption=(
-            f"{n} independent records, read by {answer.number} gate(s) alone, epsilon={epsilon:.3g}"
+            f"{n} independent records, read by gates alone, of epsilon={epsilon:.3g} together"
         ),
         applies=True,
     )

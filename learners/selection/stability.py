@@ -8,6 +8,7 @@ One mechanism for the ledger, which pays for the whole procedure, never for the 
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -101,12 +102,17 @@ class StabilityValidation:
         check_price(epsilon_train=self.epsilon_train, epsilon_select=self.epsilon_select)
         choice(self.epsilon_select)
 
+    @property
+    def epsilon(self) -> Fraction:
+        """Price of training and choice together, as the ledger books it."""
+        return exact(self.epsilon_train) + exact(self.epsilon_select)
+
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without training and validation rows."""
         n_validation = int(check_split(query, self.n_classes)["validation"].sum())
         return PureEvent(
             name="stability-based validation",
-            epsilon=str(exact(self.epsilon_train) + exact(self.epsilon_select)),
+            epsilon=str(self.epsilon),
             parameters={
                 "candidates": list(self.candidates),
                 "epsilon_train": self.epsilon_train,
