@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from benchmarks.learners.stability import seeded
 from benchmarks.publish import publish
 from learners.holdout.thresholdout import Thresholdout
-from privacy import Json, Noise, Query, Question, Unit
+from privacy import History, Json, Noise, Query, Question, Unit
 
 N = D = 10_000
 K = (20, 45, 100, 200, 300, 500)
@@ -24,6 +24,8 @@ THRESHOLD, SIGMA = 4 / math.sqrt(N), 1 / math.sqrt(N)
 SIGNAL, SIGNAL_ATTRIBUTES = 6 / math.sqrt(N), 20
 CLIP = 3.0
 GATE = Thresholdout(threshold=0.05, sigma=0.002, budget=40)
+HOLDOUT = Query("experiment", "holdout", np.zeros(N), Unit.ROW, n=N, l1=math.inf)
+HISTORY = History(1, 1, GATE.event(HOLDOUT).cost(), ())
 
 Answers = Float[np.ndarray, " attributes"]
 Ask = Callable[[float, Float[np.ndarray, " records"]], float]
@@ -120,21 +122,20 @@ def gated(
     train: Sample, holdout: Sample, fresh: Sample, rng: np.random.Generator, noise: Noise
 ) -> tuple[list[tuple[float, float, float]], int]:
     """The algorithm, as the ledger runs it; each vote is asked of the gate as the attributes left it."""
-    query = Query("experiment", "holdout", np.zeros(N), Unit.ROW, n=N, l1=math.inf)
-    state: Json = GATE.start(query, noise)
+    state: Json = GATE.start(HOLDOUT, noise)
     answers = np.empty(D)
     for j in range(D):
         on_train, on_holdout = (
             0.5 + one.y * one.x[j].clip(-CLIP, CLIP) / (2 * CLIP) for one in (train, holdout)
         )
         asked = Question("attribute", {"train": float(on_train.mean()), "holdout": on_holdout})
-        state, answer = GATE.answer(state, asked, noise)
+        state, answer = GATE.answer(state, asked, noise, HISTORY)
         answers[j] = answer["value"]
     answers = 2 * CLIP * (answers - 0.5)
 
     def ask(trained: float, right: Float[np.ndarray, " records"]) -> float:
         asked = Question("vote", {"train": trained, "holdout": right})
-        return float(GATE.answer(state, asked, noise)[1]["value"])
+        return float(GATE.answer(state, asked, noise, HISTORY)[1]["value"])
 
     return votes(train, holdout, fresh, answers, ask), GATE.budget - state["budget_left"]
 

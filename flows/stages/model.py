@@ -24,6 +24,7 @@ from learners import (
     transfer_bound,
 )
 from privacy import Question, Release
+from privacy.accounting import exact
 
 __all__ = ["ask_holdout", "bound_verdict", "gate_verdict", "model_verdict", "train_privately"]
 
@@ -66,8 +67,9 @@ def train_privately(run: Run) -> str:
             "validation": seen,
         },
     )
+    price = float(learning.mechanism.epsilon)
     return (
-        f"epsilon {float(learning.mechanism.epsilon)} per {learning.training.unit}; "
+        f"epsilon {price} per {learning.training.unit}; "
         f"right on {seen['private']:.1%} of the validation tasks "
         f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest class)"
     )
@@ -217,7 +219,7 @@ def _bounds(
     transfer = transfer_bound(
         int(wrong[rows.training].sum()),
         int(rows.training.sum()),
-        epsilon=model.epsilon_train + model.epsilon_select,
+        epsilon=float(exact(model.epsilon_train) + exact(model.epsilon_select)),
         level=level,
     )
     return (

@@ -50,11 +50,12 @@ def agreeing_holdout_bound(
     probability >= `level`, however questions and gates were chosen.
 
     *Proof.* An agreeing answer returns the training mean, which does not depend on the holdout, and a
-    repeated name has an answer that is known. So the gates and questions along the path on which every
-    answer agrees are fixed before the holdout is drawn, and may be treated as non-adaptive. Give the j-th question the share beta = (1 - level) / (j (j + 1)); the
-    shares add up to at most 1 - level. Half of it pays for Chernoff's inequality, n kl(1 - E_h || 1 - E_P)
-    <= ln(2 / beta) unless E_h <= E_P; half for the gate's noise, gamma + eta <= u. Agreement says E_h >=
-    E_t - threshold - gamma - eta. So 1 - E_P is at most the largest rate within ln(2 / beta) / n, in kl, of
+    repeated name has an answer that is known. So the gates and questions along the path on which
+    every answer agrees are fixed before the holdout is drawn, and may be treated as non-adaptive.
+    Give the j-th question the share beta = (1 - level) / (j (j + 1)); the shares add up to at most 1
+    - level. Half of it pays for Chernoff's inequality, n kl(1 - E_h || 1 - E_P) <= ln(2 / beta)
+    unless E_h <= E_P; half for the gate's noise, gamma + eta <= u. Agreement says E_h >= E_t -
+    threshold - gamma - eta. So 1 - E_P is at most the largest rate within ln(2 / beta) / n, in kl, of
     1 - E_t + threshold + u.
 
     References
@@ -183,7 +184,7 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
         value=largest_rate(error, -log_tail / n),
         level=level,
         assumption=(
-            f"{n} independent records, read by {answer.number} gate(s) alone, epsilon={epsilon:.3g}"
+            f"{n} independent records, read by gates alone, of epsilon={epsilon:.3g} together"
         ),
         applies=True,
     )

@@ -99,9 +99,7 @@ class Auc:
         p = int(positive.sum())
         ordered = np.where(np.isnan(score), -np.inf, score)
         _, place, count = np.unique(ordered, return_inverse=True, return_counts=True)
-        twice_rank = (
-            2 * np.cumsum(count) - count + 1
-        )  # equal scores share the middle of their ranks
+        twice_rank = 2 * np.cumsum(count) - count + 1  # equal scores share the middle rank
         in_order = int(twice_rank[place[positive]].sum()) - p * (p + 1)
         pairs = max(p, self.least_positive) * max(len(score) - p, self.least_negative)
         return Fraction(in_order, 2 * pairs)

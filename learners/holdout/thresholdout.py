@@ -147,7 +147,8 @@ class Thresholdout:
     b changes its probability by at most exp(k / b) for a shift of k steps. So the answers up to and with
     the single overfit one cost (1/n) / (2 sigma) for gamma, 2 (1/n) / (4 sigma) for eta, and the value,
     with noise of its own, (1/n) / sigma: together 2 / (sigma n). There are at most `budget` runs:
-    epsilon = 2 budget / (sigma n), pure, for what the machine computes. Which questions were asked
+    epsilon = 2 budget / (sigma n), pure, for what the machine computes. Labels may change between questions:
+    a record is then all that it ever was. Which questions were asked
     before is known from their names, and `asked` counts calls: neither reads a record. `refuted` and
     `epsilon` add up what was released.
 

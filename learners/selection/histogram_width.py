@@ -69,10 +69,10 @@ class HistogramValidation:
     for any number of candidates.
     **Privacy.** Unit: the query's, one value at most. Fix the noises z_i. Replacing a training value
     moves each score by at most 4 / (h n) and a validation value by 2 / (h m), see
-    `histogram_sensitivity`, and i* is `NoisyMax` of that spread, with a step for rounding: epsilon_select. Given i*,
-    the second counting is fresh: epsilon_counts. The noise adds up to zero, which keeps the counts'
-    sum at n or more for any draw: [1]_ bounds it with probability 1 - delta, refuses small n and
-    has 6 for our 4.
+    `histogram_sensitivity`, and i* is `NoisyMax` of that spread, with a step for rounding:
+    epsilon_select. Given i*, the second counting is fresh: epsilon_counts. The noise adds up to zero,
+    which keeps the counts' sum at n or more for any draw: [1]_ bounds it with probability 1 - delta,
+    refuses small n and has 6 for our 4.
 
     References
     ----------

@@ -36,8 +36,9 @@ class PerCandidateValidation:
         s_i = min over j of ((q_i - shift beta_i) - (q_j - shift beta_j)) / (beta_i + beta_j)
 
     and the candidate of largest s_i + 2 Z_i is trained again, s_i in steps of 1 / 4096 and Z_i
-    exponential of mean 1 / epsilon_select, a choice of `NoisyMax`. Stable candidates are favoured: it helps where the strongest regularization is
-    not far from the best, and hurts where the weakest is best.
+    exponential of mean 1 / epsilon_select, a choice of `NoisyMax`. Stable candidates are favoured: it
+    helps where the strongest regularization is not far from the best, and hurts where the weakest is
+    best.
 
     Parameters
     ----------

@@ -152,12 +152,6 @@ def noisiest(
     `sensitivity` is public: the most that a replaced row moves one score. A score is rounded to a
     multiple of sensitivity / `STEPS`, so that the choice is exact in integers whatever the last bits of
     the scores are: two rounded scores move against each other by 2 (`STEPS` + 1) at most.
-
-    Examples
-    --------
-    >>> from privacy.noise import SystemNoise
-    >>> noisiest(np.array([0.1, 0.9]), 1e-6, epsilon=1.0, noise=SystemNoise())
-    1
     """
     if len(score) == 1:
         return 0

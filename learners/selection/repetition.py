@@ -33,9 +33,10 @@ __all__ = ["RandomRepetition", "chance_untried", "runs_for"]
 class RandomRepetition:
     """Run a private trial of a random candidate again and again, and release the best trial's model.
 
-    A trial draws a candidate uniformly, trains it for epsilon / 3 and scores it by its ramp score summed
-    over the validation rows, in steps of 1 / 4096, plus discrete Laplace noise of scale 3 / epsilon. After each trial the procedure ends
-    with probability 1 / mean_runs. Neither the scores nor the number of trials are released.
+    A trial draws a candidate uniformly, trains it for epsilon / 3 and scores it by its ramp score
+    summed over the validation rows, in steps of 1 / 4096, plus discrete Laplace noise of scale 3 /
+    epsilon. After each trial the procedure ends with probability 1 / mean_runs. Neither the scores
+    nor the number of trials are released.
 
     Parameters
     ----------
@@ -60,10 +61,11 @@ class RandomRepetition:
     **Guarantees.** The cost is `epsilon`, for any `mean_runs` and any number of candidates; without
     noise the best of the trials wins, ties to the earlier.
     **Privacy.** Unit: the query's, one row at most. With e = epsilon / 3, a trial (score, model) is
-    e-differentially private: a replaced training row leaves the score's law given the model, a replaced
-    validation row moves the sum by one at most, by 4097 steps once it is rounded, and leaves the training. Let p be a trial's density at an
-    outcome, F and G the chances of a score below, and not above, its own, q = 1 / mean_runs. The
-    outcome is released by trial j of k if the earlier ones score below it and the later ones not above:
+    e-differentially private: a replaced training row leaves the score's law given the model, a
+    replaced validation row moves the sum by one at most, by 4097 steps once it is rounded, and leaves
+    the training. Let p be a trial's density at an outcome, F and G the chances of a score below, and
+    not above, its own, q = 1 / mean_runs. The outcome is released by trial j of k if the earlier ones
+    score below it and the later ones not above:
 
         sum over k of q (1 - q)^(k - 1) sum over j of F^(j - 1) p G^(k - j)
             = q p / ((1 - (1 - q) F) (1 - (1 - q) G)).

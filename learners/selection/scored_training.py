@@ -67,8 +67,7 @@ class ScoredTraining:
     @property
     def epsilon(self) -> Fraction:
         """Price of the model and its score together, as the ledger books it."""
-        training = exact(self.training.epsilon_train) + exact(self.training.epsilon_select)
-        return training + exact(self.epsilon_score)
+        return self.training.epsilon + exact(self.epsilon_score)
 
     def event(self, query: Query) -> PureEvent:
         """Describe the release; raise for a query that the training refuses."""

@@ -8,6 +8,7 @@ One mechanism for the ledger, which pays for the whole procedure, never for the 
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -40,8 +41,9 @@ class StabilityValidation:
 
         t_i = q(F(T, lam_i, R_i), V) + 2 beta Z_i,   i* = argmax t_i,   release i*, F(T, lam_i*, R)
 
-    where every R is fresh, q is `ramp_score` in steps of beta / 4096, beta its `score_sensitivity` and Z_i
-    exponential of mean 1 / epsilon_select: i* is a choice of `NoisyMax`, drawn in integers. Nothing else is released: neither the scores nor the candidates' models.
+    where every R is fresh, q is `ramp_score` in steps of beta / 4096, beta its `score_sensitivity`
+    and Z_i exponential of mean 1 / epsilon_select: i* is a choice of `NoisyMax`, drawn in integers.
+    Nothing else is released: neither the scores nor the candidates' models.
 
     Parameters
     ----------
@@ -100,12 +102,17 @@ class StabilityValidation:
         check_price(epsilon_train=self.epsilon_train, epsilon_select=self.epsilon_select)
         choice(self.epsilon_select)
 
+    @property
+    def epsilon(self) -> Fraction:
+        """Price of training and choice together, as the ledger books it."""
+        return exact(self.epsilon_train) + exact(self.epsilon_select)
+
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without training and validation rows."""
         n_validation = int(check_split(query, self.n_classes)["validation"].sum())
         return PureEvent(
             name="stability-based validation",
-            epsilon=str(exact(self.epsilon_train) + exact(self.epsilon_select)),
+            epsilon=str(self.epsilon),
             parameters={
                 "candidates": list(self.candidates),
                 "epsilon_train": self.epsilon_train,

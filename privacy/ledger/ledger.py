@@ -116,7 +116,9 @@ class Ledger:
     among the newest 10,000 rows by every opening and statement too, and where it is a budget, a
     plan or a secret state, by every use.
     **Privacy.** Requests may depend on what was released before (adaptive basic composition of
-    the entries' events). That a request is stored or fresh, the time of an entry, and how long a
+    the entries' events). Interactions and their questions are known by public things alone, and what
+    they return depends on private data through their own noise alone. That a release is stored or
+    fresh, the time of an entry, and how long a
     draw took can depend on private data: show releases, and keep the ledger and its statements to
     yourself. Data sets are accounted apart: a task that is in two of them is spent twice.
     **Limits.** A ledger that was set back whole to an earlier copy of itself looks sound, and

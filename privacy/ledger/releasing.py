@@ -6,9 +6,9 @@ it, as nobody has seen a value; after it the value is stored.
 
 The ledger knows a request by a keyed fingerprint of the mechanism, its event and the private data; an
 interaction's, and each of its questions, by public things alone, because their answers are looked up
-free of charge and would show whether two private arrays are equal. A bare hash of a small private value
-can be inverted by trying all values; a keyed one cannot without the key, which stays beside the ledger
-and never leaves the machine.
+free of charge and would show whether two private arrays are equal. A bare hash of a small private
+value can be inverted by trying all values; a keyed one cannot without the key, which stays beside the
+ledger and never leaves the machine.
 
 >>> import numpy as np
 >>> from privacy import Query, Unit

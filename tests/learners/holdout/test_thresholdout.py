@@ -256,7 +256,7 @@ def test_one_run_is_private_by_summation(monkeypatch):
         return [abs(h - t * grid) - Fraction(1, 5) * grid for t, h in values]
 
     gammas, p_gamma = law(2 * scale)
-    etas, p_eta = law(4 * scale)
+    _, p_eta = law(4 * scale)
     below = np.cumsum(p_eta)  # P(eta < z + 1) by place
 
     def log_probability(values):
