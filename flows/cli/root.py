@@ -137,7 +137,8 @@ def _outlive_readers() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed before the start, as by `>&-`
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+            nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
+            setattr(sys, name, nowhere)
         elif isinstance(stream, io.TextIOWrapper):
             pipe = _Pipe(stream.fileno(), "w", closefd=False)
             how = ("encoding", "errors", "line_buffering", "write_through")
