@@ -49,7 +49,7 @@ NO_API = (
     "PREFECT_API_URL=http://127.0.0.1:4200/api"
 )
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, `kill`, the end of the terminal
-CANCEL_SECONDS = 5.0  # in which runs end when serving ends; then they are killed
+CANCEL_SECONDS = 4.0  # in which runs end when serving ends; then they are killed
 # The environment of a worker's runs; a served run inherits this process's.
 RUN_ENVIRONMENT = {name: value for name, value in QUIET.items() if "SERVER" not in name}
 
