@@ -136,10 +136,18 @@ def _outlive_readers() -> None:
     """Let a command end as it does without `| head`: its reader has seen enough, the work goes on."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if isinstance(stream, io.TextIOWrapper):
-            raw = io.BufferedWriter(_Pipe(stream.fileno(), "w", closefd=False))
+        if stream is None:  # closed before the start, as by `>&-`
+            nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
+            setattr(sys, name, nowhere)
+        elif isinstance(stream, io.TextIOWrapper):
+            pipe = _Pipe(stream.fileno(), "w", closefd=False)
             how = ("encoding", "errors", "line_buffering", "write_through")
-            again = io.TextIOWrapper(raw, **{key: getattr(stream, key) for key in how})
+            again = io.TextIOWrapper(
+                pipe
+                if stream.write_through
+                else io.BufferedWriter(pipe),  # python -u does not buffer
+                **{key: getattr(stream, key) for key in how},
+            )
             setattr(sys, name, again)
 
 

@@ -50,7 +50,8 @@ NO_API = (
     "a Prefect API must be configured and answer: start one with `prefect server start` and set "
     "PREFECT_API_URL=http://127.0.0.1:4200/api"
 )
-CANCEL_SECONDS = 5.0  # in which runs end when serving ends; then they are killed
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, `kill`, the end of the terminal
+CANCEL_SECONDS = 4.0  # in which runs end when serving ends; then they are killed
 YEAR_SECONDS = 366 * 86_400
 # The environment of a worker's runs; a served run inherits this process's.
 RUN_ENVIRONMENT = {name: value for name, value in QUIET.items() if "SERVER" not in name}
@@ -305,11 +306,8 @@ class _Serving(Runner):
 
 
 def _serve_until_ended(serving: _Serving) -> None:
-    """Serve until Ctrl-C, SIGTERM, or the end of the terminal.
-
-    They are heeded from before the schedule is on, so that it is never left on.
-    """
-    with _handled_by(serving.handle_sigterm), suppress(KeyboardInterrupt, asyncio.CancelledError):
+    """Serve until a signal asks for the end, also before the schedule is on, so that it is not left on."""
+    with _handled_by(serving.handle_sigterm), suppress(asyncio.CancelledError):
         asyncio.run(serving.serve())
     if serving.not_paused is not None:
         raise SettingsError(
@@ -319,8 +317,8 @@ def _serve_until_ended(serving: _Serving) -> None:
 
 @contextmanager
 def _handled_by(handler: Callable[..., None]) -> Iterator[None]:
-    """Let SIGTERM and, where it is not ignored as by nohup, SIGHUP call `handler` during the block."""
-    former = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    """Let the signals that ask for an end call `handler` during the block, where they are not ignored."""
+    former = {number: signal.getsignal(number) for number in ENDING}
     for number, before in former.items():
         if before is not signal.SIG_IGN:
             signal.signal(number, handler)

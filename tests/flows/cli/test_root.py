@@ -187,6 +187,13 @@ def test_a_closed_pipe_changes_no_exit_code(argument: str, code: int) -> None:
     assert call_without_reader(argument) == code
 
 
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("serv", 2)])
+def test_closed_streams_change_no_exit_code(argument: str, code: int) -> None:
+    command = ["sh", "-c", '"$@" >&- 2>&-', "sh", sys.executable, "-m", "flows.cli", argument]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    assert subprocess.run(command, env=environment).returncode == code
+
+
 def test_a_run_whose_reader_has_gone_is_finished(tmp_path: Path) -> None:
     write_small_campaign(tmp_path)
     for more in ([], ["--again", "--json"]):

@@ -105,6 +105,9 @@ def test_cron_is_in_utc_wherever_the_server_stands(settings: Path) -> None:
     assert (found.schedule.cron, found.schedule.timezone) == ("0 6 * * *", "UTC")
 
 
+ENDS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
 @pytest.fixture
 def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What a runner does that reaches no server and has no run to start."""
@@ -137,12 +140,9 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     ):  # fmt: skip
         monkeypatch.setattr(Runner, name, done)
     monkeypatch.setattr("flows.prefect.deploy.get_client", client)
-    former = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGHUP)]
+    former = [(number, signal.getsignal(number)) for number in ENDS]
     yield told
     assert [(number, signal.getsignal(number)) for number, _ in former] == former
-
-
-ENDS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 def send(number: int) -> None:
@@ -184,14 +184,15 @@ def test_sigterm_ends_a_job_in_the_background(runner: list[str], ctrl_c: None) -
 
 
 @pytest.mark.prefect
+@pytest.mark.parametrize("number", ENDS)
 def test_what_is_asked_to_end_before_it_serves_does_not_say_that_it_serves(
-    runner: list[str], monkeypatch: pytest.MonkeyPatch
+    number: signal.Signals, runner: list[str], ctrl_c: None
 ) -> None:
     from flows.prefect.deploy import _serve_until_ended, _Serving
 
     class Slow(_Serving):
         async def aadd_deployment(self, *_: object) -> UUID:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
             runner.append("added")
             return uuid4()
 
