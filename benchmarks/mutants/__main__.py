@@ -18,7 +18,7 @@ from benchmarks.mutants.planting import (
     KILLED,
     SURVIVED,
     UNPLANTED,
-    import_tests,
+    check_tests,
     try_mutant,
 )
 from benchmarks.mutants.survivors import SURVIVORS
@@ -120,8 +120,7 @@ def main() -> int:
     begun, counts = time.monotonic(), Counter[str]()
     tests = sorted({test for _, path, _ in tasks for side in tests_of(path) for test in side})
     written = [one for one in WRITTEN if given.only in one.name]
-    if tests:
-        import_tests(tests)
+    check_tests(tests)
     for name, line, code in outcomes(tasks, given.workers):
         outcome = OUTCOMES[code]
         counts[outcome] += 1

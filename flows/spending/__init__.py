@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         read_statements,
         statement,
     )
-    from flows.spending.audit import trial
+    from flows.spending.audit import as_numbers, outcome, trial
     from flows.spending.partitions import grow_partition
     from flows.spending.prices import check_budget, preview
     from flows.spending.releases import (
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "LEDGER_URL", "CountNoise", "Learning", "Plan", "check_budget", "count_noise",
-    "existing_ledger", "grow_partition", "known_statement", "open_account", "open_state",
+    "LEDGER_URL", "CountNoise", "Learning", "Plan", "as_numbers", "check_budget", "count_noise",
+    "existing_ledger", "grow_partition", "known_statement", "open_account", "open_state", "outcome",
     "plan_releases", "preview", "read_statements", "statement", "trial", "with_grown_partition",
 ]  # fmt: skip
 
