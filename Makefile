@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test test-all test-postgres bench shapes wheel check docs tutorial screenshots clean
+.PHONY: help install demo test test-all test-postgres bench mutants shapes wheel check docs tutorial screenshots clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -25,6 +25,9 @@ test-all: install  ## those and the slow ones
 
 test-postgres: install  ## the ledger's tests on a real server, Debian's, in a folder of its own
 	bash .ci/postgres
+
+mutants: install  ## plant small faults in what keeps promises; each must be caught, an hour
+	$(BIN)/python -m benchmarks.mutants
 
 bench: install   ## speed against the peers, in one run; fails where a promised ratio is missed
 	$(BIN)/python -m benchmarks.gates

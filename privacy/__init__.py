@@ -18,6 +18,8 @@ from privacy.audit import (
     audit_losses,
     audit_mechanism,
     audit_pair,
+    audit_releases,
+    draw_releases,
 )
 from privacy.counts import class_counts, count_queries
 from privacy.ledger import (
@@ -85,8 +87,8 @@ __all__ = [
     "Noise", "NoisyMax", "PairDelta", "Part", "PlanError", "PlanEvent", "PlanUse", "PlannedEvent",
     "PseudoCountDirichletEvent", "Publication", "PureEvent", "Query", "Question", "Release",
     "Statement", "Unit", "UnitError", "audit_losses", "audit_mechanism", "audit_pair",
-    "bounded_tasks",
-    "choose_mechanism", "clamp_delta", "class_counts", "compose", "count_queries",
+    "audit_releases", "bounded_tasks", "choose_mechanism", "clamp_delta", "class_counts",
+    "compose", "count_queries", "draw_releases",
     "crossover_delta", "dominating_delta", "expected_distortion", "fits", "largest_scale",
     "pair_delta", "partition_of", "plan", "project_to_simplex", "slots_left", "smallest_floor",
     "subject_counts",

@@ -2,8 +2,9 @@
 
 The draws give a lower bound on delta. No number of draws proves a claim; a bound above the claim
 refutes it. `audit_mechanism` draws for two made-up vectors of counts through a ledger that is thrown
-away, so that the whole path of a release is audited and not a model of it; `audit_pair` takes two
-laws, `audit_losses` the privacy losses of releases drawn before.
+away, so that the whole path of a release is audited and not a model of it. `audit_releases` needs no
+law: it looks for what tells the releases of two neighbours apart, and `draw_releases` draws them the
+same way. `audit_pair` takes two laws, `audit_losses` the privacy losses of releases drawn before.
 
 >>> from privacy.mechanisms import LatticeLaplace
 >>> audit_mechanism(LatticeLaplace(epsilon=1.0), (3, 3), draws=100).refutes(0.0)
@@ -14,17 +15,17 @@ import math
 import secrets
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from privacy.accounting import MAX_EPSILON
 from privacy.ledger import Ledger
-from privacy.mechanism import Mechanism
+from privacy.mechanism import Interaction, Json, Mechanism, Question
 from privacy.query import ONE_TASK, Part, Query, Unit, check_size
 
 __all__ = [
@@ -35,8 +36,12 @@ __all__ = [
     "audit_losses",
     "audit_mechanism",
     "audit_pair",
+    "audit_releases",
+    "draw_releases",
 ]
 
+CUTS = 64  # quantiles of a number at which it is cut in two
+VALUES = 8  # of a number's most frequent values, each tried alone
 ROUNDING = 1e-9  # a loss of epsilon itself counts as one, for mechanisms that never exceed it
 
 
@@ -217,6 +222,135 @@ def audit_losses(
     return AuditBound(delta, epsilon, level, draws, (often, seldom), (low, high))
 
 
+def audit_releases(
+    first: Float[np.ndarray, "draws numbers"],
+    second: Float[np.ndarray, "draws numbers"],
+    *,
+    epsilon: float,
+    level: float = 0.999,
+) -> AuditBound:
+    """Return a lower bound on delta from releases alone, by what tells them apart best.
+
+    Parameters
+    ----------
+    first, second
+        The numbers of releases of two neighbouring data sets, drawn independently, equally many and
+        two or more; NaN where a release lacks a number. Texts come as codes.
+    epsilon, level
+        As for `audit_pair`, errors included.
+
+    Returns
+    -------
+    AuditBound
+        Of half of the draws. Weak where it takes many numbers together, in no linear way, to tell the
+        neighbours apart.
+
+    Notes
+    -----
+    The first half of the draws chooses an event and a direction: that a number is missing, or lies at
+    or above one of its quantiles, or below it, or is one of its most frequent values; and the same for
+    the linear combination of all numbers that separates the two best (Fisher's discriminant). It
+    finds a number that was published without noise beside others that have some. The second half
+    counts how often that event happens.
+
+    **Guarantees.** As for `audit_pair`: what is counted was chosen without looking at it.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> noisy, leak = rng.laplace(size=(2, 400, 1)), np.ones((400, 1))
+    >>> here = np.hstack([noisy[0], noisy[0] + leak])
+    >>> there = np.hstack([noisy[1], noisy[1]])
+    >>> audit_releases(here, there, epsilon=1.0).refutes(0.5)
+    True
+    """
+    draws = len(first)
+    if not (first.ndim == 2 and first.shape == second.shape and draws >= 2):
+        raise ValueError(
+            f"releases must be equally many, 2 or more, got {first.shape} and {second.shape}"
+        )
+    half = draws // 2
+    direction = _discriminant(first[:half], second[:half])
+    here, there = (
+        np.column_stack([numbers, np.nan_to_num(numbers) @ direction])
+        for numbers in (first, second)
+    )
+    choices = (
+        (swapped, column, event)
+        for column in range(here.shape[1])
+        for event in _events(np.concatenate([here[:half, column], there[:half, column]]))
+        for swapped in (False, True)
+    )
+    swapped, column, event = max(choices, key=lambda one: _gain(here[:half], there[:half], *one))
+    hits = [_happens(event, numbers[half:, column]) for numbers in (here, there)]
+    often, seldom = reversed(hits) if swapped else hits
+    return audit_losses(
+        np.where(often, np.inf, -np.inf),
+        np.where(seldom, np.inf, -np.inf),
+        epsilon=epsilon,
+        level=level,
+    )
+
+
+Event = tuple[str, float]
+"""A kind of event, "at least", "below", "equal" or "missing", and the number that it is about."""
+
+
+def _events(pooled: Float[np.ndarray, " draws"]) -> list[Event]:
+    """Events that one number may be cut by."""
+    known = pooled[~np.isnan(pooled)]
+    cuts = np.unique(np.quantile(known, np.linspace(0, 1, CUTS))) if known.size else known
+    value, count = np.unique(known, return_counts=True)
+    frequent = value[np.argsort(-count, kind="stable")[:VALUES]]
+    return [
+        ("missing", 0.0),
+        *((kind, float(cut)) for kind in ("at least", "below") for cut in cuts),
+        *(("equal", float(one)) for one in frequent),
+    ]
+
+
+def _happens(event: Event, number: Float[np.ndarray, " draws"]) -> Bool[np.ndarray, " draws"]:
+    """Whether an event happens in each release; a missing number is neither at least nor below."""
+    kind, at = event
+    match kind:
+        case "missing":
+            return np.isnan(number)
+        case "at least":
+            return np.asarray(number >= at)
+        case "below":
+            return np.asarray(number < at)
+        case _:
+            return np.asarray(number == at)
+
+
+def _gain(
+    here: Float[np.ndarray, "draws columns"],
+    there: Float[np.ndarray, "draws columns"],
+    swapped: bool,
+    column: int,
+    event: Event,
+) -> float:
+    """How far the odds of an event differ, in log, allowing one hit for the unseen on either side."""
+    hits = [float(_happens(event, numbers[:, column]).sum()) for numbers in (here, there)]
+    often, seldom = reversed(hits) if swapped else hits
+    deviation = math.sqrt(often + 1) + math.sqrt(seldom + 1)
+    return math.log((often + 1) / (seldom + 1)) if often - seldom > deviation else -math.inf
+
+
+def _discriminant(
+    first: Float[np.ndarray, "draws numbers"], second: Float[np.ndarray, "draws numbers"]
+) -> Float[np.ndarray, " numbers"]:
+    """Fisher's direction between two samples, in the numbers as they are."""
+    here, there = np.nan_to_num(first), np.nan_to_num(second)
+    spread = np.concatenate([here - here.mean(axis=0), there - there.mean(axis=0)])
+    size = spread.std(axis=0)
+    unit = np.where(size > 0, size, 1.0)
+    covariance = (spread / unit).T @ (spread / unit) / len(spread)
+    covariance += 1e-9 * np.eye(len(unit))
+    apart = (here.mean(axis=0) - there.mean(axis=0)) / unit
+    return np.asarray(np.linalg.solve(covariance, apart) / unit)
+
+
 @runtime_checkable
 class Auditable(Mechanism, Protocol):
     """A mechanism on class counts that computes how likely its releases are."""
@@ -287,29 +421,62 @@ def audit_mechanism(
         raise ValueError(f"delta must be < 1/n, got delta={float(cost.delta)}, n={one.n}")
     losses = [
         mechanism.log_likelihood(one, drawn) - mechanism.log_likelihood(other, drawn)
-        for drawn in (_draw(mechanism, query, draws) for query in (one, other))
+        for drawn in (np.array(draw_releases(mechanism, query, draws)) for query in (one, other))
     ]
     return audit_losses(losses[0], losses[1], epsilon=float(cost.epsilon), level=level)
 
 
-def _query(counts: Int[np.ndarray, " classes"], part: Part | None = None) -> Query:
+def _query(counts: Int[np.ndarray, " classes"]) -> Query:
     """Query for made-up class counts."""
     n = int(counts.sum())
-    return Query("trial", "class counts", counts, Unit.CONSENSUS_LABEL, n, l1=ONE_TASK, part=part)
+    return Query("trial", "class counts", counts, Unit.CONSENSUS_LABEL, n, l1=ONE_TASK)
 
 
-def _draw(mechanism: Mechanism, query: Query, draws: int) -> Int[np.ndarray, "draws classes"]:
-    """Draw independent releases of one query, as for that many disjoint groups with the same counts."""
-    counts: Any = query.value
-    cells = [_query(counts, Part("trial", str(number))) for number in range(draws)]
+def draw_releases(
+    mechanism: Mechanism | Interaction,
+    query: Query,
+    draws: int,
+    questions: Sequence[Question] = (),
+) -> list[Json]:
+    """Draw independent releases of one query through a ledger that is thrown away.
+
+    Parameters
+    ----------
+    mechanism
+        To audit.
+    query
+        Made-up data; each draw is that of one of as many disjoint cells that hold the same.
+    draws
+        Number of releases, >= 1.
+    questions
+        For an interaction: what each draw asks it, in turn.
+
+    Returns
+    -------
+    list
+        The released values; of an interaction the list of its answers.
+
+    Examples
+    --------
+    >>> from privacy.mechanisms import LatticeLaplace
+    >>> query = Query("trial", "counts", np.array([3, 3]), Unit.CONSENSUS_LABEL, 6, l1=ONE_TASK)
+    >>> [sum(drawn) for drawn in draw_releases(LatticeLaplace(1.0), query, 2)]
+    [6, 6]
+    """
+    cells = [replace(query, part=Part("trial", str(number))) for number in range(draws)]
     cost = mechanism.event(query).cost()
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "ledger.sqlite", key=secrets.token_bytes(32))
         ledger.open_budget(
-            "trial",
-            unit=Unit.CONSENSUS_LABEL,
+            query.dataset,
+            unit=query.unit,
             epsilon=float(cost.epsilon) * 2 + 1,  # surely covers it
             delta=float(cost.delta),
             n=query.n,
         )
-        return np.array([release.value for release in ledger.release_all(mechanism, cells)])
+        if isinstance(mechanism, Mechanism):
+            return [release.value for release in ledger.release_all(mechanism, cells)]
+        return [
+            [answer.value for answer in ledger.interact_all(mechanism, cell, questions)]
+            for cell in cells
+        ]

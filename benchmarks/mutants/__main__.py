@@ -8,9 +8,10 @@ with 1 where fewer than 95 in 100 are caught, where one that survives is not lis
 import argparse
 import os
 import sys
+import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from benchmarks.mutants.operators import Mutant, mutants_of
@@ -18,11 +19,11 @@ from benchmarks.mutants.planting import (
     KILLED,
     SURVIVED,
     UNPLANTED,
-    import_tests,
+    check_tests,
     try_mutant,
 )
 from benchmarks.mutants.survivors import SURVIVORS
-from benchmarks.mutants.written import WRITTEN, check_written, try_written
+from benchmarks.mutants.written import WRITTEN, check_written, copy_tree, try_written
 
 ROOT = Path(__file__).resolve().parents[2]
 ENOUGH = 0.95
@@ -93,58 +94,60 @@ def outcomes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[str, int, in
         yield name, mutant.line, code if code in (SURVIVED, UNPLANTED) else KILLED
 
 
-def stale(made: Mapping[str, int], only: str) -> list[str]:
-    """Names on the list of survivors that are no mutant's any more."""
-    return [name for name in SURVIVORS if only in name and name not in made]
+def written_outcomes(only: str) -> Iterator[tuple[str, int, int]]:
+    """Try the mutants written by hand; yield name, line and outcome."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy_tree(ROOT, Path(folder))
+        for one in WRITTEN:
+            if only in one.name:
+                text = (ROOT / one.path).read_text(encoding="utf-8")
+                line = 1 + text[: text.index(one.old)].count("\n")
+                yield f"{one.path}: {one.name}", line, try_written(one, Path(folder))
+
+
+def judge(found: Iterable[tuple[str, int, int]], n_all: int) -> tuple[int, int, list[str]]:
+    """Print what survives as it is found; return mutants tried and killed, and what is wrong."""
+    tried, killed, faults = 0, 0, []
+    for name, line, code in found:
+        tried, killed = tried + 1, killed + (code == KILLED)
+        if tried % 50 == 0:
+            print(f"{tried:,} of {n_all:,} tried, {killed:,} killed", flush=True)
+        if code == KILLED and name in SURVIVORS:
+            faults.append(f"listed as a survivor, and killed: {name}")
+        if code != KILLED:
+            print(f"{OUTCOMES[code]}, line {line}: {name}", flush=True)
+            if name not in SURVIVORS:
+                faults.append(f"{OUTCOMES[code]} and not listed: {name}")
+    return tried, killed, faults
 
 
 def main() -> int:
     """Try all mutants; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--only", default="", help="mutants whose file, function or code holds this"
-    )
-    parser.add_argument("--every", type=int, default=1, help="only each N-th mutant made by rule")
+    parser.add_argument("--only", default="", help="mutants whose file, function or code holds it")
+    parser.add_argument("--every", type=int, default=1, help="each N-th of those made by rule")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--list", action="store_true", help="print the mutants and try none")
+    parser.add_argument("--by", choices=("rule", "hand"), help="only mutants made this way")
+    parser.add_argument("--list", action="store_true", help="print those made by rule, try none")
     given = parser.parse_args()
     check_written(ROOT)
-    tasks = all_tasks(given.only)
-    faults = [
-        f"no such mutant: {one}" for one in stale(dict.fromkeys(t[0] for t in tasks), given.only)
-    ]
-    tasks = tasks[:: given.every]
+    made = [] if given.by == "hand" else all_tasks(given.only)
+    names = {name for name, _, _ in made}
+    gone = [one for one in SURVIVORS if made and given.only in one and one not in names]
     if given.list:
-        print("\n".join(name for name, _, _ in tasks))
+        print(*sorted(names), sep="\n")
         return 0
-    begun, counts = time.monotonic(), Counter[str]()
-    tests = sorted({test for _, path, _ in tasks for side in tests_of(path) for test in side})
-    written = [one for one in WRITTEN if given.only in one.name]
-    if tests:
-        import_tests(tests)
-    for name, line, code in outcomes(tasks, given.workers):
-        outcome = OUTCOMES[code]
-        counts[outcome] += 1
-        if counts.total() % 50 == 0:
-            print(f"{counts.total():,} of {len(tasks):,} tried", flush=True)
-        if code == KILLED and name in SURVIVORS:
-            faults.append(f"listed as a survivor, and killed: {name}")
-        if code != KILLED:
-            print(f"{outcome}, line {line}: {name}", flush=True)
-            if name not in SURVIVORS:
-                faults.append(f"{outcome}: {name}")
-    for one in written:
-        outcome = OUTCOMES[try_written(one, ROOT)]
-        counts[outcome] += 1
-        if outcome != "killed":
-            print(f"{outcome}: {one.name}", flush=True)
-            faults.append(f"{outcome}: {one.name}")
-    tried = sum(counts.values())
-    share = counts["killed"] / max(1, tried)
-    print(f"{counts['killed']:,} of {tried:,} mutants killed ({share:.1%}), "
-          f"in {(time.monotonic() - begun) / 60:.0f} minutes")  # fmt: skip
+    tasks, begun = made[:: given.every], time.monotonic()
+    check_tests(sorted({test for _, path, _ in tasks for side in tests_of(path) for test in side}))
+    found = outcomes(tasks, given.workers)
+    if given.by != "rule":
+        found = chain(found, written_outcomes(given.only))
+    tried, killed, faults = judge(found, len(tasks) + len(WRITTEN) * (given.by != "rule"))
+    faults += [f"listed as a survivor, and no mutant: {one}" for one in gone]
+    minutes = (time.monotonic() - begun) / 60
+    print(f"{killed:,} of {tried:,} mutants killed ({killed / tried:.1%}), {minutes:.0f} minutes")
     print(*faults, sep="\n")
-    return int(bool(faults) or not share >= ENOUGH)
+    return int(bool(faults) or killed < ENOUGH * tried)
 
 
 if __name__ == "__main__":

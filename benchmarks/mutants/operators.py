@@ -57,7 +57,11 @@ Place = tuple[str, ast.stmt | ast.expr, str, Callable[[], None]]
 
 def _places(tree: ast.Module) -> Iterator[Place]:
     """Nodes of functions' bodies that can be changed; annotations and defaults do not count."""
-    done: set[ast.AST] = set()
+    done: set[ast.AST] = {
+        one.value
+        for one in ast.walk(tree)
+        if isinstance(one, ast.keyword) and one.arg == "strict"  # of zip: lengths are always equal
+    }
     for name, function in _functions(tree, ""):
         for statement in function.body:
             for node in ast.walk(statement):

@@ -61,10 +61,14 @@ def budget(
             _print_statement(found)
 
 
-@app.command(epilog="Example: `crowdassay audit lattice_laplace --epsilon 0.5 --counts 10,10,10`")
+@app.command(
+    epilog="Example: `crowdassay audit lattice_laplace --epsilon 0.5 --counts 10,10,10`; a whole run: "
+    "`crowdassay audit public_folder --unit row --draws 2000`"
+)
 def audit(
     mechanism: Annotated[
-        str, typer.Argument(help="what adds noise to class counts; an unknown name lists them all")
+        str,
+        typer.Argument(help="a mechanism, or public_folder; an unknown name lists them all"),
     ],
     epsilon: Annotated[float, typer.Option(help="claimed epsilon")] = 1.0,
     delta: Annotated[
@@ -74,18 +78,30 @@ def audit(
     counts: Annotated[
         str, typer.Option(help="made-up class counts; the neighbour moves one task to the second")
     ] = "10,10,10",
-    draws: Annotated[int, typer.Option(min=1, help="releases of each of the two")] = 20_000,
+    unit: Annotated[
+        str, typer.Option(help="for public_folder: what the two campaigns differ in")
+    ] = "consensus label",
+    draws: Annotated[int, typer.Option(min=2, help="releases of each of the two")] = 20_000,
     level: Annotated[float, typer.Option(help="confidence of the bounds")] = 0.999,
     json_: AsJson = False,
 ) -> None:
-    """Try to refute a mechanism's claim by its own draws; exit code 1 if that succeeds."""
-    from flows.spending import trial  # OpenDP, for this command only
+    """Try to refute a claim by draws: a mechanism's, or that of all that a run publishes.
 
+    Exit code 1 if that succeeds. For public_folder a small made-up campaign and its neighbour are
+    published --draws times each, at a third of a second each, and their price is what the ledger booked.
+    """
     with mistakes():
-        found = trial(
-            mechanism, epsilon=epsilon, delta=delta, floor=floor, counts=counts, draws=draws,
-            level=level,
-        )  # fmt: skip
+        if mechanism == "public_folder":
+            from flows.cli.folder_audit import folder_trial  # the pipeline, for this choice only
+
+            found = folder_trial(unit=unit, draws=draws, level=level)
+        else:
+            from flows.spending import trial  # OpenDP, for this command only
+
+            found = trial(
+                mechanism, epsilon=epsilon, delta=delta, floor=floor, counts=counts, draws=draws,
+                level=level,
+            )  # fmt: skip
         if json_:
             print(json.dumps(found, indent=1))
         else:

@@ -12,7 +12,10 @@ from flows.faces import late_face
 if TYPE_CHECKING:
     from flows.report.html import render_public, render_report, write_reports
     from flows.report.pages import public_page
+    from flows.report.release_files import write_release_files
 
-__all__ = ["public_page", "render_public", "render_report", "write_reports"]
+__all__ = [
+    "public_page", "render_public", "render_report", "write_release_files", "write_reports",
+]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

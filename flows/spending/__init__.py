@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         read_statements,
         statement,
     )
-    from flows.spending.audit import trial
+    from flows.spending.audit import as_numbers, outcome, trial
     from flows.spending.partitions import grow_partition
     from flows.spending.prices import check_budget, preview, propose_key
     from flows.spending.releases import (
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "LEDGER_URL", "CountNoise", "Learning", "LedgerSetBack", "Plan", "check_budget",
+    "CountNoise", "LEDGER_URL", "Learning", "LedgerSetBack", "Plan", "as_numbers", "check_budget",
     "count_noise", "existing_ledger", "grow_partition", "known_statement", "open_account",
-    "open_state", "paying", "plan_releases", "preview", "propose_key",
+    "open_state", "outcome", "paying", "plan_releases", "preview", "propose_key",
     "read_statements", "statement", "trial", "with_grown_partition",
 ]  # fmt: skip
 

@@ -1,20 +1,198 @@
-"""An audit of a privacy mechanism for the terminal: its names, and the outcome in sentences."""
+"""Audits for the terminal: every mechanism by its name, on made-up neighbours, with the outcome in sentences.
+
+A mechanism on class counts that computes how likely its releases are is audited by that. Of the others
+`AUDITED` holds two neighbouring data sets each, far apart where the mechanism is at its weakest, and the
+audit looks for whatever tells their releases apart.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from flows.settings import SettingsError
-from privacy import Auditable, AuditBound, audit_mechanism
-from privacy.mechanisms import COUNT_MECHANISMS
+from learners import (
+    Auc,
+    GaussianObjectivePerturbation,
+    HistogramValidation,
+    MetricGate,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    PerCandidateValidation,
+    PerWidthValidation,
+    RandomRepetition,
+    RandomSelection,
+    ScoredTraining,
+    SplitBudgetSelection,
+    SplitDataSelection,
+    StabilityValidation,
+    Thresholdout,
+)
+from privacy import (
+    AuditBound,
+    Query,
+    Question,
+    Unit,
+    audit_mechanism,
+    audit_releases,
+    draw_releases,
+)
+from privacy.mechanisms import COUNT_MECHANISMS, NoisyMax
 
-__all__ = ["trial"]
+__all__ = ["AUDITED", "COUNTS", "Audited", "as_numbers", "outcome", "trial"]
 
-MECHANISMS = {
-    re.sub("(?<=[a-z])(?=[A-Z])", "_", one.__name__).lower(): one for one in COUNT_MECHANISMS
+Neighbour = tuple[Query, tuple[Question, ...]]
+"""A made-up data set, and for an interaction what it is asked."""
+
+N_ROWS = 20
+KNOBS: dict[str, Any] = {"norm_bound": 1.0, "n_classes": 2}
+CANDIDATES = (0.1, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """A mechanism to audit: how it is made of epsilon and delta, and two neighbours."""
+
+    make: Callable[[float, float], Any]
+    neighbours: Callable[[], tuple[Neighbour, Neighbour]]
+
+
+def _scores() -> tuple[Neighbour, Neighbour]:
+    """Votes of which one moves from the first to the second."""
+    first, second = (
+        Query("trial", "scores", np.array(votes), Unit.CONSENSUS_LABEL, n=9, l1=2.0)
+        for votes in ((4, 3, 2), (3, 4, 2))
+    )
+    return (first, ()), (second, ())
+
+
+def _rows() -> tuple[Neighbour, Neighbour]:
+    """Rows of two classes and a public split; the last of each side is turned around in features and class.
+
+    Only the last row for training differs, as neighbours may differ in one.
+    """
+    x = np.linspace(-1.0, 1.0, N_ROWS)[:, None]
+    y = (x[:, 0] > 0).astype(np.int64)
+    validation = np.arange(N_ROWS) % 4 == 0
+    other_x, other_y = x.copy(), y.copy()
+    other_x[-1], other_y[-1] = -1.0, 1
+    return tuple(  # type: ignore[return-value]
+        (
+            Query(
+                "trial", "rows", {"x": rows, "y": codes, "validation": validation}, Unit.ROW,
+                n=N_ROWS, l1=math.inf,
+            ),
+            (),
+        )
+        for rows, codes in ((x, y), (other_x, other_y))
+    )  # fmt: skip
+
+
+def _values() -> tuple[Neighbour, Neighbour]:
+    """Values of which one for training moves from the first bin to the last."""
+    validation = np.arange(N_ROWS) % 4 == 0
+    x = np.where(np.arange(N_ROWS) < N_ROWS // 2, 0.1, 0.9)
+    other = x.copy()
+    other[1] = 0.9
+    return tuple(  # type: ignore[return-value]
+        (
+            Query(
+                "trial", "values", {"x": one, "validation": validation}, Unit.ROW, N_ROWS, math.inf
+            ),
+            (),
+        )
+        for one in (x, other)
+    )
+
+
+def _holdout(ask: Callable[[np.ndarray], list[Mapping[str, Any]]]) -> tuple[Neighbour, Neighbour]:
+    """A holdout on which a model is right half of the time, and one more time on the neighbour's."""
+    right = np.arange(N_ROWS) % 2 == 0
+    other = right.copy()
+    other[1] = True
+    return tuple(  # type: ignore[return-value]
+        (
+            Query("trial", "holdout", one.astype(np.float64), Unit.ROW, n=N_ROWS, l1=math.inf),
+            tuple(Question(f"question {k}", value) for k, value in enumerate(ask(one))),
+        )
+        for one in (right, other)
+    )
+
+
+def _means(right: np.ndarray) -> list[Mapping[str, Any]]:
+    """A question at the threshold, one far from it, and the first again by another name."""
+    holdout = right.astype(np.float64)
+    return [{"train": train, "holdout": holdout} for train in (0.25, 0.9, 0.25)]
+
+
+def _areas(right: np.ndarray) -> list[Mapping[str, Any]]:
+    """The same about the area under the curve of scores that one record's score moves."""
+    positive = np.arange(N_ROWS) < N_ROWS // 2
+    score = np.where(right, positive, ~positive).astype(np.float64)
+    return [{"train": train, "score": score, "positive": positive} for train in (0.25, 0.9)]
+
+
+def _stable(epsilon: float) -> StabilityValidation:
+    return StabilityValidation(CANDIDATES, epsilon / 2, epsilon / 2, **KNOBS)
+
+
+def _binned(epsilon: float) -> HistogramValidation:
+    return HistogramValidation((2, 4), epsilon / 2, epsilon / 2, low=0.0, high=1.0)
+
+
+AUC = Auc(N_ROWS // 4, N_ROWS // 4)
+
+AUDITED: Mapping[str, Audited] = {
+    "noisy_max": Audited(lambda epsilon, _: NoisyMax(epsilon), _scores),
+    "objective_perturbation": Audited(
+        lambda epsilon, _: ObjectivePerturbation(epsilon, 0.1, **KNOBS), _rows
+    ),
+    "gaussian_objective_perturbation": Audited(
+        lambda epsilon, delta: GaussianObjectivePerturbation(epsilon, delta, 0.1, **KNOBS), _rows
+    ),
+    "output_perturbation": Audited(
+        lambda epsilon, _: OutputPerturbation(epsilon, 0.1, **KNOBS), _rows
+    ),
+    "stability_validation": Audited(lambda epsilon, _: _stable(epsilon), _rows),
+    "per_candidate_validation": Audited(
+        lambda epsilon, _: PerCandidateValidation(_stable(epsilon)), _rows
+    ),
+    "random_repetition": Audited(
+        lambda epsilon, _: RandomRepetition(CANDIDATES, epsilon, 4, **KNOBS), _rows
+    ),
+    "random_selection": Audited(
+        lambda epsilon, _: RandomSelection(CANDIDATES, epsilon, **KNOBS), _rows
+    ),
+    "split_budget_selection": Audited(
+        lambda epsilon, _: SplitBudgetSelection(CANDIDATES, epsilon, **KNOBS), _rows
+    ),
+    "split_data_selection": Audited(
+        lambda epsilon, _: SplitDataSelection(CANDIDATES, epsilon, **KNOBS), _rows
+    ),
+    "scored_training": Audited(
+        lambda epsilon, _: ScoredTraining(_stable(epsilon / 2), epsilon / 2), _rows
+    ),
+    "histogram_validation": Audited(lambda epsilon, _: _binned(epsilon), _values),
+    "per_width_validation": Audited(
+        lambda epsilon, _: PerWidthValidation(_binned(epsilon)), _values
+    ),
+    "thresholdout": Audited(
+        lambda epsilon, _: Thresholdout(0.25, 4 / (epsilon * N_ROWS), 2), lambda: _holdout(_means)
+    ),
+    "metric_gate": Audited(
+        lambda epsilon, _: MetricGate(Thresholdout(0.25, 4 * AUC.sensitivity / epsilon, 2), AUC),
+        lambda: _holdout(_areas),
+    ),
 }
+"""Every mechanism that is not one of class counts; a test finds one that is missing."""
+
+COUNTS = {re.sub("(?<=[a-z])(?=[A-Z])", "_", one.__name__).lower(): one for one in COUNT_MECHANISMS}
+"""Every mechanism of class counts."""
 
 
 def trial(
@@ -31,23 +209,76 @@ def trial(
         raise SettingsError(
             f"counts must be integers with commas between, got {counts!r}"
         ) from None
-    if name not in MECHANISMS:
-        raise SettingsError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}")
+    if name not in COUNTS and name not in AUDITED:
+        known = ", ".join([*COUNTS, *AUDITED, "public_folder"])
+        raise SettingsError(f"mechanism must be one of {known}, got {name!r}")
     try:
-        kind = MECHANISMS[name]
-        mechanism = kind(*(epsilon, delta, floor)[: len(fields(kind))])
-        return _report(mechanism, audit_mechanism(mechanism, values, draws=draws, level=level))
+        if name in COUNTS:
+            kind = COUNTS[name]
+            mechanism = kind(*(epsilon, delta, floor)[: len(fields(kind))])
+            bound = audit_mechanism(mechanism, values, draws=draws, level=level)
+        else:
+            mechanism = AUDITED[name].make(epsilon, delta)
+            bound = _audited(mechanism, AUDITED[name].neighbours(), draws, level)
     except ValueError as error:  # every number here is the caller's own, and public
         raise SettingsError(str(error)) from None
+    return outcome(repr(mechanism), bound, float(getattr(mechanism, "delta", 0.0)))
 
 
-def _report(mechanism: Auditable, bound: AuditBound) -> dict[str, Any]:
-    """The claim, what the draws prove, and whether that refutes it."""
-    claim = float(getattr(mechanism, "delta", 0.0))
+def _audited(
+    mechanism: Any, neighbours: tuple[Neighbour, Neighbour], draws: int, level: float
+) -> AuditBound:
+    """Audit a mechanism by the releases of two neighbours."""
+    epsilon = float(mechanism.event(neighbours[0][0]).cost().epsilon)
+    drawn = [draw_releases(mechanism, query, draws, questions) for query, questions in neighbours]
+    return audit_releases(*as_numbers(*drawn), epsilon=epsilon, level=level)
+
+
+def as_numbers(first: Sequence[Any], second: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Write two samples of JSON values as arrays of numbers, one row per value.
+
+    A column is a place in the values that holds a number, a truth or a text somewhere. Texts become
+    codes in the order of their frequency; what a value lacks, and None, are NaN.
+    """
+    leaves = [[dict(_leaves(value)) for value in sample] for sample in (first, second)]
+    places = sorted({place for sample in leaves for one in sample for place in one})
+    texts: dict[str, float] = {}
+    for sample in leaves:
+        for one in sample:
+            for leaf in one.values():
+                if isinstance(leaf, str):
+                    texts.setdefault(leaf, float(len(texts)))
+    arrays = [
+        np.array([[_number(one.get(place), texts) for place in places] for one in sample])
+        for sample in leaves
+    ]
+    return arrays[0].reshape(len(first), -1), arrays[1].reshape(len(second), -1)
+
+
+def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """What stands in a JSON value, each with its place."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{place}.{key}")
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            yield from _leaves(inner, f"{place}.{number}")
+    else:
+        yield place, value
+
+
+def _number(leaf: Any, texts: Mapping[str, float]) -> float:
+    if leaf is None:
+        return math.nan
+    return texts[leaf] if isinstance(leaf, str) else float(leaf)
+
+
+def outcome(what: str, bound: AuditBound, claim: float) -> dict[str, Any]:
+    """Say the claim, what the draws prove, and whether that refutes it; `claim` is the claimed delta."""
     refuted, least = bound.refutes(claim), bound.least_epsilon(claim)
     verdict = "Refuted: the claim does not hold" if refuted else "Not refuted, which is no proof"
     return {
-        "mechanism": repr(mechanism),
+        "mechanism": what,
         "epsilon": bound.epsilon,
         "delta": claim,
         "least_epsilon": least,
@@ -57,8 +288,8 @@ def _report(mechanism: Auditable, bound: AuditBound) -> dict[str, Any]:
         "level": bound.level,
         "refuted": refuted,
         "sentences": [
-            f"{mechanism!r} claims epsilon {bound.epsilon:g}, delta {claim:g}.",
-            f"{bound.draws:,} releases of each of two neighbours: a loss of epsilon or more in "
+            f"{what} claims epsilon {bound.epsilon:g}, delta {claim:g}.",
+            f"{bound.draws:,} releases of each of two neighbours: what tells them apart best happened in "
             f"{bound.hits[0]:,} of the one and {bound.hits[1]:,} of the other.",
             f"So, with {bound.level:.1%} confidence, epsilon at that delta is at least "
             f"{least:.4g}, and delta at that epsilon at least {bound.delta:.4g}.",

@@ -14,8 +14,8 @@ def test_an_unknown_mechanism_is_refused_with_the_names_of_all_that_can_be_audit
     knobs = {"epsilon": 1.0, "delta": 0.0, "floor": 1, "counts": "3,3", "draws": 9, "level": 0.9}
     with pytest.raises(SettingsError, match="got 'laplace'") as caught:
         audit.trial("laplace", **knobs)
-    assert len(audit.MECHANISMS) == len(COUNT_MECHANISMS) > 0
-    assert all(name in str(caught.value) for name in audit.MECHANISMS)
+    assert len(audit.COUNTS) == len(COUNT_MECHANISMS) > 0
+    assert all(name in str(caught.value) for name in [*audit.COUNTS, *audit.AUDITED])
 
 
 def test_settings_and_commands_have_the_same_choices() -> None:

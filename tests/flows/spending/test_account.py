@@ -181,3 +181,13 @@ def test_a_statement_needs_no_numerical_library(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_every_state_folder_has_a_key_of_its_own(tmp_path: Path) -> None:
+    """A known key would let anybody try all small counts against a fingerprint."""
+    keys = set()
+    for name in ("one", "other"):
+        open_state(tmp_path / name)
+        keys.add((tmp_path / name / "fingerprint.key").read_bytes())
+    assert len(keys) == 2
+    assert all(len(key) == 32 and len(set(key)) > 8 for key in keys)

@@ -1,0 +1,201 @@
+"""An audit of a run's whole public folder as one mechanism, on two campaigns that differ in one unit.
+
+A run's price holds for all that it publishes together, computed from releases or not. So a small made-up
+campaign and its neighbour are published again and again, each time from a new ledger, and whatever tells
+their public folders apart is counted: which files there are, their bytes, and every number in them.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from flows.report import write_release_files
+from flows.run import Run, open_run
+from flows.settings import Settings, SettingsError, load_settings
+from flows.spending import as_numbers, outcome, read_statements
+from flows.stages import STAGES
+from privacy import AuditBound, Unit, audit_releases
+
+__all__ = ["NEIGHBOURS", "audit_folder", "folder_trial", "published_folders"]
+
+N_TASKS, PER_GROUP = 40, 10  # the last group is not labelled
+LOCAL = '[consensus]\naggregator = "majority_vote"\n[filter]\nfraction = 0.0\n'
+SETTINGS = """\
+name = "audited"
+classes = ["a", "b"]
+[input]
+labels = "labels.csv"
+tasks = ["tasks.csv"]
+{input}
+[privacy]
+epsilon = 4.0
+unit = "{unit}"
+proportions_epsilon = 0.5
+[model]
+epsilon_train = 0.4
+epsilon_select = 0.2
+epsilon_score = 0.2
+norm_bound = 2.0
+regularization = [0.1]
+[gate]
+threshold = 0.5
+sigma = 0.4
+budget = 1
+"""
+Rows = list[list[str]]
+
+
+def _one_label(labels: Rows, tasks: Rows) -> None:
+    """Everybody gives the first task the other class."""
+    for row in labels:
+        if row[1] == "t00":
+            row[2] = {"a": "b", "b": "a"}[row[2]]
+
+
+def _one_row(labels: Rows, tasks: Rows) -> None:
+    """The first task's label, and its features."""
+    _one_label(labels, tasks)
+    tasks[0][2] = "-2.0"
+
+
+def _one_answer(labels: Rows, tasks: Rows) -> None:
+    """One of two who agreed on the first task says otherwise, which decides it."""
+    row = next(row for row in labels if row[1:] == ["t00", "a"])
+    row[2] = "b"
+
+
+def _one_subject(labels: Rows, tasks: Rows) -> None:
+    """The labels and features of all of one subject's tasks."""
+    for row in labels:
+        if row[1] in ("t00", "t01"):
+            row[2] = {"a": "b", "b": "a"}[row[2]]
+    for task in tasks[:2]:
+        task[2] = "-2.0"
+
+
+NEIGHBOURS: Mapping[str, tuple[Callable[[Rows, Rows], None], str, str]] = {
+    "consensus label": (_one_label, "", LOCAL),
+    "row": (_one_row, "", LOCAL),
+    "task": (_one_label, "", LOCAL),
+    "answer": (_one_answer, "", LOCAL),
+    "subject": (_one_subject, 'subject = "subject"\nmax_tasks_per_subject = 2', LOCAL),
+}
+"""For each unit: what differs between neighbours, keys of `[input]`, and further sections."""
+
+
+def folder_trial(*, unit: str, draws: int, level: float) -> dict[str, Any]:
+    """Audit the public folder under a unit and say what was found; SettingsError for an unknown unit."""
+    if unit not in list(Unit):
+        raise SettingsError(f"unit must be one of {', '.join(Unit)}, got {unit!r}")
+    workers = os.cpu_count() or 1
+    bound, price, delta = audit_folder(Unit(unit), draws=draws, level=level, workers=workers)
+    return outcome(
+        f"the public folder of a run, unit {unit}, at the run's price {price:g},", bound, delta
+    )
+
+
+def audit_folder(
+    unit: Unit, *, draws: int, level: float, workers: int = 1
+) -> tuple[AuditBound, float, float]:
+    """Publish neighbours again and again; return what that proves, and the price that was booked.
+
+    `draws` is the number of publications of each of the two; several processes share them.
+    """
+    shares = [draws // workers + (number < draws % workers) for number in range(workers)]
+    asked = [(unit, share, changed) for changed in (False, True) for share in shares if share]
+    if workers == 1:
+        found = [published_folders(*one) for one in asked]
+    else:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            found = list(pool.map(published_folders, *zip(*asked, strict=True)))
+    half = len(found) // 2
+    here, there = (
+        [folder for one in side for folder in one[0]] for side in (found[:half], found[half:])
+    )
+    _, epsilon, delta = found[0]
+    return audit_releases(*as_numbers(here, there), epsilon=epsilon, level=level), epsilon, delta
+
+
+def published_folders(
+    unit: Unit, draws: int, changed: bool
+) -> tuple[list[dict[str, Any]], float, float]:
+    """Publish one campaign from a new ledger each time; return all that was shown, epsilon and delta."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = _write_campaign(unit, Path(folder), changed=changed)
+        run = open_run(settings)
+        held = [number for number, stage in enumerate(STAGES) if stage.holds_ledger]
+        for stage in STAGES[: held[0]]:
+            stage(run)
+        shown = []
+        for _ in range(draws):
+            shutil.rmtree(settings.state, ignore_errors=True)
+            for stage in STAGES[held[0] : held[-1] + 1]:
+                stage(run)
+            shown.append(_shown(run))
+        (found,) = read_statements(settings.state)
+        return shown, found["spent"]["epsilon"], found["spent"]["delta"]
+
+
+def _shown(run: Run) -> dict[str, Any]:
+    """What the public folder shows: names, a digest of the bytes of each file, and all numbers."""
+    names = write_release_files(run.folder)
+    public = run.folder / "public"
+    for path in public.iterdir():
+        if path.name not in names:
+            path.unlink()
+    digests = {
+        name: hashlib.blake2b((public / name).read_bytes(), digest_size=16).hexdigest()
+        for name in names
+    }
+    found = json.loads((public / "release.json").read_text(encoding="utf-8"))
+    return {"files": ", ".join(sorted(names)), "bytes": digests, "release": found}
+
+
+def _write_campaign(unit: Unit, folder: Path, *, changed: bool) -> Settings:
+    """Write the small campaign, or its neighbour, and load its settings."""
+    if str(unit) not in NEIGHBOURS:
+        raise SettingsError(f"the audit has no neighbours for the unit {unit}")
+    change, keys, sections = NEIGHBOURS[str(unit)]
+    labels, tasks = _labels_and_tasks()
+    if changed:
+        change(labels, tasks)
+    _write(folder / "labels.csv", ["worker", "task", "label"], labels)
+    header = ["task", "group", "x0"]
+    if "subject" in keys:
+        tasks = [[*row, f"s{number // 2}"] for number, row in enumerate(tasks)]
+        header.append("subject")
+    _write(folder / "tasks.csv", header, tasks)
+    path = folder / "settings.toml"
+    path.write_text(SETTINGS.format(input=keys, unit=unit) + sections, encoding="utf-8")
+    return load_settings(path)
+
+
+def _labels_and_tasks() -> tuple[Rows, Rows]:
+    """Three labelled groups with ever more of class b, one without labels; the first task is split."""
+    labels: Rows = []
+    tasks: Rows = []
+    for number in range(N_TASKS):
+        name, group = f"t{number:02d}", number // PER_GROUP
+        truth = "b" if number % PER_GROUP < 2 + 2 * group else "a"
+        truth = "a" if number == 0 else truth
+        x = (1.0 if truth == "b" else -1.0) + 0.03 * (number % 7)
+        tasks.append([name, f"g{group}", f"{x:.2f}"])
+        if group < N_TASKS // PER_GROUP - 1:
+            said = ["a", "a", "b"] if number == 0 else [truth] * 3
+            labels += [[f"w{k}", name, one] for k, one in enumerate(said)]
+    return labels, tasks
+
+
+def _write(path: Path, header: list[str], rows: Rows) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *rows])

@@ -1,0 +1,71 @@
+"""The public folder of a run as one mechanism: sound under every unit, and a leak in it is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from flows.cli import folder_audit
+from flows.cli.folder_audit import NEIGHBOURS, audit_folder, folder_trial, published_folders
+from flows.settings import SettingsError
+from privacy import LatticeLaplace, Unit, audit_releases
+
+SURE = 1 - 1e-6
+PAIRS = 2_000
+
+
+def test_every_unit_has_neighbours() -> None:
+    assert set(map(str, Unit)) <= set(NEIGHBOURS)
+    with pytest.raises(SettingsError, match="unit must be one of consensus label"):
+        folder_trial(unit="person", draws=2, level=0.9)
+
+
+@pytest.mark.parametrize("unit", list(Unit))
+def test_neighbours_differ_in_one_unit_alone(unit: Unit) -> None:
+    """In one task's labels and features; of a unit `subject` in those of two, which are one subject's."""
+    here = folder_audit._labels_and_tasks()
+    there = folder_audit._labels_and_tasks()
+    NEIGHBOURS[str(unit)][0](*there)
+    tasks = {row[1] for row, other in zip(here[0], there[0], strict=True) if row != other}
+    tasks |= {row[0] for row, other in zip(here[1], there[1], strict=True) if row != other}
+    assert tasks == ({"t00", "t01"} if unit == "subject" else {"t00"})
+    rows = [row[2] for row in there[1]] == [row[2] for row in here[1]]
+    assert rows is (unit not in ("row", "subject"))
+
+
+def test_a_few_pairs_refute_no_unit() -> None:
+    """Each draw pays from a new ledger, and what is shown is the whole folder."""
+    for unit in Unit:
+        bound, epsilon, delta = audit_folder(unit, draws=2, level=SURE)
+        assert not bound.refutes(delta)
+        assert epsilon == pytest.approx(1.3)
+        assert bound.draws == 1
+    shown, _, _ = published_folders(Unit.CONSENSUS_LABEL, 2, False)
+    assert shown[0]["bytes"] != shown[1]["bytes"]
+    assert set(shown[0]["bytes"]) == set(shown[0]["files"].split(", "))
+    assert shown[0]["release"]["proportions"]["rows"]
+
+
+def test_a_folder_whose_counts_have_no_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The price stays on the label."""
+    monkeypatch.setattr(
+        LatticeLaplace, "draw_all", lambda _, queries, noise: [q.value.tolist() for q in queries]
+    )
+    assert audit_folder(Unit.CONSENSUS_LABEL, draws=36, level=0.95)[0].refutes(0.0)
+
+
+@pytest.mark.parametrize("unit", [Unit.CONSENSUS_LABEL])
+def test_a_file_that_is_there_for_one_neighbour_alone_is_caught(unit: Unit) -> None:
+    """On values as the audit reads them."""
+    here = [{"files": "a, b", "bytes": {"a": str(n), "b": "0"}} for n in range(200)]
+    there = [{"files": "a", "bytes": {"a": str(n)}} for n in range(200, 400)]
+    numbers = folder_audit.as_numbers(here, there)
+    assert audit_releases(*numbers, epsilon=2.0).refutes(0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", list(Unit))
+def test_no_distinguisher_of_two_thousand_pairs_beats_the_price(unit: Unit) -> None:
+    """By chance in one of a million."""
+    bound, _, delta = audit_folder(unit, draws=PAIRS, level=SURE, workers=2)
+    assert bound.draws == PAIRS // 2
+    assert not bound.refutes(delta)

@@ -1,0 +1,184 @@
+"""Every mechanism has an audit, every event says truly how its noise was drawn, and faults are found."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+import learners
+import privacy
+from flows.spending.audit import AUDITED, COUNTS, as_numbers, outcome, trial
+from privacy import LatticeLaplace, Ledger, audit_releases
+from privacy.ledger import ledger as ledger_module
+from privacy.noise import SystemNoise
+
+SURE = 1 - 1e-7
+KNOBS: dict[str, Any] = {"epsilon": 1.0, "delta": 0.01, "floor": 40, "counts": "10,10,10"}
+NO_DRAW = {"PlanPayment": "pays for a plan, and draws nothing"}
+FAMILIES = {"_Rival", "PureTraining", "Auditable", "Mechanism", "Interaction"}
+"""Classes that mechanisms are made by, or checked against."""
+
+
+def mechanism_classes() -> set[str]:
+    """Every class of the private rooms that describes a release and draws it, found by looking."""
+    found = set()
+    for room in (privacy, learners):
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            for name, one in vars(importlib.import_module(module.name)).items():
+                own = isinstance(one, type) and one.__module__ == module.name
+                if (
+                    own
+                    and hasattr(one, "event")
+                    and (hasattr(one, "draw") or hasattr(one, "start"))
+                ):
+                    found.add(name)
+    return found - FAMILIES
+
+
+def made() -> dict[str, Any]:
+    """One of each mechanism that the command knows."""
+    knobs = (KNOBS["epsilon"], KNOBS["delta"], KNOBS["floor"])
+    counts = {name: kind(*knobs[: len(fields(kind))]) for name, kind in COUNTS.items()}
+    return counts | {name: one.make(*knobs[:2]) for name, one in AUDITED.items()}
+
+
+def test_every_mechanism_can_be_audited() -> None:
+    """A new one belongs in `AUDITED`, with two neighbours where it is at its weakest."""
+    known = {type(one).__name__ for one in made().values()} | set(NO_DRAW)
+    assert mechanism_classes() - known == set()
+    assert known - mechanism_classes() == set()
+
+
+@pytest.mark.parametrize("name", AUDITED)
+def test_no_sound_mechanism_is_refuted(name: str) -> None:
+    """By chance in one of ten million; the draws are the system's."""
+    found = trial(name, draws=40, level=SURE, **KNOBS)
+    assert not found["refuted"]
+    assert (found["draws"], found["level"]) == (20, SURE)
+    assert 0 < found["epsilon"] <= 1.0 + 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AUDITED)
+def test_no_sound_mechanism_is_refuted_by_many_draws(name: str) -> None:
+    assert not trial(name, draws=2000, level=SURE, **KNOBS)["refuted"]
+
+
+class Listening(SystemNoise):
+    """The system's noise; notes whether a draw was in double precision."""
+
+    double = False
+
+    def laplace(self, scale: float) -> float:
+        Listening.double = True
+        return super().laplace(scale)
+
+    def exponential(self, mean: float) -> float:
+        Listening.double = True
+        return super().exponential(mean)
+
+    def gamma(self, shape: float, scale: float) -> float:
+        Listening.double = True
+        return super().gamma(shape, scale)
+
+    def direction(self, dimension: int) -> np.ndarray:
+        Listening.double = True
+        return super().direction(dimension)
+
+
+@pytest.mark.parametrize("name", [*COUNTS, *AUDITED])
+def test_an_event_says_exact_where_and_only_where_no_draw_is_in_double_precision(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked of the noise source decides, whatever a mechanism says of itself."""
+    claims, release_all, interact_all = set(), Ledger.release_all, Ledger.interact_all
+    monkeypatch.setattr(ledger_module, "_system_noise", Listening)
+    monkeypatch.setattr(Listening, "double", False)
+
+    def noting(draw: Any) -> Any:
+        def drawn(*arguments: Any, **named: Any) -> Any:
+            found = draw(*arguments, **named)
+            claims.update(release.event.arithmetic for release in found)
+            return found
+
+        return drawn
+
+    monkeypatch.setattr(Ledger, "release_all", noting(release_all))
+    monkeypatch.setattr(Ledger, "interact_all", noting(interact_all))
+    trial(name, draws=2, level=SURE, **KNOBS)
+    assert claims == {"double" if Listening.double else "exact"}
+
+
+def test_a_mechanism_with_a_tenth_of_its_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of releases that are integers, of weights, and of answers."""
+    monkeypatch.setattr(SystemNoise, "discrete_laplace", lambda _, scale, size: [0] * size)
+    for name in ("noisy_max",):
+        assert trial(name, draws=60, level=0.999, **KNOBS)["refuted"]
+    monkeypatch.setattr(SystemNoise, "gamma", lambda *_: 0.0)
+    for name in (
+        "objective_perturbation",
+        "output_perturbation",
+        "gaussian_objective_perturbation",
+    ):
+        assert trial(name, draws=60, level=0.999, **KNOBS)["refuted"]
+
+
+def test_a_number_without_noise_beside_others_that_have_some_is_found() -> None:
+    """It is the sum of noise that is published and of what it was to hide."""
+    rng = np.random.default_rng(0)
+    drawn = rng.laplace(size=(2, 2000, 3)) * 5
+    hidden = np.stack([np.zeros(2000), np.ones(2000)])
+    leak = drawn @ np.array([1.0, -2.0, 0.5]) + hidden
+    here, there = (np.column_stack([drawn[side], leak[side]]) for side in (0, 1))
+    assert audit_releases(here, there, epsilon=2.0).refutes(0.5)
+    assert not audit_releases(drawn[0], drawn[1], epsilon=0.1, level=SURE).refutes(0.0)
+
+
+def test_what_is_missing_equal_or_larger_tells_neighbours_apart() -> None:
+    many = np.zeros((200, 1))
+    for other in (np.full((200, 1), np.nan), np.ones((200, 1)), np.full((200, 1), -1.0)):
+        for one, two in ((many, other), (other, many)):
+            bound = audit_releases(one, two, epsilon=1.0)
+            assert bound.hits in ((100, 0),)
+            assert bound.refutes(0.5)
+    value = np.random.default_rng(0).integers(-3, 4, size=(2, 400, 1)).astype(float)
+    value[1][value[1] == 1] = 2
+    assert audit_releases(value[0], value[1], epsilon=0.5).refutes(0.0)
+
+
+def test_the_same_releases_refute_nothing() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        here, there = rng.normal(size=(2, 300, 5))
+        assert not audit_releases(here, there, epsilon=0.0, level=1 - 1e-5).refutes(0.0)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (5, 2)])
+def test_releases_that_cannot_be_compared_are_refused(shape: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="equally many, 2 or more"):
+        audit_releases(np.zeros((1, 3)), np.zeros(shape), epsilon=1.0)
+
+
+def test_values_become_numbers_in_the_same_columns() -> None:
+    first = [{"a": 1, "b": {"c": [2.5, None]}, "d": "x"}, {"a": True, "d": "y"}]
+    here, there = as_numbers(first, [{"d": "x", "e": 3}, {"d": "z"}])
+    np.testing.assert_array_equal(
+        here, [[1, 2.5, np.nan, 0, np.nan], [1, np.nan, np.nan, 1, np.nan]]
+    )
+    np.testing.assert_array_equal(there[:, 3], [0, 2])
+    assert there[0, 4] == 3
+
+
+def test_the_outcome_says_what_was_claimed_and_found() -> None:
+    bound = audit_releases(np.zeros((200, 1)), np.ones((200, 1)), epsilon=1.0)
+    found = outcome("a thing", bound, 0.0)
+    assert found["refuted"]
+    assert found["sentences"][0] == "a thing claims epsilon 1, delta 0."
+    assert found["sentences"][-1] == "Refuted: the claim does not hold."
+    assert found["hits"] == [100, 0]
+    assert LatticeLaplace(1.0) in made().values()
