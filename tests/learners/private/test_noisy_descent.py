@@ -102,7 +102,7 @@ def path_loss(truth, plan, seed):
 def audited(price, claim):
     plan = mechanism(epsilon=price, delta=0.05).plan(3)
     losses = [
-        [path_loss(truth, plan, [seed, k]) for seed in range(600)]
+        [path_loss(truth, plan, [seed, k]) for seed in range(400)]
         for k, truth in enumerate((SIGN, OTHER))
     ]
     return audit_losses(np.array(losses[0]), np.array(losses[1]), epsilon=claim)
