@@ -59,9 +59,11 @@ from learners.private import (
     ConvergenceError,
     GaussianObjectivePerturbation,
     LinearModel,
+    NoisyGradientDescent,
     ObjectivePerturbation,
     OutputPerturbation,
     fit_linear,
+    private_training,
 )
 from learners.selection import (
     HistogramValidation,
@@ -86,7 +88,8 @@ __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
     "ClassRatioEstimator", "ConvergenceError", "GateAnswer", "GaussianObjectivePerturbation",
     "HistogramValidation", "KernelMatching", "KernelWitness", "LinearModel", "MetricGate",
-    "ObjectivePerturbation", "OutputPerturbation", "PerCandidateValidation", "PerWidthValidation",
+    "NoisyGradientDescent", "ObjectivePerturbation", "OutputPerturbation", "PerCandidateValidation",
+    "PerWidthValidation",
     "PrivateHistogram", "PrivateLogisticRegression", "RandomRepetition", "RandomSelection",
     "RatioDiagnostics", "RatioModel", "ScoredTraining", "SplitBudgetSelection",
     "SplitDataSelection", "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel",
@@ -94,7 +97,7 @@ __all__ = [
     "check_search", "climb", "clopper_pearson_bound", "drawn_model_bound",
     "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query", "holdout_widths",
     "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios", "least",
-    "max_information_bound", "private_holdout_bound", "private_training_bounds",
+    "max_information_bound", "private_holdout_bound", "private_training", "private_training_bounds",
     "thresholdout_advice", "transfer_bound", "tuning_advice",
 ]  # fmt: skip
 

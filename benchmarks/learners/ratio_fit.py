@@ -149,16 +149,16 @@ def main() -> None:
 
 
 NOTE = (
-    f"An unlabelled group of {ROWS} rows is tested against twice as many labelled groups of {ROWS} as there "
-    f"are classes, mixed at random; {EACH} groups for each training, at the level {FIT_LEVEL:g}. False "
-    f"alarms: share of {DRAWS:,} groups that are mixtures of the classes, with shares at random, and are said "
-    f"to be none; at most 0.01 is promised. Found: share of {DRAWS // 10} groups of which {NEW_SHARE:.0%} are "
-    f"of a class never labelled, or whose first {SHIFTED} features are shifted by half a standard deviation. "
-    "Normal classes have ten independent features of deviation 1 and centres that are on average as far apart "
-    "as said (root mean square); pen digits have 16 features, of which the rows of a group are drawn "
-    "with replacement. Noise is the standard deviation on each share of a labelled group that is published, "
-    "and is told to the test. Classes .5 apart overlap so far that a new one among them can hardly be told "
-    "from a mixture; there the test must only be silent."
+    f"An unlabelled group of {ROWS} rows is tested against twice as many labelled groups of {ROWS} as "
+    f"there are classes, mixed at random; {EACH} groups for each training, at the level {FIT_LEVEL:g}. "
+    f"False alarms: share of {DRAWS:,} groups that are mixtures of the classes, with shares at random, and "
+    f"are said to be none; at most 0.01 is promised. Found: share of {DRAWS // 10} groups of which "
+    f"{NEW_SHARE:.0%} are of a class never labelled, or whose first {SHIFTED} features are shifted by half "
+    "a standard deviation. Normal classes have ten independent features of deviation 1 and centres that "
+    "are as far apart as said (root mean square); pen digits have 16 features, and the rows of a group "
+    "are drawn with replacement. Noise is the standard deviation on each share of a labelled group "
+    "that is published, and is told to the test. Classes .5 apart overlap so far that a new one among them "
+    "can hardly be told from a mixture; there the test must only be silent."
 )
 
 

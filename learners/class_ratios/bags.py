@@ -22,7 +22,11 @@ __all__ = [
     "Blocks",
     "LabelledBags",
     "LocalBlocks",
+    "check_blocks",
     "checked_bag",
+    "column_names",
+    "dense",
+    "shared_names",
 ]
 
 SIMPLEX_TOLERANCE = 1e-6
@@ -60,7 +64,8 @@ class LocalBlocks:
     Raises
     ------
     ValueError
-        If a bag can be iterated only once.
+        If a bag can be iterated only once, or is one matrix; later, if a block is sparse or has other
+        column names than those before it.
 
     Notes
     -----
@@ -73,18 +78,24 @@ class LocalBlocks:
     array([5, 4])
     """
 
-    def __init__(self, bags: Sequence[Blocks]) -> None:
+    names: tuple[str, ...] | None
+    """Column names of the blocks, once they are known; None where blocks have none."""
+
+    def __init__(self, bags: Sequence[Blocks], names: tuple[str, ...] | None = None) -> None:
         for position, blocks in enumerate(bags):
+            check_blocks(blocks, f"bag {position}")
             if iter(blocks) is blocks:
                 raise ValueError(f"bag {position} must yield its blocks anew each time, not once")
-        self._bags = bags
+        self._bags, self.names = bags, names
 
     def __repr__(self) -> str:
         return f"LocalBlocks({len(self._bags)} bags)"
 
     def sizes(self) -> Int[np.ndarray, " bags"]:
         """Return the number of rows of each bag."""
-        return np.array([sum(len(block) for block in blocks) for blocks in self._bags], dtype=int)
+        counted = [[(len(one), column_names(one)) for one in blocks] for blocks in self._bags]
+        self.names = shared_names([self.names, *(names for bag in counted for _, names in bag)])
+        return np.array([sum(size for size, _ in bag) for bag in counted], dtype=int)
 
     def take(self, places: Sequence[Int[np.ndarray, " _"]]) -> list[Block]:
         """Return the rows at some places, ascending, of each bag."""
@@ -95,7 +106,7 @@ class LocalBlocks:
     ) -> Iterator[Sequence[Result]]:
         """Yield, for each bag, the results of ``work(block, parameters)`` in the order of its blocks."""
         for blocks in self._bags:
-            yield [work(np.asarray(block, dtype=np.float64), parameters) for block in blocks]
+            yield [work(dense(block, "a block", self.names), parameters) for block in blocks]
 
 
 def _taken(blocks: Blocks, wanted: Int[np.ndarray, " _"]) -> Block:
@@ -103,7 +114,7 @@ def _taken(blocks: Blocks, wanted: Int[np.ndarray, " _"]) -> Block:
     first, rows = 0, []
     for block in blocks:
         here = wanted[(wanted >= first) & (wanted < first + len(block))]
-        rows.append(np.asarray(block, dtype=np.float64)[here - first])
+        rows.append(dense(block, "a block")[here - first])
         first += len(block)
     return np.concatenate(rows) if rows else np.zeros((0, 1))
 
@@ -178,6 +189,58 @@ class LabelledBags:
         return np.asarray(size / (1 + size * np.trace(self.noise, axis1=1, axis2=2)))
 
 
+def column_names(bag: object) -> tuple[str, ...] | None:
+    """Return the names of a data frame's columns; None for an array, and where a name is not text.
+
+    Examples
+    --------
+    >>> column_names(np.zeros((2, 2))) is None
+    True
+    """
+    names = tuple(getattr(bag, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def shared_names(found: Iterable[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    """Return the names that all bags with names share, in order; raise ValueError where two differ.
+
+    Examples
+    --------
+    >>> shared_names([None, ("age", "size"), ("age", "size")])
+    ('age', 'size')
+    """
+    first, *others = list(dict.fromkeys(names for names in found if names is not None)) or [None]
+    for names in others:
+        raise ValueError(
+            f"bags must have the same columns in the same order, got {list(names or ())} "
+            f"after {list(first or ())}"
+        )
+    return first
+
+
+def dense(bag: object, name: str, names: tuple[str, ...] | None = None) -> np.ndarray:
+    """Return a bag or block as float64, without a copy if it is; raise ValueError if it is sparse.
+
+    `names`, if given, are the columns that a data frame must have.
+
+    Examples
+    --------
+    >>> dense([[1], [2]], "the bag")
+    array([[1.],
+           [2.]])
+    """
+    if hasattr(bag, "toarray"):
+        raise ValueError(f"{name} must be dense, got a {type(bag).__name__}: use its toarray()")
+    shared_names([names, column_names(bag)] if names else [])
+    return np.asarray(bag, dtype=np.float64)
+
+
+def check_blocks(blocks: Blocks, name: str) -> None:
+    """Raise ValueError for one matrix in place of blocks of rows."""
+    if getattr(blocks, "ndim", None) == 2:
+        raise ValueError(f"{name} must be blocks of rows, got one matrix: wrap it in a list")
+
+
 def checked_bag(
     bag: Float[np.ndarray, "points features"], name: str
 ) -> Float[np.ndarray, "points features"]:
@@ -188,7 +251,7 @@ def checked_bag(
     >>> checked_bag([[1], [2]], "the bag").shape
     (2, 1)
     """
-    point = np.array(bag, dtype=np.float64)
+    point = dense(bag, name).copy()
     if not (point.ndim == 2 and len(point) >= 2 and point.shape[1] >= 1):
         raise ValueError(
             f"{name} must hold at least 2 points by 1 feature, got shape={point.shape}"

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from learners.class_ratios.bags import LabelledBags, checked_bag
+from learners.class_ratios.bags import LabelledBags, checked_bag, column_names, shared_names
 from learners.class_ratios.kernel_matching import KernelMatching
 from learners.class_ratios.kernel_witness import KernelWitness
 from learners.class_ratios.kernels import Bags, NystroemMap, feature_scale, fit_features
@@ -168,6 +168,8 @@ class RatioModel:
         The bags it was trained on, rescaled.
     embed, fit
         The test of fit: the features of rescaled points, and the labelled bags along them.
+    feature_names
+        Names of the columns, if the bags were data frames with names; a bag with names must have these.
 
     Examples
     --------
@@ -187,6 +189,7 @@ class RatioModel:
     labelled: LabelledBags = field(repr=False)
     embed: NystroemMap = field(repr=False)
     fit: MixtureFit = field(repr=False)
+    feature_names: tuple[str, ...] | None = None
 
     def ratio(self, bag: Float[np.ndarray, "points features"]) -> ClassRatio:
         """Return the class ratio of one unlabelled bag.
@@ -199,8 +202,10 @@ class RatioModel:
         Raises
         ------
         ValueError
-            If the bag has other features than the labelled bags, fewer than two points, or is not finite.
+            If the bag has other features than the labelled bags, by number or name, or in another order,
+            fewer than two points, or is not finite.
         """
+        shared_names([self.feature_names, column_names(bag)])
         point = checked_bag(bag, "bag")
         if not point.shape[1] == len(self.scale):
             raise ValueError(f"bag must have {len(self.scale)} features, got {point.shape[1]}")
@@ -280,7 +285,8 @@ def learn_ratios(
     Parameters
     ----------
     bags
-        Points by features, one array per bag, two points at least in each.
+        Points by features, one array or data frame per bag, two points at least in each; data frames with
+        the same columns in the same order.
     proportions
         Share of each class in each bag; rows on the simplex.
     noise
@@ -348,6 +354,7 @@ def learn_ratios(
     array([0.7, 0.3])
     """
     _check_parameters(level, bandwidth, methods)
+    names = shared_names(map(column_names, bags))
     labelled = _ordered(LabelledBags.of(bags, proportions, noise))
     scale = feature_scale(np.concatenate(labelled.points))
     points = tuple(point / scale for point in labelled.points)
@@ -359,7 +366,7 @@ def learn_ratios(
         embed = fit_features(points)
         fit = MixtureFit.of_features(labelled, [embed(point) for point in points])
     scale.setflags(write=False)
-    return RatioModel(method, trials, level, classes, scale, matcher, labelled, embed, fit)
+    return RatioModel(method, trials, level, classes, scale, matcher, labelled, embed, fit, names)
 
 
 def check_ratio_level(level: float) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,6 +22,15 @@ from learners.class_ratios.streamed import StreamedRatioModel, learn_streamed_ra
 from learners.class_ratios.trials import RatioMethod, Trial
 
 __all__ = ["ClassRatioEstimator", "StreamedRatioEstimator"]
+
+
+def _names_in(names: tuple[str, ...] | None) -> NDArray[np.object_]:
+    """Names of the columns; raise AttributeError, as scikit-learn's estimators do, if they had none."""
+    if names is None:
+        raise AttributeError(
+            "feature_names_in_ is there after a fit on data frames with names only"
+        )
+    return np.array(names, dtype=object)
 
 
 class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
@@ -78,6 +88,11 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
         """Class ratio of each of several unlabelled bags, by `StreamedRatioModel.ratios`."""
         check_is_fitted(self)
         return self.model_.ratios(bags)
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """Names of the features, where the bags were data frames with names."""
+        return _names_in(self.model_.feature_names)
 
     @property
     def n_features_in_(self) -> int:
@@ -145,6 +160,11 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         """Class ratio of one unlabelled bag, by `RatioModel.ratio`."""
         check_is_fitted(self)
         return self.model_.ratio(bag)
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """Names of the features, where the bags were data frames with names."""
+        return _names_in(self.model_.feature_names)
 
     @property
     def n_features_in_(self) -> int:

@@ -18,7 +18,15 @@ import numpy as np
 from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from learners.class_ratios.bags import BagPasses, Block, Blocks, LabelledBags, LocalBlocks
+from learners.class_ratios.bags import (
+    BagPasses,
+    Block,
+    Blocks,
+    LabelledBags,
+    LocalBlocks,
+    check_blocks,
+    dense,
+)
 from learners.class_ratios.kernel_matching import KernelMatching, n_landmarks
 from learners.class_ratios.kernels import (
     NystroemMap,
@@ -91,6 +99,8 @@ class StreamedRatioModel:
         Proportions, noise and sizes of the labelled bags.
     means, mean, fit
         Means of the labelled bags: matched, along the features' directions, and for the test of fit.
+    feature_names
+        As for `RatioModel`.
 
     Examples
     --------
@@ -109,6 +119,7 @@ class StreamedRatioModel:
     means: MatchedMeans = field(repr=False)
     mean: Float[np.ndarray, "bags directions"] = field(repr=False)
     fit: MixtureFit = field(repr=False)
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def bandwidth(self) -> float:
@@ -120,7 +131,8 @@ class StreamedRatioModel:
 
         The errors are those of `RatioModel.ratio`.
         """
-        blocks = (np.asarray(block, dtype=np.float64) for block in bag)
+        check_blocks(bag, "bag")
+        blocks = (dense(block, "a block", self.feature_names) for block in bag)
         parameters = (self._direction, self.features)
         with threadpool_limits(1):
             return self._ratio([_both_moments(block, parameters) for block in blocks])
@@ -131,8 +143,9 @@ class StreamedRatioModel:
         Parameters, results and errors are those of `ratio`, for every bag.
         """
         parameters = (self._direction, self.features)
+        passes = _passes(bags, self.feature_names)
         with threadpool_limits(1):
-            return [self._ratio(parts) for parts in _passes(bags).each(_both_moments, parameters)]
+            return [self._ratio(parts) for parts in passes.each(_both_moments, parameters)]
 
     @property
     def _direction(self) -> Directions:
@@ -216,7 +229,8 @@ def learn_streamed_ratios(
         features = _RowFeatures(scale, matched, fit_features(points))
         shares = _Shares(sample.mixture, sample.noise, size)
         means, mean, fit = _matched(passes, shares, features)
-    return StreamedRatioModel(trial, level, classes, features, shares, means, mean, fit)
+    names = passes.names if isinstance(passes, LocalBlocks) else None
+    return StreamedRatioModel(trial, level, classes, features, shares, means, mean, fit, names)
 
 
 def _matched(
@@ -298,8 +312,8 @@ def _bandwidth(trial: Trial) -> float:
     return method.bandwidth
 
 
-def _passes(bags: Sequence[Blocks] | BagPasses) -> BagPasses:
-    return bags if isinstance(bags, BagPasses) else LocalBlocks(bags)
+def _passes(bags: Sequence[Blocks] | BagPasses, names: tuple[str, ...] | None = None) -> BagPasses:
+    return bags if isinstance(bags, BagPasses) else LocalBlocks(bags, names)
 
 
 def _sampled(passes: BagPasses, size: Int[np.ndarray, " bags"]) -> list[Block]:

@@ -1,7 +1,7 @@
 """Models trained under differential privacy, and the same training without it.
 
-`ObjectivePerturbation` is the logistic regression to use: a mechanism that the ledger pays for, pure
-epsilon. `GaussianObjectivePerturbation` needs less noise where there are many features, for a delta.
+`private_training` chooses between `ObjectivePerturbation`, pure epsilon, and `NoisyGradientDescent`, which
+needs less noise where there are many features or classes, for a delta. A ledger pays for both.
 `PrivateLogisticRegression` and `PrivateHistogram` are scikit-learn estimators that pay for every fit;
 call `check_search` before a search over one. `fit_linear` trains without privacy.
 
@@ -10,7 +10,7 @@ call `check_search` before a search over one. `fit_linear` trains without privac
 >>> fit_linear(x, y, regularization=0.01, norm_bound=1.0, n_classes=2).predict(x)
 array([0, 0, 1, 1])
 
-For comparison, with no run behind it: `OutputPerturbation`.
+For comparison, with no run behind them: `GaussianObjectivePerturbation`, `OutputPerturbation`.
 
 Names that need scikit-learn load when first used.
 """
@@ -34,6 +34,7 @@ from learners.private.linear_model import (
     to_coef,
 )
 from learners.private.logistic_minimum import ConvergenceError
+from learners.private.noisy_descent import NoisyGradientDescent, private_training
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,
     gradient_tolerance,
@@ -51,11 +52,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ConvergenceError", "GaussianObjectivePerturbation", "LinearModel", "ObjectivePerturbation",
-    "OutputPerturbation", "PrivateHistogram", "PrivateLogisticRegression", "bin_counts",
-    "check_bins", "check_knobs", "check_search", "density_of", "fit_linear", "gradient_tolerance",
-    "histogram_score", "histogram_sensitivity", "lift", "perturbed_weight", "signs",
-    "split_epsilon", "to_coef", "training_rows",
+    "ConvergenceError", "GaussianObjectivePerturbation", "LinearModel", "NoisyGradientDescent",
+    "ObjectivePerturbation", "OutputPerturbation", "PrivateHistogram", "PrivateLogisticRegression",
+    "bin_counts", "check_bins", "check_knobs", "check_search", "density_of", "fit_linear",
+    "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "perturbed_weight",
+    "private_training", "signs", "split_epsilon", "to_coef", "training_rows",
 ]  # fmt: skip
 
 

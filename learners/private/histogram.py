@@ -5,6 +5,7 @@ array([1.333, 0.667])
 """
 
 import math
+from numbers import Integral
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -46,7 +47,7 @@ def density_of(noisy: Int[np.ndarray, " bins"], width: float) -> Float[np.ndarra
 
 def check_bins(n_bins: int, low: float, high: float) -> None:
     """Raise ValueError unless n_bins is a whole number >= 2 and low < high are finite."""
-    if not (isinstance(n_bins, int) and n_bins >= 2):
+    if not (isinstance(n_bins, Integral) and n_bins >= 2):
         raise ValueError(f"n_bins must be a whole number >= 2, got n_bins={n_bins}")
     if not -math.inf < low < high < math.inf:
         raise ValueError(f"low and high must be finite and low < high, got {low=} and {high=}")

@@ -70,9 +70,9 @@ def minimise(
 ) -> Minimum:
     """Minimise regularization / 2 ||w||^2 + linear.w + mean log(1 + exp(-sign w.row)) by Newton.
 
-    Rows are lifted, of norm at most one; signs are +1 or -1; `linear` is zeros, or the noise. The solver
-    stops when the gradient's l2 norm is at most `tolerance`, or after `max_iter` steps; the caller judges
-    the gradient norm that is returned.
+    Rows are lifted, of norm at most one; signs are +1 or -1, times the row's weight, which multiplies its
+    loss; `linear` is zeros, or the noise. The solver stops when the gradient's l2 norm is at most
+    `tolerance`, or after `max_iter` steps; the caller judges the gradient norm that is returned.
 
     Notes
     -----
@@ -107,11 +107,11 @@ class _Objective:
         loss, gradient, hessian = 0.0, np.zeros(columns), np.zeros((columns, columns))
         for start in range(0, n, BLOCK):
             block, sign = self.row[start : start + BLOCK], self.sign[start : start + BLOCK]
-            margin = sign * (block @ weight)
-            doubt = expit(-margin)
-            loss += float(np.logaddexp(0.0, -margin).sum())
+            margin = np.sign(sign) * (block @ weight)
+            doubt, share = expit(-margin), np.abs(sign)
+            loss += float(share @ np.logaddexp(0.0, -margin))
             gradient -= (sign * doubt) @ block
-            scaled = block * np.sqrt(doubt * (1 - doubt))[:, None]
+            scaled = block * np.sqrt(share * doubt * (1 - doubt))[:, None]
             hessian += scaled.T @ scaled
         hessian /= n
         hessian[np.diag_indices_from(hessian)] += self.regularization

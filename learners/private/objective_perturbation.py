@@ -86,8 +86,8 @@ def split_epsilon(epsilon: float, regularization: float, n: int) -> EpsilonSplit
 def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
     """Return the rows of a query as they are trained on; ValueError for other shapes and types.
 
-    A cell that is not finite counts as 0, and a code that is none as the nearest: a refusal would reveal
-    that there is one.
+    A cell that is not finite counts as 0, a code that is none as the nearest, and a weight is cut to
+    [0, 1], NaN to 0: a refusal would reveal that there is one.
     """
     rows = query.value
     if not (isinstance(rows, Mapping) and {"x", "y"} <= rows.keys()):
@@ -97,11 +97,16 @@ def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
     if not len(x) == query.n:
         raise ValueError(f"query.n must be the number of rows, got n={query.n}")
     finite = np.isfinite(x)
-    return {
+    trained = {
         **rows,
         "x": x if finite.all() else np.where(finite, x, 0.0),
         "y": np.clip(y, 0, n_classes - 1),
     }
+    if "weight" in rows:
+        if not rows["weight"].shape == y.shape:
+            raise ValueError(f"weights must be one per row, got shape={rows['weight'].shape}")
+        trained["weight"] = np.clip(np.nan_to_num(rows["weight"]), 0.0, 1.0)
+    return trained
 
 
 def public_knobs(
@@ -116,9 +121,10 @@ def public_knobs(
 def lifted_rows(
     query: Query, norm_bound: float, n_classes: int
 ) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, "problems rows"]]:
-    """Return the lifted rows of a query and their sign in each problem, **private**."""
+    """Return the lifted rows of a query and their sign in each problem, times their weight; **private**."""
     rows = training_rows(query, n_classes)
-    return lift(rows["x"], norm_bound), signs(rows["y"], n_classes)
+    sign = signs(rows["y"], n_classes) * rows.get("weight", 1.0)
+    return lift(rows["x"], norm_bound), sign
 
 
 def perturbed_weight(
@@ -230,8 +236,9 @@ class ObjectivePerturbation(PureTraining):
 
     Notes
     -----
-    The query holds `{"x": float rows, "y": class codes}`; a release is `{"coef": [[...]]}`, to be
-    read by ``LinearModel(np.array(value["coef"]), norm_bound)``.
+    The query holds `{"x": float rows, "y": class codes}`, and may hold `"weight"`, in [0, 1], by which each
+    row's loss is multiplied; a release is `{"coef": [[...]]}`, to be read by
+    ``LinearModel(np.array(value["coef"]), norm_bound)``.
 
     **Guarantees.** The released weights lie within the certified distance of the minimum, for
     any rows, NaN among them; the event depends on knobs and the number of rows alone; a query without
@@ -240,15 +247,15 @@ class ObjectivePerturbation(PureTraining):
     label alone; a task, where its consensus depends on its own labels alone. For one problem let D,
     D' differ in one row. At a given w the noise must have been R(w) = -(split.noise n / 2) (lam w +
     mean gradient), so the density of w is that of R(w) times the determinant of the objective's
-    Hessian, up to a constant. (1) ||z|| <= 1 and |l'| <= 1 let one row move the sum of gradients by
-    at most 2, hence R(w) by split.noise: the densities' ratio is at most exp(split.noise). (2) With
-    A the part of the Hessian that D and D' share, A >= lam I, so det H / det H' <= 1 + (c / n)
-    z'A^{-1}z <= 1 + c / (n lam) = exp(split.jacobian), c = 1/4: a single logarithm, where [1]_ pays
-    two [2]_. (3) The solver stops at gradient norm tau, a point within tau / lam of the minimum.
-    Given the exact minimum, that point moves by at most 2 tau / lam between D and D', and noise of
-    density ~ exp(-||N|| lam split.minimum / (2 tau)) pays for it, as in [3]_. The sum is epsilon /
-    k; k problems on the same rows compose to epsilon. The proof is of real arithmetic: floating
-    point is not covered.
+    Hessian, up to a constant. (1) ||z|| <= 1 and |l'| <= 1, of a loss that a weight of at most 1
+    multiplies, let one row move the sum of gradients by at most 2, hence R(w) by split.noise: the
+    densities' ratio is at most exp(split.noise). (2) With A the part of the Hessian that D and D'
+    share, A >= lam I, so det H / det H' <= 1 + (c / n) z'A^{-1}z <= 1 + c / (n lam) =
+    exp(split.jacobian), c = 1/4: a single logarithm, where [1]_ pays two [2]_. (3) The solver stops
+    at gradient norm tau, a point within tau / lam of the minimum. Given the exact minimum, that
+    point moves by at most 2 tau / lam between D and D', and noise of density ~ exp(-||N|| lam
+    split.minimum / (2 tau)) pays for it, as in [3]_. The sum is epsilon / k; k problems on the same
+    rows compose to epsilon. The proof is of real arithmetic: floating point is not covered.
 
     References
     ----------
@@ -280,12 +287,14 @@ def training_query(
     *,
     dataset: str,
     validation: Bool[np.ndarray, " rows"] | None = None,
+    weight: Float[np.ndarray, " rows"] | None = None,
 ) -> Query:
     """Return private rows, and their class codes, as a query for the mechanisms that train.
 
     `dataset` is the ledger's name of the data set. `validation`, for a private selection, marks the rows
-    that judge the candidates; it is public, drawn without the data. The unit is `row`; the l1 sensitivity
-    is infinite, because the rows themselves are never released.
+    that judge the candidates; it is public, drawn without the data. `weight`, private like the rows, is by
+    how much each counts, in [0, 1]. The unit is `row`; the l1 sensitivity is infinite, because the rows
+    themselves are never released.
 
     Examples
     --------
@@ -293,7 +302,8 @@ def training_query(
     >>> query.n, query.unit
     (2, <Unit.ROW: 'row'>)
     """
-    value = {"x": x, "y": y} if validation is None else {"x": x, "y": y, "validation": validation}
+    given = {"x": x, "y": y, "validation": validation, "weight": weight}
+    value = {name: array for name, array in given.items() if array is not None}
     return Query(
         dataset=dataset, name="training rows", value=value, unit=Unit.ROW, n=len(x), l1=math.inf
     )

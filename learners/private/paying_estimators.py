@@ -8,6 +8,7 @@ paid. `check_search` checks the budget before the first fit.
 """
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from learners.private.histogram import bin_counts, bin_of, check_bins, density_of
 from learners.private.linear_model import LinearModel
+from learners.private.noisy_descent import NoisyGradientDescent, private_training
 from learners.private.objective_perturbation import ObjectivePerturbation, training_query
 from privacy.ledger import Ledger
 from privacy.mechanisms import LatticeLaplace
@@ -38,6 +40,12 @@ class _PayingEstimator(BaseEstimator):  # type: ignore[misc]
         if self.ledger is None:
             raise ValueError("ledger must be given: a private fit is paid for, got ledger=None")
         return self.ledger
+
+    def _check_numbers(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, Real):
+                raise TypeError(f"{name} must be a number, got {name}={value!r}")
 
     def __sklearn_clone__(self) -> "_PayingEstimator":
         # a copy of the ledger would be another door to the same money
@@ -59,7 +67,10 @@ class PrivateLogisticRegression(ClassifierMixin, _PayingEstimator):  # type: ign
     epsilon
         Paid by one fit, > 0. Fitting the same rows with the same parameters again is free.
     regularization
-        Strength, > 0, intercept included.
+        Strength, > 0, intercept included; noisy gradient descent does not use it.
+    delta
+        Paid by one fit too, in [0, 1/n). 0: pure, by `ObjectivePerturbation`; above, by what
+        `private_training` chooses from public numbers.
     norm_bound
         Declared l2 bound of a row, > 0; rows beyond it are clipped.
     classes
@@ -110,6 +121,7 @@ class PrivateLogisticRegression(ClassifierMixin, _PayingEstimator):  # type: ign
         *,
         epsilon: float = 1.0,
         regularization: float = 0.001,
+        delta: float = 0.0,
         norm_bound: float = 1.0,
         classes: Sequence[Any] | None = None,
         infer_classes: bool = False,
@@ -118,30 +130,43 @@ class PrivateLogisticRegression(ClassifierMixin, _PayingEstimator):  # type: ign
         self.dataset = dataset
         self.epsilon = epsilon
         self.regularization = regularization
+        self.delta = delta
         self.norm_bound = norm_bound
         self.classes = classes
         self.infer_classes = infer_classes
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> "PrivateLogisticRegression":
-        """Train on private rows, at the price of `epsilon`."""
-        release = self._paying_ledger().release(*self.request(X, y))
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> "PrivateLogisticRegression":
+        """Train on private rows, at the price of `epsilon` and `delta`.
+
+        `sample_weight` is by how much each row counts, private like the rows: in [0, 1], as no row may
+        count more than one; what is larger is cut to 1.
+        """
+        release = self._paying_ledger().release(*self.request(X, y, sample_weight))
         self.model_ = LinearModel(np.array(release.value["coef"]), self.norm_bound)
         self.coef_, self.intercept_ = self.model_.coef[:, :-1], self.model_.coef[:, -1]
         self.entry_ = release.entry
         return self
 
-    def request(self, X: ArrayLike, y: ArrayLike) -> tuple[ObjectivePerturbation, Query]:
+    def request(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> tuple[ObjectivePerturbation | NoisyGradientDescent, Query]:
         """Return what `fit` asks of the ledger, unpaid, for `Ledger.afford`; sets names and shapes only."""
+        self._check_numbers("epsilon", "delta", "regularization", "norm_bound")
         row, label = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(label)
         self.classes_, code = self._encode(label)
-        mechanism = ObjectivePerturbation(
-            epsilon=self.epsilon,
+        mechanism = private_training(
+            self.epsilon,
+            self.delta,
+            n_features=row.shape[1],
             regularization=self.regularization,
             norm_bound=self.norm_bound,
             n_classes=len(self.classes_),
         )
-        return mechanism, training_query(row, code, dataset=self.dataset)
+        weight = None if sample_weight is None else _weights(sample_weight, len(row))
+        return mechanism, training_query(row, code, dataset=self.dataset, weight=weight)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Signed score: one column per class, or a vector for two classes."""
@@ -177,6 +202,13 @@ class PrivateLogisticRegression(ClassifierMixin, _PayingEstimator):  # type: ign
         if not (classes[code] == y).all():
             raise ValueError("y must hold declared classes only")
         return classes, code
+
+
+def _weights(given: ArrayLike, n: int) -> Float[np.ndarray, " rows"]:
+    weight = np.asarray(given, dtype=np.float64)
+    if not weight.shape == (n,):
+        raise ValueError(f"sample_weight must be one number per row, got shape={weight.shape}")
+    return weight
 
 
 def check_search(search: GridSearchCV, X: ArrayLike, y: ArrayLike) -> int:
@@ -319,6 +351,7 @@ class PrivateHistogram(DensityMixin, _PayingEstimator):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: object = None) -> "PrivateHistogram":
         """Count private rows of one column, at the price of `epsilon`; `y` is ignored."""
         ledger = self._paying_ledger()
+        self._check_numbers("epsilon", "low", "high")
         check_bins(self.n_bins, self.low, self.high)
         value = self._column(X, reset=True)
         query = Query(

@@ -31,6 +31,7 @@ from privacy.mechanisms.gaussian import (
     DiscreteGaussian,
     DiscreteGaussianEvent,
     DiscreteGaussianLaw,
+    analytic_gaussian_scale,
 )
 from privacy.mechanisms.kinds import COUNT_MECHANISMS
 from privacy.mechanisms.laplace import (
@@ -49,7 +50,8 @@ __all__ = [
     "DirichletClamp", "DirichletPseudoCount", "DiscreteGaussian", "DiscreteGaussianEvent",
     "DiscreteGaussianLaw", "DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "Event",
     "EventError", "InfeasibleFloor", "LatticeLaplace", "LatticeLaplaceEvent", "LatticeLaplaceLaw",
-    "NoisyMax", "PairDelta", "PseudoCountDirichletEvent", "PureEvent", "choose_mechanism",
+    "NoisyMax", "PairDelta", "PseudoCountDirichletEvent", "PureEvent", "analytic_gaussian_scale",
+    "choose_mechanism",
     "clamp_delta", "covering_scale", "crossover_delta", "dominating_delta", "exact",
     "expected_distortion", "largest_scale", "pair_delta", "project_to_simplex", "smallest_floor",
 ]  # fmt: skip

@@ -106,3 +106,62 @@ def test_a_streamed_estimator_that_has_learned_nothing_says_so():
         StreamedRatioEstimator().predict(bag)
     with pytest.raises(NotFittedError, match="not fitted yet"):
         StreamedRatioEstimator().predict_all([bag])
+
+
+def framed(bags):
+    pandas = pytest.importorskip("pandas")
+    return [pandas.DataFrame(bag, columns=["age", "size"]) for bag in bags]
+
+
+@pytest.mark.refusal
+def test_columns_of_data_frames_are_known_by_name_and_order():
+    bags, proportions, unlabelled = two_class_bags()
+    frames, (new,) = framed(bags), framed([unlabelled])
+    estimator = ClassRatioEstimator(bandwidth=1.0).fit(frames, proportions)
+    assert estimator.feature_names_in_.tolist() == ["age", "size"]
+    assert estimator.predict(new).ratio.tobytes() == estimator.predict(unlabelled).ratio.tobytes()
+    with pytest.raises(ValueError, match="same columns in the same order"):
+        estimator.predict(new[["size", "age"]])
+    with pytest.raises(ValueError, match="same columns in the same order"):
+        ClassRatioEstimator(bandwidth=1.0).fit(
+            [*frames[:3], frames[3][["size", "age"]]], proportions
+        )
+    assert not hasattr(
+        ClassRatioEstimator(bandwidth=1.0).fit(bags, proportions), "feature_names_in_"
+    )
+
+
+@pytest.mark.refusal
+def test_columns_of_streamed_data_frames_are_known_by_name_and_order():
+    bags, proportions, unlabelled = two_class_bags()
+    frames, (new,) = framed(bags), framed([unlabelled])
+    halves = [[frame[:30], frame[30:]] for frame in frames]
+    estimator = StreamedRatioEstimator().fit(halves, proportions)
+    assert estimator.feature_names_in_.tolist() == ["age", "size"]
+    assert (
+        estimator.predict([new]).ratio.tobytes() == estimator.predict([unlabelled]).ratio.tobytes()
+    )
+    for wrong in ([new[:50], new[50:][["size", "age"]]], [new[["size", "age"]]]):
+        with pytest.raises(ValueError, match="same columns in the same order"):
+            estimator.predict(wrong)
+    with pytest.raises(ValueError, match="same columns in the same order"):
+        StreamedRatioEstimator().fit([*halves[:3], [frames[3][["size", "age"]]]], proportions)
+
+
+@pytest.mark.refusal
+def test_sparse_bags_and_a_matrix_in_place_of_blocks_are_refused_in_one_sentence():
+    sparse = pytest.importorskip("scipy.sparse")
+    bags, proportions, unlabelled = two_class_bags()
+    with pytest.raises(ValueError, match="bag 1 must be dense, got a csr_array"):
+        ClassRatioEstimator().fit([bags[0], *map(sparse.csr_array, bags[1:])], proportions)
+    with pytest.raises(ValueError, match="bag must be dense, got a csr_array"):
+        ClassRatioEstimator(bandwidth=1.0).fit(bags, proportions).predict(
+            sparse.csr_array(unlabelled)
+        )
+    with pytest.raises(ValueError, match="bag 0 must be blocks of rows, got one matrix"):
+        StreamedRatioEstimator().fit(bags, proportions)
+    streamed = StreamedRatioEstimator().fit([[bag] for bag in bags], proportions)
+    with pytest.raises(ValueError, match="must be blocks of rows, got one matrix"):
+        streamed.predict(unlabelled)
+    with pytest.raises(ValueError, match="a block must be dense"):
+        streamed.predict([sparse.csr_array(unlabelled)])

@@ -9,7 +9,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from learners.private.objective_perturbation import ObjectivePerturbation, training_query
-from learners.private.paying_estimators import PrivateLogisticRegression
+from learners.private.paying_estimators import PrivateHistogram, PrivateLogisticRegression
 from privacy.accounting import exact
 from privacy.ledger import BudgetError
 from privacy.ledger.ledger import Ledger
@@ -63,9 +63,16 @@ def _rich_ledger(tmp_path_factory):
     RICH.open(tmp_path_factory.mktemp("rich") / "ledger.sqlite")
 
 
+NOT_KEPT = {
+    "check_all_zero_sample_weights_error": "a refusal would tell what the private weights are",
+    "check_sample_weight_equivalence_on_dense_data": "no row may count more than one",
+}
+
+
 @pytest.mark.refusal  # some of the checks pass sparse rows, no labels, parameters of any type
 @parametrize_with_checks(
-    [PrivateLogisticRegression(RICH, "toy", epsilon=1e6, norm_bound=20.0, infer_classes=True)]
+    [PrivateLogisticRegression(RICH, "toy", epsilon=1e6, norm_bound=20.0, infer_classes=True)],
+    expected_failed_checks=lambda _: NOT_KEPT,
 )
 def test_the_estimator_keeps_scikit_learns_conventions(estimator, check):
     """At an epsilon that drowns the noise; several checks ask for an accuracy or for equal fits."""
@@ -147,3 +154,23 @@ def test_a_pickle_predicts_but_cannot_fit(ledger, rows):
 def test_prediction_needs_a_fit(ledger, rows):
     with pytest.raises(NotFittedError):
         estimator(ledger).predict(rows[0])
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("name", ["epsilon", "delta", "regularization", "norm_bound"])
+def test_a_number_given_as_text_is_named_and_unpaid(ledger, rows, name):
+    with pytest.raises(TypeError, match=f"{name} must be a number, got {name}='1'"):
+        estimator(ledger, **{name: "1"}).fit(*rows)
+    assert spent(ledger) == 0
+
+
+def test_a_number_of_bins_may_be_numpys(ledger):
+    value = np.linspace(0, 1, 100)[:, None]
+    fitted = PrivateHistogram(ledger, "toy", epsilon=1.0, n_bins=np.int64(10)).fit(value)
+    assert fitted.density_.shape == (10,)
+
+
+@pytest.mark.refusal
+def test_weights_must_be_one_per_row(ledger, rows):
+    with pytest.raises(ValueError, match="sample_weight must be one number per row"):
+        estimator(ledger).fit(*rows, sample_weight=np.ones(3))
