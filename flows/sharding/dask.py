@@ -204,9 +204,7 @@ def _itself(value: Any) -> Any:
     return value
 
 
-Counted: TypeAlias = tuple[
-    Bool[np.ndarray, " workers"] | None, Int[np.ndarray, " workers"] | None
-]
+Counted: TypeAlias = tuple[Bool[np.ndarray, " workers"] | None, Int[np.ndarray, " workers"] | None]
 """Workers whose labels count, and the groups that have one label per task."""
 
 

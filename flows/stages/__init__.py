@@ -51,7 +51,11 @@ STAGES = (
         late("workers", "judge_workers"),
         (
             Output("workers.parquet", "each worker's reputation and penalties", private_names=True),
-            Output("quality.json", "agreement, who was removed, and who does not answer alone", private_names=True),
+            Output(
+                "quality.json",
+                "agreement, who was removed, and who does not answer alone",
+                private_names=True,
+            ),
             Output("robustness.json", "how many tasks adversaries could turn"),
             Output("kept_fit.npz", "parameters of the kept workers' consensus", only="engine"),
             Output("start.json", "which run the consensus goes on from", only="consensus.go_on"),

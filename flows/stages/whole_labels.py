@@ -195,9 +195,7 @@ class WholeLabels:
         )  # fmt: skip
 
 
-def model_codes(
-    workers: np.ndarray, models: tuple[str, ...]
-) -> Int[np.ndarray, " models"] | None:
+def model_codes(workers: np.ndarray, models: tuple[str, ...]) -> Int[np.ndarray, " models"] | None:
     """Return the codes of the workers that the settings name as models; SettingsError for others."""
     if not models:
         return None

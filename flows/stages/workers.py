@@ -102,7 +102,7 @@ def group_codes(run: Run, crowd: Crowd) -> Groups:
     table = run.read_table("workers.parquet")
     written = numpy_array(table.column("group").fill_null(-1))
     names = np.array(table.column("worker").to_pylist(), dtype=np.str_)
-    place = {name: code for name, code in zip(names.tolist(), written.tolist(), strict=True)}
+    place = dict(zip(names.tolist(), written.tolist(), strict=True))
     group = np.array([place[name] for name in crowd.labels.workers.astype(np.str_).tolist()])
     return group if (group >= 0).any() else None
 

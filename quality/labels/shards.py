@@ -298,9 +298,7 @@ class LocalEngine:
     def _changed(self, change: Callable[[LabelShard], LabelShard]) -> "LocalEngine":
         """Return an engine on changed shards; those that are loaded are changed when they are."""
         changed = [
-            change(shard)
-            if isinstance(shard, LabelShard)
-            else partial(_load, shard, change)
+            change(shard) if isinstance(shard, LabelShard) else partial(_load, shard, change)
             for shard in self._shards
         ]
         return LocalEngine(changed, threads=self._threads)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from scipy.stats import binom, hypergeom
 
-from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
 from benchmarks.quality.pair_test import collusion_pairs
+from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
