@@ -126,8 +126,8 @@ def test_the_share_copied_and_what_a_group_is_worth_are_covered() -> None:
 
 
 def test_models_are_a_group_before_any_evidence_and_however_many() -> None:
-    labels, _, planted = crowd_of("models", n_workers=4, count=5)
-    assert not (dependent_groups(labels).sizes > 3).any()  # more than a third: the crowd
+    labels, _, planted = crowd_of("models", n_workers=12, count=9)
+    assert not (dependent_groups(labels).sizes > 7).any()  # more than a third: the crowd
     found = dependent_groups(labels, models=np.flatnonzero(planted))
     assert np.array_equal(found.group >= 0, planted)
 
@@ -137,6 +137,7 @@ def test_gold_clears_workers_whose_common_answers_are_right() -> None:
     labels, truth, planted = crowd_of("sybils")
     found = dependent_groups(labels, gold=truth)
     assert np.array_equal(found.group >= 0, planted)
+    assert found.copied == pytest.approx(1.0)  # their errors are the same
     # every agreement on a wrong answer is seen: all pairs, on the tasks that the guesser misses
     wrong = labels.label[labels.worker == 33] != truth[labels.task[labels.worker == 33]]
     assert found.n_wrong[0] == pytest.approx(wrong.sum() * 10)
@@ -172,3 +173,16 @@ def test_models_that_are_no_workers_are_refused(models: np.ndarray) -> None:
     labels, _, _ = crowd_of("sybils")
     with pytest.raises(ValueError, match="models must be worker codes from 0 to 34"):
         dependent_groups(labels, models=models)
+
+
+def test_with_gold_the_share_is_the_mean_correlation_of_errors() -> None:
+    labels, truth, planted = crowd_of("models")
+    gold = np.where(np.arange(500) % 5 == 0, truth, -1)
+    found = dependent_groups(labels, gold=gold)
+    table = np.full((labels.n_workers, 500), -1)
+    table[labels.worker, labels.task] = labels.label
+    known = gold >= 0
+    errors = np.corrcoef((table[planted] != truth)[:, known].astype(float))
+    mean = errors[np.triu_indices(5, 1)].mean()
+    assert found.copied[0] == pytest.approx(mean, abs=0.01)
+    assert found.copied_interval[0, 0] < mean < found.copied_interval[0, 1]
