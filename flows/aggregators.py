@@ -117,8 +117,8 @@ def consensus_of(
 ) -> Consensus:
     """Aggregate by the method that the settings name, with the keys that they give.
 
-    `gold`, -1 where unknown, is used only where ``use_gold`` is True. `groups` vote once each. `start` is for an aggregator that
-    can go on from an earlier fit. `seed` is for an aggregator that draws, such as `kos`.
+    `gold`, -1 where unknown, is used only where ``use_gold`` is True. `groups` vote once each. `start` is
+    for an aggregator that can go on from an earlier fit. `seed` is for one that draws, such as `kos`.
     """
     import numpy as np  # `--help` need not load it
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
@@ -20,11 +21,20 @@ from pathlib import Path
 import numpy as np
 
 from flows.files import OutputFile, output_folder
-from quality import Campaign, simulate_campaign
+from quality import Campaign, SimulatedCrowd, regular_assignment, simulate_campaign, simulate_crowd
 
-__all__ = ["copy_sample", "write_campaign"]
+__all__ = ["copy_sample", "strategies_of", "write_campaign", "write_crowd"]
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)  # of the first label
+GOLD_SHARE = 0.2  # of a simulated crowd's tasks
+CROWD_SETTINGS = """\
+name = "simulated-crowd"
+classes = {classes}
+
+[input]
+labels = "labels.csv"
+gold = "gold.csv"
+"""
 NAMES = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml")
 
 
@@ -94,6 +104,78 @@ def _tables(campaign: Campaign) -> dict[str, dict[str, Iterable[object]]]:
             "accuracy": _shares(campaign.worker_accuracy),
         },
     }
+
+
+def write_crowd(
+    folder: Path,
+    *,
+    n_tasks: int,
+    n_workers: int,
+    labels_per_task: int,
+    n_classes: int,
+    strategies: Mapping[str, int],
+    seed: int,
+    force: bool = False,
+) -> SimulatedCrowd:
+    """Simulate a crowd of given size from a seed and write labels, gold, settings and the truth.
+
+    Tasks, classes and honest labels are dealt evenly; `strategies` are the adversaries of
+    :func:`quality.simulate_crowd`. One task of five has gold.
+
+    Raises
+    ------
+    OutputError
+        If one of the files exists, and `force` does not say that they may be overwritten.
+    """
+    rng = np.random.default_rng(seed)
+    rows = regular_assignment(
+        n_tasks=n_tasks, n_workers=n_workers, labels_per_task=labels_per_task, rng=rng
+    )
+    truth = rng.integers(n_classes, size=n_tasks)
+    crowd = simulate_crowd(rows, truth, n_classes=n_classes, adversaries=strategies, rng=rng)
+    classes = np.array([f"class-{code}" for code in range(n_classes)])
+    tasks, workers = _names("t", n_tasks), _names("w", len(crowd.kind))
+    gold = np.sort(rng.permutation(n_tasks)[: round(GOLD_SHARE * n_tasks)])
+    tables: dict[str, dict[str, Iterable[object]]] = {
+        "labels.csv": {
+            "worker": workers[crowd.worker],
+            "task": tasks[crowd.task],
+            "label": classes[crowd.label],
+        },
+        "gold.csv": {"task": tasks[gold], "label": classes[truth[gold]]},
+        "truth/tasks.csv": {"task": tasks, "label": classes[truth]},
+        "truth/workers.csv": {
+            "worker": workers, "kind": crowd.kind, "accuracy": _shares(crowd.accuracy),
+        },
+    }  # fmt: skip
+    output_folder(folder / "truth")
+    outputs = {name: OutputFile(folder / name, force=force) for name in (*tables, "settings.toml")}
+    for name, columns in tables.items():
+        outputs[name].write(partial(_write, columns))
+    settings = CROWD_SETTINGS.format(classes=json.dumps(classes.tolist()))
+    outputs["settings.toml"].write(lambda aside: aside.write_text(settings, encoding="utf-8"))
+    return crowd
+
+
+def strategies_of(given: Iterable[str]) -> dict[str, int]:
+    """Return the number of workers of each strategy from texts such as ``sybils=6``.
+
+    >>> strategies_of(["sybils=6", "random=2"])
+    {'sybils': 6, 'random': 2}
+    """
+    found: dict[str, int] = {}
+    for text in given:
+        name, _, count = text.partition("=")
+        if not (name and count.isdecimal()):
+            raise ValueError(f"strategy must be a name and a number, sybils=6, got {text!r}")
+        found[name] = found.get(name, 0) + int(count)
+    return found
+
+
+def _names(letter: str, count: int) -> np.ndarray:
+    """t000, t001, ..., as wide as the count asks."""
+    width = len(str(count - 1))
+    return np.array([f"{letter}{number:0{width}d}" for number in range(count)])
 
 
 def _shares(values: np.ndarray) -> list[str]:

@@ -61,19 +61,40 @@ def demo(
         _run(settings_path, prefect=prefect, embedded=True, resume=False, again=True, as_json=json_)
 
 
-@app.command(epilog="Example: `crowdassay simulate --seed 7 --output campaign`")
+@app.command(
+    epilog="Example: `crowdassay simulate --tasks 500 --workers 40 --strategy sybils=6 --output crowd`"
+)
 def simulate(
     output: Annotated[Path, typer.Option(help="folder to write the campaign into")],
     seed: Annotated[int, typer.Option(min=0, help="seed of the simulation")] = 1,
+    tasks: Annotated[int | None, typer.Option(min=1, help="a crowd of so many tasks")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="its honest workers")] = 40,
+    labels_per_task: Annotated[int, typer.Option(min=1, help="honest labels of a task")] = 5,
+    classes: Annotated[int, typer.Option(min=2, help="its classes")] = 2,
+    strategy: Annotated[
+        list[str] | None, typer.Option(help="adversaries in it: sybils=6; may be repeated")
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate a campaign whose truth is known: labels, tasks, gold, settings, truth."""
-    from flows.simulate import write_campaign  # NumPy, for this command only
+    """Simulate labels whose truth is known: a whole campaign, or with --tasks a crowd of any size."""
+    from flows.simulate import strategies_of, write_campaign, write_crowd  # NumPy
 
+    if strategy and tasks is None:
+        raise typer.BadParameter("--strategy is for a crowd: give its size as --tasks")
     with mistakes():
-        campaign = write_campaign(output, seed=seed, force=force)
-        console().print(f"{len(campaign.label):,} labels written to {output}", soft_wrap=True)
+        if tasks is None:
+            n_labels = len(write_campaign(output, seed=seed, force=force).label)
+        else:
+            try:
+                crowd = write_crowd(
+                    output, n_tasks=tasks, n_workers=workers, labels_per_task=labels_per_task,
+                    n_classes=classes, strategies=strategies_of(strategy or ()), seed=seed, force=force,
+                )  # fmt: skip
+            except ValueError as error:  # a size or a strategy, whose sentence says which
+                raise typer.BadParameter(str(error)) from None
+            n_labels = len(crowd.label)
+        console().print(f"{n_labels:,} labels written to {output}", soft_wrap=True)
 
 
 @app.command(epilog="Example: `crowdassay report runs/20261121T094500Z-campaign`")

@@ -33,10 +33,28 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CountNoise", "LEDGER_URL", "Learning", "LedgerSetBack", "Plan", "as_numbers", "check_budget",
-    "count_noise", "existing_ledger", "grow_partition", "known_statement", "open_account",
-    "open_state", "outcome", "paying", "plan_releases", "preview", "propose_key",
-    "read_statements", "statement", "trial", "with_grown_partition",
+    "LEDGER_URL",
+    "CountNoise",
+    "Learning",
+    "LedgerSetBack",
+    "Plan",
+    "as_numbers",
+    "check_budget",
+    "count_noise",
+    "existing_ledger",
+    "grow_partition",
+    "known_statement",
+    "open_account",
+    "open_state",
+    "outcome",
+    "paying",
+    "plan_releases",
+    "preview",
+    "propose_key",
+    "read_statements",
+    "statement",
+    "trial",
+    "with_grown_partition",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -180,7 +180,8 @@ class ShardedLabels:
     def _plain_rule(self, engine: Engine, name: str | None, start: EMStart | None) -> Rule:
         """The consensus of an engine's labels; a fit goes on from where its file says it stood.
 
-        Without a name there is no file. A fit that has no file yet starts from `start`, which is in the order of the table's codes.
+        A fit that has no file yet starts from `start`, which is in the order of the table's codes.
+        Without a name there is no file.
         """
         chosen, progress = self.run.settings.consensus, self.run.progress
         path = None if name is None else self.run.folder / name

@@ -50,7 +50,7 @@ def candidate_groups(
     groups = np.full(n_workers, -1)
     found = []
     for members in _joined(pair, z, table, n_active):
-        core = _core(members, table, n_active)
+        core = _core(members, table, shares, sizes, n_active)
         if _stands_out(core, table, shares, sizes, n_active):
             found.append(core)
     for code, members in enumerate(sorted(found)):
@@ -86,8 +86,14 @@ def _joined(
     return list(parts.values())
 
 
-def _core(members: list[int], table: sp.csr_matrix, n_active: int) -> list[int]:
-    """Drop members, the weakest first, who do not stand out with the others as no chance worker would."""
+def _core(
+    members: list[int], table: sp.csr_matrix, shares: sp.csr_matrix, sizes: sp.csr_matrix,
+    n_active: int,
+) -> list[int]:  # fmt: skip
+    """Drop members, one by one, who stand out with the others no more than a chance worker would.
+
+    Nor does one belong to them whose excess is less than half of theirs.
+    """
     least = np.sqrt(2.0 * np.log(n_active / FALSE_ALARM))
     core = sorted(members)
     while len(core) > 2:
@@ -96,7 +102,11 @@ def _core(members: list[int], table: sp.csr_matrix, n_active: int) -> list[int]:
         evidence = total / np.sqrt(np.maximum(met, 1))
         weakest = int(evidence.argmin())
         if evidence[weakest] > least:
-            break
+            mass = np.asarray(sizes[core][:, core].sum(axis=1)).ravel()
+            excess = np.asarray(shares[core][:, core].sum(axis=1)).ravel() / np.maximum(mass, 1.0)
+            weakest = int(excess.argmin())
+            if excess[weakest] > 0.5 * np.delete(excess, weakest).mean():
+                break
         core.pop(weakest)
     return core
 

@@ -37,6 +37,7 @@ from quality.labels import (
 
 __all__ = ["DependentGroups", "dependent_groups", "dependent_groups_by_shards", "effective_number"]
 
+MIN_GOLD = 50  # tasks of known truth on which a group's errors are compared themselves
 LOOKS_WRONG = 2.0  # standard errors by which agreement on wrong-looking answers must exceed chance
 QUANTILE = 1.6448536269514722  # of the normal law: intervals of 90 %
 
@@ -52,7 +53,8 @@ class DependentGroups:
         aggregators.
     copied, copied_interval
         Of each group: the share of answers that two members have from one source, which raises
-        their agreement from what is expected of workers on their own to 1, and its 90 % interval.
+        their agreement from what is expected of workers on their own to 1, and its 90 % interval;
+        with at least 50 gold tasks the mean correlation of two members' errors there.
     effective, effective_interval
         Workers on their own whom a group is worth, m / (1 + (m - 1) copied), and its 90 % interval.
     p_value
@@ -125,7 +127,7 @@ def dependent_groups(
         The crowd's labels.
     gold
         The class code of each task whose truth is known, -1 elsewhere: it says which answers are
-        wrong.
+        wrong, and from 50 tasks on how far errors are correlated.
     models
         Codes of the workers who are language models: one group before any evidence, whatever part
         of the crowd they are, since labels alone never show that models err on their own.
@@ -166,8 +168,8 @@ def dependent_groups(
     (array([20, 21, 22, 23]), array([1.]))
     >>> for weighed in (None, groups.group):
     ...     print(round(float(np.mean(dawid_skene(labels, groups=weighed).label == truth)), 2))
-    0.74
-    0.92
+    0.75
+    0.9
     """
     whole = LocalEngine(cut_labels(labels, [0, labels.n_tasks], gold=gold))
     return dependent_groups_by_shards(whole, models=models, use_gold=gold is not None)
@@ -195,9 +197,9 @@ def dependent_groups_by_shards(
     **Guarantees.** The groups of the whole table; its numbers up to the rounding of sums in another
     order.
     """
-    fit = fit_pairs(engine)
-    n_workers = len(fit.skill)
+    n_workers = max(engine.map(_n_workers, None))
     known = _model_codes(models, n_workers)
+    fit = fit_pairs(engine, known)
     groups = _candidates(fit, known)
     if not (groups >= 0).any():
         return _result(fit, groups, np.zeros((0, len(Evidence._fields))), 1.0)
@@ -227,6 +229,10 @@ def effective_number(
     return worth
 
 
+def _n_workers(shard: LabelShard, _: object) -> int:
+    return shard.n_workers
+
+
 def _model_codes(models: Int[np.ndarray, " models"] | None, n_workers: int) -> np.ndarray:
     known = np.zeros(0, dtype=np.int64) if models is None else np.unique(models)
     if len(known) and not (known[0] >= 0 and known[-1] < n_workers):
@@ -241,7 +247,7 @@ def _candidates(fit: PairFit, models: np.ndarray) -> Int64[np.ndarray, " workers
     pair, n_common = fit.pair[judged], fit.n_common[judged]
     excess = fit.n_agreed[judged] / n_common - fit.expected[judged]
     left = np.maximum(1.0 - fit.chance[judged], 1e-9)  # two workers of one and the same class
-    n_active = int(np.count_nonzero(np.diff(fit.shares.indptr)))
+    n_active = int(np.count_nonzero(np.delete(np.diff(fit.shares.indptr), models)))
     groups = candidate_groups(pair, fit.z[judged], excess / left, n_common, n_workers, n_active)
     if len(models) > 1:
         groups[models] = groups.max(initial=-1) + 1
@@ -251,12 +257,11 @@ def _candidates(fit: PairFit, models: np.ndarray) -> Int64[np.ndarray, " workers
 class Evidence(NamedTuple):
     """Sums over tasks of each group's pairs of labels: what :func:`_sums` adds up."""
 
-    pairs: np.ndarray
-    agreed: np.ndarray
-    expected: np.ndarray
-    excess2: np.ndarray  # of (agreed - expected)
-    product: np.ndarray  # of (agreed - expected) and (pairs - expected)
-    left2: np.ndarray  # of (pairs - expected)
+    excess: np.ndarray  # agreed - expected, or the pairs' error covariances
+    left: np.ndarray  # pairs - expected, or what the covariances would be of equal errors
+    excess2: np.ndarray
+    product: np.ndarray
+    left2: np.ndarray
     wrong: np.ndarray  # agreed on an answer that looks wrong
     chance: np.ndarray  # the same expected, for even wrong answers and tasks of equal difficulty
     wrong2: np.ndarray
@@ -273,7 +278,10 @@ def _evidence(
     right, n_labels = engine.add_up(_right, (groups, belief))
     mean = right.sum() / max(n_labels.sum(), 1.0)
     wrong = 1.0 - (right + mean) / (n_labels + 1.0)
-    found, others = engine.add_up(_sums, (groups, belief, wrong, fit.shares, fit.skill))
+    gold_wrong, n_gold, gold_tasks = engine.add_up(_gold_errors, None)
+    errors = gold_wrong / np.maximum(n_gold, 1.0)
+    known = errors if use_gold and gold_tasks[0] >= MIN_GOLD else None
+    found, others = engine.add_up(_sums, (groups, belief, wrong, fit.shares, fit.skill, known))
     ratio = max(float(others[0]) / max(float(others[1]), 1e-300), 1.0)
     return found, ratio
 
@@ -286,18 +294,27 @@ def _right(shard: LabelShard, parameters: tuple[np.ndarray, Any]) -> Sums:
     return right, np.bincount(shard.worker, minlength=shard.n_workers).astype(np.float64)
 
 
+def _gold_errors(shard: LabelShard, _: object) -> Sums:
+    """Return each worker's wrong labels and labels on gold tasks, and how many such tasks have labels."""
+    gold = shard.gold[shard.task]
+    known = (gold >= 0).astype(np.float64)
+    wrong = np.bincount(shard.worker, known * (shard.label != gold), shard.n_workers)
+    n_tasks = np.count_nonzero((shard.gold >= 0) & (np.diff(shard.task_start) > 0))
+    return wrong, np.bincount(shard.worker, known, shard.n_workers), np.array([n_tasks])
+
+
 def _sums(
     shard: LabelShard,
-    parameters: tuple[np.ndarray, Any, np.ndarray, Any, np.ndarray],
+    parameters: tuple[np.ndarray, Any, np.ndarray, Any, np.ndarray, np.ndarray | None],
 ) -> Sums:
     """Return the :class:`Evidence` of each group, and the others' common errors and those by chance."""
-    groups, belief, wrong, shares, skill = parameters
+    groups, belief, wrong, shares, skill, errors = parameters
     looks_wrong = 1.0 - posterior_of_shard(shard.merge_workers(groups), belief)
     n_groups = int(groups.max()) + 1
     found = np.empty((n_groups, len(Evidence._fields)))
     for code in range(n_groups):
         rows = groups[shard.worker] == code
-        found[code] = _of_group(shard, rows, looks_wrong, wrong, shares, skill)
+        found[code] = _of_group(shard, rows, looks_wrong, wrong, shares, skill, errors)
     rows = groups[shard.worker] < 0
     count, chance = _common_errors(shard, rows, looks_wrong, wrong)
     return found, np.array([count.sum(), chance.sum()])
@@ -305,9 +322,9 @@ def _sums(
 
 def _of_group(
     shard: LabelShard, rows: np.ndarray, looks_wrong: np.ndarray, wrong: np.ndarray, shares: Any,
-    skill: np.ndarray,
+    skill: np.ndarray, errors: np.ndarray | None,
 ) -> Evidence:  # fmt: skip
-    """Return the sums of one group, whose labels are the rows given."""
+    """Return the sums of one group, whose labels are the rows given; of errors where they are known."""
     worker, task, label = shard.worker[rows], shard.task[rows], shard.label[rows]
     n_tasks = shard.n_tasks
     size = np.bincount(task, minlength=n_tasks)
@@ -322,12 +339,28 @@ def _of_group(
         expected += _pairs_of_products(task, share[place], n_tasks)
     expected = np.clip(expected, 0.0, pairs)
     excess, left = agreed - expected, pairs - expected
+    if errors is not None:
+        excess, left = _error_products(shard, rows, errors)
     seen, chance = _common_errors(shard, rows, looks_wrong, wrong)
     columns = (
-        pairs, agreed, expected, excess**2, excess * left, left**2,
+        excess, left, excess**2, excess * left, left**2,
         seen, chance, seen**2, seen * chance, chance**2,
     )  # fmt: skip
     return Evidence(*(column.sum() for column in columns))
+
+
+def _error_products(
+    shard: LabelShard, rows: np.ndarray, errors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums over each gold task's pairs of error covariances and of products of deviations."""
+    rows = np.flatnonzero(rows & (shard.gold[shard.task] >= 0))
+    task, error = shard.task[rows], errors[shard.worker[rows]]
+    off = (shard.label[rows] != shard.gold[task]) - error
+    deviation = np.sqrt(error * (1.0 - error))
+    return (
+        _pairs_of_products(task, off, shard.n_tasks),
+        _pairs_of_products(task, deviation, shard.n_tasks),
+    )
 
 
 def _pairs_of_products(task: np.ndarray, value: np.ndarray, n_tasks: int) -> np.ndarray:
@@ -355,8 +388,8 @@ def _result(
     """Put the result together from the groups and the sums over their pairs."""
     sums = Evidence(*evidence.T)
     size = np.bincount(groups[groups >= 0], minlength=len(evidence))
-    left = np.maximum(sums.pairs - sums.expected, 1e-300)
-    copied = (sums.agreed - sums.expected) / left
+    left = np.maximum(sums.left, 1e-300)
+    copied = sums.excess / left
     spread = sums.excess2 - 2 * copied * sums.product + copied**2 * sums.left2
     error = QUANTILE * np.sqrt(np.maximum(spread, 0.0)) / left
     share, low, high = (

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Float64, Int, Int32, Int64
 
 from quality.labels import Engine, LabelShard, freeze_arrays
 
@@ -78,8 +78,11 @@ class PairFit:
         return self.n_common >= MIN_COMMON
 
 
-def fit_pairs(engine: Engine) -> PairFit:
-    """Count the agreement of every pair over the shards and fit the skills to it."""
+def fit_pairs(engine: Engine, together: Int[np.ndarray, " known"] | None = None) -> PairFit:
+    """Count the agreement of every pair over the shards and fit the skills to it.
+
+    Pairs of two workers of `together` are left out of the fit from the beginning.
+    """
     n_meetings = sum(engine.map(_meetings, None))
     every = -(-n_meetings // MAX_MEETINGS) or 1
     met = reduce(lambda a, b: a + b, engine.map(_pair_sums, every))
@@ -89,13 +92,15 @@ def fit_pairs(engine: Engine) -> PairFit:
     pair = np.column_stack([first, second]).astype(np.int32)
     excess = n_agreed / np.maximum(n_common, 1) - chance
     judged = n_common >= MIN_COMMON
-    kept, z, expected = np.ones(len(pair), dtype=np.bool_), np.zeros(len(pair)), chance
+    known = np.zeros(0, dtype=np.int64) if together is None else together
+    apart = ~np.isin(pair, known).all(axis=1)
+    kept, z, expected = apart, np.zeros(len(pair)), chance
     skill = None
     for number in range(ROUNDS):
         skill = _fit_skill(first, second, n_common, excess, kept, shares.shape[0], skill)
         expected = np.clip(chance + skill[first] * skill[second], EDGE, 1.0 - EDGE)
         z = _standardised(n_common, n_agreed, expected, judged)
-        before, kept = kept, ~(z > STANDS_OUT)
+        before, kept = kept, apart & ~(z > STANDS_OUT)
         if number and np.array_equal(before, kept):
             break
     assert skill is not None  # a round is always made

@@ -40,8 +40,8 @@ def voters(groups: Int[np.ndarray, " workers"]) -> Int64[np.ndarray, " workers"]
 
 
 def of_voters(
-    values: Shaped[np.ndarray, "workers *rest"], groups: Int[np.ndarray, " workers"] | None
-) -> Shaped[np.ndarray, "workers *rest"]:
+    values: Shaped[np.ndarray, " *table"], groups: Int[np.ndarray, " workers"] | None
+) -> Shaped[np.ndarray, " *table"]:
     """Return what is estimated of each worker's voter; the values themselves without groups."""
     return values if groups is None else values[voters(groups)]
 

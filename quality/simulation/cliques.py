@@ -1,16 +1,13 @@
 """Workers who do not answer on their own, for simulated crowds: sybils, rings, part-time colluders.
 
 Each kind is one function of :data:`CLIQUES`. Such workers join a crowd: they come in addition to
-the workers of an assignment and choose their tasks themselves. Six sybils on four tasks:
+the workers of an assignment and choose their tasks themselves. Three sybils answer alike:
 
->>> answers = CLIQUES["sybils"](np.array([0, 1, 0, 1]), 6, 2, np.random.default_rng(0))
->>> answers.label.reshape(6, 2)
-array([[1, 1],
-       [1, 1],
-       [1, 1],
-       [1, 1],
-       [1, 1],
-       [1, 1]])
+>>> answers = CLIQUES["sybils"](np.zeros(10, int), 3, 2, np.random.default_rng(1))
+>>> answers.label.reshape(3, 5)
+array([[0, 1, 0, 0, 1],
+       [0, 1, 0, 0, 1],
+       [0, 1, 0, 0, 1]])
 """
 
 from collections.abc import Callable, Mapping

@@ -410,3 +410,33 @@ def test_the_demo_runs_on_a_copy_and_keeps_edited_settings(tmp_path: Path) -> No
     settings.write_text(settings.read_text().replace("false_removal_rate", "fraction"))
     told = invoke("demo", "--folder", str(folder), "--no-prefect")
     assert "12 of 120 workers removed" in told.output
+
+
+def test_a_crowd_of_any_size_and_strategies_can_be_simulated(tmp_path: Path) -> None:
+    sizes = ("--tasks", "60", "--workers", "8", "--labels-per-task", "3", "--classes", "4")
+    kinds = ("--strategy", "sybils=2", "--strategy", "random=1")
+    told = invoke("simulate", "--output", str(tmp_path), *sizes, *kinds)
+    assert (told.exit_code, "240 labels written" in told.stdout) == (0, True)
+    workers = (tmp_path / "truth" / "workers.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert sorted(line.split(",")[1] for line in workers) == [
+        *["honest"] * 7, "random", "sybils", "sybils",
+    ]  # fmt: skip
+    assert len((tmp_path / "gold.csv").read_text(encoding="utf-8").splitlines()) == 13
+    assert 'labels = "labels.csv"' in (tmp_path / "settings.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--tasks", "60", "--strategy", "clones=2"), "adversaries must be of"),
+        (("--tasks", "60", "--strategy", "sybils"), "strategy must be a name and a number"),
+        (("--tasks", "60", "--workers", "3"), "labels_per_task must be in"),
+        (("--strategy", "sybils=2"), "--strategy is for a crowd"),
+    ],
+)
+def test_sizes_and_strategies_out_of_range_are_refused(
+    tmp_path: Path, given: tuple[str, ...], message: str
+) -> None:
+    told = invoke("simulate", "--output", str(tmp_path), *given)
+    assert told.exit_code == 2
+    assert message in " ".join(told.stderr.replace("│", " ").split())

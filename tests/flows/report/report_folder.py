@@ -175,10 +175,28 @@ def _quality(names: list[str], flagged: int) -> dict[str, Any]:
         "removed": names[:flagged],
         "refused": [{"worker": names[flagged], "reason": "12 tasks would be left without a label"}],
         "labels_removed": 3912,
-        "pairs": {
-            "n_tested": 903,
-            "n_flagged": 1,
-            "shown": [{"workers": names[:2], "n_shared": 41, "n_same": 17, "expected": 3.25}],
+        "groups": {
+            "n_workers": len(names),
+            "worth": len(names) - 1.8,
+            "done": "weigh",
+            "n": 1,
+            "n_grouped": 3,
+            "shown": [
+                {
+                    "n": 3,
+                    "workers": names[:2],
+                    "copied": 0.754,
+                    "copied_interval": [0.7, 0.8],
+                    "effective": 1.2,
+                    "effective_interval": [1.15, 1.25],
+                    "p_value": 2.5e-9,
+                    "n_common": 411,
+                    "n_agreed": 400,
+                    "expected": 203.25,
+                    "n_wrong": 71.5,
+                    "expected_wrong": 21.0,
+                }
+            ],
         },
     }
 
@@ -190,6 +208,7 @@ def _consensus(n_tasks: int) -> dict[str, Any]:
         "n_iter": 23,
         "gold_used": 0,
         "choice": None,
+        "n_regrouped": 7,
         "converged": True,
         "log_likelihood": -15204.731,
         "gold": {
@@ -199,6 +218,7 @@ def _consensus(n_tasks: int) -> dict[str, Any]:
             "high": 0.9700,
             "unfiltered": 0.935,
             "majority_vote": 0.9125,
+            "ungrouped": 0.91875,
         },
         "n_tied": 5,
         "n_conflict": 1204,

@@ -286,16 +286,18 @@ def test_sections_hold_their_numbers(report: str) -> None:
         assert words in text
 
 
-def test_pairs_who_agree_beyond_chance_are_told(tmp_path: Path, report: str) -> None:
+def test_workers_who_do_not_answer_on_their_own_are_named(tmp_path: Path, report: str) -> None:
     text = Page(report).text
-    assert "1 pair of 903 gave the same labels against a clear majority" in text
-    assert "41 17 3.25" in text
+    assert "3 of them do not answer on their own. Each group below has one vote on a task." in text
+    assert "With one vote for each member 7 tasks would have another label" in text
+    assert "91.9% of the gold tasks would be right instead of 94.4%" in text
+    assert "3 1.2 (1.1–1.2) 75.4% 400 of 411 203 72 21 below 0.000001" in text
     folder = write_folder(tmp_path)
-    nobody = {"n_tested": 903, "n_flagged": 0, "shown": []}
-    edit(folder / "quality.json", pairs=nobody)
-    assert "None of the 903 pairs of workers" in Page(render_report(folder)).text
-    edit(folder / "quality.json", pairs=None)  # of a crowd too large to look at every pair
-    assert "Pairs of workers were not compared" in Page(render_report(folder)).text
+    alone = {"n_workers": 43, "worth": 43.0, "done": "weigh", "n": 0, "n_grouped": 0, "shown": []}
+    edit(folder / "quality.json", groups=alone)
+    assert "All 43 workers answer on their own" in Page(render_report(folder)).text
+    edit(folder / "quality.json", groups=None)  # the settings ignore them
+    assert "were not looked for" in Page(render_report(folder)).text
 
 
 def test_lineage_tells_how_the_fit_was_begun(tmp_path: Path, report: str) -> None:

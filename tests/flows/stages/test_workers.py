@@ -1,41 +1,40 @@
-"""What judging tells of pairs of workers; the pairs themselves are those of `quality.collusion_pairs`."""
+"""What judging says of workers who do not answer on their own; the groups are those of `quality`."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from flows.stages.workers import agreeing_pairs
-from quality import CrowdLabels, encode
-
-WORKERS, TASKS = 35, 60
-
-
-def crowd(pairs: int) -> CrowdLabels:
-    """Right on every task, but for the last workers: pairs, each wrong on a sixth of its own."""
-    task, worker = np.repeat(np.arange(TASKS), WORKERS), np.tile(np.arange(WORKERS), TASKS)
-    pair = (WORKERS - 1 - worker) // 2
-    wrong = (pair < pairs) & (task % 6 == pair)
-    return encode(worker, task, np.where(wrong, "n", "y"))
+from flows.settings import SettingsError
+from flows.stages.whole_labels import model_codes
+from flows.stages.workers import group_facts
+from quality import dependent_groups, encode, regular_assignment, simulate_crowd
 
 
-def test_a_pair_who_err_alike_is_named_with_its_counts() -> None:
-    found = agreeing_pairs(crowd(1))
+def test_groups_are_named_with_their_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = regular_assignment(n_tasks=300, n_workers=20, labels_per_task=4, rng=rng)
+    truth = rng.integers(2, size=300)
+    crowd = simulate_crowd(rows, truth, n_classes=2, adversaries={"sybils": 4}, rng=rng)
+    labels = encode(crowd.worker, crowd.task, crowd.label)
+    monkeypatch.setattr("flows.stages.workers.SHOWN_MEMBERS", 3)
+    facts = group_facts(dependent_groups(labels), labels.workers, "weigh")
+    assert (facts["n_workers"], round(facts["worth"]), facts["n_grouped"]) == (24, 21, 4)
+    (group,) = facts["shown"]
+    assert (group["n"], group["workers"]) == (4, ["20", "21", "22"])
+    assert (group["n_common"], group["n_agreed"]) == (6 * 150, 6 * 150)
+    assert group["expected"] < 6 * 100
+    assert group["n_wrong"] > 1.5 * group["expected_wrong"]
+    assert group["p_value"] < 1e-6
+
+
+def test_models_are_found_by_name_and_unknown_ones_are_refused() -> None:
+    workers = np.array(["ann", "gpt", "bob"])
+    assert model_codes(workers, ()) is None
+    found = model_codes(workers, ("bob", "gpt"))
     assert found is not None
-    assert (found["n_tested"], found["n_flagged"]) == (WORKERS * (WORKERS - 1) // 2, 1)
-    (pair,) = found["shown"]
-    assert (pair["workers"], pair["n_shared"], pair["n_same"]) == (["33", "34"], TASKS, 10)
-    assert pair["expected"] < 3
-
-
-def test_of_many_pairs_the_first_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.stages.workers.SHOWN_PAIRS", 2)
-    found = agreeing_pairs(crowd(3))
-    assert found is not None
-    assert (found["n_flagged"], len(found["shown"])) == (3, 2)
-
-
-def test_a_crowd_with_too_many_meetings_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    meetings = TASKS * WORKERS * (WORKERS - 1) // 2
-    monkeypatch.setattr("flows.stages.workers.MAX_MEETINGS", meetings - 1)
-    assert agreeing_pairs(crowd(1)) is None
+    assert found.tolist() == [1, 2]
+    with pytest.raises(
+        SettingsError, match=r"input.models: 'llama' must be a worker of the labels"
+    ):
+        model_codes(workers, ("gpt", "llama"))

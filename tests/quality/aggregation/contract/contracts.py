@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 
+import numpy as np
+
 import quality
 from flows.aggregators import AGGREGATORS as TABLE
 from flows.aggregators import consensus_of
@@ -31,14 +33,14 @@ class Aggregator:
     function
         The public function.
     run
-        From a table to a result.
+        From a table, and `groups` by name, to a result.
     nameless
         Whether the names of workers and classes play no part.
     """
 
     name: str
     function: Callable[..., Consensus]
-    run: Callable[[CrowdLabels], Consensus]
+    run: Callable[..., Consensus]
     nameless: bool
 
     @property
@@ -47,9 +49,10 @@ class Aggregator:
         return "max_iter" in signature(self.function).parameters
 
 
-def by_settings(labels: CrowdLabels, name: str) -> Consensus:
+def by_settings(labels: CrowdLabels, name: str, groups: np.ndarray | None = None) -> Consensus:
     """Aggregate as a run does whose settings name an aggregator and nothing else."""
-    return consensus_of(labels, ConsensusSettings.model_validate({"aggregator": name}), seed=0)
+    chosen = ConsensusSettings.model_validate({"aggregator": name})
+    return consensus_of(labels, chosen, seed=0, groups=groups)
 
 
 AGGREGATORS = tuple(

@@ -79,6 +79,40 @@ def test_same_bytes_whatever_the_order_of_the_rows(
     assert one.posterior.tobytes() == other.posterior.tobytes()
 
 
+@every_aggregator
+def test_a_group_counts_as_one_voter(aggregator: Aggregator, rng: np.random.Generator) -> None:
+    """The same as of the table in which the group's majority is one worker's label."""
+    labels = encode(*columns(rng))
+    groups = np.full(labels.n_workers, -1)
+    groups[[2, 5, 11]], groups[[7, 8]] = 0, 1
+    result = aggregator.run(labels, groups=groups)
+    if aggregator.name == "weighted_majority":  # its weights are of the workers, not of the voters
+        assert not np.array_equal(result.posterior, aggregator.run(labels).posterior)
+        return
+    merged = aggregator.run(labels.merge_workers(groups))
+    assert result.posterior.tobytes() == merged.posterior.tobytes()
+    for name in ("confusion", "reliability", "ability"):
+        values = getattr(result, name, None)
+        if values is not None:
+            assert np.array_equal(values[11], values[2])
+            assert np.array_equal(values[2], getattr(merged, name)[2])
+
+
+@every_nameless
+def test_groups_play_their_part_whatever_workers_are_called(
+    aggregator: Aggregator, rng: np.random.Generator
+) -> None:
+    worker, task, label = columns(rng)
+    names = rng.permutation(24)
+    groups = np.full(24, -1)
+    groups[[2, 5, 11]] = 0
+    renamed = np.full(24, -1)
+    renamed[names] = groups
+    one = aggregator.run(encode(worker, task, label), groups=groups)
+    other = aggregator.run(encode(names[worker], task, label), groups=renamed)
+    assert np.abs(one.posterior - other.posterior).max() < 1e-4
+
+
 @every_nameless
 def test_names_of_workers_tasks_and_classes_play_no_part(
     aggregator: Aggregator, rng: np.random.Generator

@@ -1,0 +1,188 @@
+"""Dependent groups: planted cliques are found whole, honest crowds are left alone."""
+
+import numpy as np
+import pytest
+
+from quality import (
+    CrowdLabels,
+    DependentGroups,
+    LocalEngine,
+    cut_labels,
+    dawid_skene,
+    dependent_groups,
+    dependent_groups_by_shards,
+    effective_number,
+    encode,
+    power_law_assignment,
+    regular_assignment,
+    simulate_crowd,
+)
+from quality.dependence import pairs
+from quality.simulation.cliques import CLIQUES
+
+SIZES = {"rings": 9, "load_aware": 9, "part_time": 8}
+
+
+def crowd_of(
+    kind: str, seed: int = 0, n_workers: int = 30, n_classes: int = 2, count: int | None = None
+) -> tuple[CrowdLabels, np.ndarray, np.ndarray]:
+    """Labels of 500 tasks by honest workers and a clique; the truth; true for the clique."""
+    rng = np.random.default_rng(seed)
+    rows = regular_assignment(n_tasks=500, n_workers=n_workers, labels_per_task=4, rng=rng)
+    truth = rng.integers(n_classes, size=500)
+    size = SIZES.get(kind, 5) if count is None else count
+    crowd = simulate_crowd(rows, truth, n_classes=n_classes, adversaries={kind: size}, rng=rng)
+    labels = encode(crowd.worker, crowd.task, crowd.label, classes=range(n_classes))
+    return labels, truth, crowd.kind != "honest"
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("kind", CLIQUES)
+def test_planted_cliques_are_found_and_nobody_else(kind: str, n_classes: int) -> None:
+    labels, _, planted = crowd_of(kind, n_classes=n_classes)
+    found = dependent_groups(labels)
+    assert np.array_equal(found.group >= 0, planted)
+    if kind in ("rings", "load_aware"):
+        assert np.array_equal(found.group[planted], np.repeat(np.arange(3), 3))
+    assert (found.p_value < 1e-3).all()
+    assert (found.n_wrong > 1.2 * found.expected_wrong).all()
+
+
+@pytest.mark.parametrize("kind", ["sybils", "part_time", "better_models"])
+def test_weighed_consensus_is_as_good_as_without_the_clique(kind: str) -> None:
+    labels, truth, planted = crowd_of(kind, seed=1)
+    found = dependent_groups(labels)
+    weighed = np.mean(dawid_skene(labels, groups=found.group).label == truth)
+    without = np.mean(dawid_skene(labels.keep_workers(~planted)).label == truth)
+    assert weighed > without - 0.02
+    assert weighed > np.mean(dawid_skene(labels).label == truth)
+
+
+@pytest.mark.parametrize("design", [regular_assignment, power_law_assignment])
+def test_honest_crowds_have_no_groups(design: type) -> None:
+    """Of 30 crowds two at most; the bound on one is .01, so that three have probability 4e-3 at most."""
+    n_found = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        rows = design(n_tasks=300, n_workers=25, labels_per_task=5, rng=rng)
+        truth = rng.integers(3, size=300)
+        crowd = simulate_crowd(rows, truth, n_classes=3, adversaries={}, rng=rng)
+        n_found += len(dependent_groups(encode(crowd.worker, crowd.task, crowd.label)).sizes) > 0
+    assert n_found <= 2
+
+
+def test_malicious_and_random_workers_are_no_clique() -> None:
+    rng = np.random.default_rng(0)
+    rows = regular_assignment(n_tasks=500, n_workers=30, labels_per_task=5, rng=rng)
+    truth = rng.integers(3, size=500)
+    kinds = {"random": 4, "malicious": 4}
+    crowd = simulate_crowd(rows, truth, n_classes=3, adversaries=kinds, rng=rng)
+    assert not len(dependent_groups(encode(crowd.worker, crowd.task, crowd.label)).sizes)
+
+
+def test_names_of_workers_tasks_and_classes_play_no_part() -> None:
+    labels, _, _ = crowd_of("models", n_classes=3)
+    rng = np.random.default_rng(1)
+    workers, tasks = rng.permutation(labels.n_workers), rng.permutation(labels.n_tasks)
+    classes = np.array([2, 0, 1])
+    one = dependent_groups(labels)
+    other = dependent_groups(
+        encode(workers[labels.worker], tasks[labels.task], classes[labels.label])
+    )
+    assert np.array_equal(one.group >= 0, other.group[workers] >= 0)
+    assert other.copied == pytest.approx(one.copied, abs=1e-3)
+    assert other.n_wrong == pytest.approx(one.n_wrong, rel=1e-2)
+
+
+def test_shards_give_the_groups_of_the_whole_table() -> None:
+    labels, _, _ = crowd_of("rings")
+    whole = dependent_groups(labels)
+    parts = dependent_groups_by_shards(LocalEngine(cut_labels(labels, [0, 130, 131, 500])))
+    assert np.array_equal(parts.group, whole.group)
+    for name in ("copied", "effective_interval", "n_wrong", "expected_wrong", "p_value"):
+        assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-6)
+
+
+def test_the_same_bytes_on_every_run() -> None:
+    labels, _, _ = crowd_of("part_time")
+    one, other = dependent_groups(labels), dependent_groups(labels)
+    for name in DependentGroups.__slots__:
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+
+
+def test_the_share_copied_and_what_a_group_is_worth_are_covered() -> None:
+    """Two models have the mind's answer on .64 of the tasks: 90 % intervals, 20 crowds.
+
+    Fewer than 12 of 20 at 90 % have probability 7e-5.
+    """
+    covered = 0
+    for seed in range(20):
+        found = dependent_groups(crowd_of("models", seed=seed)[0])
+        (low, high), (copied,) = found.copied_interval[0], found.copied
+        assert low <= copied <= high
+        covered += low <= 0.64 <= high
+        assert found.effective == pytest.approx(effective_number(found.sizes, found.copied))
+    assert covered >= 12
+
+
+def test_models_are_a_group_before_any_evidence_and_however_many() -> None:
+    labels, _, planted = crowd_of("models", n_workers=12, count=9)
+    assert not (dependent_groups(labels).sizes > 7).any()  # more than a third: the crowd
+    found = dependent_groups(labels, models=np.flatnonzero(planted))
+    assert np.array_equal(found.group >= 0, planted)
+
+
+def test_gold_clears_workers_whose_common_answers_are_right() -> None:
+    """With the truth of all tasks known, a clique still agrees on wrong answers."""
+    labels, truth, planted = crowd_of("sybils")
+    found = dependent_groups(labels, gold=truth)
+    assert np.array_equal(found.group >= 0, planted)
+    assert found.copied == pytest.approx(1.0)  # their errors are the same
+    # every agreement on a wrong answer is seen: all pairs, on the tasks that the guesser misses
+    wrong = labels.label[labels.worker == 33] != truth[labels.task[labels.worker == 33]]
+    assert found.n_wrong[0] == pytest.approx(wrong.sum() * 10)
+
+
+def test_a_crowd_without_common_tasks_has_no_groups() -> None:
+    found = dependent_groups(encode(["ann", "bob"], [1, 2], ["x", "y"]))
+    assert repr(found) == "DependentGroups(2 workers, worth 2.0: 0 groups)"
+    assert found.worth == 2.0
+
+
+def test_nobody_is_dependent_for_always_naming_one_class() -> None:
+    """Two of them agree wholly, and chance explains it."""
+    labels, _, _ = crowd_of("sybils", count=0)
+    extra = np.repeat([100, 101], 500), np.tile(np.arange(500), 2), np.zeros(1000, int)
+    columns = (labels.worker, labels.task, labels.label)
+    both = (np.concatenate([one, other]) for one, other in zip(columns, extra, strict=True))
+    assert not len(dependent_groups(encode(*both)).sizes)
+
+
+def test_very_many_pairs_are_thinned_and_the_clique_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    labels, _, planted = crowd_of("sybils")
+    monkeypatch.setattr(pairs, "MAX_PAIRS", 200)
+    monkeypatch.setattr(pairs, "MAX_MEETINGS", 6000)
+    monkeypatch.setattr(pairs, "BLOCK", 700)
+    assert np.array_equal(dependent_groups(labels).group >= 0, planted)
+
+
+@pytest.mark.parametrize("models", [np.array([-1, 3]), np.array([0, 35])])
+def test_models_that_are_no_workers_are_refused(models: np.ndarray) -> None:
+    labels, _, _ = crowd_of("sybils")
+    with pytest.raises(ValueError, match="models must be worker codes from 0 to 34"):
+        dependent_groups(labels, models=models)
+
+
+def test_with_gold_the_share_is_the_mean_correlation_of_errors() -> None:
+    labels, truth, planted = crowd_of("models")
+    gold = np.where(np.arange(500) % 5 == 0, truth, -1)
+    found = dependent_groups(labels, gold=gold)
+    table = np.full((labels.n_workers, 500), -1)
+    table[labels.worker, labels.task] = labels.label
+    known = gold >= 0
+    errors = np.corrcoef((table[planted] != truth)[:, known].astype(float))
+    mean = errors[np.triu_indices(5, 1)].mean()
+    assert found.copied[0] == pytest.approx(mean, abs=0.01)
+    assert found.copied_interval[0, 0] < mean < found.copied_interval[0, 1]

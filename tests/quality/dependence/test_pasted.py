@@ -1,0 +1,72 @@
+"""Pasted answers: those who paste are found, those who are merely right are not."""
+
+import numpy as np
+import pytest
+
+from quality import CrowdLabels, encode, pasted_answers, regular_assignment, simulate_crowd
+
+
+def crowd_of(
+    seed: int, share: float, n_pasters: int = 12
+) -> tuple[CrowdLabels, np.ndarray, np.ndarray]:
+    """Forty workers, some of whom paste a share of their labels from a model right on .7."""
+    rng = np.random.default_rng(seed)
+    rows = regular_assignment(n_tasks=400, n_workers=40, labels_per_task=5, rng=rng)
+    truth = rng.integers(3, size=400)
+    crowd = simulate_crowd(rows, truth, n_classes=3, adversaries={}, rng=rng)
+    model = np.where(rng.random(400) < 0.7, truth, (truth + rng.integers(1, 3, 400)) % 3)
+    pastes = (crowd.worker < n_pasters) & (rng.random(len(crowd.task)) < share)
+    label = np.where(pastes, model[crowd.task], crowd.label)
+    return encode(crowd.worker, crowd.task, label, classes=range(3)), model, truth
+
+
+def test_those_who_paste_nine_tenths_are_flagged_and_nobody_else() -> None:
+    labels, model, _ = crowd_of(0, 0.9)
+    found = pasted_answers(labels, model)
+    assert found.flagged[:12].mean() > 0.8
+    assert not found.flagged[12:].any()
+    assert found.share[:12].mean() == pytest.approx(0.9, abs=0.1)
+    assert found.evidence[:12].min() > found.evidence[12:].max()
+
+
+def test_agreement_with_a_model_that_is_right_is_no_evidence() -> None:
+    labels, _, truth = crowd_of(1, 0.0)
+    found = pasted_answers(labels, truth)
+    assert not found.flagged.any()
+
+
+def test_the_truth_is_found_although_a_third_paste() -> None:
+    labels, model, truth = crowd_of(2, 1.0)
+    found = pasted_answers(labels, model)
+    vote = labels.counts().argmax(axis=1)
+    assert np.mean(found.posterior.argmax(axis=1) == truth) > np.mean(vote == truth)
+
+
+def test_tasks_outside_the_reference_say_nothing_about_pasting() -> None:
+    labels, _, _ = crowd_of(3, 0.9)
+    found = pasted_answers(labels, np.full(400, -1))
+    assert (found.share == 0).all()
+    assert (found.evidence == 0).all()
+    assert not found.flagged.any()
+
+
+def test_names_play_no_part() -> None:
+    labels, model, _ = crowd_of(4, 0.8)
+    names, codes = np.random.default_rng(0).permutation(40), np.array([1, 2, 0])
+    renamed = encode(names[labels.worker], labels.task, codes[labels.label], classes=range(3))
+    one, other = pasted_answers(labels, model), pasted_answers(renamed, codes[model])
+    assert other.share[names] == pytest.approx(one.share, abs=1e-6)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (np.zeros(3, dtype=int), "reference must be 400 class codes"),
+        (np.full(400, 0.5), "reference must be 400 class codes"),
+        (np.full(400, 3), "reference must be class codes from -1 to 2"),
+    ],
+)
+def test_a_reference_that_is_no_classes_is_refused(reference: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pasted_answers(crowd_of(0, 0.5)[0], reference)
