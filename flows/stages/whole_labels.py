@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -23,10 +24,10 @@ from quality import (
     WorkerReport,
     filter_dishonest,
     filter_workers,
-    hard_level,
     krippendorff_alpha,
     majority_vote,
     next_labels,
+    relative_penalty,
     soft_penalty,
     start_from,
     task_report,
@@ -38,7 +39,7 @@ __all__ = ["Aggregated", "Judged", "WholeLabels", "filter_by", "stop_rule"]
 
 PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
     "soft": soft_penalty,
-    "hard": hard_level,  # whose ranking does not depend on names
+    "hard": relative_penalty,
 }
 FALSE_REMOVAL_RATE = 0.1  # where the settings name no stop rule
 PAPERS_FRACTION = 0.15  # of the workers; likewise, for a penalty that has no such rate
@@ -181,8 +182,14 @@ def filter_by(
         return found, f"false removal rate {rate:g}"
     if share is None and n_workers is None:
         share = PAPERS_FRACTION
+    penalty = PENALTIES[chosen.penalty]
+    if (
+        penalty is relative_penalty
+    ):  # of all workers, once: fitted anew it would cost a fit a removal
+        relative = relative_penalty(labels)
+        penalty = wraps(relative_penalty)(lambda _: relative)
     filtered = filter_workers(
-        labels, penalty=PENALTIES[chosen.penalty], n_workers=n_workers, fraction=share,
+        labels, penalty=penalty, n_workers=n_workers, fraction=share,
         min_labels_per_task=least, progress=progress,
     )  # fmt: skip
     return filtered, stop_rule(n_workers, share)
