@@ -40,21 +40,28 @@ class Answer:
         return 100 * float(np.mean([self.label.get(int(task)) == gold[task] for task in known]))
 
 
-def ask_crowdkit(labels: CrowdLabels) -> dict[str, Answer]:
-    """Every rule's answer to integer codes; none where crowd-kit cannot be installed."""
+def ask_crowdkit(labels: CrowdLabels, seconds: int = SECONDS) -> dict[str, Answer]:
+    """Every rule's answer to integer codes; none where crowd-kit cannot be installed.
+
+    A fit gets so many CPU seconds; answers are kept that were given as many or more.
+    """
     columns = [getattr(labels, part).astype(np.int64) for part in ("worker", "task", "label")]
     key = sha256(b"".join(column.tobytes() for column in columns)).hexdigest()[:16]
-    kept = CROWDKIT.folder / f"answers-{key}.json"
-    if not kept.exists():
+    asked = {
+        int(path.stem.split("-")[2]): path for path in CROWDKIT.folder.glob(f"answers-{key}-*")
+    }
+    kept = asked.get(max(asked, default=0), Path())
+    if max(asked, default=0) < seconds:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "labels.csv"
             with path.open("w", newline="") as file:
                 writer = csv.writer(file)
                 writer.writerow(("worker", "task", "label"))
                 writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
-            printed = CROWDKIT.run(SIDE, str(path), str(SECONDS), str(GIGABYTES))
+            printed = CROWDKIT.run(SIDE, str(path), str(seconds), str(GIGABYTES))
         if printed is None:
             return {}
+        kept = CROWDKIT.folder / f"answers-{key}-{seconds}.json"
         kept.write_text(printed)
     return {
         name: Answer(

@@ -79,8 +79,8 @@ NOTE = (
     "left out. crowd-kit: integer ids, 100 iterations where it takes a number; its KOS is binary; "
     f"a fit gets {SECONDS} s and {GIGABYTES} GB; an error is shown by its name; MACE starts once, as all "
     "its restarts are alike, and gives some tasks of mill no label. `auto` was settled on "
-    "these sets among others: `benchmarks.quality.choice` leaves families of sets out. fact_eval's gold is 1.4 % of its tasks and "
-    "of another mix of classes than its labels."
+    "these sets among others: `benchmarks.quality.choice` leaves families of sets out. "
+    "fact_eval's gold is 1.4 % of its tasks and of another mix of classes than its labels."
 )
 
 

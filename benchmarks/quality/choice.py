@@ -18,6 +18,7 @@ from quality import CrowdLabels, ebcc, glad, mmsr
 from quality.choice.automatic import CANDIDATES, Candidate, folds, meanings
 
 N_FOLDS = 10
+SECONDS = 20  # of CPU, of a fit of crowd-kit's on the largest sets
 FURTHER: dict[str, Candidate] = {
     "glad": glad,
     "ebcc": lambda labels: ebcc(labels, n_starts=1, rng=np.random.default_rng(0)),
@@ -126,7 +127,7 @@ def look_at(name: str) -> Found:
         pool = sum(share * posteriors[one] for share, one in zip(weight, names, strict=True))
         chosen[reading, which, weigh] = right(np.asarray(pool), gold)
     single = {one: right(posterior, gold) for one, posterior in posteriors.items()}
-    return Found(single, chosen, ask_crowdkit(labels), gold)
+    return Found(single, chosen, ask_crowdkit(labels, SECONDS), gold)
 
 
 def predicted(

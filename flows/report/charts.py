@@ -66,14 +66,14 @@ STYLE: Mapping[str, Any] = {
 def worker_scatter(
     kept: Sequence[tuple[float, float]], flagged: Sequence[tuple[float, float]], *, label: str
 ) -> str:
-    """Draw each worker's agreement (across) and soft penalty (up); flagged ones are triangles."""
+    """Draw each worker's agreement (across) and soft penalty (up); removed ones are triangles."""
     with _styled("workers"):
         figure, axes = _axes(3.5)
         axes.plot(
             *_columns(kept), "o", mfc="none", mec=BLUE, ms=5, mew=1.0, alpha=0.85, label="kept"
         )
         if flagged:
-            axes.plot(*_columns(flagged), "^", color=VERMILLION, ms=6.5, mew=0, label="flagged")
+            axes.plot(*_columns(flagged), "^", color=VERMILLION, ms=6.5, mew=0, label="removed")
         axes.set_xlabel("agreement with the consensus")
         axes.set_ylabel("soft penalty")
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))

@@ -123,7 +123,7 @@ def _ends(flagged: pa.Table, kept: pa.Table) -> list[tuple[str, list[dict[str, A
     shown, highest = flagged[:SHOWN_FLAGGED], known[max(SHOWN_KEPT, len(known) - SHOWN_KEPT) :]
     cut = f"the first {len(shown):,} of " if len(shown) < len(flagged) else ""
     parts = [
-        (f"Flagged: {cut}{len(flagged):,}", shown.to_pylist()),
+        (f"Removed: {cut}{len(flagged):,}", shown.to_pylist()),
         (f"Least trusted of {len(kept):,} kept", known[:SHOWN_KEPT].to_pylist()),
         (f"Most trusted of {len(kept):,} kept", highest.to_pylist()),
     ]

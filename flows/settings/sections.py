@@ -169,7 +169,8 @@ class FilterSettings(Section):
     """The penalty by which workers are removed, and the rule that stops the removal.
 
     At most one stop rule is given. Without one, the soft penalty stops at a false removal rate of 0.1;
-    the hard penalty, which has no such rate, removes the paper's 15 % of the workers.
+    the hard penalty, which has no such rate, removes the paper's 15 % of the workers, by the load they
+    answer for relative to what an honest worker's tasks would give her.
     """
 
     penalty: Penalty = "soft"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import TypeAlias
 
 import numpy as np
@@ -26,10 +27,10 @@ from quality import (
     dependent_groups,
     filter_dishonest,
     filter_workers,
-    hard_level,
     krippendorff_alpha,
     majority_vote,
     next_labels,
+    relative_penalty,
     soft_penalty,
     start_from,
     task_report,
@@ -45,7 +46,7 @@ Groups: TypeAlias = Int[np.ndarray, " workers"] | None  # group code of each wor
 
 PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
     "soft": soft_penalty,
-    "hard": hard_level,  # whose ranking does not depend on names
+    "hard": relative_penalty,
 }
 FALSE_REMOVAL_RATE = 0.1  # where the settings name no stop rule
 PAPERS_FRACTION = 0.15  # of the workers; likewise, for a penalty that has no such rate
@@ -223,8 +224,14 @@ def filter_by(
         return found, f"false removal rate {rate:g}"
     if share is None and n_workers is None:
         share = PAPERS_FRACTION
+    penalty = PENALTIES[chosen.penalty]
+    if (
+        penalty is relative_penalty
+    ):  # of all workers, once: fitted anew it would cost a fit a removal
+        relative = relative_penalty(labels)
+        penalty = wraps(relative_penalty)(lambda _: relative)
     filtered = filter_workers(
-        labels, penalty=PENALTIES[chosen.penalty], n_workers=n_workers, fraction=share,
+        labels, penalty=penalty, n_workers=n_workers, fraction=share,
         min_labels_per_task=least, progress=progress,
     )  # fmt: skip
     return filtered, stop_rule(n_workers, share)

@@ -179,7 +179,15 @@ def _removed(filtered: Filtered | FilteredDishonest, names: np.ndarray) -> dict[
         "n_removed": len(filtered.removed),
         "removed": [str(names[code]) for code in filtered.removed],
         "refused": [{"worker": str(names[code]), "reason": reason} for code, reason in refused],
+        "worst_kept": _worst_kept(filtered, names),
     }
+
+
+def _worst_kept(filtered: Filtered | FilteredDishonest, names: np.ndarray) -> dict[str, str] | None:
+    """Who was nearest to being removed, and why she was not; None where the filter does not judge."""
+    if not isinstance(filtered, FilteredDishonest) or filtered.worst_kept < 0:
+        return None
+    return {"worker": str(names[filtered.worst_kept]), "reason": filtered.worst_kept_reason}
 
 
 def _number_or_none(value: float) -> float | None:

@@ -124,7 +124,7 @@ def worker_report(
     >>> report
     WorkerReport(3 workers, 1 flagged, 0 without conflict tasks, 0 with one answer, 0 hasty)
     >>> report.reason[2]
-    'removed 1st: soft penalty 1, agrees with the consensus on 0% of 3 labels'
+    'removed 1st at soft penalty 1, agrees with the consensus on 0% of 3 labels'
     """
     _check_shapes(labels, filtered, posterior, gold)
     if gold is None:
@@ -198,8 +198,13 @@ def _reasons(
     filtered: Filtered | FilteredDishonest, numbers: dict[str, np.ndarray], named: tuple[str, ...]
 ) -> tuple[str, ...]:
     """One sentence per worker."""
+    chance = [""] * len(filtered.keep)  # that an honest worker gets as much
+    if isinstance(filtered, FilteredDishonest):
+        chance = [f" (p-value {p_value:.2g})" for p_value in filtered.p_value]
     verdict = {
-        int(worker): f"removed {_ordinal(place)}: {filtered.criterion} {penalty:.3g}"
+        int(
+            worker
+        ): f"removed {_ordinal(place)} at {filtered.criterion} {penalty:.3g}{chance[worker]}"
         for place, (worker, penalty) in enumerate(
             zip(filtered.removed, filtered.removed_penalty, strict=True), start=1
         )
@@ -210,7 +215,9 @@ def _reasons(
         verdict[int(worker)] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
     return tuple(
         _sentence(
-            verdict.get(worker, ""),
+            verdict.get(
+                worker, f"kept: soft penalty {numbers['soft_penalty'][worker]:.3g}{chance[worker]}"
+            ),
             {name: column[worker] for name, column in numbers.items()},
             named[worker],
         )
@@ -219,7 +226,7 @@ def _reasons(
 
 
 def _sentence(verdict: str, number: dict[str, Any], always: str) -> str:
-    """The verdict if there is one, and the evidence."""
+    """The verdict and the evidence."""
     if not number["n_labels"]:
         return "no labels: nothing can be said"
     gold = f", {number['gold_correct']} of {number['gold_n']} right on gold"
@@ -228,7 +235,6 @@ def _sentence(verdict: str, number: dict[str, Any], always: str) -> str:
         evidence += f", half of them within {number['median_seconds']:.3g} s"
     if not number["n_conflict"]:
         return f"no conflict task: nothing can be said{evidence}"
-    verdict = verdict or f"kept: soft penalty {number['soft_penalty']:.3g}"
     plural = "s" if number["n_labels"] != 1 else ""
     return (
         f"{verdict}, agrees with the consensus on {100 * number['agreement']:.0f}% "

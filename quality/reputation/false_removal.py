@@ -37,6 +37,12 @@ class FilteredDishonest:
         chance that an honest worker with her tasks gets as much.
     refused, refused_penalty, refused_p_value, refused_reason
         Workers who were flagged and kept all the same, and why.
+    p_value
+        Of each worker in the round that removed or refused her, or else in the last; 1 for a worker
+        without conflict tasks.
+    worst_kept, worst_kept_reason
+        The code of the kept worker with the lowest p-value in the last round, and why she was kept;
+        -1 and an empty reason if nobody was judged.
     level
         The level of each round; the last round removes nobody.
     population
@@ -53,6 +59,9 @@ class FilteredDishonest:
     refused_penalty: Float64[np.ndarray, " refused"]
     refused_p_value: Float64[np.ndarray, " refused"]
     refused_reason: tuple[str, ...]
+    p_value: Float64[np.ndarray, " workers"]
+    worst_kept: int
+    worst_kept_reason: str
     level: Float64[np.ndarray, " rounds"]
     population: HonestPopulation
     stopped: str
@@ -119,7 +128,9 @@ def filter_dishonest(
     other, and the filter stops: so it goes where adversaries in a minority give most labels.
 
     **Guarantees.** Workers without conflict tasks are not flagged. No task falls below
-    `min_labels_per_task` by a removal. A crowd in which the first round flags nobody loses
+    `min_labels_per_task` by a removal. P-values of workers of up to 24 labels are exact under the
+    null, or too large where their outcomes are too many to keep; those of more labels are of a
+    normal approximation. A crowd in which the first round flags nobody loses
     nobody, so that further rounds do not add to the chance that an honest crowd loses anybody.
     The order of the rows does not matter; names matter only as their order deals out the random
     numbers, and for the order of equals. The result is the same on every run with the same `rng`.
@@ -179,10 +190,10 @@ def filter_dishonest(
         )
         rounds.level.append(min(null.level, false_removal_rate))
         if null.population.adversaries > MAX_ADVERSARIES:
-            return rounds.result(null.population, "as many dishonest as honest workers fitted")
+            return rounds.result(null, "as many dishonest as honest workers fitted")
         flagged = rounds.flag(null)
         if not len(flagged):
-            return rounds.result(null.population, "nobody flagged")
+            return rounds.result(null, "nobody flagged")
         rounds.remove(flagged, null)
 
 
@@ -193,12 +204,13 @@ class _Rounds:
         self.crowd, self.kept = ShrinkingCrowd(labels), labels
         self.removals = Removals(self.crowd, min_labels_per_task, lambda _: None)
         self.level: list[float] = []
-        self.p_value = np.full(labels.n_workers, np.nan)  # of each worker who was tried
+        self.p_value = np.ones(labels.n_workers)  # of each worker when she was last judged
         self.pending, self.highest = np.zeros(labels.n_workers, dtype=np.bool_), 0.0
 
     def flag(self, null: HonestNull) -> Int32[np.ndarray, " flagged"]:
         """Return who is flagged, the most extreme first; equals by penalty, then by code."""
-        workers = np.flatnonzero(self.removals.judged & (null.penalty > 0)).astype(np.int32)
+        workers = self._judged(null)
+        self.p_value[workers] = null.p_value[workers]
         order = np.lexsort((-null.penalty[workers], null.p_value[workers]))
         workers = workers[order]
         p_value = null.p_value[workers]
@@ -218,11 +230,31 @@ class _Rounds:
         for worker in flagged.tolist():
             if len(self.removals.removed) == enough:
                 break
-            self.p_value[worker] = null.p_value[worker]
             self.removals.remove(worker, float(null.penalty[worker]))
         self.kept = self.crowd.table()
 
-    def result(self, population: HonestPopulation, why: str) -> FilteredDishonest:
+    def _judged(self, null: HonestNull) -> Int32[np.ndarray, " judged"]:
+        """Return who is left to judge, and has a penalty."""
+        return np.flatnonzero(self.removals.judged & (null.penalty > 0)).astype(np.int32)
+
+    def _worst_kept(self, null: HonestNull) -> tuple[int, str]:
+        """Return the kept worker with the lowest p-value, and why she was kept."""
+        workers = self._judged(null)
+        if not len(workers):
+            return -1, ""
+        worst = int(workers[np.lexsort((-null.penalty[workers], null.p_value[workers]))[0]])
+        p_value, population = null.p_value[worst], null.population
+        expected = float(step_up_ratio(np.full(len(workers), p_value), population)[0])
+        return worst, (
+            f"an honest worker with these tasks has a soft penalty of {null.penalty[worst]:.2g} or more "
+            f"with chance {p_value:.2g}; {expected:.2g} of the honest ones left would, and less than "
+            f"{self.level[-1]:.2g} is asked for"
+        )
+
+    def result(self, null: HonestNull, why: str) -> FilteredDishonest:
+        """Return what became of everybody; `null` is the last round's."""
+        self.p_value[self._judged(null)] = null.p_value[self._judged(null)]
+        worst_kept, worst_kept_reason = self._worst_kept(null)
         done = self.removals.filtered("soft penalty", len(self.p_value))
         return FilteredDishonest(
             keep=done.keep,
@@ -233,7 +265,10 @@ class _Rounds:
             refused_penalty=done.refused_penalty,
             refused_p_value=self.p_value[done.refused],
             refused_reason=done.refused_reason,
+            p_value=self.p_value,
+            worst_kept=worst_kept,
+            worst_kept_reason=worst_kept_reason,
             level=np.array(self.level),
-            population=population,
+            population=null.population,
             stopped=f"{why} in round {len(self.level)}",
         )

@@ -11,20 +11,20 @@ and can be repeated for hundreds of simulated crowds.
 
 **The null.** One worker's labels are drawn anew and everybody else's stay as they are: the truth of
 a task comes from the others' labels, her reliability from the honest population, and wrong labels
-are spread evenly. Her penalty is then a ratio of sums of independent terms, whose tail follows from
-a few moments. Adversaries among the others are in the null as they are in the data, so that they do
-not make an honest worker look bad.
+are spread evenly. Her penalty is then a ratio of sums of independent terms, whose tail
+:mod:`quality.reputation.penalty_tails` works out. Adversaries among the others are in the null as
+they are in the data, so that they do not make an honest worker look bad.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int16, Int32, Int64
-from scipy.special import ndtr
 
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.parallel import Progress, counter, kernel
-from quality.reputation.penalties import soft_penalty
+from quality.reputation.penalties import balanced_penalty, soft_penalty
+from quality.reputation.penalty_tails import PenaltyTails, expected_shares
 
 __all__ = [
     "RELIABILITY",
@@ -34,6 +34,7 @@ __all__ = [
     "fit_honest",
     "fit_population",
     "honest_null",
+    "relative_penalty",
     "step_up_ratio",
 ]
 
@@ -352,8 +353,8 @@ def honest_null(
     rows = (
         labels.worker_order, labels.worker_start, labels.task, labels.label, labels.counts(), others
     )  # fmt: skip
-    moments = _moments(labels, others)
-    p_value[penalty > 0] = (_tails(penalty, moments) @ population.probability)[penalty > 0]
+    tails = PenaltyTails.of(labels, others, RELIABILITY)
+    p_value = tails.p_values(penalty, population.probability)
     n_drawn = max(200, int(np.ceil(10 / false_removal_rate))) - 1
     asked = np.diff(labels.worker_start) > 0
     candidates, reached = Candidates.of(labels.n_classes), np.cumsum(population.probability)
@@ -368,12 +369,53 @@ def honest_null(
         _draw(*rows, RELIABILITY, reached, rng, *work, evidence, drawn)
         for crowd in range(size):
             fitted, _ = fit_population(evidence[crowd, asked], candidates)
-            tail = _tails(drawn[crowd], moments) @ fitted.probability
-            tail[drawn[crowd] == 0] = 1.0
-            ratio[first + crowd] = step_up_ratio(np.sort(tail[judged]), fitted).min()
+            p_drawn = tails.p_values(drawn[crowd], fitted.probability)
+            ratio[first + crowd] = step_up_ratio(np.sort(p_drawn[judged]), fitted).min()
             tell(first + crowd + 1)
     place = int(false_removal_rate * (n_drawn + 1) + 1e-9) - 1
     return HonestNull(penalty, p_value, float(np.partition(ratio, place)[place]), population)
+
+
+def relative_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
+    """Judge hard penalties by what an honest worker's would be: the balanced load over its expectation.
+
+    The load grows with the number of labels, and so does what an honest worker with the same tasks
+    answers for: on each conflict task her share of a label is one over those who give it. Her
+    expectation counts as at least one label.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels.
+
+    Returns
+    -------
+    float64 array, one per worker
+        About 1 for an honest worker, more for one who answers for more than her tasks explain; 0
+        without conflict tasks.
+
+    Notes
+    -----
+    **Guarantees.** Labelling more than others, with the same reliability, does not raise it.
+
+    **Limits.** Honest workers of little reliability are above 1. Where nearly everybody meets
+    everybody the loads come out equal, and workers of few labels have the highest ratios; the soft
+    penalty tells more about anybody.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> rng = np.random.default_rng(0)
+    >>> truth, wrong = rng.integers(2, size=60), rng.random((20, 60)) < 0.2
+    >>> wrong[7] = True
+    >>> worker, task = np.divmod(np.arange(1200), 60)
+    >>> int(relative_penalty(encode(worker, task, (truth ^ wrong).ravel())).argmax())
+    7
+    """
+    population, others = fit_honest(labels)
+    return balanced_penalty(labels) / np.maximum(
+        expected_shares(labels, others, population.mean), 1.0
+    )
 
 
 def step_up_ratio(
@@ -383,53 +425,6 @@ def step_up_ratio(
     n_honest = (1 - population.adversaries) * len(p_value)
     ratio: np.ndarray = n_honest * p_value / np.arange(1, len(p_value) + 1)
     return ratio
-
-
-def _tails(
-    penalty: Float64[np.ndarray, " workers"], moments: Float64[np.ndarray, "workers moments"]
-) -> Float64[np.ndarray, "workers grid"]:
-    """P(as much penalty or more) at each reliability.
-
-    A penalty S / N is t or more where S - t N is 0 or more: a sum over tasks, taken as normal.
-    """
-    flat, square = np.ones_like(RELIABILITY), RELIABILITY**2
-    line, curve = np.array([flat, RELIABILITY]), np.array([flat, RELIABILITY, square])
-    s, n, ss_each = (moments[:, low : low + 2] @ line for low in (0, 2, 4))
-    ss, sn, nn = (moments[:, low : low + 3] @ curve for low in (6, 9, 12))
-    t = penalty[:, np.newaxis]
-    variance = ss_each - 2 * t * s + t**2 * n - (ss - 2 * t * sn + t**2 * nn)
-    tail: np.ndarray = ndtr((s - t * n) / np.sqrt(np.maximum(variance, 1e-12)))
-    return tail
-
-
-def _moments(
-    labels: CrowdLabels, others: Float64[np.ndarray, "labels classes"]
-) -> Float64[np.ndarray, "workers moments"]:
-    """Sums over a worker's tasks that make mean and variance of her penalty's two sums.
-
-    On a task she adds s to the sum of penalties and n to the number of conflict tasks. Means of s,
-    n and s squared are linear in her reliability, two coefficients each; the products of the
-    means s s, s n and n n are quadratic, three each.
-    """
-    counts = labels.counts()
-    n_others = (np.diff(labels.task_start) - 1)[labels.task]
-    s0, s1, n0, n1, q0, q1 = np.zeros((6, labels.n_labels))
-    for answer in range(labels.n_classes):
-        same = counts[:, answer][labels.task] - (answer == labels.label)
-        conflict = same != n_others
-        flat = (1 - others[:, answer]) / (labels.n_classes - 1)
-        slope = np.where(conflict, others[:, answer] - flat, 0.0)
-        flat = np.where(conflict, flat, 0.0)
-        penalty = 1.0 / (same + 1)
-        s0, s1 = s0 + flat * penalty, s1 + slope * penalty
-        n0, n1 = n0 + flat, n1 + slope
-        q0, q1 = q0 + flat * penalty**2, q1 + slope * penalty**2
-    terms = (
-        s0, s1, n0, n1, q0, q1, s0 * s0, 2 * s0 * s1, s1 * s1,
-        s0 * n0, s0 * n1 + s1 * n0, s1 * n1, n0 * n0, 2 * n0 * n1, n1 * n1,
-    )  # fmt: skip
-    sums = [np.bincount(labels.worker, term, labels.n_workers) for term in terms]
-    return np.column_stack(sums)
 
 
 @kernel

@@ -174,6 +174,7 @@ def _quality(names: list[str], flagged: int) -> dict[str, Any]:
         "n_removed": flagged,
         "removed": names[:flagged],
         "refused": [{"worker": names[flagged], "reason": "12 tasks would be left without a label"}],
+        "worst_kept": {"worker": names[flagged], "reason": "0.8 of the honest ones would"},
         "labels_removed": 3912,
         "groups": {
             "n_workers": len(names),

@@ -259,7 +259,7 @@ def test_consensus_verdict_sees_what_speaks_against_it(tmp_path: Path) -> None:
 def test_sections_hold_their_numbers(report: str) -> None:
     text = Page(report).text
     for words in (
-        "Workers: flagged first, then by reputation, lowest first",
+        "Workers: removed first, then by reputation, lowest first",
         "Workers disagree about 1,204 of 2,880 tasks",
         "post-00733 3 × suspicious, 1 × benign suspicious",  # the second of the least certain tasks
         "60 labels of 60 tasks by 6 workers are expected to lower the uncertainty by 41.2 of 310.4",
@@ -610,7 +610,7 @@ def test_large_runs_stay_readable(tmp_path: Path) -> None:
     assert len(render_public(folder).encode()) < 400_000
     text = Page(html).text
     for words in (
-        "Flagged: the first 100 of 600",
+        "Removed: the first 100 of 600",
         "3,890 more workers",
         "The first 20 of 90 groups are shown",
         "Evenly spaced workers stand for all of them.",

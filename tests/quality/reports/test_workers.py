@@ -79,7 +79,7 @@ def test_reasons_say_what_was_done_and_on_which_evidence() -> None:
     assert report.reason == (
         "kept: soft penalty 0.5, agrees with the consensus on 100% of 3 labels, 2 of 2 right on gold",
         "kept: soft penalty 0.5, agrees with the consensus on 100% of 3 labels, 2 of 2 right on gold",
-        "removed 1st: soft penalty 1, agrees with the consensus on 0% of 3 labels, "
+        "removed 1st at soft penalty 1, agrees with the consensus on 0% of 3 labels, "
         "0 of 2 right on gold",
         "no conflict task: nothing can be said",
     )

@@ -1,14 +1,26 @@
 """Soft penalties against an honest null: its moments, its calibration, and the filter on top."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from quality import CrowdLabels, encode, regular_assignment, simulate_crowd, soft_penalty
+from flows.settings import FilterSettings
+from flows.stages import filter_by
+from quality import (
+    CrowdLabels,
+    encode,
+    filter_workers,
+    hard_level,
+    regular_assignment,
+    simulate_crowd,
+    soft_penalty,
+)
 from quality.reputation.false_removal import filter_dishonest
-from quality.reputation.honest_null import RELIABILITY, fit_honest, honest_null
+from quality.reputation.honest_null import RELIABILITY, fit_honest, honest_null, relative_penalty
 from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=12, deadline=None, derandomize=True)
@@ -117,6 +129,19 @@ def test_a_worker_who_is_always_wrong_is_removed_and_nobody_else() -> None:
     assert filtered.removed_penalty[0] == soft_penalty(encode(*one_always_wrong()))[7]
     assert filtered.stopped == "nobody flagged in round 2"
     assert repr(filtered).startswith("FilteredDishonest(1 of 20 workers removed, 0 refused;")
+
+
+def test_the_worst_worker_kept_is_named_with_the_reason() -> None:
+    labels = encode(*one_always_wrong())
+    filtered = filter_dishonest(labels, rng=np.random.default_rng(0))
+    kept = np.where(filtered.keep, filtered.p_value, np.inf)
+    assert filtered.worst_kept == kept.argmin()
+    assert filtered.p_value[7] == filtered.removed_p_value[0] < kept.min()
+    told = rf"with chance {kept.min():.2g}; \S+ of the honest ones left would, and less than"
+    assert re.search(told, filtered.worst_kept_reason)
+    nobody = filter_dishonest(encode(["ann"], [1], ["x"]), rng=np.random.default_rng(0))
+    assert (nobody.worst_kept, nobody.worst_kept_reason) == (-1, "")
+    assert nobody.p_value.tolist() == [1.0]
 
 
 def test_malicious_workers_in_number_are_found() -> None:
@@ -247,3 +272,20 @@ def test_values_out_of_range_are_refused(asked: dict[str, float], message: str) 
     labels = encode(["a", "b"], [1, 1], ["x", "y"])
     with pytest.raises(ValueError, match=message):
         filter_dishonest(labels, rng=np.random.default_rng(0), **asked)  # type: ignore[arg-type]
+
+
+def test_labelling_more_than_others_does_not_raise_the_relative_penalty() -> None:
+    """Ten of forty honest workers label five times as much: by the raw load they go first."""
+    rng = np.random.default_rng(0)
+    asked = rng.random((40, 400)) < np.where(np.arange(40) < 10, 0.3, 0.06)[:, None]
+    worker, task = np.nonzero(asked)
+    truth = rng.integers(2, size=400)[task]
+    labels = encode(worker, task, np.where(rng.random(len(task)) < 0.8, truth, 1 - truth))
+    by_load = filter_workers(labels, penalty=hard_level, fraction=0.15).removed
+    by_ratio, _ = filter_by(labels, FilterSettings(penalty="hard"), seed=0)
+    assert len(by_load) == len(by_ratio.removed) == 6
+    assert np.count_nonzero(by_load < 10) == 3  # of a fourth of the workers
+    assert np.count_nonzero(by_ratio.removed < 10) == 0
+    assert by_ratio.criterion == "relative penalty"
+    relative = relative_penalty(labels)
+    assert relative[:10].max() < np.median(relative[10:])

@@ -16,7 +16,7 @@ from quality import (
     soft_penalty,
 )
 from quality.simulation.crowds import STRATEGIES
-from tests.quality.aggregation.contract.contracts import AGGREGATORS, Aggregator
+from tests.quality.choice.contracts import AGGREGATORS, Aggregator
 
 PERFECT = (1e9, 1e-12)  # Beta parameters of a worker who is always right
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
-from tests.quality.aggregation.contract.contracts import AGGREGATORS, Aggregator
+from tests.quality.choice.contracts import AGGREGATORS, Aggregator
 from tests.quality.strategies import crowds
 
 every_aggregator = pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""Penalties of honest workers: every outcome told one by one, and p-values that are uniform."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from quality import CrowdLabels, encode, soft_penalty
+from quality.reputation.honest_null import RELIABILITY, fit_honest
+from quality.reputation.penalty_tails import EXACT, NEAR, PenaltyTails
+
+POPULATION = np.exp(-((RELIABILITY - 0.8) ** 2) / 0.02)
+POPULATION /= POPULATION.sum()
+
+
+def crowd(rng: np.random.Generator, n_labels: int, n_classes: int) -> CrowdLabels:
+    """Worker 0 has so many labels; seven others, right four times in five, label all of 30 tasks."""
+    truth = rng.integers(n_classes, size=30)
+    wrong = (truth + rng.integers(1, n_classes, size=(8, 30))) % n_classes
+    label = np.where(rng.random((8, 30)) < 0.8, truth, wrong)
+    worker, task = np.divmod(np.arange(240), 30)
+    hers = (worker > 0) | (task < n_labels)
+    return encode(worker[hers], task[hers], label.ravel()[hers], classes=range(n_classes))
+
+
+def outcomes(labels: CrowdLabels, others: np.ndarray, worker: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every table of labels that the worker could have given: penalty, and chance on the grid."""
+    rows = np.flatnonzero(labels.worker == worker)
+    wrong = (1 - others[rows]) / (labels.n_classes - 1)
+    penalties, chances = [], []
+    for answers in product(range(labels.n_classes), repeat=len(rows)):
+        given = labels.label.copy()
+        given[rows] = answers
+        other = CrowdLabels.from_codes(
+            labels.worker, labels.task, given,
+            workers=labels.workers, tasks=labels.tasks, classes=labels.classes,
+        )  # fmt: skip
+        penalties.append(soft_penalty(other)[worker])
+        place = np.arange(len(rows)), list(answers)
+        right = others[rows][place][:, None] * RELIABILITY
+        chances.append(np.prod(right + wrong[place][:, None] * (1 - RELIABILITY), axis=0))
+    return np.array(penalties), np.array(chances)
+
+
+@pytest.mark.parametrize(("n_labels", "n_classes"), [(1, 2), (2, 3), (3, 2), (4, 3), (7, 2)])
+def test_the_chance_is_that_of_all_outcomes(
+    rng: np.random.Generator, n_labels: int, n_classes: int
+) -> None:
+    labels = crowd(rng, n_labels, n_classes)
+    _, others = fit_honest(labels)
+    tails = PenaltyTails.of(labels, others, RELIABILITY)
+    penalty, chance = outcomes(labels, others, 0)
+    assert chance.sum(axis=0) == pytest.approx(np.ones(len(RELIABILITY)))
+    for asked in np.unique(penalty[penalty > 0]):
+        each = np.zeros(labels.n_workers)
+        each[0] = asked
+        expected = POPULATION @ chance[penalty >= asked - NEAR].sum(axis=0)
+        assert tails.p_values(each, POPULATION)[0] == pytest.approx(expected, abs=1e-11)
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 3, 5, 12, 20])
+def test_p_values_of_an_honest_worker_are_uniform(rng: np.random.Generator, n_labels: int) -> None:
+    """Kolmogorov–Smirnov, false alarms 1e-6; what equal penalties share is spread evenly."""
+    labels = crowd(rng, n_labels, 3)
+    _, others = fit_honest(labels)
+    tails = PenaltyTails.of(labels, others, RELIABILITY)
+    rows = np.flatnonzero(labels.worker == 0)
+    same = labels.counts()[labels.task[rows]]
+    same[np.arange(n_labels), labels.label[rows]] -= 1
+    n_draws, at_least, above = 2000, [], []
+    for reliability in rng.choice(RELIABILITY, size=n_draws, p=POPULATION):
+        chance = others[rows] * reliability + (1 - others[rows]) * (1 - reliability) / 2
+        answer = (rng.random((n_labels, 1)) > chance.cumsum(axis=1)).sum(axis=1).clip(0, 2)
+        agree = same[np.arange(n_labels), answer]
+        conflict = agree < same.sum(axis=1)
+        penalty = np.zeros(labels.n_workers)
+        penalty[0] = (conflict / (agree + 1)).sum() / max(conflict.sum(), 1)
+        at_least.append(tails.p_values(penalty, POPULATION)[0])
+        reached = np.where(penalty > 0, penalty + 2 * NEAR, 1e-6)
+        above.append(tails.p_values(np.where(np.arange(8) == 0, reached, 0), POPULATION)[0]
+                     if reached[0] <= 1 else 0.0)  # fmt: skip
+    p_value = np.array(above) + rng.random(n_draws) * (np.array(at_least) - np.array(above))
+    assert kstest(p_value, "uniform").pvalue > 1e-6
+    small = np.mean(np.array(at_least) <= 0.05)
+    assert small < 0.05 + 5 * np.sqrt(0.05 * 0.95 / n_draws)  # never too small
+
+
+def test_sums_are_rounded_up_where_they_would_be_too_many(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = crowd(rng, 9, 3)
+    _, others = fit_honest(labels)
+    exact = PenaltyTails.of(labels, others, RELIABILITY)
+    monkeypatch.setattr("quality.reputation.penalty_tails.MOST", 50)
+    monkeypatch.setattr("quality.reputation.penalty_tails.CHUNK", 1)
+    coarse = PenaltyTails.of(labels, others, RELIABILITY)
+    assert len(coarse.key) < len(exact.key)
+    penalty = soft_penalty(labels)
+    fine, rough = (tails.p_values(penalty, POPULATION)[0] for tails in (exact, coarse))
+    assert fine <= rough <= fine + 0.1
+
+
+def test_a_worker_of_one_label_is_not_told_nine_times_too_small(rng: np.random.Generator) -> None:
+    """Alone against seven: the chance is hers to be wrong where all others are right."""
+    labels = encode(range(8), [0] * 8, [1, 1, 1, 1, 1, 1, 1, 0])
+    others = np.full((8, 2), [0.02, 0.98])
+    tails = PenaltyTails.of(labels, others, RELIABILITY)
+    wrong = POPULATION @ (1 - RELIABILITY)
+    found = tails.p_values(soft_penalty(labels), POPULATION)[7]
+    assert found == pytest.approx(0.98 * wrong + 0.02 * (1 - wrong), abs=1e-12)
+    assert EXACT >= 12
