@@ -181,7 +181,7 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "seconds": Line(facts.seconds)
         if facts.seconds
         else Line("seconds", f"no column of that name; besides what is read: {others}", off=True),
-        "subject": Line("subject", 'only with unit = "subject"; no feature then', off=True),
+        "subject": Line("subject", off=True),
         "duplicates": Line(duplicates),
     }
     return [
@@ -239,7 +239,7 @@ def _privacy(facts: CampaignFacts) -> list[str]:
         "unit": Line("consensus label"),
         "epsilon": Line(total, f"the whole budget, for ever: {parts}, once"),
         "delta": Line(0.0, f"pure; if more, then below 1/{facts.n_labelled}"),
-        "max_tasks_per_subject": Line(1, 'only with unit = "subject"', off=True),
+        "max_tasks_per_subject": Line(3, off=True),
         "planned_releases": Line(1, f"counts of changed data this price pays for; {planned}"),
         "publication": Line("%Y-%m", off=True),
     }

@@ -131,10 +131,11 @@ def test_counts_are_read_only_and_the_arguments_unchanged():
     assert label.tolist() == group.tolist() == [0, 1]
 
 
-def test_the_task_unit_needs_a_local_consensus():
-    with pytest.raises(UnitError, match="majority"):
-        count([0, 1], [0, 1], unit=Unit.TASK)
-    assert count([0, 1], [0, 1], unit=Unit.TASK, local=True)[0].unit is Unit.TASK
+@pytest.mark.parametrize("unit", [Unit.TASK, Unit.ANSWER])
+def test_units_of_answers_need_a_local_consensus(unit):
+    with pytest.raises(UnitError, match=f"unit '{unit}' needs a consensus .*majority"):
+        count([0, 1], [0, 1], unit=unit)
+    assert count([0, 1], [0, 1], unit=unit, local=True)[0].unit is unit
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from privacy import (
     LatticeLaplace,
     PureEvent,
     Query,
+    Question,
     Unit,
     UnitError,
     bounded_tasks,
@@ -25,6 +26,7 @@ from privacy import (
     subject_counts,
 )
 from privacy.accounting import exact
+from tests.learners.scripted_noise import SilentNoise
 
 N_CLASSES = 3
 subjects = st.lists(st.integers(0, 5), min_size=1, max_size=40).map(np.array)
@@ -137,7 +139,7 @@ def joint(counts, l1=4.0) -> Query:
     return Query("toy", "class counts", counts, Unit.SUBJECT, n=int(counts.sum()), l1=l1)
 
 
-class Fixed:
+class Fixed(SilentNoise):
     """Noise in a fixed order; the proposal's filter is always passed."""
 
     def discrete_laplace(self, scale, size):
@@ -212,7 +214,7 @@ class Toy:
         return "begun"
 
     def answer(self, state, question, noise):
-        return state, question
+        return state, question.name
 
 
 QUERY = Query("toy", "rows", np.array([1.0]), Unit.SUBJECT, n=9, l1=math.inf)
@@ -244,9 +246,8 @@ def test_a_groups_delta_covers_every_step_of_the_chain():
 
 def test_a_groups_values_are_the_inner_mechanisms():
     toy = Toy(PureEvent("toy", 0.1))
-    assert GroupPrivacy(toy, 2, 0.2).draw(QUERY, None) == "drawn"
+    noise, asked = SilentNoise(), Question("asked", {"x": 1.0})
+    assert GroupPrivacy(toy, 2, 0.2).draw(QUERY, noise) == "drawn"
     gate = GroupInteraction(toy, 2)
-    assert (gate.start(QUERY, None), gate.answer("state", "asked", None)) == (
-        "begun",
-        ("state", "asked"),
-    )
+    assert gate.start(QUERY, noise) == "begun"
+    assert gate.answer("state", asked, noise) == ("state", "asked")
