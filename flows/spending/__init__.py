@@ -29,13 +29,14 @@ if TYPE_CHECKING:
         Plan,
         count_noise,
         plan_releases,
+        published_size,
         with_grown_partition,
     )
 
 __all__ = [
     "LEDGER_URL", "CountNoise", "Learning", "LedgerSetBack", "Plan", "check_budget",
     "count_noise", "existing_ledger", "grow_partition", "known_statement", "open_account",
-    "open_state", "paying", "plan_releases", "preview", "propose_key",
+    "open_state", "paying", "plan_releases", "preview", "propose_key", "published_size",
     "read_statements", "statement", "trial", "with_grown_partition",
 ]  # fmt: skip
 

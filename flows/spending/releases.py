@@ -31,6 +31,7 @@ from privacy import (
     PlanEvent,
     Publication,
     Query,
+    Release,
     Unit,
     choose_mechanism,
     class_counts,
@@ -40,7 +41,7 @@ from privacy import (
 
 __all__ = [
     "PLAN", "CountNoise", "CountsMechanism", "Learning", "Plan", "Rows", "consensus_label",
-    "count_noise", "deal", "plan_releases", "with_grown_partition",
+    "count_noise", "deal", "plan_releases", "published_size", "with_grown_partition",
 ]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger
@@ -229,14 +230,21 @@ def _count_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Qu
     else:
         counts = numpy_array(run.read_table("class_counts.parquet").column("n"))
         found = count_queries(counts.reshape(names.size, n_classes), **about)
-    published = _publication(run, classes=crowd.labels.classes.tolist())
-    return tuple(replace(query, publication=published) for query in found)
+    return tuple(_published(run, query, classes=crowd.labels.classes.tolist()) for query in found)
 
 
-def _publication(run: Run, **terms: object) -> Publication | None:
-    """The run's key, with the public facts without which a value published under it has no meaning."""
-    key = run.publication
-    return None if key is None else Publication(key, json.dumps(terms, sort_keys=True))
+def _published(run: Run, query: Query, **terms: object) -> Query:
+    """The query under the run's key, with the public facts that give the value its meaning, and its size."""
+    if run.publication is None:
+        return query
+    texts = (json.dumps(one, sort_keys=True) for one in (terms, {"n": query.n}))
+    return replace(query, publication=Publication(run.publication, *texts))
+
+
+def published_size(query: Query, release: Release[Any]) -> int:
+    """Return the number of records that a value is about: as published, whatever has joined since."""
+    n: int = json.loads(release.facts)["n"] if release.facts else query.n
+    return n
 
 
 def deal(
@@ -309,13 +317,12 @@ def _learning(
     What was published under a key stays apart from the holdout while the rows are dealt as they were.
     """
     settings, gate = run.settings, run.settings.gate
-    published = _publication(
-        run,
-        classes=crowd.labels.classes.tolist(),
-        features=[] if crowd.tasks is None else list(crowd.tasks.feature_names),
-        standardize=settings.input.standardize,
-        dealt=[settings.seed, gate.holdout, model.validation],
-    )
+    terms = {
+        "classes": crowd.labels.classes.tolist(),
+        "features": [] if crowd.tasks is None else list(crowd.tasks.feature_names),
+        "standardize": settings.input.standardize,
+        "dealt": [settings.seed, gate.holdout, model.validation],
+    }
     cell = np.where(rows.holdout, HOLDOUT, DEVELOP)
     partition = partition_of("split", cell, tasks=crowd.labels.tasks)
     training = StabilityValidation(
@@ -328,7 +335,7 @@ def _learning(
 
     def query(which: int, name: str, **value: np.ndarray) -> Query:
         mask = rows.holdout == (which == HOLDOUT)
-        return Query(
+        found = Query(
             dataset=settings.name,
             name=name,
             value={key: array[mask] for key, array in value.items()},
@@ -336,8 +343,8 @@ def _learning(
             n=int(mask.sum()),
             l1=math.inf,
             part=Part(partition, CELLS[which]),
-            publication=published,
         )
+        return _published(run, found, **terms)
 
     return Learning(
         rows,

@@ -9,7 +9,7 @@ import numpy as np
 
 from flows.run import Crowd, Run, load_crowd
 from flows.settings import GateSettings, ModelSettings, PrivacySettings
-from flows.spending import Learning, paying, plan_releases
+from flows.spending import Learning, paying, plan_releases, published_size
 from flows.stages.class_ratios import why_no_features
 from flows.stages.publication import published, why_no_release
 from learners import (
@@ -87,9 +87,9 @@ def ask_holdout(run: Run) -> str:
     )
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         release = ledger.interact(learning.judge, learning.holdout, question)
-    answer = GateAnswer.from_json(release.value)
-    run.write_json("gate.json", _gate_json(answer, release, gate, question.name, trained))
-    bounds = _bounds(answer, release.n, trained, learning, gate, model)
+    answer, n = GateAnswer.from_json(release.value), published_size(learning.holdout, release)
+    run.write_json("gate.json", _gate_json(answer, n, release, gate, question.name, trained))
+    bounds = _bounds(answer, n, trained, learning, gate, model)
     best, listed = least(bounds), [asdict(bound) for bound in bounds]
     facts = {"level": gate.confidence, "bounds": listed, "least": best.name}
     run.write_json("bounds.json", facts)
@@ -161,6 +161,7 @@ def _on_validation(
 
 def _gate_json(
     answer: GateAnswer,
+    n: int,
     release: Release[Any],
     gate: GateSettings,
     question: str,
@@ -172,7 +173,7 @@ def _gate_json(
         "budget": gate.budget,
         "budget_left": answer.budget_left,
         "epsilon": float(release.event.cost().epsilon),
-        "n": release.n,
+        "n": n,
         "publication": trained["publication"],
         "stale": release.stale,
         "question": question,
@@ -185,7 +186,7 @@ def _gate_json(
 
 def _bounds(
     answer: GateAnswer,
-    n_holdout: int,
+    n: int,
     trained: dict[str, Any],
     learning: Learning,
     gate: GateSettings,
@@ -208,7 +209,7 @@ def _bounds(
             level=level,
             n_candidates=len(model.regularization),
         ),
-        agreeing_holdout_bound(answer, learning.judge, n=n_holdout, level=level),
-        private_holdout_bound(answer, learning.judge, n=n_holdout, level=level),
+        agreeing_holdout_bound(answer, learning.judge, n=n, level=level),
+        private_holdout_bound(answer, learning.judge, n=n, level=level),
         *(() if trained["stale"] else (transfer,)),  # it is about the rows that were trained on
     )

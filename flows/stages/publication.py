@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flows.run import Run, load_crowd
 from flows.settings import Settings, SettingsError
-from flows.spending import Plan, paying, plan_releases, with_grown_partition
+from flows.spending import Plan, paying, plan_releases, published_size, with_grown_partition
 from flows.tables import arrow_table
 from privacy import Ledger, PlanError, PlanEvent, Query, Release, project_to_simplex
 
@@ -143,7 +143,7 @@ def _proportion_table(
     half_width: float,
 ) -> pa.Table:
     """One row per group and class: the raw noisy count, and the projected proportion with its interval."""
-    n = np.array([release.n for release in releases])  # as published, whatever has joined since
+    n = np.array([published_size(*one) for one in zip(queries, releases, strict=True)])
     noisy = np.array([release.value for release in releases])
     proportion = np.array(
         [project_to_simplex(row, total=float(m)) / m for row, m in zip(noisy, n, strict=True)]

@@ -58,10 +58,7 @@ def test_a_reader_without_this_package_can_use_them(tmp_path: Path) -> None:
             counts_query((sum(row), 0, 0), part=Part("site:1", name))
             for name, row in groups.items()
         ),
-        tuple(
-            Release(row, entry, event, True, sum(row))
-            for entry, row in enumerate(groups.values(), 1)
-        ),
+        tuple(Release(row, entry, event, True) for entry, row in enumerate(groups.values(), 1)),
         width,
     )
     pq.write_table(table, folder / "proportions.parquet")
