@@ -164,6 +164,9 @@ class Publication:
     terms
         Public facts that give the value its meaning, such as the classes' names: under one key a
         query of other terms is refused.
+    facts
+        Public facts about these data, such as the groups' sizes: they are kept with the value, and come
+        back with it after the data have changed.
 
     Notes
     -----
@@ -176,16 +179,19 @@ class Publication:
     Examples
     --------
     >>> Publication("2026-11")
-    Publication(key='2026-11', terms='')
+    Publication(key='2026-11', terms='', facts='')
     """
 
     key: str
     terms: str = ""
+    facts: str = ""
 
     def __post_init__(self) -> None:
         check_name("key", self.key)
-        if not is_text(self.terms):
-            raise TypeError("terms must be a text that every database gives back unchanged")
+        if not (is_text(self.terms) and is_text(self.facts)):
+            raise TypeError(
+                "terms and facts must be texts that every database gives back unchanged"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

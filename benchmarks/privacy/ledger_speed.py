@@ -126,6 +126,7 @@ def _rows(first: int, end: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]
             "event": event,
             "fingerprint": number.to_bytes(32, "big"),
             "contents": None,
+            "facts": None,
         }
         yield entry, shared | {"value": "[2, 2]"}
 

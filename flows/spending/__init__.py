@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         Plan,
         count_noise,
         plan_releases,
+        published_size,
+        published_sizes,
         with_grown_partition,
     )
 
@@ -51,6 +53,7 @@ __all__ = [
     "plan_releases",
     "preview",
     "propose_key",
+    "published_size", "published_sizes",
     "read_statements",
     "statement",
     "trial",

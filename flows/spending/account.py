@@ -190,11 +190,12 @@ def read_statements(
 
 
 def _kinds(found: Statement) -> list[dict[str, Any]]:
-    """How many more of each listed kind fit; the cells of a partition cost the dearest of them."""
+    """How many more of each listed kind fit, under whichever key; of cells the dearest counts."""
     kinds: dict[tuple[str, Cost | str], Cost] = {}
     for entry in reversed(found.entries):
         if entry.plan is None:
-            kind = entry.what, entry.cost if entry.part is None else entry.mechanism
+            what = entry.what.partition(", publication ")[0]
+            kind = what, entry.cost if entry.part is None else entry.mechanism
             kinds[kind] = Cost.max((kinds[kind], entry.cost)) if kind in kinds else entry.cost
     return [
         {"what": what, "cells": isinstance(of, str)}

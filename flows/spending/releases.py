@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +43,7 @@ from privacy import (
     PlanEvent,
     Publication,
     Query,
+    Release,
     Unit,
     choose_mechanism,
     class_counts,
@@ -53,7 +55,7 @@ from privacy.query import ONE_TASK
 
 __all__ = [
     "PLAN", "CountNoise", "CountsMechanism", "Learning", "Plan", "Rows", "consensus_label",
-    "count_noise", "deal", "plan_releases", "with_grown_partition",
+    "count_noise", "deal", "plan_releases", "published_size", "published_sizes", "with_grown_partition",
 ]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger
@@ -274,10 +276,6 @@ def _count_queries(
         queries, names, sizes = subject_queries(
             consensus_label(run, crowd), crowd, run.settings, privacy
         )
-        if len(queries) < len(names):
-            terms["sizes"] = (
-                sizes.tolist()
-            )  # without them the counts of all groups together mean nothing
     else:
         large = [
             (query, query.part.name, query.n)
@@ -286,8 +284,11 @@ def _count_queries(
         ]
         queries, names, found = zip(*large, strict=True) if large else ((), (), ())
         sizes = np.array(found, dtype=np.int64)
-    published = _publication(run, **terms)
-    return tuple(replace(query, publication=published) for query in queries), names, sizes
+    facts: list[dict[str, object]] = [{"n": query.n} for query in queries]
+    if len(queries) < len(names):  # one release of all groups together
+        terms["groups"], facts = list(names), [{"sizes": sizes.tolist()}]
+    keyed = (_published(run, *one, **terms) for one in zip(queries, facts, strict=True))
+    return tuple(keyed), names, sizes
 
 
 def _group_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Query, ...]:
@@ -305,10 +306,27 @@ def _group_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Qu
     return count_queries(counts.reshape(names.size, n_classes), **about)
 
 
-def _publication(run: Run, **terms: object) -> Publication | None:
-    """The run's key, with the public facts without which a value published under it has no meaning."""
-    key = run.publication
-    return None if key is None else Publication(key, json.dumps(terms, sort_keys=True))
+def _published(run: Run, query: Query, facts: Mapping[str, object], **terms: object) -> Query:
+    """The query under the run's key, with the public facts that give the value its meaning, and its sizes."""
+    if run.publication is None:
+        return query
+    texts = (json.dumps(one, sort_keys=True) for one in (terms, facts))
+    return replace(query, publication=Publication(run.publication, *texts))
+
+
+def published_size(query: Query, release: Release[Any]) -> int:
+    """Return the number of records that a value is about: as published, whatever has joined since."""
+    n: int = json.loads(release.facts)["n"] if release.facts else query.n
+    return n
+
+
+def published_sizes(plan: Plan, releases: Sequence[Release[Any]]) -> Int[np.ndarray, " groups"]:
+    """Return the sizes of the groups that counts are about: as published, whatever has joined since."""
+    facts = [json.loads(release.facts) if release.facts else {} for release in releases]
+    if plan.together:
+        return np.array(facts[0].get("sizes", plan.sizes))
+    sizes = zip(facts, plan.sizes.tolist(), strict=True)
+    return np.array([fact.get("n", size) for fact, size in sizes], dtype=np.int64)
 
 
 def deal(
@@ -377,13 +395,12 @@ def _learning(
     What was published under a key stays apart from the holdout while the rows are dealt as they were.
     """
     settings, gate = run.settings, run.settings.gate
-    published = _publication(
-        run,
-        classes=crowd.labels.classes.tolist(),
-        features=[] if crowd.tasks is None else list(crowd.tasks.feature_names),
-        standardize=settings.input.standardize,
-        dealt=[settings.seed, gate.holdout, model.validation],
-    )
+    terms = {
+        "classes": crowd.labels.classes.tolist(),
+        "features": [] if crowd.tasks is None else list(crowd.tasks.feature_names),
+        "standardize": settings.input.standardize,
+        "dealt": [settings.seed, gate.holdout, model.validation],
+    }
     cell = np.where(rows.holdout, HOLDOUT, DEVELOP)
     partition = partition_of("split", cell, tasks=rows.names)
     size = privacy.max_tasks_per_subject or 1
@@ -401,7 +418,7 @@ def _learning(
 
     def query(which: int, name: str, **value: np.ndarray) -> Query:
         mask = rows.holdout == (which == HOLDOUT)
-        return Query(
+        found = Query(
             dataset=settings.name,
             name=name,
             value={key: array[mask] for key, array in value.items()},
@@ -409,8 +426,8 @@ def _learning(
             n=int(mask.sum()),
             l1=math.inf,
             part=Part(partition, CELLS[which]),
-            publication=published,
         )
+        return _published(run, found, {"n": found.n}, **terms)
 
     judge = Thresholdout(threshold=gate.threshold, sigma=gate.sigma, budget=gate.budget)
     return Learning(

@@ -9,7 +9,7 @@ import numpy as np
 
 from flows.run import Crowd, Run, load_crowd
 from flows.settings import GateSettings, ModelSettings, PrivacySettings
-from flows.spending import Learning, paying, plan_releases
+from flows.spending import Learning, paying, plan_releases, published_size
 from flows.stages.class_ratios import why_no_features
 from flows.stages.publication import published, why_no_release
 from learners import (
@@ -95,10 +95,10 @@ def ask_holdout(run: Run) -> str:
     )
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         release = ledger.interact(learning.asked, learning.holdout, question)
-    answer = GateAnswer.from_json(release.value)
-    found = _gate_json(answer, release, learning, gate, question.name, trained)
+    answer, n = GateAnswer.from_json(release.value), published_size(learning.holdout, release)
+    found = _gate_json(answer, n, release, learning, gate, question.name, trained)
     run.write_json("gate.json", found)
-    bounds = _bounds(answer, release.n, trained, learning, gate, model)
+    bounds = _bounds(answer, n, trained, learning, gate, model)
     best, listed = least(bounds), [asdict(bound) for bound in bounds]
     facts = {"level": gate.confidence, "bounds": listed, "least": best.name}
     run.write_json("bounds.json", facts)
@@ -176,6 +176,7 @@ def _on_validation(
 
 def _gate_json(
     answer: GateAnswer,
+    n: int,
     release: Release[Any],
     learning: Learning,
     gate: GateSettings,
@@ -191,7 +192,7 @@ def _gate_json(
         "epsilon": float(answer.epsilon or release.event.cost().epsilon),
         "arithmetic": release.event.arithmetic,
         "unit": str(learning.holdout.unit),
-        "n": release.n,
+        "n": n,
         "publication": trained["publication"],
         "stale": release.stale,
         "question": question,
@@ -206,7 +207,7 @@ def _gate_json(
 
 def _bounds(
     answer: GateAnswer,
-    n_holdout: int,
+    n: int,
     trained: dict[str, Any],
     learning: Learning,
     gate: GateSettings,
@@ -229,7 +230,7 @@ def _bounds(
             level=level,
             n_candidates=len(model.regularization),
         ),
-        agreeing_holdout_bound(answer, learning.judge, n=n_holdout, level=level),
-        private_holdout_bound(answer, learning.judge, n=n_holdout, level=level),
+        agreeing_holdout_bound(answer, learning.judge, n=n, level=level),
+        private_holdout_bound(answer, learning.judge, n=n, level=level),
         *(() if trained["stale"] else (transfer,)),  # it is about the rows that were trained on
     )

@@ -70,8 +70,8 @@ class Release(Generic[T]):
     fresh
         False where the value was stored before. **Not for the public** without a publication key,
         but for an interaction's answers: it shows whether the private data changed since.
-    n
-        Number of records that it was drawn from.
+    facts
+        The public facts of the query that paid, as its `Publication` has them; empty without one.
     stale
         True where the value was published under the query's key before, and the private data have
         changed since. **Not for the public.**
@@ -81,7 +81,7 @@ class Release(Generic[T]):
     entry: int
     event: Event
     fresh: bool
-    n: int
+    facts: str = ""
     stale: bool = False
 
 
@@ -315,22 +315,17 @@ class Ledger:
         self, asked: Sequence[Request], released: Sequence[tuple[int, str, bool]]
     ) -> tuple[Release[Json], ...]:
         """What was released, with the facts of the day it was paid where a key published it."""
-        keyed = {
-            entry
-            for request, (entry, _, _) in zip(asked, released, strict=True)
-            if request.contents is not None
-        }
+        asks = list(zip(asked, released, strict=True))
+        keyed = {entry for request, (entry, *_) in asks if request.contents is not None}
         published = {}
         if keyed:
             with self._access.reading() as book:
                 published = find_published(book, keyed)
         told = []
-        for request, (entry, text, fresh) in zip(asked, released, strict=True):
-            paid = published.get(
-                entry, Published(request.event, int(request.query.n), request.contents)
-            )
+        for request, (entry, text, fresh) in asks:
+            paid = published.get(entry, Published(request.event, "", None))
             stale = paid.contents != request.contents
-            told.append(Release(json.loads(text), entry, paid.event, fresh, paid.n, stale))
+            told.append(Release(json.loads(text), entry, paid.event, fresh, paid.facts, stale))
         return tuple(told)
 
     def statement(self, dataset: str, *, entries: int | None = None) -> Statement:

@@ -87,28 +87,29 @@ def check_undrawn(book: Book, query: Query, entry: int) -> None:
 
 
 def check_same_size(book: Book, query: Query, entry: int) -> None:
-    """Raise LedgerError unless an entry was paid for as many records of the same part."""
+    """Raise LedgerError unless an entry was paid for as many records, of the same part and facts."""
     row = book.connection.execute(select(entries).where(entries.c.entry == entry)).one()
-    if (row.n, part_of(row)) != (int(query.n), query.part):
+    facts = None if query.publication is None else query.publication.facts
+    if (row.n, part_of(row), row.facts) != (int(query.n), query.part, facts):
         raise LedgerError(
             f"{_what(query)} was paid for {row.n} records and not drawn yet, got {int(query.n)} "
-            f"records, or other cells; {ANOTHER_KEY}"
+            f"records, or other cells or sizes; {ANOTHER_KEY}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the ledger holds of an entry under a key: its event, its records, the digest of its data."""
+    """What stands with an entry under a key: event, public facts, and the digest of the data that paid."""
 
     event: Event
-    n: int
+    facts: str
     contents: bytes | None
 
 
 def find_published(book: Book, numbers: Collection[int]) -> dict[int, Published]:
     """Return what entries were when they were paid, by their numbers."""
     rows = rows_where(book, select(entries), entries.c.entry, list(numbers))
-    return {row.entry: Published(_event_of(row), row.n, row.contents) for row in rows}
+    return {row.entry: Published(_event_of(row), row.facts, row.contents) for row in rows}
 
 
 def _event_of(row: Record) -> Event:

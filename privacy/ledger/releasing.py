@@ -313,6 +313,7 @@ def insert_entries(book: Book, requests: Sequence[Request]) -> None:
             "event": event_json(one.slot or one.event),
             "fingerprint": one.fingerprint,
             "contents": one.contents,
+            "facts": None if one.query.publication is None else one.query.publication.facts,
         }
         for entry, one in enumerate(requests, start=last + 1)
     ]

@@ -51,7 +51,7 @@ head = _table("head", "n_rows link seal")
 budgets = _table("budgets", "position time dataset unit epsilon delta n link")
 entries = _table(
     "entries",
-    "entry position time dataset query unit n partition cell mechanism event fingerprint contents "
+    "entry position time dataset query unit n partition cell mechanism event fingerprint contents facts "
     "link",
 )
 releases = _table("releases", "position time entry value link")
@@ -72,7 +72,7 @@ DEFINITIONS = (
         entry {number} PRIMARY KEY, position {number} NOT NULL UNIQUE, time TEXT NOT NULL,
         dataset TEXT NOT NULL, query TEXT NOT NULL, unit TEXT NOT NULL, n {number} NOT NULL,
         partition TEXT, cell TEXT, mechanism TEXT NOT NULL, event TEXT NOT NULL,
-        fingerprint {bytes} NOT NULL UNIQUE, contents {bytes}, link {bytes} NOT NULL,
+        fingerprint {bytes} NOT NULL UNIQUE, contents {bytes}, facts TEXT, link {bytes} NOT NULL,
         CHECK ((partition IS NULL) = (cell IS NULL)))""",
     """CREATE TABLE releases (
         position {number} PRIMARY KEY, time TEXT NOT NULL,

@@ -57,10 +57,7 @@ def test_a_reader_without_this_package_can_use_them(tmp_path: Path) -> None:
         ["benign", "odd", "toxic"],
         list(groups),
         np.array([sum(row) for row in groups.values()]),
-        tuple(
-            Release(row, entry, event, True, sum(row))
-            for entry, row in enumerate(groups.values(), 1)
-        ),
+        tuple(Release(row, entry, event, True) for entry, row in enumerate(groups.values(), 1)),
         width,
     )
     pq.write_table(table, folder / "proportions.parquet")

@@ -7,6 +7,7 @@ import math
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from privacy import (
     Ledger,
     LedgerError,
     Part,
+    Publication,
     PureEvent,
     Unit,
     plan,
@@ -75,6 +77,15 @@ def test_how_many_more_fit_is_told_by_the_dearest_cell_of_a_round(tmp_path: Path
     cells, whole = found["fits"]
     assert (cells["cells"], cells["epsilon"], cells["more"]) == (True, 0.2, 2)
     assert (whole["cells"], whole["epsilon"], whole["more"]) == (False, 0.1, 5)
+
+
+def test_publications_under_several_keys_are_one_kind(tmp_path: Path) -> None:
+    ledger = open_state(tmp_path)
+    ledger.open_budget("toy", unit=Unit.CONSENSUS_LABEL, epsilon=1.0, delta=0.0, n=4)
+    for key in ("10", "11", "12"):
+        ledger.release(LatticeLaplace(0.1), replace(counts_query(), publication=Publication(key)))
+    (found,) = read_statements(tmp_path)
+    assert [(kind["what"], kind["more"]) for kind in found["fits"]] == [("class counts", 7)]
 
 
 def test_each_price_is_a_kind_of_its_own(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ HALF = LatticeLaplace(epsilon=0.5)
 
 
 def keyed(query, key="2026-11", terms="a, b"):
-    return replace(query, publication=Publication(key, terms))
+    return replace(query, publication=Publication(key, terms, facts=f"{query.n} tasks"))
 
 
 def spent(ledger):
@@ -49,7 +49,7 @@ def test_asking_again_under_a_key_returns_what_was_published_also_on_changed_dat
     changed = ledger.release(HALF, keyed(counts_query((0, 4))))
     grown = ledger.release(HALF, keyed(counts_query((40, 2))))
     for again in (same, changed, grown):
-        assert (again.value, again.entry, again.n) == (first.value, first.entry, 4)
+        assert (again.value, again.entry, again.facts) == (first.value, first.entry, "4 tasks")
         assert not again.fresh
     assert [one.stale for one in (first, same, changed, grown)] == [False, False, True, True]
     assert spent(ledger) == 0.5
@@ -187,6 +187,9 @@ def test_what_was_paid_under_a_key_and_not_drawn_is_drawn_for_the_same_records_a
     assert race(tmp_path, die_in_the_draw, racers=1) == ["dying"]
     with pytest.raises(LedgerError, match="was paid for 4 records and not drawn yet, got 7"):
         ledger.release(Mortal(1.0), keyed(counts_query((6, 1))))
+    sizes = Publication("2026-11", "a, b", facts="2 and 2 tasks")
+    with pytest.raises(LedgerError, match="or other cells or sizes"):
+        ledger.release(Mortal(1.0), replace(counts_query(), publication=sizes))
     drawn = ledger.release(Mortal(1.0), keyed(counts_query((2, 2))))
     assert (drawn.fresh, spent(ledger)) == (True, 1.0)
     assert ledger.release(Mortal(1.0), keyed(counts_query((6, 1)))).value == drawn.value
@@ -243,8 +246,10 @@ def test_a_key_must_be_a_text_that_every_database_keeps():
         Publication("")
     with pytest.raises(TypeError, match="key must be a text, got int"):
         Publication(202611)
-    with pytest.raises(TypeError, match="terms must be a text"):
+    with pytest.raises(TypeError, match="terms and facts must be texts"):
         Publication("2026-11", "\0")
+    with pytest.raises(TypeError, match="terms and facts must be texts"):
+        Publication("2026-11", facts="\0")
 
 
 def test_a_ledger_set_back_whole_lacks_the_heads_of_what_it_lost(tmp_path):

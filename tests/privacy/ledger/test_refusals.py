@@ -184,7 +184,9 @@ def test_an_event_of_a_later_version_stops_every_spend(path):
     row = {"entry": 99, "time": "", "dataset": DATASET, "query": "x", "unit": "row", "n": 1}
     later = {"partition": None, "cell": None, "mechanism": "X", "event": '{"kind": "new"}'}
     with Access(store_at(path), KEY).writing() as book:
-        append(book, entries, [row | later | {"fingerprint": b"x", "contents": None}])
+        append(
+            book, entries, [row | later | {"fingerprint": b"x", "contents": None, "facts": None}]
+        )
     for call in (
         lambda: ledger.release(LatticeLaplace(0.1), counts_query((9, 1))),
         lambda: ledger.statement(DATASET),
