@@ -78,7 +78,7 @@ __all__ = [
     "PlanEvent", "PlanUse", "PlannedEvent", "PseudoCountDirichletEvent", "PureEvent", "Query",
     "Question", "Release", "Statement", "Unit", "UnitError", "audit_losses", "audit_mechanism",
     "audit_pair", "audit_releases", "choose_mechanism", "clamp_delta", "class_counts", "compose",
-    "count_queries", "draw_releases",
-    "crossover_delta", "dominating_delta", "expected_distortion", "fits", "largest_scale",
-    "pair_delta", "partition_of", "plan", "project_to_simplex", "slots_left", "smallest_floor",
+    "count_queries", "crossover_delta", "dominating_delta", "draw_releases", "expected_distortion",
+    "fits", "largest_scale", "pair_delta", "partition_of", "plan", "project_to_simplex",
+    "slots_left", "smallest_floor",
 ]  # fmt: skip
