@@ -27,7 +27,7 @@ test-postgres: install  ## the ledger's tests on a real server, Debian's, in a f
 	bash .ci/postgres
 
 mutants: install  ## plant small faults in what keeps promises; each must be caught, an hour
-	$(BIN)/python -m benchmarks.mutants
+	$(BIN)/python -m benchmarks.mutants.run
 
 bench: install   ## speed against the peers, in one run; fails where a promised ratio is missed
 	$(BIN)/python -m benchmarks.gates

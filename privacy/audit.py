@@ -314,7 +314,7 @@ def _happens(event: Event, number: Float[np.ndarray, " draws"]) -> Bool[np.ndarr
     kind, at = event
     match kind:
         case "missing":
-            return np.isnan(number)
+            return np.asarray(np.isnan(number))
         case "at least":
             return np.asarray(number >= at)
         case "below":

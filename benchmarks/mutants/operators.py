@@ -36,9 +36,10 @@ class Mutant:
     tree: ast.Module
 
 
-def mutants_of(text: str) -> Iterator[Mutant]:
-    """Yield every mutant of a file's functions, in the order of their lines; names are unique."""
+def mutants_of(text: str) -> list[Mutant]:
+    """Return every mutant of a file's functions, in the order of their lines; names are unique."""
     seen: Counter[str] = Counter()
+    found = []
     for number in range(len(list(_places(ast.parse(text))))):
         tree = ast.parse(text)
         function, node, what, apply = list(_places(tree))[number]
@@ -48,7 +49,8 @@ def mutants_of(text: str) -> Iterator[Mutant]:
         again = f" ({seen[name]})" if seen[name] > 1 else ""
         line = node.lineno
         apply()
-        yield Mutant(name + again, line, ast.fix_missing_locations(tree))
+        found.append(Mutant(name + again, line, ast.fix_missing_locations(tree)))
+    return sorted(found, key=lambda mutant: mutant.line)
 
 
 Place = tuple[str, ast.stmt | ast.expr, str, Callable[[], None]]

@@ -29,6 +29,7 @@ from privacy import AuditBound, Unit, audit_releases
 __all__ = ["NEIGHBOURS", "audit_folder", "folder_trial", "published_folders"]
 
 N_TASKS, PER_GROUP = 40, 10  # the last group is not labelled
+FAR = "60.0"  # a feature that moves whatever is not bounded; others lie in [-1, 2]
 LOCAL = '[consensus]\naggregator = "majority_vote"\n[filter]\nfraction = 0.0\n'
 SETTINGS = """\
 name = "audited"
@@ -65,7 +66,7 @@ def _one_label(labels: Rows, tasks: Rows) -> None:
 def _one_row(labels: Rows, tasks: Rows) -> None:
     """The first task's label, and its features."""
     _one_label(labels, tasks)
-    tasks[0][2] = "-2.0"
+    tasks[0][2] = FAR
 
 
 def _one_answer(labels: Rows, tasks: Rows) -> None:
@@ -80,7 +81,7 @@ def _one_subject(labels: Rows, tasks: Rows) -> None:
         if row[1] in ("t00", "t01"):
             row[2] = {"a": "b", "b": "a"}[row[2]]
     for task in tasks[:2]:
-        task[2] = "-2.0"
+        task[2] = FAR
 
 
 NEIGHBOURS: Mapping[str, tuple[Callable[[Rows, Rows], None], str, str]] = {
