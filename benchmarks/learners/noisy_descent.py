@@ -18,11 +18,8 @@ from learners.private import GaussianObjectivePerturbation, ObjectivePerturbatio
 from learners.private.noisy_descent import gaussian_ratio
 from learners.private.objective_perturbation import training_query
 
-SETS = (
-    "letter5", "chess", "optdigits", "texture", "segment", "mushroom", "ring", "twonorm",
-    "page-blocks0",
-)  # fmt: skip
-PRICES = ((0.5, 1e-6), (0.1, 1e-6))
+SETS = ("letter5", "chess", "segment", "ring", "optdigits", "page-blocks0")
+PRICES = ((0.5, 1e-6),)
 STRENGTH, REPETITIONS, PLAIN_STEPS = 0.001, 5, (30, 100)
 PLAIN_RATES = (1.0, 4.0, 16.0)
 

@@ -60,10 +60,10 @@ def main() -> None:
             f"Share of the {LEVEL:.0%} intervals of kernel mean matching that hold the ratio of the "
             "population that an unlabelled group is drawn from (class by class), and its standard error "
             f"over {TRAININGS} trainings of {EACH} groups each; width is the intervals' mean. Groups of "
-            f"{ROWS} rows, twice as many labelled ones as classes and two; normal classes of ten features, centres 3 "
-            "deviations apart. Mixed differently, alike or very much alike: shares from a Dirichlet law of "
-            "parameter 1, 10 or 30. Reliability is the median of what the diagnostics tell; below 0.75, with "
-            "three classes or more, they warn that intervals hold less often than they say."
+            f"{ROWS} rows, twice as many labelled ones as classes and two; normal classes of ten features, "
+            "centres 3 deviations apart. Mixed differently, alike or very much alike: shares from a "
+            "Dirichlet law of parameter 1, 10 or 30. Reliability is the median of what the diagnostics tell; "
+            "below 0.75, with three classes or more, they warn that intervals hold less often than they say."
         ),
     )
 
