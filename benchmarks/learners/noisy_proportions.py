@@ -62,7 +62,8 @@ def compared(name: str) -> list[tuple[str, ...]]:
                 estimator.fit(bags, proportions, noise=covariance)
                 found = [estimator.predict(bag) for bag in unlabelled]
                 off = [np.abs(one.ratio - r).sum() for one, r in zip(found, ratios, strict=True)]
-                ends = np.array([one.interval for one in found])
+                none = np.full((ratios.shape[1], 2), np.nan)  # which holds nothing
+                ends = np.array([none if one.interval is None else one.interval for one in found])
                 errors[epsilon, covariance is None].append(np.mean(off))
                 held[epsilon, covariance is None].append(
                     ((ends[..., 0] <= ratios) & (ratios <= ends[..., 1])).mean()

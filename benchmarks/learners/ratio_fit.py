@@ -17,10 +17,10 @@ from learners.class_ratios.kernels import NystroemMap, feature_scale, fit_featur
 from learners.class_ratios.matched_means import BagMean, MixtureFit
 from learners.class_ratios.model import FIT_LEVEL
 
-ROWS, DRAWS, EACH, FEATURES = 500, 2000, 10, 10
+ROWS, DRAWS, EACH, FEATURES = 500, 2000, 20, 10
 NEW_SHARE, SHIFT, SHIFTED = 0.3, 0.5, 2
 NOISES = (0.0, 0.02)
-CLASSES = (2, 3, 5)
+CLASSES = (2, 5)
 
 Sampler = Callable[[int, int, np.random.Generator], np.ndarray]
 """Rows of a class: the class, how many, a generator; the class after the last is never labelled."""
@@ -113,8 +113,7 @@ def rejected(
 
 SETTINGS: dict[str, Callable[[int, np.random.Generator], Sampler]] = {
     "normal, centres .5 apart": lambda c, rng: normal_classes(0.5 / 20**0.5, c, rng),
-    "normal, centres 2 apart": lambda c, rng: normal_classes(2 / 20**0.5, c, rng),
-    "normal, centres 4 apart": lambda c, rng: normal_classes(4 / 20**0.5, c, rng),
+    "normal, centres 3 apart": lambda c, rng: normal_classes(3 / 20**0.5, c, rng),
     "pen digits": digit_classes,
 }
 
