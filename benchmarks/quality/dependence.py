@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
@@ -138,7 +139,8 @@ def set_rows(n_seeds: int) -> list[tuple[str, ...]]:
     """For each least excess: planted workers found, and what weighing changes on the real sets."""
     known = {name for family in FAMILIES for name in family if (DATA / name).exists()}
     sets = {name: read_set(DATA / name) for name in sorted(known)}
-    rows, before = [], cliques.MIN_EXCESS
+    rows: list[tuple[str, ...]] = []
+    before = cliques.MIN_EXCESS
     for least in EXCESS:
         cliques.MIN_EXCESS = least
         planted = [
@@ -264,7 +266,14 @@ def pasted_facts(panel: Panel, n_virtual: int, n_seeds: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10, help="crowds per row")
-    n_seeds = parser.parse_args().seeds
+    parser.add_argument("--page", choices=PAGES, help="this page alone")
+    given = parser.parse_args()
+    for page in [given.page] if given.page else PAGES:
+        PAGES[page](given.seeds)
+
+
+def publish_cliques(n_seeds: int) -> None:
+    """Crowds with planted cliques, beside honest ones."""
     rows, facts = clique_rows(n_seeds)
     header = (
         "joined by", "classes", "honest", "design", "MV", "MV weighed", "DS", "DS weighed",
@@ -273,6 +282,10 @@ def main() -> None:
     title = "Workers who do not answer on their own"
     note = NOTE.format(n_seeds=n_seeds, **facts, **clean_facts(n_seeds))
     publish("dependence", title, header, rows, note=note)
+
+
+def publish_sets(n_seeds: int) -> None:
+    """The least excess, settled on simulated crowds and shown on real ones."""
     publish(
         "dependence_sets",
         "The excess from which a group is believed",
@@ -285,6 +298,10 @@ def main() -> None:
         set_rows(max(n_seeds // 5, 2)),
         note=SETS_NOTE.format(before=cliques.MIN_EXCESS),
     )
+
+
+def publish_panels(n_seeds: int) -> None:
+    """Panels of models alone, and people who paste."""
     panels = [
         (name, *panel_facts(panel, 2 * n_seeds), *pasted_facts(panel, 60, n_seeds))
         for name in PANELS
@@ -293,6 +310,12 @@ def main() -> None:
     publish("dependence_panels", "Panels of models, and pasted answers", PANEL_HEADER, panels,
             note=PANEL_NOTE)  # fmt: skip
 
+
+PAGES: dict[str, Callable[[int], None]] = {
+    "dependence": publish_cliques,
+    "dependence_sets": publish_sets,
+    "dependence_panels": publish_panels,
+}
 
 NOTE = (
     "Per cent right of {n_seeds} seeded crowds per row (`simulate_crowd`): 500 tasks, honest "

@@ -140,7 +140,7 @@ NOTE = (
     "accuracy is Beta(12, 3), 0.8 in the mean. Signals: soft penalty; hard penalty as the level; "
     "balanced penalty; one minus the agreement with the majority vote; one minus the accuracy that "
     "Dawid–Skene estimates; minus the logarithm of the smallest p-value of a worker's pairs in "
-    "`collusion_pairs`. Copying and sophisticated workers take the tasks of an honest worker each, "
+    "`benchmarks.quality.pair_test`. Copying and sophisticated workers take the tasks of an honest worker each, "
     "who stays in the crowd. "
     "**Conclusion.** Against those who work alone (random, malicious, uniform) the worker's "
     "accuracy by Dawid–Skene is the best signal (mean AUC {distrusted_alone:.2f}), then "

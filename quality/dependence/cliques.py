@@ -70,7 +70,8 @@ def _joined(
     """Join workers pair by pair, those who stand out most first, where the parts stand out as well."""
     strong = np.flatnonzero(z > LINK)
     strong = strong[np.argsort(-z[strong], kind="stable")]
-    at, parts = np.arange(table.shape[0]), {}
+    at = np.arange(table.shape[0])
+    parts: dict[int, list[int]] = {}
     for place in strong.tolist():
         one, other = at[pair[place]].tolist()
         if one == other:
@@ -119,5 +120,5 @@ def _stands_out(
     inside = table[core][:, core].data
     evidence = inside.sum() / 2.0 / np.sqrt(max(len(inside) / 2.0, 1.0))
     least = np.sqrt(2.0 * (log_subsets(n_active, len(core)) - np.log(FALSE_ALARM)))
-    excess = shares[core][:, core].sum() / max(sizes[core][:, core].sum(), 1.0)
+    excess = float(shares[core][:, core].sum()) / max(float(sizes[core][:, core].sum()), 1.0)
     return bool(evidence > least and excess > MIN_EXCESS)

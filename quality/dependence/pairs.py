@@ -93,8 +93,9 @@ def fit_pairs(engine: Engine, together: Int[np.ndarray, " known"] | None = None)
     excess = n_agreed / np.maximum(n_common, 1) - chance
     judged = n_common >= MIN_COMMON
     known = np.zeros(0, dtype=np.int64) if together is None else together
-    apart = ~np.isin(pair, known).all(axis=1)
-    kept, z, expected = apart, np.zeros(len(pair)), chance
+    apart = np.logical_not(np.isin(pair, known).all(axis=1))
+    kept = apart
+    z, expected = np.zeros(len(pair)), chance
     skill = None
     for number in range(ROUNDS):
         skill = _fit_skill(first, second, n_common, excess, kept, shares.shape[0], skill)
@@ -142,13 +143,14 @@ def _pair_sums(shard: LabelShard, every: int) -> sp.csr_matrix:
     met = np.diff(shard.task_start)[task]
     size = np.cumsum(np.bincount(worker, met, shard.n_workers))
     blocks = [_later(table, low, high) for low, high in pairwise(_cuts(size))]
-    return sp.vstack(blocks, format="csr")
+    return sp.csr_matrix(sp.vstack(blocks))
 
 
 def _cuts(size: Float64[np.ndarray, " workers"]) -> list[int]:
     """Return the first worker of each block of bounded size, and the number of workers."""
     inner = np.searchsorted(size, np.arange(BLOCK, size[-1], BLOCK), "right")
-    return np.unique(np.concatenate([[0], inner, [len(size)]])).tolist()
+    cuts: list[int] = np.unique(np.concatenate([[0], inner, [len(size)]])).tolist()
+    return cuts
 
 
 def _later(table: sp.csr_matrix, low: int, high: int) -> sp.csr_matrix:

@@ -246,6 +246,7 @@ def test_consensus_verdict_sees_what_speaks_against_it(tmp_path: Path) -> None:
         "high": 0.85,
         "unfiltered": 0.8,
         "majority_vote": 0.9,
+        "ungrouped": None,
     }
     for change, words in (
         ({"gold": gold}, "Right on 80.0% of the gold tasks; majority vote does better."),
