@@ -47,7 +47,9 @@ def ask_crowdkit(labels: CrowdLabels, seconds: int = SECONDS) -> dict[str, Answe
     """
     columns = [getattr(labels, part).astype(np.int64) for part in ("worker", "task", "label")]
     key = sha256(b"".join(column.tobytes() for column in columns)).hexdigest()[:16]
-    asked = {int(path.stem.split("-")[2]): path for path in CROWDKIT.folder.glob(f"answers-{key}-*")}
+    asked = {
+        int(path.stem.split("-")[2]): path for path in CROWDKIT.folder.glob(f"answers-{key}-*")
+    }
     kept = asked.get(max(asked, default=0), Path())
     if max(asked, default=0) < seconds:
         with tempfile.TemporaryDirectory() as folder:
