@@ -69,7 +69,7 @@ class Found:
 
 def main() -> None:
     sets = {name: look_at(name) for family in FAMILIES for name in family}
-    left_out = {}
+    left_out: dict[str, tuple[Rule, float]] = {}
     for family in FAMILIES:
         rule = settled([found for name, found in sets.items() if name not in family])
         left_out |= {name: (rule, sets[name].chosen[rule]) for name in family}
@@ -134,7 +134,8 @@ def predicted(
     labels: CrowdLabels, candidates: dict[str, Candidate]
 ) -> dict[str, dict[str, np.ndarray]]:
     """By reading and candidate, the log-probability of each task's held-out labels."""
-    found = {reading: dict.fromkeys(candidates, 0.0) for reading in READINGS}
+    nothing = np.zeros(labels.n_tasks)
+    found = {reading: dict.fromkeys(candidates, nothing) for reading in READINGS}
     fold = folds(labels, N_FOLDS)
     for number in range(N_FOLDS):
         out = fold == number
@@ -147,7 +148,7 @@ def predicted(
                 found[reading][name] = found[reading][name] + np.bincount(
                     task, held, labels.n_tasks
                 )
-    return found  # type: ignore[return-value]
+    return found
 
 
 def weights(log_p: np.ndarray, weigh: str) -> np.ndarray:
@@ -156,10 +157,10 @@ def weights(log_p: np.ndarray, weigh: str) -> np.ndarray:
     apart = log_p[total.argmax()] - log_p
     z = apart.sum(axis=1) / np.maximum(np.sqrt((apart**2).sum(axis=1)), 1e-12)
     if weigh == "pool":
-        found = np.exp(-(z**2) / 2)
-        return found / found.sum()
+        found: np.ndarray = np.exp(-(z**2) / 2)
+        return np.asarray(found / found.sum())
     place = int(total.argmax()) if weigh == "best" else int(np.flatnonzero(z <= 2)[0])
-    return (np.arange(len(total)) == place).astype(float)
+    return np.asarray(np.arange(len(total)) == place, dtype=float)
 
 
 def mean_where(column: dict[str, float | str], of: dict[str, float | str] | None) -> str:

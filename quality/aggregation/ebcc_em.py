@@ -12,6 +12,7 @@ a truth to the EM of :mod:`quality.aggregation.em`; the posterior of a class is 
 """
 
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int16
@@ -19,10 +20,10 @@ from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln
 
 from quality.aggregation.consensus import Result, decide
-from quality.aggregation.em import EMFit, check_em, fit_em, passes_over
+from quality.aggregation.em import EMFit, check_em, fit_em, passes_over, reporting
 from quality.aggregation.majority import majority_vote
 from quality.labels import CrowdLabels
-from quality.parallel import Progress, counter
+from quality.parallel import Progress
 
 __all__ = ["Ebcc", "ebcc"]
 
@@ -128,25 +129,25 @@ def ebcc(
         if not 0 < value < np.inf:
             raise ValueError(f"{name} must be > 0 and finite, got {name}={value}")
     model = _Model.of(labels.n_classes, n_subtypes, right_prior, wrong_prior)
-    tell, best = counter(progress, "EBCC", n_starts * max_iter), None
     share = majority_vote(labels).posterior
     labelled = np.flatnonzero(np.diff(labels.task_start))
     with passes_over(labels, None, threads, subtypes=n_subtypes) as passes:
-        for number in range(n_starts):
+
+        def fitted(number: int) -> tuple[float, EMFit, np.ndarray, np.ndarray]:
+            """Evidence, fit, prior and table from one random start."""
             dealt = np.zeros((*share.shape, n_subtypes))
             dealt[labelled] = rng.dirichlet(np.ones(n_subtypes), (len(labelled), labels.n_classes))
             dealt *= share[:, :, np.newaxis]
             fit = fit_em(
                 passes, model.table, *_expected(labels, dealt.reshape(labels.n_tasks, -1)),
                 max_iter=max_iter, tol=tol, prior_step=model.prior,
-                after=lambda fit, before=number * max_iter: tell(before + fit.n_iter),
+                after=reporting(progress, "EBCC", n_starts * max_iter, before=number * max_iter),
             )  # fmt: skip
             prior, table = model.prior(fit.mass), model.table(fit.counts)
             moved = model.divergence(fit)  # first: a pass writes its counts where the last one did
-            found = float(passes.e_step(prior, table)[2][0]) - moved
-            if best is None or found > best[0]:
-                best = found, fit, prior, table
-        evidence, fit, prior, table = best
+            return float(passes.e_step(prior, table)[2][0]) - moved, fit, prior, table
+
+        evidence, fit, prior, table = max(map(fitted, range(n_starts)), key=itemgetter(0))
         belief = passes.posterior(prior, table)
     posterior = belief.reshape(labels.n_tasks, labels.n_classes, n_subtypes).sum(axis=2)
     posterior /= posterior.sum(axis=1, keepdims=True)
@@ -204,7 +205,7 @@ class _Model:
     def divergence(self, fit: EMFit) -> float:
         """Return what the labels have moved the parameters from their priors, in nats."""
         subtype = fit.mass.reshape(self.n_classes, -1)
-        classes, subtypes = np.float64(self.classes), np.float64(self.subtypes)
+        classes, subtypes = np.array(self.classes), np.array(self.subtypes)
         return (
             _divergence(subtype.sum(axis=1), classes, axis=0)
             + _divergence(subtype, subtypes, axis=1)

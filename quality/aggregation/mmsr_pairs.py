@@ -180,7 +180,8 @@ def _trimmed_means(
     total = np.bincount(pairs.worker, weight, n_workers)
     sums = np.bincount(pairs.worker, weight * said, n_workers)
     mean: np.ndarray = np.divide(sums, total, out=np.zeros(n_workers), where=total > 0)
-    return np.minimum(mean, 1.0)
+    inside: np.ndarray = np.minimum(mean, 1.0)
+    return inside
 
 
 def _signs(pairs: _Pairs, size: Float64[np.ndarray, " workers"]) -> Float64[np.ndarray, " workers"]:
@@ -199,7 +200,8 @@ def _vote(
 ) -> Float64[np.ndarray, "tasks classes"]:
     """Return Bayes' rule for workers who err evenly, skills kept a little inside their range."""
     n_classes = max(labels.n_classes, 2)
-    margin = 1 / np.sqrt(max(np.count_nonzero(np.diff(labels.task_start)), 4))
+    n_labelled = int(np.count_nonzero(np.diff(labels.task_start)))
+    margin = 1 / np.sqrt(max(n_labelled, 4))
     inside = np.clip(skill, -(1 - margin) / (n_classes - 1), 1 - margin)
     right = inside * (n_classes - 1) / n_classes + 1 / n_classes
     log_odds = np.log(right * (n_classes - 1) / (1 - right))

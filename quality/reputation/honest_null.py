@@ -413,9 +413,9 @@ def relative_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     7
     """
     population, others = fit_honest(labels)
-    return balanced_penalty(labels) / np.maximum(
-        expected_shares(labels, others, population.mean), 1.0
-    )
+    expected = expected_shares(labels, others, population.mean)
+    relative: np.ndarray = balanced_penalty(labels) / np.maximum(expected, 1.0)
+    return relative
 
 
 def step_up_ratio(
