@@ -201,7 +201,8 @@ def test_a_preview_starts_from_what_is_left(finished: Path, tmp_path: Path) -> N
     dearer = tmp_path / "settings.toml"
     text = (finished / "settings.toml").read_text()
     dearer.write_text(text.replace("epsilon_train = 6.0", "epsilon_train = 9.0"))
-    assert invoke(*asked, str(dearer)).output.splitlines()[-1].endswith("it does not fit")
+    lines = invoke(*asked, str(dearer)).output.splitlines()
+    assert "epsilon 10.5 is left of epsilon 20: it does not fit" in lines
     dearer.write_text(text.replace("epsilon = 20.0", "epsilon = 30.0"))
     assert "another budget, which a run refuses" in invoke(*asked, str(dearer)).output
 
