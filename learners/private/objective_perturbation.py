@@ -86,8 +86,8 @@ def split_epsilon(epsilon: float, regularization: float, n: int) -> EpsilonSplit
 def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
     """Return the rows of a query as they are trained on; ValueError for other shapes and types.
 
-    A cell that is not finite counts as 0, a code that is none as the nearest, and a weight is cut to
-    [0, 1], NaN to 0: a refusal would reveal that there is one.
+    A cell that is not finite counts as 0, a code out of range as the nearest class, and a weight is cut
+    to [0, 1], NaN to 0: a refusal would reveal that there is one.
     """
     rows = query.value
     if not (isinstance(rows, Mapping) and {"x", "y"} <= rows.keys()):

@@ -100,7 +100,7 @@ def test_a_release_is_paid_once_and_has_one_value(url):
     assert ledger.datasets() == (DATASET,)
     ledger.change_budget(DATASET, epsilon=3.0, delta=1e-9)
     assert len(ledger.statement(DATASET).budgets) == 2
-    assert ledger.verify() == 7
+    assert ledger.verify() == 8
 
 
 def test_of_fifty_processes_as_many_win_as_the_budget_covers(url):

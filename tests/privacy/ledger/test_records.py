@@ -208,6 +208,15 @@ def test_no_answer_follows_a_state_that_was_not_written(path, state):
         ledger.interact(Turnstile(0.1), counts_query(), question(2))
 
 
+@pytest.mark.parametrize("state", ["'{}'", "'x'", "7"])
+def test_no_history_is_told_of_a_state_that_was_not_written(path, state):
+    """Another interaction with the same rows reads it too."""
+    ledger = Ledger(path, key=KEY)
+    tamper(path, f"UPDATE answers SET state = {state};")
+    with pytest.raises(LedgerError, match="an answer of entry 6 is not what was written"):
+        ledger.interact(Turnstile(0.2), counts_query(), question(2))
+
+
 def test_verify_counts_rows_and_the_count_only_grows(path):
     ledger = Ledger(path, key=KEY)
     assert ledger.verify() == 13
