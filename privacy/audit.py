@@ -247,11 +247,11 @@ def audit_releases(
 
     Notes
     -----
-    The first half of the draws chooses an event and a direction: that a number is missing, or lies at
+    The first half of the draws chooses a distinguisher and a direction: that a number is missing, or lies at
     or above one of its quantiles, or below it, or is one of its most frequent values; and the same for
     the linear combination of all numbers that separates the two best (Fisher's discriminant). It
     finds a number that was published without noise beside others that have some. The second half
-    counts how often that event happens.
+    counts how often that is so.
 
     **Guarantees.** As for `audit_pair`: what is counted was chosen without looking at it.
 
@@ -276,13 +276,17 @@ def audit_releases(
         for numbers in (first, second)
     )
     choices = (
-        (swapped, column, event)
+        (swapped, column, distinguisher)
         for column in range(here.shape[1])
-        for event in _events(np.concatenate([here[:half, column], there[:half, column]]))
+        for distinguisher in _distinguishers(
+            np.concatenate([here[:half, column], there[:half, column]])
+        )
         for swapped in (False, True)
     )
-    swapped, column, event = max(choices, key=lambda one: _gain(here[:half], there[:half], *one))
-    hits = [_happens(event, numbers[half:, column]) for numbers in (here, there)]
+    swapped, column, distinguisher = max(
+        choices, key=lambda one: _gain(here[:half], there[:half], *one)
+    )
+    hits = [_holds(distinguisher, numbers[half:, column]) for numbers in (here, there)]
     often, seldom = reversed(hits) if swapped else hits
     return audit_losses(
         np.where(often, np.inf, -np.inf),
@@ -292,12 +296,12 @@ def audit_releases(
     )
 
 
-Event = tuple[str, float]
-"""A kind of event, "at least", "below", "equal" or "missing", and the number that it is about."""
+Distinguisher = tuple[str, float]
+"""What tells two releases apart: "at least", "below", "equal" or "missing", and the number it is about."""
 
 
-def _events(pooled: Float[np.ndarray, " draws"]) -> list[Event]:
-    """Events that one number may be cut by."""
+def _distinguishers(pooled: Float[np.ndarray, " draws"]) -> list[Distinguisher]:
+    """Return what is tried on one number."""
     known = pooled[~np.isnan(pooled)]
     cuts = np.unique(np.quantile(known, np.linspace(0, 1, CUTS))) if known.size else known
     value, count = np.unique(known, return_counts=True)
@@ -309,9 +313,11 @@ def _events(pooled: Float[np.ndarray, " draws"]) -> list[Event]:
     ]
 
 
-def _happens(event: Event, number: Float[np.ndarray, " draws"]) -> Bool[np.ndarray, " draws"]:
-    """Whether an event happens in each release; a missing number is neither at least nor below."""
-    kind, at = event
+def _holds(
+    distinguisher: Distinguisher, number: Float[np.ndarray, " draws"]
+) -> Bool[np.ndarray, " draws"]:
+    """Whether it holds of each release; a missing number is neither at least nor below."""
+    kind, at = distinguisher
     match kind:
         case "missing":
             return np.asarray(np.isnan(number))
@@ -328,10 +334,10 @@ def _gain(
     there: Float[np.ndarray, "draws columns"],
     swapped: bool,
     column: int,
-    event: Event,
+    distinguisher: Distinguisher,
 ) -> float:
-    """How far the odds of an event differ, in log, allowing one hit for the unseen on either side."""
-    hits = [float(_happens(event, numbers[:, column]).sum()) for numbers in (here, there)]
+    """How far the odds of a distinguisher differ, in log, allowing one hit for the unseen on either side."""
+    hits = [float(_holds(distinguisher, numbers[:, column]).sum()) for numbers in (here, there)]
     often, seldom = reversed(hits) if swapped else hits
     deviation = math.sqrt(often + 1) + math.sqrt(seldom + 1)
     return math.log((often + 1) / (seldom + 1)) if often - seldom > deviation else -math.inf

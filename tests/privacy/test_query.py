@@ -5,6 +5,7 @@ import pytest
 
 from privacy import Part, Query, Unit, partition_of
 from privacy.mechanism import Question
+from privacy.query import is_text
 from tests.privacy.toy import counts_query
 
 
@@ -105,3 +106,18 @@ def test_tasks_of_a_partition_have_different_names():
 def test_a_partitions_name_is_a_word(name):
     with pytest.raises(ValueError, match="name"):
         partition_of(name, np.array([0]), tasks=["a"])
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("north", True),
+        ("Zürich", True),
+        ("東京", True),
+        ("a\0b", False),
+        ("\ud800", False),
+        (7, False),
+    ],
+)
+def test_a_text_is_kept_in_any_script_unless_a_database_would_change_it(value, kept):
+    assert is_text(value) is kept
