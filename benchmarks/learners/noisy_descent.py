@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def accuracies(
     order = np.random.default_rng(seed).permutation(len(y))
     test, train = order[: len(y) // 5], order[len(y) // 5 :]
     k = int(y.max()) + 1
-    given = {"regularization": STRENGTH, "norm_bound": 1.0, "n_classes": k}
+    given: dict[str, Any] = {"regularization": STRENGTH, "norm_bound": 1.0, "n_classes": k}
     query = training_query(x[train], y[train], dataset="benchmark")
     mechanism = private_training(epsilon, delta, n_features=x.shape[1], **given)
     found = {}
