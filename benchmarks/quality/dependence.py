@@ -33,7 +33,7 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.dependence import cliques
+from quality.dependence import candidates
 
 N_TASKS = 500
 CROWDS = (  # kind, workers, classes, honest labels per task
@@ -140,9 +140,9 @@ def set_rows(n_seeds: int) -> list[tuple[str, ...]]:
     known = {name for family in FAMILIES for name in family if (DATA / name).exists()}
     sets = {name: read_set(DATA / name) for name in sorted(known)}
     rows: list[tuple[str, ...]] = []
-    before = cliques.MIN_EXCESS
+    before = candidates.MIN_EXCESS
     for least in EXCESS:
-        cliques.MIN_EXCESS = least
+        candidates.MIN_EXCESS = least
         planted = [
             dependent_groups(crowd.labels).group[~crowd.honest] >= 0
             for row in CROWDS
@@ -165,7 +165,7 @@ def set_rows(n_seeds: int) -> list[tuple[str, ...]]:
                 f"{len(changes)} of {len(sets)}", said or "none",
             )
         )  # fmt: skip
-    cliques.MIN_EXCESS = before
+    candidates.MIN_EXCESS = before
     return rows
 
 
@@ -296,7 +296,7 @@ def publish_sets(n_seeds: int) -> None:
             "change of MV / hierarchical DS",
         ),
         set_rows(max(n_seeds // 5, 2)),
-        note=SETS_NOTE.format(before=cliques.MIN_EXCESS),
+        note=SETS_NOTE.format(before=candidates.MIN_EXCESS),
     )
 
 

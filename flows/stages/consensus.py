@@ -17,6 +17,7 @@ from quality import Auto, Consensus, TaskReport, accuracy
 
 __all__ = ["aggregate", "consensus_verdict"]
 
+MODELS_ALONE = "all workers are models, whose common errors no label shows; 50 to 100 gold tasks would"
 NOT_ANEW = "no fit is begun anew to compare with: on shards that would cost what going on saves"
 
 
@@ -51,7 +52,14 @@ def consensus_verdict(found: dict[str, Any]) -> str:
             f"({gold['low']:.1%} to {gold['high']:.1%}; with all workers {gold['unfiltered']:.1%}, "
             f"majority vote of all {gold['majority_vote']:.1%})"
         )
-    return f"mean confidence {found['mean_confidence']:.3f}, {checked}"
+    return f"{_confidence(found)}, {checked}"
+
+
+def _confidence(found: dict[str, Any]) -> str:
+    """Say how sure the consensus is; a panel of models alone is not asked how sure it is."""
+    if found["models_alone"]:
+        return f"no confidence to be had: {MODELS_ALONE}"
+    return f"mean confidence {found['mean_confidence']:.3f}"
 
 
 def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
@@ -74,7 +82,14 @@ def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
         "choice": _choice(found.consensus),
         "start": _start(run, found),
         "n_regrouped": _n_regrouped(found),
+        "models_alone": _models_alone(run, crowd),
     }
+
+
+def _models_alone(run: Run, crowd: Crowd) -> bool:
+    """Whether all workers are models: what their labels share need not be the truth."""
+    people = np.isin(crowd.labels.workers.astype(np.str_), run.settings.input.models, invert=True)
+    return not people.any()
 
 
 def _n_regrouped(found: Aggregated) -> int | None:
@@ -100,7 +115,7 @@ def _line(facts: dict[str, Any], n_tasks: int) -> str:
     """The stage's line, from its facts."""
     gold, start = facts["gold"], facts["start"]
     checked = f"; {gold['accuracy']:.1%} right on {gold['n']:,} gold tasks" if gold else ""
-    line = f"{n_tasks:,} consensus labels, mean confidence {facts['mean_confidence']:.3f}{checked}"
+    line = f"{n_tasks:,} consensus labels, {_confidence(facts)}{checked}"
     if start is None:
         return line
     line = f"{line}; gone on from {start['run']} in {facts['n_iter']} iterations"

@@ -10,7 +10,7 @@ DependentGroups(24 workers, worth 21.0: 1 group, of 4)
 
 Three steps, each a sum over the labels of one task at a time, so that tables may lie in shards. Pairs
 agree more often than their skills explain (:mod:`quality.dependence.pairs`); sets of such pairs
-stand out beyond chance (:mod:`quality.dependence.cliques`); and the members agree on answers that
+stand out beyond chance (:mod:`quality.dependence.candidates`); and the members agree on answers that
 look wrong to the consensus in which each candidate group has one vote. Good workers who agree
 because they are good fail the last: what they agree on looks right.
 """
@@ -23,7 +23,7 @@ from jaxtyping import Float64, Int, Int32, Int64
 from scipy.special import log_ndtr
 
 from quality.aggregation import one_coin_by_shards, posterior_of_shard
-from quality.dependence.cliques import candidate_groups, log_subsets
+from quality.dependence.candidates import candidate_groups, log_subsets
 from quality.dependence.pairs import PairFit, fit_pairs
 from quality.labels import (
     CrowdLabels,

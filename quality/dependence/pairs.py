@@ -95,16 +95,16 @@ def fit_pairs(engine: Engine, together: Int[np.ndarray, " known"] | None = None)
     known = np.zeros(0, dtype=np.int64) if together is None else together
     apart = np.logical_not(np.isin(pair, known).all(axis=1))
     kept = apart
-    z, expected = np.zeros(len(pair)), chance
-    skill = None
+    rows, n_workers = (first, second, n_common, excess), shares.shape[0]
+    skill = _fit_skill(*rows, kept, n_workers, None)
     for number in range(ROUNDS):
-        skill = _fit_skill(first, second, n_common, excess, kept, shares.shape[0], skill)
+        if number:
+            skill = _fit_skill(*rows, kept, n_workers, skill)
         expected = np.clip(chance + skill[first] * skill[second], EDGE, 1.0 - EDGE)
         z = _standardised(n_common, n_agreed, expected, judged)
         before, kept = kept, apart & ~(z > STANDS_OUT)
         if number and np.array_equal(before, kept):
             break
-    assert skill is not None  # a round is always made
     return PairFit(pair, n_common, n_agreed, expected, chance, z, skill, shares)
 
 

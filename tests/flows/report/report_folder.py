@@ -210,6 +210,7 @@ def _consensus(n_tasks: int) -> dict[str, Any]:
         "gold_used": 0,
         "choice": None,
         "n_regrouped": 7,
+        "models_alone": False,
         "converged": True,
         "log_likelihood": -15204.731,
         "gold": {

@@ -251,6 +251,7 @@ def test_consensus_verdict_sees_what_speaks_against_it(tmp_path: Path) -> None:
     for change, words in (
         ({"gold": gold}, "Right on 80.0% of the gold tasks; majority vote does better."),
         ({"gold": None}, "there is no gold to check it against"),
+        ({"gold": None, "models_alone": True}, "all workers are models"),
         ({"converged": False}, "The aggregator stopped before it converged."),
     ):
         edit(folder / "consensus.json", **change)
