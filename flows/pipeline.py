@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from flows.run import Run, find_unfinished, identity_of, open_run, unchanged_run
+from flows.run import Run, find_unfinished, has_digest_key, identity_of, open_run, unchanged_run
 from flows.settings import EngineError, Settings
 from flows.spending import LedgerSetBack, check_budget
 from flows.stages import STAGES, Stage
@@ -103,6 +103,8 @@ def nothing_new(settings: Settings, *, resume: bool = False) -> RunResult | None
 
     With `resume`, return None if a run died on these settings and inputs.
     """
+    if not has_digest_key(settings):
+        return None
     identity = identity_of(settings)
     if resume and find_unfinished(settings, identity) is not None:
         return None

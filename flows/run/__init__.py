@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         code_version,
         digest_key,
         find_unfinished,
+        has_digest_key,
         identity_of,
         open_run,
         publication_now,
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEATURES", "MANIFEST", "PARTIAL", "Crowd", "Run", "begun_from", "code_version",
-    "complete_runs", "digest_key", "find_unfinished", "identity_of", "keep_fit", "ledger_heads",
-    "load_crowd", "open_run", "publication_now", "save_crowd", "start_of", "trend",
+    "complete_runs", "digest_key", "find_unfinished", "has_digest_key", "identity_of", "keep_fit",
+    "ledger_heads", "load_crowd", "open_run", "publication_now", "save_crowd", "start_of", "trend",
     "unchanged_run", "unfinished_runs",
 ]  # fmt: skip
 

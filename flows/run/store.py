@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.files import file_digest, state_key, sync_folder, write_whole
+from flows.files import KEY, file_digest, state_key, sync_folder, write_whole
 from flows.settings import Settings, SettingsError, key_at
 from flows.tables import input_files, read_parquet
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from quality import Progress
 
 __all__ = [
-    "MANIFEST", "PARTIAL", "Run", "code_version", "digest_key", "find_unfinished", "identity_of",
-    "open_run", "publication_now", "unfinished_runs",
+    "MANIFEST", "PARTIAL", "Run", "code_version", "digest_key", "find_unfinished", "has_digest_key",
+    "identity_of", "open_run", "publication_now", "unfinished_runs",
 ]  # fmt: skip
 
 MANIFEST = "manifest.json"
@@ -212,8 +212,17 @@ def identity_of(settings: Settings) -> str:
 
 def digest_key(settings: Settings) -> bytes:
     """Return the key of the digests of inputs: the state folder's, or none where nothing is released."""
-    released = settings.privacy is not None and settings.classes is not None
-    return state_key(settings.state) if released else b""
+    return b"" if _digest_is_bare(settings) else state_key(settings.state)
+
+
+def _digest_is_bare(settings: Settings) -> bool:
+    """Return whether nothing is released, so that digests of inputs need no key."""
+    return settings.privacy is None or settings.classes is None
+
+
+def has_digest_key(settings: Settings) -> bool:
+    """Return whether inputs can have been digested before; where not, a key is made by the run alone."""
+    return _digest_is_bare(settings) or (settings.state / KEY).is_file()
 
 
 def _now() -> datetime:

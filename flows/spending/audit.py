@@ -21,6 +21,7 @@ from learners import (
     GaussianObjectivePerturbation,
     HistogramValidation,
     MetricGate,
+    NoisyGradientDescent,
     ObjectivePerturbation,
     OutputPerturbation,
     PerCandidateValidation,
@@ -35,6 +36,10 @@ from learners import (
 )
 from privacy import (
     AuditBound,
+    GroupInteraction,
+    GroupPrivacy,
+    JointLatticeLaplace,
+    LatticeLaplace,
     Query,
     Question,
     Unit,
@@ -60,6 +65,15 @@ class Audited:
 
     make: Callable[[float, float], Any]
     neighbours: Callable[[], tuple[Neighbour, Neighbour]]
+
+
+def _moved(value: list[int] | list[list[int]], other: list[int] | list[list[int]]) -> Any:
+    """Class counts of 10 records in a group, of which two are of another class in the second."""
+    first, second = (
+        Query("trial", "counts", np.array(counts), Unit.SUBJECT, n=int(np.sum(counts)), l1=4.0)
+        for counts in (value, other)
+    )
+    return (first, ()), (second, ())
 
 
 def _scores() -> tuple[Neighbour, Neighbour]:
@@ -145,6 +159,16 @@ def _binned(epsilon: float) -> HistogramValidation:
     return HistogramValidation((2, 4), epsilon / 2, epsilon / 2, low=0.0, high=1.0)
 
 
+def _two_right(ask: Callable[[np.ndarray], list[Mapping[str, Any]]]) -> Any:
+    """The holdout whose model is right one more time, and one on which it is so two more times."""
+    (_, first), _ = _holdout(ask)
+    (query, _), _ = _holdout(ask)
+    right = np.arange(N_ROWS) % 2 == 0
+    right[[1, 3]] = True
+    asked = tuple(Question(f"question {k}", value) for k, value in enumerate(ask(right)))
+    return (query, first), (query, asked)
+
+
 AUC = Auc(N_ROWS // 4, N_ROWS // 4)
 
 AUDITED: Mapping[str, Audited] = {
@@ -187,6 +211,21 @@ AUDITED: Mapping[str, Audited] = {
     "metric_gate": Audited(
         lambda epsilon, _: MetricGate(Thresholdout(0.25, 4 * AUC.sensitivity / epsilon, 2), AUC),
         lambda: _holdout(_areas),
+    ),
+    "noisy_gradient_descent": Audited(
+        lambda epsilon, delta: NoisyGradientDescent(epsilon, min(delta, 0.01), **KNOBS), _rows
+    ),
+    "joint_lattice_laplace": Audited(
+        lambda epsilon, _: JointLatticeLaplace(epsilon),
+        lambda: _moved([[6, 4], [5, 5]], [[5, 5], [4, 6]]),
+    ),
+    "group_privacy": Audited(
+        lambda epsilon, _: GroupPrivacy(LatticeLaplace(epsilon / 2), 2, epsilon),
+        lambda: _moved([6, 4], [4, 6]),
+    ),
+    "group_interaction": Audited(
+        lambda epsilon, _: GroupInteraction(Thresholdout(0.25, 8 / (epsilon * N_ROWS), 2), 2),
+        lambda: _two_right(_means),
     ),
 }
 """Every mechanism that is not one of class counts; a test finds one that is missing."""

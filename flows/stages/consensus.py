@@ -17,7 +17,9 @@ from quality import Auto, Consensus, TaskReport, accuracy
 
 __all__ = ["aggregate", "consensus_verdict"]
 
-MODELS_ALONE = "all workers are models, whose common errors no label shows; 50 to 100 gold tasks would"
+MODELS_ALONE = (
+    "all workers are models, whose common errors no label shows; 50 to 100 gold tasks would"
+)
 NOT_ANEW = "no fit is begun anew to compare with: on shards that would cost what going on saves"
 
 

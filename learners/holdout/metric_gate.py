@@ -169,7 +169,7 @@ class MetricGate:
             "scale": gate.scale(GRID),
         }
         epsilon = 2 * gate.budget * moved / (exact(gate.sigma) * GRID)
-        return PureEvent("thresholdout of a metric", str(epsilon), parameters)
+        return PureEvent("thresholdout of a metric", str(epsilon), parameters, gate.arithmetic)
 
     def start(self, query: Query, noise: Noise) -> Json:
         """Draw the first secret state; only the ledger calls this."""

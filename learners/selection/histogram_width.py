@@ -117,6 +117,7 @@ class HistogramValidation:
                 "n_train": query.n - n_validation,
                 "n_validation": n_validation,
             },
+            arithmetic="exact",
         )
 
     def draw(self, query: Query, noise: Noise) -> Json:

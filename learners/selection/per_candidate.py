@@ -71,7 +71,9 @@ class PerCandidateValidation:
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without training and validation rows."""
         inner = self.selection.event(query)
-        return PureEvent("validation, per candidate", inner.epsilon, inner.parameters)
+        return PureEvent(
+            "validation, per candidate", inner.epsilon, inner.parameters, inner.arithmetic
+        )
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Choose and train on the query's rows; only the ledger calls this."""
@@ -129,7 +131,9 @@ class PerWidthValidation:
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without values on both sides of a split."""
         inner = self.selection.event(query)
-        return PureEvent("histogram validation, per width", inner.epsilon, inner.parameters)
+        return PureEvent(
+            "histogram validation, per width", inner.epsilon, inner.parameters, inner.arithmetic
+        )
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Choose and count on the query's values; only the ledger calls this."""

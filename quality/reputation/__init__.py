@@ -4,7 +4,8 @@ For removing workers use :func:`filter_dishonest`, which bounds how many honest 
 :func:`filter_workers` for a given number. :func:`soft_penalty` is the measure for both;
 :func:`hard_level` and :func:`balanced_penalty` are for adversaries who label a great deal, and
 :func:`relative_penalty` judges these by what an honest worker's tasks would give her.
-:func:`robustness_bounds` says how many tasks k adversaries could turn. Functions named ``..._by_shards`` work on a table in shards.
+:func:`robustness_bounds` says how many tasks k adversaries could turn. Functions named
+``..._by_shards`` work on a table in shards.
 
 >>> from quality import encode
 >>> soft_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))

@@ -142,7 +142,7 @@ def test_where_the_keyboard_is_can_be_seen(page: Page, folders: dict[str, Path])
 
 def test_a_click_sorts_up_and_another_down(page: Page, folders: dict[str, Path]) -> None:
     show(page, folders["whole"], "report")
-    head = page.locator("#workers th", has_text="Agreement")
+    head = page.locator("#workers th", has_text="Agreement").first
     for direction, reverse in (("ascending", False), ("descending", True)):
         head.get_by_role("button").click()
         assert head.get_attribute("aria-sort") == direction

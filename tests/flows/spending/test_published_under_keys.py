@@ -206,7 +206,7 @@ def test_the_public_page_says_the_campaigns_total_and_its_key(tmp_path: Path) ->
     folder = write_folder(tmp_path)
     total = (
         "Everything this campaign ever publishes, this page included, changes the odds of what "
-        "somebody believes about one consensus label by at most e<sup>4</sup>, a factor of 55"
+        "somebody believes about one task’s consensus label by at most e<sup>4</sup>, a factor of 55"
     )
     page = render_public(folder)
     assert f"{total}: that is the campaign’s whole budget" in page

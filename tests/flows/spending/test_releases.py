@@ -12,10 +12,11 @@ import pytest
 
 from flows.pipeline import run_stage
 from flows.run import Crowd, Run, load_crowd, open_run
+from flows.settings import SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import Learning, Plan, plan_releases
 from flows.stages import STAGES
-from privacy import Unit, UnitError
+from privacy import Unit
 from tests.flows.campaign import write_small_campaign
 
 AGGREGATE = [stage.name for stage in STAGES].index("aggregate")
@@ -44,7 +45,7 @@ def planned(run: Run, **sections: str) -> tuple[Plan, Crowd]:
     finally:
         path.write_text(before, encoding="utf-8")
     crowd = load_crowd(run.folder)
-    asking: Any = SimpleNamespace(settings=settings, read_table=run.read_table)
+    asking: Any = SimpleNamespace(settings=settings, read_table=run.read_table, publication=None)
     assert settings.privacy is not None
     return plan_releases(asking, crowd, settings.privacy), crowd
 
@@ -91,7 +92,7 @@ def test_the_unit_task_is_refused_where_other_tasks_move_a_consensus(
     run: Run, joint: dict[str, str]
 ) -> None:
     """Every aggregator that weighs workers, and every filter that removes any."""
-    with pytest.raises(UnitError, match="a consensus that depends on each task's own labels alone"):
+    with pytest.raises(SettingsError, match='unit = "task" needs consensus.aggregator'):
         planned(run, privacy='unit = "task"', **joint)
 
 
