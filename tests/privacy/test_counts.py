@@ -192,3 +192,13 @@ def test_mechanisms_refuse_what_are_not_counts_without_telling_them(mechanism, v
     with pytest.raises(CountsError) as refused:
         mechanism.event(query)
     assert str(CANARY) not in str(refused.value)
+
+
+@pytest.mark.parametrize("n_classes", [1, 0, -1])
+def test_fewer_than_two_classes_are_refused_by_their_number(n_classes):
+    """Before a label is looked at: the sentence says what was declared."""
+    with pytest.raises(CountsError, match=f"n_classes must be >= 2, got n_classes={n_classes}"):
+        class_counts(
+            np.array([0, 0]), np.array([0, 0]), dataset="toy", n_classes=n_classes, n_groups=1,
+            group_names=("all",), unit=Unit.CONSENSUS_LABEL, local=False, tasks=("t1", "t2"),
+        )  # fmt: skip
