@@ -57,7 +57,7 @@ class Mmsr(Result):
 class _Pairs:
     """Two workers who share tasks, each pair both ways, by the first of them."""
 
-    start: Int[np.ndarray, " workers+1"]
+    start: Int[np.ndarray, " bounds"]
     worker: Int[np.ndarray, " pairs"]
     partner: Int[np.ndarray, " pairs"]
     n_common: Float64[np.ndarray, " pairs"]

@@ -234,8 +234,10 @@ def meanings(
     """
     n_classes = labels.n_classes
     task, label = labels.task[~out], labels.label[~out]
-    counts = np.stack([np.bincount(label, share, n_classes) for share in posterior[task].T])
-    counts = counts + 1.0 / n_classes  # a label nobody gives stays possible
+    given = [np.bincount(label, share, n_classes) for share in posterior[task].T]
+    counts = (
+        np.array(given, dtype=np.float64) + 1.0 / n_classes
+    )  # a label nobody gives stays possible
     right = np.trace(counts) / counts.sum()
     even = np.full((n_classes, n_classes), (1.0 - right) / max(n_classes - 1, 1))
     np.fill_diagonal(even, right)

@@ -84,7 +84,8 @@ def slow_p_value(labels: CrowdLabels, worker: int) -> float:
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_p_values_are_those_of_the_null_told_task_by_task(n_classes: int) -> None:
-    labels, _ = simulated(3, n_workers=12, n_tasks=30, n_classes=n_classes)
+    """Of 30 labels each: those of workers of few are in test_penalty_tails.py."""
+    labels, _ = simulated(3, n_workers=12, n_tasks=60, n_classes=n_classes)
     everybody = np.full(12, True)
     rng = np.random.default_rng(0)
     null = honest_null(labels, everybody, false_removal_rate=0.1, rng=rng)
