@@ -42,6 +42,7 @@ tasks = ["tasks.csv"]
 epsilon = 4.0
 unit = "{unit}"
 proportions_epsilon = 0.5
+{privacy}
 [model]
 epsilon_train = 0.4
 epsilon_select = 0.2
@@ -89,7 +90,7 @@ NEIGHBOURS: Mapping[str, tuple[Callable[[Rows, Rows], None], str, str]] = {
     "row": (_one_row, "", LOCAL),
     "task": (_one_label, "", LOCAL),
     "answer": (_one_answer, "", LOCAL),
-    "subject": (_one_subject, 'subject = "subject"\nmax_tasks_per_subject = 2', LOCAL),
+    "subject": (_one_subject, 'subject = "subject"', LOCAL),
 }
 """For each unit: what differs between neighbours, keys of `[input]`, and further sections."""
 
@@ -177,7 +178,9 @@ def _write_campaign(unit: Unit, folder: Path, *, changed: bool) -> Settings:
         header.append("subject")
     _write(folder / "tasks.csv", header, tasks)
     path = folder / "settings.toml"
-    path.write_text(SETTINGS.format(input=keys, unit=unit) + sections, encoding="utf-8")
+    bound = "max_tasks_per_subject = 2" if "subject" in keys else ""
+    text = SETTINGS.format(input=keys, unit=unit, privacy=bound) + sections
+    path.write_text(text, encoding="utf-8")
     return load_settings(path)
 
 

@@ -62,13 +62,8 @@ def test_a_file_that_is_there_for_one_neighbour_alone_is_caught(unit: Unit) -> N
     assert audit_releases(*numbers, epsilon=2.0).refutes(0.1)
 
 
-LEAK = pytest.mark.xfail(strict=True, reason="class ratios of a unit that protects rows are public")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "unit", [pytest.param(unit, marks=LEAK) if unit is Unit.ROW else unit for unit in Unit]
-)
+@pytest.mark.parametrize("unit", list(Unit))
 def test_no_distinguisher_of_two_thousand_pairs_beats_the_price(unit: Unit) -> None:
     """By chance in one of a million."""
     bound, _, delta = audit_folder(unit, draws=PAIRS, level=SURE, workers=2)

@@ -288,7 +288,7 @@ def _model(classes: tuple[str, ...], n_tasks: int) -> dict[str, Any]:
 def _gate(status: str, n: int) -> dict[str, Any]:
     return {
         "threshold": 0.05,
-        "arithmetic": "double",
+        "arithmetic": "exact",
         "sigma": 0.01,
         "budget": 5,
         "budget_left": {"agrees": 5, "overfit": 4, "exhausted": 0}[status],
