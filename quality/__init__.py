@@ -134,14 +134,14 @@ from quality.simulation import (
 )
 
 __all__ = [
-    "Accuracy", "Assignment", "Auto", "BalancedLoads", "Campaign", "CollusionPairs", "Consensus",
+    "Accuracy", "Assignment", "Auto", "BalancedLoads", "Campaign", "Consensus",
     "CrowdLabels", "DawidSkene", "DependentGroups", "DynamicMatching", "EMStart", "Ebcc", "Engine",
     "Filtered", "FilteredDishonest", "Glad", "HierarchicalDawidSkene", "HonestPopulation",
     "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
     "MessagePassing", "Mmsr", "NextLabels", "OneCoin", "PairwiseAgreement", "PastedAnswers",
     "PenaltyVote", "Progress", "RepeatError", "ResponseTimes", "RobustnessBounds", "SemiMatching",
     "SimulatedCrowd", "TaskReport", "WeightedMajority", "WorkerReport", "accuracy", "auto",
-    "balanced_loads", "balanced_penalty", "collusion_pairs", "conflict_graph",
+    "balanced_loads", "balanced_penalty", "conflict_graph",
     "conflict_graph_by_shards", "conflict_tasks", "cut_labels", "dawid_skene",
     "dawid_skene_by_shards", "dependent_groups", "dependent_groups_by_shards", "ebcc",
     "effective_number", "encode", "encode_gold", "filter_dishonest", "filter_workers",

@@ -246,9 +246,9 @@ class _Rounds:
         p_value, population = null.p_value[worst], null.population
         expected = float(step_up_ratio(np.full(len(workers), p_value), population)[0])
         return worst, (
-            f"an honest worker with these tasks has a soft penalty of {null.penalty[worst]:.2g} or more "
-            f"with chance {p_value:.2g}; {expected:.2g} of the honest ones left would, and less than "
-            f"{self.level[-1]:.2g} is asked for"
+            f"her soft penalty is {null.penalty[worst]:.2g}; an honest worker with these tasks reaches that "
+            f"with probability {p_value:.2g}. Of the {len(workers)} workers left to judge, "
+            f"{expected:.2g} honest ones are expected to reach it, and a removal needs fewer than {self.level[-1]:.2g}"
         )
 
     def result(self, null: HonestNull, why: str) -> FilteredDishonest:
