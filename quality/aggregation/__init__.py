@@ -60,7 +60,6 @@ from quality.aggregation.sharded_em import (
 
 __all__ = [
     "TIE",
-    "Auto",
     "Consensus",
     "DawidSkene",
     "EMFit",
@@ -78,7 +77,6 @@ __all__ = [
     "Posterior",
     "Result",
     "WeightedMajority",
-    "auto",
     "class_sums",
     "dawid_skene",
     "dawid_skene_by_shards",

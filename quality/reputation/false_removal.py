@@ -248,7 +248,8 @@ class _Rounds:
         return worst, (
             f"her soft penalty is {null.penalty[worst]:.2g}; an honest worker with these tasks reaches that "
             f"with probability {p_value:.2g}. Of the {len(workers)} workers left to judge, "
-            f"{expected:.2g} honest ones are expected to reach it, and a removal needs fewer than {self.level[-1]:.2g}"
+            f"{expected:.2g} honest ones are expected to reach it, and a removal needs fewer than "
+            f"{self.level[-1]:.2g}"
         )
 
     def result(self, null: HonestNull, why: str) -> FilteredDishonest:
