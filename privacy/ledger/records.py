@@ -95,12 +95,8 @@ RESTORE = "restore a backup and account for what came after it"
 BATCH = 1_000  # rows fetched at a time
 ASKED_AT_ONCE = 500  # values in one condition
 KEPT: Mapping[str, type[Any]] = {
-    "position": int,
-    "entry": int,
-    "n": int,
-    "fingerprint": bytes,
-    "contents": bytes,
-}
+    "position": int, "entry": int, "n": int, "fingerprint": bytes, "contents": bytes,
+}  # fmt: skip
 """Types of the columns that do not hold texts."""
 
 _canonical = json.JSONEncoder(default=bytes.hex, separators=(",", ":")).encode
