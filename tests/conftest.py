@@ -28,7 +28,9 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Ctrl-C works, here and in children, as in a terminal; `nohup make test &` starts all of it ignored."""
+    """Ctrl-C and the terminal's end work, here and in children; `nohup make test &` starts both ignored."""
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGINT, former)
+    signal.signal(signal.SIGHUP, hangup)

@@ -57,8 +57,8 @@ WRITTEN: tuple[Written, ...] = (
         "return Unit.CONSENSUS_LABEL", SPENDING,
     ),
     Written(
-        "every consensus counts as local", RELEASES,
-        'return settings.consensus.aggregator == "majority_vote" and unfiltered', "return True",
+        "every consensus counts as local", "flows/settings/sections.py",
+        'return self.consensus.aggregator == "majority_vote" and unfiltered', "return True",
         SPENDING,
     ),
     Written(
@@ -83,15 +83,6 @@ WRITTEN: tuple[Written, ...] = (
         "the public table numbers the counts' entries", "flows/report/release_files.py",
         '"proportion": "noisy counts projected', '"entry": "", "proportion": "noisy counts projected',
         FILES,
-    ),
-    Written(
-        "Laplace noise from a seeded generator", NOISE,
-        "system = random.SystemRandom()\n        return system.choice",
-        "system = random.Random(0)\n        return system.choice", FRESH,
-    ),
-    Written(
-        "exponential noise from a seeded generator", NOISE,
-        "random.SystemRandom().expovariate", "random.Random(0).expovariate", FRESH,
     ),
     Written(
         "gamma noise from a generator that is kept and seeded", NOISE,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.report import write_release_files
-from flows.run import Run, open_run
+from flows.run import MANIFEST, Run, open_run
 from flows.settings import Settings, SettingsError, load_settings
 from flows.spending import as_numbers, outcome, read_statements
 from flows.stages import STAGES
@@ -138,9 +138,10 @@ def published_folders(
         held = [number for number, stage in enumerate(STAGES) if stage.holds_ledger]
         for stage in STAGES[: held[0]]:
             stage(run)
-        shown = []
+        shown, begun = [], run.read_json(MANIFEST)
         for _ in range(draws):
             shutil.rmtree(settings.state, ignore_errors=True)
+            run.write_json(MANIFEST, begun)  # it names no earlier ledger
             for stage in STAGES[held[0] : held[-1] + 1]:
                 stage(run)
             shown.append(_shown(run))

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 from flows.run import Crowd, Run
 from flows.stages.campaign_labels import open_labels
 from flows.stages.whole_labels import Groups
-from flows.tables import arrow_table, numpy_array
+from flows.tables import arrow_array, arrow_table, numpy_array
 from quality import (
     CrowdLabels,
     DependentGroups,
@@ -89,7 +89,9 @@ def kept_workers(run: Run, crowd: Crowd) -> Bool[np.ndarray, " workers"]:
     table = run.read_table("workers.parquet")
     flagged = numpy_array(table.column("flagged"))
     if run.settings.consensus.groups == "remove":
-        flagged = flagged | (numpy_array(table.column("group").fill_null(-1)) >= 0)
+        flagged = flagged | np.array(
+            [group is not None for group in table.column("group").to_pylist()]
+        )
     removed = np.array(table.column("worker").to_pylist(), dtype=np.str_)[flagged]
     kept: np.ndarray = ~np.isin(crowd.labels.workers, removed)
     return kept
@@ -100,11 +102,10 @@ def group_codes(run: Run, crowd: Crowd) -> Groups:
     if run.settings.consensus.groups != "weigh":
         return None
     table = run.read_table("workers.parquet")
-    written = numpy_array(table.column("group").fill_null(-1))
-    names = np.array(table.column("worker").to_pylist(), dtype=np.str_)
-    place = dict(zip(names.tolist(), written.tolist(), strict=True))
-    group = np.array([place[name] for name in crowd.labels.workers.astype(np.str_).tolist()])
-    return group if (group >= 0).any() else None
+    names, codes = (table.column(name).to_pylist() for name in ("worker", "group"))
+    found = {name: code for name, code in zip(names, codes, strict=True) if code is not None}
+    workers = crowd.labels.workers.astype(np.str_).tolist()
+    return np.array([found.get(name, -1) for name in workers]) if found else None
 
 
 def group_facts(found: DependentGroups, names: np.ndarray, chosen: str) -> dict[str, Any]:
@@ -163,7 +164,7 @@ def worker_table(
             "gold_high": right[order, 1],
             "flagged": report.flagged[order],
             "reason": [report.reason[code] for code in order],
-            "group": pa.array(group[order].astype(np.int32), mask=group[order] < 0),
+            "group": arrow_array(group[order].astype(np.int32), known=group[order] >= 0),
         }
     )
     for name in left_out:

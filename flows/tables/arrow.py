@@ -35,10 +35,10 @@ def arrow_table(columns: Mapping[str, Column]) -> pa.Table:
     return pa.table({name: arrow_array(column) for name, column in columns.items()})
 
 
-def arrow_array(column: Column) -> pa.Array | pa.ChunkedArray:
+def arrow_array(column: Column, *, known: np.ndarray | None = None) -> pa.Array | pa.ChunkedArray:
     """Return numbers, truth values or texts as an Arrow array; a matrix as one list per row.
 
-    NaN becomes null. Contiguous numbers are not copied.
+    NaN becomes null, and so do integers that are not `known`. Contiguous numbers are not copied.
 
     Examples
     --------
@@ -55,11 +55,11 @@ def arrow_array(column: Column) -> pa.Array | pa.ChunkedArray:
         return _arrow_texts(array)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"a column must hold numbers, truth values or texts, got {array.dtype}")
-    known = None
     if array.dtype.kind == "f" and np.isnan(array).any():
-        known = _bits(~np.isnan(array))
+        known = ~np.isnan(array)
+    valid = None if known is None else _bits(known)
     data = _bits(array) if array.dtype == np.bool_ else pa.py_buffer(np.ascontiguousarray(array))
-    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), array.size, [known, data])
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), array.size, [valid, data])
 
 
 def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pa.Table:

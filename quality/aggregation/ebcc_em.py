@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int16
+from jaxtyping import Bool, Float64, Int, Int16
 from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln
 
@@ -65,6 +65,7 @@ def ebcc(
     n_starts: int = 5,
     right_prior: float = 4.0,
     wrong_prior: float = 1.0,
+    groups: Int[np.ndarray, " workers"] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
     rng: np.random.Generator,
@@ -78,7 +79,7 @@ def ebcc(
     ----------
     labels
         The crowd's labels.
-    max_iter, threads, progress
+    max_iter, groups, threads, progress
         As for :func:`~quality.dawid_skene`, errors included.
     tol
         Stop when the log-likelihood per label changes by no more than this (nats), at least 0.
@@ -128,6 +129,7 @@ def ebcc(
     for name, value in (("right_prior", right_prior), ("wrong_prior", wrong_prior)):
         if not 0 < value < np.inf:
             raise ValueError(f"{name} must be > 0 and finite, got {name}={value}")
+    labels = labels.merge_workers(groups)
     model = _Model.of(labels.n_classes, n_subtypes, right_prior, wrong_prior)
     share = majority_vote(labels).posterior
     labelled = np.flatnonzero(np.diff(labels.task_start))

@@ -20,7 +20,7 @@ from scipy.special import digamma
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import fit_table, uniform
-from quality.labels import CrowdLabels
+from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress
 
 __all__ = ["Mace", "mace"]
@@ -63,6 +63,7 @@ def mace(
     competence_prior: float = 0.5,
     strategy_prior: float = 10.0,
     gold: Int[np.ndarray, " tasks"] | None = None,
+    groups: Int[np.ndarray, " workers"] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Mace:
@@ -75,7 +76,7 @@ def mace(
     ----------
     labels
         The crowd's labels.
-    max_iter, gold, threads, progress
+    max_iter, gold, groups, threads, progress
         As for :func:`~quality.dawid_skene`, errors included.
     tol
         Stop when the log-likelihood per label changes by no more than this (nats), at least 0.
@@ -110,6 +111,7 @@ def mace(
     for name, value in (("competence", competence_prior), ("strategy", strategy_prior)):
         if not 0 < value < np.inf:
             raise ValueError(f"{name}_prior must be > 0 and finite, got {name}_prior={value}")
+    labels = labels.merge_workers(groups)
     m_step = _KnowOrGuess(labels.n_workers, labels.n_classes, competence_prior, strategy_prior)
     fit, posterior = fit_table(
         labels, m_step, "MACE", max_iter=max_iter, tol=tol, prior_step=uniform, gold=gold,
@@ -119,7 +121,8 @@ def mace(
     known, guessed = m_step.split(fit.counts)
     competence = _mean(np.column_stack([known, guessed.sum(axis=1)]) + competence_prior)[:, 0]
     return Mace(
-        posterior, label, tied, competence.copy(), _mean(guessed + strategy_prior),
+        posterior, label, tied, of_voters(competence.copy(), groups),
+        of_voters(_mean(guessed + strategy_prior), groups),
         fit.log_likelihood, fit.n_iter, fit.converged,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import check_em
-from quality.labels import CrowdLabels
+from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress, counter
 
 __all__ = ["Mmsr", "mmsr"]
@@ -71,6 +71,7 @@ def mmsr(
     tol: float = 1e-6,
     trim: float = 0.25,
     threads: int | None = None,
+    groups: Int[np.ndarray, " workers"] | None = None,
     progress: Progress | None = None,
 ) -> Mmsr:
     """Estimate every worker's skill from pairwise agreement; vote with the log odds of being right.
@@ -84,7 +85,7 @@ def mmsr(
     ----------
     labels
         The crowd's labels.
-    max_iter, progress
+    max_iter, groups, progress
         As for :func:`~quality.dawid_skene`, errors included.
     tol
         Stop when no skill moves by more than this, at least 0.
@@ -127,6 +128,7 @@ def mmsr(
     check_em(max_iter, tol, threads)
     if not 0 <= trim < 0.5:
         raise ValueError(f"trim must be in [0, 0.5), got trim={trim}")
+    labels = labels.merge_workers(groups)
     tell = counter(progress, "M-MSR", max_iter)
     pairs = _pairs(labels)
     met = np.diff(pairs.start) > 0
@@ -140,7 +142,7 @@ def mmsr(
     skill[~met] = np.median(skill[met]) if met.any() else 0.5
     posterior = _vote(labels, skill)
     label, tied = decide(posterior)
-    return Mmsr(posterior, label, tied, skill, n_iter, converged)
+    return Mmsr(posterior, label, tied, of_voters(skill, groups), n_iter, converged)
 
 
 def _pairs(labels: CrowdLabels) -> _Pairs:

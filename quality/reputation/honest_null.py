@@ -404,13 +404,13 @@ def relative_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
 
     Examples
     --------
-    >>> from quality import encode
-    >>> rng = np.random.default_rng(0)
-    >>> truth, wrong = rng.integers(2, size=60), rng.random((20, 60)) < 0.2
-    >>> wrong[7] = True
-    >>> worker, task = np.divmod(np.arange(1200), 60)
-    >>> int(relative_penalty(encode(worker, task, (truth ^ wrong).ravel())).argmax())
-    7
+    >>> from quality import encode, regular_assignment
+    >>> rng = np.random.default_rng(4)
+    >>> rows = regular_assignment(n_tasks=300, n_workers=20, labels_per_task=5, rng=rng)
+    >>> truth, wrong = rng.integers(2, size=300), (rng.random(1500) < 0.2) | (rows.worker == 7)
+    >>> relative = relative_penalty(encode(rows.worker, rows.task, truth[rows.task] ^ wrong))
+    >>> int(relative.argmax()), relative.max().round(1), np.median(relative).round(1)
+    (7, 1.7, 1.1)
     """
     population, others = fit_honest(labels)
     expected = expected_shares(labels, others, population.mean)

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from privacy import (
     ApproximateEvent,
+    Cost,
     CountsError,
     GroupInteraction,
     GroupPrivacy,
+    History,
     JointLatticeLaplace,
     LatticeLaplace,
     PureEvent,
@@ -213,7 +215,7 @@ class Toy:
     def start(self, query, noise):
         return "begun"
 
-    def answer(self, state, question, noise):
+    def answer(self, state, question, noise, history):
         return state, question.name
 
 
@@ -250,4 +252,5 @@ def test_a_groups_values_are_the_inner_mechanisms():
     assert GroupPrivacy(toy, 2, 0.2).draw(QUERY, noise) == "drawn"
     gate = GroupInteraction(toy, 2)
     assert gate.start(QUERY, noise) == "begun"
-    assert gate.answer("state", asked, noise) == ("state", "asked")
+    history = History(1, 1, Cost(Fraction(1), Fraction(0)), ())
+    assert gate.answer("state", asked, noise, history) == ("state", "asked")

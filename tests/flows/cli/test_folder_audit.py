@@ -37,7 +37,8 @@ def test_a_few_pairs_refute_no_unit() -> None:
     for unit in Unit:
         bound, epsilon, delta = audit_folder(unit, draws=2, level=SURE)
         assert not bound.refutes(delta)
-        assert epsilon == pytest.approx(1.3)
+        # a gate of few tasks costs as much more as a subject has tasks
+        assert epsilon == pytest.approx(3.0 if unit is Unit.SUBJECT else 1.3)
         assert bound.draws == 1
     shown, _, _ = published_folders(Unit.CONSENSUS_LABEL, 2, False)
     assert shown[0]["bytes"] != shown[1]["bytes"]

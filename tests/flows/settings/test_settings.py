@@ -68,7 +68,7 @@ def test_the_budget_names_its_unit(tmp_path: Path) -> None:
         ),
         (
             MINIMAL + '[consensus]\naggregator = "majority_vote"\nuse_gold = true\n',
-            "use_gold is for dawid_skene, hierarchical_dawid_skene, one_coin_dawid_skene",
+            "use_gold is for dawid_skene, hierarchical_dawid_skene, mace, one_coin_dawid_skene",
         ),
         (MINIMAL + '[groups]\npattern = "x"\n', "pattern must have a (capturing group), got 'x'"),
         ('name = "c"\n', "input must be given"),

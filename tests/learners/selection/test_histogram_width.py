@@ -214,5 +214,9 @@ def test_every_counting_is_drawn_at_the_price_of_the_counts_and_the_choice_at_it
 
     MECHANISM.draw(toy(rng), Listening())
     released_and_tried = len(MECHANISM.candidates) + 1
+    choice = asked.pop(
+        2 * len(MECHANISM.candidates)
+    )  # between the countings of candidates and the last
     assert len(asked) == 2 * released_and_tried  # proposals, and what keeps or drops them
     assert set(asked) == {2 / MECHANISM.epsilon_counts}
+    assert choice not in asked

@@ -162,7 +162,8 @@ def test_an_interaction_under_a_key_is_asked_by_name(tmp_path):
     ledger = open_toy(tmp_path)
     ask = ledger.interact
     first = ask(Turnstile(0.5), keyed(counts_query()), question(1))
-    again = ask(Turnstile(0.5), keyed(counts_query((0, 4))), question(2))
+    repeated = Question(question(1).name, {"x": 2.0})
+    again = ask(Turnstile(0.5), keyed(counts_query((0, 4))), repeated)
     assert (again.value, again.fresh, again.stale) == (first.value, False, True)
     other = ask(Turnstile(0.5), keyed(counts_query()), Question("another", {"x": 1.0}))
     assert (other.value, other.entry) == (2, first.entry)
