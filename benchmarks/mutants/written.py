@@ -192,7 +192,7 @@ WRITTEN: tuple[Written, ...] = (
         "        .with_for_update()\n", "", ON_A_SERVER,
     ),
     Written(
-        "one key for all campaigns", "flows/spending/account.py",
+        "one key for all campaigns", "flows/files.py",
         "secrets.token_bytes(KEY_BYTES)", "bytes(KEY_BYTES)",
         ("tests/flows/spending/test_account.py", "-k", "key"),
     ),

@@ -77,7 +77,7 @@ class _RowFeatures:
 
 
 _Moments: TypeAlias = tuple[
-    int, Float[np.ndarray, " directions"], Float[np.ndarray, "directions directions"]
+    int, Float[np.ndarray, " _"], Float[np.ndarray, "_ _"]
 ]  # rows, their mean, and the sum of squares and products of the deviations from it
 
 

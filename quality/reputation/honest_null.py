@@ -409,7 +409,7 @@ def relative_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     >>> rows = regular_assignment(n_tasks=300, n_workers=20, labels_per_task=5, rng=rng)
     >>> truth, wrong = rng.integers(2, size=300), (rng.random(1500) < 0.2) | (rows.worker == 7)
     >>> relative = relative_penalty(encode(rows.worker, rows.task, truth[rows.task] ^ wrong))
-    >>> int(relative.argmax()), relative.max().round(1), np.median(relative).round(1)
+    >>> int(relative.argmax()), round(float(relative.max()), 1), round(float(np.median(relative)), 1)
     (7, 1.7, 1.1)
     """
     population, others = fit_honest(labels)

@@ -164,6 +164,7 @@ def test_a_number_given_as_text_is_named_and_unpaid(ledger, rows, name):
     assert spent(ledger) == 0
 
 
+@pytest.mark.refusal
 def test_a_number_of_bins_may_be_numpys(ledger):
     value = np.linspace(0, 1, 100)[:, None]
     fitted = PrivateHistogram(ledger, "toy", epsilon=1.0, n_bins=np.int64(10)).fit(value)

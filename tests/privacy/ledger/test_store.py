@@ -144,6 +144,7 @@ def test_a_server_refuses_every_change_but_added_rows():
     assert "tgenabled IN ('O', 'A')" in postgres.FOUND_TRIGGERS
 
 
+@pytest.mark.refusal
 def test_on_a_server_spenders_wait_for_each_other_at_the_budget_and_at_the_head():
     """SQLite locks the whole file, so that only the words tell."""
     asked = []
@@ -175,6 +176,7 @@ def test_on_a_server_spenders_wait_for_each_other_at_the_budget_and_at_the_head(
     assert "FOR UPDATE" not in asked[-1]
 
 
+@pytest.mark.refusal
 def test_making_tables_on_a_server_is_one_processs_at_a_time():
     """The advisory lock comes before the look for tables."""
     asked = []
