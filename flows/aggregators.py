@@ -56,7 +56,12 @@ ROWS = (
     Aggregator("dawid_skene", "Dawid–Skene", (*ITERATED, "smoothing", *STARTED), sharded=True),
     Aggregator("ebcc", "EBCC", ITERATED),
     Aggregator("glad", "GLAD", ITERATED),
-    Aggregator("hierarchical_dawid_skene", "hierarchical Dawid–Skene", (*ITERATED, *STARTED)),
+    Aggregator(
+        "hierarchical_dawid_skene",
+        "hierarchical Dawid–Skene",
+        (*ITERATED, *STARTED),
+        sharded=True,
+    ),
     Aggregator("kos", "KOS message passing", ITERATED),
     Aggregator("kos_plus", "KOS+ message passing", ITERATED),
     Aggregator("mace", "MACE", (*ITERATED, "use_gold")),

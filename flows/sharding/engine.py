@@ -21,7 +21,7 @@ import numpy as np
 from flows.files import write_arrays
 from flows.settings import EngineSettings, SettingsError
 from flows.sharding.shards import Mapper, ShardFolder, load_shard
-from quality.aggregation import EMFit
+from quality.aggregation import EMFit, SharedPrior
 from quality.labels import Engine, LocalEngine
 
 __all__ = ["load_fit", "open_engine", "open_mapper", "save_fit"]
@@ -99,6 +99,8 @@ def save_fit(path: Path, fit: EMFit) -> None:
     """Write the state of a fit, whole or not at all."""
     state = np.array([fit.log_likelihood, fit.n_iter, fit.converged], dtype=np.float64)
     arrays = {"prior": fit.prior, "table": fit.table, "counts": fit.counts, "mass": fit.mass}
+    if fit.shared is not None:
+        arrays |= {"shared": fit.shared.mean, "strength": np.array(fit.shared.strength)}
     write_arrays(path, {"state": state, **arrays})
 
 
@@ -109,4 +111,7 @@ def load_fit(path: Path) -> EMFit | None:
     with np.load(path, allow_pickle=False) as kept:
         log_likelihood, n_iter, converged = kept["state"].tolist()
         arrays = (kept["prior"], kept["table"], kept["counts"], kept["mass"])
-    return EMFit(*arrays, log_likelihood, int(n_iter), bool(converged))
+        shared = None
+        if "shared" in kept:
+            shared = SharedPrior(kept["shared"], float(kept["strength"]))
+    return EMFit(*arrays, log_likelihood, int(n_iter), bool(converged), shared)

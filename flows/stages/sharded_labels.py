@@ -42,10 +42,13 @@ from quality import (
 )
 from quality.aggregation import (
     EMFit,
+    Fit,
     Posterior,
     class_sums,
     dawid_skene_by_shards,
     decide,
+    hierarchical_by_shards,
+    hierarchical_result,
     majority_of_shard,
     one_coin_by_shards,
     posterior_of_groups,
@@ -59,6 +62,7 @@ __all__ = ["ShardedLabels"]
 KEPT_FIT, UNFILTERED_FIT = "kept_fit.npz", "unfiltered_fit.npz"
 FITS: dict[str, Callable[..., EMFit]] = {
     "dawid_skene": dawid_skene_by_shards,
+    "hierarchical_dawid_skene": hierarchical_by_shards,
     "one_coin_dawid_skene": one_coin_by_shards,
 }
 SHARED = {"hard_least": np.int32, "hard_penalty": np.int32, "balanced_penalty": np.float64}
@@ -189,15 +193,19 @@ class ShardedLabels:
             return MAJORITY
         knobs = {knob: getattr(chosen, knob) for knob in ("max_iter", "tol", "smoothing")}
 
+        begun = None if path is None else load_fit(path)
+        due = self.chosen.checkpoint_every + (0 if begun is None else begun.n_iter)
+
         def after(fit: EMFit) -> None:
+            nonlocal due
             if progress is not None:
                 progress("EM over shards", fit.n_iter, chosen.max_iter or 100)
-            if path is not None and fit.n_iter % self.chosen.checkpoint_every == 0:
+            if path is not None and fit.n_iter >= due:
                 save_fit(path, fit)
+                due = fit.n_iter + self.chosen.checkpoint_every
 
         fit = FITS[chosen.aggregator](
-            engine, use_gold=chosen.use_gold, start=start, begun=None if path is None else load_fit(path),
-            after=after,
+            engine, use_gold=chosen.use_gold, start=start, begun=begun, after=after,
             **{knob: value for knob, value in knobs.items() if value is not None},
         )  # fmt: skip
         if path is not None:
@@ -206,11 +214,13 @@ class ShardedLabels:
 
     def _result(
         self, fit: EMFit | None, posterior: Float[np.ndarray, "tasks classes"], groups: Groups
-    ) -> DawidSkene | OneCoin | MajorityVote:
+    ) -> Fit | MajorityVote:
         """The result that the aggregator gives of a whole table."""
         label, tied = decide(posterior)
         if fit is None:
             return MajorityVote(posterior, label, tied)
+        if fit.shared is not None:
+            return hierarchical_result(fit, posterior, groups)
         table = of_voters(fit.table, groups)
         evidence = (fit.log_likelihood, fit.n_iter, fit.converged)
         if self.run.settings.consensus.aggregator == "dawid_skene":

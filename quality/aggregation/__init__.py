@@ -19,9 +19,9 @@ the likeliest class and ties, besides what its model estimates of workers and ta
 >>> dawid_skene(labels)
 DawidSkene(2 tasks, 0 tied, converged after 6 iterations, log-likelihood -1.4)
 
-For tables in shards there are :func:`dawid_skene_by_shards` and :func:`one_coin_by_shards`, whose
-:class:`EMFit` :func:`posterior_of_shard` applies to a shard. To write a model of this kind, see
-:mod:`quality.aggregation.em`.
+For tables in shards there are :func:`dawid_skene_by_shards`, :func:`one_coin_by_shards` and
+:func:`hierarchical_by_shards`, whose :class:`EMFit` :func:`posterior_of_shard` applies to a shard. To
+write a model of this kind, see :mod:`quality.aggregation.em`.
 """
 
 from quality.aggregation.consensus import TIE, Consensus, Result, decide
@@ -35,9 +35,13 @@ from quality.aggregation.dawid_skene_em import (
     start_from,
 )
 from quality.aggregation.ebcc_em import Ebcc, ebcc
-from quality.aggregation.em import EMFit, EMStart
+from quality.aggregation.em import EMFit, EMStart, SharedPrior
 from quality.aggregation.glad_em import Glad, glad
-from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, hierarchical_dawid_skene
+from quality.aggregation.hierarchical_em import (
+    HierarchicalDawidSkene,
+    hierarchical_dawid_skene,
+    hierarchical_result,
+)
 from quality.aggregation.kos_messages import MessagePassing, kos, kos_plus
 from quality.aggregation.mace_em import Mace, mace
 from quality.aggregation.majority import (
@@ -52,6 +56,7 @@ from quality.aggregation.sharded_em import (
     Posterior,
     class_sums,
     dawid_skene_by_shards,
+    hierarchical_by_shards,
     majority_of_shard,
     one_coin_by_shards,
     posterior_of_groups,
@@ -76,6 +81,7 @@ __all__ = [
     "PenaltyVote",
     "Posterior",
     "Result",
+    "SharedPrior",
     "WeightedMajority",
     "class_sums",
     "dawid_skene",
@@ -83,7 +89,9 @@ __all__ = [
     "decide",
     "ebcc",
     "glad",
+    "hierarchical_by_shards",
     "hierarchical_dawid_skene",
+    "hierarchical_result",
     "kos",
     "kos_plus",
     "mace",

@@ -36,6 +36,8 @@ from quality.parallel import Progress, check_threads, chunk_starts, shared_out
 __all__ = [
     "EMFit",
     "EMStart",
+    "Passes",
+    "SharedPrior",
     "Stop",
     "TablePasses",
     "check_em",
@@ -148,6 +150,13 @@ class EMStart:
         return mixed / mixed.sum(), cells / cells.sum(axis=1, keepdims=True)
 
 
+class SharedPrior(NamedTuple):
+    """A Dirichlet prior of each truth's column: its mean (answers x truths), and strength in labels."""
+
+    mean: np.ndarray
+    strength: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EMFit:
     """Where EM stopped.
@@ -164,6 +173,8 @@ class EMFit:
         Of the labels, and of gold, under `prior` and `table`, in nats.
     n_iter, converged
         Iterations made, and whether the log-likelihood per label had settled to `tol` by then.
+    shared
+        The prior of the table's columns that the workers share; None in a model without one.
     """
 
     prior: Mass
@@ -173,6 +184,7 @@ class EMFit:
     log_likelihood: float
     n_iter: int
     converged: bool
+    shared: SharedPrior | None = None
 
 
 class Stop(NamedTuple):

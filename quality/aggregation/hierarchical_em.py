@@ -19,6 +19,7 @@ one truth class share a Dirichlet prior, and its parameters are learned from the
   caps it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,18 +29,23 @@ from scipy.special import digamma
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import (
+    EMFit,
     EMStart,
+    Passes,
+    SharedPrior,
     Stop,
     check_em,
     first_counts,
     fit_em,
     passes_over,
-    reporting,
 )
 from quality.labels import CrowdLabels, of_voters
-from quality.parallel import Progress
+from quality.parallel import Progress, counter
 
-__all__ = ["HierarchicalDawidSkene", "hierarchical_dawid_skene"]
+__all__ = [
+    "HierarchicalDawidSkene", "check_shared_prior", "fit_hierarchical", "hierarchical_dawid_skene",
+    "hierarchical_result",
+]  # fmt: skip
 
 STAGE = 5  # EM iterations between two fits of the Dirichlet priors
 MIN_STRENGTH = 1e-3  # strength, in labels; keeps rows without counts proper
@@ -139,6 +145,19 @@ def hierarchical_dawid_skene(
     array(['a', 'b', 'a', 'b'], dtype='<U1')
     """
     check_em(max_iter, tol, threads)
+    check_shared_prior(anchor, most_strength)
+    known = None if start is None else start.matched(labels.workers, labels.classes)
+    labels = labels.merge_workers(groups)
+    with passes_over(labels, gold, threads) as passes:
+        fit = fit_hierarchical(
+            passes, anchor, most_strength, max_iter=max_iter, tol=tol, start=known,
+            step=counter(progress, "hierarchical Dawid–Skene", max_iter),
+        )  # fmt: skip
+        return hierarchical_result(fit, passes.posterior(fit.prior, fit.table), groups)
+
+
+def check_shared_prior(anchor: float, most_strength: float) -> None:
+    """Raise ValueError unless a prior that rows share can be fitted with these."""
     if not 0 < anchor < np.inf:
         raise ValueError(f"anchor must be > 0 and finite, got anchor={anchor}")
     if not MIN_STRENGTH <= most_strength < np.inf:
@@ -146,31 +165,71 @@ def hierarchical_dawid_skene(
             f"most_strength must be >= {MIN_STRENGTH} and finite, got most_strength={most_strength}"
         )
 
-    def first_table(counts: np.ndarray) -> np.ndarray:
-        row = _crowd_row(counts, anchor)
-        return _posterior_mean(counts, _fit_strength(counts, row, most_strength) * row)
 
-    known = None if start is None else start.matched(labels.workers, labels.classes)
-    labels = labels.merge_workers(groups)
-    with passes_over(labels, gold, threads) as passes:
-        counts, mass = first_counts(passes, first_table, known)
-        stop = Stop()  # from one fit of the shared prior to the next
-        while stop.n_iter < max_iter and not stop.converged:
-            row = _crowd_row(counts, anchor)
-            strength = _fit_strength(counts, row, most_strength)
-            fit = fit_em(
-                passes, partial(_posterior_mean, pseudo=strength * row), counts, mass,
-                max_iter=min(STAGE, max_iter - stop.n_iter), tol=0.0,
-                after=reporting(progress, "hierarchical Dawid–Skene", max_iter, before=stop.n_iter),
-            )  # fmt: skip
-            counts, mass = fit.counts, fit.mass
-            stop = stop.after(fit.log_likelihood, tol, labels.n_labels, n_more=fit.n_iter)
-        posterior = passes.posterior(fit.prior, fit.table)
+def fit_hierarchical(
+    passes: Passes,
+    anchor: float,
+    most_strength: float,
+    *,
+    max_iter: int,
+    tol: float,
+    start: EMStart | None = None,
+    begun: EMFit | None = None,
+    after: Callable[[EMFit], object] | None = None,
+    step: Callable[[int], object] = lambda _: None,
+) -> EMFit:
+    """Run EM in stages of five iterations, each of which begins with a fit of the shared prior.
+
+    `step` is called with the iterations made, after each; `after` with the fit after each stage: the
+    states that it can go on from.
+    """
+
+    def shared_prior(counts: np.ndarray) -> SharedPrior:
+        row = _crowd_row(counts, anchor)
+        return SharedPrior(row, _fit_strength(counts, row, most_strength))
+
+    def first_table(counts: np.ndarray) -> np.ndarray:
+        return _posterior_mean(counts, shared_prior(counts))
+
+    fit, stop = begun, Stop()  # from one fit of the shared prior to the next
+    if begun is None:
+        counts, mass = first_counts(passes, first_table, start)
+    else:
+        counts, mass = begun.counts, begun.mass
+        stop = Stop(begun.log_likelihood, begun.n_iter, begun.converged)
+    n_labels = round(float(counts.sum()))  # each label counts once over the truths
+    while fit is None or (stop.n_iter < max_iter and not stop.converged):
+        shared = shared_prior(counts)
+        stage = fit_em(
+            passes, partial(_posterior_mean, shared=shared), counts, mass,
+            max_iter=min(STAGE, max_iter - stop.n_iter), tol=0.0,
+            after=partial(_count, step, stop.n_iter),
+        )  # fmt: skip
+        counts, mass = stage.counts, stage.mass
+        stop = stop.after(stage.log_likelihood, tol, n_labels, n_more=stage.n_iter)
+        fit = EMFit(stage.prior, stage.table, counts, mass, *stop, shared)
+        if after is not None:
+            after(fit)
+    return fit
+
+
+def _count(step: Callable[[int], object], before: int, fit: EMFit) -> None:
+    step(before + fit.n_iter)
+
+
+def hierarchical_result(
+    fit: EMFit,
+    posterior: Float64[np.ndarray, "tasks classes"],
+    groups: Int[np.ndarray, " voters"] | None,
+) -> HierarchicalDawidSkene:
+    """Return the result of a fit; a member of a group has its group's confusion."""
+    if fit.shared is None:
+        raise ValueError("fit must be of the hierarchical form, got one without a shared prior")
     label, tied = decide(posterior)
+    confusion = of_voters(np.ascontiguousarray(fit.table.transpose(0, 2, 1)), groups)
     return HierarchicalDawidSkene(
-        posterior, label, tied, fit.prior,
-        of_voters(np.ascontiguousarray(fit.table.transpose(0, 2, 1)), groups), np.ascontiguousarray(row.T),
-        strength, *stop,
+        posterior, label, tied, fit.prior, confusion, np.ascontiguousarray(fit.shared.mean.T),
+        fit.shared.strength, fit.log_likelihood, fit.n_iter, fit.converged,
     )  # fmt: skip
 
 
@@ -212,9 +271,9 @@ def _fit_strength(
 
 def _posterior_mean(
     counts: Float64[np.ndarray, "workers answers truths"],
-    pseudo: Float64[np.ndarray, "answers truths"],
+    shared: SharedPrior,
 ) -> Float64[np.ndarray, "workers answers truths"]:
     """Return P(label | truth) of each worker from her own expected counts and the crowd's row."""
-    table: np.ndarray = counts + pseudo
+    table: np.ndarray = counts + shared.strength * shared.mean
     table /= table.sum(axis=1, keepdims=True)
     return table

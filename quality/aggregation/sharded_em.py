@@ -1,4 +1,4 @@
-"""Dawid–Skene and its one-coin form for tables in shards: the same loop and the same passes.
+"""Dawid–Skene, one-coin and hierarchical, for tables in shards: the same loops and the same passes.
 
 Each iteration sends the table of probabilities to the shards and gets expected counts back: as many
 numbers as workers times classes squared, however many labels there are.
@@ -33,6 +33,7 @@ from quality.aggregation.em import (
     fit_em,
     shard_passes,
 )
+from quality.aggregation.hierarchical_em import check_shared_prior, fit_hierarchical
 from quality.labels import Engine, LabelShard, Sums
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "ShardBelief",
     "class_sums",
     "dawid_skene_by_shards",
+    "hierarchical_by_shards",
     "majority_of_shard",
     "one_coin_by_shards",
     "posterior_of_groups",
@@ -145,6 +147,64 @@ def one_coin_by_shards(
     check_smoothing(smoothing)
     m_step = partial(one_coin_table, smoothing=smoothing)
     return _fit(engine, m_step, max_iter, tol, use_gold, start, begun, after)
+
+
+def hierarchical_by_shards(
+    engine: Engine,
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-6,
+    anchor: float = 1000.0,
+    most_strength: float = 2.0,
+    use_gold: bool = False,
+    start: EMStart | None = None,
+    begun: EMFit | None = None,
+    after: Callable[[EMFit], object] | None = None,
+) -> EMFit:
+    """Fit :func:`~quality.hierarchical_dawid_skene` to a table in shards.
+
+    Parameters
+    ----------
+    engine, use_gold, start
+        As for :func:`dawid_skene_by_shards`.
+    max_iter, tol, anchor, most_strength
+        As for :func:`~quality.hierarchical_dawid_skene`.
+    begun
+        The state after a stage of an earlier run of the same fit, to go on from.
+    after
+        Called with the fit after every stage of five iterations, which one prior of the rows serves.
+
+    Returns
+    -------
+    EMFit
+        Its `shared` has the crowd's confusion and the strength.
+
+    Raises
+    ------
+    ValueError
+        As for :func:`dawid_skene_by_shards`.
+
+    Notes
+    -----
+    Guarantees and cost are those of :func:`dawid_skene_by_shards`, for the states that `after` has.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> from quality.labels import LocalEngine, cut_labels
+    >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    >>> labels = encode(workers, tasks, list("aabbbbaabbbb"))
+    >>> fit = hierarchical_by_shards(LocalEngine(cut_labels(labels, [0, 2, 4])))
+    >>> fit.shared.mean.T.round(2)  # the crowd's confusion
+    array([[0.79, 0.21],
+           [0.21, 0.79]])
+    """
+    check_em(max_iter, tol, None)
+    check_shared_prior(anchor, most_strength)
+    passes = _EnginePasses(engine, use_gold)
+    return fit_hierarchical(
+        passes, anchor, most_strength, max_iter=max_iter, tol=tol, start=start, begun=begun, after=after
+    )  # fmt: skip
 
 
 def posterior_of_shard(

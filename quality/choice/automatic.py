@@ -41,6 +41,8 @@ __all__ = [
 
 Candidate = Callable[[CrowdLabels], Consensus]
 
+MIN_WEIGHT = 1e-6  # of a candidate in the pool: it may still break ties
+
 # one seed for every table: where labels do not settle it, the choice must not be luck
 CANDIDATES: Mapping[str, Candidate] = {
     "majority_vote": majority_vote,
@@ -113,6 +115,7 @@ def auto(
     *,
     candidates: Mapping[str, Candidate] = CANDIDATES,
     n_folds: int = 10,
+    enough: int = 100_000,
     groups: Int[np.ndarray, " workers"] | None = None,
     progress: Progress | None = None,
 ) -> Auto:
@@ -122,7 +125,8 @@ def auto(
     and its posterior predicts the labels of the fold by what a label means in that crowd: half by
     the crowd's confusion matrix under that posterior, half by the crowd's share of right labels
     alone. A candidate that is `behind` the best by z standard errors has a weight in proportion to
-    exp(-z**2 / 2), and the result is the mean of the posteriors by weight.
+    exp(-z**2 / 2), and the result is the mean of the posteriors by weight. A large table needs fewer
+    folds: once `enough` labels have been predicted, the rest of the folds settle nothing more.
 
     Parameters
     ----------
@@ -132,6 +136,8 @@ def auto(
         Name -> function of labels, the simplest first.
     n_folds
         Number of folds, at least 2.
+    enough
+        No further fold is held out when this many labels have been, at least 1.
     groups
         As for :func:`~quality.dawid_skene`, for all candidates: they have the merged table.
     progress
@@ -144,10 +150,11 @@ def auto(
 
     Notes
     -----
-    **Guarantees.** Every label of a task with two or more is held out once. Candidates that predict
-    alike weigh alike; one that is clearly behind weighs nothing. Without tasks of two labels nothing
-    is held out and the first candidate is taken. The result is the same on every run: nothing is
-    drawn but what a candidate draws.
+    **Guarantees.** Every label of a task with two or more is held out once, in a table of up to
+    `enough` of them; a larger one has labels of every task in the folds held out. Candidates that
+    predict alike weigh alike; one that is clearly behind weighs nothing: a weight below a millionth
+    is none. Without tasks of two labels nothing is held out and the first candidate is taken. The
+    result is the same on every run: nothing is drawn but what a candidate draws.
 
     **Limits.** Predicting labels is not knowing the truth. What a worker is like plays no part in
     the prediction, and half of it takes labels at their word, because a fit that knows her, or that
@@ -156,7 +163,8 @@ def auto(
     labels, and a filter would remove them. A filter is compared fairly as part of a candidate,
     ``lambda labels: majority_vote(labels.keep_workers(...))``.
 
-    **Cost.** Each candidate once per fold, and once on all labels.
+    **Cost.** Each candidate once per fold held out, which is one fold of a table of a million labels;
+    those with a weight once more, on all labels.
 
     Examples
     --------
@@ -172,31 +180,40 @@ def auto(
         raise ValueError("candidates must be one or more aggregators, got none")
     if not n_folds >= 2:
         raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
+    if not enough >= 1:
+        raise ValueError(f"enough must be >= 1, got enough={enough}")
     labels = labels.merge_workers(groups)
-    tell = counter(progress, "auto", (1 + n_folds) * len(candidates))
-    n_fits = count(1)
     fold = folds(labels, n_folds)
+    held = held_folds(fold, enough)
+    tell, n_fits = counter(progress, "auto", (1 + held) * len(candidates)), count(1)
     log_p = np.zeros((len(candidates), labels.n_tasks))  # summed over a task's held-out labels
-    for number in range(n_folds if (fold >= 0).any() else 0):
+    for number in range(held):
         out = fold == number
         rest = labels.keep_labels(~out)
         for place, fit in enumerate(candidates.values()):
             found = predict_held_out(labels, out, fit(rest).posterior)
             log_p[place] += np.bincount(labels.task[out], found, labels.n_tasks)
             tell(next(n_fits))
-    scores = _scores(tuple(candidates), log_p, int(np.count_nonzero(fold >= 0)))
-    best = max(scores, key=lambda score: score.weight).name
+    n_held_out = int(np.count_nonzero((fold >= 0) & (fold < held)))
+    scores = _scores(tuple(candidates), log_p, n_held_out)
+    weighing = {score.name: score.weight for score in scores if score.weight}
+    best = max(weighing, key=lambda name: weighing[name])
     posterior = np.zeros((labels.n_tasks, labels.n_classes))
-    for score, fit in zip(scores, candidates.values(), strict=True):
-        fitted = fit(labels)
-        posterior += score.weight * fitted.posterior
-        if score.name == best:
+    for name, weight in weighing.items():
+        fitted = candidates[name](labels)
+        posterior += weight * fitted.posterior
+        if name == best:
             result = fitted
         tell(next(n_fits))
     posterior /= posterior.sum(axis=1, keepdims=True)  # the weights add up to 1 but for rounding
     label, tied = decide(posterior)
-    n_held_out = int(np.count_nonzero(fold >= 0))
     return Auto(posterior, label, tied, best, result, scores, n_held_out)
+
+
+def held_folds(fold: Int16[np.ndarray, " labels"], enough: int) -> int:
+    """Return how many folds, the first ones, have `enough` labels; all that have any if too few."""
+    sizes = np.bincount(fold[fold >= 0])
+    return min(int(np.searchsorted(np.cumsum(sizes), enough)) + 1, len(sizes))
 
 
 def folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
@@ -259,5 +276,6 @@ def _scores(
     behind, error = apart.sum(axis=1), np.sqrt((apart**2).sum(axis=1))
     z = np.divide(behind, error, out=np.zeros(len(names)), where=error > 0)
     weight = np.exp(-(z**2) / 2)
+    weight[weight < MIN_WEIGHT * weight.sum()] = 0.0  # not worth a fit to all labels
     columns = (total / n_held_out, behind / n_held_out, error / n_held_out, weight / weight.sum())
     return tuple(map(Score, names, *(column.tolist() for column in columns)))

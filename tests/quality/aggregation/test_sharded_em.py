@@ -10,13 +10,16 @@ from quality import (
     LocalEngine,
     cut_labels,
     dawid_skene,
+    hierarchical_dawid_skene,
     majority_vote,
     one_coin_dawid_skene,
 )
 from quality.aggregation.em import EMFit
+from quality.aggregation.hierarchical_em import hierarchical_result
 from quality.aggregation.sharded_em import (
     class_sums,
     dawid_skene_by_shards,
+    hierarchical_by_shards,
     majority_of_shard,
     one_coin_by_shards,
     posterior_of_shard,
@@ -32,7 +35,11 @@ QUICK = settings(max_examples=30, deadline=None, derandomize=True)
 @pytest.mark.parametrize("use_gold", [False, True])
 @pytest.mark.parametrize(
     ("by_shards", "whole"),
-    [(dawid_skene_by_shards, dawid_skene), (one_coin_by_shards, one_coin_dawid_skene)],
+    [
+        (dawid_skene_by_shards, dawid_skene),
+        (one_coin_by_shards, one_coin_dawid_skene),
+        (hierarchical_by_shards, hierarchical_dawid_skene),
+    ],
 )
 def test_em_has_the_whole_tables_bytes_where_its_chunks_are_the_shards(
     by_shards, whole, use_gold: bool, rng: np.random.Generator
@@ -99,11 +106,49 @@ def test_a_fit_gone_on_with_is_a_fit_never_left(rng: np.random.Generator) -> Non
         assert again.n_iter == 8
 
 
+@pytest.mark.parametrize("max_iter", [3, 10, 13])
+def test_hierarchical_goes_on_from_any_stage_to_the_same_bytes(
+    max_iter: int, rng: np.random.Generator
+) -> None:
+    """A stage has five iterations, the last one fewer where `max_iter` says so."""
+    labels = crowd_of(rng)
+    engine, states = cut_at(labels, [0.3, 0.5]), []
+    whole = hierarchical_by_shards(engine, max_iter=max_iter, tol=0.0, after=states.append)
+    assert [fit.n_iter for fit in states] == [n for n in (5, 10) if n < max_iter] + [max_iter]
+    for begun in states:
+        again = hierarchical_by_shards(engine, max_iter=max_iter, tol=0.0, begun=begun)
+        assert (again.n_iter, again.log_likelihood) == (max_iter, whole.log_likelihood)
+        assert again.table.tobytes() == whole.table.tobytes()
+        assert again.shared is not None
+        assert whole.shared is not None
+        assert again.shared.mean.tobytes() == whole.shared.mean.tobytes()
+
+
+def test_the_hierarchical_result_of_shards_is_the_whole_tables(rng: np.random.Generator) -> None:
+    labels = crowd_of(rng)
+    engine = cut_at(labels, [0.2, 0.7])
+    fit = hierarchical_by_shards(engine)
+    posterior = np.concatenate(engine.map(posterior_of_shard, (fit.prior, fit.table, False)))
+    found, expected = hierarchical_result(fit, posterior, None), hierarchical_dawid_skene(labels)
+    assert (found.n_iter, found.converged) == (expected.n_iter, expected.converged)
+    assert found.strength == pytest.approx(expected.strength, abs=1e-9)
+    for name in ("posterior", "prior", "confusion", "crowd_confusion"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-9)
+
+
+def test_a_fit_without_a_shared_prior_has_no_hierarchical_result(rng: np.random.Generator) -> None:
+    fit = dawid_skene_by_shards(cut_at(crowd_of(rng), [0.5]))
+    with pytest.raises(ValueError, match="shared prior"):
+        hierarchical_result(fit, np.ones((1, 3)), None)
+
+
 def test_a_fit_that_has_converged_is_not_gone_on_with(rng: np.random.Generator) -> None:
     engine = cut_at(crowd_of(rng), [0.5])
     fit: EMFit = dawid_skene_by_shards(engine)
     assert fit.converged
     assert dawid_skene_by_shards(engine, begun=fit) is fit
+    shared = hierarchical_by_shards(engine)
+    assert hierarchical_by_shards(engine, begun=shared) is shared
 
 
 def test_the_same_bytes_on_any_number_of_threads(rng: np.random.Generator) -> None:
