@@ -12,7 +12,7 @@ itself loads neither NumPy nor numba.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from quality import Consensus, CrowdLabels, Progress
     from quality.aggregation import EMStart
 
-__all__ = ["AGGREGATORS", "Aggregator", "AggregatorName", "consensus_of", "title_of"]
+__all__ = [
+    "AGGREGATORS", "DEFAULTS", "Aggregator", "AggregatorName", "consensus_of", "default_aggregator",
+    "title_of",
+]  # fmt: skip
 
 ITERATED = ("max_iter", "tol")
 STARTED = ("use_gold", "go_on")  # EM from an earlier fit, with gold held to its truth
@@ -77,6 +80,11 @@ ROWS = (
     Aggregator("weighted_majority", "majority vote weighted by reputation", module=__name__),
 )
 AGGREGATORS = {row.name: row for row in ROWS}
+DEFAULTS = (
+    "auto",
+    "hierarchical_dawid_skene",
+    "dawid_skene",
+)  # the best first; see `default_aggregator`
 
 if TYPE_CHECKING:
     AggregatorName: TypeAlias = str
@@ -87,13 +95,24 @@ else:
 class Chosen(Protocol):
     """The part of `ConsensusSettings` that is always read; the keys of the aggregator are read as well."""
 
-    @property
-    def aggregator(self) -> str:
-        """A name of the table."""
+    def named(self, *, sharded: bool = False) -> str:
+        """A name of the table: the settings' own, or else the default."""
 
     @property
     def use_gold(self) -> bool:
         """Whether gold is given to the aggregator."""
+
+
+def default_aggregator(keys: Collection[str] = (), *, sharded: bool = False) -> str:
+    """Return the first default that takes these keys of ``[consensus]`` and, if asked, runs on shards.
+
+    >>> default_aggregator(), default_aggregator(["use_gold"]), default_aggregator(sharded=True)
+    ('auto', 'hierarchical_dawid_skene', 'hierarchical_dawid_skene')
+    """
+    rows = (AGGREGATORS[name] for name in DEFAULTS)
+    return next(
+        row.name for row in rows if set(keys) <= set(row.keys) and (row.sharded or not sharded)
+    )
 
 
 def title_of(name: str) -> str:
@@ -127,7 +146,7 @@ def consensus_of(
     """
     import numpy as np  # `--help` need not load it
 
-    row = AGGREGATORS[chosen.aggregator]
+    row = AGGREGATORS[chosen.named()]
     function = row.function
     takes = inspect.signature(function).parameters
     given: dict[str, Any] = {

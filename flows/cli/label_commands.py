@@ -51,7 +51,7 @@ def workers(
 @app.command(epilog="Example: `crowdassay aggregate labels.csv --output consensus.csv`")
 def aggregate(
     labels: LabelsFile,
-    aggregator: Annotated[AggregatorName, typer.Option(help="aggregation method")] = "dawid_skene",
+    aggregator: Annotated[AggregatorName, typer.Option(help="aggregation method")] = "auto",
     duplicates: Repeated = "error",
     output: Output = None,
     force: Force = False,

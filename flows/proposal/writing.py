@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flows.aggregators import default_aggregator
 from flows.files import OutputFile
 from flows.proposal.facts import CampaignFacts, CampaignTables, facts_of
 from flows.proposal.gate import GateNumbers, gate_for, training_price, why_no_model
@@ -218,6 +219,7 @@ def _filter(facts: CampaignFacts) -> list[str]:
 
 def _consensus(facts: CampaignFacts) -> list[str]:
     given = {
+        "aggregator": Line(default_aggregator(), off=True),
         "max_iter": Line(100, off=True),
         "tol": Line(1e-5, off=True),
         "smoothing": Line(0.01, off=True),

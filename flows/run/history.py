@@ -146,7 +146,7 @@ def _source(run: Run) -> tuple[str | None, Path | None]:
     """Return the run to go on from, and the file of its fit."""
     for earlier in reversed(complete_runs(run.settings)):
         aggregator = earlier.read_json("consensus.json")["aggregator"]
-        if not (earlier.folder / FIT).is_file() or aggregator != run.settings.consensus.aggregator:
+        if not (earlier.folder / FIT).is_file() or aggregator != run.settings.aggregator:
             continue
         if not same_work(earlier, run):
             return earlier.final_name, earlier.folder / FIT

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from flows.aggregators import AGGREGATORS, AggregatorName
+from flows.aggregators import AGGREGATORS, AggregatorName, default_aggregator
 from flows.choices import Duplicates, Grouping, Penalty
 from flows.settings.publication_keys import check_key
 from privacy import Unit
@@ -201,8 +201,8 @@ class ConsensusSettings(Section):
     majority vote. Its result may then depend on that run.
     """
 
-    aggregator: AggregatorName = "dawid_skene"
-    """The aggregator; crowdassay aggregate --help lists all."""
+    aggregator: AggregatorName | None = None
+    """By default auto, or hierarchical_dawid_skene with [engine] or with keys that auto does not take."""
     max_iter: Annotated[int, Field(ge=1)] | None = None
     """Maximal number of iterations; by default the aggregator's own."""
     tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -218,13 +218,21 @@ class ConsensusSettings(Section):
 
     @model_validator(mode="after")
     def _aggregator_takes_the_keys(self) -> ConsensusSettings:
-        given = [key for key in ("max_iter", "tol", "smoothing") if getattr(self, key) is not None]
-        given += [key for key in ("use_gold", "go_on") if getattr(self, key)]
-        for key in given:
-            if key not in AGGREGATORS[self.aggregator].keys:
+        for key in self._keys if self.aggregator else ():
+            if key not in AGGREGATORS[self.named()].keys:
                 who = ", ".join(row.name for row in AGGREGATORS.values() if key in row.keys)
                 raise ValueError(f"{key} is for {who}, not for {self.aggregator}")
         return self
+
+    @property
+    def _keys(self) -> list[str]:
+        """The keys given that some aggregators take."""
+        given = [key for key in ("max_iter", "tol", "smoothing") if getattr(self, key) is not None]
+        return given + [key for key in ("use_gold", "go_on") if getattr(self, key)]
+
+    def named(self, *, sharded: bool = False) -> str:
+        """Return the aggregator's name: the one given, or the default for these keys, and on shards."""
+        return self.aggregator or default_aggregator(self._keys, sharded=sharded)
 
 
 class PrivacySettings(Section):
@@ -445,14 +453,19 @@ class Settings(Section):
             )
 
     @property
+    def aggregator(self) -> str:
+        """The name of the aggregator that a run uses."""
+        return self.consensus.named(sharded=self.engine is not None)
+
+    @property
     def consensus_is_local(self) -> bool:
         """Whether a task's consensus depends on its own answers alone: majority vote, and no filter."""
         unfiltered = self.filter.fraction == 0 or self.filter.n_workers == 0
-        return self.consensus.aggregator == "majority_vote" and unfiltered
+        return self.aggregator == "majority_vote" and unfiltered
 
     def _check_can_be_sharded(self) -> None:
         """Raise ValueError for settings that need the whole table of labels at once."""
-        stop, aggregator = (self.filter.fraction, self.filter.n_workers), self.consensus.aggregator
+        stop, aggregator = (self.filter.fraction, self.filter.n_workers), self.aggregator
         if self.filter.penalty != "soft" or stop == (None, None):
             raise ValueError(
                 '[engine] needs filter.penalty = "soft" with filter.fraction or filter.n_workers: '

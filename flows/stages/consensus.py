@@ -32,7 +32,7 @@ def aggregate(run: Run) -> str:
         gold = _gold_check(run, labels, found, groups)
     known = crowd.labels if found.kept is None else found.kept
     asked = found.order[: 0 if found.kept is None else None]  # a plan looks at all tasks' labels
-    plan, planned = plan_next(known, found.fitted, asked, run.settings.report)
+    plan, planned = plan_next(known, found.consensus, asked, run.settings.report)
     run.write_table("consensus.parquet", _consensus_table(crowd, found.consensus, found.tasks))
     run.write_table("next_labels.parquet", _next_table(found))
     run.write_table("label_plan.parquet", plan)
@@ -69,7 +69,7 @@ def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
     confidence, chosen = found.consensus.posterior.max(axis=1), run.settings.consensus
     counts, edges = np.histogram(confidence, bins=20, range=(0.0, 1.0))
     return {
-        "aggregator": chosen.aggregator,
+        "aggregator": run.settings.aggregator,
         "n_iter": getattr(found.fitted, "n_iter", 1),
         "converged": getattr(found.fitted, "converged", True),
         "log_likelihood": getattr(found.fitted, "log_likelihood", None),

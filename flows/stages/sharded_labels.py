@@ -189,7 +189,7 @@ class ShardedLabels:
         """
         chosen, progress = self.run.settings.consensus, self.run.progress
         path = None if name is None else self.run.folder / name
-        if chosen.aggregator == "majority_vote":
+        if chosen.named(sharded=True) == "majority_vote":
             return MAJORITY
         knobs = {knob: getattr(chosen, knob) for knob in ("max_iter", "tol", "smoothing")}
 
@@ -204,7 +204,7 @@ class ShardedLabels:
                 save_fit(path, fit)
                 due = fit.n_iter + self.chosen.checkpoint_every
 
-        fit = FITS[chosen.aggregator](
+        fit = FITS[chosen.named(sharded=True)](
             engine, use_gold=chosen.use_gold, start=start, begun=begun, after=after,
             **{knob: value for knob, value in knobs.items() if value is not None},
         )  # fmt: skip
@@ -223,7 +223,7 @@ class ShardedLabels:
             return hierarchical_result(fit, posterior, groups)
         table = of_voters(fit.table, groups)
         evidence = (fit.log_likelihood, fit.n_iter, fit.converged)
-        if self.run.settings.consensus.aggregator == "dawid_skene":
+        if self.run.settings.consensus.named(sharded=True) == "dawid_skene":
             confusion = np.ascontiguousarray(table.transpose(0, 2, 1))
             return DawidSkene(posterior, label, tied, fit.prior, confusion, *evidence)
         return OneCoin(posterior, label, tied, fit.prior, table[:, 0, 0].copy(), *evidence)

@@ -39,6 +39,7 @@ from quality.aggregation.em import EMFit, EMStart, SharedPrior
 from quality.aggregation.glad_em import Glad, glad
 from quality.aggregation.hierarchical_em import (
     HierarchicalDawidSkene,
+    confusion_under,
     hierarchical_dawid_skene,
     hierarchical_result,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "SharedPrior",
     "WeightedMajority",
     "class_sums",
+    "confusion_under",
     "dawid_skene",
     "dawid_skene_by_shards",
     "decide",

@@ -43,10 +43,11 @@ from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress, counter
 
 __all__ = [
-    "HierarchicalDawidSkene", "check_shared_prior", "fit_hierarchical", "hierarchical_dawid_skene",
-    "hierarchical_result",
+    "HierarchicalDawidSkene", "check_shared_prior", "confusion_under", "fit_hierarchical",
+    "hierarchical_dawid_skene", "hierarchical_result",
 ]  # fmt: skip
 
+ANCHOR, MAX_STRENGTH = 1000.0, 2.0  # labels, where a caller does not say
 STAGE = 5  # EM iterations between two fits of the Dirichlet priors
 MIN_STRENGTH = 1e-3  # strength, in labels; keeps rows without counts proper
 MIN_SHARE = 1e-12  # of a row's mean: a label nobody gives stays possible
@@ -94,8 +95,8 @@ def hierarchical_dawid_skene(
     *,
     max_iter: int = 100,
     tol: float = 1e-6,
-    anchor: float = 1000.0,
-    most_strength: float = 2.0,
+    anchor: float = ANCHOR,
+    most_strength: float = MAX_STRENGTH,
     gold: Int[np.ndarray, " tasks"] | None = None,
     groups: Int[np.ndarray, " workers"] | None = None,
     start: EMStart | None = None,
@@ -231,6 +232,22 @@ def hierarchical_result(
         posterior, label, tied, fit.prior, confusion, np.ascontiguousarray(fit.shared.mean.T),
         fit.shared.strength, fit.log_likelihood, fit.n_iter, fit.converged,
     )  # fmt: skip
+
+
+def confusion_under(
+    labels: CrowdLabels, posterior: Float64[np.ndarray, "tasks classes"]
+) -> Float64[np.ndarray, "workers classes classes"]:
+    """Return P(label | truth) of each worker under a posterior, as ``confusion[worker, truth, label]``.
+
+    The crowd's row counts for as many labels beside her own as it does in
+    :func:`hierarchical_dawid_skene` at most.
+    """
+    shape = labels.n_workers, labels.n_classes
+    answer = labels.worker.astype(np.int64) * labels.n_classes + labels.label
+    given = [np.bincount(answer, share[labels.task], shape[0] * shape[1]) for share in posterior.T]
+    counts = np.stack(given, axis=1).reshape(*shape, labels.n_classes)
+    table = _posterior_mean(counts, SharedPrior(_crowd_row(counts, ANCHOR), MAX_STRENGTH))
+    return np.ascontiguousarray(table.transpose(0, 2, 1))
 
 
 def _crowd_row(

@@ -33,7 +33,12 @@ from quality.aggregation.em import (
     fit_em,
     shard_passes,
 )
-from quality.aggregation.hierarchical_em import check_shared_prior, fit_hierarchical
+from quality.aggregation.hierarchical_em import (
+    ANCHOR,
+    MAX_STRENGTH,
+    check_shared_prior,
+    fit_hierarchical,
+)
 from quality.labels import Engine, LabelShard, Sums
 
 __all__ = [
@@ -154,8 +159,8 @@ def hierarchical_by_shards(
     *,
     max_iter: int = 100,
     tol: float = 1e-6,
-    anchor: float = 1000.0,
-    most_strength: float = 2.0,
+    anchor: float = ANCHOR,
+    most_strength: float = MAX_STRENGTH,
     use_gold: bool = False,
     start: EMStart | None = None,
     begun: EMFit | None = None,

@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float64, Int, Int16
 from quality.aggregation import (
     Consensus,
     Result,
+    confusion_under,
     dawid_skene,
     decide,
     hierarchical_dawid_skene,
@@ -31,7 +32,7 @@ from quality.aggregation import (
     one_coin_dawid_skene,
     weighted_majority,
 )
-from quality.labels import CrowdLabels
+from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress, counter
 from quality.reputation import soft_penalty
 
@@ -95,6 +96,9 @@ class Auto(Result):
         The name of the candidate with the largest weight.
     result
         Its result.
+    confusion
+        P(label | truth) of each worker under `posterior`, as ``confusion[worker, truth, label]``, with
+        two labels of the crowd's row beside her own.
     scores
         One for each candidate, in the order given.
     n_held_out
@@ -106,6 +110,7 @@ class Auto(Result):
     tied: Bool[np.ndarray, " tasks"]
     chosen: str
     result: Consensus
+    confusion: Float64[np.ndarray, "workers classes classes"]
     scores: tuple[Score, ...]
     n_held_out: int
 
@@ -207,7 +212,8 @@ def auto(
         tell(next(n_fits))
     posterior /= posterior.sum(axis=1, keepdims=True)  # the weights add up to 1 but for rounding
     label, tied = decide(posterior)
-    return Auto(posterior, label, tied, best, result, scores, n_held_out)
+    confusion = of_voters(confusion_under(labels, posterior), groups)
+    return Auto(posterior, label, tied, best, result, confusion, scores, n_held_out)
 
 
 def held_folds(fold: Int16[np.ndarray, " labels"], enough: int) -> int:

@@ -8,7 +8,14 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from flows.aggregators import AGGREGATORS, AggregatorName, consensus_of, title_of
+from flows.aggregators import (
+    AGGREGATORS,
+    DEFAULTS,
+    AggregatorName,
+    consensus_of,
+    default_aggregator,
+    title_of,
+)
 from flows.settings import ConsensusSettings
 from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
 
@@ -26,13 +33,29 @@ def labels() -> CrowdLabels:
 def test_the_rows_are_sorted_and_are_the_choices_of_settings() -> None:
     assert list(AGGREGATORS) == sorted(AGGREGATORS)
     assert get_args(AggregatorName) == tuple(AGGREGATORS)
-    assert ConsensusSettings.model_fields["aggregator"].annotation is AggregatorName
+    assert ConsensusSettings.model_fields["aggregator"].annotation == AggregatorName | None
 
 
 def test_reports_have_a_title_for_each_and_keep_the_name_of_an_unknown_one() -> None:
     titles = [title_of(name) for name in AGGREGATORS]
     assert len({*titles, *AGGREGATORS}) == 2 * len(AGGREGATORS)
     assert title_of("of_another_version") == "of_another_version"
+
+
+def test_the_default_is_the_pool_and_where_it_cannot_go_hierarchical_dawid_skene() -> None:
+    assert ConsensusSettings().named() == "auto"
+    assert ConsensusSettings().named(sharded=True) == "hierarchical_dawid_skene"
+    for key in ({"max_iter": 9}, {"tol": 0.1}, {"use_gold": True}, {"go_on": True}):
+        chosen = ConsensusSettings.model_validate(key)
+        assert chosen.named() == chosen.named(sharded=True) == "hierarchical_dawid_skene"
+    assert ConsensusSettings(smoothing=0.1, go_on=True).named(sharded=True) == "dawid_skene"
+    assert ConsensusSettings(aggregator="kos").named(sharded=True) == "kos"
+
+
+def test_some_default_takes_all_keys_and_runs_on_shards() -> None:
+    every = {key for row in AGGREGATORS.values() for key in row.keys}
+    assert default_aggregator(every, sharded=True) == DEFAULTS[-1]
+    assert set(DEFAULTS) <= set(AGGREGATORS)
 
 
 @pytest.mark.parametrize("name", AGGREGATORS)
