@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from crowdkit.aggregation import GLAD, KOS, DawidSkene, MajorityVote, OneCoinDawidSkene
+from crowdkit.aggregation import GLAD, KOS, MACE, DawidSkene, MajorityVote, OneCoinDawidSkene
 
 warnings.simplefilter("ignore")
 
@@ -23,6 +23,7 @@ CLASSES = {
     "DawidSkene": lambda n_iter: DawidSkene(n_iter=n_iter, tol=NEVER),
     "OneCoinDawidSkene": lambda n_iter: OneCoinDawidSkene(n_iter=n_iter, tol=NEVER),
     "GLAD": lambda n_iter: GLAD(n_iter=n_iter, tol=NEVER, silent=True),
+    "MACE": lambda n_iter: MACE(n_restarts=1, n_iter=n_iter, random_state=0),
     "KOS": lambda n_iter: KOS(n_iter=n_iter, random_state=0),
 }
 

@@ -11,21 +11,37 @@ confusion row of its own for every worker, and labels are independent given the 
 a truth to the EM of :mod:`quality.aggregation.em`; the posterior of a class is the sum over its own.
 """
 
-from dataclasses import dataclass
-from operator import itemgetter
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int16
+from jaxtyping import Bool, Float64, Int, Int16, Int64
 from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln
 
 from quality.aggregation.consensus import Result, decide
-from quality.aggregation.em import EMFit, check_em, fit_em, passes_over, reporting
+from quality.aggregation.em import (
+    EMFit,
+    Stop,
+    TablePasses,
+    check_em,
+    fit_em,
+    passes_over,
+    reporting,
+)
 from quality.aggregation.majority import majority_vote
 from quality.labels import CrowdLabels
-from quality.parallel import Progress
+from quality.parallel import Progress, kernel
 
 __all__ = ["Ebcc", "ebcc"]
+
+CLASS_PRIOR, SUBTYPES_PRIOR = 1.0, 0.1  # the paper's: of each class, and of all subtypes of one
+STAGE = 5  # iterations after which empty subtypes are put away
+SERIES = (  # of exp(digamma(x)) / (x - 1/2), in 1 / (x - 1/2)**2, the last first
+    -499769010050743 / 24103053950976000, 2709398569 / 367873228800, -5509121 / 1393459200,
+    10313 / 2903040, -37 / 5760, 1 / 24, 1.0,
+)  # fmt: skip
+EMPTY = 1e-9  # expected tasks; the prior keeps such a subtype from coming back by exp(-100)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -100,14 +116,15 @@ def ebcc(
 
     Notes
     -----
-    **Guarantees.** One subtype is Dawid–Skene with Dirichlet priors. The same generator gives the
-    same bytes, on any number of threads.
+    **Guarantees.** One subtype is Dawid–Skene with Dirichlet priors. A subtype that has less than a
+    billionth of a task stays empty. The same generator gives the same bytes, on any number of threads.
 
     **Limits.** The draws belong to tasks in the order of their codes, so renaming tasks may lead to
     another of several optima.
 
     **Cost.** That of :func:`~quality.dawid_skene` with ``classes * subtypes`` truths, in time and in
-    memory, and the digamma function of as many numbers as its table has.
+    memory, and the digamma function of as many numbers as its table has; after a dozen iterations most
+    subtypes are empty and cost nothing.
 
     References
     ----------
@@ -130,34 +147,39 @@ def ebcc(
         if not 0 < value < np.inf:
             raise ValueError(f"{name} must be > 0 and finite, got {name}={value}")
     labels = labels.merge_workers(groups)
-    model = _Model.of(labels.n_classes, n_subtypes, right_prior, wrong_prior)
     share = majority_vote(labels).posterior
     labelled = np.flatnonzero(np.diff(labels.task_start))
-    with passes_over(labels, None, threads, subtypes=n_subtypes) as passes:
+    every = _Model.of(labels.n_classes, n_subtypes, right_prior, wrong_prior)
 
-        def fitted(number: int) -> tuple[float, EMFit, np.ndarray, np.ndarray]:
-            """Evidence, fit, prior and table from one random start."""
-            dealt = np.zeros((*share.shape, n_subtypes))
-            dealt[labelled] = rng.dirichlet(np.ones(n_subtypes), (len(labelled), labels.n_classes))
-            dealt *= share[:, :, np.newaxis]
-            fit = fit_em(
-                passes, model.table, *_expected(labels, dealt.reshape(labels.n_tasks, -1)),
-                max_iter=max_iter, tol=tol, prior_step=model.prior,
-                after=reporting(progress, "EBCC", n_starts * max_iter, before=number * max_iter),
-            )  # fmt: skip
-            prior, table = model.prior(fit.mass), model.table(fit.counts)
-            moved = model.divergence(fit)  # first: a pass writes its counts where the last one did
-            return float(passes.e_step(prior, table)[2][0]) - moved, fit, prior, table
+    def fitted(number: int) -> _Start:
+        """Fit from one random start."""
+        dealt = np.zeros((*share.shape, n_subtypes))
+        dealt[labelled] = rng.dirichlet(np.ones(n_subtypes), (len(labelled), labels.n_classes))
+        dealt *= share[:, :, np.newaxis]
+        model, stop = every, Stop()
+        counts, mass = _expected(labels, dealt.reshape(labels.n_tasks, -1))
+        while True:
+            with passes_over(labels, None, threads, n_truths=mass.size) as passes:
+                fit = fit_em(
+                    passes, model.table, counts, mass, max_iter=min(stop.n_iter + STAGE, max_iter), tol=tol,
+                    prior_step=model.prior, stop=stop,
+                    after=reporting(progress, "EBCC", n_starts * max_iter, before=number * max_iter),
+                )  # fmt: skip
+                if fit.converged or fit.n_iter == max_iter:
+                    return _Start.of(fit, model, passes)
+            stop = Stop(fit.log_likelihood, fit.n_iter, fit.converged)
+            alive = fit.mass > EMPTY
+            alive[np.argmax(fit.mass)] = True  # of a table without labels
+            model, counts, mass = model.only(alive), fit.counts[:, :, alive], fit.mass[alive]
 
-        evidence, fit, prior, table = max(map(fitted, range(n_starts)), key=itemgetter(0))
-        belief = passes.posterior(prior, table)
-    posterior = belief.reshape(labels.n_tasks, labels.n_classes, n_subtypes).sum(axis=2)
-    posterior /= posterior.sum(axis=1, keepdims=True)
-    label, tied = decide(posterior)
-    subtype = fit.mass.reshape(labels.n_classes, n_subtypes)
-    total = subtype.sum()
-    subtype = subtype / total if total else np.full(subtype.shape, 1.0 / subtype.size)
-    return Ebcc(posterior, label, tied, subtype, evidence, fit.n_iter, fit.converged)
+    best = max(map(fitted, range(n_starts)), key=attrgetter("evidence"))
+    label, tied = decide(best.posterior)
+    total = best.subtype.sum()
+    even = np.full(best.subtype.shape, 1.0 / best.subtype.size)
+    subtype = best.subtype / total if total else even
+    return Ebcc(
+        best.posterior, label, tied, subtype, best.evidence, best.fit.n_iter, best.fit.converged
+    )
 
 
 def _expected(
@@ -175,44 +197,120 @@ def _expected(
 class _Model:
     """The Dirichlet priors: of the classes, of the subtypes of each, and of each worker's rows.
 
-    `pseudo` is what expected counts are added to, a row for each answer and a column for each truth.
+    `truth` lists the subtypes that are left, by class * subtypes + subtype; `pseudo` is what expected
+    counts are added to, a row for each answer and a column for each of them.
     """
 
     n_classes: int
-    classes: float
-    subtypes: float
+    n_subtypes: int
+    truth: Int64[np.ndarray, " truths"]
     pseudo: Float64[np.ndarray, "answers truths"]
 
     @classmethod
     def of(cls, n_classes: int, n_subtypes: int, right: float, wrong: float) -> "_Model":
-        """The priors of the paper: 1 for each class, a tenth for all subtypes of a class."""
+        """All subtypes of all classes."""
         same = np.repeat(np.eye(n_classes, dtype=np.bool_), n_subtypes, axis=1)
-        return cls(n_classes, 1.0, 0.1 / n_subtypes, np.where(same, right, wrong))
+        truth = np.arange(n_classes * n_subtypes)
+        return cls(n_classes, n_subtypes, truth, np.where(same, right, wrong))
+
+    def only(self, alive: Bool[np.ndarray, " truths"]) -> "_Model":
+        """Return the model without the other subtypes."""
+        pseudo = np.ascontiguousarray(self.pseudo[:, alive])
+        return replace(self, truth=self.truth[alive], pseudo=pseudo)
+
+    def by_class(
+        self, of_truth: Float64[np.ndarray, "... truths"]
+    ) -> Float64[np.ndarray, "... classes subtypes"]:
+        """Return numbers of the subtypes in their places; 0 for those that are no longer there."""
+        whole = np.zeros((*of_truth.shape[:-1], self.n_classes * self.n_subtypes))
+        whole[..., self.truth] = of_truth
+        placed: np.ndarray = whole.reshape(*of_truth.shape[:-1], self.n_classes, self.n_subtypes)
+        return placed
 
     def prior(self, mass: Float64[np.ndarray, " truths"]) -> Float64[np.ndarray, " truths"]:
         """Return the weight of each subtype, equations 7 and 8 of the paper."""
-        subtype = mass.reshape(self.n_classes, -1)
-        log_class = _expected_log(subtype.sum(axis=1) + self.classes, axis=0)
-        log_subtype = _expected_log(subtype + self.subtypes, axis=1)
+        subtype = self.by_class(mass)
+        log_class = _expected_log(subtype.sum(axis=1) + CLASS_PRIOR, axis=0)
+        log_subtype = _expected_log(subtype + SUBTYPES_PRIOR / self.n_subtypes, axis=1)
         weight: np.ndarray = np.exp(log_class[:, np.newaxis] + log_subtype).reshape(-1)
-        return weight
+        left: np.ndarray = weight[self.truth]
+        return left
 
     def table(
         self, counts: Float64[np.ndarray, "workers answers truths"]
     ) -> Float64[np.ndarray, "workers answers truths"]:
         """Return the weight of each label of each worker given the truth."""
-        table: np.ndarray = np.exp(_expected_log(counts + self.pseudo, axis=1))
+        table: np.ndarray = dirichlet_weights(np.ascontiguousarray(counts), self.pseudo)
         return table
 
     def divergence(self, fit: EMFit) -> float:
         """Return what the labels have moved the parameters from their priors, in nats."""
-        subtype = fit.mass.reshape(self.n_classes, -1)
-        classes, subtypes = np.array(self.classes), np.array(self.subtypes)
+        subtype = self.by_class(fit.mass)
+        subtypes = np.array(SUBTYPES_PRIOR / self.n_subtypes)
         return (
-            _divergence(subtype.sum(axis=1), classes, axis=0)
+            _divergence(subtype.sum(axis=1), np.array(CLASS_PRIOR), axis=0)
             + _divergence(subtype, subtypes, axis=1)
             + _divergence(fit.counts, self.pseudo, axis=1)
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Start:
+    """What one random start led to; `subtype` is the mass of each subtype of each class."""
+
+    evidence: float
+    fit: EMFit
+    posterior: Float64[np.ndarray, "tasks classes"]
+    subtype: Float64[np.ndarray, "classes subtypes"]
+
+    @classmethod
+    def of(cls, fit: EMFit, model: _Model, passes: TablePasses) -> "_Start":
+        prior, table, subtype = (
+            model.prior(fit.mass),
+            model.table(fit.counts),
+            model.by_class(fit.mass),
+        )
+        moved = model.divergence(fit)  # first: a pass writes its counts where the last one did
+        evidence = float(passes.e_step(prior, table)[2][0]) - moved
+        posterior = model.by_class(passes.posterior(prior, table)).sum(axis=2)
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        return cls(evidence, fit, posterior, subtype)
+
+
+@kernel
+def dirichlet_weights(
+    counts: Float64[np.ndarray, "workers answers truths"],
+    pseudo: Float64[np.ndarray, "answers truths"],
+) -> Float64[np.ndarray, "workers answers truths"]:
+    """Return exp E[log p] of columns p that are Dirichlet with `pseudo` and these counts."""
+    n_workers, n_answers, n_truths = counts.shape
+    weight, total = np.empty(counts.shape), np.empty(n_truths)
+    for worker in range(n_workers):
+        total[:] = 0.0
+        for answer in range(n_answers):
+            for truth in range(n_truths):
+                total[truth] += counts[worker, answer, truth] + pseudo[answer, truth]
+        for truth in range(n_truths):
+            total[truth] = 1.0 / exp_digamma(total[truth])
+        for answer in range(n_answers):
+            for truth in range(n_truths):
+                shape = counts[worker, answer, truth] + pseudo[answer, truth]
+                weight[worker, answer, truth] = exp_digamma(shape) * total[truth]
+    return weight
+
+
+@kernel
+def exp_digamma(x: float) -> float:
+    """Return exp(digamma(x)) of x > 0: by recurrence up to 10, and there by a series in x - 1/2."""
+    above, below = 0.0, 1.0  # the sum of 1 / x over the steps, as one fraction
+    while x < 10.0:
+        above, below, x = above * x + below, below * x, x + 1.0
+    half = x - 0.5
+    y, series = 1.0 / (half * half), 0.0
+    for coefficient in SERIES:
+        series = series * y + coefficient
+    series *= half
+    return series * np.exp(-above / below) if above else series
 
 
 def _expected_log(pseudo: np.ndarray, axis: int) -> np.ndarray:

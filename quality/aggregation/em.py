@@ -29,7 +29,7 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64, Shaped
 
-from quality.aggregation.em_pass import MIN_ENTRY, TINY, majority_pass, task_pass
+from quality.aggregation.em_pass import MIN_ENTRY, TINY, majority_pass, task_pass, wide_pass
 from quality.labels import CrowdLabels, LabelShard, Sums, freeze_arrays, lookup, tree_total
 from quality.parallel import Progress, check_threads, chunk_starts, shared_out
 
@@ -381,17 +381,19 @@ class TablePasses:
         """One pass over all chunks; `keep` takes the posteriors unless it is empty."""
         flat = np.ascontiguousarray(table).reshape(-1)
         safe = _safe_factors(float(flat.min(initial=1.0)))
-        few = len(prior) <= UNROLLED
-        head = tuple(prior.tolist()) if few else prior  # a tuple's length is known when compiled
-        rows = self.task_start, self.place, self.gold, head
+        rows = self.task_start, self.place, self.gold
+        few = (
+            len(prior) == self.shape[1] <= UNROLLED
+        )  # a pass is compiled for each length of a tuple
 
         def sums_of(chunk: int) -> Sums:
             first, last = self.chunk_start[chunk : chunk + 2]
-            belief = head if few else np.empty_like(prior)
             counts = self.room[chunk]
-            mass, found = task_pass(
-                first, last, *rows, belief, flat, safe, counts.reshape(-1), keep
-            )
+            room = flat, safe, counts.reshape(-1), keep
+            if few:
+                mass, found = task_pass(first, last, *rows, tuple(prior.tolist()), *room)
+            else:
+                mass, found = wide_pass(first, last, *rows, prior, *room)
             return counts, mass, np.array([found])
 
         return tree_total(self.share(sums_of))
@@ -411,14 +413,14 @@ def passes_over(
     gold: Int[np.ndarray, " tasks"] | None,
     threads: int | None,
     *,
-    subtypes: int = 1,
+    n_truths: int | None = None,
 ) -> Iterator[TablePasses]:
     """Yield the passes over a table in memory; a chunk has labels enough to pay for its counts.
 
-    With `subtypes` a truth is one of so many kinds of each class, without gold and without a vote.
+    With `n_truths` a truth is another thing than a class, and there is neither gold nor a vote.
     """
     n_workers, n_classes = labels.n_workers, labels.n_classes
-    shape = n_workers, n_classes, n_classes * subtypes
+    shape = n_workers, n_classes, n_classes if n_truths is None else n_truths
     chunk_start = chunk_starts(labels.task_start, 4 * math.prod(shape))
     with shared_out(threads, len(chunk_start) - 1) as share:
         yield _passes(labels, gold, shape, chunk_start, share)

@@ -7,52 +7,31 @@ per label. One worker, one task of one label (places 0 and 1 of her table), two 
 >>> one, counts = np.array([0, 1]), np.empty(4)
 >>> table, keep = np.array([0.9, 0.2, 0.1, 0.8]), np.empty((1, 2))
 >>> rows = one, np.array([0], np.int32), np.array([-1], np.int16)
->>> mass, log_likelihood = task_pass(0, 1, *rows, (0.5, 0.5), (0.5, 0.5), table, 9, counts, keep)
+>>> mass, log_likelihood = task_pass(0, 1, *rows, (0.5, 0.5), table, 9, counts, keep)
 >>> keep.round(3)
 array([[0.818, 0.182]])
 
 Products of probabilities underflow, so a task with more labels than can be multiplied in safety
 carries a power of `HUGE` for each class, and nothing is lost however many labels it has.
 
-A task's belief is one number per class. With few classes it is a tuple and lives in registers; in an
-array every count written might be an entry of it, so that it would be read again from memory.
+A task's belief is one number per class. With few classes it is a tuple and lives in registers; with
+many it is an array, and :func:`wide_pass` handles several of its numbers at a time.
 """
 
-from typing import no_type_check
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64
-from numba.core.types import BaseTuple
 from numba.cpython.unsafe.tuple import tuple_setitem
-from numba.extending import overload
 
 from quality.parallel import kernel
 
-__all__ = ["MIN_ENTRY", "TINY", "majority_pass", "task_pass"]
+__all__ = ["MIN_ENTRY", "TINY", "majority_pass", "task_pass", "wide_pass"]
 
+PUT: Any = tuple_setitem  # a belief with one number replaced
 HUGE = 1e150
 TINY = 1 / HUGE
 MIN_ENTRY = 1e-100  # of the smoothing; keeps every entry of a table above TINY
-
-
-@no_type_check
-def _put(belief, at, value):
-    """Return a belief with one number replaced; compiled code only."""
-    raise NotImplementedError
-
-
-@no_type_check
-@overload(_put)
-def _put_compiled(belief, at, value):
-    """Return a new tuple, or the array itself."""
-    if isinstance(belief, BaseTuple):
-        return lambda belief, at, value: tuple_setitem(belief, at, value)
-
-    def in_place(belief, at, value):
-        belief[at] = value
-        return belief
-
-    return in_place
 
 
 @kernel
@@ -62,8 +41,7 @@ def task_pass(
     task_start: Int64[np.ndarray, " tasks+1"],
     place: Int[np.ndarray, " labels"],
     gold: Int16[np.ndarray, " tasks"],
-    prior: tuple[float, ...] | Float64[np.ndarray, " classes"],
-    belief: tuple[float, ...] | Float64[np.ndarray, " classes"],
+    prior: tuple[float, ...],
     table: Float64[np.ndarray, " cells"],
     safe: int,
     counts: Float64[np.ndarray, " cells"],
@@ -71,9 +49,9 @@ def task_pass(
 ) -> tuple[Float64[np.ndarray, " classes"], float]:
     """E step of some tasks; return class mass and log-likelihood, and fill their expected counts.
 
-    `belief` is room to work in, of the prior's type; `keep` takes the posteriors unless empty.
+    `keep` takes the posteriors unless empty.
     """
-    n_classes = len(prior)
+    n_classes, belief = len(prior), prior
     mass, products = np.zeros(n_classes), np.empty(n_classes)
     counts[:] = 0.0
     log_likelihood, evidence = 0.0, 1.0
@@ -82,23 +60,22 @@ def task_pass(
         if low == high:
             continue
         if high - low <= safe:
-            for truth in range(n_classes):
-                belief = _put(belief, truth, prior[truth])
+            belief = prior
             for row in range(low, high):
                 at = np.uint64(place[row])  # unsigned: no check for indices from the end
                 for truth in range(n_classes):
-                    belief = _put(belief, truth, belief[truth] * table[at + np.uint64(truth)])
+                    belief = PUT(belief, truth, belief[truth] * table[at + np.uint64(truth)])
         else:
             for truth in range(n_classes):
                 products[truth] = prior[truth]
             power = _multiply(place[low:high], gold[task], products, table)
             log_likelihood += power * np.log(TINY)
             for truth in range(n_classes):
-                belief = _put(belief, truth, products[truth])
+                belief = PUT(belief, truth, products[truth])
         if gold[task] >= 0:
             for truth in range(n_classes):
                 if truth != gold[task]:
-                    belief = _put(belief, truth, 0.0)
+                    belief = PUT(belief, truth, 0.0)
         total = 0.0
         for truth in range(n_classes):
             total += belief[truth]
@@ -108,12 +85,69 @@ def task_pass(
         evidence *= total
         share = 1.0 / total
         for truth in range(n_classes):
-            belief = _put(belief, truth, belief[truth] * share)
+            belief = PUT(belief, truth, belief[truth] * share)
             mass[truth] += belief[truth]
         for row in range(low, high):
             at = np.uint64(place[row])
             for truth in range(n_classes):
                 counts[at + np.uint64(truth)] += belief[truth]
+        if len(keep):
+            for truth in range(n_classes):
+                keep[task, truth] = belief[truth]
+    return mass, log_likelihood + np.log(evidence)
+
+
+@kernel
+def wide_pass(
+    first: int,
+    last: int,
+    task_start: Int64[np.ndarray, " tasks+1"],
+    place: Int[np.ndarray, " labels"],
+    gold: Int16[np.ndarray, " tasks"],
+    prior: Float64[np.ndarray, " classes"],
+    table: Float64[np.ndarray, " cells"],
+    safe: int,
+    counts: Float64[np.ndarray, " cells"],
+    keep: Float64[np.ndarray, "kept classes"],
+) -> tuple[Float64[np.ndarray, " classes"], float]:
+    """:func:`task_pass` for a prior in an array: the loops over truths are of slices and vectorised."""
+    n_classes = len(prior)
+    mass, belief = np.zeros(n_classes), np.empty(n_classes)
+    counts[:] = 0.0
+    log_likelihood, evidence = 0.0, 1.0
+    for task in range(first, last):
+        low, high = task_start[task], task_start[task + 1]
+        if low == high:
+            continue
+        for truth in range(n_classes):
+            belief[truth] = prior[truth]
+        if high - low <= safe:
+            for row in range(low, high):
+                cells = table[place[row] : place[row] + n_classes]
+                for truth in range(n_classes):
+                    belief[truth] *= cells[truth]
+        else:
+            power = _multiply(place[low:high], gold[task], belief, table)
+            log_likelihood += power * np.log(TINY)
+        if gold[task] >= 0:
+            known = belief[gold[task]]
+            belief[:] = 0.0
+            belief[gold[task]] = known
+        total = 0.0
+        for truth in range(n_classes):
+            total += belief[truth]
+        if evidence * total < TINY:
+            log_likelihood += np.log(evidence)
+            evidence = 1.0
+        evidence *= total
+        share = 1.0 / total
+        for truth in range(n_classes):
+            belief[truth] *= share
+            mass[truth] += belief[truth]
+        for row in range(low, high):
+            given = counts[place[row] : place[row] + n_classes]
+            for truth in range(n_classes):
+                given[truth] += belief[truth]
         if len(keep):
             for truth in range(n_classes):
                 keep[task, truth] = belief[truth]
