@@ -36,9 +36,11 @@ SHARED_LOADS = ("hard_least", "hard_penalty", "balanced_penalty")
 
 
 def settings_in(folder: Path, more: str = "") -> Settings:
-    """The small campaign with its labels and tasks in Parquet."""
+    """The small campaign with its labels and tasks in Parquet, and the default of shards by its name."""
     path = write_small_campaign(folder)
     text = path.read_text(encoding="utf-8")
+    if "[consensus]" not in more:
+        more = f'{more}\n[consensus]\naggregator = "hierarchical_dawid_skene"\n'
     for name in ("labels", "tasks"):
         pq.write_table(pc.read_csv(folder / f"{name}.csv"), folder / f"{name}.parquet")
         text = text.replace(f"{name}.csv", f"{name}.parquet")
@@ -195,13 +197,13 @@ def test_a_dask_cluster_leaves_the_bytes_of_threads(
 def test_a_run_killed_in_a_fit_goes_on_from_its_checkpoint(
     runs: tuple[Settings, RunResult, RunResult],
 ) -> None:
-    """Stopped in the third iteration: the resumed run starts from the second, and ends the same."""
+    """Stopped after the second stage of five iterations: the resumed run goes on from the first."""
     settings, _, sharded = runs
     told: list[int] = []
 
     def stop(what: str, done: int, total: int) -> None:
         told.append(done)
-        if what == "EM over shards" and done == 3:
+        if what == "EM over shards" and done == 10:
             raise KeyboardInterrupt
 
     def told_of(what: str, done: int, total: int) -> None:
@@ -218,7 +220,7 @@ def test_a_run_killed_in_a_fit_goes_on_from_its_checkpoint(
     with pytest.raises(KeyboardInterrupt):
         run_pipeline(on(settings, SHARDS), step=stopping, again=True)
     found = run_pipeline(on(settings, SHARDS), step=telling, resume=True, again=True)
-    assert resumed[0] == 3
+    assert resumed[0] == 10
     assert bytes_of(found.folder) == bytes_of(sharded.folder)
 
 
