@@ -16,6 +16,7 @@ The sub-rooms, in the order in which a campaign meets them:
   adversaries can do.
 - :mod:`quality.dependence`: groups of workers who do not answer on their own, and what they are
   worth.
+- :mod:`quality.confidence`: how far each consensus label can be believed, with and without gold.
 - :mod:`quality.reports`: what to tell the campaign's owner about workers, tasks and agreement,
   and what to label next.
 - :mod:`quality.simulation`: crowds and campaigns whose truth is known.
@@ -27,8 +28,8 @@ threads, the progress callback and the compiled kernels.
 from quality.aggregation import (
     Consensus,
     DawidSkene,
-    Ebcc,
     EMStart,
+    Ebcc,
     Glad,
     HierarchicalDawidSkene,
     Mace,
@@ -57,6 +58,17 @@ from quality.aggregation import (
     weighted_majority,
 )
 from quality.choice import Auto, auto
+from quality.confidence import (
+    CalibratedConfidence,
+    Reliability,
+    RightnessPrior,
+    Support,
+    calibrate,
+    calibrate_support,
+    reliability,
+    support_by_shards,
+    task_support,
+)
 from quality.dependence import (
     DependentGroups,
     PastedAnswers,
@@ -135,24 +147,24 @@ from quality.simulation import (
 )
 
 __all__ = [
-    "Accuracy", "Assignment", "Auto", "BalancedLoads", "Campaign", "Consensus",
-    "CrowdLabels", "DawidSkene", "DependentGroups", "DynamicMatching", "EMStart", "Ebcc", "Engine",
-    "Filtered", "FilteredDishonest", "Glad", "HierarchicalDawidSkene", "HonestPopulation",
-    "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
-    "MessagePassing", "Mmsr", "NextLabels", "OneCoin", "PairwiseAgreement", "PastedAnswers",
-    "PenaltyVote", "Progress", "RepeatError", "ResponseTimes", "RobustnessBounds", "SemiMatching",
-    "SimulatedCrowd", "TaskReport", "WeightedMajority", "WorkerReport", "accuracy", "auto",
-    "balanced_loads", "balanced_penalty", "conflict_graph",
-    "conflict_graph_by_shards", "conflict_tasks", "cut_labels", "dawid_skene",
-    "dawid_skene_by_shards", "dependent_groups", "dependent_groups_by_shards", "ebcc",
-    "effective_number", "encode", "encode_gold", "filter_dishonest", "filter_workers",
-    "filter_workers_by_shards", "glad", "hard_level", "hard_penalty", "hierarchical_by_shards",
-    "hierarchical_dawid_skene",
-    "kos", "kos_plus", "krippendorff_alpha", "load_levels", "mace", "majority_vote", "mmsr",
-    "next_labels", "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene",
-    "pairwise_agreement", "pasted_answers", "penalty_vote", "plan_labels", "power_law_assignment",
-    "regular_assignment", "relative_penalty", "response_times", "robustness_bounds",
-    "semi_matching", "simulate_campaign", "simulate_crowd", "soft_penalty",
-    "soft_penalty_by_shards", "start_from", "task_report", "weighted_majority", "wilson_interval",
+    "Accuracy", "Assignment", "Auto", "BalancedLoads", "CalibratedConfidence", "Campaign",
+    "Consensus", "CrowdLabels", "DawidSkene", "DependentGroups", "DynamicMatching", "EMStart",
+    "Ebcc", "Engine", "Filtered", "FilteredDishonest", "Glad", "HierarchicalDawidSkene",
+    "HonestPopulation", "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine",
+    "Mace", "MajorityVote", "MessagePassing", "Mmsr", "NextLabels", "OneCoin", "PairwiseAgreement",
+    "PastedAnswers", "PenaltyVote", "Progress", "Reliability", "RepeatError", "ResponseTimes",
+    "RightnessPrior", "RobustnessBounds", "SemiMatching", "SimulatedCrowd", "Support", "TaskReport",
+    "WeightedMajority", "WorkerReport", "accuracy", "auto", "balanced_loads", "balanced_penalty",
+    "calibrate", "calibrate_support", "conflict_graph", "conflict_graph_by_shards",
+    "conflict_tasks", "cut_labels", "dawid_skene", "dawid_skene_by_shards", "dependent_groups",
+    "dependent_groups_by_shards", "ebcc", "effective_number", "encode", "encode_gold",
+    "filter_dishonest", "filter_workers", "filter_workers_by_shards", "glad", "hard_level",
+    "hard_penalty", "hierarchical_by_shards", "hierarchical_dawid_skene", "kos", "kos_plus",
+    "krippendorff_alpha", "load_levels", "mace", "majority_vote", "mmsr", "next_labels",
+    "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene", "pairwise_agreement",
+    "pasted_answers", "penalty_vote", "plan_labels", "power_law_assignment", "regular_assignment",
+    "relative_penalty", "reliability", "response_times", "robustness_bounds", "semi_matching",
+    "simulate_campaign", "simulate_crowd", "soft_penalty", "soft_penalty_by_shards", "start_from",
+    "support_by_shards", "task_report", "task_support", "weighted_majority", "wilson_interval",
     "worker_agreement", "worker_report",
 ]  # fmt: skip

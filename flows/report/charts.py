@@ -27,8 +27,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 __all__ = [
-    "budget_bar", "confidence_histogram", "interval_rows", "robustness_curve", "trend_lines",
-    "worker_scatter",
+    "budget_bar", "confidence_histogram", "interval_rows", "reliability_curve", "robustness_curve",
+    "trend_lines", "worker_scatter",
 ]  # fmt: skip
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -98,6 +98,37 @@ def confidence_histogram(edges: Sequence[float], counts: Sequence[int], *, label
         axes.set_xlabel("confidence of the consensus label")
         axes.set_ylabel("tasks")
         return _svg(figure, "confidence", label)
+
+
+def reliability_curve(
+    model: Sequence[Mapping[str, Any]], adjusted: Sequence[Mapping[str, Any]], *, label: str
+) -> str:
+    """Draw how often labels of a confidence (across) are right (up), with intervals; dotted if calibrated.
+
+    Points are `{"confidence", "right", "low", "high"}`: of the model (triangles) and as adjusted.
+    """
+    with _styled("reliability"):
+        figure, axes = _axes(3.3)
+        axes.plot([0, 1], [0, 1], ":", color=NEUTRAL, lw=1.2)
+        for points, colour, mark, name in (
+            (model, VERMILLION, "--^", "the model"),
+            (adjusted, BLUE, "-o", "adjusted"),
+        ):
+            at, right, low, high = (
+                [point[key] for point in points] for key in ("confidence", "right", "low", "high")
+            )
+            axes.vlines(at, low, high, color=colour, linewidth=1.2, alpha=0.6)
+            axes.plot(at, right, mark, color=colour, ms=5.5, mew=0, lw=1, label=name)
+        first = min(point["confidence"] for point in [*model, *adjusted])
+        axes.set_xlim(max(0.0, first - 0.05), 1.01)
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_xlabel("confidence of the consensus label")
+        axes.set_ylabel("right on gold")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.grid()
+        _legend(figure, axes)
+        return _svg(figure, "reliability", label)
 
 
 def interval_rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,16 @@ from flows.stages.label_plan import plan_next
 from flows.stages.whole_labels import Aggregated, Groups
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
-from quality import Auto, Consensus, TaskReport, accuracy
+from quality import (
+    Auto,
+    CalibratedConfidence,
+    Consensus,
+    Reliability,
+    accuracy,
+    calibrate_support,
+    wilson_interval,
+)
+from quality.reports import posterior_entropy, rank_tasks
 
 __all__ = ["aggregate", "consensus_verdict"]
 
@@ -30,17 +40,28 @@ def aggregate(run: Run) -> str:
         groups = group_codes(run, crowd)
         found = labels.aggregate(kept_workers(run, crowd), groups)
         gold = _gold_check(run, labels, found, groups)
+    sure, refused = _calibrated(run, crowd, found), _models_alone(run, crowd)
+    refused = refused and sure.evidence != "gold"
+    believed = sure.believed(found.consensus.posterior)
+    order = rank_tasks(sure.confidence, found.tasks.n_labels)
     known = crowd.labels if found.kept is None else found.kept
-    asked = found.order[: 0 if found.kept is None else None]  # a plan looks at all tasks' labels
-    plan, planned = plan_next(known, found.consensus, asked, run.settings.report)
-    run.write_table("consensus.parquet", _consensus_table(crowd, found.consensus, found.tasks))
-    run.write_table("next_labels.parquet", _next_table(found))
+    asked = order[: 0 if found.kept is None else None]  # a plan looks at all tasks' labels
+    plan, planned = plan_next(known, found.consensus, believed, asked, run.settings.report)
+    shown = np.full(order.size, np.nan) if refused else sure.confidence
+    run.write_table("consensus.parquet", _consensus_table(crowd, found, shown))
+    run.write_table("next_labels.parquet", _next_table(found, shown, order))
     run.write_table("label_plan.parquet", plan)
     if found.class_counts is not None:
         run.write_table("class_counts.parquet", _count_table(crowd, found.class_counts))
     if found.next_start is not None:
         keep_fit(run, found.next_start)
-    facts = _facts(run, crowd, found) | {"plan": planned, "gold": gold}
+    facts = _facts(run, crowd, found) | {
+        "entropy": float(posterior_entropy(believed).sum()),
+        "plan": planned,
+        "gold": gold,
+        "models_alone": refused,
+        **_confidence_facts(sure, refused),
+    }
     run.write_json("consensus.json", facts)
     return _line(facts, crowd.labels.n_tasks)
 
@@ -54,20 +75,97 @@ def consensus_verdict(found: dict[str, Any]) -> str:
             f"({gold['low']:.1%} to {gold['high']:.1%}; with all workers {gold['unfiltered']:.1%}, "
             f"majority vote of all {gold['majority_vote']:.1%})"
         )
-    return f"{_confidence(found)}, {checked}"
+    sure = found["confidence"]
+    compared = f"; {sure['compared']}" if sure is not None and sure["compared"] else ""
+    return f"{_confidence(found)}, {checked}{compared}"
 
 
 def _confidence(found: dict[str, Any]) -> str:
-    """Say how sure the consensus is; a panel of models alone is not asked how sure it is."""
+    """Say how sure the consensus is; a panel of models alone without gold is not asked how sure it is."""
     if found["models_alone"]:
         return f"no confidence to be had: {MODELS_ALONE}"
-    return f"mean confidence {found['mean_confidence']:.3f}"
+    calibrated = found["confidence"]
+    by = f"by {calibrated['n_gold']:,} gold tasks" if calibrated["n_gold"] else "by labels alone"
+    model = f"the model's {found['model_confidence']:.3f}"
+    return f"mean confidence {found['mean_confidence']:.3f} ({by}; {model})"
+
+
+def _calibrated(run: Run, crowd: Crowd, found: Aggregated) -> CalibratedConfidence:
+    """How far each label can be believed; gold that was used is certain, and cannot calibrate."""
+    gold = crowd.gold_code()
+    if not run.settings.consensus.use_gold:
+        return calibrate_support(found.support, gold)
+    sure = calibrate_support(found.support)
+    return replace(sure, confidence=np.where(gold >= 0, 1.0, sure.confidence))
+
+
+def _confidence_facts(sure: CalibratedConfidence, refused: bool) -> dict[str, Any]:
+    """Confidence in figures: its evidence, mean, histogram and reliability; None where it is refused."""
+    model = float(sure.model.mean())
+    if refused:
+        nothing = dict.fromkeys(("confidence", "mean_confidence", "confidence_histogram"))
+        return nothing | {"model_confidence": model}
+    counts, edges = np.histogram(sure.confidence, bins=20, range=(0.0, 1.0))
+    return {
+        "mean_confidence": float(sure.confidence.mean()),
+        "model_confidence": model,
+        "confidence_histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
+        "confidence": {
+            "evidence": sure.evidence,
+            "n_gold": sure.n_gold,
+            "weights": dict(zip(("model", "regression", "by_class"), sure.weights, strict=True)),
+            "shared_errors": sure.shared,
+            "before": _reliability(sure.before),
+            "after": _reliability(sure.after),
+            "compared": _compared(_reliability(sure.before)),
+        },
+    }
+
+
+def _compared(before: dict[str, Any] | None) -> str | None:
+    """How the model's confidence compares with gold, in words."""
+    if before is None:
+        return None
+    model, gold = before["confidence"], before["right"]
+    said = f"the model says {model:.1%}, gold says {gold:.1%}"
+    if before["low"] <= model <= before["high"]:
+        return f"{said}: as close as {before['n']:,} gold tasks can tell"
+    word, points = "over" if model > gold else "under", 100 * abs(model - gold)
+    return f"{said}: {word}confident by {points:.1f} points; use the adjusted figures"
+
+
+def _reliability(found: Reliability | None) -> dict[str, Any] | None:
+    """Reliability on the gold tasks: as a whole, with an interval of the share right, and by bins."""
+    if found is None:
+        return None
+    n_right = np.concatenate([[found.bin_right.sum()], found.bin_right])
+    (low, high), *intervals = wilson_interval(
+        n_right, np.concatenate([[found.n], found.bin_n])
+    ).tolist()
+    bins = zip(
+        found.bin_confidence.tolist(), found.bin_right.tolist(), found.bin_n.tolist(), intervals,
+        strict=True,
+    )  # fmt: skip
+    return {
+        "n": found.n,
+        "confidence": found.confidence,
+        "right": found.right,
+        "low": low,
+        "high": high,
+        "error": found.error,
+        "error_interval": found.error_interval,
+        "floor": found.floor,
+        "brier": found.brier,
+        "curve": [
+            {"confidence": mean, "right": right / n, "n": n, "low": ends[0], "high": ends[1]}
+            for mean, right, n, ends in bins
+        ],
+    }
 
 
 def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
-    """The consensus as a whole; the stage adds its plan and its check against gold."""
-    confidence, chosen = found.consensus.posterior.max(axis=1), run.settings.consensus
-    counts, edges = np.histogram(confidence, bins=20, range=(0.0, 1.0))
+    """The consensus as a whole; the stage adds its plan, its confidence and its check against gold."""
+    chosen = run.settings.consensus
     return {
         "aggregator": run.settings.aggregator,
         "n_iter": getattr(found.fitted, "n_iter", 1),
@@ -76,15 +174,11 @@ def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
         "n_tied": int(found.tasks.tied.sum()),
         "n_conflict": int(found.tasks.conflict.sum()),
         "n_overruled": int(found.tasks.overruled.sum()),
-        "entropy": float(found.tasks.entropy.sum()),
         "classes": [str(name) for name in crowd.labels.classes],
-        "mean_confidence": float(confidence.mean()),
-        "confidence_histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
         "gold_used": int((crowd.gold_code() >= 0).sum()) if chosen.use_gold else 0,
         "choice": _choice(found.consensus),
         "start": _start(run, found),
         "n_regrouped": _n_regrouped(found),
-        "models_alone": _models_alone(run, crowd),
     }
 
 
@@ -164,14 +258,16 @@ def _gold_check(
     }
 
 
-def _consensus_table(crowd: Crowd, consensus: Consensus, tasks: TaskReport) -> pa.Table:
+def _consensus_table(crowd: Crowd, found: Aggregated, confidence: np.ndarray) -> pa.Table:
     """One row per labelled task, in the order of the labels' task codes."""
+    tasks, consensus = found.tasks, found.consensus
     return arrow_table(
         {
             "task": tasks.tasks.astype(str),
             "group": crowd.group_names[crowd.label_group()].astype(str),
             "label": tasks.classes[consensus.label].astype(str),
-            "confidence": consensus.posterior.max(axis=1),
+            "confidence": confidence,
+            "model_confidence": consensus.posterior.max(axis=1),
             "entropy": tasks.entropy,
             "margin": tasks.margin,
             "conflict": tasks.conflict,
@@ -183,13 +279,14 @@ def _consensus_table(crowd: Crowd, consensus: Consensus, tasks: TaskReport) -> p
     )
 
 
-def _next_table(found: Aggregated) -> pa.Table:
+def _next_table(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> pa.Table:
     """Tasks, the least certain first, with how many workers named each class."""
-    tasks, order = found.tasks, found.order
+    tasks = found.tasks
     return arrow_table(
         {
             "rank": np.arange(1, order.size + 1, dtype=np.int32),
             "task": tasks.tasks[order].astype(str),
+            "confidence": confidence[order],
             "entropy": tasks.entropy[order],
             "n_labels": tasks.n_labels[order],
             "counts": tasks.counts[order],

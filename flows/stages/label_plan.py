@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 
 from flows.settings import ReportSettings
 from flows.tables import arrow_table
@@ -23,12 +23,17 @@ MIN_LABELS = 10  # a worker who gave fewer may look better than she is
 
 
 def plan_next(
-    labels: CrowdLabels, consensus: Consensus, uncertain: np.ndarray, chosen: ReportSettings
+    labels: CrowdLabels,
+    consensus: Consensus,
+    believed: Float[np.ndarray, "tasks classes"],
+    uncertain: np.ndarray,
+    chosen: ReportSettings,
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Plan the labels to ask for: a table of worker, task and gain, and what it is expected to be worth.
 
-    `uncertain` lists the task codes, the least certain first; `consensus` is of these labels. The plan
-    chooses from the first of those tasks and from the workers who are right most often.
+    `consensus` is of these labels and says what the workers are like; `believed` is its posterior with
+    calibrated confidence, and `uncertain` lists the task codes, the least certain first. The plan chooses
+    from the first of those tasks and from the workers who are right most often.
     """
     asked = _asked(labels, consensus, chosen)
     n_products = max(1, asked.size) * labels.n_classes**2
@@ -38,7 +43,7 @@ def plan_next(
     confusion = _confusion(consensus, asked, labels.n_classes)
     plan = plan_labels(
         _part(labels, considered, asked),
-        consensus.posterior[considered],
+        believed[considered],
         confusion,
         budget=chosen.plan_labels if asked.size else 0,
         per_worker=chosen.plan_per_worker,

@@ -38,6 +38,7 @@ from quality import (
     filter_workers_by_shards,
     load_levels,
     start_from,
+    support_by_shards,
     task_report,
 )
 from quality.aggregation import (
@@ -139,7 +140,7 @@ class ShardedLabels:
             result,
             result,
             tasks,
-            np.lexsort((tasks.n_labels, -tasks.entropy.round(DECIMALS))),
+            support_by_shards(kept, rule.posterior, rule.parameters, groups=groups),
             self._kept(keep),
             start,
             None,  # to begin anew on shards would cost what going on saves

@@ -22,6 +22,7 @@ from quality import (
     Filtered,
     FilteredDishonest,
     Progress,
+    Support,
     TaskReport,
     WorkerReport,
     dependent_groups,
@@ -29,11 +30,11 @@ from quality import (
     filter_workers,
     krippendorff_alpha,
     majority_vote,
-    next_labels,
     relative_penalty,
     soft_penalty,
     start_from,
     task_report,
+    task_support,
     worker_report,
 )
 from quality.aggregation import Fit
@@ -88,8 +89,8 @@ class Aggregated:
         The consensus, and the one result behind it: another where the aggregator chose of several.
     tasks
         What the kept labels and the consensus say about each task.
-    order
-        Task codes, the least certain first.
+    support
+        What speaks for each task's label.
     kept
         The labels of the workers kept, or None if the whole table is too large.
     start, anew
@@ -105,7 +106,7 @@ class Aggregated:
     consensus: Consensus
     fitted: Consensus
     tasks: TaskReport
-    order: Int[np.ndarray, " tasks"]
+    support: Support
     kept: CrowdLabels | None
     start: EMStart | None
     anew: Consensus | None
@@ -159,7 +160,7 @@ class WholeLabels:
             consensus,
             fitted,
             task_report(kept, consensus.posterior),
-            next_labels(kept, consensus.posterior).task,
+            task_support(kept, consensus.posterior, groups=groups),
             kept,
             start,
             None if start is None else self._consensus(kept, groups),

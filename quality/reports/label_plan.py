@@ -70,7 +70,8 @@ def plan_labels(
     labels
         The labels there are.
     posterior
-        P(truth | labels) of each task; rows add up to 1.
+        P(truth | labels) of each task; rows add up to 1. A model's own is too sure of itself: plan
+        with what is :meth:`~quality.CalibratedConfidence.believed`.
     confusion
         P(answer | truth) of each worker, as :func:`~quality.dawid_skene` estimates it; from one
         reliability per worker by :func:`one_coin_confusion`. Without it, everybody is taken to be

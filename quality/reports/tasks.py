@@ -12,7 +12,7 @@ array([1, 2])
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int16, Int32, Int64, Shaped
+from jaxtyping import Bool, Float, Float64, Int, Int16, Int32, Int64, Shaped
 
 from quality.aggregation import TIE, decide
 from quality.labels import CrowdLabels, freeze_arrays
@@ -23,6 +23,7 @@ __all__ = [
     "check_posterior",
     "next_labels",
     "posterior_entropy",
+    "rank_tasks",
     "task_report",
 ]
 
@@ -228,32 +229,62 @@ class NextLabels:
         )
 
 
-def next_labels(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"]) -> NextLabels:
-    """Rank tasks by the entropy of their posterior, fewest labels first among equals.
+def next_labels(
+    labels: CrowdLabels,
+    posterior: Float[np.ndarray, "tasks classes"],
+    *,
+    confidence: Float[np.ndarray, " tasks"] | None = None,
+) -> NextLabels:
+    """Rank tasks by the entropy of their posterior, or by confidence; fewest labels first among equals.
 
     The entropy is the most information that labels could add about a task, whoever gives them;
-    :func:`~quality.plan_labels` chooses workers as well, and computes the expected information.
+    :func:`~quality.plan_labels` chooses workers as well, and computes the expected information. A
+    model that is overconfident ranks badly: the confidence of :func:`~quality.calibrate` puts more
+    wrong tasks first.
 
     Parameters
     ----------
     labels, posterior
         As for :func:`task_report`, errors included.
+    confidence
+        Probability that the label of each task is right: the lowest comes first, instead of the
+        largest entropy.
 
     Returns
     -------
     NextLabels
         Every task once; tasks equal in both come in code order.
 
+    Raises
+    ------
+    ValueError
+        If `confidence` is not one number in [0, 1] per task.
+
     Examples
     --------
     >>> from quality import encode, majority_vote
     >>> labels = encode(["ann", "bob", "ann", "ann", "bob"], [1, 1, 2, 3, 3], list("xxxxy"))
-    >>> ranked = next_labels(labels, majority_vote(labels).posterior)
-    >>> labels.tasks[ranked.task]
+    >>> posterior = majority_vote(labels).posterior
+    >>> labels.tasks[next_labels(labels, posterior).task]
     array([3, 2, 1])
+    >>> labels.tasks[next_labels(labels, posterior, confidence=np.array([0.9, 0.7, 0.8])).task]
+    array([2, 3, 1])
     """
     check_posterior(labels, posterior)
     entropy = posterior_entropy(posterior)
     n_labels = np.diff(labels.task_start)
-    order = np.lexsort((n_labels, -entropy.round(DECIMALS)))
-    return NextLabels(order.astype(np.int32), entropy[order], n_labels[order])
+    if confidence is None:
+        order = rank_tasks(-entropy, n_labels)
+    else:
+        known = confidence.shape == (labels.n_tasks,)
+        if not (known and np.all((confidence >= 0) & (confidence <= 1))):
+            raise ValueError(f"confidence must be {labels.n_tasks} numbers in [0, 1], got others")
+        order = rank_tasks(confidence, n_labels)
+    return NextLabels(order, entropy[order], n_labels[order])
+
+
+def rank_tasks(
+    confidence: Float[np.ndarray, " tasks"], n_labels: Int[np.ndarray, " tasks"]
+) -> Int32[np.ndarray, " tasks"]:
+    """Return task codes, the lowest confidence first, then the fewest labels, then the lowest code."""
+    return np.lexsort((n_labels, confidence.round(DECIMALS))).astype(np.int32)

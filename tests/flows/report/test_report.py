@@ -248,14 +248,30 @@ def test_consensus_verdict_sees_what_speaks_against_it(tmp_path: Path) -> None:
         "majority_vote": 0.9,
         "ungrouped": None,
     }
+    sure = json.loads((folder / "consensus.json").read_text("utf-8"))["confidence"]
+    sure["before"]["confidence"] = 0.986
     for change, words in (
         ({"gold": gold}, "Right on 80.0% of the gold tasks; majority vote does better."),
         ({"gold": None}, "there is no gold to check it against"),
-        ({"gold": None, "models_alone": True}, "all workers are models"),
+        ({"gold": None, "models_alone": True, "confidence": None}, "all workers are models"),
+        (
+            {"gold": gold | {"majority_vote": 0.7}, "models_alone": False, "confidence": sure},
+            "the model is surer than that",
+        ),
         ({"converged": False}, "The aggregator stopped before it converged."),
     ):
         edit(folder / "consensus.json", **change)
         assert words in Page(render_report(folder)).text
+
+
+def test_a_refused_confidence_leaves_no_figure(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    nothing = dict.fromkeys(("gold", "confidence", "mean_confidence", "confidence_histogram"))
+    edit(folder / "consensus.json", **nothing, models_alone=True)
+    page = render_report(folder)
+    assert "No confidence: all workers are models" in page
+    assert "chart-confidence" not in page
+    assert "Histogram of the consensus labels" not in page
 
 
 def test_sections_hold_their_numbers(report: str) -> None:
@@ -605,11 +621,11 @@ def test_same_folder_same_bytes(folder: Path, tmp_path: Path, report: str, publi
 
 
 def test_large_runs_stay_readable(tmp_path: Path) -> None:
-    """4,000 workers, 90 + 45 groups, 8 classes: under 400 kB, and it says what is left out."""
+    """4,000 workers, 90 + 45 groups, 8 classes: under 410 kB, and it says what is left out."""
     classes = tuple(f"class {letter} of the scheme" for letter in "abcdefgh")
     folder = write_folder(tmp_path, workers=4000, flagged=600, groups=90, classes=classes)
     html = render_report(folder)
-    assert len(html.encode()) < 400_000
+    assert len(html.encode()) < 410_000
     assert len(render_public(folder).encode()) < 400_000
     text = Page(html).text
     for words in (

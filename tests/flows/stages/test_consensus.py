@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
 from flows.pipeline import run_pipeline
 from flows.settings.settings import load_settings
-from flows.stages.consensus import consensus_verdict
+from flows.stages.consensus import _compared, consensus_verdict
 from tests.flows.campaign import write_small_campaign
 
 
@@ -32,9 +36,74 @@ def test_the_report_says_which_aggregator_was_chosen_and_why(tmp_path: Path) -> 
     assert "that best predicted" in (folder / "report.html").read_text("utf-8")
 
 
-def test_a_panel_of_models_alone_is_refused_a_confidence() -> None:
-    found = {"gold": None, "mean_confidence": 0.99, "models_alone": True}
-    said = consensus_verdict(found)
-    assert "0.99" not in said
-    assert "all workers are models" in said
-    assert "mean confidence 0.990" in consensus_verdict(found | {"models_alone": False})
+def test_a_panel_of_models_alone_is_refused_a_confidence(tmp_path: Path) -> None:
+    found = {"gold": None, "confidence": None, "model_confidence": 0.99, "models_alone": True}
+    assert "0.99" not in consensus_verdict(found)
+    assert "all workers are models" in consensus_verdict(found)
+    path = write_small_campaign(tmp_path)
+    text = path.read_text(encoding="utf-8").split("[filter]")[0].replace('gold = "gold.csv"\n', "")
+    models = ", ".join(f'"w{worker:02d}"' for worker in range(15))
+    path.write_text(f"{text}models = [{models}]\n", encoding="utf-8")
+    folder = run_pipeline(load_settings(path)).folder
+    facts = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))
+    assert facts["confidence"] is facts["mean_confidence"] is facts["confidence_histogram"] is None
+    for table in ("consensus", "next_labels"):
+        column = pq.read_table(folder / f"{table}.parquet")["confidence"]
+        assert np.isnan(column.to_numpy()).all()
+    assert "No confidence: all workers are models" in (folder / "report.html").read_text("utf-8")
+
+
+def test_confidence_is_that_of_quality_and_the_model_s_stands_beside(tmp_path: Path) -> None:
+    folder = run_pipeline(load_settings(write_small_campaign(tmp_path))).folder
+    facts = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))
+    table = pq.read_table(folder / "consensus.parquet").to_pandas()
+    posterior = np.stack(table["posterior"].to_list())
+    assert (table["model_confidence"] == posterior.max(axis=1)).all()
+    assert facts["mean_confidence"] == pytest.approx(table["confidence"].mean())
+    assert facts["model_confidence"] == pytest.approx(table["model_confidence"].mean())
+    assert facts["confidence"]["evidence"] == "gold"
+    assert facts["confidence"]["n_gold"] == 50
+    assert facts["confidence"]["after"]["brier"] < facts["confidence"]["before"]["brier"] + 0.02
+    assert sum(facts["confidence_histogram"]["counts"]) == len(table)
+    first = pq.read_table(folder / "next_labels.parquet").to_pandas()
+    assert first["confidence"].round(12).is_monotonic_increasing
+    by_task = table.set_index("task")["confidence"]
+    assert (first["confidence"].to_numpy() == by_task[first["task"]].to_numpy()).all()
+    assert "How far confidence can be believed" in (folder / "report.html").read_text("utf-8")
+
+
+def test_without_gold_confidence_is_by_labels_alone(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    text = path.read_text(encoding="utf-8").split("[filter]")[0].replace('gold = "gold.csv"\n', "")
+    path.write_text(text, encoding="utf-8")
+    folder = run_pipeline(load_settings(path)).folder
+    facts = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))
+    assert facts["confidence"]["evidence"] == "labels"
+    assert facts["confidence"]["before"] is None
+    assert facts["mean_confidence"] < facts["model_confidence"]
+    assert "by labels alone" in consensus_verdict(facts)
+    assert "How far confidence can be believed" not in (folder / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("model", "low", "high", "words"),
+    [
+        (0.986, 0.78, 0.87, "overconfident by 15.6 points; use the adjusted figures"),
+        (0.70, 0.78, 0.87, "underconfident by 13.0 points; use the adjusted figures"),
+        (0.85, 0.78, 0.87, "as close as 300 gold tasks can tell"),
+    ],
+)
+def test_the_verdict_compares_the_model_with_gold(
+    model: float, low: float, high: float, words: str
+) -> None:
+    before = {"n": 300, "confidence": model, "right": 0.83, "low": low, "high": high}
+    compared = _compared(before)
+    assert compared == f"the model says {model:.1%}, gold says 83.0%: {words}"
+    found = {
+        "gold": None,
+        "models_alone": False,
+        "mean_confidence": 0.84,
+        "model_confidence": model,
+        "confidence": {"n_gold": 300, "compared": compared},
+    }
+    assert consensus_verdict(found).endswith(compared)

@@ -35,7 +35,8 @@ def labels(rng: np.random.Generator) -> CrowdLabels:
 
 
 def planned(labels: CrowdLabels, consensus: Consensus, chosen: ReportSettings = CHOSEN):  # type: ignore[no-untyped-def]
-    return plan_next(labels, consensus, next_labels(labels, consensus.posterior).task, chosen)
+    posterior = consensus.posterior
+    return plan_next(labels, consensus, posterior, next_labels(labels, posterior).task, chosen)
 
 
 def test_no_label_is_asked_for_twice_and_no_worker_too_often(labels: CrowdLabels) -> None:

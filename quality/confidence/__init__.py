@@ -1,0 +1,25 @@
+"""How far a consensus label can be believed: calibrated confidence, and its reliability on gold.
+
+:func:`calibrate` takes labels and the posterior of any aggregator; for tables in shards there are
+:func:`support_by_shards` and :func:`calibrate_support`. :func:`reliability` compares any confidence
+with what turned out right.
+
+>>> from quality import encode, majority_vote
+>>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], ["yes", "no", "no"])
+>>> calibrate(labels, majority_vote(labels).posterior).confidence.round(2)
+array([0.79])
+"""
+
+from quality.confidence.calibration import (
+    CalibratedConfidence,
+    RightnessPrior,
+    calibrate,
+    calibrate_support,
+)
+from quality.confidence.reliability import Reliability, calibration_error, reliability
+from quality.confidence.support import Support, support_by_shards, task_support
+
+__all__ = [
+    "CalibratedConfidence", "Reliability", "RightnessPrior", "Support", "calibrate",
+    "calibrate_support", "calibration_error", "reliability", "support_by_shards", "task_support",
+]  # fmt: skip

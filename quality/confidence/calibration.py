@@ -1,0 +1,358 @@
+"""The probability that a consensus label is right, from labels alone or from gold.
+
+>>> from quality import dawid_skene, encode
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxxxy"))
+>>> posterior = dawid_skene(labels).posterior
+>>> posterior.max(axis=1).round(2), calibrate(labels, posterior).confidence.round(2)
+(array([1., 1.]), array([0.96, 0.9 ]))
+
+A logistic regression of *right* on three things that speak for a label: the logarithm of the model's
+odds, the votes, and how far errors are shared in this crowd. Without gold its coefficients are those
+of many crowds whose truth is known (:data:`PRIOR`); gold moves them as far as it is evidence.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float64, Int, Int16
+from scipy.special import expit
+
+from quality.confidence.reliability import Reliability, reliability
+from quality.confidence.support import Support, task_support
+from quality.labels import CrowdLabels, freeze_arrays
+
+__all__ = [
+    "MIN_GOLD", "PRIOR", "CalibratedConfidence", "RightnessPrior", "calibrate", "calibrate_support",
+    "design",
+]  # fmt: skip
+
+MIN_GOLD = 50  # gold tasks with labels from which on they are fitted to
+N_FOLDS = 5
+NEWTON_STEPS = 50
+LEAST = 1e-9
+FIXED = 1e-3  # standard deviation of a coefficient of which one crowd's gold can tell nothing
+MAX_SURE = 0.97  # of the model's own confidence in the mixture: one error must not rule it out
+CAUTION = 0.5  # power of the predictive likelihoods that weigh the candidates
+
+
+@dataclass(frozen=True, slots=True)
+class RightnessPrior:
+    """Coefficients of the log-odds that a label is right, and how far crowds differ in them.
+
+    Parameters
+    ----------
+    intercept, odds, votes, shared
+        Means: of the constant, of sign(odds) log(1 + |odds|), of `votes` and of `shared` of
+        :class:`~quality.confidence.Support`.
+    spread
+        Standard deviations of the first three; that of `shared` is 0, since it is one number a crowd.
+    class_spread
+        Standard deviation of a constant for each class.
+    """
+
+    intercept: float
+    odds: float
+    votes: float
+    shared: float
+    spread: tuple[float, float, float] = (1.0, 0.5, 0.5)
+    class_spread: float = 2.0
+
+    @property
+    def mean(self) -> Float64[np.ndarray, " 4"]:
+        """The four means, in this order."""
+        return np.array([self.intercept, self.odds, self.votes, self.shared])
+
+
+# of four aggregators on 21 public sets, every set weighing alike: benchmarks/quality/calibration.py
+PRIOR = RightnessPrior(intercept=0.75, odds=0.35, votes=0.77, shared=-2.83)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CalibratedConfidence:
+    """Result of :func:`calibrate`; one entry per task code.
+
+    Parameters
+    ----------
+    label
+        The consensus: the likeliest class of the posterior, the lowest code among equals.
+    confidence
+        Probability that it is right.
+    model
+        Its posterior: the same probability in the model's own eyes.
+    evidence
+        "gold" if gold tasks were fitted to, "labels" if there were less than 50.
+    n_gold
+        Gold tasks that were fitted to.
+    weights
+        Shares in the result of the model's own confidence, of the regression, and of the regression
+        with a constant for each class; the regression alone where nothing was fitted.
+    shared
+        How far errors are shared in this crowd: see :class:`~quality.confidence.Support`.
+    before, after
+        Reliability on the gold tasks of `model` and of `confidence`, with at least 50 of them.
+    """
+
+    label: Int16[np.ndarray, " tasks"]
+    confidence: Float64[np.ndarray, " tasks"]
+    model: Float64[np.ndarray, " tasks"]
+    evidence: Literal["gold", "labels"]
+    n_gold: int
+    weights: tuple[float, float, float]
+    shared: float
+    before: Reliability | None
+    after: Reliability | None
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        by = f"{self.n_gold} gold tasks" if self.evidence == "gold" else "labels alone"
+        mean, model = (
+            values.mean() if len(values) else np.nan for values in (self.confidence, self.model)
+        )
+        return (
+            f"CalibratedConfidence({len(self.label)} tasks, mean {mean:.3f}, the model's {model:.3f}, "
+            f"by {by})"
+        )
+
+    def believed(
+        self, posterior: Float[np.ndarray, "tasks classes"]
+    ) -> Float64[np.ndarray, "tasks classes"]:
+        """Return the posterior with `confidence` in the label; the other classes keep their ratios."""
+        rest = np.array(posterior, dtype=np.float64)
+        place = self.label[:, np.newaxis].astype(np.int64)
+        np.put_along_axis(rest, place, 0.0, axis=1)
+        total = rest.sum(axis=1, keepdims=True)
+        even = np.ones(rest.shape)
+        np.put_along_axis(even, place, 0.0, axis=1)
+        others = max(rest.shape[1] - 1, 1)
+        rest = np.divide(rest, total, out=even / others, where=total > 0)
+        rest *= 1.0 - self.confidence[:, np.newaxis]
+        np.put_along_axis(rest, place, self.confidence[:, np.newaxis], axis=1)
+        whole: np.ndarray = rest / rest.sum(axis=1, keepdims=True)  # 1 but for rounding
+        return whole
+
+
+def calibrate(
+    labels: CrowdLabels,
+    posterior: Float[np.ndarray, "tasks classes"],
+    *,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+    groups: Int[np.ndarray, " workers"] | None = None,
+    prior: RightnessPrior = PRIOR,
+) -> CalibratedConfidence:
+    """Find how far each consensus label can be believed; the posterior stays as it is.
+
+    With at least 50 gold tasks the model's own confidence, the regression, and the regression with a
+    constant for each class are mixed by how well each predicts gold tasks left out. With fewer, the
+    regression's coefficients are those of `prior`.
+
+    Parameters
+    ----------
+    labels
+        The labels from which the consensus was made.
+    posterior
+        P(truth | labels) of each task, from any aggregator that has not seen the gold.
+    gold
+        The class code of each task whose truth is known, -1 elsewhere.
+    groups
+        As for :func:`~quality.dawid_skene`: a group has one vote a task.
+    prior
+        What is known of crowds before gold.
+
+    Raises
+    ------
+    ValueError
+        If `posterior` has not one row per task, or gold or groups not one code each.
+
+    Notes
+    -----
+    **Guarantees.** The confidence of a gold task does not depend on its own truth: it is made by the
+    fit to other gold tasks. A task without labels, and every task of a table of one class, keeps the
+    model's. The label is the posterior's. The same bytes on every run.
+
+    **Limits.** Gold must be drawn from the tasks at random: gold that was chosen for being hard or
+    easy moves everything. Without gold a crowd is taken for one among the public ones that the prior
+    was made from; nothing in labels shows that a whole crowd errs alike, nor do labels held out,
+    which common errors predict as well as truth does. Gold also cannot tell tasks of one confidence
+    apart: this corrects probabilities, not the consensus.
+
+    **Cost.** Two passes over the labels; with gold 72 regressions on the gold tasks.
+
+    References
+    ----------
+    .. [1] Platt, "Probabilistic outputs for support vector machines and comparisons to regularized
+       likelihood methods", 1999.
+    .. [2] Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", ICML 2017.
+
+    Examples
+    --------
+    >>> from quality import dawid_skene, encode, regular_assignment, simulate_crowd
+    >>> rng = np.random.default_rng(0)
+    >>> assignment = regular_assignment(n_tasks=900, n_workers=30, labels_per_task=5, rng=rng)
+    >>> truth = rng.integers(2, size=900)
+    >>> crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries={"sybils": 4}, rng=rng)
+    >>> labels = encode(crowd.worker, crowd.task, crowd.label)
+    >>> gold = np.where(np.arange(900) < 100, truth, -1)
+    >>> found = calibrate(labels, dawid_skene(labels).posterior, gold=gold)
+    >>> found.before
+    Reliability(0.895 confident, 0.690 right on 100, calibration error 0.333, 0.056 if calibrated)
+    >>> found
+    CalibratedConfidence(900 tasks, mean 0.694, the model's 0.895, by 100 gold tasks)
+    >>> round(float(np.mean(found.label == truth)), 3)
+    0.721
+    """
+    return calibrate_support(task_support(labels, posterior, groups=groups), gold, prior=prior)
+
+
+def calibrate_support(
+    support: Support,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+    *,
+    prior: RightnessPrior = PRIOR,
+) -> CalibratedConfidence:
+    """Find how far each consensus label can be believed from what speaks for it.
+
+    :func:`calibrate` for tables in shards, whose :func:`~quality.support_by_shards` is known.
+    """
+    n_tasks = len(support.label)
+    if gold is not None and gold.shape != (n_tasks,):
+        raise ValueError(f"gold must be {n_tasks} codes, one per task, got shape {gold.shape}")
+    judged = (support.n_votes > 0) & (support.n_classes > 1)
+    known = np.flatnonzero(judged & (gold >= 0)) if gold is not None else np.zeros(0, np.int64)
+    columns = design(support)
+    found = CalibratedConfidence(
+        label=support.label,
+        confidence=np.where(judged, expit(columns @ prior.mean), support.model),
+        model=support.model,
+        evidence="labels",
+        n_gold=0,
+        weights=(0.0, 1.0, 0.0),
+        shared=support.shared,
+        before=None,
+        after=None,
+    )
+    if gold is None or len(known) < MIN_GOLD:
+        return found
+    right = support.label[known] == gold[known]
+    fitted, weights = _fitted(support, columns, known, right.astype(np.float64), prior)
+    confidence = np.where(judged, fitted, support.model)
+    # one seed for every table: the intervals of a report must not change from run to run
+    before, after = (
+        reliability(values[known], right, rng=np.random.default_rng(0))
+        for values in (support.model, confidence)
+    )
+    return replace(
+        found, confidence=confidence, evidence="gold", n_gold=len(known), weights=weights,
+        before=before, after=after,
+    )  # fmt: skip
+
+
+def design(support: Support) -> Float64[np.ndarray, "tasks 4"]:
+    """Return the columns of the regression, in the order of :attr:`RightnessPrior.mean`."""
+    odds = np.sign(support.odds) * np.log1p(np.abs(support.odds))
+    constant = np.ones(len(odds))
+    return np.stack([constant, odds, support.votes, support.shared * constant], axis=1)
+
+
+class Rows(NamedTuple):
+    """Tasks as the regressions see them: the model's own confidence, columns, and class codes."""
+
+    own: np.ndarray
+    columns: np.ndarray
+    label: np.ndarray
+
+    def of(self, tasks: np.ndarray) -> "Rows":
+        """Return some of the rows."""
+        return Rows(self.own[tasks], self.columns[tasks], self.label[tasks])
+
+
+def _fitted(
+    support: Support,
+    columns: np.ndarray,
+    known: np.ndarray,
+    right: np.ndarray,
+    prior: RightnessPrior,
+) -> tuple[Float64[np.ndarray, " tasks"], tuple[float, float, float]]:
+    """Return each task's confidence, gold tasks' by the others of them, and the candidates' weights."""
+    own = np.minimum(support.model, MAX_SURE)
+    rows = Rows(own, columns, support.label.astype(np.int64))
+    gold = rows.of(known)
+    confidence, weights = _mixture(gold, right, rows, prior)
+    for train, out in _parts(gold, prior):
+        confidence[known[out]], _ = _mixture(gold.of(train), right[train], gold.of(out), prior)
+    shares = weights.tolist()
+    return confidence, (shares[0], shares[1], shares[2])
+
+
+def _mixture(
+    train: Rows, right: np.ndarray, asked: Rows, prior: RightnessPrior
+) -> tuple[Float64[np.ndarray, " asked"], Float64[np.ndarray, " 3"]]:
+    """Return the confidence of the rows asked, and the weights of the candidates that it is made of.
+
+    They weigh in proportion to a power of the likelihood of rows left out of their fits.
+    """
+    left_out = np.empty((3, len(right)))
+    for part, out in _parts(train, prior):
+        left_out[:, out] = _candidates(train.of(part), right[part], train.of(out), prior)
+    log_p = (right * np.log(left_out) + (1.0 - right) * np.log1p(-left_out)).sum(axis=1)
+    weights = np.exp(CAUTION * (log_p - log_p.max()))
+    weights /= weights.sum()
+    return weights @ _candidates(train, right, asked, prior), weights
+
+
+def _parts(rows: Rows, prior: RightnessPrior) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield row numbers to fit to and to leave out: every fold has rows of all confidences."""
+    fold = np.empty(len(rows.label), dtype=np.int64)
+    fold[np.argsort(rows.columns @ prior.mean, kind="stable")] = np.arange(len(fold)) % N_FOLDS
+    for number in range(N_FOLDS):
+        yield np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+
+
+def _candidates(
+    train: Rows, right: np.ndarray, asked: Rows, prior: RightnessPrior
+) -> Float64[np.ndarray, "3 asked"]:
+    """Return the confidence of the rows asked: the model's, the regression's, and that with classes."""
+    n_classes = int(max(train.label.max(), asked.label.max(initial=0))) + 1
+    spread = np.array([*prior.spread, FIXED])
+    plain = _most_likely(train.columns, right, prior.mean, spread)
+    by_class = _most_likely(
+        np.concatenate([train.columns, np.eye(n_classes)[train.label]], axis=1),
+        right,
+        np.concatenate([prior.mean, np.zeros(n_classes)]),
+        np.concatenate([spread, np.full(n_classes, prior.class_spread)]),
+    )
+    each = asked.columns @ by_class[:4] + by_class[4:][asked.label]
+    found = np.stack([asked.own, expit(asked.columns @ plain), expit(each)])
+    return np.clip(found, LEAST, 1.0 - LEAST)  # a log-likelihood stays finite
+
+
+def _most_likely(
+    columns: Float64[np.ndarray, "rows knobs"],
+    right: Float64[np.ndarray, " rows"],
+    mean: Float64[np.ndarray, " knobs"],
+    spread: Float64[np.ndarray, " knobs"],
+) -> Float64[np.ndarray, " knobs"]:
+    """Return the coefficients of largest posterior under a Gaussian prior, by damped Newton steps."""
+    precision = 1.0 / spread**2
+
+    def loss(at: np.ndarray) -> float:
+        log_odds = columns @ at
+        fit = np.logaddexp(0.0, log_odds).sum() - right @ log_odds
+        return float(fit + 0.5 * (precision * (at - mean) ** 2).sum())
+
+    best = mean.copy()
+    for _ in range(NEWTON_STEPS):
+        p = expit(columns @ best)
+        gradient = columns.T @ (right - p) - precision * (best - mean)
+        curvature = (columns * (p * (1.0 - p))[:, np.newaxis]).T @ columns + np.diag(precision)
+        step = np.linalg.solve(curvature, gradient)
+        before = loss(best)
+        while loss(best + step) > before and np.abs(step).max() > 1e-9:
+            step /= 2
+        best = best + step
+        if np.abs(step).max() < 1e-9:
+            break
+    return best

@@ -1,0 +1,207 @@
+"""What speaks for each consensus label: the model's odds, the votes, and how far errors are shared.
+
+>>> from quality import encode, majority_vote
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxxxy"))
+>>> task_support(labels, majority_vote(labels).posterior)
+Support(2 tasks, errors shared by 0.26)
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float64, Int, Int16
+
+from quality.aggregation import Posterior, decide
+from quality.labels import (
+    CrowdLabels,
+    Engine,
+    LabelShard,
+    LocalEngine,
+    Sums,
+    cut_labels,
+    freeze_arrays,
+    voters,
+)
+
+__all__ = ["MAX_SHARED", "Support", "support_by_shards", "task_support"]
+
+LEAST = 1e-12  # probability of all classes but the chosen one: odds stay finite
+PSEUDO_LABELS = 4.0  # of the crowd's mean, added to each worker's before her share of wrong ones
+MAX_SHARED = 0.4  # about the most that was met; what cannot be measured is taken to be this bad
+EVEN = 0.5  # votes added to both sides
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Support:
+    """Result of :func:`task_support`; one entry per task code.
+
+    Parameters
+    ----------
+    label
+        The consensus: the likeliest class, the lowest code among equals.
+    model
+        Its posterior: what the model says about itself.
+    odds
+        Logarithm of that posterior's odds, in nats; at most 27.6.
+    votes
+        Logarithm of the votes for it over the votes against, half a vote added to each.
+    n_votes
+        Votes that the task has: workers on their own, and groups.
+    n_classes
+        Classes of the table.
+    shared
+        Mean correlation of two voters' errors on one task, in [0, 0.4], their own error rates given;
+        0.4 where no task has two votes, so that nothing can be known of it.
+    """
+
+    label: Int16[np.ndarray, " tasks"]
+    model: Float64[np.ndarray, " tasks"]
+    odds: Float64[np.ndarray, " tasks"]
+    votes: Float64[np.ndarray, " tasks"]
+    n_votes: Float64[np.ndarray, " tasks"]
+    n_classes: int
+    shared: float
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return f"Support({len(self.label)} tasks, errors shared by {self.shared:.2f})"
+
+
+class ShardSupport(NamedTuple):
+    """The columns of the support of a shard's tasks, and the sums that `shared` is made of."""
+
+    columns: tuple[np.ndarray, ...]
+    n_classes: int
+    common: np.ndarray
+
+
+def task_support(
+    labels: CrowdLabels,
+    posterior: Float[np.ndarray, "tasks classes"],
+    *,
+    groups: Int[np.ndarray, " workers"] | None = None,
+) -> Support:
+    """Gather what speaks for each consensus label.
+
+    Parameters
+    ----------
+    labels
+        The labels from which the consensus was made.
+    posterior
+        P(truth | labels) of each task, from any aggregator.
+    groups
+        As for :func:`~quality.dawid_skene`: a group has one vote a task, which its members share.
+
+    Raises
+    ------
+    ValueError
+        If `posterior` has not one row per task, or `groups` not one code per worker.
+    """
+    shape = (labels.n_tasks, labels.n_classes)
+    if posterior.shape != shape:
+        raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
+    engine = LocalEngine(cut_labels(labels, [0, labels.n_tasks]))
+    return support_by_shards(engine, _of_table, posterior, groups=groups)
+
+
+def support_by_shards(
+    engine: Engine,
+    posterior: Posterior,
+    belief: Any,
+    *,
+    groups: Int[np.ndarray, " workers"] | None = None,
+) -> Support:
+    """Gather the :func:`task_support` of a table in shards, in two passes.
+
+    Parameters
+    ----------
+    engine
+        It works on the shards of the labels that make the consensus.
+    posterior, belief
+        The posterior of a shard is ``posterior(shard, belief)``.
+    groups
+        As for :func:`task_support`.
+
+    Notes
+    -----
+    **Guarantees.** The support of the whole table, `shared` up to the rounding of sums in another
+    order.
+    """
+    wrong, n_labels = engine.add_up(_errors, (posterior, belief, groups))
+    mean = wrong.sum() / max(n_labels.sum(), 1.0)
+    rate = (wrong + PSEUDO_LABELS * mean) / (n_labels + PSEUDO_LABELS)
+    found = engine.map(_support, (posterior, belief, groups, rate))
+    columns = (part.columns for part in found)
+    label, model, odds, votes, n_votes = map(np.concatenate, zip(*columns, strict=True))
+    common, most = np.sum([part.common for part in found], axis=0)
+    shared = float(np.clip(common / most, 0.0, MAX_SHARED)) if most > 0 else MAX_SHARED
+    return Support(label, model, odds, votes, n_votes, found[0].n_classes, shared)
+
+
+def _of_table(shard: LabelShard, posterior: np.ndarray) -> Float64[np.ndarray, "tasks classes"]:
+    rows: np.ndarray = posterior[shard.first_task : shard.first_task + shard.n_tasks]
+    return rows
+
+
+def _merged(shard: LabelShard, groups: np.ndarray | None) -> LabelShard:
+    return shard if groups is None else shard.merge_workers(groups)
+
+
+def _errors(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray | None]) -> Sums:
+    """Return each voter's expected wrong votes, and her votes."""
+    posterior, belief, groups = asked
+    believed, merged = posterior(shard, belief), _merged(shard, groups)
+    wrong = 1.0 - believed[merged.task, merged.label]
+    n_labels = np.bincount(merged.worker, minlength=shard.n_workers)
+    return np.bincount(merged.worker, wrong, shard.n_workers), n_labels.astype(np.float64)
+
+
+def _support(
+    shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray | None, np.ndarray]
+) -> ShardSupport:
+    """Return the support of a shard's tasks."""
+    posterior, belief, groups, rate = asked
+    believed = posterior(shard, belief)
+    label, _ = decide(believed)
+    model = np.take_along_axis(believed, label[:, np.newaxis].astype(np.int64), axis=1)[:, 0]
+    others = np.maximum(1.0 - model, LEAST)
+    weight = _weights(shard, groups)
+    n_votes = np.bincount(shard.task, weight, shard.n_tasks)
+    votes = np.bincount(shard.task, weight * (shard.label == label[shard.task]), shard.n_tasks)
+    against = np.maximum(n_votes - votes, 0.0)
+    odds = np.log(np.maximum(model, LEAST) / others)
+    share = np.log((votes + EVEN) / (against + EVEN))
+    return ShardSupport(
+        (label, model, odds, share, n_votes),
+        shard.n_classes,
+        _common_errors(_merged(shard, groups), believed, rate),
+    )
+
+
+def _common_errors(
+    merged: LabelShard, believed: np.ndarray, rate: np.ndarray
+) -> Float64[np.ndarray, " 2"]:
+    """Return the covariance of errors, summed over pairs of votes of a task, and the most it could be."""
+    task, error = merged.task, rate[merged.worker]
+    residual = 1.0 - believed[task, merged.label] - error
+    spread = np.sqrt(error * (1.0 - error))
+    pairs = []
+    for values in (residual, spread):
+        total = np.bincount(task, values, merged.n_tasks)
+        pairs.append(float((total**2).sum() - (values**2).sum()))
+    return np.array(pairs)
+
+
+def _weights(shard: LabelShard, groups: np.ndarray | None) -> Float64[np.ndarray, " labels"]:
+    """Return each label's part of a vote: members of one group share theirs evenly."""
+    weight = np.ones(shard.n_labels)
+    if groups is None:
+        return weight
+    rows = np.flatnonzero(groups[shard.worker] >= 0)
+    vote = shard.task[rows] * shard.n_workers + voters(groups)[shard.worker[rows]]
+    _, place, count = np.unique(vote, return_inverse=True, return_counts=True)
+    weight[rows] = 1.0 / count[place]
+    return weight
