@@ -19,7 +19,7 @@ and not against what the model of the crowd claims.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16, Int64
@@ -34,6 +34,7 @@ VOICE_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 CROWD_WEIGHTS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0)
 EVIDENCE = 3.0  # standard errors by which a voice must make held-out labels likelier to be heard
 MAX_JUDGED = 20_000  # tasks whose labels measure the weights
+MAX_WORTH = 100.0  # labels that a voice stands for, where the crowd's own foretell next to nothing
 FLOOR = 1e-12  # of a posterior, where its logarithm is taken
 
 
@@ -83,7 +84,8 @@ class JoinedVoice(Result):
     evidence
         The gain in its standard errors, as if tasks were drawn independently.
     worth
-        Labels of this crowd that say as much about a task as the voice does, on average.
+        Labels of this crowd that the voice stands for on a task: by how much it alone foretells a label
+        held out, over what one of the task's other labels adds to that, on average; at most 100.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
@@ -195,13 +197,12 @@ def join_voice(
     Examples
     --------
     >>> from quality import encode, majority_vote
-    >>> truth, worker = np.arange(60) % 2, np.tile(range(3), 60)
-    >>> wrong = np.repeat(np.arange(60) % 4, 3) == worker
-    >>> labels = encode(worker, np.repeat(range(60), 3), np.repeat(truth, 3) ^ wrong)
+    >>> truth, wrong = np.arange(60) % 2, np.random.default_rng(0).random(180) < 0.2
+    >>> labels = encode([1, 2, 3] * 60, np.repeat(range(60), 3), np.repeat(truth, 3) ^ wrong)
     >>> voice = np.where(np.eye(2)[truth] > 0, 0.7, 0.3)
     >>> held_out = hold_labels_out(labels, majority_vote)
     >>> join_voice(majority_vote(labels), voice, held_out)
-    JoinedVoice(60 tasks, worth 3.3 labels a task)
+    JoinedVoice(60 tasks, worth 3.0 labels a task)
     >>> join_voice(majority_vote(labels), np.full((60, 2), 0.5), held_out)
     JoinedVoice(60 tasks, not heard)
     """
@@ -216,13 +217,8 @@ def join_voice(
     if gold is not None:
         posterior[gold >= 0] = consensus.posterior[gold >= 0]
     label, tied = decide(posterior)
-    said = float((posterior * log_voice).sum(axis=1).mean())
-    known = held_out.task
-    log_odds = log_crowd[known] - np.log(consensus.posterior.mean(axis=0) + FLOOR)
-    n_labels = held_out.labels.n_labels / len(known)
-    by_label = float((posterior[known] * log_odds).sum(axis=1).mean()) / n_labels
-    worth = voice * said / max(crowd * by_label, FLOOR)
-    return JoinedVoice(posterior, label, tied, voice, crowd, gain, evidence, max(worth, 0.0))
+    worth = _worth(log_voice[held_out.task], held_out)
+    return JoinedVoice(posterior, label, tied, voice, crowd, gain, evidence, worth)
 
 
 def _check(probabilities: np.ndarray, consensus: Consensus) -> None:
@@ -280,3 +276,17 @@ def _log_likelihood(
         log_p = np.log(predicted[labels.task[out], labels.label[out]])
         found += np.bincount(labels.task[out], log_p, labels.n_tasks)
     return found
+
+
+def _worth(log_voice: Float64[np.ndarray, "judged classes"], held_out: HeldOut) -> float:
+    """Return how many labels left in a task foretell one held out as well as the voice alone does."""
+    prior = np.log(np.exp(held_out.log_belief).mean(axis=1, keepdims=True))
+    unknown = replace(held_out, log_belief=np.broadcast_to(prior, held_out.log_belief.shape))
+    nothing = _log_likelihood(log_voice, unknown, 0.0, 1.0).sum()
+    voice = max(_log_likelihood(log_voice, unknown, a, 1.0).sum() for a in VOICE_WEIGHTS)
+    crowd = max(_log_likelihood(log_voice, held_out, 0.0, b).sum() for b in CROWD_WEIGHTS)
+    labels, held = held_out.labels, held_out.fold >= 0
+    cell = labels.task[held].astype(np.int64) * len(held_out.log_belief) + held_out.fold[held]
+    together = np.bincount(cell)[cell]
+    n_left = float(np.mean(np.diff(labels.task_start)[labels.task[held]] - together))
+    return min(MAX_WORTH, float(n_left * (voice - nothing) / max(crowd - nothing, FLOOR)))
