@@ -10,6 +10,7 @@ import pyarrow as pa
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.campaign_labels import CampaignLabels, open_labels
 from flows.stages.label_plan import plan_next
+from flows.stages.task_voices import join_features, voices_sentence
 from flows.stages.whole_labels import Aggregated, Groups
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
@@ -29,6 +30,7 @@ def aggregate(run: Run) -> str:
         crowd = labels.crowd
         groups = group_codes(run, crowd)
         found = labels.aggregate(kept_workers(run, crowd), groups)
+        found, voices = join_features(run, crowd, found, groups)
         gold = _gold_check(run, labels, found, groups)
     known = crowd.labels if found.kept is None else found.kept
     asked = found.order[: 0 if found.kept is None else None]  # a plan looks at all tasks' labels
@@ -40,7 +42,7 @@ def aggregate(run: Run) -> str:
         run.write_table("class_counts.parquet", _count_table(crowd, found.class_counts))
     if found.next_start is not None:
         keep_fit(run, found.next_start)
-    facts = _facts(run, crowd, found) | {"plan": planned, "gold": gold}
+    facts = _facts(run, crowd, found) | {"plan": planned, "gold": gold, "features": voices}
     run.write_json("consensus.json", facts)
     return _line(facts, crowd.labels.n_tasks)
 
@@ -54,7 +56,7 @@ def consensus_verdict(found: dict[str, Any]) -> str:
             f"({gold['low']:.1%} to {gold['high']:.1%}; with all workers {gold['unfiltered']:.1%}, "
             f"majority vote of all {gold['majority_vote']:.1%})"
         )
-    return f"{_confidence(found)}, {checked}"
+    return f"{_confidence(found)}, {checked}{voices_sentence(found.get('features'))}"
 
 
 def _confidence(found: dict[str, Any]) -> str:
@@ -98,7 +100,7 @@ def _n_regrouped(found: Aggregated) -> int | None:
     """Number of tasks whose label would differ if members of groups had one vote each."""
     if found.ungrouped is None:
         return None
-    return int(np.count_nonzero(found.ungrouped != found.consensus.label))
+    return int(np.count_nonzero(found.ungrouped != found.of_labels))
 
 
 def _start(run: Run, found: Aggregated) -> dict[str, Any] | None:
@@ -109,7 +111,7 @@ def _start(run: Run, found: Aggregated) -> dict[str, Any] | None:
     facts = {"run": begun_from(run), "n_known_workers": known}
     if found.anew is None:
         return facts | {"why_not_anew": NOT_ANEW}
-    differ = int(np.count_nonzero(found.anew.label != found.consensus.label))
+    differ = int(np.count_nonzero(found.anew.label != found.of_labels))
     return facts | {"n_iter_anew": getattr(found.anew, "n_iter", 1), "n_differ": differ}
 
 
