@@ -120,6 +120,8 @@ class InputSettings(Section):
     """Tables of the tasks: their names, groups and features."""
     gold: Path | None = None
     """Tasks whose truth is known: task, label."""
+    reference: Path | None = None
+    """Answers of language models, to find workers who paste them: task, label, and model if of several."""
     url_env: str | None = None
     """For queries: the environment variable with the database's address."""
     seconds: str | None = None
@@ -137,7 +139,7 @@ class InputSettings(Section):
 
     @model_validator(mode="after")
     def _queries_have_an_address(self) -> InputSettings:
-        given = (self.labels, *self.tasks, *([self.gold] if self.gold else []))
+        given = (self.labels, *self.tasks, *filter(None, (self.gold, self.reference)))
         query = next((path.name for path in given if path.suffix == ".sql"), None)
         if self.url_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.url_env):
             raise ValueError(
@@ -150,7 +152,9 @@ class InputSettings(Section):
                 "database's address"
             )
         if query is None and self.url_env is not None:
-            raise ValueError("url_env is for queries; name a file *.sql as labels, tasks or gold")
+            raise ValueError(
+                "url_env is for queries; name a file *.sql as labels, tasks, gold or reference"
+            )
         return self
 
     @model_validator(mode="after")
@@ -494,6 +498,7 @@ class Settings(Section):
             "labels": found(self.input.labels),
             "tasks": tuple(found(path) for path in self.input.tasks),
             "gold": None if self.input.gold is None else found(self.input.gold),
+            "reference": None if self.input.reference is None else found(self.input.reference),
         }
         return self.model_copy(
             update={

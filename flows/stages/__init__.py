@@ -46,7 +46,12 @@ STAGES = (
                     private_names=True,
                     only="several files or a query",
                 )
-                for name in ("labels.parquet", "tasks*.parquet", "gold.parquet")
+                for name in (
+                    "labels.parquet",
+                    "tasks*.parquet",
+                    "gold.parquet",
+                    "reference.parquet",
+                )
             ),
             Output("shards", "the labels, cut by task", private_names=True, only="engine"),
             Output(
