@@ -6,7 +6,8 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.private`: models trained under differential privacy;
 - `learners.selection`: a private choice of their regularization or width;
 - `learners.holdout`: a holdout that can be asked more than once;
-- `learners.bounds`: bounds on the true error.
+- `learners.bounds`: bounds on the true error;
+- `learners.task_features`: what tasks' features say beside the crowd, without privacy.
 
 Sub-rooms import one way: `holdout` uses `bounds`, `selection` uses `private`, and no others meet.
 What stands on scikit-learn loads when first used, because scikit-learn brings pandas and scipy.stats.
@@ -79,35 +80,38 @@ from learners.selection import (
     histogram_query,
     tuning_advice,
 )
+from learners.task_features import NearDuplicates, near_duplicates
 
 if TYPE_CHECKING:
     from learners.class_ratios import BoostedTrees, ClassRatioEstimator, StreamedRatioEstimator
     from learners.private import PrivateHistogram, PrivateLogisticRegression, check_search
+    from learners.task_features import CrossFitted, cross_fitted_probabilities
 
 __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
-    "ClassRatioEstimator", "ConvergenceError", "GateAnswer", "GaussianObjectivePerturbation",
-    "HistogramValidation", "KernelMatching", "KernelWitness", "LinearModel", "MetricGate",
-    "NoisyGradientDescent", "ObjectivePerturbation", "OutputPerturbation", "PerCandidateValidation",
-    "PerWidthValidation",
-    "PrivateHistogram", "PrivateLogisticRegression", "RandomRepetition", "RandomSelection",
-    "RatioDiagnostics", "RatioModel", "ScoredTraining", "SplitBudgetSelection",
-    "SplitDataSelection", "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel",
-    "Thresholdout", "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound",
-    "check_search", "climb", "clopper_pearson_bound", "drawn_model_bound",
+    "ClassRatioEstimator", "ConvergenceError", "CrossFitted", "GateAnswer",
+    "GaussianObjectivePerturbation", "HistogramValidation", "KernelMatching", "KernelWitness",
+    "LinearModel", "MetricGate", "NearDuplicates", "NoisyGradientDescent", "ObjectivePerturbation",
+    "OutputPerturbation", "PerCandidateValidation", "PerWidthValidation", "PrivateHistogram",
+    "PrivateLogisticRegression", "RandomRepetition", "RandomSelection", "RatioDiagnostics",
+    "RatioModel", "ScoredTraining", "SplitBudgetSelection", "SplitDataSelection",
+    "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout",
+    "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound", "check_search", "climb",
+    "clopper_pearson_bound", "cross_fitted_probabilities", "drawn_model_bound",
     "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query", "holdout_widths",
     "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios", "least",
-    "max_information_bound", "private_holdout_bound", "private_training", "private_training_bounds",
-    "thresholdout_advice", "transfer_bound", "tuning_advice",
+    "max_information_bound", "near_duplicates", "private_holdout_bound", "private_training",
+    "private_training_bounds", "thresholdout_advice", "transfer_bound", "tuning_advice",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from learners import class_ratios, private  # their faces load scikit-learn for this name
+    from learners import class_ratios, private, task_features  # load scikit-learn for this name
 
-    return getattr(class_ratios if name in class_ratios.__all__ else private, name)
+    faces = (class_ratios, private, task_features)
+    return getattr(next(face for face in faces if name in face.__all__), name)
 
 
 def __dir__() -> list[str]:

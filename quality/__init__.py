@@ -17,6 +17,8 @@ The sub-rooms, in the order in which a campaign meets them:
 - :mod:`quality.dependence`: groups of workers who do not answer on their own, and what they are
   worth.
 - :mod:`quality.confidence`: how far each consensus label can be believed, with and without gold.
+- :mod:`quality.voices`: what is known of tasks from elsewhere, joined with a consensus for what it
+  is worth.
 - :mod:`quality.reports`: what to tell the campaign's owner about workers, tasks and agreement,
   and what to label next.
 - :mod:`quality.simulation`: crowds and campaigns whose truth is known.
@@ -28,8 +30,8 @@ threads, the progress callback and the compiled kernels.
 from quality.aggregation import (
     Consensus,
     DawidSkene,
-    EMStart,
     Ebcc,
+    EMStart,
     Glad,
     HierarchicalDawidSkene,
     Mace,
@@ -145,21 +147,23 @@ from quality.simulation import (
     simulate_campaign,
     simulate_crowd,
 )
+from quality.voices import HeldOut, JoinedVoice, hold_labels_out, join_voice
 
 __all__ = [
     "Accuracy", "Assignment", "Auto", "BalancedLoads", "CalibratedConfidence", "Campaign",
     "Consensus", "CrowdLabels", "DawidSkene", "DependentGroups", "DynamicMatching", "EMStart",
-    "Ebcc", "Engine", "Filtered", "FilteredDishonest", "Glad", "HierarchicalDawidSkene",
-    "HonestPopulation", "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine",
-    "Mace", "MajorityVote", "MessagePassing", "Mmsr", "NextLabels", "OneCoin", "PairwiseAgreement",
-    "PastedAnswers", "PenaltyVote", "Progress", "Reliability", "RepeatError", "ResponseTimes",
-    "RightnessPrior", "RobustnessBounds", "SemiMatching", "SimulatedCrowd", "Support", "TaskReport",
-    "WeightedMajority", "WorkerReport", "accuracy", "auto", "balanced_loads", "balanced_penalty",
-    "calibrate", "calibrate_support", "conflict_graph", "conflict_graph_by_shards",
-    "conflict_tasks", "cut_labels", "dawid_skene", "dawid_skene_by_shards", "dependent_groups",
-    "dependent_groups_by_shards", "ebcc", "effective_number", "encode", "encode_gold",
-    "filter_dishonest", "filter_workers", "filter_workers_by_shards", "glad", "hard_level",
-    "hard_penalty", "hierarchical_by_shards", "hierarchical_dawid_skene", "kos", "kos_plus",
+    "Ebcc", "Engine", "Filtered", "FilteredDishonest", "Glad", "HeldOut", "HierarchicalDawidSkene",
+    "HonestPopulation", "JoinedVoice", "LabelError", "LabelPlan", "LabelShard", "LoadLevels",
+    "LocalEngine", "Mace", "MajorityVote", "MessagePassing", "Mmsr", "NextLabels", "OneCoin",
+    "PairwiseAgreement", "PastedAnswers", "PenaltyVote", "Progress", "Reliability", "RepeatError",
+    "ResponseTimes", "RightnessPrior", "RobustnessBounds", "SemiMatching", "SimulatedCrowd",
+    "Support", "TaskReport", "WeightedMajority", "WorkerReport", "accuracy", "auto",
+    "balanced_loads", "balanced_penalty", "calibrate", "calibrate_support", "conflict_graph",
+    "conflict_graph_by_shards", "conflict_tasks", "cut_labels", "dawid_skene",
+    "dawid_skene_by_shards", "dependent_groups", "dependent_groups_by_shards", "ebcc",
+    "effective_number", "encode", "encode_gold", "filter_dishonest", "filter_workers",
+    "filter_workers_by_shards", "glad", "hard_level", "hard_penalty", "hierarchical_by_shards",
+    "hierarchical_dawid_skene", "hold_labels_out", "join_voice", "kos", "kos_plus",
     "krippendorff_alpha", "load_levels", "mace", "majority_vote", "mmsr", "next_labels",
     "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene", "pairwise_agreement",
     "pasted_answers", "penalty_vote", "plan_labels", "power_law_assignment", "regular_assignment",

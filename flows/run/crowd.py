@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from flows.files import write_arrays
 from flows.sharding import FeatureFolder, open_features
-from flows.tables import Gold, TaskTable
+from flows.tables import Gold, Reference, TaskTable
 from quality import CrowdLabels, encode_gold
 
 __all__ = ["FEATURES", "Crowd", "load_crowd", "save_crowd"]
@@ -39,6 +39,8 @@ class Crowd:
         Response time of each label, in seconds.
     features
         The folder of the features, where the labels are in shards.
+    reference
+        Answers of language models, to find workers who paste them.
     """
 
     labels: CrowdLabels
@@ -46,6 +48,7 @@ class Crowd:
     gold: Gold | None
     seconds: Float[np.ndarray, " labels"] | None = None
     features: FeatureFolder | None = None
+    reference: Reference | None = None
 
     @property
     def group_names(self) -> np.ndarray:
@@ -90,6 +93,23 @@ class Crowd:
             return np.full(self.labels.n_tasks, -1, dtype=np.int16)
         return encode_gold(self.labels, self.gold.task, self.gold.label)
 
+    def reference_codes(self) -> dict[str, Int[np.ndarray, " tasks"]]:
+        """Each model's class code of every labelled task, -1 where it gave none that workers may give."""
+        if self.reference is None:
+            return {}
+        classes = {str(name): code for code, name in enumerate(self.labels.classes)}
+        task = {str(name): code for code, name in enumerate(self.labels.tasks)}
+        found = {}
+        for model in np.unique(self.reference.model).tolist():
+            codes = np.full(self.labels.n_tasks, -1, dtype=np.int64)
+            own = self.reference.model == model
+            answers = zip(self.reference.task[own], self.reference.label[own], strict=True)
+            for name, label in answers:
+                if str(name) in task:
+                    codes[task[str(name)]] = classes.get(str(label), -1)
+            found[model] = codes
+        return found
+
 
 def save_crowd(folder: Path, crowd: Crowd) -> None:
     """Write a campaign into a run folder, without pickles, whole or not at all."""
@@ -107,6 +127,13 @@ def save_crowd(folder: Path, crowd: Crowd) -> None:
         arrays |= {} if table.subject is None else {"subject": table.subject}
     if crowd.gold is not None:
         arrays |= {"gold_task": crowd.gold.task, "gold_label": crowd.gold.label}
+    if crowd.reference is not None:
+        answers = crowd.reference
+        arrays |= {
+            "reference_model": answers.model,
+            "reference_task": answers.task,
+            "reference_label": answers.label,
+        }
     if crowd.seconds is not None:
         arrays["seconds"] = crowd.seconds
     write_arrays(folder / CROWD, arrays)
@@ -116,7 +143,7 @@ def load_crowd(folder: Path) -> Crowd:
     """Read back what `save_crowd` wrote."""
     with np.load(folder / CROWD, allow_pickle=False) as stored:
         labels = CrowdLabels.from_codes(**{name: stored[name] for name in CODED})
-        tasks = gold = None
+        tasks = gold = reference = None
         if "table" in stored:
             names = tuple(stored["feature_names"].tolist())
             tasks = TaskTable(
@@ -125,5 +152,9 @@ def load_crowd(folder: Path) -> Crowd:
             )  # fmt: skip
         if "gold_task" in stored:
             gold = Gold(stored["gold_task"], stored["gold_label"])
+        if "reference_task" in stored:
+            reference = Reference(
+                *(stored[f"reference_{name}"] for name in ("model", "task", "label"))
+            )
         seconds = stored.get("seconds")
-    return Crowd(labels, tasks, gold, seconds, open_features(folder / FEATURES))
+    return Crowd(labels, tasks, gold, seconds, open_features(folder / FEATURES), reference)

@@ -10,6 +10,7 @@ raise `SettingsError`.
 
 from flows.settings.environment import variables_of
 from flows.settings.faults import fault_sentence
+from flows.settings.feature_use import why_features_stay_out
 from flows.settings.publication_keys import GRANULARITIES, Granularity, granularity_of, key_at
 from flows.settings.sections import (
     NAME,
@@ -35,5 +36,5 @@ __all__ = [
     "FilterSettings", "GateSettings", "Granularity", "GroupSettings", "InputSettings",
     "ModelSettings", "PrivacySettings", "ReportSettings", "Section", "Settings", "SettingsError",
     "fault_sentence", "filter_settings", "granularity_of", "key_at", "load_settings", "section_of",
-    "variables_of",
+    "variables_of", "why_features_stay_out",
 ]  # fmt: skip

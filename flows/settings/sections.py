@@ -1,5 +1,7 @@
 """The sections of the settings file: the keys of each, and which values exclude one another.
 
+Longer than 500 lines: it is the one list of settings.
+
 >>> FilterSettings(fraction=0.1).penalty
 'soft'
 """
@@ -22,7 +24,8 @@ from pydantic import (
 )
 
 from flows.aggregators import AGGREGATORS, AggregatorName, default_aggregator
-from flows.choices import Duplicates, Grouping, Penalty
+from flows.choices import Duplicates, FeatureUse, Grouping, Penalty
+from flows.settings.feature_use import why_features_stay_out
 from flows.settings.publication_keys import check_key
 from privacy import Unit
 
@@ -117,6 +120,8 @@ class InputSettings(Section):
     """Tables of the tasks: their names, groups and features."""
     gold: Path | None = None
     """Tasks whose truth is known: task, label."""
+    reference: Path | None = None
+    """Answers of language models, to find workers who paste them: task, label, and model if of several."""
     url_env: str | None = None
     """For queries: the environment variable with the database's address."""
     seconds: str | None = None
@@ -134,7 +139,7 @@ class InputSettings(Section):
 
     @model_validator(mode="after")
     def _queries_have_an_address(self) -> InputSettings:
-        given = (self.labels, *self.tasks, *([self.gold] if self.gold else []))
+        given = (self.labels, *self.tasks, *filter(None, (self.gold, self.reference)))
         query = next((path.name for path in given if path.suffix == ".sql"), None)
         if self.url_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.url_env):
             raise ValueError(
@@ -147,7 +152,9 @@ class InputSettings(Section):
                 "database's address"
             )
         if query is None and self.url_env is not None:
-            raise ValueError("url_env is for queries; name a file *.sql as labels, tasks or gold")
+            raise ValueError(
+                "url_env is for queries; name a file *.sql as labels, tasks, gold or reference"
+            )
         return self
 
     @model_validator(mode="after")
@@ -215,6 +222,8 @@ class ConsensusSettings(Section):
     """True: start from the workers' parameters in the previous run."""
     groups: Grouping = "weigh"
     """Workers who do not answer on their own: each group votes once, or they are ignored or removed."""
+    features: FeatureUse = "auto"
+    """Features of tasks as one more voice: auto (where results allow it), join (or refuse), ignore."""
 
     @model_validator(mode="after")
     def _aggregator_takes_the_keys(self) -> ConsensusSettings:
@@ -427,6 +436,8 @@ class Settings(Section):
             raise ValueError("groups.pattern needs input.tasks, the tables whose names it reads")
         if self.consensus.use_gold and self.input.gold is None:
             raise ValueError("consensus.use_gold needs input.gold")
+        if self.consensus.features == "join" and (why := why_features_stay_out(self)) is not None:
+            raise ValueError(f'consensus.features = "join" cannot be: {why}')
         self._check_unit(None if self.privacy is None else self.privacy.unit)
         if self.engine is not None:
             self._check_can_be_sharded()
@@ -459,9 +470,18 @@ class Settings(Section):
 
     @property
     def consensus_is_local(self) -> bool:
-        """Whether a task's consensus depends on its own answers alone: majority vote, and no filter."""
+        """Whether a task's consensus depends on its own answers alone: majority vote, and no filter.
+
+        Features that join carry other tasks' labels.
+        """
         unfiltered = self.filter.fraction == 0 or self.filter.n_workers == 0
-        return self.aggregator == "majority_vote" and unfiltered
+        by_vote = self.aggregator == "majority_vote" and unfiltered
+        return by_vote and not self.features_join
+
+    @property
+    def features_join(self) -> bool:
+        """Whether the features of tasks, if there are any, join the consensus."""
+        return self.consensus.features != "ignore" and why_features_stay_out(self) is None
 
     def _check_can_be_sharded(self) -> None:
         """Raise ValueError for settings that need the whole table of labels at once."""
@@ -491,6 +511,7 @@ class Settings(Section):
             "labels": found(self.input.labels),
             "tasks": tuple(found(path) for path in self.input.tasks),
             "gold": None if self.input.gold is None else found(self.input.gold),
+            "reference": None if self.input.reference is None else found(self.input.reference),
         }
         return self.model_copy(
             update={

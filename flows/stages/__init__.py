@@ -46,7 +46,12 @@ STAGES = (
                     private_names=True,
                     only="several files or a query",
                 )
-                for name in ("labels.parquet", "tasks*.parquet", "gold.parquet")
+                for name in (
+                    "labels.parquet",
+                    "tasks*.parquet",
+                    "gold.parquet",
+                    "reference.parquet",
+                )
             ),
             Output("shards", "the labels, cut by task", private_names=True, only="engine"),
             Output(
@@ -86,6 +91,18 @@ STAGES = (
             ),
             Output("next_labels.parquet", "which tasks to label next", private_names=True),
             Output("label_plan.parquet", "whom to ask about which tasks", private_names=True),
+            Output(
+                "task_voices.parquet",
+                "what a classifier of the features says of each task",
+                private_names=True,
+                only="task features",
+            ),
+            Output(
+                "near_duplicates.parquet",
+                "tasks with nearly the same features",
+                private_names=True,
+                only="task features",
+            ),
             Output("class_counts.parquet", "exact class counts of each group", only="engine"),
             Output("unfiltered_fit.npz", "parameters of all workers' consensus", only="engine"),
             Output(

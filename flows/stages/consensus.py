@@ -11,6 +11,7 @@ import pyarrow as pa
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.campaign_labels import CampaignLabels, open_labels
 from flows.stages.label_plan import plan_next
+from flows.stages.task_voices import join_features, voices_sentence
 from flows.stages.whole_labels import Aggregated, Groups
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
@@ -39,6 +40,7 @@ def aggregate(run: Run) -> str:
         crowd = labels.crowd
         groups = group_codes(run, crowd)
         found = labels.aggregate(kept_workers(run, crowd), groups)
+        found, voices = join_features(run, crowd, found, groups)
         gold = _gold_check(run, labels, found, groups)
     sure, refused = _calibrated(run, crowd, found), _models_alone(run, crowd)
     refused = refused and sure.evidence != "gold"
@@ -59,6 +61,7 @@ def aggregate(run: Run) -> str:
         "entropy": float(posterior_entropy(believed).sum()),
         "plan": planned,
         "gold": gold,
+        "features": voices,
         "models_alone": refused,
         **_confidence_facts(sure, refused),
     }
@@ -77,7 +80,7 @@ def consensus_verdict(found: dict[str, Any]) -> str:
         )
     sure = found["confidence"]
     compared = f"; {sure['compared']}" if sure is not None and sure["compared"] else ""
-    return f"{_confidence(found)}, {checked}{compared}"
+    return f"{_confidence(found)}, {checked}{compared}{voices_sentence(found.get('features'))}"
 
 
 def _confidence(found: dict[str, Any]) -> str:
@@ -192,7 +195,7 @@ def _n_regrouped(found: Aggregated) -> int | None:
     """Number of tasks whose label would differ if members of groups had one vote each."""
     if found.ungrouped is None:
         return None
-    return int(np.count_nonzero(found.ungrouped != found.consensus.label))
+    return int(np.count_nonzero(found.ungrouped != found.of_labels))
 
 
 def _start(run: Run, found: Aggregated) -> dict[str, Any] | None:
@@ -203,7 +206,7 @@ def _start(run: Run, found: Aggregated) -> dict[str, Any] | None:
     facts = {"run": begun_from(run), "n_known_workers": known}
     if found.anew is None:
         return facts | {"why_not_anew": NOT_ANEW}
-    differ = int(np.count_nonzero(found.anew.label != found.consensus.label))
+    differ = int(np.count_nonzero(found.anew.label != found.of_labels))
     return facts | {"n_iter_anew": getattr(found.anew, "n_iter", 1), "n_differ": differ}
 
 

@@ -22,11 +22,13 @@ from flows.sharding import (
     write_shards,
 )
 from flows.tables import (
+    Reference,
     Sources,
     TableError,
     open_sources,
     read_gold,
     read_labels,
+    read_reference,
     read_seconds,
     read_tasks,
     refuse_hollow,
@@ -91,7 +93,7 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
     seconds, table = None, sources.labels.table
     if inputs.seconds:
         seconds = read_seconds(table, inputs.seconds, labels, duplicates=inputs.duplicates)
-    return Crowd(labels, tasks, gold, seconds)
+    return Crowd(labels, tasks, gold, seconds, reference=_reference(run, sources))
 
 
 def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Crowd, ShardFolder]:
@@ -116,11 +118,18 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
         write_features(
             tables, listed, labelled, folder, memory_gb=memory_gb, standardize=standardize
         )
-    crowd = Crowd(names, tasks, gold)
+    crowd = Crowd(names, tasks, gold, reference=_reference(run, sources))
     write_gold(shards, crowd.gold_code())
     write_groups(shards, crowd.labelled_groups()[1])
     _refuse_hollow_shards(shards, engine, sources.labels.name)
     return crowd, shards
+
+
+def _reference(run: Run, sources: Sources) -> Reference | None:
+    """Return the answers of models, if the settings name a table of them."""
+    if sources.reference is None:
+        return None
+    return read_reference(sources.reference.table, classes=run.settings.classes)
 
 
 def _refuse_hollow_shards(shards: ShardFolder, engine: EngineSettings, name: str) -> None:

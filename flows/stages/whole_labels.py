@@ -101,6 +101,8 @@ class Aggregated:
         Consensus classes of each labelled group, where a release is not to read each task's label.
     ungrouped
         The consensus labels if members of groups had one vote each; None if there are no groups.
+    alone
+        The consensus labels without the features of tasks; None if these have not joined.
     """
 
     consensus: Consensus
@@ -113,6 +115,12 @@ class Aggregated:
     next_start: EMStart | None
     class_counts: Int[np.ndarray, "groups classes"] | None = None
     ungrouped: Int[np.ndarray, " tasks"] | None = None
+    alone: Int[np.ndarray, " tasks"] | None = None
+
+    @property
+    def of_labels(self) -> Int[np.ndarray, " tasks"]:
+        """The consensus of the crowd's labels, whatever has joined it."""
+        return self.consensus.label if self.alone is None else self.alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,17 +19,19 @@ from quality import (
     Filtered,
     FilteredDishonest,
     WorkerReport,
+    pasted_answers,
     robustness_bounds,
     wilson_interval,
 )
 
 __all__ = [
-    "crowd_verdict", "group_codes", "group_facts", "judge_workers", "kept_workers",
+    "crowd_verdict", "group_codes", "group_facts", "judge_workers", "kept_workers", "pasted_facts",
     "robustness_curves", "worker_table",
 ]  # fmt: skip
 
 MAX_ADVERSARIES = 10  # how far the robustness curve goes
 SHOWN_MEMBERS = 12
+SHOWN_PASTERS = 40
 NUMBERS = (
     "n_labels", "n_conflict", "agreement", "soft_penalty", "hard_least", "hard_penalty",
     "balanced_penalty", "reputation", "constant", "median_seconds", "hasty", "gold_n", "gold_correct",
@@ -45,6 +47,7 @@ def judge_workers(run: Run) -> str:
         if found is not None and chosen == "remove":
             filtered = replace(filtered, keep=filtered.keep & (found.group < 0))
         weighed = found is not None and chosen == "weigh" and len(found.sizes)
+        pasted = pasted_facts(labels.crowd, labels.whole())
         judged = labels.judge(filtered, found.group if found is not None and weighed else None)
         names = labels.crowd.labels.workers
     group = np.full(len(names), -1) if found is None else found.group
@@ -61,6 +64,7 @@ def judge_workers(run: Run) -> str:
             **_removed(filtered, names),
             "labels_removed": judged.n_labels_removed,
             "groups": None if found is None else group_facts(found, names, chosen),
+            "pasted": pasted,
         },
     )
     worth = "" if found is None else f"; {len(names)} workers, worth {found.worth:.0f}"
@@ -81,7 +85,8 @@ def crowd_verdict(found: dict[str, Any]) -> str:
     groups, worth = found.get("groups"), ""
     if groups is not None:
         worth = f"; {groups['n_workers']:,} workers, worth {groups['worth']:,.0f}"
-    return f"agreement alpha {alpha} (1: all agree, 0: as by chance), {without}{worth}"
+    alike = f"agreement alpha {alpha} (1: all agree, 0: as by chance), {without}{worth}"
+    return alike + _pasted_sentence(found.get("pasted"))
 
 
 def kept_workers(run: Run, crowd: Crowd) -> Bool[np.ndarray, " workers"]:
@@ -132,6 +137,52 @@ def group_facts(found: DependentGroups, names: np.ndarray, chosen: str) -> dict[
         )
     facts = {"n_workers": len(found.group), "worth": found.worth, "done": chosen, "shown": shown}
     return facts | {"n": len(shown), "n_grouped": int(found.sizes.sum())}
+
+
+def pasted_facts(crowd: Crowd, labels: CrowdLabels | None) -> dict[str, Any] | None:
+    """Who seems to paste the answers of a model whose answers are known; None if none are.
+
+    Nobody is removed for it. A worker is listed with the model for which the evidence is strongest.
+    """
+    codes = crowd.reference_codes()
+    if not codes:
+        return None
+    if labels is None:
+        return {"why_not": "there are more labels than engine.whole_labels"}
+    found = {model: pasted_answers(labels, code) for model, code in codes.items()}
+    known = {model: (code >= 0)[labels.task] for model, code in codes.items()}
+    same = {model: labels.label == code[labels.task] for model, code in codes.items()}
+    suspected: list[dict[str, Any]] = []
+    for worker in np.flatnonzero(np.any([one.flagged for one in found.values()], axis=0)).tolist():
+        flagged = {model: one for model, one in found.items() if one.flagged[worker]}
+        model = max(flagged, key=lambda name: float(flagged[name].evidence[worker]))
+        own = (labels.worker == worker) & known[model]
+        suspected.append(
+            {
+                "worker": str(labels.workers[worker]),
+                "model": model,
+                "share": float(found[model].share[worker]),
+                "evidence": float(found[model].evidence[worker]),
+                "n": int(own.sum()),
+                "n_same": int((own & same[model]).sum()),
+            }
+        )
+    suspected.sort(key=lambda one: (-one["evidence"], one["worker"]))
+    return {
+        "why_not": None,
+        "models": list(codes),
+        "n_workers": labels.n_workers,
+        "n_tasks": {model: int((code >= 0).sum()) for model, code in codes.items()},
+        "n": len(suspected),
+        "suspected": suspected[:SHOWN_PASTERS],
+    }
+
+
+def _pasted_sentence(pasted: dict[str, Any] | None) -> str:
+    """Say how many workers seem to paste, as the end of a sentence."""
+    if pasted is None or pasted["why_not"] is not None:
+        return ""
+    return f"; {pasted['n']} workers may paste a model's answers"
 
 
 def robustness_curves(kept: CrowdLabels | None) -> dict[str, Any]:

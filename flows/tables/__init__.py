@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from flows.tables.sql import fetch
     from flows.tables.tables import (
         Gold,
+        Reference,
         TaskTable,
         list_tasks,
         read_gold,
         read_labels,
+        read_reference,
         read_seconds,
         read_tasks,
         refuse_features,
@@ -54,10 +56,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ROW", "WHOLE", "Gold", "Sources", "TableError", "TaskTable", "TextTable", "arrow_array",
+    "ROW", "WHOLE", "Gold", "Reference", "Sources", "TableError", "TaskTable", "TextTable", "arrow_array",
     "arrow_table", "fetch", "find_files", "input_files", "input_paths", "is_query", "list_tasks",
     "literal", "numpy_array", "open_sources", "open_table", "quote", "read_gold", "read_labels",
-    "read_parquet", "read_seconds", "read_tasks", "refuse_blanks", "refuse_duplicates",
+    "read_parquet", "read_reference", "read_seconds", "read_tasks", "refuse_blanks", "refuse_duplicates",
     "refuse_features", "refuse_hollow", "refuse_outside", "select_features", "standardized",
     "text_of_cell",
 ]  # fmt: skip

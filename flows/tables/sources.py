@@ -30,16 +30,19 @@ __all__ = [
 
 SUFFIXES = tuple(FORMATS)
 BATCH = 100_000  # rows in memory at a time
+ROLES = ("labels", "tasks", "gold", "reference")
 
 
 def input_paths(inputs: InputSettings) -> Iterator[tuple[str, Path]]:
-    """Yield every path of the settings with its role: labels, gold, tasks.
+    """Yield every path of the settings with its role: labels, gold, reference, tasks.
 
     Tasks come last, so that labels which arrive while a database is read are of tasks that it returns.
     """
     yield "labels", inputs.labels
     if inputs.gold is not None:
         yield "gold", inputs.gold
+    if inputs.reference is not None:
+        yield "reference", inputs.reference
     yield from (("tasks", path) for path in inputs.tasks)
 
 
@@ -211,12 +214,13 @@ class Sources:
     tasks: tuple[Source, ...]
     gold: Source | None
     described: tuple[dict[str, str], ...]
+    reference: Source | None = None
 
     @contextmanager
     def telling(self) -> Iterator[None]:
         """Raise a TableError of the block again, with the file and row that the fault came from."""
         with ExitStack() as stack:
-            for source in (self.labels, *self.tasks, *([self.gold] if self.gold else [])):
+            for source in (self.labels, *self.tasks, *filter(None, (self.gold, self.reference))):
                 stack.enter_context(source.telling())
             yield
 
@@ -236,8 +240,12 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
     if inputs.duplicates != "error" and is_query(inputs.labels):
         _check_ordered(inputs)
     seconds = [inputs.seconds] if inputs.seconds else []
-    columns = {"labels": ["worker", "task", "label", *seconds], "gold": ["task", "label"]}
-    found: dict[str, list[Source]] = {"labels": [], "gold": [], "tasks": []}
+    columns = {
+        "labels": ["worker", "task", "label", *seconds],
+        "gold": ["task", "label"],
+        "reference": ["task", "label", "model"],
+    }
+    found: dict[str, list[Source]] = {role: [] for role in ROLES}
     described = []
     for role, path in input_paths(inputs):
         files = find_files(path)
@@ -252,9 +260,10 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
         if is_query(path):
             digest = file_digest(opened.table, key)
             described.append({"role": role, "name": path.name, "digest": digest})
-    (labels,), gold = found["labels"], next(iter(found["gold"]), None)
-    described.sort(key=lambda one: ("labels", "tasks", "gold").index(one["role"]))
-    return Sources(labels, tuple(found["tasks"]), gold, tuple(described))
+    (labels,) = found["labels"]
+    gold, reference = (next(iter(found[role]), None) for role in ("gold", "reference"))
+    described.sort(key=lambda one: ROLES.index(one["role"]))
+    return Sources(labels, tuple(found["tasks"]), gold, tuple(described), reference)
 
 
 def _described(role: str, file: Path, key: bytes) -> dict[str, str]:

@@ -5,7 +5,8 @@ row, column and value, and says what to do. Rows count from 1; the header is not
 
 `read_labels` returns the encoded labels and `read_seconds` how long each took, in the same order.
 `read_tasks`
-returns tasks with their groups and features, `read_gold` the tasks whose truth is known.
+returns tasks with their groups and features, `read_gold` the tasks whose truth is known, `read_reference`
+the answers of language models.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from flows.tables.text_table import (
 from quality import CrowdLabels, RepeatError
 
 __all__ = [
-    "Gold", "TableError", "TaskTable", "features_of", "list_tasks", "read_gold", "read_labels",
-    "read_seconds", "read_tasks", "refuse_features", "refuse_hollow", "select_features",
-    "standardized",
+    "Gold", "Reference", "TableError", "TaskTable", "features_of", "list_tasks", "read_gold",
+    "read_labels", "read_reference", "read_seconds", "read_tasks", "refuse_features",
+    "refuse_hollow", "select_features", "standardized",
 ]  # fmt: skip
 
 
@@ -165,6 +166,15 @@ class TaskTable:
 class Gold:
     """Tasks whose truth is known, sorted by name."""
 
+    task: np.ndarray
+    label: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """Answers of language models, one a row, sorted by model and task; one model without a name has ""."""
+
+    model: np.ndarray
     task: np.ndarray
     label: np.ndarray
 
@@ -327,6 +337,20 @@ def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
     column = table.columns("task", "label")
     order = np.argsort(column["task"], kind="stable")
     return Gold(column["task"][order], column["label"][order])
+
+
+def read_reference(path: Path, *, classes: Sequence[str] | None) -> Reference:
+    """Return the checked answers of models; without a column `model` they are of one."""
+    table = open_table(path, ("task", "label"))
+    keys = ("model", "task") if "model" in table.names else ("task",)
+    refuse_blanks(table, (*keys, "label"))
+    refuse_duplicates(table, keys, "error", "keep one answer of a model per task")
+    if classes is not None:
+        refuse_outside(table, "label", classes, CLASSES)
+    column = table.columns(*keys, "label")
+    model = column.get("model", np.full(column["task"].size, ""))
+    order = np.lexsort((column["task"], model))
+    return Reference(model[order], column["task"][order], column["label"][order])
 
 
 def _tasks_of(

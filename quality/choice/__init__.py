@@ -8,6 +8,6 @@
 array([0, 1], dtype=int16)
 """
 
-from quality.choice.automatic import Auto, auto
+from quality.choice.automatic import Auto, auto, folds, meanings
 
-__all__ = ["Auto", "auto"]
+__all__ = ["Auto", "auto", "folds", "meanings"]

@@ -11,11 +11,12 @@ import pytest
 import learners
 
 ROOM = Path(learners.__file__).parent
-SUBROOMS = ("bounds", "class_ratios", "holdout", "private", "selection")
+SUBROOMS = ("bounds", "class_ratios", "holdout", "private", "selection", "task_features")
 MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [
-    "BoostedTrees", "ClassRatioEstimator", "PrivateHistogram", "PrivateLogisticRegression",
-    "StreamedRatioEstimator", "check_search",
+    "BoostedTrees", "ClassRatioEstimator", "CrossFitted", "PrivateHistogram",
+    "PrivateLogisticRegression", "StreamedRatioEstimator", "check_search",
+    "cross_fitted_probabilities",
 ]  # fmt: skip
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]
 

@@ -1,0 +1,55 @@
+"""The one list of settings under which tasks' features must not join the consensus.
+
+A classifier carries what other tasks' labels and features say into a task's consensus label. That is
+sound only where nothing that is released, and nothing that is judged, rests on their being apart.
+
+>>> from flows.settings import Settings
+>>> settings = {"name": "c", "input": {"labels": "labels.csv", "tasks": ["tasks.csv"]}}
+>>> why_features_stay_out(Settings(**settings)) is None
+True
+>>> why_features_stay_out(Settings(**settings, privacy={"unit": "row", "epsilon": 1.0}))
+'with privacy.unit = "row" the features and labels of one task could move the labels of others'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from privacy import Unit
+
+if TYPE_CHECKING:
+    from flows.settings.sections import Settings
+
+__all__ = ["why_features_stay_out"]
+
+# every other unit promises that what it protects moves one task's label, or is read in no other's
+JOINABLE = (Unit.CONSENSUS_LABEL,)
+
+
+def why_features_stay_out(settings: Settings) -> str | None:
+    """Return why tasks' features cannot join the consensus under these settings, or None.
+
+    Examples
+    --------
+    >>> from flows.settings import Settings
+    >>> why_features_stay_out(Settings(name="c", input={"labels": "labels.csv"}))
+    'there is no input.tasks, the tables that hold features'
+    """
+    privacy = settings.privacy
+    if not settings.input.tasks:
+        return "there is no input.tasks, the tables that hold features"
+    if settings.engine is not None:
+        return "[engine] streams features, and a classifier needs them in memory"
+    if settings.model is not None:
+        return (
+            "[model] trains on features and is judged by consensus labels, which these features would "
+            "have shaped"
+        )
+    if privacy is not None and privacy.unit not in JOINABLE:
+        return (
+            f'with privacy.unit = "{privacy.unit}" the features and labels of one task could move the '
+            "labels of others"
+        )
+    if privacy is not None and settings.input.features_private:
+        return "private features would move published counts that pay for labels alone"
+    return None

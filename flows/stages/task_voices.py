@@ -1,0 +1,201 @@
+"""Features of tasks as one more voice in the consensus, and what they say of single tasks.
+
+A classifier learns the consensus from other tasks' features (`learners.cross_fitted_probabilities`); its
+probabilities are weighed by labels held out (`quality.join_voice`), and it learns anew from what both
+say. Where the voice is heard, its tables name the labels that look wrong and tasks that came in twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float, Int
+
+from flows.aggregators import consensus_of
+from flows.run import Crowd, Run
+from flows.settings import why_features_stay_out
+from flows.stages.whole_labels import Aggregated, Groups
+from flows.tables import arrow_table
+from quality import (
+    Consensus,
+    CrowdLabels,
+    JoinedVoice,
+    accuracy,
+    hold_labels_out,
+    join_voice,
+    task_report,
+    task_support,
+)
+
+__all__ = ["join_features", "voices_sentence"]
+
+ROUNDS = 3  # of a classifier that learns from labels and the one before it
+MIN_TASKS = 50  # labelled tasks to learn from
+MIN_FEATURES = 8  # for duplicates: with fewer, many tasks point the same way by chance
+SHOWN = 10
+
+
+def join_features(
+    run: Run, crowd: Crowd, found: Aggregated, groups: Groups
+) -> tuple[Aggregated, dict[str, Any] | None]:
+    """Join the features of tasks with the consensus; return it and what to say of them.
+
+    The second is None where there are no features or the settings ignore them.
+    """
+    chosen, settings = run.settings.consensus, run.settings
+    if chosen.features == "ignore" or crowd.tasks is None or not crowd.tasks.feature_names:
+        return found, None
+    why = why_features_stay_out(settings)
+    if why is None and crowd.labels.n_tasks < MIN_TASKS:
+        why = f"fewer than {MIN_TASKS} labelled tasks are too few to learn from"
+    kept = found.kept
+    if why is not None or kept is None:
+        return found, {"why_not": why}
+    features = crowd.label_features()
+    heard, probabilities = _heard(run, crowd, found.consensus, kept.merge_workers(groups), features)
+    facts = _facts(crowd, found, heard) | _duplicates(run, crowd, features, heard.label)
+    if not heard.heard:
+        return found, facts
+    joined = replace(
+        found,
+        consensus=_with_belief(found.consensus, heard),
+        fitted=_with_belief(found.fitted, heard),
+        tasks=task_report(kept, heard.posterior),
+        support=task_support(kept, heard.posterior, groups=groups),
+        alone=found.consensus.label,
+    )
+    table = _voice_table(crowd, found.consensus, heard, probabilities)
+    run.write_table("task_voices.parquet", table)
+    return joined, facts | {"suspected": _suspected(table)}
+
+
+def voices_sentence(found: dict[str, Any] | None) -> str:
+    """Say what features added to the consensus, as the end of a sentence, from `consensus.json`."""
+    if found is None or found.get("why_not"):
+        return ""
+    if not found["heard"]:
+        return "; features say nothing that the labels bear out"
+    gold = found["gold"]
+    without = "" if gold is None else f" ({gold['without']:.1%} right without them)"
+    return (
+        f"; features, worth {found['worth']:.1f} labels a task, turned {found['n_turned']:,} "
+        f"tasks{without}"
+    )
+
+
+def _heard(
+    run: Run, crowd: Crowd, consensus: Consensus, kept: CrowdLabels, features: np.ndarray
+) -> tuple[JoinedVoice, Float[np.ndarray, "tasks classes"]]:
+    """The consensus with the voice of the last round, and what that voice says."""
+    from learners import cross_fitted_probabilities  # scikit-learn, for runs with features alone
+
+    chosen, seed = run.settings.consensus, run.settings.seed
+    gold = crowd.gold_code() if chosen.use_gold else None
+
+    def fit(labels: CrowdLabels) -> Consensus:
+        return consensus_of(labels, chosen, seed=seed, gold=gold)
+
+    held_out, rng = hold_labels_out(kept, fit), np.random.default_rng(seed)
+    believed, last = consensus.posterior, None
+    for _ in range(ROUNDS):
+        said = cross_fitted_probabilities(features, believed, rng=rng).probabilities
+        found = join_voice(consensus, said, held_out, gold=gold)
+        if last is None or found.heard:
+            last = found, said
+        if not found.heard:
+            break
+        believed = found.posterior
+    if last is None:
+        raise AssertionError("a voice has one round or more")
+    return last
+
+
+def _with_belief(consensus: Consensus, heard: JoinedVoice) -> Consensus:
+    """The same result with the belief by labels and features."""
+    belief = {name: getattr(heard, name) for name in ("posterior", "label", "tied")}
+    return replace(consensus, **belief)  # type: ignore[type-var]  # results are dataclasses
+
+
+def _facts(crowd: Crowd, found: Aggregated, heard: JoinedVoice) -> dict[str, Any]:
+    """What the voice is worth, and what it changed."""
+    turned, gold = heard.label != found.consensus.label, crowd.gold_code()
+    checked = None
+    if heard.heard and (gold >= 0).any():
+        with_them, without = accuracy(heard.label, gold), accuracy(found.consensus.label, gold)
+        checked = {"n": with_them.n, "with": with_them.value, "without": without.value}
+    return {
+        "why_not": None,
+        "heard": heard.heard,
+        "voice_weight": heard.voice_weight,
+        "crowd_weight": heard.crowd_weight,
+        "evidence": heard.evidence,
+        "worth": heard.worth,
+        "n_turned": int(np.count_nonzero(turned)),
+        "n_tasks": int(turned.size),
+        "gold": checked,
+    }
+
+
+def _voice_table(
+    crowd: Crowd,
+    consensus: Consensus,
+    heard: JoinedVoice,
+    probabilities: Float[np.ndarray, "tasks classes"],
+) -> pa.Table:
+    """One row per labelled task, labels that look most wrong first."""
+    tasks = np.arange(len(heard.label))
+    doubt = heard.posterior[tasks, consensus.label]
+    turned: Bool[np.ndarray, " tasks"] = heard.label != consensus.label
+    order = np.lexsort((tasks, doubt, ~turned))
+    names = crowd.labels.classes.astype(str)
+    return arrow_table(
+        {
+            "task": crowd.labels.tasks.astype(str)[order],
+            "by_labels": names[consensus.label][order],
+            "by_features": names[probabilities.argmax(axis=1)][order],
+            "label": names[heard.label][order],
+            "suspected": turned[order],
+            "believed": doubt[order],
+            "probability": probabilities[order],
+        }
+    )
+
+
+def _suspected(table: pa.Table) -> list[dict[str, Any]]:
+    """The first of the labels that look wrong."""
+    rows = table.slice(0, SHOWN).select(["task", "by_labels", "label", "suspected", "believed"])
+    return [row for row in rows.to_pylist() if row["suspected"]]
+
+
+def _duplicates(
+    run: Run, crowd: Crowd, features: np.ndarray, label: Int[np.ndarray, " tasks"]
+) -> dict[str, Any]:
+    """Tasks with nearly the same features, and how many of them have different labels."""
+    if features.shape[1] < MIN_FEATURES:
+        return {"duplicates": None}
+    from learners import near_duplicates  # with the classifier's file
+
+    found = near_duplicates(features)
+    one, other = found.pair.T
+    names, classes = crowd.labels.tasks.astype(str), crowd.labels.classes.astype(str)
+    table = arrow_table(
+        {
+            "task": names[one],
+            "like": names[other],
+            "cosine": found.cosine,
+            "label": classes[label[one]],
+            "label_of_like": classes[label[other]],
+        }
+    )
+    run.write_table("near_duplicates.parquet", table)
+    return {
+        "duplicates": {
+            "n": len(one),
+            "complete": found.complete,
+            "n_differ": int(np.count_nonzero(label[one] != label[other])),
+            "first": table.slice(0, SHOWN).to_pylist(),
+        }
+    }

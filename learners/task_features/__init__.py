@@ -1,0 +1,30 @@
+"""What the features of tasks say: class probabilities learned from other tasks, and near-duplicates.
+
+`cross_fitted_probabilities` makes a classifier one more voice beside the crowd. Nothing here is
+private. It loads scikit-learn when it is first used.
+
+>>> import numpy as np
+>>> near_duplicates(np.array([[1.0, 2, 3], [1, 2, 3], [-3, 1, 0], [0, -5, 1]]), least=0.9).pair
+array([[0, 1]])
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from learners.task_features.duplicates import NearDuplicates, near_duplicates
+
+if TYPE_CHECKING:
+    from learners.task_features.cross_fitted import CrossFitted, cross_fitted_probabilities
+
+__all__ = ["CrossFitted", "NearDuplicates", "cross_fitted_probabilities", "near_duplicates"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from learners.task_features import cross_fitted  # late: it loads scikit-learn
+
+    return getattr(cross_fitted, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

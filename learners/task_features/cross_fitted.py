@@ -1,0 +1,168 @@
+"""Class probabilities of tasks from their features, learned from soft labels of other tasks.
+
+>>> rng = np.random.default_rng(0)
+>>> truth = rng.integers(2, size=400)
+>>> features = truth[:, None] + rng.normal(size=(400, 3))
+>>> believed = np.where(np.eye(2)[truth] > 0, 0.8, 0.2)
+>>> found = cross_fitted_probabilities(features, believed, rng=rng)
+>>> bool(np.mean(found.probabilities.argmax(axis=1) == truth) > 0.75)
+True
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float64, Int
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+__all__ = ["CrossFitted", "cross_fitted_probabilities"]
+
+INVERSE_PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)  # scikit-learn's C, the simplest model first
+MAX_TRAINED = 20_000  # tasks that one model learns from
+MIN_BELIEF = 0.02  # classes less likely than this are left out of a task's soft label
+FLOOR = 1e-6  # no class is called impossible, one that training lacked included
+MAX_ITER = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrossFitted:
+    """Result of :func:`cross_fitted_probabilities`.
+
+    Parameters
+    ----------
+    probabilities
+        Class probabilities of each task, from models that did not see it; a row adds up to 1.
+    inverse_penalty
+        scikit-learn's C of each fold's model.
+    """
+
+    probabilities: Float64[np.ndarray, "tasks classes"]
+    inverse_penalty: Float64[np.ndarray, " folds"]
+
+    def __post_init__(self) -> None:
+        self.probabilities.setflags(write=False)
+        self.inverse_penalty.setflags(write=False)
+
+
+def cross_fitted_probabilities(
+    features: Float[np.ndarray, "tasks features"],
+    believed: Float[np.ndarray, "tasks classes"],
+    *,
+    rng: np.random.Generator,
+    n_folds: int = 5,
+) -> CrossFitted:
+    """Learn class probabilities from other tasks' features and soft labels, by logistic regression.
+
+    Tasks are dealt to folds. The model of a fold learns from the others; how strongly it is
+    regularised is chosen by how well a model of the remaining folds predicts the fold after it.
+
+    Parameters
+    ----------
+    features
+        Finite numbers; the pipeline centres and scales them.
+    believed
+        Probability of each class of each task, a consensus posterior say.
+    rng
+        Deals the tasks, and draws 20,000 to learn from where there are more.
+    n_folds
+        At least 3, and no more than there are tasks.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit each other, hold what is not finite or negative, or `n_folds` is out
+        of its range.
+
+    Notes
+    -----
+    **Guarantees.** A task's probabilities do not depend on its own soft label, but through the
+    soft labels of others; every probability is at least 1e-6 / classes; scaling a column
+    changes nothing but the rounding.
+
+    **Privacy.** None: probabilities depend on other tasks' features and labels.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> found = cross_fitted_probabilities(np.arange(20.0)[:, None], np.eye(2)[[0, 1] * 10], rng=rng)
+    >>> found.probabilities.shape, found.inverse_penalty.shape
+    ((20, 2), (5,))
+    """
+    _check(features, believed, n_folds)
+    fold = rng.permutation(len(features)) % n_folds
+    probabilities = np.empty(believed.shape)
+    chosen = np.empty(n_folds)
+    with threadpool_limits(limits=1):  # the same bytes on any number of threads
+        for number in range(n_folds):
+            after = (number + 1) % n_folds
+            known = np.flatnonzero(fold != number)
+            inner, judged = known[fold[known] != after], np.flatnonzero(fold == after)
+            scores = [
+                _log_score(_fit(features, believed, inner, c, rng), features, believed, judged)
+                for c in INVERSE_PENALTIES
+            ]
+            chosen[number] = INVERSE_PENALTIES[int(np.argmax(scores))]
+            model = _fit(features, believed, known, chosen[number], rng)
+            out = fold == number
+            probabilities[out] = _predict(model, features[out], believed.shape[1])
+    return CrossFitted(probabilities, chosen)
+
+
+def _check(features: np.ndarray, believed: np.ndarray, n_folds: int) -> None:
+    if not (features.ndim == believed.ndim == 2 and len(features) == len(believed)):
+        raise ValueError(
+            "features and believed must have a row for each task, got shapes "
+            f"{features.shape} and {believed.shape}"
+        )
+    if not np.isfinite(features).all():
+        raise ValueError("features must be finite")
+    if not (np.isfinite(believed).all() and (believed >= 0).all()):
+        raise ValueError("believed must be finite and >= 0")
+    if not 3 <= n_folds <= len(features):
+        raise ValueError(f"n_folds must be from 3 to {len(features)} tasks, got n_folds={n_folds}")
+
+
+def _fit(
+    features: np.ndarray, believed: np.ndarray, tasks: np.ndarray, c: float,
+    rng: np.random.Generator,
+) -> Pipeline | int:  # fmt: skip
+    """Return a model of these tasks, or the one class that they have."""
+    if len(tasks) > MAX_TRAINED:
+        tasks = np.sort(rng.choice(tasks, MAX_TRAINED, replace=False))
+    row, label = np.nonzero(believed[tasks] > MIN_BELIEF)
+    if np.unique(label).size < 2:
+        return int(label[0])
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=c, max_iter=MAX_ITER, tol=1e-3))
+    x, weight = features[tasks[row]], believed[tasks[row], label]
+    with warnings.catch_warnings():  # a model that is not quite done is judged like any other
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(
+            x,
+            label,
+            standardscaler__sample_weight=weight,
+            logisticregression__sample_weight=weight,
+        )
+
+
+def _predict(
+    model: Pipeline | int, features: np.ndarray, n_classes: int
+) -> Float64[np.ndarray, "tasks classes"]:
+    found = np.zeros((len(features), n_classes))
+    if isinstance(model, int):
+        found[:, model] = 1.0
+    else:
+        found[:, model.classes_] = model.predict_proba(features)
+    return (1.0 - FLOOR) * found + FLOOR / n_classes
+
+
+def _log_score(
+    model: Pipeline | int, features: np.ndarray, believed: np.ndarray, judged: Int[np.ndarray, " judged"]
+) -> float:  # fmt: skip
+    """Return the mean log-probability of the soft labels of tasks that the model did not see."""
+    log_p = np.log(_predict(model, features[judged], believed.shape[1]))
+    return float((believed[judged] * log_p).sum(axis=1).mean())

@@ -1,0 +1,153 @@
+"""Pairs of tasks whose features point the same way: one task, most likely, that came in twice.
+
+>>> import numpy as np
+>>> rng = np.random.default_rng(0)
+>>> features = rng.normal(size=(1000, 16))
+>>> features[700] = features[3] + 0.01 * rng.normal(size=16)
+>>> near_duplicates(features)
+NearDuplicates(1 pair)
+
+Features are centred and scaled, and a pair's cosine is compared with a threshold. No two unit
+vectors of that cosine lie further apart than a distance that follows from it, along any direction:
+tasks are sorted along the first principal direction, and a block is compared with those alone that
+are near enough; then along the first few at once, and the rest in full.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float64, Int64
+
+__all__ = ["NearDuplicates", "near_duplicates"]
+
+LEAST = 0.99  # cosine of near-duplicates, of centred and scaled features
+MAX_PAIRS = 1_000
+BLOCK = 256  # tasks compared with all others at once
+AT_ONCE = 65_536  # pairs whose cosine is computed at once
+FIRST = 16  # principal directions that are looked at before all
+FITTED = 10_000  # tasks that the directions are found from, evenly spread
+ROUNDING = 1e-4  # of single precision
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class NearDuplicates:
+    """Result of :func:`near_duplicates`.
+
+    Parameters
+    ----------
+    pair
+        Places of two tasks, the smaller first; the most alike pair first.
+    cosine
+        Of each pair.
+    complete
+        False where there are more pairs than were listed.
+    """
+
+    pair: Int64[np.ndarray, "pairs 2"]
+    cosine: Float64[np.ndarray, " pairs"]
+    complete: bool
+
+    def __post_init__(self) -> None:
+        self.pair.setflags(write=False)
+        self.cosine.setflags(write=False)
+
+    def __repr__(self) -> str:
+        n = len(self.pair)
+        return f"NearDuplicates({'' if self.complete else 'more than '}{n} pair{'s' * (n != 1)})"
+
+
+def near_duplicates(
+    features: Float[np.ndarray, "tasks features"], *, least: float = LEAST
+) -> NearDuplicates:
+    """List the pairs of tasks whose centred and scaled features have at least this cosine.
+
+    Parameters
+    ----------
+    features
+        Finite numbers.
+    least
+        The cosine, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        If a feature is not finite or `least` is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** Every pair with such a cosine is listed, up to the rounding of single precision,
+    unless there are more than 1,000: then 1,000 are, and `complete` is False. Scaling or shifting a
+    column changes nothing but the rounding. A task whose features are all average is like none.
+
+    **Limits.** With few features many tasks point the same way by chance.
+
+    **Cost.** At worst every pair along 16 directions, O(tasks * 256) memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = near_duplicates(np.array([[1.0, 2, 3], [1, 2, 3.01], [-3, 1, 0], [0, -5, 1]]))
+    >>> found.pair, found.cosine.round(3)
+    (array([[0, 1]]), array([1.]))
+    """
+    if not np.isfinite(features).all():
+        raise ValueError("features must be finite")
+    if not 0 < least < 1:
+        raise ValueError(f"least must be in (0, 1), got least={least}")
+    unit, place = _unit_rows(features)
+    far = float(np.sqrt(2.0 - 2.0 * least)) + ROUNDING  # between unit vectors of that cosine
+    turned = unit @ _directions(unit)
+    order = np.argsort(turned[:, :1].ravel(), kind="stable")
+    unit, turned, place = unit[order], turned[order], place[order]
+    pairs: list[np.ndarray] = []
+    cosines: list[np.ndarray] = []
+    n_found = 0
+    for low in range(0, len(unit), BLOCK):
+        high = min(low + BLOCK, len(unit))
+        end = int(np.searchsorted(turned[:, 0], turned[high - 1, 0] + far, side="right"))
+        one, other = _near(turned, low, high, max(end, high), far)
+        for first in range(0, len(one), AT_ONCE):
+            some = slice(first, first + AT_ONCE)
+            cosine = np.einsum("pf,pf->p", unit[one[some]], unit[other[some]], dtype=np.float64)
+            alike = cosine >= least
+            pairs.append(place[np.column_stack([one[some][alike], other[some][alike]])])
+            cosines.append(cosine[alike])
+            n_found += int(alike.sum())
+            if n_found > MAX_PAIRS:
+                break
+        if n_found > MAX_PAIRS:
+            break
+    pair = np.sort(np.concatenate(pairs or [np.zeros((0, 2), dtype=np.int64)]), axis=1)
+    cosine = np.concatenate(cosines or [np.zeros(0)])
+    best = np.lexsort((pair[:, 1], pair[:, 0], -cosine))[:MAX_PAIRS]
+    return NearDuplicates(pair[best], np.minimum(cosine[best], 1.0), n_found <= MAX_PAIRS)
+
+
+def _unit_rows(
+    features: np.ndarray,
+) -> tuple[Float[np.ndarray, "kept features"], Int64[np.ndarray, " kept"]]:
+    """Return centred and scaled rows of length 1, and whose they are; average rows are left out."""
+    if not features.size:
+        return features.astype(np.float32)[:0], np.zeros(0, dtype=np.int64)
+    spread = features.std(axis=0)
+    scaled = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    length = np.sqrt((scaled**2).sum(axis=1))
+    place = np.flatnonzero(length > 1e-9)
+    return (scaled[place] / length[place, None]).astype(np.float32), place
+
+
+def _directions(unit: np.ndarray) -> Float[np.ndarray, "features first"]:
+    """Return the first principal directions of the rows."""
+    part = unit[:: max(1, len(unit) // FITTED)].astype(np.float64)
+    values, vectors = np.linalg.eigh(part.T @ part)
+    return np.asarray(vectors[:, np.argsort(-values)[:FIRST]], dtype=np.float32)
+
+
+def _near(
+    turned: np.ndarray, low: int, high: int, end: int, far: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs of a row of a block and a later row that are near along the first directions."""
+    block, rest = turned[low:high], turned[low:end]
+    apart = (block**2).sum(axis=1)[:, None] + (rest**2).sum(axis=1) - 2.0 * block @ rest.T
+    one, other = np.nonzero(np.triu(apart <= far**2 + ROUNDING, k=1))
+    return one + low, other + low

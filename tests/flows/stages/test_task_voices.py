@@ -1,0 +1,190 @@
+"""Features of tasks in a run: they join where nothing released or judged rests on their being apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.csv import read_csv
+
+from flows.pipeline import run_pipeline
+from flows.settings.sections import SettingsError
+from flows.settings.settings import load_settings
+from flows.stages.task_voices import voices_sentence
+
+HEAD = """\
+name = "voices"
+classes = ["a", "b", "c"]
+[input]
+labels = "labels.csv"
+tasks = ["tasks.csv"]
+gold = "gold.csv"
+"""
+
+
+def campaign(folder: Path, *, noise: bool = False, settings: str = "") -> Path:
+    """300 tasks of 8 features and two groups, three labels each; the first two tasks are the same."""
+    rng = np.random.default_rng(11)
+    truth = rng.integers(3, size=300)
+    truth[1] = truth[0]
+    features = rng.normal(size=(300, 8)) + (0 if noise else 1.2) * rng.normal(size=(3, 8))[truth]
+    features[1] = features[0]
+    cells = ["task,group," + ",".join(f"x{j}" for j in range(8))]
+    for task, row in enumerate(features):
+        values = ",".join(f"{value:.6f}" for value in row)
+        cells.append(f"t{task:03d},g{task % 2},{values}")
+    labels, gold = ["worker,task,label"], ["task,label"]
+    for task, true in enumerate(truth):
+        gold.append(f"t{task:03d},{'abc'[true]}")
+        for worker in rng.choice(12, size=3, replace=False):
+            said = true if rng.random() < 0.65 else rng.integers(3)
+            labels.append(f"w{worker:02d},t{task:03d},{'abc'[said]}")
+    for name, rows in (("tasks", cells), ("labels", labels), ("gold", gold)):
+        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    path = folder / "settings.toml"
+    path.write_text(HEAD + settings, encoding="utf-8")
+    return path
+
+
+def run(path: Path) -> tuple[Path, dict[str, Any]]:
+    folder = run_pipeline(load_settings(path)).folder
+    return folder, json.loads((folder / "consensus.json").read_text("utf-8"))
+
+
+def labels_of(folder: Path) -> list[str]:
+    labels: list[str] = pq.read_table(folder / "consensus.parquet").column("label").to_pylist()
+    return labels
+
+
+def test_features_that_know_the_classes_join_by_default(tmp_path: Path) -> None:
+    folder, found = run(campaign(tmp_path))
+    voice = found["features"]
+    assert voice["heard"]
+    assert voice["gold"]["with"] > voice["gold"]["without"] + 0.05
+    assert voice["gold"]["with"] == found["gold"]["accuracy"]
+    assert voice["worth"] > 0
+    table = pq.read_table(folder / "task_voices.parquet").to_pylist()
+    turned = [row for row in table if row["suspected"]]
+    assert len(turned) == voice["n_turned"] > 0
+    assert table[: len(turned)] == turned  # they stand first, the least believed before all
+    assert [row["by_labels"] != row["label"] for row in table] == [r["suspected"] for r in table]
+    assert [row["task"] for row in voice["suspected"]] == [row["task"] for row in turned[:10]]
+    final = dict(zip(sorted(r["task"] for r in table), labels_of(folder), strict=True))
+    assert {row["task"]: row["label"] for row in table} == final
+    page = (folder / "report.html").read_text("utf-8")
+    assert "is one more voice" in page
+    assert f"{voice['n_turned']} of 300 tasks" in page
+    assert "Labels that look wrong" in page
+
+
+def test_tasks_that_came_in_twice_are_listed(tmp_path: Path) -> None:
+    folder, found = run(campaign(tmp_path))
+    pairs = pq.read_table(folder / "near_duplicates.parquet").to_pylist()
+    assert [(row["task"], row["like"]) for row in pairs] == [("t000", "t001")]
+    assert found["features"]["duplicates"]["n"] == 1
+    assert "Tasks that may have come in twice" in (folder / "report.html").read_text("utf-8")
+
+
+def test_features_of_noise_leave_the_consensus_as_it_is(tmp_path: Path) -> None:
+    tables = []
+    for name, text in (("noise", ""), ("ignored", '[consensus]\nfeatures = "ignore"\n')):
+        (tmp_path / name).mkdir()
+        folder, found = run(campaign(tmp_path / name, noise=True, settings=text))
+        tables.append((folder / "consensus.parquet").read_bytes())
+        if name == "noise":
+            assert not found["features"]["heard"]
+            assert "was not heard" in (folder / "report.html").read_text("utf-8")
+            assert not (folder / "task_voices.parquet").exists()
+        else:
+            assert found["features"] is None
+    assert tables[0] == tables[1]
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    tables = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        folder, _ = run(campaign(tmp_path / name))
+        names = ("consensus.parquet", "task_voices.parquet", "next_labels.parquet")
+        tables.append([(folder / one).read_bytes() for one in names])
+    assert tables[0] == tables[1]
+
+
+def test_gold_that_is_used_keeps_its_class(tmp_path: Path) -> None:
+    folder, found = run(campaign(tmp_path, settings="[consensus]\nuse_gold = true\n"))
+    gold = [line.split(",")[1] for line in (tmp_path / "gold.csv").read_text().split()[1:]]
+    assert labels_of(folder) == gold
+    assert found["gold"] is None
+
+
+BUDGET = "[privacy]\nepsilon = 4.0\n"
+LOCAL = '[consensus]\naggregator = "majority_vote"\n[filter]\nn_workers = 0\n'
+OUT = [
+    ('[privacy]\nepsilon = 4.0\nunit = "row"\n', "", 'privacy.unit = "row"'),
+    ('[privacy]\nepsilon = 4.0\nunit = "task"\n', LOCAL, 'privacy.unit = "task"'),
+    ('[privacy]\nepsilon = 4.0\nunit = "answer"\n', LOCAL, 'privacy.unit = "answer"'),
+    (
+        '[privacy]\nepsilon = 4.0\nunit = "subject"\nmax_tasks_per_subject = 200\n',
+        "",
+        'privacy.unit = "subject"',
+    ),
+    (BUDGET.replace("4", "40") + "[model]\nnorm_bound = 4.0\n", "", "[model] trains on features"),
+    ('[engine]\nkind = "local"\n[filter]\nn_workers = 0\n', "", "[engine] streams features"),
+]
+
+
+@pytest.mark.parametrize(("text", "more", "why"), OUT)
+def test_features_stay_out_where_something_rests_on_their_being_apart(
+    tmp_path: Path, text: str, more: str, why: str
+) -> None:
+    """By default they stay out and the report says why; asked to join, the settings are refused."""
+    subject = 'subject = "group"\n' if "subject" in text else ""
+    path = campaign(tmp_path, settings=subject + text + more)
+    if "[engine]" in text:  # which reads shards from Parquet
+        pq.write_table(read_csv(tmp_path / "labels.csv"), tmp_path / "labels.parquet")
+        path.write_text(path.read_text("utf-8").replace("labels.csv", "labels.parquet"), "utf-8")
+    folder, found = run(path)
+    assert why in found["features"]["why_not"]
+    assert not (folder / "task_voices.parquet").exists()
+    assert "Features did not join" in (folder / "report.html").read_text("utf-8")
+    asked = more if "[consensus]" in more else more + "[consensus]\n"
+    asked = asked.replace("[consensus]\n", '[consensus]\nfeatures = "join"\n')
+    path.write_text(HEAD + subject + text + asked, encoding="utf-8")
+    with pytest.raises(SettingsError, match=r'consensus.features = "join" cannot be'):
+        load_settings(path)
+
+
+def test_private_features_stay_out_of_counts_that_are_published(tmp_path: Path) -> None:
+    path = campaign(tmp_path, settings="features_private = true\n" + BUDGET)
+    assert "pay for labels alone" in run(path)[1]["features"]["why_not"]
+    path.write_text(HEAD + "features_private = true\n", encoding="utf-8")
+    assert load_settings(path).features_join
+
+
+def test_a_consensus_that_features_join_is_not_local(tmp_path: Path) -> None:
+    path = campaign(tmp_path, settings=LOCAL)
+    assert not load_settings(path).consensus_is_local
+    path.write_text(HEAD + LOCAL.replace("[filter]", 'features = "ignore"\n[filter]'), "utf-8")
+    assert load_settings(path).consensus_is_local
+
+
+def test_public_pages_and_files_hold_nothing_of_the_voice(tmp_path: Path) -> None:
+    folder, found = run(campaign(tmp_path, settings=BUDGET))
+    assert found["features"]["heard"]
+    public = (folder / "public.html").read_text("utf-8")
+    assert "one more voice" not in public
+    assert "t000" not in public
+
+
+def test_the_verdict_says_what_features_added() -> None:
+    voice = {"why_not": None, "heard": True, "worth": 1.94, "n_turned": 12, "gold": None}
+    said = "; features, worth 1.9 labels a task, turned 12 tasks"
+    assert voices_sentence(voice) == said
+    with_gold = voice | {"gold": {"n": 5, "with": 0.9, "without": 0.8}}
+    assert voices_sentence(with_gold) == f"{said} (80.0% right without them)"
+    assert voices_sentence(None) == voices_sentence({"why_not": "they are streamed"}) == ""
+    assert "nothing that the labels bear out" in voices_sentence(voice | {"heard": False})

@@ -1,0 +1,84 @@
+"""Class probabilities from other tasks: what they know, and what they must not."""
+
+import numpy as np
+import pytest
+
+from learners import cross_fitted_probabilities
+
+
+def campaign(seed=0, n=300, n_classes=3, apart=1.5):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(n_classes, size=n)
+    features = apart * rng.normal(size=(n_classes, 5))[truth] + rng.normal(size=(n, 5))
+    believed = np.full((n, n_classes), 0.3 / n_classes) + 0.7 * np.eye(n_classes)[truth]
+    return features, believed, truth
+
+
+def fitted(features, believed, seed=1, **given):
+    return cross_fitted_probabilities(
+        features, believed, rng=np.random.default_rng(seed), **given
+    ).probabilities
+
+
+def test_features_that_tell_the_classes_apart_do_so():
+    features, believed, truth = campaign()
+    assert np.mean(fitted(features, believed).argmax(axis=1) == truth) > 0.85
+
+
+def test_a_tasks_probabilities_do_not_depend_on_its_own_soft_label():
+    """Nor do those of the tasks in its fold: the deal looks at no label, so tasks share a fold or do not."""
+    features, believed, _ = campaign()
+    before = fitted(features, believed)
+    for task in (0, 17):
+        other = believed.copy()
+        other[task] = np.roll(other[task], 1)
+        moved = np.abs(fitted(features, other) - before).max(axis=1) > 1e-12
+        assert not moved[task]
+        assert moved.any()  # it teaches the models of the other folds
+
+
+def test_every_probability_is_at_least_a_floor_and_rows_add_up_to_1():
+    features, believed, _ = campaign(apart=30.0)
+    found = fitted(features, believed)
+    assert found.min() >= 1e-6 / 3
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+def test_a_class_that_nobody_believes_in_stays_possible():
+    features, believed, _ = campaign()
+    found = fitted(features, np.column_stack([believed, np.zeros(len(believed))]))
+    assert 0 < found[:, 3].max() < 1e-5
+
+
+def test_tasks_of_one_class_alone_are_of_that_class():
+    features, believed, _ = campaign()
+    found = fitted(features, np.eye(2)[np.zeros(len(believed), dtype=int)])
+    assert found[:, 0].min() > 0.999
+
+
+def test_scaling_a_column_changes_nothing_but_the_rounding():
+    features, believed, _ = campaign()
+    scaled = features * np.array([1.0, 1e3, 1.0, 1e-3, 1.0]) + 5.0
+    np.testing.assert_allclose(fitted(scaled, believed), fitted(features, believed), atol=0.02)
+
+
+def test_the_same_seed_gives_the_same_bytes():
+    features, believed, _ = campaign()
+    assert fitted(features, believed).tobytes() == fitted(features, believed).tobytes()
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x, q: (x[1:], q, 5), "a row for each task"),
+        (lambda x, q: (np.where(x > 0, np.nan, x), q, 5), "features must be finite"),
+        (lambda x, q: (x, -q, 5), "believed must be finite and >= 0"),
+        (lambda x, q: (x, q, 2), "n_folds must be from 3"),
+        (lambda x, q: (x, q, 301), "n_folds must be from 3"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(change, message):
+    features, believed, folds = change(*campaign()[:2])
+    with pytest.raises(ValueError, match=message):
+        fitted(features, believed, n_folds=folds)

@@ -1,0 +1,61 @@
+"""Near-duplicate tasks: the same pairs as all pairs looked at in double precision."""
+
+import numpy as np
+import pytest
+
+from learners import near_duplicates
+
+
+def all_pairs(features, least):
+    """Oracle: every pair's cosine, columns centred and scaled."""
+    scaled = (features - features.mean(axis=0)) / features.std(axis=0)
+    unit = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
+    one, other = np.nonzero(np.triu(unit @ unit.T >= least, k=1))
+    return set(zip(one.tolist(), other.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(("n", "width", "least"), [(700, 3, 0.999), (700, 40, 0.95), (30, 2, 0.9)])
+def test_every_pair_with_such_a_cosine_is_listed(n, width, least):
+    rng = np.random.default_rng(n + width)
+    features = rng.normal(size=(n, width))
+    features[: n // 10] = features[n // 2 : n // 2 + n // 10] + 0.02 * rng.normal(
+        size=(n // 10, width)
+    )
+    found = near_duplicates(features, least=least)
+    assert found.complete
+    assert set(map(tuple, found.pair.tolist())) == all_pairs(features, least)
+    assert (np.diff(found.cosine) <= 0).all()
+    assert (found.cosine >= least).all()
+
+
+def test_more_pairs_than_can_be_listed_are_said_to_be_more():
+    features = np.repeat(np.random.default_rng(0).normal(size=(2, 5)), 300, axis=0)
+    found = near_duplicates(features)
+    assert len(found.pair) == 1_000
+    assert not found.complete
+
+
+def test_scaling_or_shifting_a_column_changes_nothing():
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(200, 10))
+    features[5] = features[9] + 0.01
+    one = near_duplicates(features)
+    other = near_duplicates(features * 10.0 ** np.arange(10) + 7.0)
+    assert one.pair.tolist() == other.pair.tolist() == [[5, 9]]
+
+
+@pytest.mark.parametrize("features", [np.ones((50, 4)), np.zeros((0, 4)), np.zeros((3, 0))])
+def test_tasks_whose_features_are_all_average_are_like_none(features):
+    assert near_duplicates(features).pair.shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("features", "least", "message"),
+    [
+        (np.full((3, 2), np.inf), 0.9, "features must be finite"),
+        (np.ones((3, 2)), 1.0, r"least must be in \(0, 1\)"),
+    ],
+)
+def test_what_is_not_finite_or_out_of_range_is_refused(features, least, message):
+    with pytest.raises(ValueError, match=message):
+        near_duplicates(features, least=least)
