@@ -63,6 +63,7 @@ from learners.private import (
     ObjectivePerturbation,
     OutputPerturbation,
     fit_linear,
+    prefers_descent,
     private_training,
 )
 from learners.selection import (
@@ -97,7 +98,8 @@ __all__ = [
     "check_search", "climb", "clopper_pearson_bound", "drawn_model_bound",
     "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query", "holdout_widths",
     "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios", "least",
-    "max_information_bound", "private_holdout_bound", "private_training", "private_training_bounds",
+    "max_information_bound", "prefers_descent", "private_holdout_bound", "private_training",
+    "private_training_bounds",
     "thresholdout_advice", "transfer_bound", "tuning_advice",
 ]  # fmt: skip
 

@@ -29,10 +29,11 @@ SHOWN = 70  # letters of the code in a mutant's name
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mutant:
-    """One fault: a name that does not hang on line numbers, its line, and the file's tree with it."""
+    """One fault: a name that hangs on no line number, its line, its function's last, the tree with it."""
 
     name: str
     line: int
+    last: int
     tree: ast.Module
 
 
@@ -42,19 +43,19 @@ def mutants_of(text: str) -> list[Mutant]:
     found = []
     for number in range(len(list(_places(ast.parse(text))))):
         tree = ast.parse(text)
-        function, node, what, apply = list(_places(tree))[number]
+        function, last, node, what, apply = list(_places(tree))[number]
         shown = " ".join(ast.unparse(node).split())
         name = f"{function}: {shown[:SHOWN]}: {what}"
         seen[name] += 1
         again = f" ({seen[name]})" if seen[name] > 1 else ""
         line = node.lineno
         apply()
-        found.append(Mutant(name + again, line, ast.fix_missing_locations(tree)))
+        found.append(Mutant(name + again, line, last, ast.fix_missing_locations(tree)))
     return sorted(found, key=lambda mutant: mutant.line)
 
 
-Place = tuple[str, ast.stmt | ast.expr, str, Callable[[], None]]
-"""The function that a node stands in, the node, what is done to it, and what does it."""
+Place = tuple[str, int, ast.stmt | ast.expr, str, Callable[[], None]]
+"""The function that a node stands in and its last line, the node, what is done to it, and what does it."""
 
 
 def _places(tree: ast.Module) -> Iterator[Place]:
@@ -74,7 +75,7 @@ def _places(tree: ast.Module) -> Iterator[Place]:
                     and isinstance(node, ast.stmt | ast.expr)
                 ):
                     done.add(node)
-                    yield name, node, *change
+                    yield name, function.end_lineno or node.lineno, node, *change
 
 
 def _functions(tree: ast.AST, under: str) -> Iterator[tuple[str, ast.FunctionDef]]:

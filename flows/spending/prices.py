@@ -232,8 +232,10 @@ def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
     if model is None or not settings.input.tasks:
         return []
     shares = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
-    training = Cost(sum(map(exact, shares), exact(0)), exact(0))
+    training = Cost(sum(map(exact, shares), exact(0)), exact(model.delta_train))
     note = "training {:g}, selection {:g}, score {:g}".format(*shares)
+    if model.delta_train > 0:
+        note += "; the delta is spent by noisy descent alone"
     trained = "model", training, ScoredTraining.arithmetic, note
     if n_tasks is None:
         unknown = "depends on the number of labelled tasks; give --tasks"
