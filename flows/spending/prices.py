@@ -154,7 +154,7 @@ def check_budget(settings: Settings) -> str | None:
     if asked.within(left):
         return None
     if found is None or not found.n_entries:
-        raise BudgetError(settings.name, limit, NOTHING, asked)
+        raise BudgetError(settings.name, privacy.unit, limit, NOTHING, asked)
     return (
         f"{cost_text(left)} per {privacy.unit} is left of {cost_text(limit)}, and where all is new a "
         f"run asks {cost_text(asked)}: unless most was paid before, this one will be refused when it "

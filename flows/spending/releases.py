@@ -60,8 +60,19 @@ from privacy.accounting import exact, six_digits_down
 from privacy.query import ONE_TASK
 
 __all__ = [
-    "PLAN", "CountNoise", "CountsMechanism", "Learning", "Plan", "Rows", "consensus_label",
-    "count_noise", "deal", "plan_releases", "published_size", "published_sizes", "with_grown_partition",
+    "PLAN",
+    "CountNoise",
+    "CountsMechanism",
+    "Learning",
+    "Plan",
+    "Rows",
+    "consensus_label",
+    "count_noise",
+    "deal",
+    "plan_releases",
+    "published_group_sizes",
+    "published_size",
+    "with_grown_partition",
 ]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger
@@ -326,7 +337,9 @@ def published_size(query: Query, release: Release[Any]) -> int:
     return n
 
 
-def published_sizes(plan: Plan, releases: Sequence[Release[Any]]) -> Int[np.ndarray, " groups"]:
+def published_group_sizes(
+    plan: Plan, releases: Sequence[Release[Any]]
+) -> Int[np.ndarray, " groups"]:
     """Return the sizes of the groups that counts are about: as published, whatever has joined since."""
     facts = [json.loads(release.facts) if release.facts else {} for release in releases]
     if plan.together:
