@@ -5,6 +5,7 @@ imports all of it, and each mutant is planted in a fork: functions that are aliv
 code in place of their own.
 """
 
+import ast
 import contextlib
 import functools
 import gc
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -21,7 +23,7 @@ from types import CodeType, FunctionType
 import pytest
 
 from benchmarks.mutants.operators import Mutant
-from benchmarks.mutants.reach import Reach
+from benchmarks.mutants.reach import NOTE, Reach, noting
 
 __all__ = [
     "KILLED",
@@ -60,10 +62,21 @@ def _file_of(item: pytest.Item) -> str:
 
 
 def reach_of(tests: Sequence[str], paths: Iterable[Path]) -> Reach:
-    """Run tests on the code as it is and note what they reach; raise if one of them fails."""
-    reach = Reach(paths)
+    """Run tests on the code as it is and note what they reach; raise if one of them fails.
+
+    The files are as they were afterwards.
+    """
+    reach = Reach()
+    if not tests:
+        return reach
+    _run(tests, [Chosen(())])  # imports all of it
+    for path in paths:
+        for function in _plant(path, noting(path.read_text(encoding="utf-8"))):
+            function.__globals__[NOTE] = reach.noter(path)
     with without_processes():
-        failed = tests and _run(tests, [reach])
+        failed = _run(tests, [reach])
+    for path in paths:
+        _plant(path, ast.parse(path.read_text(encoding="utf-8")))
     if failed:
         raise RuntimeError(
             f"the tests must pass before a mutant is planted: pytest {' '.join(tests)}"
@@ -116,26 +129,33 @@ def try_mutant(path: Path, mutant: Mutant, tests: Sequence[str], limit: int) -> 
 
 def plant(path: Path, mutant: Mutant) -> bool:
     """Give functions that are alive the mutant's code; False if there is none to give."""
-    whole = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
-    planted = compile(mutant.tree, str(path), "exec", dont_inherit=True)
-    new = {
-        here: there
-        for here, there in zip(_codes(whole), _codes(planted), strict=False)
-        if here.co_qualname == there.co_qualname and here != there
-    }
-    found = [
-        one
-        for one in gc.get_objects()
-        if isinstance(one, FunctionType)
-        and one.__code__ in new
-        and Path(one.__code__.co_filename) == path
-    ]
-    for function in found:
-        function.__code__ = new[function.__code__]
+    found = _plant(path, mutant.tree)
     for cache in gc.get_objects():
         if isinstance(cache, functools._lru_cache_wrapper):
             cache.cache_clear()  # what was computed before is right
     return bool(found)
+
+
+def _plant(path: Path, tree: ast.Module) -> list[FunctionType]:
+    """Give functions of a file that are alive the code of a tree, where it differs; return these."""
+    planted = compile(tree, str(path), "exec", dont_inherit=True)
+    codes = list(_codes(planted))
+    n_there = Counter(map(_place, codes))  # two lambdas of one line are not told apart
+    new = {_place(one): one for one in codes if n_there[_place(one)] == 1}
+    found = [
+        one
+        for one in gc.get_objects()
+        if isinstance(one, FunctionType)
+        and Path(one.__code__.co_filename) == path
+        and new.get(_place(one.__code__), one.__code__) != one.__code__
+    ]
+    for function in found:
+        function.__code__ = new[_place(function.__code__)]
+    return found
+
+
+def _place(code: CodeType) -> tuple[str, int]:
+    return code.co_qualname, code.co_firstlineno
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -1,35 +1,42 @@
-"""Which test reaches which line, so that a mutant meets only the tests that can notice it.
+"""Which test reaches which statement, so that a mutant meets only the tests that can notice it.
 
-The tests are run once on the code as it is, traced in the mutated files alone. A line that is reached while
-a file's shared objects are set up counts as reached by all tests of that file.
+Before each statement of the mutated files stands a call that notes it, planted as a mutant is; whatever else
+runs is as quick as ever. What is reached while a file's shared objects are set up counts as reached by all
+tests of that file.
 """
 
-import sys
-import threading
+import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
-__all__ = ["Reach"]
+from benchmarks.mutants.operators import functions_of
+
+__all__ = ["NOTE", "Reach", "noting"]
+
+NOTE = "__reached__"  # the name of the call, a global of each mutated module
+Place = tuple[str, int]
 
 
 class Reach:
-    """A plugin: notes the lines of some files that each test reaches, and its seconds.
+    """A plugin: notes the statements that each test reaches, and its seconds.
 
-    >>> Reach([]).tests_of(Path("privacy/query.py"), 1, 9)
+    >>> Reach().tests_of(Path("privacy/query.py"), 1)
     []
     """
 
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self.files = {str(path) for path in paths}
+    def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
-        self._by_test: dict[str, set[tuple[str, int]]] = defaultdict(set)
-        self._by_file: dict[str, set[tuple[str, int]]] = defaultdict(set)
-        self._now: set[tuple[str, int]] = set()
+        self.by_test: dict[str, set[Place]] = defaultdict(set)
+        self.by_file: dict[str, set[Place]] = defaultdict(set)
+        self._now: set[Place] = set()
+
+    def noter(self, path: Path) -> Callable[[int], None]:
+        """Return what notes the lines of a file."""
+        return lambda line: self._now.add((str(path), line))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up the seconds of a test and of what it sets up."""
@@ -37,45 +44,46 @@ class Reach:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[Any]:
-        """Trace what a test sets up."""
-        with_lines = self._by_file[item.nodeid.partition("::")[0]]
-        return (yield from self._traced(with_lines))
+        """Note what a test sets up."""
+        self._now = self.by_file[item.nodeid.partition("::")[0]]
+        return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[Any]:
-        """Trace a test."""
-        return (yield from self._traced(self._by_test[item.nodeid]))
+        """Note what a test reaches."""
+        self._now = self.by_test[item.nodeid]
+        return (yield)
 
-    def tests_of(self, path: Path, line: int, last: int) -> list[str]:
-        """Return the tests that reach a line or, if none does, one up to the last, the quickest first.
-
-        An expression may begin on a line that starts no instruction.
-        """
-        for lines in ([line], range(line, last + 1)):
-            places = {(str(path), one) for one in lines}
-            files = {file for file, seen in self._by_file.items() if places & seen}
-            found = [
-                test
-                for test, seen in self._by_test.items()
-                if places & seen or test.partition("::")[0] in files
-            ]
-            if found:
-                break
+    def tests_of(self, path: Path, statement: int) -> list[str]:
+        """Return the tests that reach the statement of a line, the quickest first."""
+        place = (str(path), statement)
+        files = {file for file, seen in self.by_file.items() if place in seen}
+        found = [
+            test
+            for test, seen in self.by_test.items()
+            if place in seen or test.partition("::")[0] in files
+        ]
         return sorted(found, key=lambda test: (self.seconds[test], test))
 
-    def _traced(self, lines: set[tuple[str, int]]) -> Iterator[Any]:
-        before, self._now = sys.gettrace(), lines
-        threading.settrace(self._call)
-        sys.settrace(self._call)
-        try:
-            return (yield)
-        finally:
-            sys.settrace(before)
-            threading.settrace(before)
 
-    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._line if frame.f_code.co_filename in self.files else None
+def noting(text: str) -> ast.Module:
+    r"""Return a file's tree with a call before each statement of its functions.
 
-    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        self._now.add((frame.f_code.co_filename, frame.f_lineno))
-        return self._line
+    >>> print(ast.unparse(noting("def f(a):\n    return a")))
+    def f(a):
+        __reached__(2)
+        return a
+    """
+    tree = ast.parse(text)
+    for _, function in functions_of(tree, ""):
+        for node in list(ast.walk(function)):
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(node, name, None)
+                if isinstance(block, list):  # the body of a lambda is none
+                    setattr(node, name, [one for inner in block for one in (_note(inner), inner)])
+    return ast.fix_missing_locations(tree)
+
+
+def _note(statement: ast.stmt) -> ast.stmt:
+    call = ast.Call(ast.Name(NOTE, ast.Load()), [ast.Constant(statement.lineno)], [])
+    return ast.copy_location(ast.Expr(call), statement)

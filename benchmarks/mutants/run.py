@@ -74,12 +74,17 @@ def tests_of(reach: Reach, path: Path, mutant: Mutant) -> list[str]:
     What a test keeps from an earlier one was reached by that alone, so the rest may notice too. Tests after
     the first `SECONDS` are left out.
     """
-    own, found = own_tests(path), reach.tests_of(path, mutant.line, mutant.last)
+    own, found = own_tests(path), reach.tests_of(path, mutant.statement)
     near = [test for test in found if test.startswith(f"{own}::")]
     rest = [test for test in reach.seconds if test.startswith(f"{own}::") and test not in near]
     ordered = [*near, *(test for test in found if test not in near), *rest]
     before = accumulate((reach.seconds[test] for test in ordered), initial=0.0)
     return [test for test, spent in zip(ordered, before, strict=False) if spent < SECONDS]
+
+
+def near_tests(tasks: Sequence[Task]) -> list[str]:
+    """The test files that stand where the mutants' files do."""
+    return sorted({own for _, path, _ in tasks if (ROOT / (own := own_tests(path))).is_file()})
 
 
 def all_tasks(only: str) -> list[Task]:
@@ -161,6 +166,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="each N-th of those made by rule")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--by", choices=("rule", "hand"), help="only mutants made this way")
+    parser.add_argument("--near", action="store_true", help="with the tests beside each file alone")
     parser.add_argument("--list", action="store_true", help="print those made by rule, try none")
     given = parser.parse_args()
     check_written(ROOT)
@@ -171,7 +177,8 @@ def main() -> int:
         print(*sorted(names), sep="\n")
         return 0
     tasks, begun = made[:: given.every], time.monotonic()
-    reach = reach_of(TESTS if tasks else (), targets())
+    tests = near_tests(tasks) if given.near else TESTS if tasks else ()
+    reach = reach_of(tests, targets())
     print(f"{len(reach.seconds):,} tests reach them, {time.monotonic() - begun:.0f} s", flush=True)
     found = outcomes(tasks, reach, given.workers)
     if given.by != "rule":
