@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["Duplicates", "FeatureUse", "Grouping", "Penalty"]
+__all__ = ["Duplicates", "FeatureUse", "Grouping", "Penalty", "TrainingMethod"]
 
 Duplicates: TypeAlias = Literal["error", "first", "last"]
 """What to do with a worker's repeated labels of one task: refuse them, or keep the first or the last."""
@@ -19,3 +19,5 @@ Grouping: TypeAlias = Literal["weigh", "ignore", "remove"]
 """What to do with workers who do not answer on their own: one vote for each group, nothing, or removal."""
 Penalty: TypeAlias = Literal["soft", "hard"]
 """The penalty by which the filter removes workers."""
+TrainingMethod: TypeAlias = Literal["auto", "objective_perturbation", "noisy_descent"]
+"""How to train privately: as public numbers choose, tuned and pure, or with a delta and no knob."""

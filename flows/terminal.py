@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn
@@ -22,7 +23,7 @@ from learners import ConvergenceError
 from privacy import BudgetError, LedgerError, UnitError
 from quality import LabelError
 
-__all__ = ["MISTAKES", "console_step", "print_rows", "print_summary", "sentence"]
+__all__ = ["MISTAKES", "console_step", "noise_words", "print_rows", "print_summary", "sentence"]
 
 
 def print_rows(
@@ -37,6 +38,17 @@ def print_rows(
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
+
+
+def noise_words(price: Mapping[str, Any]) -> str:
+    """Say how the noise behind a price is drawn.
+
+    Examples
+    --------
+    >>> noise_words({"arithmetic": "exact"})
+    'exact noise'
+    """
+    return "exact noise" if price["arithmetic"] == "exact" else "noise in double precision"
 
 
 MISTAKES = (

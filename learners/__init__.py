@@ -64,6 +64,7 @@ from learners.private import (
     ObjectivePerturbation,
     OutputPerturbation,
     fit_linear,
+    prefers_descent,
     private_training,
 )
 from learners.selection import (
@@ -100,8 +101,9 @@ __all__ = [
     "clopper_pearson_bound", "cross_fitted_probabilities", "drawn_model_bound",
     "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query", "holdout_widths",
     "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios", "least",
-    "max_information_bound", "near_duplicates", "private_holdout_bound", "private_training",
-    "private_training_bounds", "thresholdout_advice", "transfer_bound", "tuning_advice",
+    "max_information_bound", "near_duplicates", "prefers_descent", "private_holdout_bound",
+    "private_training", "private_training_bounds", "thresholdout_advice", "transfer_bound",
+    "tuning_advice",
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["Mutant", "mutants_of"]
+__all__ = ["Mutant", "functions_of", "mutants_of"]
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -29,10 +29,11 @@ SHOWN = 70  # letters of the code in a mutant's name
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mutant:
-    """One fault: a name that does not hang on line numbers, its line, and the file's tree with it."""
+    """One fault: a name that hangs on no line number, its line, its statement's, and the tree with it."""
 
     name: str
     line: int
+    statement: int
     tree: ast.Module
 
 
@@ -42,19 +43,19 @@ def mutants_of(text: str) -> list[Mutant]:
     found = []
     for number in range(len(list(_places(ast.parse(text))))):
         tree = ast.parse(text)
-        function, node, what, apply = list(_places(tree))[number]
+        function, statement, node, what, apply = list(_places(tree))[number]
         shown = " ".join(ast.unparse(node).split())
         name = f"{function}: {shown[:SHOWN]}: {what}"
         seen[name] += 1
         again = f" ({seen[name]})" if seen[name] > 1 else ""
         line = node.lineno
         apply()
-        found.append(Mutant(name + again, line, ast.fix_missing_locations(tree)))
+        found.append(Mutant(name + again, line, statement, ast.fix_missing_locations(tree)))
     return sorted(found, key=lambda mutant: mutant.line)
 
 
-Place = tuple[str, ast.stmt | ast.expr, str, Callable[[], None]]
-"""The function that a node stands in, the node, what is done to it, and what does it."""
+Place = tuple[str, int, ast.stmt | ast.expr, str, Callable[[], None]]
+"""The function that a node stands in, its statement's line, the node, what is done to it, what does it."""
 
 
 def _places(tree: ast.Module) -> Iterator[Place]:
@@ -64,7 +65,8 @@ def _places(tree: ast.Module) -> Iterator[Place]:
         for one in ast.walk(tree)
         if isinstance(one, ast.keyword) and one.arg == "strict"  # of zip: lengths are always equal
     }
-    for name, function in _functions(tree, ""):
+    for name, function in functions_of(tree, ""):
+        statements = _statements(function)
         for statement in function.body:
             for node in ast.walk(statement):
                 change = _change(node)
@@ -74,16 +76,25 @@ def _places(tree: ast.Module) -> Iterator[Place]:
                     and isinstance(node, ast.stmt | ast.expr)
                 ):
                     done.add(node)
-                    yield name, node, *change
+                    yield name, statements[node], node, *change
 
 
-def _functions(tree: ast.AST, under: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+def _statements(function: ast.FunctionDef) -> dict[ast.AST, int]:
+    """The line of the innermost statement that each node stands in."""
+    found: dict[ast.AST, int] = {}
+    for outer in ast.walk(function):  # inner statements come after those around them
+        if isinstance(outer, ast.stmt):
+            found.update(dict.fromkeys(ast.walk(outer), outer.lineno))
+    return found
+
+
+def functions_of(tree: ast.AST, under: str) -> Iterator[tuple[str, ast.FunctionDef]]:
     """Functions with their qualified names, methods included; inner ones belong to the outer."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef):
             yield under + node.name, node
         elif isinstance(node, ast.ClassDef):
-            yield from _functions(node, f"{under}{node.name}.")
+            yield from functions_of(node, f"{under}{node.name}.")
 
 
 def _change(node: ast.AST) -> tuple[str, Callable[[], None]] | None:

@@ -5,6 +5,7 @@ imports all of it, and each mutant is planted in a fork: functions that are aliv
 code in place of their own.
 """
 
+import ast
 import contextlib
 import functools
 import gc
@@ -15,110 +16,146 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 
 import pytest
 
 from benchmarks.mutants.operators import Mutant
+from benchmarks.mutants.reach import NOTE, Reach, noting
 
 __all__ = [
     "KILLED",
     "SURVIVED",
     "UNPLANTED",
-    "check_tests",
     "plant",
+    "reach_of",
     "run_tests",
-    "skip_processes",
     "try_mutant",
+    "without_processes",
 ]
 
 KILLED, SURVIVED, UNPLANTED = 1, 0, 3
+NONE_RAN = int(pytest.ExitCode.NO_TESTS_COLLECTED)
 FAST = ("-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", "--no-header", "--tb=no")
 SHARED_MEMORY = Path("/dev/shm")  # a ledger waits for the disk at every write
 
 
-class Order:
-    """A plugin: notes how long each test takes, and runs the quick ones of each file first."""
+class Chosen:
+    """A plugin: keeps the tests that were chosen, files together, in the order they were named."""
 
-    def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add up the seconds of a test and of what it sets up."""
-        self.seconds[report.nodeid] += report.duration
+    def __init__(self, tests: Sequence[str]) -> None:
+        self.place = {test: number for number, test in enumerate(tests)}
+        files = dict.fromkeys(test.partition("::")[0] for test in tests)
+        self.file = {file: number for number, file in enumerate(files)}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep files together, as what they set up is theirs, and their order as it was asked."""
-        place = {path: number for number, path in enumerate(dict.fromkeys(i.path for i in items))}
-        items.sort(key=lambda item: (place[item.path], self.seconds[item.nodeid]))
+        """Choose and sort."""
+        kept = [item for item in items if item.nodeid in self.place]
+        kept.sort(key=lambda item: (self.file[_file_of(item)], self.place[item.nodeid]))
+        items[:] = kept
 
 
-ORDER = Order()
+def _file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
-def check_tests(tests: Sequence[str]) -> None:
-    """Run tests on the code as it is, so that all of it is imported; raise if one of them fails."""
-    if tests and run_tests(tests):
+def reach_of(tests: Sequence[str], paths: Iterable[Path]) -> Reach:
+    """Run tests on the code as it is and note what they reach; raise if one of them fails.
+
+    The files are as they were afterwards.
+    """
+    reach = Reach()
+    if not tests:
+        return reach
+    _run(tests, [Chosen(())])  # imports all of it
+    for path in paths:
+        for function in _plant(path, noting(path.read_text(encoding="utf-8"))):
+            function.__globals__[NOTE] = reach.noter(path)
+    with without_processes():
+        failed = _run(tests, [reach])
+    for path in paths:
+        _plant(path, ast.parse(path.read_text(encoding="utf-8")))
+    if failed:
         raise RuntimeError(
             f"the tests must pass before a mutant is planted: pytest {' '.join(tests)}"
         )
+    gc.collect()
+    return reach
 
 
 def run_tests(tests: Sequence[str]) -> int:
-    """Run tests in this process; 0 if all passed, 1 if one failed."""
+    """Run chosen tests in this process; 0 if all passed or there is none, 1 if one failed."""
+    files = dict.fromkeys(test.partition("::")[0] for test in tests)
+    code = _run([*files], [Chosen(tests)]) if tests else NONE_RAN
+    return int(code not in (0, NONE_RAN))
+
+
+def _run(tests: Sequence[str], plugins: list[object]) -> int:
     where = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
     with _silent(), tempfile.TemporaryDirectory(dir=where) as folder:
-        return int(pytest.main([*FAST, f"--basetemp={folder}/tests", *tests], plugins=[ORDER]))
+        return int(pytest.main([*FAST, f"--basetemp={folder}/tests", *tests], plugins=plugins))
 
 
-def skip_processes() -> None:
-    """Skip what starts another process: it would import the code as it stands on disk."""
+@contextlib.contextmanager
+def without_processes() -> Iterator[None]:
+    """Skip tests that start another process: it would import the code as it stands on disk."""
 
     def skipping(*_: object, **__: object) -> None:
         pytest.skip("a process of its own meets no mutant")
 
+    process = multiprocessing.process.BaseProcess
+    kept = subprocess.Popen.__init__, process.start
     subprocess.Popen.__init__ = skipping  # type: ignore[method-assign]
-    multiprocessing.process.BaseProcess.start = skipping  # type: ignore[method-assign]
+    process.start = skipping  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        subprocess.Popen.__init__, process.start = kept  # type: ignore[method-assign]
 
 
-def try_mutant(
-    path: Path, mutant: Mutant, near: Sequence[str], far: Sequence[str], limit: int
-) -> int:
-    """Plant a mutant and run the tests beside its file, then those around it; the child's whole life."""
+def try_mutant(path: Path, mutant: Mutant, tests: Sequence[str], limit: int) -> int:
+    """Plant a mutant and run the tests that reach it, at most `limit` seconds; the child's whole life."""
     signal.alarm(limit)  # an endless loop is caught too
-    skip_processes()
     try:
         if not plant(path, mutant):
             return UNPLANTED
-        return KILLED if run_tests(near) or run_tests(far) else SURVIVED
+        with without_processes():
+            return KILLED if run_tests(tests) else SURVIVED
     except ValueError:  # the mutant's code asks for other variables of the function around it
         return UNPLANTED
 
 
 def plant(path: Path, mutant: Mutant) -> bool:
     """Give functions that are alive the mutant's code; False if there is none to give."""
-    whole = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
-    planted = compile(mutant.tree, str(path), "exec", dont_inherit=True)
-    new = {
-        here: there
-        for here, there in zip(_codes(whole), _codes(planted), strict=False)
-        if here.co_qualname == there.co_qualname and here != there
-    }
-    found = [
-        one
-        for one in gc.get_objects()
-        if isinstance(one, FunctionType)
-        and one.__code__ in new
-        and Path(one.__code__.co_filename) == path
-    ]
-    for function in found:
-        function.__code__ = new[function.__code__]
+    found = _plant(path, mutant.tree)
     for cache in gc.get_objects():
         if isinstance(cache, functools._lru_cache_wrapper):
             cache.cache_clear()  # what was computed before is right
     return bool(found)
+
+
+def _plant(path: Path, tree: ast.Module) -> list[FunctionType]:
+    """Give functions of a file that are alive the code of a tree, where it differs; return these."""
+    planted = compile(tree, str(path), "exec", dont_inherit=True)
+    codes = list(_codes(planted))
+    n_there = Counter(map(_place, codes))  # two lambdas of one line are not told apart
+    new = {_place(one): one for one in codes if n_there[_place(one)] == 1}
+    found = [
+        one
+        for one in gc.get_objects()
+        if isinstance(one, FunctionType)
+        and Path(one.__code__.co_filename) == path
+        and new.get(_place(one.__code__), one.__code__) != one.__code__
+    ]
+    for function in found:
+        function.__code__ = new[_place(function.__code__)]
+    return found
+
+
+def _place(code: CodeType) -> tuple[str, int]:
+    return code.co_qualname, code.co_firstlineno
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

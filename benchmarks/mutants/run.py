@@ -2,7 +2,8 @@
 
 ``make mutants``, or ``python -m benchmarks.mutants.run [--only PART] [--every N] [--workers N]``. It exits
 with 1 where fewer than 95 in 100 are caught, where one that survives is not listed with its reason
-(`survivors.py`), or where a mutant on a list is of code that is there no more.
+(`survivors.py`), or where a mutant on a list is of code that is there no more. A run of all of them writes
+its page.
 """
 
 import argparse
@@ -10,36 +11,34 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 
 from benchmarks.mutants.operators import Mutant, mutants_of
-from benchmarks.mutants.planting import (
-    KILLED,
-    SURVIVED,
-    UNPLANTED,
-    check_tests,
-    try_mutant,
-)
+from benchmarks.mutants.planting import KILLED, SURVIVED, UNPLANTED, reach_of, try_mutant
+from benchmarks.mutants.reach import Reach
 from benchmarks.mutants.survivors import SURVIVORS
 from benchmarks.mutants.written import WRITTEN, check_written, copy_tree, try_written
+from benchmarks.publish import publish
 
 ROOT = Path(__file__).resolve().parents[2]
 ENOUGH = 0.95
-LIMIT = 900  # seconds for one mutant
+LIMIT = 60  # seconds for one mutant, beside four times what its tests take
+SECONDS = 10.0  # of tests for one mutant, as traced
 OUTCOMES = {KILLED: "killed", SURVIVED: "survived", UNPLANTED: "not planted"}
-AROUND = {  # tests of the places that use a folder's code, beside those of the folder itself
-    "privacy/ledger": [],
-    "privacy/accounting": ["tests/privacy/mechanisms"],
-    "learners/holdout": [],
-    "privacy": [],
-    "privacy/mechanisms": ["tests/privacy/ledger/test_releasing.py"],
-    "flows/spending": [
-        "tests/flows/stages/test_publication.py", "tests/flows/stages/test_model.py",
-    ],
-}  # fmt: skip
+FOLDERS = (
+    "privacy/ledger", "privacy/accounting", "learners/holdout", "privacy", "privacy/mechanisms",
+    "flows/spending",
+)  # fmt: skip
 """The folders whose files are mutated."""
+
+TESTS = (
+    "tests/privacy", "tests/learners/holdout", "tests/flows/spending",
+    "tests/flows/stages/test_publication.py", "tests/flows/stages/test_model.py",
+)  # fmt: skip
+"""The tests that a mutant may meet, if they reach its line."""
 
 LEFT_OUT = ("__init__.py", "postgres.py")
 """Faces hold names alone. What a server does is tested on one, by `make test-postgres`; the mutants of
@@ -48,26 +47,44 @@ its rules are written by hand."""
 Task = tuple[str, Path, Mutant]
 """A mutant's full name, its file, and itself."""
 
+Outcome = tuple[str, str, int, int]
+"""A mutant's file and full name, its line, and what became of it."""
+
+BY_HAND = "by hand"
+
 
 def targets() -> list[Path]:
     """The files that are mutated."""
     return [
         path
-        for folder in AROUND
+        for folder in FOLDERS
         for path in sorted((ROOT / folder).glob("*.py"))
         if path.name not in LEFT_OUT
     ]
 
 
-def tests_of(path: Path) -> tuple[list[str], list[str]]:
-    """The tests of a file, and those around it."""
-    folder = path.parent.relative_to(ROOT)
-    beside = ROOT / "tests" / folder
-    own = beside / f"test_{path.stem}.py"
-    others = [one for one in sorted(beside.glob("test_*.py")) if one != own]
-    near = [str(own)] if own.is_file() else []
-    far = [*map(str, others), *(str(ROOT / one) for one in AROUND[str(folder)])]
-    return (near, far) if near else (far, far[:1])
+def own_tests(path: Path) -> str:
+    """The test file that stands where the file does, whether or not there is one."""
+    return str(Path("tests", path.parent.relative_to(ROOT), f"test_{path.stem}.py"))
+
+
+def tests_of(reach: Reach, path: Path, mutant: Mutant) -> list[str]:
+    """The tests that reach a mutant, those beside its file first, then the rest of these.
+
+    What a test keeps from an earlier one was reached by that alone, so the rest may notice too. Tests after
+    the first `SECONDS` are left out.
+    """
+    own, found = own_tests(path), reach.tests_of(path, mutant.statement)
+    near = [test for test in found if test.startswith(f"{own}::")]
+    rest = [test for test in reach.seconds if test.startswith(f"{own}::") and test not in near]
+    ordered = [*near, *(test for test in found if test not in near), *rest]
+    before = accumulate((reach.seconds[test] for test in ordered), initial=0.0)
+    return [test for test, spent in zip(ordered, before, strict=False) if spent < SECONDS]
+
+
+def near_tests(tasks: Sequence[Task]) -> list[str]:
+    """The test files that stand where the mutants' files do."""
+    return sorted({own for _, path, _ in tasks if (ROOT / (own := own_tests(path))).is_file()})
 
 
 def all_tasks(only: str) -> list[Task]:
@@ -81,41 +98,45 @@ def all_tasks(only: str) -> list[Task]:
     return found
 
 
-def outcomes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[str, int, int]]:
-    """Try mutants in forks of this process, several at a time; yield name, line and outcome."""
+def outcomes(tasks: Sequence[Task], reach: Reach, workers: int) -> Iterator[Outcome]:
+    """Try mutants in forks of this process, several at a time."""
     waiting, running = list(reversed(tasks)), dict[int, Task]()
     while waiting or running:
         while waiting and len(running) < workers:
             task = waiting.pop()
             _, path, mutant = task
+            tests = tests_of(reach, path, mutant)
             child = os.fork()
             if child == 0:
-                os._exit(try_mutant(path, mutant, *tests_of(path), LIMIT))
+                limit = LIMIT + 4 * sum(reach.seconds[test] for test in tests)
+                os._exit(try_mutant(path, mutant, tests, int(limit)))
             running[child] = task
         child, status = os.wait()
-        name, _, mutant = running.pop(child)
+        name, path, mutant = running.pop(child)
         code = os.waitstatus_to_exitcode(status)
-        yield name, mutant.line, code if code in (SURVIVED, UNPLANTED) else KILLED
+        outcome = code if code in (SURVIVED, UNPLANTED) else KILLED
+        yield str(path.relative_to(ROOT)), name, mutant.line, outcome
 
 
-def written_outcomes(only: str) -> Iterator[tuple[str, int, int]]:
-    """Try the mutants written by hand; yield name, line and outcome."""
+def written_outcomes(only: str) -> Iterator[Outcome]:
+    """Try the mutants written by hand."""
     with tempfile.TemporaryDirectory() as folder:
         copy_tree(ROOT, Path(folder))
         for one in WRITTEN:
             if only in one.name:
                 text = (ROOT / one.path).read_text(encoding="utf-8")
                 line = 1 + text[: text.index(one.old)].count("\n")
-                yield f"{one.path}: {one.name}", line, try_written(one, Path(folder))
+                yield BY_HAND, f"{one.path}: {one.name}", line, try_written(one, Path(folder))
 
 
-def judge(found: Iterable[tuple[str, int, int]], n_all: int) -> tuple[int, int, list[str]]:
-    """Print what survives as it is found; return mutants tried and killed, and what is wrong."""
-    tried, killed, faults = 0, 0, []
-    for name, line, code in found:
-        tried, killed = tried + 1, killed + (code == KILLED)
-        if tried % 50 == 0:
-            print(f"{tried:,} of {n_all:,} tried, {killed:,} killed", flush=True)
+def judge(found: Iterable[Outcome], n_all: int) -> tuple[Counter[str], Counter[str], list[str]]:
+    """Print what survives as it is found; return mutants tried and killed of each file, and what is wrong."""
+    tried, killed, faults = Counter[str](), Counter[str](), []
+    for place, name, line, code in found:
+        tried[place] += 1
+        killed[place] += code == KILLED
+        if tried.total() % 50 == 0:
+            print(f"{tried.total():,} of {n_all:,} tried, {killed.total():,} killed", flush=True)
         if code == KILLED and name in SURVIVORS:
             faults.append(f"listed as a survivor, and killed: {name}")
         if code != KILLED:
@@ -125,6 +146,19 @@ def judge(found: Iterable[tuple[str, int, int]], n_all: int) -> tuple[int, int, 
     return tried, killed, faults
 
 
+def write_page(tried: Counter[str], killed: Counter[str]) -> None:
+    """Print and keep the outcome by folder, and what survives with its reason."""
+    folders = list(dict.fromkeys(place.rpartition("/")[0] or place for place in tried))
+    rows = []
+    for folder in folders:
+        here = [place for place in tried if (place.rpartition("/")[0] or place) == folder]
+        n, n_killed = sum(tried[place] for place in here), sum(killed[place] for place in here)
+        rows.append((folder, f"{n:,}", f"{n_killed:,}", f"{n_killed / n:.1%}"))
+    n, n_killed = tried.total(), killed.total()
+    rows.append(("all", f"{n:,}", f"{n_killed:,}", f"{n_killed / n:.1%}"))
+    publish("mutants", "Mutants", ["place", "mutants", "killed", "share"], rows, note=NOTE)
+
+
 def main() -> int:
     """Try all mutants; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -132,6 +166,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="each N-th of those made by rule")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--by", choices=("rule", "hand"), help="only mutants made this way")
+    parser.add_argument("--near", action="store_true", help="with the tests beside each file alone")
     parser.add_argument("--list", action="store_true", help="print those made by rule, try none")
     given = parser.parse_args()
     check_written(ROOT)
@@ -142,16 +177,29 @@ def main() -> int:
         print(*sorted(names), sep="\n")
         return 0
     tasks, begun = made[:: given.every], time.monotonic()
-    check_tests(sorted({test for _, path, _ in tasks for side in tests_of(path) for test in side}))
-    found = outcomes(tasks, given.workers)
+    tests = near_tests(tasks) if given.near else TESTS if tasks else ()
+    reach = reach_of(tests, targets())
+    print(f"{len(reach.seconds):,} tests reach them, {time.monotonic() - begun:.0f} s", flush=True)
+    found = outcomes(tasks, reach, given.workers)
     if given.by != "rule":
         found = chain(found, written_outcomes(given.only))
     tried, killed, faults = judge(found, len(tasks) + len(WRITTEN) * (given.by != "rule"))
     faults += [f"listed as a survivor, and no mutant: {one}" for one in gone]
-    minutes = (time.monotonic() - begun) / 60
-    print(f"{killed:,} of {tried:,} mutants killed ({killed / tried:.1%}), {minutes:.0f} minutes")
+    minutes, n, n_killed = (time.monotonic() - begun) / 60, tried.total(), killed.total()
+    print(f"{n_killed:,} of {n:,} mutants killed ({n_killed / n:.1%}), {minutes:.0f} minutes")
     print(*faults, sep="\n")
-    return int(bool(faults) or killed < ENOUGH * tried)
+    if not given.only and given.every == 1 and given.by is None:
+        write_page(tried, killed)
+    return int(bool(faults) or n_killed < ENOUGH * n)
+
+
+NOTE = (
+    "Small faults planted one at a time: by rule in every file of the folders named (each comparison, "
+    "guard, truth value, call without a result, least and most, rounding up and down), and by hand where "
+    "no rule makes them. *Killed*: a test fails, or does not end. Each meets the tests that reach its "
+    f"line, the quickest first, {SECONDS:.0f} seconds of them at most. "
+    "Those that survive are listed in `benchmarks/mutants/survivors.py`, each with its reason."
+)
 
 
 if __name__ == "__main__":

@@ -203,7 +203,7 @@ WRITTEN: tuple[Written, ...] = (
     ),
     Written(
         "a score that is not paid", "learners/selection/scored_training.py",
-        "self.training.epsilon + exact(self.epsilon_score)", "self.training.epsilon",
+        "exact(str(self.training.epsilon)) + exact(self.epsilon_score)", "exact(str(self.training.epsilon))",
         ("tests/learners/selection/test_scored_training.py",),
     ),
 )  # fmt: skip

@@ -193,6 +193,8 @@ def _what(entry: dict[str, Any], plans: Collection[int]) -> str:
 
 def _totals(found: dict[str, Any]) -> list[str]:
     """Return the lines below the entries: their number, what plans have left, and how many more fit."""
+    from flows.terminal import noise_words  # loads the rooms
+
     listed, all_ = len(found["entries"]), found["n_entries"]
     lines = [PARALLEL, ARITHMETIC] if all_ else []
     if listed < all_:
@@ -200,7 +202,7 @@ def _totals(found: dict[str, Any]) -> list[str]:
         lines.insert(0, f"{shown}; --entries N lists more")
     lines += [
         f"entry {plan['entry']}, {plan['name']}: {plan['used']} of {plan['n_releases']} releases used, "
-        f"{_noise(plan)}"
+        f"{noise_words(plan)}"
         for plan in found["plans"]
     ]
     return lines + [
@@ -208,10 +210,6 @@ def _totals(found: dict[str, Any]) -> list[str]:
         + (", each for all its cells" if kind["cells"] else "")
         for kind in found["fits"]
     ]
-
-
-def _noise(price: dict[str, Any]) -> str:
-    return "exact noise" if price["arithmetic"] == "exact" else "noise in double precision"
 
 
 def _price(cost: dict[str, float]) -> str:

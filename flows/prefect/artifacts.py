@@ -18,6 +18,7 @@ from flows.prefect.server import quieten
 from flows.report import public_page
 from flows.run import Run
 from flows.stages import STAGES
+from flows.terminal import noise_words
 
 quieten()
 
@@ -154,7 +155,7 @@ def _summary(campaign: str, page: Facts, result: RunResult) -> str:
 def _say_proportions(facts: Facts) -> str:
     return (
         f"{facts['n_groups']} groups by {facts['mechanism']} at epsilon {facts['epsilon']:g}, delta "
-        f"{facts['delta']:g} per {facts['unit']}, each count within "
+        f"{facts['delta']:g} per {facts['unit']} ({noise_words(facts)}), each count within "
         f"±{facts['half_width_labels']:g} labels at {facts['level']:.0%}"
     )
 
@@ -164,16 +165,20 @@ def _say_ratios(facts: Facts) -> str:
 
 
 def _say_model(facts: Facts) -> str:
-    prices = " + ".join(f"{facts[f'epsilon_{part}']:g}" for part in ("train", "select", "score"))
+    parts = [part for part in ("train", "select", "score") if facts[f"epsilon_{part}"] > 0]
+    prices = " + ".join(f"{facts[f'epsilon_{part}']:g}" for part in parts)
     return (
-        f"{len(facts['classes'])} classes, trained, selected and scored at epsilon {prices} per "
-        f"{facts['unit']}"
+        f"{len(facts['classes'])} classes, by {facts['method']} ({', '.join(parts)}) at epsilon {prices}, "
+        f"delta {facts['delta_train']:g} per {facts['unit']} ({noise_words(facts)})"
     )
 
 
 def _say_gate(facts: Facts) -> str:
     value = "no answer" if facts["value"] is None else f"answer {facts['value']:.1%}"
-    return f"{facts['status']}, {value}, at epsilon {facts['epsilon']:g} per {facts['unit']}"
+    return (
+        f"{facts['status']}, {value}, at epsilon {facts['epsilon']:g} per {facts['unit']} "
+        f"({noise_words(facts)})"
+    )
 
 
 def _alerts(campaign: str, page: Facts, run: Run) -> Iterator[tuple[str, Facts]]:

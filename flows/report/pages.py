@@ -71,7 +71,8 @@ PROPORTIONS = (
 )  # fmt: skip
 CLASS_RATIOS = ("method", "level")
 MODEL = (
-    "classes", "epsilon_train", "epsilon_select", "epsilon_score", "unit", "arithmetic", "train_score",
+    "classes", "method", "epsilon_train", "epsilon_select", "epsilon_score", "delta_train", "unit",
+    "arithmetic", "train_score",
 )  # fmt: skip
 GATE = ("status", "value", "threshold", "epsilon", "unit", "arithmetic")
 ENTRY = ("entry", "time", "what", "cell", "plan", "arithmetic", "epsilon", "delta")

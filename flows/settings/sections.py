@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from flows.aggregators import AGGREGATORS, AggregatorName, default_aggregator
-from flows.choices import Duplicates, FeatureUse, Grouping, Penalty
+from flows.choices import Duplicates, FeatureUse, Grouping, Penalty, TrainingMethod
 from flows.settings.feature_use import why_features_stay_out
 from flows.settings.publication_keys import check_key
 from privacy import Unit
@@ -299,12 +299,22 @@ class PrivacySettings(Section):
 
 
 class ModelSettings(Section):
-    """Private training: its prices, and the choices that are fixed before the data are read."""
+    """Private training: its prices, and the choices that are fixed before the data are read.
 
+    Objective perturbation is pure and chooses its regularization. Noisy descent needs a delta, chooses
+    nothing, and trains at the price of coefficients and choice together; for many features or classes it
+    is the more accurate. `auto` decides between them by epsilon, delta and the numbers of features and
+    classes.
+    """
+
+    method: TrainingMethod = "auto"
+    """How to train: auto, objective_perturbation or noisy_descent."""
     epsilon_train: Positive = 1.0
     """Price of the coefficients."""
     epsilon_select: Positive = 0.5
     """Price of choosing among regularization."""
+    delta_train: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Delta of the coefficients, at most privacy.delta; above 0 it allows noisy descent."""
     epsilon_score: Positive = 0.1
     """Price of the released score."""
     norm_bound: Positive
@@ -318,6 +328,8 @@ class ModelSettings(Section):
     def _candidates_differ(self) -> ModelSettings:
         if not len(set(self.regularization)) == len(self.regularization) > 0:
             raise ValueError("regularization must list one number or more, each once")
+        if self.method == "noisy_descent" and self.delta_train == 0:
+            raise ValueError('method = "noisy_descent" needs delta_train > 0')
         return self
 
 
@@ -432,6 +444,7 @@ class Settings(Section):
             raise ValueError("[model] needs a [privacy] section with the data set's budget")
         if self.model is not None and not self.input.tasks:
             raise ValueError("[model] needs input.tasks, the tables that hold the features")
+        self._check_delta_train()
         if self.groups.pattern is not None and not self.input.tasks:
             raise ValueError("groups.pattern needs input.tasks, the tables whose names it reads")
         if self.consensus.use_gold and self.input.gold is None:
@@ -461,6 +474,21 @@ class Settings(Section):
             raise ValueError(
                 f'privacy.unit = "{unit}" needs consensus.aggregator = "majority_vote" and '
                 "filter.n_workers = 0: otherwise one answer can move the labels of other tasks"
+            )
+
+    def _check_delta_train(self) -> None:
+        """Raise ValueError for a delta of training that the budget does not hold, or a subject multiplies."""
+        if self.model is None or self.privacy is None or self.model.delta_train == 0:
+            return
+        if self.model.delta_train > self.privacy.delta:
+            raise ValueError(
+                f"model.delta_train must be at most privacy.delta, got {self.model.delta_train:g} of "
+                f"{self.privacy.delta:g}"
+            )
+        if self.privacy.unit is Unit.SUBJECT:
+            raise ValueError(
+                'model.delta_train must be 0 with privacy.unit = "subject": the delta of several rows '
+                "grows by a power of e^epsilon"
             )
 
     @property

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
         Plan,
         count_noise,
         plan_releases,
+        published_group_sizes,
         published_size,
-        published_sizes,
         with_grown_partition,
     )
 
@@ -53,7 +53,8 @@ __all__ = [
     "plan_releases",
     "preview",
     "propose_key",
-    "published_size", "published_sizes",
+    "published_group_sizes",
+    "published_size",
     "read_statements",
     "statement",
     "trial",

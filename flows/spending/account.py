@@ -61,7 +61,8 @@ def check_not_set_back(settings: Settings, ledger: Ledger | None) -> None:
     """Raise LedgerSetBack unless a ledger, None if there is none, holds what the campaign's runs paid.
 
     A run's manifest has the ledger's number of rows and the keyed seal of its head. Rows that others add
-    do not matter, nor do runs that were deleted, or copied with their ledger.
+    do not matter, nor do runs that were deleted, or copied with their ledger. A run that was killed within a
+    stage notes what that stage paid when it is resumed.
     """
     paid = {Head(*head): name for head, name in ledger_heads(settings).items()}
     lacking = tuple(paid) if ledger is None else ledger.lacking(paid)

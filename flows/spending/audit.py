@@ -67,7 +67,9 @@ class Audited:
     neighbours: Callable[[], tuple[Neighbour, Neighbour]]
 
 
-def _moved(value: list[int] | list[list[int]], other: list[int] | list[list[int]]) -> Any:
+def _moved(
+    value: list[int] | list[list[int]], other: list[int] | list[list[int]]
+) -> tuple[Neighbour, Neighbour]:
     """Class counts of 10 records in a group, of which two are of another class in the second."""
     first, second = (
         Query("trial", "counts", np.array(counts), Unit.SUBJECT, n=int(np.sum(counts)), l1=4.0)
@@ -159,7 +161,9 @@ def _binned(epsilon: float) -> HistogramValidation:
     return HistogramValidation((2, 4), epsilon / 2, epsilon / 2, low=0.0, high=1.0)
 
 
-def _two_right(ask: Callable[[np.ndarray], list[Mapping[str, Any]]]) -> Any:
+def _two_right(
+    ask: Callable[[np.ndarray], list[Mapping[str, Any]]],
+) -> tuple[Neighbour, Neighbour]:
     """The holdout whose model is right one more time, and one on which it is so two more times."""
     (_, first), _ = _holdout(ask)
     (query, _), _ = _holdout(ask)

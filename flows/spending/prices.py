@@ -154,7 +154,7 @@ def check_budget(settings: Settings) -> str | None:
     if asked.within(left):
         return None
     if found is None or not found.n_entries:
-        raise BudgetError(settings.name, limit, NOTHING, asked)
+        raise BudgetError(settings.name, privacy.unit, limit, NOTHING, asked)
     return (
         f"{cost_text(left)} per {privacy.unit} is left of {cost_text(limit)}, and where all is new a "
         f"run asks {cost_text(asked)}: unless most was paid before, this one will be refused when it "
@@ -232,8 +232,10 @@ def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
     if model is None or not settings.input.tasks:
         return []
     shares = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
-    training = Cost(sum(map(exact, shares), exact(0)), exact(0))
+    training = Cost(sum(map(exact, shares), exact(0)), exact(model.delta_train))
     note = "training {:g}, selection {:g}, score {:g}".format(*shares)
+    if model.delta_train > 0:
+        note += "; the delta is spent by noisy descent alone"
     trained = "model", training, ScoredTraining.arithmetic, note
     if n_tasks is None:
         unknown = "depends on the number of labelled tasks; give --tasks"

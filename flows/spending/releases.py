@@ -28,7 +28,13 @@ from flows.spending.subjects import (
     subject_queries,
 )
 from flows.tables import numpy_array
-from learners import ScoredTraining, StabilityValidation, Thresholdout
+from learners import (
+    NoisyGradientDescent,
+    ScoredTraining,
+    StabilityValidation,
+    Thresholdout,
+    prefers_descent,
+)
 from privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -54,8 +60,19 @@ from privacy.accounting import exact, six_digits_down
 from privacy.query import ONE_TASK
 
 __all__ = [
-    "PLAN", "CountNoise", "CountsMechanism", "Learning", "Plan", "Rows", "consensus_label",
-    "count_noise", "deal", "plan_releases", "published_size", "published_sizes", "with_grown_partition",
+    "PLAN",
+    "CountNoise",
+    "CountsMechanism",
+    "Learning",
+    "Plan",
+    "Rows",
+    "consensus_label",
+    "count_noise",
+    "deal",
+    "plan_releases",
+    "published_group_sizes",
+    "published_size",
+    "with_grown_partition",
 ]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger
@@ -320,7 +337,9 @@ def published_size(query: Query, release: Release[Any]) -> int:
     return n
 
 
-def published_sizes(plan: Plan, releases: Sequence[Release[Any]]) -> Int[np.ndarray, " groups"]:
+def published_group_sizes(
+    plan: Plan, releases: Sequence[Release[Any]]
+) -> Int[np.ndarray, " groups"]:
     """Return the sizes of the groups that counts are about: as published, whatever has joined since."""
     facts = [json.loads(release.facts) if release.facts else {} for release in releases]
     if plan.together:
@@ -406,13 +425,7 @@ def _learning(
     size = privacy.max_tasks_per_subject or 1
     prices = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
     train, select, score = prices if size == 1 else (_share_of(price, size) for price in prices)
-    training = StabilityValidation(
-        candidates=model.regularization,
-        epsilon_train=train,
-        epsilon_select=select,
-        norm_bound=model.norm_bound,
-        n_classes=crowd.labels.n_classes,
-    )
+    training = _training(model, (train, select), rows.x.shape[1], crowd.labels.n_classes)
     scored = ScoredTraining(training, epsilon_score=score)
     whole = str(sum(map(exact, prices)))
 
@@ -438,6 +451,27 @@ def _learning(
         judge if size == 1 else GroupInteraction(judge, size),
         query(HOLDOUT, "holdout rows", x=rows.x, y=rows.y),
     )
+
+
+def _training(
+    model: ModelSettings, prices: tuple[float, float], n_features: int, n_classes: int
+) -> StabilityValidation | NoisyGradientDescent:
+    """The training that the settings ask for, or that public numbers choose.
+
+    Where nothing is chosen, the price of the choice is the training's too.
+    """
+    train, select = prices
+    both, delta = six_digits_down(exact(train) + exact(select)), model.delta_train
+    descends = model.method == "noisy_descent" or (
+        model.method == "auto"
+        and prefers_descent(both, delta, n_features=n_features, n_classes=n_classes)
+    )
+    try:
+        if descends:
+            return NoisyGradientDescent(both, delta, model.norm_bound, n_classes)
+        return StabilityValidation(model.regularization, *prices, model.norm_bound, n_classes)
+    except ValueError as error:  # public numbers of the settings
+        raise SettingsError(f"[model]: {error}") from None
 
 
 def _share_of(price: float, size: int) -> float:

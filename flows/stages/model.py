@@ -16,6 +16,8 @@ from learners import (
     Bound,
     GateAnswer,
     LinearModel,
+    NoisyGradientDescent,
+    ScoredTraining,
     agreeing_holdout_bound,
     clopper_pearson_bound,
     fit_linear,
@@ -23,12 +25,13 @@ from learners import (
     private_holdout_bound,
     transfer_bound,
 )
-from privacy import Question, Release
+from privacy import GroupPrivacy, Question, Release
 from privacy.accounting import exact
 
 __all__ = ["ask_holdout", "bound_verdict", "gate_verdict", "model_verdict", "train_privately"]
 
 N_BOUNDS = 4
+OBJECTIVE, DESCENT = "objective perturbation", "noisy gradient descent"
 
 
 def train_privately(run: Run) -> str:
@@ -49,12 +52,9 @@ def train_privately(run: Run) -> str:
             "features": [] if crowd.tasks is None else list(crowd.tasks.feature_names),
             "coef": drawn["coef"],
             "norm_bound": model.norm_bound,
-            "regularization": drawn["regularization"],
-            "candidates": list(model.regularization),
-            "chosen": drawn["chosen"],
-            "epsilon_train": model.epsilon_train,
-            "epsilon_select": model.epsilon_select,
-            "epsilon_score": model.epsilon_score,
+            **_terms(learning, model),
+            "regularization": drawn.get("regularization"),
+            "chosen": drawn.get("chosen"),
             "unit": str(learning.training.unit),
             "arithmetic": release.event.arithmetic,
             "n_train": int(rows.training.sum()),
@@ -67,9 +67,10 @@ def train_privately(run: Run) -> str:
             "validation": seen,
         },
     )
-    price = float(learning.mechanism.epsilon)
+    price, delta = float(learning.mechanism.epsilon), float(release.event.cost().delta)
+    also = f", delta {delta:g}" if delta else ""
     return (
-        f"epsilon {price} per {learning.training.unit}; "
+        f"epsilon {price}{also} per {learning.training.unit}; "
         f"right on {seen['private']:.1%} of the validation tasks "
         f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest class)"
     )
@@ -154,6 +155,24 @@ def _prepared(run: Run, crowd: Crowd) -> tuple[Learning, PrivacySettings, ModelS
     return learning, privacy, model
 
 
+def _terms(learning: Learning, model: ModelSettings) -> dict[str, Any]:
+    """How the model was trained, and what each step of it costs."""
+    mechanism = learning.mechanism
+    scored = mechanism.inner if isinstance(mechanism, GroupPrivacy) else mechanism
+    terms: dict[str, Any] = {
+        "method": OBJECTIVE,
+        "candidates": list(model.regularization),
+        "epsilon_train": model.epsilon_train,
+        "epsilon_select": model.epsilon_select,
+        "epsilon_score": model.epsilon_score,
+        "delta_train": 0.0,
+    }
+    if isinstance(scored, ScoredTraining) and isinstance(scored.training, NoisyGradientDescent):
+        terms |= {"method": DESCENT, "candidates": [], "delta_train": scored.training.delta}
+        terms |= {"epsilon_train": scored.training.epsilon, "epsilon_select": 0.0}
+    return terms
+
+
 def _on_validation(
     drawn: dict[str, Any], learning: Learning, model: ModelSettings, n_classes: int
 ) -> dict[str, Any]:
@@ -223,14 +242,15 @@ def _bounds(
         epsilon=float(exact(model.epsilon_train) + exact(model.epsilon_select)),
         level=level,
     )
+    pure = not trained["delta_train"]
     return (
         clopper_pearson_bound(
             int(wrong[rows.validation].sum()),
             int(rows.validation.sum()),
             level=level,
-            n_candidates=len(model.regularization),
+            n_candidates=max(1, len(trained["candidates"])),
         ),
         agreeing_holdout_bound(answer, learning.judge, n=n, level=level),
         private_holdout_bound(answer, learning.judge, n=n, level=level),
-        *(() if trained["stale"] else (transfer,)),  # it is about the rows that were trained on
+        *((transfer,) if pure and not trained["stale"] else ()),  # it is about the rows trained on
     )

@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 from flows.run import Run, load_crowd
 from flows.settings import PrivacySettings, Settings, SettingsError
-from flows.spending import Plan, paying, plan_releases, published_sizes, with_grown_partition
+from flows.spending import Plan, paying, plan_releases, published_group_sizes, with_grown_partition
 from flows.tables import arrow_table
 from privacy import Ledger, PlanError, PlanEvent, Release, project_to_simplex
 
@@ -35,7 +35,7 @@ def publish_proportions(run: Run) -> str:
         released_at = max(ledger.time_of(release.entry) for release in releases)
     noise, n_groups = plan.noise, len(plan.groups)
     classes = [str(name) for name in crowd.labels.classes]
-    sizes = published_sizes(plan, releases)
+    sizes = published_group_sizes(plan, releases)
     table = _proportion_table(classes, plan.groups, sizes, releases, noise.half_width)
     run.write_table("proportions.parquet", table)
     run.write_json(

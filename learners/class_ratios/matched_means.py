@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from learners.class_ratios.mean_matching import (
+    MIN_RELIABILITY,
     NoisyShares,
     class_weights,
     corrected_class_gram,
@@ -31,6 +32,7 @@ from learners.class_ratios.simplex_qp import simplex_qp
 __all__ = ["BagMean", "BagShares", "Covariances", "MatchedMeans", "MixtureFit", "covariances_of"]
 
 ROUNDS = 4  # of redrawing; more rounds move no end by a hundredth of the interval
+UNSURE = 0.25  # reliability at which an interval of several classes has twice its width
 
 Covariances = Callable[
     [Float[np.ndarray, "bags classes"]], Iterable[Float[np.ndarray, "classes classes"]]
@@ -226,7 +228,9 @@ class MatchedMeans:
         """Return the range of the ratio when the program is redrawn from the errors of all means and shares.
 
         The errors grow with a ratio's distance from the bags' mean, so each draw takes the errors at the
-        ratio drawn, not at the estimate: for two classes the ends are those of Fieller's test.
+        ratio drawn, not at the estimate: for two classes the ends are those of Fieller's test. For more,
+        the distances between classes stay as they were estimated; below a reliability of one half, where
+        their correction stops short (`corrected_class_gram`), both sides are widened by up to twice, at 1/4.
         """
         ratio, nodes = self.ratio(bag), normal_nodes(len(bag.linear))
         drawn = ratio[None]
@@ -234,7 +238,16 @@ class MatchedMeans:
             error = self._error(bag, drawn)
             drawn = redrawn_ratios(self.hessian, bag.linear, error, nodes)
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return np.stack([np.minimum(low, ratio), np.maximum(high, ratio)], axis=1)
+        ends = np.stack([np.minimum(low, ratio), np.maximum(high, ratio)], axis=1)
+        widened = ratio[:, None] + self._widening() * (ends - ratio[:, None])
+        return np.asarray(np.clip(widened, 0.0, 1.0))
+
+    def _widening(self) -> float:
+        """By how much intervals of three or more classes are widened, settled on simulated classes."""
+        if len(self.hessian) == 2:
+            return 1.0
+        lacking = (MIN_RELIABILITY - self.reliability) / (MIN_RELIABILITY - UNSURE)
+        return 1.0 + min(max(lacking, 0.0), 1.0)
 
     def _error(
         self, bag: BagMean, ratio: Float[np.ndarray, "draws classes"]

@@ -46,11 +46,6 @@ FEW_LEFT_OUT = 3
 WIDE = 0.5
 FIT_LEVEL = 0.005  # realises one false alarm in a hundred groups at most
 CHANCE = 2.3  # three standard errors of a mean error, whose terms deviate by .76 of theirs at most
-MANY_CLASSES, FAIR_RELIABILITY = 3, 0.75
-OVERCONFIDENT = (
-    "The labelled groups are mixed so alike that intervals of three or more classes hold less often than "
-    "they say; label groups that are mixed differently."
-)
 NO_MIXTURE = (
     "This group is not a mixture of what was seen, so its ratio has no interval; label some of it."
 )
@@ -342,8 +337,9 @@ def learn_ratios(
     intervals to hold the population's ratio 85 to 97 times in 100, with and without noise in the
     proportions; ``python -m benchmarks.learners.noisy_proportions`` prints their coverage as the noise
     grows, ``python -m benchmarks.learners.ratio_coverage`` as bags are mixed more alike. Where three or
-    more classes are known from bags mixed alike (`reliability` below .75), intervals hold less often than
-    they say, and a warning says so. A class that looks different from bag to bag is not allowed for.
+    more classes are known from bags mixed alike (`reliability` below one half), intervals are widened by
+    what simulations ask for, up to twice (`MatchedMeans.interval`).
+    A class that looks different from bag to bag is not allowed for.
 
     **Guarantees.** The ratio lies on the simplex and in its interval, if there is one; the interval lies
     in [0, 1]; relabelling the classes relabels the ratio; neither the order of the bags nor the units of the
@@ -446,12 +442,10 @@ def diagnose(
     owned.setflags(write=False)
     names: Sequence[str | int] = classes or range(len(mixture.T))
     scarce = [name for name, n in zip(names, owned, strict=True) if n < FEW_POINTS]
-    overconfident = len(effective_points) >= MANY_CLASSES and reliability < FAIR_RELIABILITY
     least = expected_left_out * (1 + CHANCE / math.sqrt(max(bags_left_out, 1)))
     doubts = (
         *([NO_MIXTURE] if fit < FIT_LEVEL else []),
         *_doubts(mixing, identifiable, bags_left_out, width, scarce),
-        *([OVERCONFIDENT] if identifiable and overconfident else []),
         *([UNLIKE.format(error_left_out, expected_left_out)] if error_left_out > least else []),
     )
     return RatioDiagnostics(

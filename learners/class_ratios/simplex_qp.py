@@ -69,6 +69,13 @@ def simplex_qp(
     array([0.6, 0.4])
     """
     _check(quadratic, linear, 1)
+    return _minimum(quadratic, linear)
+
+
+def _minimum(
+    quadratic: Float[np.ndarray, "variables variables"], linear: Float[np.ndarray, " variables"]
+) -> SimplexMinimum:
+    """`simplex_qp` of coefficients that are sound."""
     H, f, scale = _scaled(quadratic, linear)
     point = np.zeros(len(f))
     point[np.argmin(H.diagonal() - 2 * f)] = 1.0
@@ -100,7 +107,8 @@ def simplex_minima(
 
     Notes
     -----
-    The minimum on the plane sum r = 1 that has no variable below 0 is the minimum on the simplex.
+    The minimum on the plane sum r = 1 that has no variable below 0 is the minimum on the simplex; of two
+    variables, where the simplex is a segment, its nearest point is.
 
     **Guarantees.** Each row is that of `simplex_qp` for its f, up to rounding.
 
@@ -114,8 +122,10 @@ def simplex_minima(
     H, f, _ = _scaled(quadratic, linear)
     point = _equality_minimum(H, f, np.arange(len(H)))
     point /= point.sum(axis=1, keepdims=True)
+    if len(H) == 2:
+        return np.asarray(np.clip(point, 0.0, 1.0))
     for outside in np.flatnonzero((point < 0).any(axis=1)):
-        point[outside] = simplex_qp(quadratic, linear[outside]).point
+        point[outside] = _minimum(quadratic, linear[outside]).point
     return np.asarray(point)
 
 

@@ -34,7 +34,11 @@ from learners.private.linear_model import (
     to_coef,
 )
 from learners.private.logistic_minimum import ConvergenceError
-from learners.private.noisy_descent import NoisyGradientDescent, private_training
+from learners.private.noisy_descent import (
+    NoisyGradientDescent,
+    prefers_descent,
+    private_training,
+)
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,
     gradient_tolerance,
@@ -56,7 +60,7 @@ __all__ = [
     "ObjectivePerturbation", "OutputPerturbation", "PrivateHistogram", "PrivateLogisticRegression",
     "bin_counts", "check_bins", "check_knobs", "check_search", "density_of", "fit_linear",
     "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "perturbed_weight",
-    "private_training", "signs", "split_epsilon", "to_coef", "training_rows",
+    "prefers_descent", "private_training", "signs", "split_epsilon", "to_coef", "training_rows",
 ]  # fmt: skip
 
 

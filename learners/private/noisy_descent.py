@@ -33,6 +33,7 @@ __all__ = [
     "clipped_sum",
     "descend",
     "gaussian_ratio",
+    "prefers_descent",
     "private_training",
 ]
 
@@ -195,6 +196,27 @@ def clipped_sum(
     return np.asarray(residual / np.maximum(norm / CLIP, 1.0) @ row)
 
 
+def prefers_descent(epsilon: float, delta: float, *, n_features: int, n_classes: int) -> bool:
+    """Say from public numbers whether noisy gradient descent is to be preferred to the pure mechanism.
+
+    It is where there is a delta and its noise on a coordinate of the rows' mean gradient, 1 / (n mu), is less
+    than that of `ObjectivePerturbation`, 2 k sqrt(columns) / (epsilon n) for k problems. The number of
+    rows does not matter.
+
+    Examples
+    --------
+    >>> prefers_descent(0.5, 1e-6, n_features=20, n_classes=2)
+    True
+    >>> prefers_descent(0.5, 1e-6, n_features=2, n_classes=2)
+    False
+    """
+    if delta == 0:
+        return False
+    problems = 1 if n_classes == 2 else n_classes
+    pure = 2 * problems * math.sqrt(n_features + 1) / epsilon
+    return 2 * CLIP / gaussian_ratio(epsilon, delta) < pure
+
+
 def private_training(
     epsilon: float,
     delta: float,
@@ -204,12 +226,9 @@ def private_training(
     norm_bound: float,
     n_classes: int,
 ) -> ObjectivePerturbation | NoisyGradientDescent:
-    """Return the mechanism to train by, chosen by public numbers alone.
+    """Return the mechanism to train by, chosen by public numbers alone: `prefers_descent`.
 
-    Noisy gradient descent, where there is a delta and its noise on a coordinate of the rows' mean
-    gradient, 1 / (n mu), is less than the pure mechanism's, 2 k sqrt(columns) / (epsilon n) for k
-    problems; else objective perturbation, which alone uses `regularization`. The number of rows does
-    not matter to the choice.
+    Objective perturbation alone uses `regularization`.
 
     Examples
     --------
@@ -219,11 +238,6 @@ def private_training(
     >>> type(private_training(0.5, 0.0, n_features=20, **given)).__name__
     'ObjectivePerturbation'
     """
-    pure = ObjectivePerturbation(epsilon, regularization, norm_bound, n_classes)
-    if delta == 0:
-        return pure
-    problems = 1 if n_classes == 2 else n_classes
-    noise = 2 * problems * math.sqrt(n_features + 1) / epsilon
-    if 2 * CLIP / gaussian_ratio(epsilon, delta) >= noise:
-        return pure
-    return NoisyGradientDescent(epsilon, delta, norm_bound, n_classes)
+    if prefers_descent(epsilon, delta, n_features=n_features, n_classes=n_classes):
+        return NoisyGradientDescent(epsilon, delta, norm_bound, n_classes)
+    return ObjectivePerturbation(epsilon, regularization, norm_bound, n_classes)

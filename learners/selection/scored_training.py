@@ -11,18 +11,18 @@ Fraction(8, 5)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
-from learners.private import LinearModel, training_rows
-from learners.selection.public_split import check_price
+from learners.private import LinearModel, NoisyGradientDescent, training_rows
+from learners.selection.public_split import check_price, check_split
 from learners.selection.stability import StabilityValidation
 from privacy.accounting import Arithmetic
 from privacy.mechanism import Json, Noise
-from privacy.mechanisms import PureEvent, covering_scale, exact
+from privacy.mechanisms import ApproximateEvent, PureEvent, covering_scale, exact
 from privacy.query import Query
 
 __all__ = ["ScoredTraining"]
@@ -35,15 +35,17 @@ class ScoredTraining:
     Parameters
     ----------
     training
-        The mechanism that trains and selects the model.
+        The mechanism that trains the model; one that selects nothing trains on the rows of the split that
+        are not for validation.
     epsilon_score
         Price of the score, > 0.
 
     Notes
     -----
-    A release is the training's, with `score` beside it.
+    The query is that of `StabilityValidation`; a release is the training's, with `score` beside it.
 
-    **Guarantees.** The price is the training's plus epsilon_score; the score is in [0, 1].
+    **Guarantees.** The price is the training's plus epsilon_score, with the training's delta; the score is
+    in [0, 1]; noisy descent sees no validation row.
     **Privacy.** Unit: the query's, one row at most. Given the model, the number of training rows it
     gets right moves by at most 1 when one row is replaced (how many there are is public), so discrete
     Laplace noise of scale 1 / epsilon_score costs epsilon_score; the two compose adaptively, and
@@ -56,7 +58,7 @@ class ScoredTraining:
     Fraction(7, 4)
     """
 
-    training: StabilityValidation
+    training: StabilityValidation | NoisyGradientDescent
     epsilon_score: float
     arithmetic: ClassVar[Arithmetic] = "double"
 
@@ -67,20 +69,33 @@ class ScoredTraining:
     @property
     def epsilon(self) -> Fraction:
         """Price of the model and its score together, as the ledger books it."""
-        return self.training.epsilon + exact(self.epsilon_score)
+        return exact(str(self.training.epsilon)) + exact(self.epsilon_score)
 
-    def event(self, query: Query) -> PureEvent:
+    def event(self, query: Query) -> PureEvent | ApproximateEvent:
         """Describe the release; raise for a query that the training refuses."""
-        inner = self.training.event(query)
+        inner = self.training.event(self._trained_on(query))
+        what, price = "training with score", str(self.epsilon)
         parameters = {**inner.parameters, "epsilon_score": self.epsilon_score}
-        return PureEvent("training with score", str(self.epsilon), parameters, self.arithmetic)
+        if isinstance(inner, PureEvent):
+            return PureEvent(what, price, parameters, self.arithmetic)
+        parameters["training"] = inner.name
+        return ApproximateEvent(what, price, inner.delta, parameters, self.arithmetic)
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Train, then score the released model; only the ledger calls this."""
-        model = self.training.draw(query, noise)
+        model = self.training.draw(self._trained_on(query), noise)
         rows = training_rows(query, self.training.n_classes)
         trained_on = ~rows["validation"]
         linear = LinearModel(np.array(model["coef"]), self.training.norm_bound)
         right = int((linear.predict(rows["x"][trained_on]) == rows["y"][trained_on]).sum())
         noisy = right + noise.discrete_laplace(covering_scale(1, self.epsilon_score), 1)[0]
         return model | {"score": min(1.0, max(0.0, noisy / int(trained_on.sum())))}
+
+    def _trained_on(self, query: Query) -> Query:
+        """The query as the training takes it: one that selects nothing takes no split."""
+        if isinstance(self.training, StabilityValidation):
+            return query
+        rows = check_split(query, self.training.n_classes)
+        kept = ~rows["validation"]
+        value = {name: rows[name][kept] for name in ("x", "y")}
+        return replace(query, value=value, n=int(kept.sum()))

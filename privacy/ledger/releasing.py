@@ -280,7 +280,7 @@ def _check_afford(book: Book, budget: Budget, new: Sequence[Request]) -> None:
     for one in new:
         account.add(one.query.part, one.event.cost())
     if not account.spent.within(budget.limit):
-        raise BudgetError(dataset, budget.limit, before, account.spent - before)
+        raise BudgetError(dataset, budget.unit, budget.limit, before, account.spent - before)
 
 
 def find_entries(book: Book, asked: Sequence[Request]) -> dict[bytes, tuple[int, str | None]]:

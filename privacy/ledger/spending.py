@@ -48,8 +48,8 @@ class BudgetError(RuntimeError):
 
     Parameters
     ----------
-    dataset
-        Name of the data set.
+    dataset, unit
+        Name of the data set, and the unit that its budget protects.
     budget, spent, asked
         The limit, what is spent of it, and by how much the request would raise that.
 
@@ -57,19 +57,20 @@ class BudgetError(RuntimeError):
     --------
     >>> from fractions import Fraction
     >>> one = Cost(Fraction(1), Fraction(0))
-    >>> BudgetError("toy", budget=one, spent=one, asked=one).left.epsilon
+    >>> BudgetError("toy", Unit.ROW, budget=one, spent=one, asked=one).left.epsilon
     Fraction(0, 1)
     """
 
-    def __init__(self, dataset: str, budget: Cost, spent: Cost, asked: Cost) -> None:
-        super().__init__(dataset, budget, spent, asked)
-        self.dataset, self.budget, self.spent, self.asked = dataset, budget, spent, asked
+    def __init__(self, dataset: str, unit: Unit, budget: Cost, spent: Cost, asked: Cost) -> None:
+        super().__init__(dataset, unit, budget, spent, asked)
+        self.dataset, self.unit = dataset, unit
+        self.budget, self.spent, self.asked = budget, spent, asked
         self.left = budget - spent
 
     def __str__(self) -> str:
         return (
-            f"the budget of {self.dataset!r} does not cover this: asked {cost_text(self.asked)}; "
-            f"left {cost_text(self.left)}; spent {cost_text(self.spent)} of "
+            f"the budget of {self.dataset!r} does not cover this: asked {cost_text(self.asked)} per "
+            f"{self.unit}; left {cost_text(self.left)}; spent {cost_text(self.spent)} of "
             f"{cost_text(self.budget)}. Nothing was spent. Ask for less, or raise the budget with "
             "change_budget, which is recorded"
         )

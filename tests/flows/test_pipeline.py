@@ -18,9 +18,10 @@ from flows.pipeline import RunResult, Stage, nothing_new, run_pipeline, run_stag
 from flows.run import PARTIAL, Run, digest_key
 from flows.settings.sections import EngineError, Settings
 from flows.settings.settings import load_settings
-from flows.spending import read_statements
+from flows.spending import existing_ledger, read_statements
 from flows.stages import KEPT, STAGES, outputs
 from privacy import BudgetError
+from privacy.ledger import releasing
 from tests.flows.campaign import write_small_campaign
 
 NAMES = tuple(stage.name for stage in STAGES)
@@ -201,6 +202,47 @@ def test_a_run_killed_after_every_stage_is_resumed_and_never_pays_twice(
     assert spent(own)[1] == spent(settings)[1]
     internal = ("consensus.parquet", "crowd.npz", "next_labels.parquet", "workers.parquet")
     assert all(bytes_of(resumed.folder)[n] == bytes_of(reference.folder)[n] for n in internal)
+
+
+def run_and_die_in(path: Path, stage: str, when: str) -> None:
+    """Run, or go on, and be killed in a stage: as its payment is booked, or as its value is stored."""
+
+    def step(which: Stage, run: Run) -> str:
+        if which.name == stage:
+            where, name = (releasing, "_draw") if when == "paid" else (Run, "keep_head")
+            setattr(where, name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        return run_stage(which, run)
+
+    run_pipeline(load_settings(path), step=step, resume=True)
+
+
+def test_a_run_killed_within_a_stage_delivers_what_it_paid_for_and_never_pays_twice(
+    tmp_path: Path,
+) -> None:
+    """Killed when the price is booked and nothing is drawn, then when the value is stored and not written."""
+    path = write_small_campaign(tmp_path)
+    own, context = load_settings(path), multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([f"flows.stages.{module}" for module in STAGE_MODULES])
+    states = []
+    for stage in ("publish_proportions", "train_privately"):
+        for when in ("paid", "stored"):
+            killed = context.Process(target=run_and_die_in, args=(path, stage, when))
+            killed.start()
+            killed.join()
+            assert killed.exitcode == -signal.SIGKILL, (stage, when)
+            (statement,) = read_statements(own.state)
+            released = {entry["released"] for entry in statement["entries"]}
+            states.append((statement["spent"]["epsilon"], False in released))
+    assert states == [(2.0, True), (2.0, False), (9.5, True), (9.5, False)]
+    with existing_ledger(own.state) as ledger:
+        before = ledger.head().n_rows
+    resumed = run_pipeline(own, resume=True)
+    model = json.loads((resumed.folder / "model.json").read_text(encoding="utf-8"))
+    assert model["entry"] == 7
+    (statement,) = read_statements(own.state)
+    assert [entry["what"] for entry in statement["entries"]].count("rows to train on") == 1
+    with existing_ledger(own.state) as ledger:
+        assert ledger.head().n_rows == before + 2  # the gate's entry and its answer
 
 
 def test_resume_does_not_run_a_finished_stage_again(tmp_path: Path) -> None:

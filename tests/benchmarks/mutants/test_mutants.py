@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +12,7 @@ import pytest
 
 from benchmarks.mutants import run
 from benchmarks.mutants.operators import mutants_of
-from benchmarks.mutants.planting import plant
+from benchmarks.mutants.planting import plant, reach_of
 from benchmarks.mutants.survivors import SURVIVORS
 from benchmarks.mutants.written import WRITTEN, check_written
 
@@ -72,6 +73,35 @@ def test_a_planted_mutant_is_what_runs_and_what_was_remembered_is_forgotten(tmp_
     assert other.covered(2, 1)
 
 
+TESTS = """
+import gate
+
+def test_covered():
+    assert gate.covered(1, 1)
+
+def test_open():
+    assert gate.Gate(1).open
+"""
+
+
+def test_a_mutant_meets_the_tests_that_reach_its_statement_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, tests = tmp_path / "gate.py", tmp_path / "test_gate.py"
+    tests.write_text(TESTS, encoding="utf-8")
+    edge, _, _, guard, _ = mutants_of(SOURCE)
+    monkeypatch.setitem(sys.modules, "gate", module_of(path))
+    reach = reach_of([str(tests)], [path])
+    names = {
+        one.name: [test.rpartition("::")[2] for test in reach.tests_of(path, one.statement)]
+        for one in mutants_of(SOURCE)
+    }
+    assert names[edge.name] == ["test_open"]
+    assert names["covered: not price <= left: not is dropped"] == ["test_covered"]
+    assert names[guard.name] == []
+    assert not module_of(path).covered.__wrapped__.__code__.co_names.count("__reached__")
+
+
 def test_names_are_unique_and_hang_on_no_line_number() -> None:
     path = run.targets()[0]
     text = path.read_text(encoding="utf-8")
@@ -83,9 +113,8 @@ def test_names_are_unique_and_hang_on_no_line_number() -> None:
 def test_every_target_has_tests_beside_it() -> None:
     assert len(run.targets()) > 25
     for path in run.targets():
-        near, far = run.tests_of(path)
-        assert near
-        assert all(Path(one).is_file() or Path(one).is_dir() for one in near + far)
+        assert any((run.ROOT / "tests" / path.parent.relative_to(run.ROOT)).glob("test_*.py"))
+    assert all((run.ROOT / one).exists() for one in run.TESTS)
 
 
 def test_every_mutant_by_hand_still_has_its_place() -> None:

@@ -34,8 +34,8 @@ def test_the_summary_depends_on_released_values_alone_and_names_the_unit_of_each
     overwrite_what_is_internal(folder)
     assert summary(folder, unchanged=False) == before
     for words in (
-        "at epsilon 1, delta 0 per consensus label",
-        "at epsilon 1 + 0.5 + 0.1 per row",
-        "at epsilon 0.5 per row",
+        "at epsilon 1, delta 0 per consensus label (exact noise)",
+        "(train, select, score) at epsilon 1 + 0.5 + 0.1, delta 0 per row (noise in double precision)",
+        "at epsilon 0.5 per row (exact noise)",
     ):
         assert words in before

@@ -498,8 +498,8 @@ def test_every_price_of_the_report_says_whom_it_protects(report: str) -> None:
     text = Page(report).text
     for words in (
         "at ε = 1 (exact noise, in integers); this protects one task’s consensus label.",
-        "0.1 score (noise in double precision: rounding is outside the proof) (entry 13); it protects one "
-        "task’s features and consensus label",
+        "0.1 for the score (noise in double precision: rounding is outside the proof); entry 13 of the "
+        "ledger; it protects one task’s features and consensus label",
         "ε = 0.5 (exact noise, in integers); it protects one task’s features and consensus label",
         "Every price here protects one task’s features and consensus label.",
         "(ε = 0.5 per row for all its answers)",

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from flows.pipeline import run_pipeline
+from flows.settings import SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import read_statements
 from flows.stages.model import gate_verdict
@@ -38,6 +41,59 @@ def test_the_next_run_continues_where_the_last_one_stopped(tmp_path: Path) -> No
     rows = json.loads((newest / "trend.json").read_text())["runs"]
     assert [row["gate"]["question"] for row in rows] == [first["question"], second["question"]]
     assert rows[1]["gate"] == {key: second[key] for key in rows[1]["gate"]}
+
+
+@pytest.mark.parametrize("method", ["auto", "noisy_descent"])
+def test_noisy_descent_trains_for_a_delta_that_every_page_states(
+    tmp_path: Path, method: str
+) -> None:
+    """It chooses nothing, so the price of the choice is the training's; a transfer bound is for pure ones."""
+    path = write_small_campaign(tmp_path)
+    text = path.read_text().replace("epsilon = 20.0", "epsilon = 20.0\ndelta = 1e-4")
+    train = f'method = "{method}"\ndelta_train = 1e-5\nepsilon_train = 6.0'
+    path.write_text(text.replace("epsilon_train = 6.0", train))
+    settings = load_settings(path)
+    folder = run_pipeline(settings).folder
+    model = json.loads((folder / "model.json").read_text())
+    terms = (
+        "method",
+        "epsilon_train",
+        "epsilon_select",
+        "delta_train",
+        "candidates",
+        "regularization",
+    )
+    assert [model[key] for key in terms] == ["noisy gradient descent", 7.0, 0.0, 1e-5, [], None]
+    assert model["validation"]["private"] > 0.6
+    (statement,) = read_statements(settings.state)
+    spent = {entry["what"]: (entry["epsilon"], entry["delta"]) for entry in statement["entries"]}
+    assert spent["rows to train on"] == (7.5, 1e-5)
+    bounds = json.loads((folder / "bounds.json").read_text())["bounds"]
+    assert "transfer" not in " ".join(one["name"] for one in bounds)
+    for page in ("report.html", "public.html"):
+        shown = " ".join((folder / page).read_text().split())
+        assert "ε = 7, δ = 1e-05 for training, 0.5 for the score" in shown
+
+
+def test_without_a_delta_training_is_pure_whatever_the_features(tmp_path: Path) -> None:
+    settings = load_settings(write_small_campaign(tmp_path))
+    model = json.loads((run_pipeline(settings).folder / "model.json").read_text())
+    assert (model["method"], model["delta_train"]) == ("objective perturbation", 0.0)
+    assert model["regularization"] in model["candidates"] == [0.01, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ('method = "noisy_descent"', "needs delta_train > 0"),
+        ("delta_train = 0.1", "delta_train must be at most privacy.delta, got 0.1 of 0"),
+    ],
+)
+def test_a_delta_that_is_not_there_is_refused(tmp_path: Path, given: str, sentence: str) -> None:
+    path = write_small_campaign(tmp_path)
+    path.write_text(path.read_text().replace("[model]", f"[model]\n{given}"))
+    with pytest.raises(SettingsError, match=sentence):
+        load_settings(path)
 
 
 def change_labels(tmp_path: Path) -> None:

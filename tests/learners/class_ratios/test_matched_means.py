@@ -112,6 +112,30 @@ def test_small_groups_do_less_harm_when_their_noise_is_given():
     assert np.mean(known) < 0.8 * np.mean(unknown)
 
 
+@pytest.mark.parametrize(
+    ("n_classes", "reliability", "times"),
+    [(3, 0.5, 1.0), (3, 0.375, 1.5), (3, 0.25, 2.0), (3, -1.0, 2.0), (2, -1.0, 1.0)],
+)
+def test_an_unreliable_distance_between_three_classes_widens_the_interval(
+    n_classes, reliability, times
+):
+    """About the ratio, on both sides, and no further than 0 and 1."""
+    rng = np.random.default_rng(0)
+    centre = 3.0 * np.eye(n_classes, 10)
+    counts = rng.multinomial(100, rng.dirichlet(np.ones(n_classes), size=6))
+    bags = LabelledBags.of([of_classes(rng, centre, count) for count in counts], counts / 100)
+    mean = np.array([bag.mean(axis=0) for bag in bags.points])
+    own = np.array([np.square(bag).sum(axis=1).mean() for bag in bags.points])
+    products = [bag @ mean.T for bag in bags.points]
+    means = MatchedMeans.of(bags, mean @ mean.T, own, covariances_of(products))
+    bag = means.bag_mean(of_classes(rng, centre, [40] * n_classes) @ mean.T)
+    ratio = means.ratio(bag)[:, None]
+    sure = replace(means, reliability=1.0).interval(bag, 0.9)
+    found = replace(means, reliability=reliability).interval(bag, 0.9)
+    np.testing.assert_allclose(found, np.clip(ratio + times * (sure - ratio), 0, 1))
+    assert times == 1.0 or (found[:, 1] - found[:, 0] > sure[:, 1] - sure[:, 0]).all()
+
+
 def trained(rng, n_classes, separation, noise, n_rows=500):
     """A test of fit on twice as many bags as classes, normal ones of ten features; shares off by `noise`."""
     centre = rng.normal(scale=separation / 20**0.5, size=(n_classes + 1, 10))

@@ -405,15 +405,6 @@ def test_sound_evidence_has_no_warnings():
         ({"effective_points": np.array([400.0, 29.0])}, "Class 1: fewer than 30"),
         ({"bags_left_out": 2}, "2 left-out groups only"),
         ({"width": 0.51}, "0.51 wide"),
-        (
-            {
-                "mixture": np.eye(3),
-                "hessian": np.eye(3),
-                "effective_points": np.full(3, 400.0),
-                "reliability": 0.7,
-            },
-            "hold less often than they say",
-        ),
         ({"fit": 0.004}, "not a mixture of what was seen"),
         ({"error_left_out": 0.2, "expected_left_out": 0.1}, "off by 0.20 where 0.10 is expected"),
     ],

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from learners import LinearModel, ScoredTraining, StabilityValidation
+from learners import LinearModel, NoisyGradientDescent, ScoredTraining, StabilityValidation
 from learners.private.objective_perturbation import training_query
 from privacy.accounting import exact
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
@@ -43,6 +43,19 @@ def test_the_price_is_the_exact_sum_wherever_it_is_read() -> None:
             assert scored.event(query).cost().epsilon == total
         below += Fraction(str(float(sum(prices)))) < total
     assert below > 2000
+
+
+def test_noisy_descent_costs_its_delta_and_sees_no_validation_row(rng: np.random.Generator) -> None:
+    scored = ScoredTraining(NoisyGradientDescent(0.4, 1e-4, 2.0, 3), epsilon_score=0.2)
+    query = rows(rng)
+    cost = scored.event(query).cost()
+    assert (cost.epsilon, cost.delta) == (exact(0.4) + exact(0.2), exact(1e-4))
+    assert scored.event(query).parameters["n"] == (~query.value["validation"]).sum()
+    drawn = scored.draw(query, SeededNoise(np.random.default_rng(0)))
+    x, y = query.value["x"].copy(), query.value["y"].copy()
+    x[query.value["validation"]], y[query.value["validation"]] = 0.0, 0
+    moved = dataclasses.replace(query, value={**query.value, "x": x, "y": y})
+    assert scored.draw(moved, SeededNoise(np.random.default_rng(0))) == drawn
 
 
 def test_without_noise_the_score_is_the_share_of_training_rows_that_are_right(
