@@ -5,6 +5,7 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.class_ratios`: the class ratio of an unlabelled bag of points;
 - `learners.private`: models trained under differential privacy;
 - `learners.selection`: a private choice of their regularization or width;
+- `learners.svm`: classifiers on proximities that need be neither square nor positive;
 - `learners.holdout`: a holdout that can be asked more than once;
 - `learners.bounds`: bounds on the true error.
 
@@ -79,35 +80,39 @@ from learners.selection import (
     histogram_query,
     tuning_advice,
 )
+from learners.svm import coulomb_kernel, epsilon_path, plummer_kernel
 
 if TYPE_CHECKING:
     from learners.class_ratios import BoostedTrees, ClassRatioEstimator, StreamedRatioEstimator
     from learners.private import PrivateHistogram, PrivateLogisticRegression, check_search
+    from learners.svm import PotentialSVC, PotentialSVR
 
 __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
     "ClassRatioEstimator", "ConvergenceError", "GateAnswer", "GaussianObjectivePerturbation",
     "HistogramValidation", "KernelMatching", "KernelWitness", "LinearModel", "MetricGate",
-    "NoisyGradientDescent", "ObjectivePerturbation", "OutputPerturbation", "PerCandidateValidation",
-    "PerWidthValidation",
+    "NoisyGradientDescent", "ObjectivePerturbation", "OutputPerturbation",
+    "PerCandidateValidation", "PerWidthValidation", "PotentialSVC", "PotentialSVR",
     "PrivateHistogram", "PrivateLogisticRegression", "RandomRepetition", "RandomSelection",
     "RatioDiagnostics", "RatioModel", "ScoredTraining", "SplitBudgetSelection",
     "SplitDataSelection", "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel",
     "Thresholdout", "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound",
-    "check_search", "climb", "clopper_pearson_bound", "drawn_model_bound",
-    "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query", "holdout_widths",
-    "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios", "least",
-    "max_information_bound", "private_holdout_bound", "private_training", "private_training_bounds",
-    "thresholdout_advice", "transfer_bound", "tuning_advice",
+    "check_search", "climb", "clopper_pearson_bound", "coulomb_kernel", "drawn_model_bound",
+    "epsilon_path", "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query",
+    "holdout_widths", "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios",
+    "least", "max_information_bound", "plummer_kernel", "private_holdout_bound",
+    "private_training", "private_training_bounds", "thresholdout_advice", "transfer_bound",
+    "tuning_advice",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from learners import class_ratios, private  # their faces load scikit-learn for this name
+    from learners import class_ratios, private, svm  # their faces load scikit-learn for this name
 
-    return getattr(class_ratios if name in class_ratios.__all__ else private, name)
+    face = next(one for one in (class_ratios, private, svm) if name in one.__all__)
+    return getattr(face, name)
 
 
 def __dir__() -> list[str]:
