@@ -58,12 +58,17 @@ from learners.holdout import (
 )
 from learners.private import (
     ConvergenceError,
+    DeflatedDirections,
     GaussianObjectivePerturbation,
     LinearModel,
     NoisyGradientDescent,
+    NoisyMoments,
     ObjectivePerturbation,
     OutputPerturbation,
+    PrincipalSubspace,
     fit_linear,
+    moments_query,
+    private_subspace,
     private_training,
 )
 from learners.selection import (
@@ -84,25 +89,31 @@ from learners.svm import coulomb_kernel, epsilon_path, plummer_kernel
 
 if TYPE_CHECKING:
     from learners.class_ratios import BoostedTrees, ClassRatioEstimator, StreamedRatioEstimator
-    from learners.private import PrivateHistogram, PrivateLogisticRegression, check_search
+    from learners.private import (
+        PrivateHistogram,
+        PrivateLogisticRegression,
+        PrivatePCA,
+        check_search,
+    )
     from learners.svm import PotentialSVC, PotentialSVR
 
 __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
-    "ClassRatioEstimator", "ConvergenceError", "GateAnswer", "GaussianObjectivePerturbation",
-    "HistogramValidation", "KernelMatching", "KernelWitness", "LinearModel", "MetricGate",
-    "NoisyGradientDescent", "ObjectivePerturbation", "OutputPerturbation",
-    "PerCandidateValidation", "PerWidthValidation", "PotentialSVC", "PotentialSVR",
-    "PrivateHistogram", "PrivateLogisticRegression", "RandomRepetition", "RandomSelection",
-    "RatioDiagnostics", "RatioModel", "ScoredTraining", "SplitBudgetSelection",
-    "SplitDataSelection", "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel",
-    "Thresholdout", "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound",
-    "check_search", "climb", "clopper_pearson_bound", "coulomb_kernel", "drawn_model_bound",
-    "epsilon_path", "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query",
-    "holdout_widths", "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios",
-    "least", "max_information_bound", "plummer_kernel", "private_holdout_bound",
-    "private_training", "private_training_bounds", "thresholdout_advice", "transfer_bound",
-    "tuning_advice",
+    "ClassRatioEstimator", "ConvergenceError", "DeflatedDirections", "GateAnswer",
+    "GaussianObjectivePerturbation", "HistogramValidation", "KernelMatching", "KernelWitness",
+    "LinearModel", "MetricGate", "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation",
+    "OutputPerturbation", "PerCandidateValidation", "PerWidthValidation", "PotentialSVC",
+    "PotentialSVR", "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression",
+    "PrivatePCA", "RandomRepetition", "RandomSelection", "RatioDiagnostics", "RatioModel",
+    "ScoredTraining", "SplitBudgetSelection", "SplitDataSelection", "StabilityValidation",
+    "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout", "TuningAdvice",
+    "agreeing_holdout_bound", "best_step", "cdp_bound", "check_search", "climb",
+    "clopper_pearson_bound", "coulomb_kernel", "drawn_model_bound", "epsilon_path",
+    "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query", "holdout_widths",
+    "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios", "least",
+    "max_information_bound", "moments_query", "plummer_kernel", "private_holdout_bound",
+    "private_subspace", "private_training", "private_training_bounds", "thresholdout_advice",
+    "transfer_bound", "tuning_advice",
 ]  # fmt: skip
 
 

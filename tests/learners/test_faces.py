@@ -15,7 +15,7 @@ SUBROOMS = ("bounds", "class_ratios", "holdout", "private", "selection", "svm")
 MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [
     "BoostedTrees", "ClassRatioEstimator", "PotentialSVC", "PotentialSVR", "PrivateHistogram",
-    "PrivateLogisticRegression", "StreamedRatioEstimator", "check_search",
+    "PrivateLogisticRegression", "PrivatePCA", "StreamedRatioEstimator", "check_search",
 ]  # fmt: skip
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]
 
