@@ -33,7 +33,7 @@ __all__ = [
     "private_subspace",
 ]
 
-BLOCK = 16_384  # rows whose clipped copies are held at once
+BLOCK = 2048  # rows whose clipped copies are held at once: they stay in the cache
 MAX_JOINT = 2  # components that one draw finds together
 
 
@@ -75,9 +75,13 @@ def moments_query(
     moments = np.zeros((x.shape[1], x.shape[1]))
     for start in range(0, len(x), BLOCK):
         part = x[start : start + BLOCK] / norm_bound
-        np.nan_to_num(part, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
-        part /= np.maximum(1.0, np.abs(part).max(axis=1))[:, None]  # so that no square overflows
-        part /= np.maximum(1.0, np.sqrt(np.einsum("ij,ij->i", part, part)))[:, None]
+        with np.errstate(over="ignore"):
+            square = np.einsum("ij,ij->i", part, part)
+        if not np.isfinite(square).all():  # of a cell, or of a square too large for a double
+            np.nan_to_num(part, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+            part /= np.maximum(1.0, np.abs(part).max(axis=1))[:, None]
+            square = np.einsum("ij,ij->i", part, part)
+        part /= np.sqrt(np.maximum(1.0, square))[:, None]
         moments += part.T @ part
     # the entries of one row's product add up to at most the number of features
     return Query(
