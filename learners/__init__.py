@@ -5,6 +5,7 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.class_ratios`: the class ratio of an unlabelled bag of points;
 - `learners.private`: models trained under differential privacy;
 - `learners.selection`: a private choice of their regularization or width;
+- `learners.svm`: classifiers on proximities that need be neither square nor positive;
 - `learners.holdout`: a holdout that can be asked more than once;
 - `learners.bounds`: bounds on the true error;
 - `learners.task_features`: what tasks' features say beside the crowd, without privacy.
@@ -58,13 +59,18 @@ from learners.holdout import (
 )
 from learners.private import (
     ConvergenceError,
+    DeflatedDirections,
     GaussianObjectivePerturbation,
     LinearModel,
     NoisyGradientDescent,
+    NoisyMoments,
     ObjectivePerturbation,
     OutputPerturbation,
+    PrincipalSubspace,
     fit_linear,
+    moments_query,
     prefers_descent,
+    private_subspace,
     private_training,
 )
 from learners.selection import (
@@ -81,38 +87,48 @@ from learners.selection import (
     histogram_query,
     tuning_advice,
 )
+from learners.svm import coulomb_kernel, epsilon_path, plummer_kernel
 from learners.task_features import NearDuplicates, near_duplicates
 
 if TYPE_CHECKING:
     from learners.class_ratios import BoostedTrees, ClassRatioEstimator, StreamedRatioEstimator
-    from learners.private import PrivateHistogram, PrivateLogisticRegression, check_search
+    from learners.private import (
+        PrivateHistogram,
+        PrivateLogisticRegression,
+        PrivatePCA,
+        check_search,
+    )
+    from learners.svm import PotentialSVC, PotentialSVR
     from learners.task_features import CrossFitted, cross_fitted_probabilities
 
 __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
-    "ClassRatioEstimator", "ConvergenceError", "CrossFitted", "GateAnswer",
+    "ClassRatioEstimator", "ConvergenceError", "CrossFitted", "DeflatedDirections", "GateAnswer",
     "GaussianObjectivePerturbation", "HistogramValidation", "KernelMatching", "KernelWitness",
-    "LinearModel", "MetricGate", "NearDuplicates", "NoisyGradientDescent", "ObjectivePerturbation",
-    "OutputPerturbation", "PerCandidateValidation", "PerWidthValidation", "PrivateHistogram",
-    "PrivateLogisticRegression", "RandomRepetition", "RandomSelection", "RatioDiagnostics",
-    "RatioModel", "ScoredTraining", "SplitBudgetSelection", "SplitDataSelection",
-    "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout",
-    "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound", "check_search", "climb",
-    "clopper_pearson_bound", "cross_fitted_probabilities", "drawn_model_bound",
-    "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query", "holdout_widths",
-    "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios", "least",
-    "max_information_bound", "near_duplicates", "prefers_descent", "private_holdout_bound",
-    "private_training", "private_training_bounds", "thresholdout_advice", "transfer_bound",
-    "tuning_advice",
+    "LinearModel", "MetricGate", "NearDuplicates", "NoisyGradientDescent", "NoisyMoments",
+    "ObjectivePerturbation", "OutputPerturbation", "PerCandidateValidation", "PerWidthValidation",
+    "PotentialSVC", "PotentialSVR", "PrincipalSubspace", "PrivateHistogram",
+    "PrivateLogisticRegression", "PrivatePCA", "RandomRepetition", "RandomSelection",
+    "RatioDiagnostics", "RatioModel", "ScoredTraining", "SplitBudgetSelection",
+    "SplitDataSelection", "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel",
+    "Thresholdout", "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound",
+    "check_search", "climb", "clopper_pearson_bound", "coulomb_kernel",
+    "cross_fitted_probabilities", "drawn_model_bound", "epsilon_path", "exponential_gibbs_bound",
+    "fit_linear", "gibbs_bound", "histogram_query", "holdout_widths", "ladder_error",
+    "largest_budget", "learn_ratios", "learn_streamed_ratios", "least", "max_information_bound",
+    "moments_query", "near_duplicates", "plummer_kernel", "prefers_descent",
+    "private_holdout_bound", "private_subspace", "private_training", "private_training_bounds",
+    "thresholdout_advice", "transfer_bound", "tuning_advice",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from learners import class_ratios, private, task_features  # load scikit-learn for this name
+    # their faces load scikit-learn for this name
+    from learners import class_ratios, private, svm, task_features
 
-    faces = (class_ratios, private, task_features)
+    faces = (class_ratios, private, svm, task_features)
     return getattr(next(face for face in faces if name in face.__all__), name)
 
 

@@ -18,14 +18,17 @@ import numpy as np
 from flows.settings import SettingsError
 from learners import (
     Auc,
+    DeflatedDirections,
     GaussianObjectivePerturbation,
     HistogramValidation,
     MetricGate,
     NoisyGradientDescent,
+    NoisyMoments,
     ObjectivePerturbation,
     OutputPerturbation,
     PerCandidateValidation,
     PerWidthValidation,
+    PrincipalSubspace,
     RandomRepetition,
     RandomSelection,
     ScoredTraining,
@@ -33,6 +36,7 @@ from learners import (
     SplitDataSelection,
     StabilityValidation,
     Thresholdout,
+    moments_query,
 )
 from privacy import (
     AuditBound,
@@ -107,6 +111,15 @@ def _rows() -> tuple[Neighbour, Neighbour]:
         )
         for rows, codes in ((x, y), (other_x, other_y))
     )  # fmt: skip
+
+
+def _directions() -> tuple[Neighbour, Neighbour]:
+    """Three rows of length one, of which the last is turned from the first axis to the second."""
+    first, second = (
+        moments_query(np.eye(3)[list(axes)], norm_bound=1.0, dataset="trial")
+        for axes in ((0, 2, 0), (0, 2, 1))
+    )
+    return (first, ()), (second, ())
 
 
 def _values() -> tuple[Neighbour, Neighbour]:
@@ -219,6 +232,11 @@ AUDITED: Mapping[str, Audited] = {
     "noisy_gradient_descent": Audited(
         lambda epsilon, delta: NoisyGradientDescent(epsilon, min(delta, 0.01), **KNOBS), _rows
     ),
+    "noisy_moments": Audited(
+        lambda epsilon, delta: NoisyMoments(epsilon, min(delta, 0.01), 1), _directions
+    ),
+    "principal_subspace": Audited(lambda epsilon, _: PrincipalSubspace(epsilon, 2), _directions),
+    "deflated_directions": Audited(lambda epsilon, _: DeflatedDirections(epsilon, 2), _directions),
     "joint_lattice_laplace": Audited(
         lambda epsilon, _: JointLatticeLaplace(epsilon),
         lambda: _moved([[6, 4], [5, 5]], [[5, 5], [4, 6]]),

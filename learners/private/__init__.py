@@ -2,8 +2,8 @@
 
 `private_training` chooses between `ObjectivePerturbation`, pure epsilon, and `NoisyGradientDescent`, which
 needs less noise where there are many features or classes, for a delta. A ledger pays for both.
-`PrivateLogisticRegression` and `PrivateHistogram` are scikit-learn estimators that pay for every fit;
-call `check_search` before a search over one. `fit_linear` trains without privacy.
+`PrivateLogisticRegression`, `PrivateHistogram` and `PrivatePCA` are scikit-learn estimators that pay for
+every fit; call `check_search` before a search over one. `fit_linear` trains without privacy.
 
 >>> import numpy as np
 >>> x, y = np.array([[-1.0], [-0.5], [0.5], [1.0]]), np.array([0, 0, 1, 1])
@@ -25,20 +25,9 @@ from learners.private.histogram import (
     histogram_score,
     histogram_sensitivity,
 )
-from learners.private.linear_model import (
-    LinearModel,
-    check_knobs,
-    fit_linear,
-    lift,
-    signs,
-    to_coef,
-)
+from learners.private.linear_model import LinearModel, check_knobs, fit_linear, lift, signs, to_coef
 from learners.private.logistic_minimum import ConvergenceError
-from learners.private.noisy_descent import (
-    NoisyGradientDescent,
-    prefers_descent,
-    private_training,
-)
+from learners.private.noisy_descent import NoisyGradientDescent, prefers_descent, private_training
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,
     gradient_tolerance,
@@ -47,6 +36,13 @@ from learners.private.objective_perturbation import (
     training_rows,
 )
 from learners.private.output_perturbation import OutputPerturbation
+from learners.private.subspaces import (
+    DeflatedDirections,
+    NoisyMoments,
+    PrincipalSubspace,
+    moments_query,
+    private_subspace,
+)
 
 if TYPE_CHECKING:
     from learners.private.paying_estimators import (
@@ -54,22 +50,25 @@ if TYPE_CHECKING:
         PrivateLogisticRegression,
         check_search,
     )
+    from learners.private.pca import PrivatePCA
 
 __all__ = [
-    "ConvergenceError", "GaussianObjectivePerturbation", "LinearModel", "NoisyGradientDescent",
-    "ObjectivePerturbation", "OutputPerturbation", "PrivateHistogram", "PrivateLogisticRegression",
+    "ConvergenceError", "DeflatedDirections", "GaussianObjectivePerturbation", "LinearModel",
+    "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation",
+    "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA",
     "bin_counts", "check_bins", "check_knobs", "check_search", "density_of", "fit_linear",
-    "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "perturbed_weight",
-    "prefers_descent", "private_training", "signs", "split_epsilon", "to_coef", "training_rows",
+    "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "moments_query",
+    "perturbed_weight", "prefers_descent", "private_subspace", "private_training", "signs",
+    "split_epsilon", "to_coef", "training_rows",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from learners.private import paying_estimators  # not earlier: it loads scikit-learn
+    from learners.private import paying_estimators, pca  # not earlier: they load scikit-learn
 
-    return getattr(paying_estimators, name)
+    return getattr(pca if name in pca.__all__ else paying_estimators, name)
 
 
 def __dir__() -> list[str]:

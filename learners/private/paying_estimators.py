@@ -28,10 +28,10 @@ from privacy.ledger import Ledger
 from privacy.mechanisms import LatticeLaplace
 from privacy.query import Query, Unit
 
-__all__ = ["PrivateHistogram", "PrivateLogisticRegression", "check_search"]
+__all__ = ["PayingEstimator", "PrivateHistogram", "PrivateLogisticRegression", "check_search"]
 
 
-class _PayingEstimator(BaseEstimator):  # type: ignore[misc]
+class PayingEstimator(BaseEstimator):  # type: ignore[misc]
     """Clones share the ledger; a pickle leaves it behind."""
 
     ledger: Ledger | None
@@ -47,7 +47,7 @@ class _PayingEstimator(BaseEstimator):  # type: ignore[misc]
             if not isinstance(value, Real):
                 raise TypeError(f"{name} must be a number, got {name}={value!r}")
 
-    def __sklearn_clone__(self) -> "_PayingEstimator":
+    def __sklearn_clone__(self) -> "PayingEstimator":
         # a copy of the ledger would be another door to the same money
         return type(self)(**self.get_params(deep=False))
 
@@ -55,7 +55,7 @@ class _PayingEstimator(BaseEstimator):  # type: ignore[misc]
         return {**super().__getstate__(), "ledger": None}
 
 
-class PrivateLogisticRegression(ClassifierMixin, _PayingEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: ignore[misc]
     """Logistic regression that is differentially private and pays for every fit.
 
     Parameters
@@ -279,7 +279,7 @@ def check_search(search: GridSearchCV, X: ArrayLike, y: ArrayLike) -> int:
     return len(fits) + len(last[0])
 
 
-class PrivateHistogram(DensityMixin, _PayingEstimator):  # type: ignore[misc]
+class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
     """A differentially private histogram density of one column, which pays for every fit.
 
     With n_j the number of rows in bin j, of width h, and z lattice Laplace noise, which adds up to zero:

@@ -11,12 +11,12 @@ import pytest
 import learners
 
 ROOM = Path(learners.__file__).parent
-SUBROOMS = ("bounds", "class_ratios", "holdout", "private", "selection", "task_features")
+SUBROOMS = ("bounds", "class_ratios", "holdout", "private", "selection", "svm", "task_features")
 MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [
-    "BoostedTrees", "ClassRatioEstimator", "CrossFitted", "PrivateHistogram",
-    "PrivateLogisticRegression", "StreamedRatioEstimator", "check_search",
-    "cross_fitted_probabilities",
+    "BoostedTrees", "ClassRatioEstimator", "CrossFitted", "PotentialSVC", "PotentialSVR",
+    "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA", "StreamedRatioEstimator",
+    "check_search", "cross_fitted_probabilities",
 ]  # fmt: skip
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]
 

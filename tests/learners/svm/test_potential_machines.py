@@ -1,0 +1,216 @@
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Lasso
+from sklearn.model_selection import cross_val_score
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from learners import PotentialSVC, PotentialSVR
+
+
+@pytest.mark.filterwarnings("ignore:all coefficients are zero")  # under weights of 1e7 to one
+@pytest.mark.refusal  # some of the checks pass sparse rows, no labels, parameters of any type
+@parametrize_with_checks([PotentialSVC(), PotentialSVR(), PotentialSVC(kernel="precomputed")])
+def test_the_estimators_keep_scikit_learns_conventions(estimator, check):
+    check(estimator)
+
+
+def two_classes(seed=0, n=80):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3))
+    return x, np.where(x[:, 0] + x[:, 1] ** 2 + rng.normal(size=n) / 4 > 0.5, "yes", "no")
+
+
+def test_without_c_the_coefficients_are_those_of_the_lasso():
+    """Hochreiter and Obermayer's dual is the lasso on standardized columns, alpha = epsilon."""
+    rng = np.random.default_rng(0)
+    K = rng.normal(size=(80, 40))
+    y = np.where(K[:, 0] + rng.normal(size=80) / 3 > -0.2, 1.0, -1.0)
+    unit = (K - K.mean(axis=0)) / K.std(axis=0)
+    oracle = Lasso(alpha=0.05, tol=1e-14, max_iter=10**6).fit(unit, y)
+    found = PotentialSVC(kernel="precomputed", tol=1e-9).fit(K, y)
+    np.testing.assert_allclose(found.dual_coef_[0], oracle.coef_, atol=1e-6)
+    np.testing.assert_allclose(found.decision_function(K), oracle.predict(unit), atol=1e-6)
+    value = 1e3 * y + rng.normal(size=80)
+    oracle = Lasso(alpha=0.05 * value.std(), tol=1e-14, max_iter=10**6).fit(unit, value)
+    regression = PotentialSVR(kernel="precomputed", tol=1e-9).fit(K, value)
+    np.testing.assert_allclose(regression.dual_coef_[0], oracle.coef_, atol=1e-4)
+    np.testing.assert_allclose(regression.predict(K), oracle.predict(unit), atol=1e-4)
+
+
+def test_ridge_is_kernel_ridge_regression_on_centred_labels():
+    x, label = two_classes()
+    y = np.where(label == "yes", 1.0, -1.0)
+    oracle = KernelRidge(kernel="rbf", gamma=0.5, alpha=0.5).fit(x, y - y.mean())
+    found = PotentialSVC("rbf", {"gamma": 0.5}, formulation="ridge", rho=1.5).fit(x, label)
+    np.testing.assert_allclose(found.dual_coef_[0], oracle.dual_coef_, atol=1e-8)
+    np.testing.assert_allclose(
+        found.decision_function(x[:9]), oracle.predict(x[:9]) + y.mean(), atol=1e-8
+    )
+
+
+def test_the_rho_svm_is_the_machine_with_squared_hinge_loss():
+    """A hard margin on P + (rho - 1) diag P; cost 1 / (rho - 1) where the diagonal is one."""
+    x, label = two_classes(n=40)
+    y, rho = np.where(label == "yes", 1.0, -1.0), 1.5
+    P = np.exp(-0.5 * ((x[:, None] - x) ** 2).sum(axis=2))
+    machine = SVC(kernel="precomputed", C=1e10, tol=1e-10).fit(P + (rho - 1) * np.eye(40), y)
+    beta = np.zeros(40)
+    beta[machine.support_] = machine.dual_coef_[0]
+    score = P @ beta + machine.intercept_[0]
+
+    def loss(v):  # squared hinge, cost 1 / (2 (rho - 1)) for each row
+        slack = np.maximum(0, 1 - y * (P @ v[:-1] + v[-1]))
+        value = v[:-1] @ P @ v[:-1] / 2 + np.square(slack).sum() / (2 * (rho - 1))
+        pull = -y * slack / (rho - 1)
+        return value, np.append(P @ (v[:-1] + pull), pull.sum())
+
+    found = minimize(loss, np.zeros(41), jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    np.testing.assert_allclose(P @ found[:-1] + found[-1], score, atol=1e-4)
+
+
+@pytest.mark.parametrize("formulation", ["sparse", "box"])
+def test_rows_ten_times_as_far_leave_the_coulomb_kernels_predictions_unchanged(formulation):
+    x, label = two_classes()
+    new = np.random.default_rng(1).normal(size=(50, 3))
+    knobs = {"kernel": "coulomb", "kernel_params": {"exponent": 2.0}, "formulation": formulation}
+    near = PotentialSVC(**knobs, C=0.2, tol=1e-9).fit(x, label)
+    far = PotentialSVC(**knobs, C=0.2, tol=1e-9).fit(10 * x, label)
+    np.testing.assert_allclose(
+        far.decision_function(10 * new), near.decision_function(new), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kernel", ["plummer", "coulomb", "rbf", "poly"])
+def test_every_kernel_learns_and_uses_few_columns(kernel):
+    x, label = two_classes(n=200)
+    machine = PotentialSVC(kernel, n_landmarks=80, random_state=0).fit(x, label)
+    assert machine.score(*two_classes(1)) > 0.8
+    assert 0 < machine.support_.size < 60
+    assert machine.landmarks_.shape == (80, 3)
+    assert machine.kkt_violation_ <= 2e-4
+    again = clone(machine).fit(x, label)
+    assert np.array_equal(again.dual_coef_, machine.dual_coef_)
+
+
+def test_a_function_and_a_matrix_of_proximities_are_the_kernel_that_they_compute():
+    x, label = two_classes()
+    named = PotentialSVC("rbf", {"gamma": 0.5}).fit(x, label)
+    function = PotentialSVC(lambda a, b: np.exp(-0.5 * ((a[:, None] - b) ** 2).sum(axis=2)))
+    matrix = np.exp(-0.5 * ((x[:, None] - x) ** 2).sum(axis=2))
+    for other, rows in ((function.fit(x, label), x), (
+        PotentialSVC("precomputed").fit(matrix, label), matrix)):  # fmt: skip
+        np.testing.assert_allclose(
+            other.decision_function(rows), named.decision_function(x), atol=1e-8
+        )
+
+
+def test_a_matrix_that_is_neither_square_nor_positive_is_cross_validated_by_rows(rng):
+    y = np.arange(120) % 2
+    K = rng.normal(size=(120, 30))
+    K[:, 4] -= 3 * y  # a negative proximity tells
+    machine = PotentialSVC("precomputed", epsilon=0.2)
+    assert cross_val_score(machine, K, y, cv=3).mean() > 0.8
+    assert machine.fit(K, y).support_.tolist() == [4]
+
+
+def test_classes_share_their_columns_and_each_is_told_from_the_others():
+    x, _ = two_classes(n=150)
+    label = np.digitize(x[:, 0], [-0.5, 0.5])
+    machine = PotentialSVC().fit(x, label)
+    assert machine.decision_function(x).shape == (150, 3)
+    assert machine.score(x, label) > 0.8
+    one = PotentialSVC().fit(x, label == 2)
+    np.testing.assert_allclose(one.dual_coef_[0], machine.dual_coef_[2], atol=1e-6)
+
+
+def test_a_classs_weight_is_its_rows_number():
+    _, label = two_classes(n=60)
+    matrix = np.random.default_rng(0).normal(size=(60, 8)) + (label == "yes")[:, None]
+    twice = np.concatenate([np.arange(60), np.flatnonzero(label == "yes")])
+    weighted = PotentialSVC("precomputed", class_weight={"yes": 2, "no": 1}, tol=1e-9)
+    repeated = PotentialSVC("precomputed", tol=1e-9).fit(matrix[twice], label[twice])
+    np.testing.assert_allclose(
+        weighted.fit(matrix, label).dual_coef_, repeated.dual_coef_, atol=1e-6
+    )
+
+
+def test_the_box_bounds_every_columns_coefficient():
+    x, label = two_classes()
+    assert np.abs(PotentialSVC(formulation="box", C=0.01).fit(x, label).dual_coef_).max() == 0.01
+
+
+def test_y_in_another_unit_gives_the_predictions_in_that_unit(rng):
+    x = rng.normal(size=(60, 2))
+    y = x[:, 0] ** 2
+    found, scaled = (PotentialSVR(epsilon=0.01, C=1.0).fit(x, s * y).predict(x) for s in (1, 1e4))
+    np.testing.assert_allclose(scaled, 1e4 * found, rtol=1e-6)
+
+
+def test_constant_columns_are_dropped_and_named(rng):
+    K = rng.normal(size=(50, 3))
+    K[:, 1] = 0.1
+    machine = PotentialSVC("precomputed", epsilon=0.01).fit(K, K[:, 0] > 0)
+    assert machine.dropped_columns_.tolist() == [1]
+    assert machine.dual_coef_[0, 1] == 0
+
+
+def test_a_missing_proximity_is_named_and_refused(rng):
+    K = rng.normal(size=(50, 4))
+    y = K[:, 0] > 0
+    machine = PotentialSVC("precomputed", epsilon=0.01).fit(K, y)
+    K[7, 0] = np.nan
+    for call in (lambda: machine.predict(K), lambda: clone(machine).fit(K, y)):
+        with pytest.raises(ValueError, match="got nan in row 7, column 0: impute"):
+            call()
+
+
+def test_above_epsilon_max_predictions_are_constant_and_a_warning_says_so():
+    x, label = two_classes()
+    largest = PotentialSVC().fit(x, label).epsilon_max_
+    with pytest.warns(UserWarning, match="all coefficients are zero; predictions are constant"):
+        machine = PotentialSVC(epsilon=1.001 * largest).fit(x, label)
+    assert len(set(machine.decision_function(x))) == 1
+    assert PotentialSVC(epsilon=0.99 * largest).fit(x, label).support_.size > 0
+
+
+def test_too_few_iterations_are_a_warning():
+    x, label = two_classes()
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 was too little"):
+        PotentialSVC(max_iter=1, epsilon=0.001).fit(x, label)
+
+
+REFUSED = [
+    ({"formulation": "other"}, "formulation must be one of"),
+    ({"landmark_selection": "other"}, "landmark_selection must be one of"),
+    ({"epsilon": -0.1}, "epsilon must be >= 0"),
+    ({"C": 0.0}, "C > 0"),
+    ({"rho": 0.5}, "rho >= 1"),
+    ({"n_landmarks": 0}, "n_landmarks must be a number >= 1"),
+    ({"formulation": "ridge", "n_landmarks": 5}, "needs every row as a landmark"),
+    ({"formulation": "ridge", "class_weight": "balanced"}, "class_weight is for"),
+]
+
+
+@pytest.mark.parametrize(("knobs", "words"), REFUSED, ids=str)
+def test_a_parameter_out_of_range_is_refused(knobs, words):
+    with pytest.raises(ValueError, match=words):
+        PotentialSVC(**knobs).fit(*two_classes())
+
+
+def test_what_cannot_be_learned_from_is_refused(rng):
+    x, label = two_classes()
+    with pytest.raises(ValueError, match="got one class: yes"):
+        PotentialSVC().fit(x, np.full(80, "yes"))
+    K = rng.normal(size=(30, 4))
+    machine = PotentialSVC("precomputed", epsilon=0.01).fit(K, K[:, 0] > 0)
+    with pytest.raises(ValueError, match="expecting 4 features"):
+        machine.predict(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="needs a square matrix"):
+        PotentialSVC("precomputed", formulation="ridge").fit(rng.normal(size=(80, 4)), label)
+    with pytest.raises(ValueError, match="rho must be larger"):
+        PotentialSVC("precomputed", formulation="ridge").fit(np.zeros((80, 80)), label)
