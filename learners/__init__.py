@@ -6,7 +6,8 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.private`: models trained under differential privacy;
 - `learners.selection`: a private choice of their regularization or width;
 - `learners.holdout`: a holdout that can be asked more than once;
-- `learners.bounds`: bounds on the true error.
+- `learners.bounds`: bounds on the true error;
+- `learners.cluster`: clusters, their risk with an interval, and how many there are.
 
 Sub-rooms import one way: `holdout` uses `bounds`, `selection` uses `private`, and no others meet.
 What stands on scikit-learn loads when first used, because scikit-learn brings pandas and scipy.stats.
@@ -38,6 +39,13 @@ from learners.class_ratios import (
     StreamedRatioModel,
     learn_ratios,
     learn_streamed_ratios,
+)
+from learners.cluster import (
+    ClusteringRisk,
+    ClusterNumber,
+    cluster_number,
+    clustering_risk,
+    penalized_risks,
 )
 from learners.holdout import (
     Auc,
@@ -82,32 +90,36 @@ from learners.selection import (
 
 if TYPE_CHECKING:
     from learners.class_ratios import BoostedTrees, ClassRatioEstimator, StreamedRatioEstimator
+    from learners.cluster import PairwiseRiskClustering
     from learners.private import PrivateHistogram, PrivateLogisticRegression, check_search
 
 __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
-    "ClassRatioEstimator", "ConvergenceError", "GateAnswer", "GaussianObjectivePerturbation",
-    "HistogramValidation", "KernelMatching", "KernelWitness", "LinearModel", "MetricGate",
-    "NoisyGradientDescent", "ObjectivePerturbation", "OutputPerturbation", "PerCandidateValidation",
-    "PerWidthValidation",
+    "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConvergenceError", "GateAnswer",
+    "GaussianObjectivePerturbation", "HistogramValidation", "KernelMatching", "KernelWitness",
+    "LinearModel", "MetricGate", "NoisyGradientDescent", "ObjectivePerturbation",
+    "OutputPerturbation", "PairwiseRiskClustering", "PerCandidateValidation", "PerWidthValidation",
     "PrivateHistogram", "PrivateLogisticRegression", "RandomRepetition", "RandomSelection",
     "RatioDiagnostics", "RatioModel", "ScoredTraining", "SplitBudgetSelection",
     "SplitDataSelection", "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel",
     "Thresholdout", "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound",
-    "check_search", "climb", "clopper_pearson_bound", "drawn_model_bound",
-    "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query", "holdout_widths",
-    "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios", "least",
-    "max_information_bound", "private_holdout_bound", "private_training", "private_training_bounds",
-    "thresholdout_advice", "transfer_bound", "tuning_advice",
+    "check_search", "climb", "clopper_pearson_bound", "cluster_number", "clustering_risk",
+    "drawn_model_bound", "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query",
+    "holdout_widths", "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios",
+    "least", "max_information_bound", "penalized_risks", "private_holdout_bound",
+    "private_training", "private_training_bounds", "thresholdout_advice", "transfer_bound",
+    "tuning_advice",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from learners import class_ratios, private  # their faces load scikit-learn for this name
+    # their faces load scikit-learn for this name
+    from learners import class_ratios, cluster, private
 
-    return getattr(class_ratios if name in class_ratios.__all__ else private, name)
+    face = next(one for one in (class_ratios, cluster, private) if name in one.__all__)
+    return getattr(face, name)
 
 
 def __dir__() -> list[str]:

@@ -11,11 +11,11 @@ import pytest
 import learners
 
 ROOM = Path(learners.__file__).parent
-SUBROOMS = ("bounds", "class_ratios", "holdout", "private", "selection")
+SUBROOMS = ("bounds", "class_ratios", "cluster", "holdout", "private", "selection")
 MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [
-    "BoostedTrees", "ClassRatioEstimator", "PrivateHistogram", "PrivateLogisticRegression",
-    "StreamedRatioEstimator", "check_search",
+    "BoostedTrees", "ClassRatioEstimator", "PairwiseRiskClustering", "PrivateHistogram",
+    "PrivateLogisticRegression", "StreamedRatioEstimator", "check_search",
 ]  # fmt: skip
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]
 
