@@ -7,7 +7,8 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.selection`: a private choice of their regularization or width;
 - `learners.holdout`: a holdout that can be asked more than once;
 - `learners.bounds`: bounds on the true error;
-- `learners.cluster`: clusters, their risk with an interval, and how many there are.
+- `learners.cluster`: clusters, their risk with an interval, and how many there are;
+- `learners.images`: decision images, features of a crowd's errors, psychometric functions.
 
 Sub-rooms import one way: `holdout` uses `bounds`, `selection` uses `private`, and no others meet.
 What stands on scikit-learn loads when first used, because scikit-learn brings pandas and scipy.stats.
@@ -63,6 +64,7 @@ from learners.holdout import (
     private_holdout_bound,
     thresholdout_advice,
 )
+from learners.images import ErrorImage, error_image_test
 from learners.private import (
     ConvergenceError,
     GaussianObjectivePerturbation,
@@ -91,24 +93,32 @@ from learners.selection import (
 if TYPE_CHECKING:
     from learners.class_ratios import BoostedTrees, ClassRatioEstimator, StreamedRatioEstimator
     from learners.cluster import PairwiseRiskClustering
+    from learners.images import (
+        DecisionImage,
+        ImageComparison,
+        PsychometricFunction,
+        RelevanceVectorClassifier,
+        compare_decision_images,
+    )
     from learners.private import PrivateHistogram, PrivateLogisticRegression, check_search
 
 __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
-    "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConvergenceError", "GateAnswer",
-    "GaussianObjectivePerturbation", "HistogramValidation", "KernelMatching", "KernelWitness",
-    "LinearModel", "MetricGate", "NoisyGradientDescent", "ObjectivePerturbation",
-    "OutputPerturbation", "PairwiseRiskClustering", "PerCandidateValidation", "PerWidthValidation",
-    "PrivateHistogram", "PrivateLogisticRegression", "RandomRepetition", "RandomSelection",
-    "RatioDiagnostics", "RatioModel", "ScoredTraining", "SplitBudgetSelection",
-    "SplitDataSelection", "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel",
-    "Thresholdout", "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound",
-    "check_search", "climb", "clopper_pearson_bound", "cluster_number", "clustering_risk",
-    "drawn_model_bound", "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query",
-    "holdout_widths", "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios",
-    "least", "max_information_bound", "penalized_risks", "private_holdout_bound",
-    "private_training", "private_training_bounds", "thresholdout_advice", "transfer_bound",
-    "tuning_advice",
+    "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConvergenceError", "DecisionImage",
+    "ErrorImage", "GateAnswer", "GaussianObjectivePerturbation", "HistogramValidation",
+    "ImageComparison", "KernelMatching", "KernelWitness", "LinearModel", "MetricGate",
+    "NoisyGradientDescent", "ObjectivePerturbation", "OutputPerturbation", "PairwiseRiskClustering",
+    "PerCandidateValidation", "PerWidthValidation", "PrivateHistogram", "PrivateLogisticRegression",
+    "PsychometricFunction", "RandomRepetition", "RandomSelection", "RatioDiagnostics", "RatioModel",
+    "RelevanceVectorClassifier", "ScoredTraining", "SplitBudgetSelection", "SplitDataSelection",
+    "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout",
+    "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound", "check_search", "climb",
+    "clopper_pearson_bound", "cluster_number", "clustering_risk", "compare_decision_images",
+    "drawn_model_bound", "error_image_test", "exponential_gibbs_bound", "fit_linear", "gibbs_bound",
+    "histogram_query", "holdout_widths", "ladder_error", "largest_budget", "learn_ratios",
+    "learn_streamed_ratios", "least", "max_information_bound", "penalized_risks",
+    "private_holdout_bound", "private_training", "private_training_bounds", "thresholdout_advice",
+    "transfer_bound", "tuning_advice",
 ]  # fmt: skip
 
 
@@ -116,9 +126,9 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # their faces load scikit-learn for this name
-    from learners import class_ratios, cluster, private
+    from learners import class_ratios, cluster, images, private
 
-    face = next(one for one in (class_ratios, cluster, private) if name in one.__all__)
+    face = next(one for one in (class_ratios, cluster, images, private) if name in one.__all__)
     return getattr(face, name)
 
 

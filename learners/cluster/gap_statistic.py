@@ -9,7 +9,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -89,7 +88,7 @@ def cluster_number(
     k_max
         Largest number tried, at least 2; no more than half of the points are.
     method
-        "gap": the least number whose gap is within a standard error of the next one's. "slope": one where
+        "gap": the least number whose gap is within a standard error of the largest. "slope": one where
         no gap exceeds that of 1 by a standard error, else the least penalized risk, with twice the slope
         of the risk over the larger half of the numbers as penalty. "prediction_strength": the largest
         number of strength .8 or more.
@@ -228,10 +227,8 @@ def _joined(labels: Int[np.ndarray, " points"], other: Int[np.ndarray, " points"
 
 
 def _by_gap(table: Sequence[Evidence]) -> int:
-    for one, more in pairwise(table):
-        if one.gap >= more.gap - more.gap_error:
-            return one.n_clusters
-    return table[-1].n_clusters
+    best = max(table, key=lambda one: one.gap)
+    return next(one.n_clusters for one in table if one.gap >= best.gap - best.gap_error)
 
 
 def _by_slope(table: Sequence[Evidence]) -> int:

@@ -11,11 +11,13 @@ import pytest
 import learners
 
 ROOM = Path(learners.__file__).parent
-SUBROOMS = ("bounds", "class_ratios", "cluster", "holdout", "private", "selection")
+SUBROOMS = ("bounds", "class_ratios", "cluster", "holdout", "images", "private", "selection")
 MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [
-    "BoostedTrees", "ClassRatioEstimator", "PairwiseRiskClustering", "PrivateHistogram",
-    "PrivateLogisticRegression", "StreamedRatioEstimator", "check_search",
+    "BoostedTrees", "ClassRatioEstimator", "DecisionImage", "ImageComparison",
+    "PairwiseRiskClustering", "PrivateHistogram", "PrivateLogisticRegression",
+    "PsychometricFunction", "RelevanceVectorClassifier", "StreamedRatioEstimator", "check_search",
+    "compare_decision_images",
 ]  # fmt: skip
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]
 
