@@ -8,7 +8,8 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.holdout`: a holdout that can be asked more than once;
 - `learners.bounds`: bounds on the true error;
 - `learners.cluster`: clusters, their risk with an interval, and how many there are;
-- `learners.images`: decision images, features of a crowd's errors, psychometric functions.
+- `learners.images`: decision images, features of a crowd's errors, psychometric functions;
+- `learners.search`: the best objects for a query under any scorer, within a budget.
 
 Sub-rooms import one way: `holdout` uses `bounds`, `selection` uses `private`, and no others meet.
 What stands on scikit-learn loads when first used, because scikit-learn brings pandas and scipy.stats.
@@ -75,6 +76,7 @@ from learners.private import (
     fit_linear,
     private_training,
 )
+from learners.search import FeatureCover, HyperplaneCover
 from learners.selection import (
     HistogramValidation,
     PerCandidateValidation,
@@ -101,15 +103,17 @@ if TYPE_CHECKING:
         compare_decision_images,
     )
     from learners.private import PrivateHistogram, PrivateLogisticRegression, check_search
+    from learners.search import Found, PredictiveIndex
 
 __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
     "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConvergenceError", "DecisionImage",
-    "ErrorImage", "GateAnswer", "GaussianObjectivePerturbation", "HistogramValidation",
-    "ImageComparison", "KernelMatching", "KernelWitness", "LinearModel", "MetricGate",
-    "NoisyGradientDescent", "ObjectivePerturbation", "OutputPerturbation", "PairwiseRiskClustering",
-    "PerCandidateValidation", "PerWidthValidation", "PrivateHistogram", "PrivateLogisticRegression",
-    "PsychometricFunction", "RandomRepetition", "RandomSelection", "RatioDiagnostics", "RatioModel",
+    "ErrorImage", "FeatureCover", "Found", "GateAnswer", "GaussianObjectivePerturbation",
+    "HistogramValidation", "HyperplaneCover", "ImageComparison", "KernelMatching", "KernelWitness",
+    "LinearModel", "MetricGate", "NoisyGradientDescent", "ObjectivePerturbation",
+    "OutputPerturbation", "PairwiseRiskClustering", "PerCandidateValidation", "PerWidthValidation",
+    "PredictiveIndex", "PrivateHistogram", "PrivateLogisticRegression", "PsychometricFunction",
+    "RandomRepetition", "RandomSelection", "RatioDiagnostics", "RatioModel",
     "RelevanceVectorClassifier", "ScoredTraining", "SplitBudgetSelection", "SplitDataSelection",
     "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout",
     "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound", "check_search", "climb",
@@ -126,10 +130,10 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # their faces load scikit-learn for this name
-    from learners import class_ratios, cluster, images, private
+    from learners import class_ratios, cluster, images, private, search
 
-    face = next(one for one in (class_ratios, cluster, images, private) if name in one.__all__)
-    return getattr(face, name)
+    faces = (class_ratios, cluster, images, private, search)
+    return getattr(next(face for face in faces if name in face.__all__), name)
 
 
 def __dir__() -> list[str]:

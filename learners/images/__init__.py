@@ -6,6 +6,7 @@ errors, at a level; `PsychometricFunction` separates a worker's skill from carel
 `RelevanceVectorClassifier` is a sparse classifier with probabilities.
 
 >>> import numpy as np
+>>> from learners import DecisionImage
 >>> x = np.array([[0.0, 1.0], [0.2, 1.1], [1.0, 0.0], [1.1, 0.2]])
 >>> DecisionImage("centroid").fit(x, [0, 0, 1, 1]).decision_image_.round(2)
 array([ 0.95, -0.95])

@@ -11,11 +11,20 @@ import pytest
 import learners
 
 ROOM = Path(learners.__file__).parent
-SUBROOMS = ("bounds", "class_ratios", "cluster", "holdout", "images", "private", "selection")
+SUBROOMS = (
+    "bounds",
+    "class_ratios",
+    "cluster",
+    "holdout",
+    "images",
+    "private",
+    "search",
+    "selection",
+)
 MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [
-    "BoostedTrees", "ClassRatioEstimator", "DecisionImage", "ImageComparison",
-    "PairwiseRiskClustering", "PrivateHistogram", "PrivateLogisticRegression",
+    "BoostedTrees", "ClassRatioEstimator", "DecisionImage", "Found", "ImageComparison",
+    "PairwiseRiskClustering", "PredictiveIndex", "PrivateHistogram", "PrivateLogisticRegression",
     "PsychometricFunction", "RelevanceVectorClassifier", "StreamedRatioEstimator", "check_search",
     "compare_decision_images",
 ]  # fmt: skip
