@@ -8,6 +8,9 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.svm`: classifiers on proximities that need be neither square nor positive;
 - `learners.holdout`: a holdout that can be asked more than once;
 - `learners.bounds`: bounds on the true error;
+- `learners.cluster`: clusters, their risk with an interval, and how many there are;
+- `learners.images`: decision images, features of a crowd's errors, psychometric functions;
+- `learners.search`: the best objects for a query under any scorer, within a budget;
 - `learners.task_features`: what tasks' features say beside the crowd, without privacy.
 
 Sub-rooms import one way: `holdout` uses `bounds`, `selection` uses `private`, and no others meet.
@@ -41,6 +44,13 @@ from learners.class_ratios import (
     learn_ratios,
     learn_streamed_ratios,
 )
+from learners.cluster import (
+    ClusterNumber,
+    ClusteringRisk,
+    cluster_number,
+    clustering_risk,
+    penalized_risks,
+)
 from learners.holdout import (
     Auc,
     CertifiedHoldout,
@@ -57,6 +67,7 @@ from learners.holdout import (
     private_holdout_bound,
     thresholdout_advice,
 )
+from learners.images import ErrorImage, error_image_test
 from learners.private import (
     ConvergenceError,
     DeflatedDirections,
@@ -73,6 +84,7 @@ from learners.private import (
     private_subspace,
     private_training,
 )
+from learners.search import FeatureCover, HyperplaneCover
 from learners.selection import (
     HistogramValidation,
     PerCandidateValidation,
@@ -92,6 +104,14 @@ from learners.task_features import NearDuplicates, near_duplicates
 
 if TYPE_CHECKING:
     from learners.class_ratios import BoostedTrees, ClassRatioEstimator, StreamedRatioEstimator
+    from learners.cluster import PairwiseRiskClustering
+    from learners.images import (
+        DecisionImage,
+        ImageComparison,
+        PsychometricFunction,
+        RelevanceVectorClassifier,
+        compare_decision_images,
+    )
     from learners.private import (
         PrivateHistogram,
         PrivateLogisticRegression,
@@ -100,25 +120,30 @@ if TYPE_CHECKING:
     )
     from learners.svm import PotentialSVC, PotentialSVR
     from learners.task_features import CrossFitted, cross_fitted_probabilities
+    from learners.search import Found, PredictiveIndex
 
 __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
-    "ClassRatioEstimator", "ConvergenceError", "CrossFitted", "DeflatedDirections", "GateAnswer",
-    "GaussianObjectivePerturbation", "HistogramValidation", "KernelMatching", "KernelWitness",
-    "LinearModel", "MetricGate", "NearDuplicates", "NoisyGradientDescent", "NoisyMoments",
-    "ObjectivePerturbation", "OutputPerturbation", "PerCandidateValidation", "PerWidthValidation",
-    "PotentialSVC", "PotentialSVR", "PrincipalSubspace", "PrivateHistogram",
-    "PrivateLogisticRegression", "PrivatePCA", "RandomRepetition", "RandomSelection",
-    "RatioDiagnostics", "RatioModel", "ScoredTraining", "SplitBudgetSelection",
-    "SplitDataSelection", "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel",
-    "Thresholdout", "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound",
-    "check_search", "climb", "clopper_pearson_bound", "coulomb_kernel",
-    "cross_fitted_probabilities", "drawn_model_bound", "epsilon_path", "exponential_gibbs_bound",
-    "fit_linear", "gibbs_bound", "histogram_query", "holdout_widths", "ladder_error",
-    "largest_budget", "learn_ratios", "learn_streamed_ratios", "least", "max_information_bound",
-    "moments_query", "near_duplicates", "plummer_kernel", "prefers_descent",
-    "private_holdout_bound", "private_subspace", "private_training", "private_training_bounds",
-    "thresholdout_advice", "transfer_bound", "tuning_advice",
+    "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConvergenceError", "CrossFitted",
+    "DecisionImage", "DeflatedDirections", "ErrorImage", "FeatureCover", "Found", "GateAnswer",
+    "GaussianObjectivePerturbation", "HistogramValidation", "HyperplaneCover", "ImageComparison",
+    "KernelMatching", "KernelWitness", "LinearModel", "MetricGate", "NearDuplicates",
+    "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation",
+    "PairwiseRiskClustering", "PerCandidateValidation", "PerWidthValidation", "PotentialSVC",
+    "PotentialSVR", "PredictiveIndex", "PrincipalSubspace", "PrivateHistogram",
+    "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction", "RandomRepetition",
+    "RandomSelection", "RatioDiagnostics", "RatioModel", "RelevanceVectorClassifier",
+    "ScoredTraining", "SplitBudgetSelection", "SplitDataSelection", "StabilityValidation",
+    "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout", "TuningAdvice",
+    "agreeing_holdout_bound", "best_step", "cdp_bound", "check_search", "climb",
+    "clopper_pearson_bound", "cluster_number", "clustering_risk", "compare_decision_images",
+    "coulomb_kernel", "cross_fitted_probabilities", "drawn_model_bound", "epsilon_path",
+    "error_image_test", "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query",
+    "holdout_widths", "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios",
+    "least", "max_information_bound", "moments_query", "near_duplicates", "penalized_risks",
+    "plummer_kernel", "prefers_descent", "private_holdout_bound", "private_subspace",
+    "private_training", "private_training_bounds", "thresholdout_advice", "transfer_bound",
+    "tuning_advice",
 ]  # fmt: skip
 
 
@@ -126,9 +151,9 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # their faces load scikit-learn for this name
-    from learners import class_ratios, private, svm, task_features
+    from learners import class_ratios, cluster, images, private, search, svm, task_features
 
-    faces = (class_ratios, private, svm, task_features)
+    faces = (class_ratios, cluster, images, private, search, svm, task_features)
     return getattr(next(face for face in faces if name in face.__all__), name)
 
 

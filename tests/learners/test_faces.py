@@ -11,12 +11,25 @@ import pytest
 import learners
 
 ROOM = Path(learners.__file__).parent
-SUBROOMS = ("bounds", "class_ratios", "holdout", "private", "selection", "svm", "task_features")
+SUBROOMS = (
+1"svm"
+1"task_features"
+"bounds"
+"class_ratios"
+"cluster"
+"holdout"
+"images"
+"private"
+"search"
+"selection"
+)
 MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [
-    "BoostedTrees", "ClassRatioEstimator", "CrossFitted", "PotentialSVC", "PotentialSVR",
-    "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA", "StreamedRatioEstimator",
-    "check_search", "cross_fitted_probabilities",
+    "BoostedTrees", "ClassRatioEstimator", "CrossFitted", "DecisionImage", "Found",
+    "ImageComparison", "PairwiseRiskClustering", "PotentialSVC", "PotentialSVR", "PredictiveIndex",
+    "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction",
+    "RelevanceVectorClassifier", "StreamedRatioEstimator", "check_search",
+    "compare_decision_images", "cross_fitted_probabilities",
 ]  # fmt: skip
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]
 

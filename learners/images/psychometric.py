@@ -1,0 +1,237 @@
+"""Psychometric functions: skill against carelessness, from how often a worker is right at each difficulty.
+
+>>> level = np.array([0.2, 0.5, 1.0, 2.0, 4.0])
+>>> right = np.array([52, 62, 80, 96, 98])
+>>> found = PsychometricFunction(0.5, n_boot=0).fit(level, right, np.full(5, 100))
+>>> round(found.threshold(), 2), round(found.lapse_, 2)
+(0.85, 0.02)
+"""
+
+import math
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import minimize
+from scipy.special import expit, logit, xlogy
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+__all__ = ["Link", "PsychometricFunction"]
+
+Link: TypeAlias = Literal["weibull", "logistic"]
+
+_SLOPES = (0.2, 20.0)  # of the Weibull function
+_STARTS = (1.0, 3.0)
+
+
+class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
+    """Share of right answers as a function of how easy a task is.
+
+    psi(x) = g + (1 - g - l) F(x), with g the chance of guessing right, l the lapse rate, and F
+    1 - exp(-(x / a)^b) ("weibull", x >= 0) or 1 / (1 + exp(-(x - a) / b)) ("logistic").
+
+    Parameters
+    ----------
+    chance
+        Share of right guesses, in [0, 1): one over the number of classes.
+    lapse_max
+        Largest lapse rate, in [0, 1 - chance).
+    link
+        "weibull" or "logistic".
+    level
+        Of the intervals.
+    n_boot
+        Parametric bootstrap samples for the intervals; 0 for none.
+    random_state
+        Seed, or generator, of these.
+
+    Attributes
+    ----------
+    scale_, slope_, lapse_
+        a, b and l.
+    ci_
+        Interval of "threshold" (at three quarters right, or halfway where chance leaves no such level)
+        and of "lapse"; NaN without bootstrap.
+    log_likelihood_
+        Of the fit, in nats, without binomial coefficients.
+    converged_
+        Whether the optimiser did.
+
+    Notes
+    -----
+    By maximum likelihood. A threshold is skill: how easy a task must be for the worker to be right at
+    that level. A lapse rate is carelessness: how often even an easy task goes wrong. Both need tasks of
+    the kind that shows them; without easy tasks the lapse rate's interval spans [0, `lapse_max`].
+
+    It is not a row estimator: fit takes counts by level, so that scikit-learn's checks of estimators do not
+    apply; parameters, cloning and representation are scikit-learn's.
+
+    Raises
+    ------
+    ValueError
+        At fit, if a parameter is out of its range, arrays differ in length, 0 <= right <= n fails, or
+        fewer than 2 levels differ.
+
+    References
+    ----------
+    .. [1] Wichmann, Hill, "The psychometric function: I. Fitting, sampling, and goodness of fit",
+    Perception
+       and Psychophysics 63 (2001).
+
+    Examples
+    --------
+    >>> found = PsychometricFunction(0.5, n_boot=20, random_state=0)
+    >>> found = found.fit(np.array([0.2, 0.5, 1.0, 2.0]), np.array([52, 62, 80, 96]), np.full(4, 100))
+    >>> low, high = found.ci_["threshold"]
+    >>> low < found.threshold(0.75) < high
+    True
+    """
+
+    scale_: float
+    slope_: float
+    lapse_: float
+    ci_: dict[str, tuple[float, float]]
+    log_likelihood_: float
+    converged_: bool
+
+    def __init__(
+        self,
+        chance: float = 0.5,
+        *,
+        lapse_max: float = 0.06,
+        link: Link = "weibull",
+        level: float = 0.95,
+        n_boot: int = 200,
+        random_state: Any = None,
+    ) -> None:
+        self.chance = chance
+        self.lapse_max = lapse_max
+        self.link = link
+        self.level = level
+        self.n_boot = n_boot
+        self.random_state = random_state
+
+    def fit(self, x: Float[np.ndarray, " levels"], right: Any, n: Any) -> "PsychometricFunction":
+        """Fit to `right` of `n` answers at each level of ease."""
+        x, right, n = (np.asarray(one, dtype=np.float64) for one in (x, right, n))
+        self._check(x, right, n)
+        self._set(_fitted(x, right, n, self.chance, self.lapse_max, self.link))
+        rng = np.random.default_rng(self.random_state)
+        share = self.predict(x)
+        drawn = []
+        for _ in range(self.n_boot):
+            sample = rng.binomial(n.astype(int), share).astype(float)
+            a, b, lapse, *_ = _fitted(
+                x, sample, n, self.chance, self.lapse_max, self.link, n_starts=1
+            )
+            drawn.append(
+                (_level_at(self._middle(lapse), a, b, lapse, self.chance, self.link), lapse)
+            )
+        ends = [(1 - self.level) / 2, (1 + self.level) / 2]
+        found = np.quantile(drawn, ends, axis=0) if drawn else np.full((2, 2), math.nan)
+        self.ci_ = {
+            name: (float(found[0, i]), float(found[1, i]))
+            for i, name in enumerate(("threshold", "lapse"))
+        }
+        return self
+
+    def predict(self, x: Float[np.ndarray, " levels"]) -> Float[np.ndarray, " levels"]:
+        """Share of right answers at levels of ease."""
+        check_is_fitted(self)
+        return _share(
+            np.asarray(x, dtype=np.float64),
+            self.scale_,
+            self.slope_,
+            self.lapse_,
+            self.chance,
+            self.link,
+        )
+
+    def threshold(self, level: float | None = None) -> float:
+        """Ease at which a share of answers is right: by default three quarters, or halfway from chance."""
+        check_is_fitted(self)
+        level = self._middle(self.lapse_) if level is None else level
+        if not self.chance < level < 1 - self.lapse_:
+            raise ValueError(
+                f"level must be between chance, {self.chance:g}, and one minus the lapse rate,"
+                f" {1 - self.lapse_:g}, got level={level:g}"
+            )
+        return _level_at(level, self.scale_, self.slope_, self.lapse_, self.chance, self.link)
+
+    def _middle(self, lapse: float) -> float:
+        """Return .75 where the function passes it, whatever its lapse rate, else halfway from chance."""
+        is_passed = self.chance < 0.75 < 1 - self.lapse_max
+        return 0.75 if is_passed else (self.chance + 1 - lapse) / 2
+
+    def _set(self, found: tuple[float, float, float, float, bool]) -> None:
+        self.scale_, self.slope_, self.lapse_, self.log_likelihood_, self.converged_ = found
+
+    def _check(self, x: Any, right: Any, n: Any) -> None:
+        if not 0 <= self.chance < 1:
+            raise ValueError(f"chance must be in [0, 1), got chance={self.chance}")
+        if not 0 <= self.lapse_max < 1 - self.chance:
+            raise ValueError(
+                f"lapse_max must be in [0, 1 - chance), got lapse_max={self.lapse_max}"
+            )
+        if self.link not in ("weibull", "logistic"):
+            raise ValueError(f"link must be 'weibull' or 'logistic', got {self.link!r}")
+        if not (x.ndim == 1 and x.shape == right.shape == n.shape):
+            raise ValueError(
+                f"x, right and n must be of one length, got {x.shape}, {right.shape} and {n.shape}"
+            )
+        if not (np.isfinite(x).all() and len(np.unique(x[n > 0])) >= 2):
+            raise ValueError("x must hold two finite levels or more at which there are answers")
+        if self.link == "weibull" and not x.min() >= 0:
+            raise ValueError(f"x must be >= 0 for the link 'weibull', got {x.min():g}")
+        if not ((right >= 0) & (right <= n)).all():
+            raise ValueError("right must be from 0 to n at each level")
+
+
+def _share(
+    x: Float[np.ndarray, " levels"], a: float, b: float, lapse: float, chance: float, link: Link
+) -> Float[np.ndarray, " levels"]:
+    f = -np.expm1(-((x / a) ** b)) if link == "weibull" else expit((x - a) / b)
+    return np.asarray(chance + (1 - chance - lapse) * f)
+
+
+def _level_at(level: float, a: float, b: float, lapse: float, chance: float, link: Link) -> float:
+    f = (level - chance) / (1 - chance - lapse)
+    if link == "weibull":
+        return float(a * (-math.log1p(-f)) ** (1 / b))
+    return float(a + b * logit(f))
+
+
+def _fitted(
+    x: Float[np.ndarray, " levels"], right: Float[np.ndarray, " levels"],
+    n: Float[np.ndarray, " levels"], chance: float, lapse_max: float, link: Link, n_starts: int = 2,
+) -> tuple[float, float, float, float, bool]:  # fmt: skip
+    """Maximum likelihood: a, b, lapse rate, log likelihood, and whether the optimiser converged."""
+    width = float(np.ptp(x))
+    positive = x[x > 0] if link == "weibull" else x
+    middle = float(np.median(positive))
+
+    def named(free: Float[np.ndarray, " 3"]) -> tuple[float, float, float]:
+        a = math.exp(free[0]) if link == "weibull" else float(free[0])
+        return a, math.exp(free[1]), float(free[2])
+
+    def loss(free: Float[np.ndarray, " 3"]) -> float:
+        share = _share(x, *named(free), chance, link)
+        share = np.clip(share, 1e-12, 1 - 1e-12)
+        return float(-(xlogy(right, share) + xlogy(n - right, 1 - share)).sum())
+
+    if link == "weibull":
+        places = (math.log(positive.min()) - 3, math.log(positive.max()) + 3)
+        slopes, place = (math.log(_SLOPES[0]), math.log(_SLOPES[1])), math.log(middle)
+        starts = [(place, math.log(one)) for one in _STARTS]
+    else:
+        places = (float(x.min()) - width, float(x.max()) + width)
+        slopes, place = (math.log(width / 100), math.log(width * 10)), middle
+        starts = [(place, math.log(width * one / 10)) for one in _STARTS]
+    bounds = (places, slopes, (0.0, lapse_max))
+    tries = [
+        minimize(loss, np.array([*one, lapse_max / 3]), method="L-BFGS-B", bounds=bounds)
+        for one in starts[:n_starts]
+    ]
+    best = min(tries, key=lambda one: float(one.fun))
+    return *named(best.x), -float(best.fun), bool(best.success)

@@ -1,0 +1,357 @@
+"""The best objects for a query under any scorer, within a budget of evaluations.
+
+>>> from learners.search.covers import FeatureCover
+>>> objects = np.array([[0.0, 1.0], [1.0, 0.0], [0.7, 0.7]])
+>>> queries = np.array([[1.0, 0.1], [0.1, 1.0], [1.0, 0.9]])
+>>> index = PredictiveIndex(FeatureCover(), exclude_self=False).fit(objects, queries=queries)
+>>> index.query(np.array([1.0, 1.0]), k=1, budget=2).ids
+array([2])
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from learners.search.covers import Cover, FittedCover, HyperplaneCover
+
+__all__ = ["Found", "PredictiveIndex", "Scorer", "Weighting"]
+
+Scorer: TypeAlias = Callable[[Any, Any], Any] | Literal["inner_product", "sqeuclidean"]
+"""``scorer(query, objects)``: the score of each row of objects for one query; higher is better.
+
+"sqeuclidean" is minus the squared distance.
+"""
+
+Weighting: TypeAlias = Literal["dcg", "mean", "hit"]
+
+N_HIT = 10  # best objects that "hit" counts
+_BLOCK = 256  # training queries scored at once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Result of :meth:`PredictiveIndex.query`.
+
+    Parameters
+    ----------
+    ids, scores
+        Row numbers of the best objects found, the best first, and their scores.
+    n_evaluations
+        Objects that were scored.
+    fell_back
+        Whether no cell with a list held the query, so that the global list alone was read.
+    """
+
+    ids: Int[np.ndarray, " found"]
+    scores: Float[np.ndarray, " found"]
+    n_evaluations: int
+    fell_back: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lists:
+    """Objects and their values, best first, cell by cell."""
+
+    start: Int[np.ndarray, " bounds"]
+    ids: Int[np.ndarray, " entries"]
+    value: Float[np.ndarray, " entries"]
+
+    def of(self, cell: int) -> slice:
+        return slice(int(self.start[cell]), int(self.start[cell + 1]))
+
+
+class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
+    """Lists of the objects that queries like this one scored highest, read until a budget is spent.
+
+    Parameters
+    ----------
+    cover
+        `FeatureCover`, `HyperplaneCover`, or anything with their `fit` and `cells`; 20 partitions by
+        default.
+    scorer
+        Function of one query and rows of objects that returns a score for each, higher for better, or
+        "inner_product" or "sqeuclidean" (minus the squared distance), which the fit computes in single
+        precision.
+    weighting
+        What an object earns from a training query: "dcg", 1 / log2(rank + 1) for ranks up to `top`;
+        "mean", its score; "hit", 1 for ranks up to 10. Divided by the training queries of the cell.
+    top
+        Ranks that count for "dcg".
+    list_length
+        Longest list kept.
+    merge
+        "max", by the largest value in any list that holds the query, or "round_robin", one object of
+        each list in turn.
+    max_queries
+        Training queries used, at most; drawn from those given.
+    exclude_self
+        Whether a training query that is itself an object earns it nothing: where queries are drawn from
+        the objects, but later ones are not among them. It applies where fit gets no queries.
+    random_state
+        Seed of the cover where none is given, and of the queries drawn.
+
+    Attributes
+    ----------
+    n_cells_
+        Cells with a list.
+    global_list_
+        Objects by what they earned from all training queries, the best first.
+    n_scored_
+        Evaluations that the fit took: training queries times objects.
+    coverage_
+        Share of the training queries whose cells have a list, 1 unless the cover leaves some out.
+
+    Notes
+    -----
+    Where to use it: a scorer that is a black box (a model of what a label is worth, say), and a law of
+    queries to be learned. **For distances and inner products use a library for metric search**: a graph
+    index finds more with fewer evaluations (`benchmarks/learners/predictive_index.py` prints how much).
+
+    **Guarantees.** At most `budget` objects are scored, each once; a larger budget never gives worse
+    scores; with a budget of all objects the result is exact. For one list, "hit" with one hit maximises
+    the
+    share of training queries whose best object is among the first (the paper's Lemma 2.1).
+
+    **Cost.** Fit: queries times objects evaluations; memory in proportion to queries, ranks and cells
+    of a query, and for "mean" to cells times objects. Query: `budget` evaluations.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, or the scorer does not return a finite score for each object.
+
+    References
+    ----------
+    .. [1] Goel, Langford, Strehl, "Predictive indexing for fast search", NIPS 2008.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> objects = rng.normal(size=(500, 8))
+    >>> index = PredictiveIndex(random_state=0).fit(objects, queries=rng.normal(size=(300, 8)))
+    >>> found = index.query(rng.normal(size=8), k=3, budget=60)
+    >>> len(found.ids), found.n_evaluations
+    (3, 60)
+    """
+
+    n_cells_: int
+    global_list_: Int[np.ndarray, " objects"]
+    n_scored_: int
+    coverage_: float
+
+    def __init__(
+        self,
+        cover: Cover | None = None,
+        *,
+        scorer: Scorer = "inner_product",
+        weighting: Weighting = "dcg",
+        top: int = 16,
+        list_length: int = 1000,
+        merge: Literal["max", "round_robin"] = "max",
+        max_queries: int = 10_000,
+        exclude_self: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.cover = cover
+        self.scorer = scorer
+        self.weighting = weighting
+        self.top = top
+        self.list_length = list_length
+        self.merge = merge
+        self.max_queries = max_queries
+        self.exclude_self = exclude_self
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, queries: Any = None) -> "PredictiveIndex":
+        """Make the lists of the objects X from training queries, by default the objects; y is ignored."""
+        objects = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        self._check()
+        asked = objects if queries is None else np.asarray(queries, dtype=np.float64)
+        rng = np.random.default_rng(self.random_state)
+        cover = self.cover or HyperplaneCover(random_state=rng)
+        drawn = np.sort(rng.permutation(len(asked))[: self.max_queries])
+        asked, own = asked[drawn], queries is None and self.exclude_self
+        self._objects = objects
+        self._cover: FittedCover = cover.fit(asked)
+        cells = self._cover.cells(asked)
+        n_cells = 1 + max((int(one.max()) for one in cells if len(one)), default=-1)
+        accumulate = _Dense if self.weighting == "mean" else _Sparse
+        earned = accumulate(n_cells + 1, len(objects))  # the last cell holds every query
+        single = objects if callable(self.scorer) else objects.astype(np.float32)
+        for at in range(0, len(asked), _BLOCK):
+            scores = self._scores(asked[at : at + _BLOCK].astype(single.dtype), single)
+            if own:
+                scores[np.arange(len(scores)), drawn[at : at + _BLOCK]] = -np.inf
+            for row, held in zip(scores, cells[at : at + _BLOCK], strict=True):
+                earned.add(np.append(held, n_cells), *self._earned(row))
+        sizes = np.bincount(np.concatenate([*cells, [n_cells] * len(asked)]), minlength=n_cells + 1)
+        self._lists = earned.lists(sizes, self.list_length)
+        best = self._lists.ids[self._lists.of(n_cells)]
+        rest = np.setdiff1d(np.arange(len(objects)), best)
+        self.global_list_, self.n_cells_ = np.concatenate([best, rest]), int((sizes[:-1] > 0).sum())
+        self.n_scored_ = len(asked) * len(objects)
+        self.coverage_ = float(np.mean([len(one) > 0 for one in cells]))
+        return self
+
+    def query(self, query: Float[np.ndarray, " features"], k: int = 10, budget: int = 500) -> Found:
+        """Return the best k of at most `budget` objects, taken from the lists of the query's cells.
+
+        Where these are used up the global list goes on. Of equal scores the lower row number comes first.
+        """
+        check_is_fitted(self)
+        if not 1 <= k <= budget:
+            raise ValueError(f"k must be from 1 to the budget, {budget}, got k={k}")
+        query = np.asarray(query, dtype=np.float64)
+        ids = self.candidates(query, budget)
+        scores = self._scores(query[None], self._objects[ids])[0]
+        order = np.lexsort((ids, -scores))[:k]
+        return Found(ids[order], scores[order], len(ids), not self._held(query))
+
+    def kneighbors(
+        self, queries: Any, k: int = 10, budget: int = 500
+    ) -> tuple[Float[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+        """Scores and row numbers of the best k found for each of several queries."""
+        check_is_fitted(self)
+        rows = validate_data(self, queries, dtype=np.float64, reset=False)
+        found = [self.query(row, k, budget) for row in rows]
+        return np.array([one.scores for one in found]), np.array([one.ids for one in found])
+
+    def candidates(
+        self, query: Float[np.ndarray, " features"], budget: int
+    ) -> Int[np.ndarray, " candidates"]:
+        """Row numbers of the objects to score for a query, in the order in which they are scored."""
+        check_is_fitted(self)
+        query = np.asarray(query, dtype=np.float64)
+        lists = self._held(query)
+        ids = np.concatenate([np.zeros(0, int), *(self._lists.ids[one] for one in lists)])
+        if self.merge == "max":
+            value = np.concatenate([np.zeros(0), *(self._lists.value[one] for one in lists)])
+            ids = ids[np.lexsort((ids, -value))]
+        else:
+            depth = np.concatenate(
+                [np.zeros(0), *(np.arange(one.stop - one.start) for one in lists)]
+            )
+            ids = ids[np.argsort(depth, kind="stable")]
+        ids = _first_of_each(ids)[:budget]
+        if len(ids) < budget:
+            ids = _first_of_each(np.concatenate([ids, self.global_list_]))[:budget]
+        return ids
+
+    def _held(self, query: Float[np.ndarray, " features"]) -> list[slice]:
+        """Lists of the cells that hold a query; a cell that no training query was in has none."""
+        last = len(self._lists.start) - 2
+        cells = [int(cell) for cell in self._cover.cells(query[None])[0] if cell < last]
+        return [one for one in map(self._lists.of, cells) if one.start < one.stop]
+
+    def _earned(
+        self, scores: Float[np.ndarray, " objects"]
+    ) -> tuple[Int[np.ndarray, " earning"], Float[np.ndarray, " earning"]]:
+        """Objects that earn something from one query's scores, and how much."""
+        if self.weighting == "mean":
+            return np.arange(len(scores)), np.where(np.isfinite(scores), scores, 0.0)
+        n_top = min(N_HIT if self.weighting == "hit" else self.top, int(np.isfinite(scores).sum()))
+        best = np.argpartition(-scores, n_top - 1)[:n_top] if n_top else np.zeros(0, int)
+        best = best[np.lexsort((best, -scores[best]))]
+        if self.weighting == "hit":
+            return best, np.ones(n_top)
+        return best, 1 / np.log2(np.arange(n_top) + 2)
+
+    def _scores(
+        self, queries: Float[np.ndarray, "queries features"],
+        objects: Float[np.ndarray, "objects columns"],
+    ) -> Float[np.ndarray, "queries objects"]:  # fmt: skip
+        """Scores of objects for queries; raise ValueError unless there is a finite one for each."""
+        if not callable(self.scorer):
+            found = queries @ objects.T
+            if self.scorer == "sqeuclidean":
+                norms = [np.einsum("ij,ij->i", one, one) for one in (queries, objects)]
+                found = 2 * found - norms[0][:, None] - norms[1]
+            return np.asarray(found)
+        found = np.stack(
+            [np.asarray(self.scorer(one, objects), dtype=np.float64) for one in queries]
+        )
+        if found.shape != (len(queries), len(objects)) or not np.isfinite(found).all():
+            raise ValueError(
+                "scorer must return one finite score for each object,"
+                f" got shape {found.shape[1:]} for {len(objects)} objects"
+            )
+        return found
+
+    def _check(self) -> None:
+        if self.weighting not in ("dcg", "mean", "hit"):
+            raise ValueError(f"weighting must be 'dcg', 'mean' or 'hit', got {self.weighting!r}")
+        if self.merge not in ("max", "round_robin"):
+            raise ValueError(f"merge must be 'max' or 'round_robin', got {self.merge!r}")
+        if not (callable(self.scorer) or self.scorer in ("inner_product", "sqeuclidean")):
+            raise ValueError(
+                f"scorer must be a function, 'inner_product' or 'sqeuclidean', got {self.scorer!r}"
+            )
+        for name in ("top", "list_length", "max_queries"):
+            if not getattr(self, name) >= 1:
+                raise ValueError(f"{name} must be >= 1, got {name}={getattr(self, name)}")
+
+
+def _first_of_each(ids: Int[np.ndarray, " entries"]) -> Int[np.ndarray, " objects"]:
+    """Drop repeats, keeping the order of first occurrences."""
+    return ids[np.sort(np.unique(ids, return_index=True)[1])]
+
+
+class _Sparse:
+    """What few objects earn in each cell: pairs that are added up at the end."""
+
+    def __init__(self, n_cells: int, n_objects: int) -> None:
+        self.n_cells, self.n_objects = n_cells, n_objects
+        self.key: list[Any] = []
+        self.value: list[Any] = []
+
+    def add(
+        self, cells: Int[np.ndarray, " cells"], ids: Int[np.ndarray, " earning"],
+        value: Float[np.ndarray, " earning"],
+    ) -> None:  # fmt: skip
+        """Let objects earn in some cells."""
+        self.key.append((cells[:, None] * self.n_objects + ids).ravel())
+        self.value.append(np.tile(value, len(cells)).astype(np.float32))
+
+    def lists(self, sizes: Int[np.ndarray, " cells"], length: int) -> _Lists:
+        """Objects of each cell by what they earned from a query in it; ties to the lower number."""
+        key, value = np.concatenate(self.key), np.concatenate(self.value)
+        order = np.argsort(key, kind="stable")
+        key, value = key[order], value[order].astype(np.float64)
+        first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        total, cell = np.add.reduceat(value, first), key[first] // self.n_objects
+        ids, total = key[first] % self.n_objects, total / sizes[cell]
+        order = np.lexsort((ids, -total, cell))
+        start = np.searchsorted(cell, np.arange(self.n_cells + 1))
+        kept = order[(np.arange(len(order)) - start[cell]) < length]
+        return _Lists(
+            np.searchsorted(cell[kept], np.arange(self.n_cells + 1)), ids[kept], total[kept]
+        )
+
+
+class _Dense:
+    """What every object earns in each cell."""
+
+    def __init__(self, n_cells: int, n_objects: int) -> None:
+        self.total = np.zeros((n_cells, n_objects))
+
+    def add(
+        self, cells: Int[np.ndarray, " cells"], ids: Int[np.ndarray, " earning"],
+        value: Float[np.ndarray, " earning"],
+    ) -> None:  # fmt: skip
+        """Let objects earn in some cells."""
+        self.total[cells] += value
+
+    def lists(self, sizes: Int[np.ndarray, " cells"], length: int) -> _Lists:
+        """Objects of each cell by their mean score; cells without a training query have no list."""
+        held = np.flatnonzero(sizes)
+        mean = self.total[held] / sizes[held, None]
+        best = np.argsort(-mean, axis=1, kind="stable")[:, :length]
+        counts = np.zeros(len(sizes), dtype=int)
+        counts[held] = best.shape[1]
+        value = np.take_along_axis(mean, best, axis=1)
+        return _Lists(np.append(0, np.cumsum(counts)), best.ravel(), value.ravel())

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+
+from learners.cluster.gap_statistic import cluster_number
+
+
+def mixture(rng, n, k, weights=None):
+    corners = 6.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
+    return corners[rng.choice(k, size=n, p=weights)] + rng.normal(size=(n, 2))
+
+
+@pytest.mark.parametrize("method", ["gap", "slope", "prediction_strength"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_the_number_of_well_separated_clusters_is_found(method, k):
+    rng = np.random.default_rng(3)
+    found = cluster_number(mixture(rng, 300, k), k_max=5, method=method, rng=rng)
+    assert found.n_clusters == k
+    assert [one.n_clusters for one in found.table] == [1, 2, 3, 4, 5]
+    assert all(one.risk >= two.risk for one, two in zip(found.table, found.table[1:], strict=False))
+
+
+def test_dissimilarities_alone_are_enough():
+    rng = np.random.default_rng(0)
+    for k in (1, 3):
+        x = mixture(rng, 150, k)
+        matrix = ((x[:, None] - x[None]) ** 2).sum(axis=2)
+        found = cluster_number(matrix, metric="precomputed", k_max=5, rng=rng)
+        assert found.n_clusters == k
+
+
+def test_prediction_strength_is_measured_where_it_is_asked_for(rng):
+    x = mixture(rng, 60, 3)
+    asked = cluster_number(x, k_max=3, method="prediction_strength", rng=rng)
+    assert all(0 <= one.strength <= 1 for one in asked.table)
+    other = cluster_number(x, k_max=3, rng=rng)
+    assert np.isnan([one.strength for one in other.table]).all()
+
+
+def test_points_that_are_all_the_same_have_no_structure(rng):
+    assert cluster_number(np.ones((20, 2)), k_max=3, rng=rng).n_clusters == 1
+
+
+@pytest.mark.refusal
+def test_what_does_not_fit_is_refused(rng):
+    x = np.zeros((10, 1))
+    with pytest.raises(ValueError, match="k_max must be >= 2"):
+        cluster_number(x, k_max=1, rng=rng)
+    with pytest.raises(ValueError, match="4 points or more"):
+        cluster_number(x[:3], rng=rng)
+    with pytest.raises(ValueError, match="method must be one of"):
+        cluster_number(x, method="elbow", rng=rng)

@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from learners.cluster.pairwise_risk import PairwiseRiskClustering
+from learners.cluster.risk import clustering_risk
+
+
+@pytest.fixture
+def two(rng):
+    return np.vstack([rng.normal(size=(100, 2)), 7 + rng.normal(size=(100, 2))])
+
+
+@pytest.mark.refusal  # some of the checks pass sparse rows or parameters of any type
+@parametrize_with_checks([
+    PairwiseRiskClustering(3, n_init=2),
+    PairwiseRiskClustering(3, objective="pairwise", n_init=2),
+])  # fmt: skip
+def test_the_estimator_keeps_scikit_learns_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("objective", ["normalized", "pairwise"])
+def test_predict_on_the_rows_of_the_fit_gives_its_labels(two, objective):
+    found = PairwiseRiskClustering(4, objective=objective, random_state=0).fit(two)
+    assert found.predict(two).tolist() == found.labels_.tolist()
+
+
+def test_the_interval_is_of_a_partition_learned_without_the_rows_that_measure_it():
+    """One cell split in eight: measured where it was learned, the risk is too low."""
+    rng = np.random.default_rng(0)
+    low = []
+    for seed in range(40):
+        x = rng.normal(size=(80, 2))
+        knobs = {"n_clusters": 12, "random_state": seed, "n_init": 2}
+        honest = PairwiseRiskClustering(**knobs).fit(x)
+        flattered = PairwiseRiskClustering(**knobs, holdout=0).fit(x)
+        low.append(flattered.risk_ < honest.risk_)
+    assert np.mean(low) > 0.9
+
+
+def test_a_precomputed_matrix_gives_what_rows_give(two):
+    matrix = ((two[:, None] - two[None]) ** 2).sum(axis=2)
+    rows = PairwiseRiskClustering(2, random_state=0).fit(two)
+    given = PairwiseRiskClustering(2, metric="precomputed", random_state=0).fit(matrix)
+    assert given.labels_.tolist() == rows.labels_.tolist()
+    assert given.risk_ == pytest.approx(rows.risk_)
+    assert given.predict(matrix[:5]).tolist() == rows.labels_[:5].tolist()
+
+
+@pytest.mark.parametrize(
+    ("method", "table"),
+    [("gap", "selection_table_"), ("slope", "selection_table_"),
+     ("penalized", "penalized_risk_"), ("penalized_paper", "penalized_risk_")],
+)  # fmt: skip
+def test_the_evidence_for_a_number_is_kept(two, method, table):
+    found = PairwiseRiskClustering("auto", k_selection=method, k_max=3, random_state=0).fit(two)
+    assert [one.n_clusters for one in getattr(found, table)] == [1, 2, 3]
+    assert found.n_clusters_ == (1 if method == "penalized_paper" else 2) or method == "penalized"
+
+
+def test_more_rows_than_compete_keep_an_honest_risk():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30_000, 2)) + 9 * rng.integers(2, size=(30_000, 1))
+    found = PairwiseRiskClustering(2, random_state=0).fit(x)
+    truth = clustering_risk(x, found.labels_, objective="normalized").value
+    assert found.risk_interval_[0] < truth < found.risk_interval_[1]
+
+
+def test_a_function_with_many_rows_samples_pairs(monkeypatch):
+    monkeypatch.setattr("learners.cluster.local_moves.MAX_COMPLETE", 200)
+    monkeypatch.setattr("learners.cluster.pairwise_risk.MAX_COMPLETE", 200)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 2)) + 9 * rng.integers(2, size=(900, 1))
+
+    def city(a, b):
+        return np.abs(a[:, None] - b[None]).sum(axis=2)
+
+    found = PairwiseRiskClustering(2, metric=city, random_state=0, max_pairs=4000).fit(x)
+    assert sorted(np.bincount(found.labels_)) == sorted(np.bincount((x[:, 0] > 4.5).astype(int)))
+    truth = clustering_risk(x, found.labels_, metric=city, objective="normalized")
+    assert found.risk_ == pytest.approx(truth.value, rel=0.1)
+
+
+def test_too_few_rows_left_out_have_no_risk():
+    found = PairwiseRiskClustering(2, random_state=0).fit(np.array([[0.0], [1.0], [9.0]]))
+    assert np.isnan([found.risk_, *found.risk_interval_]).all()
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        ({"n_clusters": 300}, "n_clusters must be"),
+        ({"n_clusters": 0}, "n_clusters must be"),
+        ({"n_init": 0}, "n_init must be"),
+        ({"holdout": 1.0}, "holdout must be"),
+        ({"objective": "mean"}, "objective must be"),
+        ({"metric": "cosine"}, "metric must be"),
+        ({"k_selection": "elbow"}, "method must be"),
+        ({"metric": "precomputed"}, "square matrix"),
+    ],
+)
+def test_what_does_not_fit_is_refused(two, knobs, message):
+    with pytest.raises(ValueError, match=message):
+        clone(PairwiseRiskClustering(**knobs)).fit(two)

@@ -1,0 +1,57 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from learners.cluster.penalties import penalized_risks, penalty, rademacher_complexity
+
+
+def test_the_penalty_is_equation_14_with_its_units():
+    """Twice the dissimilarity, twice the penalty; cells count K times, partitions once."""
+    log, n = math.log(3), 500
+    known = {"n": n, "n_clusters": 3}
+    cells = penalty(0.2, bound=1.0, over="cells", **known)
+    assert cells == pytest.approx(3 * 3 * 0.2 + 27 * 3 * log / n + 2 * math.sqrt(log / n))
+    whole = penalty(0.2, bound=1.0, over="partitions", **known)
+    assert whole == pytest.approx(3 * 0.2 + 27 * log / n + 2 * math.sqrt(log / n))
+    assert penalty(0.4, bound=2.0, over="cells", **known) == pytest.approx(2 * cells)
+
+
+@pytest.mark.parametrize("over", ["cells", "partitions"])
+def test_the_complexity_is_the_mean_largest_correlation_with_signs(over):
+    """Against the mean over all signs of five pairs; eight standard errors of 2000 draws of signs."""
+    rng = np.random.default_rng(0)
+    d = rng.random(5)
+    left, right = rng.integers(2, size=(3, 5)), rng.integers(2, size=(3, 5))
+    largest = []
+    for signs in itertools.product([-1, 1], repeat=5):
+        sums = []
+        for a, b in zip(left, right, strict=True):
+            kernels = [(a == k) & (b == k) for k in range(2)]
+            kernels = kernels if over == "cells" else [kernels[0] | kernels[1]]
+            sums += [abs(sum(s * v * m for s, v, m in zip(signs, d, one, strict=True))) / 5
+                     for one in kernels]  # fmt: skip
+        largest.append(max(sums))
+    found = [
+        rademacher_complexity(d, list(left), list(right), over=over, rng=rng) for _ in range(100)
+    ]
+    assert np.mean(found) == pytest.approx(np.mean(largest), abs=8 * np.std(largest) / 2000**0.5)
+
+
+def test_a_tightened_penalty_is_less_than_the_papers():
+    x = np.random.default_rng(0).normal(size=(400, 2))
+    ours, papers = (
+        penalized_risks(x, k_max=3, over=over, rng=np.random.default_rng(1))
+        for over in ("partitions", "cells")
+    )
+    assert all(one.penalty <= two.penalty for one, two in zip(ours, papers, strict=True))
+    assert ours[0].penalty == pytest.approx(3 * ours[0].complexity)
+    assert ours[0].risk > ours[1].risk > ours[2].risk
+
+
+def test_a_bound_that_is_exceeded_is_refused(rng):
+    with pytest.raises(ValueError, match="raise the bound"):
+        penalized_risks(rng.normal(size=(20, 2)), k_max=2, bound=0.001, rng=rng)
+    with pytest.raises(ValueError, match="4 points or more"):
+        penalized_risks(np.zeros((3, 1)), rng=rng)

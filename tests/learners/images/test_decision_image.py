@@ -1,0 +1,133 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import RidgeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from learners.images.decision_image import (
+    CLASSIFIERS,
+    DecisionImage,
+    compare_decision_images,
+)
+
+EACH = pytest.mark.parametrize("classifier", [*CLASSIFIERS, RidgeClassifier()], ids=str)
+
+
+@pytest.mark.refusal  # some of the checks pass sparse rows or parameters of any type
+@parametrize_with_checks([DecisionImage(C=1.0), DecisionImage("centroid")])
+def test_the_estimator_keeps_scikit_learns_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def rows(rng):
+    y = np.repeat(["no", "yes"], 40)
+    x = rng.normal(size=(80, 6)) + np.outer(y == "yes", [1.5, 0, 0, 1, 0, 0])
+    x[:, 4] = 7.0  # never varies
+    return x, y
+
+
+@EACH
+def test_the_decision_is_along_the_image_and_the_normal_is_of_the_rows(rows, classifier):
+    x, y = rows
+    image = DecisionImage(classifier).fit(x, y)
+    straight = (x - image.mean_) @ image.decision_image_ + image.intercept_
+    assert image.decision_function(x) == pytest.approx(straight, abs=1e-10)
+    scores = (x - image.mean_) @ image.components_.T
+    assert image.dual_coef_ @ scores == pytest.approx(image.normal_, abs=1e-4)
+    assert np.abs(image.decision_image_[4]) < 1e-9
+    assert image.score(x, y) > 0.75
+
+
+@EACH
+def test_portraits_are_convex_combinations_of_rows(rows, classifier):
+    x, y = rows
+    image = DecisionImage(classifier).fit(x, y)
+    for portrait, sign in ((image.portrait_positive_, 1), (image.portrait_negative_, -1)):
+        weight = np.maximum(sign * image.dual_coef_, 0)
+        assert portrait == pytest.approx(weight @ x / weight.sum())
+        assert ((x.min(axis=0) - 1e-9 <= portrait) & (portrait <= x.max(axis=0) + 1e-9)).all()
+
+
+def test_portraits_of_centroids_are_the_class_means(rows):
+    x, y = rows
+    image = DecisionImage("centroid").fit(x, y)
+    assert image.portrait_positive_ == pytest.approx(x[y == "yes"].mean(axis=0))
+    assert image.portrait_negative_ == pytest.approx(x[y == "no"].mean(axis=0))
+    assert image.decision_image_ == pytest.approx(x[40:].mean(axis=0) - x[:40].mean(axis=0))
+
+
+def test_the_pattern_is_the_covariance_with_the_decision(rows):
+    x, y = rows
+    image = DecisionImage("logistic").fit(x, y)
+    decision = image.decision_function(x)
+    centred = x - x.mean(axis=0)
+    wanted = centred.T @ (decision - decision.mean()) / len(x) / decision.var()
+    assert image.pattern_ == pytest.approx(wanted, abs=1e-9)
+
+
+def test_a_morph_starts_where_both_classes_meet_and_moves_along_the_image(rows):
+    x, y = rows
+    image = DecisionImage("svm").fit(x, y)
+    steps = image.decision_function(image.morph(np.array([-2.0, 0.0, 3.0])))
+    length = np.linalg.norm(image.decision_image_)
+    assert steps == pytest.approx([-2 * length, 0, 3 * length], abs=1e-9)
+
+
+def test_a_threshold_ratio_is_that_of_the_cosines(rows):
+    x, y = rows
+    svm, centroid = (DecisionImage(one).fit(x, y) for one in ("svm", "centroid"))
+    template = svm.decision_image_
+    assert svm.predicted_threshold_ratio(svm, template) == pytest.approx(1)
+    assert svm.predicted_threshold_ratio(centroid, template) > 1
+
+
+@pytest.mark.parametrize(("wanted", "kept"), [(2, 2), (1.0, 1), (0.99, 5), (None, 5)])
+def test_components_are_as_many_as_asked_for(rows, wanted, kept):
+    assert len(DecisionImage("lda", n_components=wanted).fit(*rows).components_) == kept
+
+
+def test_more_features_than_rows_give_the_same_decision_as_their_span(rng):
+    x = rng.normal(size=(20, 3)) @ rng.normal(size=(3, 50))
+    image = DecisionImage("centroid").fit(x, np.arange(20) % 2)
+    assert len(image.components_) == 3
+
+
+@pytest.mark.refusal
+def test_what_does_not_fit_is_refused(rows):
+    x, y = rows
+    with pytest.raises(ValueError, match="classifier must be one of"):
+        DecisionImage("forest").fit(x, y)
+    with pytest.raises(ValueError, match="n_components must be"):
+        DecisionImage(n_components=1.5).fit(x, y)
+    with pytest.raises(ValueError, match="two classes"):
+        DecisionImage().fit(x, np.arange(80) % 3)
+    with pytest.raises(ValueError, match="no feature varies"):
+        DecisionImage().fit(np.ones((80, 2)), y)
+    image = DecisionImage("centroid").fit(x, y)
+    image._portraits[1] = np.nan
+    with pytest.raises(ValueError, match="class 'no' has no portrait"):
+        _ = image.portrait_negative_
+    image.decision_image_ = np.zeros(6)
+    with pytest.raises(ValueError, match="no direction to move along"):
+        image.morph(np.array([1.0]))
+
+
+def test_a_crowd_that_misses_a_feature_is_seen_to():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 4))
+    crowd, gold = x[:, 0] > 0, x[:, 0] + x[:, 1] > 0
+    found = compare_decision_images(x, crowd, gold, n_boot=30, rng=rng)
+    assert found.cosine < 0.85 < found.ceiling
+    assert found.high[1] < 0
+    assert found.low[3] < 0 < found.high[3]
+
+
+def test_labels_that_agree_are_as_alike_as_the_ceiling(rng):
+    x = rng.normal(size=(200, 4))
+    gold = x[:, 0] > 0
+    groups = np.repeat(np.arange(40), 5)
+    found = compare_decision_images(x, gold, gold, groups=groups, n_boot=10, rng=rng)
+    assert found.cosine == pytest.approx(1)
+    assert 0.8 < found.ceiling <= 1
+    with pytest.raises(ValueError, match="n_boot must be >= 2"):
+        compare_decision_images(x, gold, gold, n_boot=1, rng=rng)

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from scipy.stats import ttest_ind
+
+from learners.images.error_images import error_image_test
+
+
+def test_the_statistic_is_students_t_within_each_class(rng):
+    x, gold = rng.normal(size=(120, 3)), rng.integers(2, size=120)
+    crowd = np.where(rng.random(120) < 0.3, 1 - gold, gold)
+    found = error_image_test(x, gold, crowd, n_permutations=19, rng=rng)
+    for row, one in enumerate(found.classes):
+        of, wrong = gold == one, crowd != gold
+        peer = ttest_ind(x[of & wrong], x[of & ~wrong]).statistic
+        assert found.statistic[row] == pytest.approx(peer)
+        assert (found.n_wrong[row], found.n_right[row]) == ((of & wrong).sum(), (of & ~wrong).sum())
+
+
+def test_errors_at_random_are_reported_at_most_as_often_as_the_level():
+    """200 crowds at level .1; 40 or more have probability below 1e-5 of a binomial of .1."""
+    rng, reported = np.random.default_rng(0), 0
+    for _ in range(200):
+        x, gold = rng.normal(size=(80, 20)), rng.integers(2, size=80)
+        x[:, 1] = x[:, 0]  # features that go together
+        crowd = np.where(rng.random(80) < 0.25, 1 - gold, gold)
+        found = error_image_test(x, gold, crowd, n_permutations=99, rng=rng)
+        reported += len(found.significant(0.1)) > 0
+    assert 2 <= reported < 40
+
+
+def test_the_feature_that_misleads_is_found_and_no_other(rng):
+    x, gold = rng.normal(size=(400, 30)), rng.integers(3, size=400)
+    crowd = np.where((x[:, 7] > 0.8) & (gold == 1), 2, gold)
+    crowd[rng.choice(400, 20, replace=False)] = 0
+    found = error_image_test(x, gold, crowd, rng=rng)
+    assert 7 in found.significant()
+    assert len(found.significant()) <= 3
+    assert found.p_value.min() == pytest.approx(1 / 1000)
+
+
+def test_a_constant_feature_says_nothing(rng):
+    x = rng.normal(size=(60, 3))
+    x[:, 1] = 4.0
+    found = error_image_test(
+        x, np.zeros(60), (np.arange(60) % 5 == 0).astype(float), n_permutations=50, rng=rng
+    )
+    assert found.statistic[0, 1] == 0
+    assert found.p_value[0, 1] == 1
+
+
+@pytest.mark.refusal
+def test_what_does_not_fit_is_refused(rng):
+    x, gold = rng.normal(size=(10, 2)), np.zeros(10, int)
+    wrong = (np.arange(10) < 3).astype(int)
+    with pytest.raises(ValueError, match="equal length"):
+        error_image_test(x, gold[:9], wrong[:9], rng=rng)
+    with pytest.raises(ValueError, match="a class must have 2 tasks wrong"):
+        error_image_test(x, gold, gold, rng=rng)
+    with pytest.raises(ValueError, match="n_permutations must be >= 1"):
+        error_image_test(x, gold, wrong, n_permutations=0, rng=rng)
+    bad = x.copy()
+    bad[3, 1] = np.nan
+    with pytest.raises(ValueError, match="at row 3, column 1"):
+        error_image_test(bad, gold, wrong, rng=rng)

@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from learners.images.psychometric import PsychometricFunction
+
+LEVELS = np.array([0.1, 0.25, 0.5, 0.8, 1.2, 1.8, 2.5, 4.0])
+
+
+def weibull(x, a, b, lapse, chance=0.5):
+    return chance + (1 - chance - lapse) * (1 - np.exp(-((x / a) ** b)))
+
+
+def test_the_threshold_of_an_exact_function_is_found():
+    share = weibull(LEVELS, 1.0, 2.0, 0.03)
+    found = PsychometricFunction(n_boot=0).fit(LEVELS, share * 1e6, np.full(8, 1e6))
+    assert found.lapse_ == pytest.approx(0.03, abs=1e-3)
+    assert found.scale_ == pytest.approx(1.0, rel=1e-2)
+    assert found.slope_ == pytest.approx(2.0, rel=2e-2)
+    assert found.predict(np.array([found.threshold(0.8)])) == pytest.approx([0.8])
+
+
+def test_the_ratio_of_two_thresholds_is_recovered():
+    """Spec: true ratio 1.70, 8 levels of 200 trials: 1.65 +- .24 over pairs; three standard errors."""
+    rng, ratios = np.random.default_rng(0), []
+    for _ in range(12):
+        found = [
+            PsychometricFunction(n_boot=0)
+            .fit(LEVELS, rng.binomial(200, weibull(LEVELS, a, 1.5, 0.02)), np.full(8, 200))
+            .threshold()
+            for a in (1.7, 1.0)
+        ]
+        ratios.append(found[0] / found[1])
+    assert np.mean(ratios) == pytest.approx(1.70, abs=3 * 0.24 / 12**0.5)
+    assert np.std(ratios) < 0.3
+
+
+def test_intervals_cover():
+    """Threshold of 16 workers at .9; fewer than 8 have probability below 1e-5."""
+    rng = np.random.default_rng(1)
+    truth = (-np.log(1 - 0.25 / 0.48)) ** (1 / 1.5)
+    hits = 0
+    for seed in range(16):
+        right = rng.binomial(60, weibull(LEVELS, 1.0, 1.5, 0.02))
+        low, high = (
+            PsychometricFunction(level=0.9, n_boot=20, random_state=seed)
+            .fit(LEVELS, right, np.full(8, 60))
+            .ci_["threshold"]
+        )
+        hits += low <= truth <= high
+    assert hits >= 8
+
+
+def test_a_careless_worker_and_a_poor_one_are_told_apart():
+    n = np.full(8, 500)
+    poor, careless = weibull(LEVELS, 2.0, 2.0, 0.0), weibull(LEVELS, 0.5, 2.0, 0.25)
+    one, other = (
+        PsychometricFunction(lapse_max=0.4, n_boot=0).fit(LEVELS, share * n, n)
+        for share in (poor, careless)
+    )
+    assert one.lapse_ < 0.05 < 0.2 < other.lapse_
+    assert one.scale_ > 1.5 > 0.8 > other.scale_
+
+
+def test_the_logistic_link_takes_negative_levels():
+    x = np.linspace(-3, 3, 9)
+    share = 0.25 + 0.75 / (1 + np.exp(-(x - 0.5) / 0.7))
+    found = PsychometricFunction(0.25, link="logistic", n_boot=0).fit(
+        x, share * 1e6, np.full(9, 1e6)
+    )
+    assert found.scale_ == pytest.approx(0.5, abs=0.02)
+    assert found.threshold(0.625) == pytest.approx(0.5, abs=0.02)
+
+
+def test_parameters_are_cloned_and_the_seed_decides():
+    model = PsychometricFunction(0.5, n_boot=10, random_state=3)
+    right, n = np.array([52, 62, 80, 96]), np.full(4, 100)
+    one, other = (clone(model).fit(LEVELS[:4], right, n).ci_ for _ in range(2))
+    assert one == other
+
+
+def test_without_three_quarters_the_threshold_is_halfway():
+    n = np.full(8, 1000)
+    share = weibull(LEVELS, 1.0, 2.0, 0.0, chance=0.8)
+    found = PsychometricFunction(0.8, n_boot=0).fit(LEVELS, share * n, n)
+    assert found.predict(np.array([found.threshold()]))[0] == pytest.approx(
+        (0.8 + 1 - found.lapse_) / 2
+    )
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("knobs", "change", "message"),
+    [
+        ({"chance": 1.0}, {}, "chance must be"),
+        ({"lapse_max": 0.6}, {}, "lapse_max must be"),
+        ({"link": "probit"}, {}, "link must be"),
+        ({}, {"right": np.ones(3)}, "of one length"),
+        ({}, {"x": np.ones(4)}, "two finite levels"),
+        ({}, {"x": np.array([-1.0, 1, 2, 3])}, "x must be >= 0"),
+        ({}, {"right": np.full(4, 11.0)}, "right must be from 0 to n"),
+    ],
+)
+def test_what_does_not_fit_is_refused(knobs, change, message):
+    given = {"x": LEVELS[:4], "right": np.full(4, 5.0), "n": np.full(4, 10.0)} | change
+    with pytest.raises(ValueError, match=message):
+        PsychometricFunction(**knobs).fit(**given)
+
+
+def test_a_level_that_is_never_reached_is_refused():
+    found = PsychometricFunction(n_boot=0).fit(
+        LEVELS, weibull(LEVELS, 1, 2, 0) * 100, np.full(8, 100)
+    )
+    with pytest.raises(ValueError, match="level must be between chance"):
+        found.threshold(0.4)

@@ -1,0 +1,157 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from learners.search.covers import FeatureCover, HyperplaneCover
+from learners.search.predictive_index import PredictiveIndex
+
+
+@pytest.mark.refusal  # some of the checks pass sparse rows or parameters of any type
+@parametrize_with_checks([PredictiveIndex()])
+def test_the_estimator_keeps_scikit_learns_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def rows(rng):
+    return rng.normal(size=(300, 6)), rng.normal(size=(200, 6))
+
+
+EACH = pytest.mark.parametrize(
+    "knobs",
+    [{}, {"merge": "round_robin"}, {"weighting": "hit"}, {"weighting": "mean"},
+     {"scorer": "sqeuclidean"}, {"cover": HyperplaneCover(3, 40, random_state=0)}],
+    ids=str,
+)  # fmt: skip
+
+
+@EACH
+def test_a_budget_of_all_objects_gives_the_exact_answer(rows, knobs):
+    objects, queries = rows
+    index = PredictiveIndex(random_state=0, **knobs).fit(objects, queries=queries[:150])
+    for query in queries[150:]:
+        scores = -((objects - query) ** 2).sum(axis=1) if "scorer" in knobs else objects @ query
+        found = index.query(query, k=5, budget=300)
+        assert found.ids.tolist() == np.argsort(-scores)[:5].tolist()
+        assert found.scores == pytest.approx(np.sort(scores)[::-1][:5])
+        assert found.n_evaluations == 300
+
+
+@EACH
+def test_a_larger_budget_never_gives_worse_scores_and_no_object_is_scored_twice(rows, knobs):
+    objects, queries = rows
+    index = PredictiveIndex(random_state=0, **knobs).fit(objects, queries=queries[:150])
+    for query in queries[150:170]:
+        some = [index.query(query, k=3, budget=budget) for budget in (5, 20, 80)]
+        assert [one.n_evaluations for one in some] == [5, 20, 80]
+        for less, more in pairwise(some):
+            assert (more.scores >= less.scores).all()
+        read = index.candidates(query, 80)
+        assert len(set(read.tolist())) == 80
+        assert read[:20].tolist() == index.candidates(query, 20).tolist()
+
+
+def test_the_papers_example_of_two_words_that_come_together():
+    """Section 2.2: projections put p3 second in both lists, the predictive index puts it first."""
+    pages = np.array([[1.0, -1.0], [-1.0, 1.0], [0.5, 0.5]])
+    together = np.ones((20, 2))
+    index = PredictiveIndex(FeatureCover(), weighting="mean").fit(pages, queries=together)
+    assert index.query(np.array([1.0, 1.0]), k=1, budget=1).ids.tolist() == [2]
+    assert index.candidates(np.array([1.0, 0.0]), 3)[0] == 2
+    projected = np.argsort(-pages, axis=0)
+    assert projected.T.tolist() == [[0, 2, 1], [1, 2, 0]]
+
+
+def test_one_list_of_hits_is_the_best_order_for_the_training_queries(rng, monkeypatch):
+    """Lemma 2.1, against every choice of two objects."""
+    monkeypatch.setattr("learners.search.predictive_index.N_HIT", 1)
+    objects, queries = rng.normal(size=(8, 2)), rng.normal(size=(60, 2))
+    best = (queries @ objects.T).argmax(axis=1)
+    index = PredictiveIndex(weighting="hit", random_state=0).fit(objects, queries=queries)
+    first = index.global_list_[:2]
+    share = np.isin(best, first).sum()
+    assert share == max(np.isin(best, [i, j]).sum() for i in range(8) for j in range(i))
+
+
+def test_what_an_object_earns_is_its_discounted_rank(rng):
+    objects, queries = rng.normal(size=(30, 3)), rng.normal(size=(40, 3))
+    index = PredictiveIndex(top=4, random_state=0).fit(objects, queries=queries)
+    earned = np.zeros(30)
+    for query in queries:
+        for rank, i in enumerate(np.argsort(-(objects @ query))[:4], start=1):
+            earned[i] += 1 / np.log2(rank + 1)
+    wanted = np.lexsort((np.arange(30), -earned))
+    n_earning = (earned > 0).sum()
+    assert index.global_list_[:n_earning].tolist() == wanted[:n_earning].tolist()
+
+
+def test_a_black_box_scorer_of_a_few_best_objects_is_found_with_few_evaluations():
+    """Half of the queries' best of 2000 objects within 40 evaluations, ten times chance and more."""
+    rng = np.random.default_rng(0)
+    objects, queries = rng.normal(size=(2000, 4)), rng.normal(size=(1100, 4))
+
+    def scorer(query, rows):
+        return -np.abs(np.sin(rows) - query).max(axis=1)
+
+    index = PredictiveIndex(scorer=scorer, random_state=0).fit(objects, queries=queries[:1000])
+    hits = [
+        index.query(one, k=1, budget=100).ids[0] == np.argmax(scorer(one, objects))
+        for one in queries[1000:]
+    ]
+    assert np.mean(hits) > 0.5
+    assert index.n_scored_ == 2000 * 1000
+
+
+def test_a_query_in_no_cell_falls_back_to_the_global_list(rng):
+    objects = rng.random(size=(50, 3))
+    queries = np.column_stack([rng.random(size=(20, 2)), np.zeros(20)])
+    index = PredictiveIndex(FeatureCover()).fit(objects, queries=queries)
+    found = index.query(np.array([0.0, 0.0, 1.0]), k=2, budget=10)
+    assert found.fell_back
+    assert (
+        index.candidates(np.array([0.0, 0.0, 1.0]), 10).tolist() == index.global_list_[:10].tolist()
+    )
+    assert not index.query(np.array([1.0, 0.0, 0.0]), k=2, budget=10).fell_back
+    assert index.coverage_ == 1
+
+
+def test_objects_as_queries_earn_themselves_nothing_unless_asked_to(rng):
+    objects = rng.normal(size=(100, 3))
+    cover = HyperplaneCover(4, 5, random_state=0)
+    own, others = (
+        PredictiveIndex(cover, scorer="sqeuclidean", exclude_self=one).fit(objects)
+        for one in (False, True)
+    )
+    hits = [
+        np.mean([index.query(row, 1, 8).ids[0] == i for i, row in enumerate(objects)])
+        for index in (own, others)
+    ]
+    assert hits[0] > hits[1]
+
+
+def test_queries_are_drawn_where_there_are_too_many(rows):
+    objects, queries = rows
+    index = PredictiveIndex(max_queries=50, random_state=0).fit(objects, queries=queries)
+    assert index.n_scored_ == 50 * 300
+    scores, ids = index.kneighbors(queries[:4], k=3, budget=50)
+    assert scores.shape == ids.shape == (4, 3)
+
+
+@pytest.mark.refusal
+def test_what_does_not_fit_is_refused(rows):
+    objects, queries = rows
+    for knobs, message in (
+        ({"weighting": "sum"}, "weighting must be"),
+        ({"merge": "sum"}, "merge must be"),
+        ({"top": 0}, "top must be >= 1"),
+        ({"scorer": "cosine"}, "scorer must be"),
+        ({"scorer": lambda q, o: o[:, 0] * np.nan}, "one finite score"),
+        ({"scorer": lambda q, o: o[1:, 0]}, "one finite score"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PredictiveIndex(**knobs).fit(objects, queries=queries)
+    index = PredictiveIndex(random_state=0).fit(objects, queries=queries)
+    with pytest.raises(ValueError, match="k must be from 1 to the budget"):
+        index.query(queries[0], k=11, budget=10)
