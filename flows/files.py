@@ -88,7 +88,7 @@ class OutputFile:
         OutputFile(self.path, self.inputs, self.force)  # as it is by now
         target = Path(os.path.realpath(self.path))  # a link stays one
         try:
-            if self._is_stream():
+            if self.is_stream():
                 with suppress(BrokenPipeError):  # its reader has had enough
                     write(self.path)
                 return
@@ -109,11 +109,15 @@ class OutputFile:
             self._refuse_input(given)
         if self.path.is_dir():
             raise OutputError(f"{self.path} is a folder; name a file for the output")
-        os.stat(os.path.join(self.path.parent, ""))  # is there, and is a folder
-        if os.path.lexists(self.path) and not self.force and not self._is_stream():
+        if not self.path.parent.exists():
+            raise OutputError(
+                f"{self.path.parent} must be a folder, and is not there; make it first"
+            )
+        os.stat(os.path.join(self.path.parent, ""))  # is a folder
+        if os.path.lexists(self.path) and not self.force and not self.is_stream():
             raise self._exists()
 
-    def _is_stream(self) -> bool:
+    def is_stream(self) -> bool:
         """Return whether the path is a device or a pipe, which holds nothing to lose."""
         return self.path.exists() and not self.path.is_file()
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.root import Force, Quiet, app, mistakes, print_line
+from flows.cli.root import Force, Guard, Quiet, app, mistakes, print_line
 from flows.importers import FormatName
 
 __all__ = ["import_"]
@@ -19,7 +19,7 @@ __all__ = ["import_"]
 def import_(
     export: Annotated[Path, typer.Argument(help="file that the platform exported")],
     format_: Annotated[FormatName, typer.Option("--format", help="whose export it is")],
-    output: Annotated[Path, typer.Option(help="table to write (.csv or .parquet)")],
+    output: Annotated[Path, typer.Option(help="table to write: .csv, .tsv, .parquet or .jsonl")],
     question: Annotated[
         str | None,
         typer.Option(help="the question whose answers become labels [default: the only]"),
@@ -37,15 +37,17 @@ def import_(
         str | None,
         typer.Option(help="for a query: the environment variable with the database's address"),
     ] = None,
+    guard: Guard = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn a crowdsourcing platform's export into a table of worker, task, label and seconds."""
-    from flows.importers import import_labels, labels_file, parse_map, write_labels  # Arrow
+    from flows.importers import import_labels, parse_map, write_labels  # Arrow
+    from flows.tables import table_file
 
     with mistakes():
         columns = parse_map(map_, format_)
-        written = labels_file(output, export, force=force)
+        written = table_file(output, inputs=(export,), force=force)
         labels = import_labels(
             export,
             format_,
@@ -54,6 +56,6 @@ def import_(
             columns=columns,
             url_env=url_env,
         )
-        write_labels(labels, written)
+        write_labels(labels, written, guard=guard)
         timed = ", with their seconds" if labels.has_seconds else ""
         print_line(f"{labels.summary()}; {labels.n_labels:,} labels written to {output}{timed}")

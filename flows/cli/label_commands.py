@@ -10,10 +10,20 @@ import typer
 
 from flows.aggregators import AggregatorName, consensus_of
 from flows.choices import Duplicates, Penalty
-from flows.cli.root import Force, LabelsFile, Output, Quiet, Repeated, app, mistakes, show_rows
-from flows.files import OutputFile
+from flows.cli.root import (
+    Force,
+    Guard,
+    LabelsFile,
+    Output,
+    Quiet,
+    Repeated,
+    app,
+    mistakes,
+    show_rows,
+)
 
 if TYPE_CHECKING:
+    from flows.files import OutputFile
     from flows.settings import FilterSettings
     from quality import CrowdLabels
 
@@ -34,6 +44,7 @@ def workers(
     n_workers: Annotated[int | None, typer.Option(help="or: the number to remove")] = None,
     duplicates: Repeated = "error",
     output: Output = None,
+    guard: Guard = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -45,7 +56,8 @@ def workers(
         stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
         chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
         header, rows = worker_rows(_read(labels, duplicates), chosen)
-        show_rows("Workers: whom to remove, then by reputation, least first", header, rows, written)
+        title = "Workers: whom to remove, then by reputation, least first"
+        show_rows(title, header, rows, written, numbers=header[1:-1], guard=guard)
 
 
 @app.command(epilog="Example: `crowdassay aggregate labels.csv --output consensus.csv`")
@@ -54,6 +66,7 @@ def aggregate(
     aggregator: Annotated[AggregatorName, typer.Option(help="aggregation method")] = "dawid_skene",
     duplicates: Repeated = "error",
     output: Output = None,
+    guard: Guard = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -61,7 +74,8 @@ def aggregate(
     with mistakes():
         written = _output(output, labels, force)
         header, rows = consensus_rows(_read(labels, duplicates), aggregator=aggregator)
-        show_rows("Consensus labels", header, rows, written)
+        numbers = ("confidence", "labels")
+        show_rows("Consensus labels", header, rows, written, numbers=numbers, guard=guard)
 
 
 def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str], list[list[str]]]:
@@ -72,6 +86,7 @@ def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str],
     from flows.stages import filter_by
     from quality import worker_report
 
+    chosen.check_crowd(labels.n_workers)
     filtered, _ = filter_by(labels, chosen, seed=0)
     consensus = consensus_of(labels.keep_workers(filtered.keep), ConsensusSettings(), seed=0)
     found = worker_report(labels, filtered, consensus.posterior)
@@ -118,7 +133,9 @@ def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], 
 
 
 def _output(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
-    return None if path is None else OutputFile(path, inputs=(labels,), force=force)
+    from flows.tables import table_file  # DuckDB, for these commands only
+
+    return None if path is None else table_file(path, inputs=(labels,), force=force)
 
 
 def _read(path: Path, duplicates: Duplicates) -> CrowdLabels:

@@ -7,12 +7,11 @@ ends quickly: heavy imports happen inside the commands.
 from __future__ import annotations
 
 import atexit
-import csv
 import gc
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -23,6 +22,7 @@ import typer
 
 from flows.choices import Duplicates
 from flows.cli.kernels import notice
+from flows.safe_text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from flows.files import OutputFile
 
 __all__ = [
-    "AsJson", "Force", "LabelsFile", "Output", "Quiet", "Repeated", "app", "console", "main",
-    "mistakes", "print_line", "show_rows",
+    "AsJson", "Force", "Guard", "LabelsFile", "Output", "Quiet", "Repeated", "app", "console",
+    "main", "mistakes", "print_line", "show_rows",
 ]  # fmt: skip
 
 _silent = ContextVar("_silent", default=False)
 MISTAKE = 2  # exit code for a mistake that the user can mend
 STOPPED = 130  # as shells have it for Ctrl-C
+NEWLINE = "\n"
 SHOWN = 15  # rows on the terminal
 N_OBJECTS = 500_000  # new ones before the collector runs
 LIVE = {"distributed", "prefect"}  # they have threads, which an ordinary exit waits for
@@ -61,7 +62,18 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="print nothing but errors", callback=_silence)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
-Output = Annotated[Path | None, typer.Option(help="write all rows to this CSV")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        help="write all rows to this file, as its name ends: .csv, .tsv, .parquet, .jsonl"
+    ),
+]
+Guard = Annotated[
+    bool,
+    typer.Option(
+        "--guard-formulas", help="put ' before texts that a spreadsheet would run, such as =cmd"
+    ),
+]
 LabelsFile = Annotated[Path, typer.Argument(help="table with the columns worker, task, label")]
 Repeated = Annotated[
     Duplicates, typer.Option(help="what to do with a worker's repeated labels of a task")
@@ -73,12 +85,12 @@ def console(*, quiet: bool = False) -> Console:
     """Return standard output for a person: in colour on a terminal only, silent with `--quiet`."""
     from rich.console import Console  # not needed for `--help`
 
-    return Console(quiet=quiet or _silent.get(), highlight=False)
+    return Console(quiet=quiet or _silent.get(), highlight=False, markup=False)
 
 
 def print_line(line: str) -> None:
-    """Print a line as it is, without wrapping or markup."""
-    console().print(line, soft_wrap=True, markup=False)
+    """Print a line without wrapping; what a terminal would obey is written out."""
+    console().print(printable(line, keep=NEWLINE), soft_wrap=True)
 
 
 @contextmanager
@@ -91,7 +103,7 @@ def mistakes() -> Iterator[None]:
 
         if not isinstance(error, MISTAKES):
             raise
-        print(f"crowdassay: {sentence(error)}", file=sys.stderr)
+        print(f"crowdassay: {printable(sentence(error), keep=NEWLINE)}", file=sys.stderr)
         raise typer.Exit(MISTAKE) from None
     except KeyboardInterrupt:
         print(
@@ -102,9 +114,15 @@ def mistakes() -> Iterator[None]:
 
 
 def show_rows(
-    title: str, header: list[str], rows: list[list[str]], output: OutputFile | None
+    title: str,
+    header: list[str],
+    rows: list[list[str]],
+    output: OutputFile | None,
+    *,
+    numbers: Collection[str],
+    guard: bool = False,
 ) -> None:
-    """Print the first rows, and write all of them if `output` is given."""
+    """Print the first rows, and write all of them if `output` is given; `numbers` names such columns."""
     from flows.terminal import print_rows  # loads the rooms
 
     shown = [[*row[:-1], row[-1].partition(":")[0]] for row in rows[:SHOWN]]
@@ -114,12 +132,18 @@ def show_rows(
             f"… and {len(rows) - SHOWN:,} more; --output FILE writes them all", style="dim"
         )
     if output is not None:
-        output.write(partial(_write_csv, [header, *rows]))
+        from flows.tables import write_table  # DuckDB, where a file is written
+
+        columns = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+        typed = {name: _as_numbers(columns[name]) for name in header if name in numbers}
+        write_table(columns | typed, output, guard=guard)
 
 
-def _write_csv(rows: list[list[str]], path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+def _as_numbers(cells: list[str]) -> list[int | None] | list[float | None]:
+    """Return cells as whole numbers, or if one is not whole as fractions; a blank one is None."""
+    if all(cell.isdigit() for cell in cells if cell):
+        return [int(cell) if cell else None for cell in cells]
+    return [float(cell) if cell else None for cell in cells]
 
 
 class _Pipe(io.FileIO):

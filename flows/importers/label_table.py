@@ -1,28 +1,20 @@
 """An export as a label table, whatever platform it is from, read and written.
 
 labels = import_labels(Path("export.csv"), "mturk", question="sentiment")
-write_labels(labels, labels_file(Path("labels.csv"), Path("export.csv")))
+write_labels(labels, table_file(Path("labels.csv"), inputs=(Path("export.csv"),)))
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from flows.files import OutputFile
 from flows.importers.formats import FORMATS
 from flows.importers.responses import ImportedLabels, gather
-from flows.tables import TableError
+from flows.tables import TableError, write_table
 
-__all__ = ["import_labels", "labels_file", "parse_map", "write_labels"]
-
-SUFFIXES = (".csv", ".parquet")
-Columns = dict[str, Sequence[str] | Sequence[float | None]]
+__all__ = ["import_labels", "parse_map", "write_labels"]
 
 
 def parse_map(text: str, form: str) -> dict[str, str]:
@@ -107,46 +99,11 @@ def import_labels(
     return gather(responses, path.name, question=question, keep_rejected=keep_rejected)
 
 
-def labels_file(output: Path, export: Path, *, force: bool = False) -> OutputFile:
-    """Return the table to write, which is not the export; another file is overwritten with `force`.
-
-    Raises
-    ------
-    TableError
-        If the table is neither CSV nor Parquet.
-    OutputError
-        If it cannot be written for another reason.
-    """
-    if output.suffix not in SUFFIXES:
-        raise TableError(f"{output.name}: the output must end in {' or '.join(SUFFIXES)}")
-    return OutputFile(output, inputs=(export,), force=force)
-
-
-def write_labels(labels: ImportedLabels, output: OutputFile) -> None:
+def write_labels(labels: ImportedLabels, output: OutputFile, *, guard: bool = False) -> None:
     """Write worker, task, label, and seconds where any label has them; nothing else."""
     names = ["worker", "task", "label", *(["seconds"] if labels.has_seconds else [])]
-    columns: Columns = {name: list(getattr(labels, name)) for name in names}
-    write = _write_parquet if output.path.suffix == ".parquet" else _write_csv
+    columns = {name: getattr(labels, name) for name in names}
     try:
-        output.write(partial(write, columns))
+        write_table(columns, output, guard=guard)
     except UnicodeEncodeError:
         raise TableError(f"{labels.file} holds a name that is not Unicode text; mend it") from None
-
-
-def _write_parquet(columns: Columns, path: Path) -> None:
-    pq.write_table(pa.table(columns), path)
-
-
-def _write_csv(columns: Columns, path: Path) -> None:
-    cells = {
-        name: ["" if v is None else v if isinstance(v, str) else f"{v:.15g}" for v in column]
-        for name, column in columns.items()
-    }
-    # the writer does not quote a lone carriage return, which readers take for the end of a line
-    broken = any("\r" in name for column in cells.values() for name in column)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(
-            file, lineterminator="\n", quoting=csv.QUOTE_ALL if broken else csv.QUOTE_MINIMAL
-        )
-        writer.writerow(cells)
-        writer.writerows(zip(*cells.values(), strict=True))

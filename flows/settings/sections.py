@@ -193,6 +193,14 @@ class FilterSettings(Section):
             raise ValueError('false_removal_rate is for penalty = "soft"')
         return self
 
+    def check_crowd(self, n_workers: int) -> None:
+        """Raise SettingsError if more workers are to be removed than a crowd can spare."""
+        if self.n_workers is not None and not self.n_workers < n_workers:
+            raise SettingsError(
+                f"the number of workers to remove must be below {n_workers:,}, which are all there "
+                f"are, got n_workers={self.n_workers}; name fewer, or a fraction"
+            )
+
 
 class ConsensusSettings(Section):
     """The aggregator that turns kept labels into one label per task.

@@ -40,6 +40,7 @@ def judge_workers(run: Run) -> str:
     """Judge the workers, and remove those whom the filter finds."""
     chosen = run.settings.consensus.groups
     with open_labels(run) as labels:
+        run.settings.filter.check_crowd(labels.crowd.labels.n_workers)
         filtered, stop = labels.filter_workers()
         found = None if chosen == "ignore" else labels.dependence()
         if found is not None and chosen == "remove":

@@ -17,6 +17,7 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet
+    from flows.tables.output_tables import OUTPUT_SUFFIXES, table_file, write_table
     from flows.tables.sources import (
         Sources,
         find_files,
@@ -54,12 +55,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ROW", "WHOLE", "Gold", "Sources", "TableError", "TaskTable", "TextTable", "arrow_array",
+    "OUTPUT_SUFFIXES", "ROW", "WHOLE", "Gold", "Sources", "TableError", "TaskTable", "TextTable", "arrow_array",
     "arrow_table", "fetch", "find_files", "input_files", "input_paths", "is_query", "list_tasks",
     "literal", "numpy_array", "open_sources", "open_table", "quote", "read_gold", "read_labels",
     "read_parquet", "read_seconds", "read_tasks", "refuse_blanks", "refuse_duplicates",
     "refuse_features", "refuse_hollow", "refuse_outside", "select_features", "standardized",
-    "text_of_cell",
+    "table_file", "text_of_cell", "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

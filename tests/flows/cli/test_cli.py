@@ -124,7 +124,7 @@ def test_a_worker_who_met_no_disagreement_has_empty_cells(tmp_path: Path) -> Non
     assert told.exit_code == 0
     assert "nan" not in told.output.split()
     (ann,) = (row for row in rows_of(output) if row["worker"] == "ann")
-    assert (ann["soft"], ann["reputation"], ann["agreement"]) == ("0.000", "", "1.00")
+    assert (ann["soft"], ann["reputation"], ann["agreement"]) == ("0", "", "1")
 
 
 def test_aggregate_writes_one_row_per_task(finished: Path, tmp_path: Path) -> None:

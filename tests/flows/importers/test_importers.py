@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.importers import FORMATS, Dropped, import_labels, labels_file, parse_map, write_labels
-from flows.tables import TableError, read_labels, read_seconds
+from flows.importers import FORMATS, Dropped, import_labels, parse_map, write_labels
+from flows.tables import TableError, read_labels, read_seconds, table_file
 from quality import CrowdLabels
 
 EXPORTS = Path(__file__).parent / "exports"
@@ -490,8 +490,8 @@ def test_a_platforms_columns_may_be_named_by_hand(tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_is_a_mistake(tmp_path: Path) -> None:
     export = EXPORTS / "toloka.tsv"
     for output, told in (
-        (tmp_path / "labels.xlsx", "must end in .csv or .parquet"),
-        (tmp_path / "no" / "labels.csv", "cannot be written"),
+        (tmp_path / "labels.xlsx", "must end in .csv, .tsv, .parquet, .jsonl"),
+        (tmp_path / "no" / "labels.csv", "is not there; make it first"),
     ):
         found = invoke(export, "toloka", output)
         assert found.exit_code == 2
@@ -564,7 +564,7 @@ def test_any_part_of_a_record_may_be_anything_without_a_traceback(
     question = "choice" if form == "prodigy" else "mood"
     try:
         found = import_labels(path, form, question=question)
-        write_labels(found, labels_file(path.with_suffix(".csv"), path))
+        write_labels(found, table_file(path.with_suffix(".csv"), inputs=(path,)))
     except TableError as error:
         told = str(error)
         assert "export.json" in told
@@ -596,7 +596,7 @@ def test_workers_and_tasks_keep_the_names_they_came_with(
     asked: dict[str, Any] = {"classes": None, "duplicates": "last", "known_tasks": None}
     tables = []
     for output in (folder / "labels.csv", folder / "labels.parquet"):
-        write_labels(found, labels_file(output, path))
+        write_labels(found, table_file(output, inputs=(path,)))
         tables.append(read_labels(output, **asked))
     for name in CrowdLabels.__slots__:
         assert np.array_equal(getattr(tables[0], name), getattr(tables[1], name)), name

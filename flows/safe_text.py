@@ -1,0 +1,48 @@
+r"""Texts of strangers: safe to print on a terminal, and safe to open in a spreadsheet.
+
+Ids, labels and column names come from outside. One may hold codes that move a terminal's cursor, change
+its title or turn the direction of the line; or begin as a formula does.
+
+>>> print(printable("ann\x1b[2J\u202eevil"))
+ann\x1b[2J\u202eevil
+>>> guarded("=cmd|' /C calc'!A0")
+"'=cmd|' /C calc'!A0"
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["guarded", "printable"]
+
+UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # categories of Unicode: controls, formats, line ends
+JOINERS = {"\u200c", "\u200d"}  # part of the spelling of some languages
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run a cell that begins so
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    r"""Return the text with what a terminal would obey written out; letters of `keep` stay.
+
+    Examples
+    --------
+    >>> printable("ß 中 \u200dx") == "ß 中 \u200dx"
+    True
+    >>> printable("two\nlines"), printable("two\nlines", keep="\n")
+    ('two\\nlines', 'two\nlines')
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if _is_safe(one) or one in keep else _escaped(one) for one in text)
+
+
+def guarded(text: str) -> str:
+    """Return the text as a cell that no spreadsheet runs: with an apostrophe where it could."""
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _is_safe(letter: str) -> bool:
+    return letter in JOINERS or unicodedata.category(letter) not in UNSAFE
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
