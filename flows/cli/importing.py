@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.root import Force, Guard, Quiet, app, mistakes, print_line
+from flows.cli.root import (
+    Encoding,
+    Force,
+    Guard,
+    Quiet,
+    Sep,
+    Sheet,
+    Wide,
+    app,
+    mistakes,
+    print_line,
+    reading_of_options,
+)
 from flows.importers import FormatName
 
 __all__ = ["import_"]
@@ -37,6 +49,10 @@ def import_(
         str | None,
         typer.Option(help="for a query: the environment variable with the database's address"),
     ] = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    wide: Wide = False,
     guard: Guard = False,
     force: Force = False,
     quiet: Quiet = False,
@@ -55,6 +71,7 @@ def import_(
             keep_rejected=keep_rejected,
             columns=columns,
             url_env=url_env,
+            reading=reading_of_options(sep, encoding, sheet, wide),
         )
         write_labels(labels, written, guard=guard)
         timed = ", with their seconds" if labels.has_seconds else ""

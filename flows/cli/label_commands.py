@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
+from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,20 +14,27 @@ import typer
 from flows.aggregators import AggregatorName, consensus_of
 from flows.choices import Duplicates, Penalty
 from flows.cli.root import (
+    Encoding,
     Force,
     Guard,
     LabelsFile,
     Output,
     Quiet,
     Repeated,
+    Sep,
+    Sheet,
+    Wide,
     app,
     mistakes,
+    print_reading,
+    reading_of_options,
     show_rows,
 )
 
 if TYPE_CHECKING:
     from flows.files import OutputFile
     from flows.settings import FilterSettings
+    from flows.tables import Reading
     from quality import CrowdLabels
 
 __all__ = ["aggregate", "consensus_rows", "worker_rows", "workers"]
@@ -43,6 +53,10 @@ def workers(
     ] = None,
     n_workers: Annotated[int | None, typer.Option(help="or: the number to remove")] = None,
     duplicates: Repeated = "error",
+    sep: Sep = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    wide: Wide = False,
     output: Output = None,
     guard: Guard = False,
     force: Force = False,
@@ -55,7 +69,8 @@ def workers(
         written = _output(output, labels, force)
         stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
         chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
-        header, rows = worker_rows(_read(labels, duplicates), chosen)
+        read = _read(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
+        header, rows = worker_rows(read, chosen)
         title = "Workers: whom to remove, then by reputation, least first"
         show_rows(title, header, rows, written, numbers=header[1:-1], guard=guard)
 
@@ -65,6 +80,10 @@ def aggregate(
     labels: LabelsFile,
     aggregator: Annotated[AggregatorName, typer.Option(help="aggregation method")] = "dawid_skene",
     duplicates: Repeated = "error",
+    sep: Sep = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    wide: Wide = False,
     output: Output = None,
     guard: Guard = False,
     force: Force = False,
@@ -73,7 +92,8 @@ def aggregate(
     """Turn crowd labels into one consensus label per task."""
     with mistakes():
         written = _output(output, labels, force)
-        header, rows = consensus_rows(_read(labels, duplicates), aggregator=aggregator)
+        read = _read(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
+        header, rows = consensus_rows(read, aggregator=aggregator)
         numbers = ("confidence", "labels")
         show_rows("Consensus labels", header, rows, written, numbers=numbers, guard=guard)
 
@@ -133,12 +153,24 @@ def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], 
 
 
 def _output(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
-    from flows.tables import table_file  # DuckDB, for these commands only
+    from flows.tables import find_files, table_file  # DuckDB, for these commands only
 
-    return None if path is None else table_file(path, inputs=(labels,), force=force)
+    if path is None:
+        return None
+    return table_file(path, inputs=(labels, *find_files(labels)), force=force)
 
 
-def _read(path: Path, duplicates: Duplicates) -> CrowdLabels:
-    from flows.tables import read_labels  # DuckDB, for these commands only
+def _read(path: Path, duplicates: Duplicates, reading: Reading) -> CrowdLabels:
+    """Return the labels of a file, a folder, a pattern or standard input, and say how they were read."""
+    from flows.settings import input_settings  # pydantic and DuckDB, for these commands only
+    from flows.tables import STANDARD_INPUT, keep_standard_input, open_sources, read_labels
 
-    return read_labels(path, classes=None, duplicates=duplicates, known_tasks=None)
+    with TemporaryDirectory(prefix="crowdassay-") as folder:
+        if path == STANDARD_INPUT:
+            path = keep_standard_input(Path(folder), sys.stdin.buffer)
+        given = {"labels": path, "duplicates": duplicates, **asdict(reading)}
+        sources = open_sources(input_settings(**given), Path(folder))
+        print_reading(sources.read_as)
+        with sources.telling():
+            table = sources.labels.table
+            return read_labels(table, classes=None, duplicates=duplicates, known_tasks=None)

@@ -11,7 +11,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from flows.files import OutputFile
+    from flows.tables import Reading
 
 __all__ = [
-    "AsJson", "Force", "Guard", "LabelsFile", "Output", "Quiet", "Repeated", "app", "console",
-    "main", "mistakes", "print_line", "show_rows",
+    "AsJson", "Encoding", "Force", "Guard", "LabelsFile", "Output", "Quiet", "Repeated", "Sep",
+    "Sheet", "Wide", "app", "console", "main", "mistakes", "print_line", "print_reading",
+    "reading_of_options", "show_rows",
 ]  # fmt: skip
 
 _silent = ContextVar("_silent", default=False)
@@ -74,7 +76,20 @@ Guard = Annotated[
         "--guard-formulas", help="put ' before texts that a spreadsheet would run, such as =cmd"
     ),
 ]
-LabelsFile = Annotated[Path, typer.Argument(help="table with the columns worker, task, label")]
+LabelsFile = Annotated[
+    Path,
+    typer.Argument(
+        help="table with the columns worker, task, label: a file, a folder, a pattern, or -"
+    ),
+]
+Sep = Annotated[
+    str | None, typer.Option(help='what separates the cells of a CSV, such as ";" or tab')
+]
+Encoding = Annotated[str | None, typer.Option(help="encoding of a CSV, such as cp1252 or utf-16")]
+Sheet = Annotated[str | None, typer.Option(help="sheet of a workbook [default: the first]")]
+Wide = Annotated[
+    bool, typer.Option("--wide", help="the labels have a row per task and a column per worker")
+]
 Repeated = Annotated[
     Duplicates, typer.Option(help="what to do with a worker's repeated labels of a task")
 ]
@@ -91,6 +106,21 @@ def console(*, quiet: bool = False) -> Console:
 def print_line(line: str) -> None:
     """Print a line without wrapping; what a terminal would obey is written out."""
     console().print(printable(line, keep=NEWLINE), soft_wrap=True)
+
+
+def print_reading(clauses: Iterable[str]) -> None:
+    """Print how tables that are not plain were read, a line each, and what says it otherwise."""
+    for clause in clauses:
+        print_line(f"{clause}; --sep, --encoding, --sheet and [input] say otherwise")
+
+
+def reading_of_options(
+    sep: str | None, encoding: str | None, sheet: str | None, wide: bool
+) -> Reading:
+    """Return what the options say of how tables are written; a tab may be spelled."""
+    from flows.tables import Reading  # DuckDB, for commands that read a table
+
+    return Reading({"tab": "\t", "\\t": "\t"}.get(sep or "", sep), encoding, sheet, wide)
 
 
 @contextmanager

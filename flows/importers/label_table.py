@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from flows.files import OutputFile
 from flows.importers.formats import FORMATS
 from flows.importers.responses import ImportedLabels, gather
-from flows.tables import TableError, write_table
+from flows.tables import AS_FOUND, Reading, TableError, write_table
 
 __all__ = ["import_labels", "parse_map", "write_labels"]
 
@@ -48,6 +49,7 @@ def import_labels(
     keep_rejected: bool = False,
     columns: Mapping[str, str] | None = None,
     url_env: str | None = None,
+    reading: Reading = AS_FOUND,
 ) -> ImportedLabels:
     r"""Read a platform's export.
 
@@ -65,6 +67,8 @@ def import_labels(
         Columns by role where they differ from the platform's own, as `parse_map` finds them.
     url_env
         For a query, the name of the environment variable that holds the database's address.
+    reading
+        For a table, how it is written, where that is not to be found out.
 
     Raises
     ------
@@ -84,7 +88,7 @@ def import_labels(
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "answers.csv"
     ...     _ = path.write_text("annotator,item,label\nann,t1,cat\nben,t1,dog\neve,t1,\n")
-    ...     import_labels(path, "csv", columns=parse_map("worker=annotator,task=item", "csv"))
+    ...     import_labels(path, "table", columns=parse_map("worker=annotator,task=item", "table"))
     ImportedLabels(3 answers to 'label' read from answers.csv; dropped 1 skipped; 2 labels)
     """
     if form == "sql" and url_env is None:
@@ -94,8 +98,14 @@ def import_labels(
         )
     if form != "sql" and url_env is not None:
         raise TableError("--url-env is for --format sql: leave it out")
-    database = {} if url_env is None else {"url_env": url_env}
-    responses = list(FORMATS[form].read(path, columns or {}, **database))
+    if form != "table" and reading != AS_FOUND:
+        raise TableError(
+            "--sep, --encoding, --sheet and --wide are for --format table: leave them out"
+        )
+    more: dict[str, Any] = {} if url_env is None else {"url_env": url_env}
+    if form == "table":
+        more["reading"] = reading
+    responses = list(FORMATS[form].read(path, columns or {}, **more))
     return gather(responses, path.name, question=question, keep_rejected=keep_rejected)
 
 

@@ -181,6 +181,10 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "seconds": Line(facts.seconds)
         if facts.seconds
         else Line("seconds", f"no column of that name; besides what is read: {others}", off=True),
+        "sep": Line(facts.reading.sep or ",", off=facts.reading.sep is None),
+        "encoding": Line(facts.reading.encoding or "utf-8", off=facts.reading.encoding is None),
+        "sheet": Line(facts.reading.sheet or "Sheet1", off=facts.reading.sheet is None),
+        "wide": Line(facts.reading.wide),
         "subject": Line("subject", off=True),
         "duplicates": Line(duplicates),
     }

@@ -105,7 +105,10 @@ class GroupSettings(Section):
 
 
 class InputSettings(Section):
-    """The tables to read. The end of a name says whether it is CSV (plain or gzipped), Parquet or a query.
+    """The tables to read, each in the format that the end of its name says.
+
+    They are CSV or TSV (plain or gzipped), Parquet, JSON (lines or an array), workbooks (.xlsx, .xls, .ods)
+    or queries. How a CSV is written is found out and said; `sep` and `encoding` say it instead.
 
     A path is a file, or a folder or pattern of files that arrive day by day. A query is a file `*.sql`.
     The address of its database is a secret and never stands in settings.
@@ -119,6 +122,14 @@ class InputSettings(Section):
     """Tasks whose truth is known: task, label."""
     url_env: str | None = None
     """For queries: the environment variable with the database's address."""
+    sep: str | None = None
+    """What separates the cells of a CSV; by default found out."""
+    encoding: str | None = None
+    """The encoding of a CSV, such as "cp1252"; by default found out."""
+    sheet: str | None = None
+    """The sheet of a workbook; by default the first with cells."""
+    wide: bool = False
+    """True: the labels have a row per task and a column per worker."""
     seconds: str | None = None
     """The column of the labels with the seconds that each took."""
     duplicates: Duplicates = "error"
@@ -156,6 +167,8 @@ class InputSettings(Section):
             raise ValueError(
                 'subject must not be "task": use the unit "row", which protects one task'
             )
+        if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
+            raise ValueError(f'sep must be one letter, such as ";" or "\\t", got {self.sep!r}')
         if self.seconds in ("worker", "task", "label"):
             raise ValueError(f"seconds must name a column of its own, got {self.seconds!r}")
         if self.standardize and self.features_private:

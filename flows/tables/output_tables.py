@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from flows.files import OutputFile
 from flows.safe_text import guarded
-from flows.tables.text_table import TableError
+from flows.tables.refusals import TableError
 
 __all__ = ["OUTPUT_SUFFIXES", "Cells", "table_file", "write_table"]
 

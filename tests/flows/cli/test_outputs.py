@@ -36,7 +36,7 @@ READ = {"export", "gold", "labels", "preview", "run_folder", "settings", "state"
 WRITTEN = {
     ("aggregate", "output"): "aggregate labels.csv --output {}",
     ("deploy", "yaml"): "deploy settings.toml --pool crowd --yaml {}",
-    ("import", "output"): "import labels.csv --format csv --output {}",
+    ("import", "output"): "import labels.csv --format table --output {}",
     ("init", "output"): "init labels.csv tasks.csv --gold gold.csv --output {}",
     ("simulate", "output"): "simulate --output {}",
     ("workers", "output"): "workers labels.csv --output {}",
