@@ -8,7 +8,7 @@ from flows.cli.root import app
 
 # In the order of the help.
 # isort: off
-from flows.cli import campaign, init, importing, label_commands, privacy_commands, warm  # noqa: F401  # add commands
+from flows.cli import campaign, check, init, importing, label_commands, privacy_commands, warm  # noqa: F401  # add commands
 
 # isort: on
 from flows.cli.root import main

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -25,6 +23,7 @@ from flows.cli.root import (
     Sheet,
     Wide,
     app,
+    kept_input,
     mistakes,
     print_reading,
     reading_of_options,
@@ -103,10 +102,10 @@ def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str],
     import numpy as np  # these load numba and pydantic, for this command only
 
     from flows.settings import ConsensusSettings
-    from flows.stages import filter_by
+    from flows.stages import filter_by, refuse_more_workers
     from quality import worker_report
 
-    chosen.check_crowd(labels.n_workers)
+    refuse_more_workers(chosen, labels.n_workers)
     filtered, _ = filter_by(labels, chosen, seed=0)
     consensus = consensus_of(labels.keep_workers(filtered.keep), ConsensusSettings(), seed=0)
     found = worker_report(labels, filtered, consensus.posterior)
@@ -163,12 +162,14 @@ def _output(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
 def _read(path: Path, duplicates: Duplicates, reading: Reading) -> CrowdLabels:
     """Return the labels of a file, a folder, a pattern or standard input, and say how they were read."""
     from flows.settings import input_settings  # pydantic and DuckDB, for these commands only
-    from flows.tables import STANDARD_INPUT, keep_standard_input, open_sources, read_labels
+    from flows.tables import open_sources, read_labels
 
     with TemporaryDirectory(prefix="crowdassay-") as folder:
-        if path == STANDARD_INPUT:
-            path = keep_standard_input(Path(folder), sys.stdin.buffer)
-        given = {"labels": path, "duplicates": duplicates, **asdict(reading)}
+        given = {
+            "labels": kept_input(path, Path(folder)),
+            "duplicates": duplicates,
+            **reading.keys(),
+        }
         sources = open_sources(input_settings(**given), Path(folder))
         print_reading(sources.read_as)
         with sources.telling():

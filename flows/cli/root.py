@@ -22,7 +22,7 @@ import typer
 
 from flows.choices import Duplicates
 from flows.cli.kernels import notice
-from flows.safe_text import printable
+from flows.terminal import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,9 +31,27 @@ if TYPE_CHECKING:
     from flows.tables import Reading
 
 __all__ = [
-    "AsJson", "Encoding", "Force", "Guard", "LabelsFile", "Output", "Quiet", "Repeated", "Sep",
-    "Sheet", "Wide", "app", "console", "main", "mistakes", "print_line", "print_reading",
-    "reading_of_options", "show_rows",
+    "MISTAKE",
+    "AsJson",
+    "Encoding",
+    "Force",
+    "Guard",
+    "LabelsFile",
+    "Output",
+    "Quiet",
+    "Repeated",
+    "Sep",
+    "Sheet",
+    "Wide",
+    "app",
+    "console",
+    "kept_input",
+    "main",
+    "mistakes",
+    "print_line",
+    "print_reading",
+    "reading_of_options",
+    "show_rows",
 ]  # fmt: skip
 
 _silent = ContextVar("_silent", default=False)
@@ -112,6 +130,13 @@ def print_reading(clauses: Iterable[str]) -> None:
     """Print how tables that are not plain were read, a line each, and what says it otherwise."""
     for clause in clauses:
         print_line(f"{clause}; --sep, --encoding, --sheet and [input] say otherwise")
+
+
+def kept_input(path: Path, folder: Path) -> Path:
+    """Return the path of a table, or for - a file in the folder that holds standard input."""
+    from flows.tables import STANDARD_INPUT, keep_standard_input  # DuckDB, for a table only
+
+    return keep_standard_input(folder, sys.stdin.buffer) if path == STANDARD_INPUT else path
 
 
 def reading_of_options(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +89,7 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
         If a run would refuse the tables.
     """
     keys = ("labels", "tasks", "gold", "url_env", "duplicates")
-    inputs = input_settings(**{key: getattr(given, key) for key in keys}, **asdict(given.reading))
+    inputs = input_settings(**{key: getattr(given, key) for key in keys}, **given.reading.keys())
     first = None if is_query(given.labels) else find_files(given.labels)[0]
     if first is not None and SECONDS in _other_columns(first, given.reading):
         inputs = inputs.model_copy(update={"seconds": SECONDS})

@@ -27,21 +27,10 @@ from flows.settings.publication_keys import check_key
 from privacy import Unit
 
 __all__ = [
-    "ConsensusSettings",
-    "EngineError",
-    "EngineSettings",
-    "FilterSettings",
-    "GateSettings",
-    "GroupSettings",
-    "InputSettings",
-    "ModelSettings",
-    "PrivacySettings",
-    "ReportSettings",
-    "Section",
-    "Settings",
-    "SettingsError",
-    "section_of",
-]
+    "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings", "GateSettings",
+    "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section",
+    "Settings", "SettingsError", "section_of",
+]  # fmt: skip
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a campaign: it names run folders
 
@@ -205,14 +194,6 @@ class FilterSettings(Section):
         if self.false_removal_rate is not None and self.penalty != "soft":
             raise ValueError('false_removal_rate is for penalty = "soft"')
         return self
-
-    def check_crowd(self, n_workers: int) -> None:
-        """Raise SettingsError if more workers are to be removed than a crowd can spare."""
-        if self.n_workers is not None and not self.n_workers < n_workers:
-            raise SettingsError(
-                f"the number of workers to remove must be below {n_workers:,}, which are all there "
-                f"are, got n_workers={self.n_workers}; name fewer, or a fraction"
-            )
 
 
 class ConsensusSettings(Section):

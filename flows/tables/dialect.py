@@ -49,12 +49,19 @@ class Reading:
         The sheet of a workbook.
     wide
         Whether labels have a row per task and a column per worker.
+    lenient
+        Whether the torn lines of a CSV are kept aside; otherwise the first is refused.
     """
 
     sep: str | None = None
     encoding: str | None = None
     sheet: str | None = None
     wide: bool = False
+    lenient: bool = False
+
+    def keys(self) -> dict[str, str | bool | None]:
+        """Return the keys under ``[input]`` that say the same."""
+        return {"sep": self.sep, "encoding": self.encoding, "sheet": self.sheet, "wide": self.wide}
 
 
 AS_FOUND = Reading()
@@ -124,7 +131,9 @@ def sniff(path: Path, reading: Reading) -> Dialect:
     sep = reading.sep or sep or _separator_of(body, path)
     rows = list(_records(body, sep))
     if not rows:
-        raise TableError(f"{path.name} is empty; it needs a header and rows below it")
+        raise TableError(
+            f"{path.name} is empty; it needs a header and rows below it: export it again"
+        )
     (skip, header), rest = rows[0], [row for _, row in rows[1:]]
     columns, left_out = _columns_of([name.strip() for name in header], rest)
     found = Dialect(columns, len(header), sep, encoding, above, above + skip, left_out=left_out)

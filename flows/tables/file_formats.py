@@ -69,6 +69,7 @@ def _delimited(
     )
     rows = (
         f"(SELECT {cells or 'c0'} FROM read_csv({literal(str(file))}, auto_detect=false, header=false, "
+        f"store_rejects={str(reading.lenient).lower()}, "
         f"skip={found.skip}, delim={literal(found.sep)}, quote='\"', escape='\"', columns={{{typed}}}))"
     )
     return Loaded([(name, "VARCHAR") for _, name in found.columns], rows, found.in_words())

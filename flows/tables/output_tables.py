@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from flows.files import OutputFile
-from flows.safe_text import guarded
 from flows.tables.refusals import TableError
 
 __all__ = ["OUTPUT_SUFFIXES", "Cells", "table_file", "write_table"]
 
 Cells: TypeAlias = Sequence[str] | Sequence[int | None] | Sequence[float | None]
 Columns: TypeAlias = Mapping[str, Cells]
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run a cell that begins so
 
 
 def table_file(output: Path, *, inputs: Sequence[Path] = (), force: bool = False) -> OutputFile:
@@ -81,7 +82,7 @@ def _write_csv(columns: Columns, guard: bool, path: Path, *, sep: str = ",") -> 
 def _cell(value: str | float | None, guard: bool) -> str:
     """Return a value as the text of a cell; numbers to 15 digits."""
     if isinstance(value, str):
-        return guarded(value) if guard else value
+        return f"'{value}" if guard and value.startswith(FORMULA) else value
     return "" if value is None else f"{value:.15g}"
 
 

@@ -48,6 +48,7 @@ class TextTable:
     file: str
     names: tuple[str, ...]
     read_as: str = ""  # what of the file is not plain, in words
+    torn: tuple[tuple[int, str], ...] = ()  # lines kept aside, each with its number
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query on the table `t`."""
@@ -121,19 +122,28 @@ def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND)
             names = tuple(name for name, _ in found.columns)
             _check_header(path, names, () if reading.wide else needed)
             connection.execute(_load(found.columns, found.rows))
+            torn = _torn_lines(connection) if "read_csv" in found.rows and reading.lenient else ()
         if reading.wide:
             names = _make_long(connection, path, names)
     except duckdb.Error as error:
         raise TableError(f"{path.name}: {_first_fault(error)}") from None
     except (OSError, EOFError, zlib.error) as error:
-        raise TableError(f"{path.name} cannot be read: {error}") from None
+        raise TableError(f"{path.name} cannot be read: {error}; export it again") from None
     # DuckDB keeps the order of what it reads, so `rowid` counts the rows of the file
     trimmed = ", ".join(f"{text_of_cell(cell(name))} AS {quote(name)}" for name in names)
     connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {trimmed} FROM raw")
-    table = TextTable(connection, path.name, names, found.read_as)
-    if table.query("SELECT count(*) FROM t")[0][0] == 0:
+    table = TextTable(connection, path.name, names, found.read_as, torn)
+    if not torn and table.query("SELECT count(*) FROM t")[0][0] == 0:
         raise TableError(f"{path.name} has no rows below its header; export it again")
     return table
+
+
+def _torn_lines(connection: duckdb.DuckDBPyConnection) -> tuple[tuple[int, str], ...]:
+    """Return the lines that were kept aside, each with its number and its text."""
+    found = connection.execute(
+        "SELECT line, any_value(csv_line) FROM reject_errors GROUP BY line ORDER BY line"
+    )
+    return tuple((int(line), str(text).strip("\n")) for line, text in found.fetchall())
 
 
 def refuse_missing(path: Path) -> NoReturn:
@@ -197,7 +207,9 @@ def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> st
 
 def _check_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> None:
     if not names:
-        raise TableError(f"{path.name} is empty; it needs the columns {', '.join(needed)}")
+        raise TableError(
+            f"{path.name} is empty; it needs a header and rows below it: export it again"
+        )
     missing = [name for name in needed if name not in names]
     if missing:
         raise TableError(
@@ -234,4 +246,5 @@ def _first_fault(error: duckdb.Error) -> str:
     if torn and counts:
         return f"line {torn[1]} must have {counts[1]} columns, it has {counts[2]}; mend that line"
     where = f"line {torn[1]} cannot be read" if torn else "not a readable table"
-    return f"{where}: {text.splitlines()[0].removeprefix('Invalid Input Error: ')}"
+    reason = text.splitlines()[0].removeprefix("Invalid Input Error: ").rstrip(". ")
+    return f"{where} ({reason}); export it again, in the format that its name ends in"

@@ -21,6 +21,7 @@ COMMANDS = (
     "aggregate",
     "audit",
     "budget",
+    "check",
     "demo",
     "import",
     "init",
@@ -152,7 +153,7 @@ def test_an_output_that_cannot_be_written_is_a_mistake(finished: Path, tmp_path:
         "aggregate", str(finished / "labels.csv"), "--output", str(tmp_path / "no" / "c.csv")
     )
     assert told.exit_code == 2
-    assert told.stderr.strip().endswith("c.csv cannot be written: No such file or directory")
+    assert told.stderr.strip().endswith("must be a folder, and is not there; make it first")
 
 
 def test_budget_tells_what_was_spent_on_what(finished: Path) -> None:

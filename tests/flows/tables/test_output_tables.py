@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from pathlib import Path
 
@@ -62,10 +61,14 @@ def test_a_missing_folder_is_refused_and_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 def test_formulas_are_guarded_in_texts_and_numbers_stay(tmp_path: Path, suffix: str) -> None:
     file = table_file(tmp_path / f"table{suffix}")
-    write_table({"label": ["=1+1", "cat"], "gain": [-0.5, 2.0]}, file, guard=True)
+    formulas = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"]
+    labels = [*formulas, "cat", "x=1"]
+    write_table({"label": labels, "gain": [-0.5] * len(labels)}, file, guard=True)
     sep = "\t" if suffix == ".tsv" else ","
-    rows = list(csv.reader(io.StringIO(file.path.read_text()), delimiter=sep))
-    assert rows == [["label", "gain"], ["'=1+1", "-0.5"], ["cat", "2"]]
+    with file.path.open(newline="") as opened:
+        rows = list(csv.reader(opened, delimiter=sep))
+    guarded = [*(f"'{text}" for text in formulas), "cat", "x=1"]
+    assert rows[1:] == [[text, "-0.5"] for text in guarded]
 
 
 @settings(max_examples=50, deadline=None)

@@ -15,10 +15,10 @@ from rich.text import Text
 from flows.files import OutputError
 from flows.pipeline import RunResult, Stage, Step, run_stage
 from flows.run import Run
-from flows.safe_text import printable
 from flows.settings import EngineError, SettingsError
 from flows.stages import STAGES
 from flows.tables import TableError
+from flows.terminal.texts import printable
 from learners import ConvergenceError
 from privacy import BudgetError, LedgerError, UnitError
 from quality import LabelError

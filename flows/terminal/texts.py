@@ -1,23 +1,20 @@
-r"""Texts of strangers: safe to print on a terminal, and safe to open in a spreadsheet.
+r"""Texts of strangers, safe to print on a terminal.
 
 Ids, labels and column names come from outside. One may hold codes that move a terminal's cursor, change
-its title or turn the direction of the line; or begin as a formula does.
+its title or turn the direction of the line.
 
 >>> print(printable("ann\x1b[2J\u202eevil"))
 ann\x1b[2J\u202eevil
->>> guarded("=cmd|' /C calc'!A0")
-"'=cmd|' /C calc'!A0"
 """
 
 from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["guarded", "printable"]
+__all__ = ["printable"]
 
 UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # categories of Unicode: controls, formats, line ends
 JOINERS = {"\u200c", "\u200d"}  # part of the spelling of some languages
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run a cell that begins so
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -33,11 +30,6 @@ def printable(text: str, *, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(one if _is_safe(one) or one in keep else _escaped(one) for one in text)
-
-
-def guarded(text: str) -> str:
-    """Return the text as a cell that no spreadsheet runs: with an apostrophe where it could."""
-    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def _is_safe(letter: str) -> bool:
