@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 from flows.choices import Duplicates
 from flows.cli.kernels import notice
@@ -62,14 +63,46 @@ SHOWN = 15  # rows on the terminal
 N_OBJECTS = 500_000  # new ones before the collector runs
 LIVE = {"distributed", "prefect"}  # they have threads, which an ordinary exit waits for
 
+DAY = (
+    "import", "check", "init", "run", "report", "workers", "aggregate", "budget", "serve", "deploy",
+    "prune", "doctor", "demo", "simulate", "audit", "ledger", "warm",
+)  # fmt: skip
+
+
+class _InOrderOfADay(typer.core.TyperGroup):
+    """Commands in the order in which a day's work takes them; others come last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: DAY.index(name) if name in DAY else len(DAY))
+
+
 app = typer.Typer(
     name="crowdassay",
+    cls=_InOrderOfADay,
     help="Assays the crowd: raw crowd labels in; results that can be trusted, released and reused out.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version  # for this option only
+
+        print(f"crowdassay {version('crowdassay')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="print the version", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Hold what every command takes."""
 
 
 def _silence(context: typer.Context, quiet: bool) -> bool:

@@ -152,7 +152,12 @@ def _lines(
 
 
 def _head(facts: CampaignFacts, name: str) -> list[str]:
-    given = {"name": Line(name), "runs": Line("runs"), "state": Line("state")}
+    given = {
+        "name": Line(name),
+        "runs": Line("runs"),
+        "keep_runs": Line(20, off=True),
+        "state": Line("state"),
+    }
     return [
         f"# Proposed by `crowdassay init` for {facts.n_labels:,} labels of {facts.n_labelled:,} tasks by "
         f"{facts.n_workers:,} workers.",
@@ -162,7 +167,7 @@ def _head(facts: CampaignFacts, name: str) -> list[str]:
         "# The class names become public with every release. These stand in the data, and a name that",
         "# only private labels hold would leak: list what the workers could choose, chosen or not.",
         f"classes = {toml_value(facts.classes)}",
-        *_lines(Settings, given, keys=["seed", "runs", "state"]),
+        *_lines(Settings, given, keys=["seed", "runs", "keep_runs", "state"]),
     ]
 
 

@@ -393,6 +393,10 @@ class Settings(Section):
     """Seed of every draw but privacy noise: the filter, the deal to training, validation and holdout."""
     runs: Path = Path("runs")
     """Holds one folder per run; internal, for the data's owner alone."""
+    keep_runs: (
+        Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^[1-9]\d* days$")] | None
+    ) = None
+    """Older runs go when one has ended: a number to keep, or an age, "90 days"; by default all stay."""
     state: Path = Path("state")
     """The ledger and its key: never delete it, never keep two."""
     input: InputSettings
