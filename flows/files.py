@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gzip
 import hashlib
@@ -20,11 +21,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "KEY", "OutputError", "OutputFile", "file_digest", "open_text", "output_folder", "state_key",
-    "sync_folder",
-    "write_arrays", "write_whole",
+    "KEY", "OutputError", "OutputFile", "encoding_by_mark", "file_digest", "open_text",
+    "output_folder", "state_key", "sync_folder", "write_arrays", "write_whole",
 ]  # fmt: skip
 
+MARKS = {  # the longer first: one of UTF-32 begins as one of UTF-16 does
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
 
 
@@ -88,7 +95,7 @@ class OutputFile:
         OutputFile(self.path, self.inputs, self.force)  # as it is by now
         target = Path(os.path.realpath(self.path))  # a link stays one
         try:
-            if self._is_stream():
+            if self.is_stream():
                 with suppress(BrokenPipeError):  # its reader has had enough
                     write(self.path)
                 return
@@ -109,11 +116,15 @@ class OutputFile:
             self._refuse_input(given)
         if self.path.is_dir():
             raise OutputError(f"{self.path} is a folder; name a file for the output")
-        os.stat(os.path.join(self.path.parent, ""))  # is there, and is a folder
-        if os.path.lexists(self.path) and not self.force and not self._is_stream():
+        if not self.path.parent.exists():
+            raise OutputError(
+                f"{self.path.parent} must be a folder, and is not there; make it first"
+            )
+        os.stat(os.path.join(self.path.parent, ""))  # is a folder
+        if os.path.lexists(self.path) and not self.force and not self.is_stream():
             raise self._exists()
 
-    def _is_stream(self) -> bool:
+    def is_stream(self) -> bool:
         """Return whether the path is a device or a pipe, which holds nothing to lose."""
         return self.path.exists() and not self.path.is_file()
 
@@ -255,9 +266,22 @@ def _ledger_error(message: str) -> Exception:
 
 
 def open_text(path: Path) -> TextIO:
-    """Open a file of UTF-8 text, plain or gzipped (``*.gz``), without its byte order mark."""
+    """Open a text file, plain or gzipped (``*.gz``), without its mark: UTF-8, or what the mark says."""
     opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding="utf-8-sig", newline="")
+    with opener(path, "rb") as file:
+        encoding = encoding_by_mark(file.read(4)) or "utf-8"
+    return opener(path, "rt", encoding=encoding, newline="")
+
+
+def encoding_by_mark(start: bytes) -> str | None:
+    r"""Return the encoding that the byte order mark at the beginning of a file names, None without one.
+
+    Examples
+    --------
+    >>> encoding_by_mark("\ufeffname".encode("utf-8")), encoding_by_mark(b"name")
+    ('utf-8-sig', None)
+    """
+    return next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
 
 
 def sync_folder(folder: Path) -> None:

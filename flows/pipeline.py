@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from flows.run import Run, find_unfinished, has_digest_key, identity_of, open_run, unchanged_run
+from flows.run import (
+    Run,
+    find_unfinished,
+    has_digest_key,
+    identity_of,
+    open_run,
+    prune_runs,
+    unchanged_run,
+)
 from flows.settings import EngineError, Settings
 from flows.spending import LedgerSetBack, check_budget
 from flows.stages import STAGES, Stage
@@ -95,7 +103,10 @@ def run_pipeline(
     except (ValueError, RuntimeError, OSError):
         run.discard()
         raise
-    return _result(run.close())
+    closed = run.close()
+    if settings.keep_runs is not None:
+        prune_runs(settings, settings.keep_runs)
+    return _result(closed)
 
 
 def nothing_new(settings: Settings, *, resume: bool = False) -> RunResult | None:

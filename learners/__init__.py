@@ -45,8 +45,8 @@ from learners.class_ratios import (
     learn_streamed_ratios,
 )
 from learners.cluster import (
-    ClusterNumber,
     ClusteringRisk,
+    ClusterNumber,
     cluster_number,
     clustering_risk,
     penalized_risks,
@@ -118,9 +118,9 @@ if TYPE_CHECKING:
         PrivatePCA,
         check_search,
     )
+    from learners.search import Found, PredictiveIndex
     from learners.svm import PotentialSVC, PotentialSVR
     from learners.task_features import CrossFitted, cross_fitted_probabilities
-    from learners.search import Found, PredictiveIndex
 
 __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",

@@ -6,9 +6,9 @@ stays quick.
 
 from flows.cli.root import app
 
-# In the order of the help.
 # isort: off
-from flows.cli import campaign, init, importing, label_commands, privacy_commands, warm  # noqa: F401  # add commands
+from flows.cli import campaign, check, init, importing, label_commands  # noqa: F401  # add commands
+from flows.cli import privacy_commands, upkeep, warm  # noqa: F401  # likewise
 
 # isort: on
 from flows.cli.root import main

@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.root import Force, Quiet, app, mistakes, print_line
+from flows.cli.root import (
+    Encoding,
+    Force,
+    Guard,
+    Quiet,
+    Sep,
+    Sheet,
+    Wide,
+    app,
+    mistakes,
+    print_line,
+    reading_of_options,
+)
 from flows.importers import FormatName
 
 __all__ = ["import_"]
@@ -19,7 +31,7 @@ __all__ = ["import_"]
 def import_(
     export: Annotated[Path, typer.Argument(help="file that the platform exported")],
     format_: Annotated[FormatName, typer.Option("--format", help="whose export it is")],
-    output: Annotated[Path, typer.Option(help="table to write (.csv or .parquet)")],
+    output: Annotated[Path, typer.Option(help="table to write: .csv, .tsv, .parquet or .jsonl")],
     question: Annotated[
         str | None,
         typer.Option(help="the question whose answers become labels [default: the only]"),
@@ -37,15 +49,21 @@ def import_(
         str | None,
         typer.Option(help="for a query: the environment variable with the database's address"),
     ] = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    wide: Wide = False,
+    guard: Guard = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn a crowdsourcing platform's export into a table of worker, task, label and seconds."""
-    from flows.importers import import_labels, labels_file, parse_map, write_labels  # Arrow
+    from flows.importers import import_labels, parse_map, write_labels  # Arrow
+    from flows.tables import table_file
 
     with mistakes():
         columns = parse_map(map_, format_)
-        written = labels_file(output, export, force=force)
+        written = table_file(output, inputs=(export,), force=force)
         labels = import_labels(
             export,
             format_,
@@ -53,7 +71,8 @@ def import_(
             keep_rejected=keep_rejected,
             columns=columns,
             url_env=url_env,
+            reading=reading_of_options(sep, encoding, sheet, wide),
         )
-        write_labels(labels, written)
+        write_labels(labels, written, guard=guard)
         timed = ", with their seconds" if labels.has_seconds else ""
         print_line(f"{labels.summary()}; {labels.n_labels:,} labels written to {output}{timed}")

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.root import Force, LabelsFile, Repeated, app, mistakes, print_line
+from flows.cli.root import (
+    Encoding,
+    Force,
+    LabelsFile,
+    Repeated,
+    Sep,
+    Sheet,
+    Wide,
+    app,
+    mistakes,
+    print_line,
+    print_reading,
+    reading_of_options,
+)
 
 if TYPE_CHECKING:
     from flows.proposal import CampaignFacts
@@ -31,6 +44,10 @@ def init(
         str | None, typer.Option(help="column of the task tables [default: group]")
     ] = None,
     duplicates: Repeated = "error",
+    sep: Sep = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    wide: Wide = False,
     url_env: Annotated[
         str | None, typer.Option(help="variable with the address of the queries' database")
     ] = None,
@@ -40,8 +57,12 @@ def init(
     from flows.proposal import CampaignTables, write_settings  # DuckDB, for this command only
 
     with mistakes():
-        given = CampaignTables(labels, tuple(tasks or ()), gold, url_env, groups, duplicates)
+        reading = reading_of_options(sep, encoding, sheet, wide)
+        given = CampaignTables(
+            labels, tuple(tasks or ()), gold, url_env, groups, duplicates, reading
+        )
         facts = write_settings(output, given, name=name, force=force)
+        print_reading(facts.read_as)
         for line in _lines(facts):
             print_line(line)
         print_line(

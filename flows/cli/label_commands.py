@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.aggregators import AggregatorName, consensus_of
 from flows.choices import Duplicates, Penalty
-from flows.cli.root import Force, LabelsFile, Output, Quiet, Repeated, app, mistakes, show_rows
-from flows.files import OutputFile
+from flows.cli.root import (
+    Encoding,
+    Force,
+    Guard,
+    LabelsFile,
+    Output,
+    Quiet,
+    Repeated,
+    Sep,
+    Sheet,
+    Wide,
+    app,
+    kept_input,
+    mistakes,
+    print_reading,
+    reading_of_options,
+    show_rows,
+)
 
 if TYPE_CHECKING:
+    from flows.files import OutputFile
     from flows.settings import FilterSettings
+    from flows.tables import Reading
     from quality import CrowdLabels
 
 __all__ = ["aggregate", "consensus_rows", "worker_rows", "workers"]
@@ -33,7 +52,12 @@ def workers(
     ] = None,
     n_workers: Annotated[int | None, typer.Option(help="or: the number to remove")] = None,
     duplicates: Repeated = "error",
+    sep: Sep = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    wide: Wide = False,
     output: Output = None,
+    guard: Guard = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -44,8 +68,10 @@ def workers(
         written = _output(output, labels, force)
         stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
         chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
-        header, rows = worker_rows(_read(labels, duplicates), chosen)
-        show_rows("Workers: whom to remove, then by reputation, least first", header, rows, written)
+        read = _read(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
+        header, rows = worker_rows(read, chosen)
+        title = "Workers: whom to remove, then by reputation, least first"
+        show_rows(title, header, rows, written, numbers=header[1:-1], guard=guard)
 
 
 @app.command(epilog="Example: `crowdassay aggregate labels.csv --output consensus.csv`")
@@ -53,15 +79,22 @@ def aggregate(
     labels: LabelsFile,
     aggregator: Annotated[AggregatorName, typer.Option(help="aggregation method")] = "auto",
     duplicates: Repeated = "error",
+    sep: Sep = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    wide: Wide = False,
     output: Output = None,
+    guard: Guard = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn crowd labels into one consensus label per task."""
     with mistakes():
         written = _output(output, labels, force)
-        header, rows = consensus_rows(_read(labels, duplicates), aggregator=aggregator)
-        show_rows("Consensus labels", header, rows, written)
+        read = _read(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
+        header, rows = consensus_rows(read, aggregator=aggregator)
+        numbers = ("confidence", "labels")
+        show_rows("Consensus labels", header, rows, written, numbers=numbers, guard=guard)
 
 
 def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str], list[list[str]]]:
@@ -69,9 +102,10 @@ def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str],
     import numpy as np  # these load numba and pydantic, for this command only
 
     from flows.settings import ConsensusSettings
-    from flows.stages import filter_by
+    from flows.stages import filter_by, refuse_more_workers
     from quality import worker_report
 
+    refuse_more_workers(chosen, labels.n_workers)
     filtered, _ = filter_by(labels, chosen, seed=0)
     consensus = consensus_of(labels.keep_workers(filtered.keep), ConsensusSettings(), seed=0)
     found = worker_report(labels, filtered, consensus.posterior)
@@ -118,10 +152,26 @@ def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], 
 
 
 def _output(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
-    return None if path is None else OutputFile(path, inputs=(labels,), force=force)
+    from flows.tables import find_files, table_file  # DuckDB, for these commands only
+
+    if path is None:
+        return None
+    return table_file(path, inputs=(labels, *find_files(labels)), force=force)
 
 
-def _read(path: Path, duplicates: Duplicates) -> CrowdLabels:
-    from flows.tables import read_labels  # DuckDB, for these commands only
+def _read(path: Path, duplicates: Duplicates, reading: Reading) -> CrowdLabels:
+    """Return the labels of a file, a folder, a pattern or standard input, and say how they were read."""
+    from flows.settings import input_settings  # pydantic and DuckDB, for these commands only
+    from flows.tables import open_sources, read_labels
 
-    return read_labels(path, classes=None, duplicates=duplicates, known_tasks=None)
+    with TemporaryDirectory(prefix="crowdassay-") as folder:
+        given = {
+            "labels": kept_input(path, Path(folder)),
+            "duplicates": duplicates,
+            **reading.keys(),
+        }
+        sources = open_sources(input_settings(**given), Path(folder))
+        print_reading(sources.read_as)
+        with sources.telling():
+            table = sources.labels.table
+            return read_labels(table, classes=None, duplicates=duplicates, known_tasks=None)

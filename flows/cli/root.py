@@ -7,12 +7,11 @@ ends quickly: heavy imports happen inside the commands.
 from __future__ import annotations
 
 import atexit
-import csv
 import gc
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -20,35 +19,90 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 from flows.choices import Duplicates
 from flows.cli.kernels import notice
+from flows.terminal import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from flows.files import OutputFile
+    from flows.tables import Reading
 
 __all__ = [
-    "AsJson", "Force", "LabelsFile", "Output", "Quiet", "Repeated", "app", "console", "main",
-    "mistakes", "print_line", "show_rows",
+    "MISTAKE",
+    "AsJson",
+    "Encoding",
+    "Force",
+    "Guard",
+    "LabelsFile",
+    "Output",
+    "Quiet",
+    "Repeated",
+    "Sep",
+    "Sheet",
+    "Wide",
+    "app",
+    "console",
+    "kept_input",
+    "main",
+    "mistakes",
+    "print_line",
+    "print_reading",
+    "reading_of_options",
+    "show_rows",
 ]  # fmt: skip
 
 _silent = ContextVar("_silent", default=False)
 MISTAKE = 2  # exit code for a mistake that the user can mend
 STOPPED = 130  # as shells have it for Ctrl-C
+NEWLINE = "\n"
 SHOWN = 15  # rows on the terminal
 N_OBJECTS = 500_000  # new ones before the collector runs
 LIVE = {"distributed", "prefect"}  # they have threads, which an ordinary exit waits for
 
+DAY = (
+    "import", "check", "init", "run", "report", "workers", "aggregate", "budget", "serve", "deploy",
+    "prune", "doctor", "demo", "simulate", "audit", "ledger", "warm",
+)  # fmt: skip
+
+
+class _InOrderOfADay(typer.core.TyperGroup):
+    """Commands in the order in which a day's work takes them; others come last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: DAY.index(name) if name in DAY else len(DAY))
+
+
 app = typer.Typer(
     name="crowdassay",
+    cls=_InOrderOfADay,
     help="Assays the crowd: raw crowd labels in; results that can be trusted, released and reused out.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version  # for this option only
+
+        print(f"crowdassay {version('crowdassay')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="print the version", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Hold what every command takes."""
 
 
 def _silence(context: typer.Context, quiet: bool) -> bool:
@@ -61,8 +115,32 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="print nothing but errors", callback=_silence)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
-Output = Annotated[Path | None, typer.Option(help="write all rows to this CSV")]
-LabelsFile = Annotated[Path, typer.Argument(help="table with the columns worker, task, label")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        help="write all rows to this file, as its name ends: .csv, .tsv, .parquet, .jsonl"
+    ),
+]
+Guard = Annotated[
+    bool,
+    typer.Option(
+        "--guard-formulas", help="put ' before texts that a spreadsheet would run, such as =cmd"
+    ),
+]
+LabelsFile = Annotated[
+    Path,
+    typer.Argument(
+        help="table with the columns worker, task, label: a file, a folder, a pattern, or -"
+    ),
+]
+Sep = Annotated[
+    str | None, typer.Option(help='what separates the cells of a CSV, such as ";" or tab')
+]
+Encoding = Annotated[str | None, typer.Option(help="encoding of a CSV, such as cp1252 or utf-16")]
+Sheet = Annotated[str | None, typer.Option(help="sheet of a workbook [default: the first]")]
+Wide = Annotated[
+    bool, typer.Option("--wide", help="the labels have a row per task and a column per worker")
+]
 Repeated = Annotated[
     Duplicates, typer.Option(help="what to do with a worker's repeated labels of a task")
 ]
@@ -73,12 +151,34 @@ def console(*, quiet: bool = False) -> Console:
     """Return standard output for a person: in colour on a terminal only, silent with `--quiet`."""
     from rich.console import Console  # not needed for `--help`
 
-    return Console(quiet=quiet or _silent.get(), highlight=False)
+    return Console(quiet=quiet or _silent.get(), highlight=False, markup=False)
 
 
 def print_line(line: str) -> None:
-    """Print a line as it is, without wrapping or markup."""
-    console().print(line, soft_wrap=True, markup=False)
+    """Print a line without wrapping; what a terminal would obey is written out."""
+    console().print(printable(line, keep=NEWLINE), soft_wrap=True)
+
+
+def print_reading(clauses: Iterable[str]) -> None:
+    """Print how tables that are not plain were read, a line each, and what says it otherwise."""
+    for clause in clauses:
+        print_line(f"{clause}; --sep, --encoding, --sheet and [input] say otherwise")
+
+
+def kept_input(path: Path, folder: Path) -> Path:
+    """Return the path of a table, or for - a file in the folder that holds standard input."""
+    from flows.tables import STANDARD_INPUT, keep_standard_input  # DuckDB, for a table only
+
+    return keep_standard_input(folder, sys.stdin.buffer) if path == STANDARD_INPUT else path
+
+
+def reading_of_options(
+    sep: str | None, encoding: str | None, sheet: str | None, wide: bool
+) -> Reading:
+    """Return what the options say of how tables are written; a tab may be spelled."""
+    from flows.tables import Reading  # DuckDB, for commands that read a table
+
+    return Reading({"tab": "\t", "\\t": "\t"}.get(sep or "", sep), encoding, sheet, wide)
 
 
 @contextmanager
@@ -91,7 +191,7 @@ def mistakes() -> Iterator[None]:
 
         if not isinstance(error, MISTAKES):
             raise
-        print(f"crowdassay: {sentence(error)}", file=sys.stderr)
+        print(f"crowdassay: {printable(sentence(error), keep=NEWLINE)}", file=sys.stderr)
         raise typer.Exit(MISTAKE) from None
     except KeyboardInterrupt:
         print(
@@ -102,9 +202,15 @@ def mistakes() -> Iterator[None]:
 
 
 def show_rows(
-    title: str, header: list[str], rows: list[list[str]], output: OutputFile | None
+    title: str,
+    header: list[str],
+    rows: list[list[str]],
+    output: OutputFile | None,
+    *,
+    numbers: Collection[str],
+    guard: bool = False,
 ) -> None:
-    """Print the first rows, and write all of them if `output` is given."""
+    """Print the first rows, and write all of them if `output` is given; `numbers` names such columns."""
     from flows.terminal import print_rows  # loads the rooms
 
     shown = [[*row[:-1], row[-1].partition(":")[0]] for row in rows[:SHOWN]]
@@ -114,12 +220,18 @@ def show_rows(
             f"… and {len(rows) - SHOWN:,} more; --output FILE writes them all", style="dim"
         )
     if output is not None:
-        output.write(partial(_write_csv, [header, *rows]))
+        from flows.tables import write_table  # DuckDB, where a file is written
+
+        columns = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+        typed = {name: _as_numbers(columns[name]) for name in header if name in numbers}
+        write_table(columns | typed, output, guard=guard)
 
 
-def _write_csv(rows: list[list[str]], path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+def _as_numbers(cells: list[str]) -> list[int | None] | list[float | None]:
+    """Return cells as whole numbers, or if one is not whole as fractions; a blank one is None."""
+    if all(cell.isdigit() for cell in cells if cell):
+        return [int(cell) if cell else None for cell in cells]
+    return [float(cell) if cell else None for cell in cells]
 
 
 class _Pipe(io.FileIO):

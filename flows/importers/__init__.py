@@ -1,8 +1,9 @@
 """Importers: exports of crowdsourcing platforms as tables of worker, task, label and, where known, seconds.
 
-    from flows.importers import import_labels, labels_file, write_labels
+    from flows.importers import import_labels, write_labels
     export = Path("export.csv")
-    write_labels(import_labels(export, "mturk"), labels_file(Path("labels.csv"), export))
+    output = table_file(Path("labels.csv"), inputs=(export,))  # of flows.tables
+    write_labels(import_labels(export, "mturk"), output)
 
 One module per platform says which columns or keys make up a label. Nothing else of an export is read,
 so nothing else about a worker can reach the output. Names load when they are first used: the list of
@@ -17,11 +18,11 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.importers.formats import FORMATS, FormatName
-    from flows.importers.label_table import import_labels, labels_file, parse_map, write_labels
+    from flows.importers.label_table import import_labels, parse_map, write_labels
     from flows.importers.responses import Dropped, ImportedLabels
 
 __all__ = [
-    "FORMATS", "Dropped", "FormatName", "ImportedLabels", "import_labels", "labels_file",
+    "FORMATS", "Dropped", "FormatName", "ImportedLabels", "import_labels",
     "parse_map", "write_labels",
 ]  # fmt: skip
 

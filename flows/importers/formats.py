@@ -46,13 +46,12 @@ class Format:
 FORMATS = {
     "appen": Format("appen", "read_appen", NAMED),
     "argilla": Format("argilla", "read_argilla"),
-    "csv": Format("mapped", "read_table", TIMED),
     "jsonl": Format("mapped", "read_jsonl", TIMED),
     "label-studio": Format("label_studio", "read_label_studio"),
     "mturk": Format("mturk", "read_mturk", TIMED),
-    "parquet": Format("mapped", "read_table", TIMED),
     "prodigy": Format("prodigy", "read_prodigy"),
     "sql": Format("mapped", "read_query", TIMED),
+    "table": Format("mapped", "read_table", TIMED),
     "toloka": Format("toloka", "read_toloka", NAMED),
 }
 

@@ -1,28 +1,21 @@
 """An export as a label table, whatever platform it is from, read and written.
 
 labels = import_labels(Path("export.csv"), "mturk", question="sentiment")
-write_labels(labels, labels_file(Path("labels.csv"), Path("export.csv")))
+write_labels(labels, table_file(Path("labels.csv"), inputs=(Path("export.csv"),)))
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import Any
 
 from flows.files import OutputFile
 from flows.importers.formats import FORMATS
 from flows.importers.responses import ImportedLabels, gather
-from flows.tables import TableError
+from flows.tables import AS_FOUND, Reading, TableError, write_table
 
-__all__ = ["import_labels", "labels_file", "parse_map", "write_labels"]
-
-SUFFIXES = (".csv", ".parquet")
-Columns = dict[str, Sequence[str] | Sequence[float | None]]
+__all__ = ["import_labels", "parse_map", "write_labels"]
 
 
 def parse_map(text: str, form: str) -> dict[str, str]:
@@ -56,6 +49,7 @@ def import_labels(
     keep_rejected: bool = False,
     columns: Mapping[str, str] | None = None,
     url_env: str | None = None,
+    reading: Reading = AS_FOUND,
 ) -> ImportedLabels:
     r"""Read a platform's export.
 
@@ -73,6 +67,8 @@ def import_labels(
         Columns by role where they differ from the platform's own, as `parse_map` finds them.
     url_env
         For a query, the name of the environment variable that holds the database's address.
+    reading
+        For a table, how it is written, where that is not to be found out.
 
     Raises
     ------
@@ -92,7 +88,7 @@ def import_labels(
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "answers.csv"
     ...     _ = path.write_text("annotator,item,label\nann,t1,cat\nben,t1,dog\neve,t1,\n")
-    ...     import_labels(path, "csv", columns=parse_map("worker=annotator,task=item", "csv"))
+    ...     import_labels(path, "table", columns=parse_map("worker=annotator,task=item", "table"))
     ImportedLabels(3 answers to 'label' read from answers.csv; dropped 1 skipped; 2 labels)
     """
     if form == "sql" and url_env is None:
@@ -102,51 +98,22 @@ def import_labels(
         )
     if form != "sql" and url_env is not None:
         raise TableError("--url-env is for --format sql: leave it out")
-    database = {} if url_env is None else {"url_env": url_env}
-    responses = list(FORMATS[form].read(path, columns or {}, **database))
+    if form != "table" and reading != AS_FOUND:
+        raise TableError(
+            "--sep, --encoding, --sheet and --wide are for --format table: leave them out"
+        )
+    more: dict[str, Any] = {} if url_env is None else {"url_env": url_env}
+    if form == "table":
+        more["reading"] = reading
+    responses = list(FORMATS[form].read(path, columns or {}, **more))
     return gather(responses, path.name, question=question, keep_rejected=keep_rejected)
 
 
-def labels_file(output: Path, export: Path, *, force: bool = False) -> OutputFile:
-    """Return the table to write, which is not the export; another file is overwritten with `force`.
-
-    Raises
-    ------
-    TableError
-        If the table is neither CSV nor Parquet.
-    OutputError
-        If it cannot be written for another reason.
-    """
-    if output.suffix not in SUFFIXES:
-        raise TableError(f"{output.name}: the output must end in {' or '.join(SUFFIXES)}")
-    return OutputFile(output, inputs=(export,), force=force)
-
-
-def write_labels(labels: ImportedLabels, output: OutputFile) -> None:
+def write_labels(labels: ImportedLabels, output: OutputFile, *, guard: bool = False) -> None:
     """Write worker, task, label, and seconds where any label has them; nothing else."""
     names = ["worker", "task", "label", *(["seconds"] if labels.has_seconds else [])]
-    columns: Columns = {name: list(getattr(labels, name)) for name in names}
-    write = _write_parquet if output.path.suffix == ".parquet" else _write_csv
+    columns = {name: getattr(labels, name) for name in names}
     try:
-        output.write(partial(write, columns))
+        write_table(columns, output, guard=guard)
     except UnicodeEncodeError:
         raise TableError(f"{labels.file} holds a name that is not Unicode text; mend it") from None
-
-
-def _write_parquet(columns: Columns, path: Path) -> None:
-    pq.write_table(pa.table(columns), path)
-
-
-def _write_csv(columns: Columns, path: Path) -> None:
-    cells = {
-        name: ["" if v is None else v if isinstance(v, str) else f"{v:.15g}" for v in column]
-        for name, column in columns.items()
-    }
-    # the writer does not quote a lone carriage return, which readers take for the end of a line
-    broken = any("\r" in name for column in cells.values() for name in column)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(
-            file, lineterminator="\n", quoting=csv.QUOTE_ALL if broken else csv.QUOTE_MINIMAL
-        )
-        writer.writerow(cells)
-        writer.writerows(zip(*cells.values(), strict=True))

@@ -1,6 +1,7 @@
 """Plain tables whose columns are named worker, task and label, or mapped to them.
 
-They are CSV, Parquet or JSON lines, or the rows that a database returns for a query.
+They are in any format that tables are read in, JSON lines with records inside, or the rows that a database
+returns for a query.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from tempfile import TemporaryDirectory
 
 from flows.importers.records import name_in, read_records
 from flows.importers.responses import Response
-from flows.importers.sheet import number_of_seconds, open_sheet
+from flows.importers.sheet import number_of_seconds, shown
+from flows.tables import AS_FOUND, Reading, TableError, open_table
 
 __all__ = ["read_jsonl", "read_query", "read_table"]
 
@@ -19,15 +21,23 @@ ROLES = ("worker", "task", "label")
 PLAIN = "a plain label table"
 
 
-def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
-    """Yield the responses of a CSV or Parquet table, with seconds where a column has that name or mapping."""
-    sheet = open_sheet(path)
+def read_table(
+    path: Path, columns: Mapping[str, str], reading: Reading = AS_FOUND
+) -> Iterator[Response]:
+    """Yield the responses of a table, with seconds where a column has that name or mapping."""
+    table = open_table(path, (), reading)
     named = {role: role for role in ROLES} | dict(columns)
-    sheet.need(list(named.values()), PLAIN)
     time = named.get("seconds", "seconds")
-    cells = sheet.columns([*(named[role] for role in ROLES), time])
-    for row, (worker, task, label, text) in enumerate(zip(*cells, strict=True), start=1):
-        seconds = number_of_seconds(text, f"{sheet.file}, row {row}, column {time}")
+    missing = [name for name in named.values() if name not in table.names]
+    if missing:
+        raise TableError(
+            f"{path.name} must have the columns {', '.join(named.values())} to be {PLAIN}; missing: "
+            f"{', '.join(missing)} (it has {shown(table.names)}); check --format and --map"
+        )
+    cells = table.cells(*(named[role] for role in ROLES), *([time] if time in table.names else []))
+    for row, (worker, task, label, *rest) in enumerate(cells, start=1):
+        where = f"{path.name}, row {row}, column {time}"
+        seconds = number_of_seconds(rest[0], where) if rest else None
         yield Response(row, worker, task, {named["label"]: label}, seconds)
 
 

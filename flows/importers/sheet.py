@@ -18,7 +18,7 @@ from flows.files import open_text
 from flows.importers.responses import SHOWN, readable
 from flows.tables import TableError
 
-__all__ = ["Sheet", "number_of_seconds", "open_sheet", "page_seconds", "seconds_between"]
+__all__ = ["Sheet", "number_of_seconds", "open_sheet", "page_seconds", "seconds_between", "shown"]
 
 WIDTH = 40  # letters of a column's name in a message
 BLOCK = 1 << 26  # bytes read at once; a row must fit
@@ -43,7 +43,7 @@ class Sheet:
         if missing:
             raise TableError(
                 f"{self.file} must have the columns {', '.join(columns)} to be {of}; missing: "
-                f"{', '.join(missing)} (it has {self.shown(self.names)}); check --format and --map"
+                f"{', '.join(missing)} (it has {shown(self.names)}); check --format and --map"
             )
 
     def columns(self, names: Sequence[str]) -> list[list[str]]:
@@ -62,11 +62,6 @@ class Sheet:
         blank = [""] * table.num_rows
         return [text.get(name, blank) for name in names]
 
-    def shown(self, names: Sequence[str]) -> str:
-        """Return names of columns, shortened for a sentence."""
-        short = ", ".join(name[:WIDTH] for name in names[:SHOWN])
-        return f"{short}, ..." if len(names) > SHOWN else short
-
     def _delimited(self, names: list[str]) -> pa.Table:
         """Read with one thread, so that a fault is reported with its row."""
         return pa_csv.read_csv(
@@ -77,6 +72,12 @@ class Sheet:
                 include_columns=names, column_types=dict.fromkeys(names, pa.string())
             ),
         )
+
+
+def shown(names: Sequence[str]) -> str:
+    """Return names of columns, shortened for a sentence."""
+    short = ", ".join(name[:WIDTH] for name in names[:SHOWN])
+    return f"{short}, ..." if len(names) > SHOWN else short
 
 
 def open_sheet(path: Path, delimiter: str = ",") -> Sheet:

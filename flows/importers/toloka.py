@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from flows.importers.responses import Dropped, Response, fate_of
-from flows.importers.sheet import Sheet, open_sheet, page_seconds, seconds_between
+from flows.importers.sheet import Sheet, open_sheet, page_seconds, seconds_between, shown
 from flows.tables import TableError
 
 __all__ = ["read_toloka"]
@@ -61,7 +61,7 @@ def _task_column(sheet: Sheet) -> str:
         return TASK
     if len(inputs) > 1:
         raise TableError(
-            f"{sheet.file} has no {TASK} and several inputs ({sheet.shown(inputs)}); name the "
+            f"{sheet.file} has no {TASK} and several inputs ({shown(inputs)}); name the "
             "one that identifies a task with --map task=INPUT:<field>"
         )
     return inputs[0]

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
 
 from flows.choices import Duplicates
-from flows.settings import GroupSettings, InputSettings, SettingsError, fault_sentence
+from flows.settings import GroupSettings, input_settings
 from flows.tables import (
+    AS_FOUND,
+    Reading,
     Sources,
     TableError,
     TaskTable,
@@ -47,6 +48,7 @@ class CampaignTables:
     url_env: str | None = None
     column: str | None = None
     duplicates: Duplicates = "error"
+    reading: Reading = AS_FOUND
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class CampaignFacts:
     n_features: int
     norm: float | None
     url_env: str | None = None
+    read_as: tuple[str, ...] = ()
+    reading: Reading = AS_FOUND
 
 
 def facts_of(given: CampaignTables) -> CampaignFacts:
@@ -85,21 +89,21 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
         If a run would refuse the tables.
     """
     keys = ("labels", "tasks", "gold", "url_env", "duplicates")
-    try:
-        inputs = InputSettings.model_validate({key: getattr(given, key) for key in keys})
-    except ValidationError as error:
-        raise SettingsError(fault_sentence(error, InputSettings)) from None
+    inputs = input_settings(**{key: getattr(given, key) for key in keys}, **given.reading.keys())
     first = None if is_query(given.labels) else find_files(given.labels)[0]
-    if first is not None and SECONDS in _other_columns(first):
+    if first is not None and SECONDS in _other_columns(first, given.reading):
         inputs = inputs.model_copy(update={"seconds": SECONDS})
     with tempfile.TemporaryDirectory() as folder:
         sources = open_sources(inputs, Path(folder))
         with sources.telling():
-            return _facts_of(given, sources, first or sources.labels.table)
+            others = _other_columns(
+                first or sources.labels.table, AS_FOUND if first is None else given.reading
+            )
+            return _facts_of(given, sources, others)
 
 
-def _facts_of(given: CampaignTables, sources: Sources, first: Path) -> CampaignFacts:
-    """Return the facts of tables that exist; the file `first` has the columns of the labels."""
+def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) -> CampaignFacts:
+    """Return the facts of tables that exist; `others` are columns of the labels that are not needed."""
     grouped = _has_column(given, sources)
     tasks = _tasks(given, sources, grouped=grouped)
     known = None if tasks is None else tasks.names
@@ -108,7 +112,6 @@ def _facts_of(given: CampaignTables, sources: Sources, first: Path) -> CampaignF
     refuse_hollow(labels, sources.labels.name)
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=None)
     named = set(labels.classes.tolist()) | set([] if gold is None else gold.label.tolist())
-    others = _other_columns(first)
     if SECONDS in others:
         read_seconds(table, SECONDS, labels, duplicates=given.duplicates)
     return CampaignFacts(
@@ -127,6 +130,8 @@ def _facts_of(given: CampaignTables, sources: Sources, first: Path) -> CampaignF
         n_features=0 if tasks is None else len(tasks.feature_names),
         norm=None if tasks is None else _middle_norm(tasks),
         url_env=given.url_env,
+        read_as=sources.read_as,
+        reading=given.reading,
     )
 
 
@@ -150,9 +155,9 @@ def _has_column(given: CampaignTables, sources: Sources) -> bool:
     return first is not None and column in open_table(first.table, ("task",)).names
 
 
-def _other_columns(path: Path) -> tuple[str, ...]:
+def _other_columns(path: Path, reading: Reading) -> tuple[str, ...]:
     needed = ("worker", "task", "label")
-    return tuple(name for name in open_table(path, needed).names if name not in needed)
+    return tuple(name for name in open_table(path, needed, reading).names if name not in needed)
 
 
 def _group_sizes(labels: CrowdLabels, tasks: TaskTable | None) -> tuple[int, ...]:

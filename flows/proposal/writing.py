@@ -153,7 +153,12 @@ def _lines(
 
 
 def _head(facts: CampaignFacts, name: str) -> list[str]:
-    given = {"name": Line(name), "runs": Line("runs"), "state": Line("state")}
+    given = {
+        "name": Line(name),
+        "runs": Line("runs"),
+        "keep_runs": Line(20, off=True),
+        "state": Line("state"),
+    }
     return [
         f"# Proposed by `crowdassay init` for {facts.n_labels:,} labels of {facts.n_labelled:,} tasks by "
         f"{facts.n_workers:,} workers.",
@@ -163,7 +168,7 @@ def _head(facts: CampaignFacts, name: str) -> list[str]:
         "# The class names become public with every release. These stand in the data, and a name that",
         "# only private labels hold would leak: list what the workers could choose, chosen or not.",
         f"classes = {toml_value(facts.classes)}",
-        *_lines(Settings, given, keys=["seed", "runs", "state"]),
+        *_lines(Settings, given, keys=["seed", "runs", "keep_runs", "state"]),
     ]
 
 
@@ -182,6 +187,10 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "seconds": Line(facts.seconds)
         if facts.seconds
         else Line("seconds", f"no column of that name; besides what is read: {others}", off=True),
+        "sep": Line(facts.reading.sep or ",", off=facts.reading.sep is None),
+        "encoding": Line(facts.reading.encoding or "utf-8", off=facts.reading.encoding is None),
+        "sheet": Line(facts.reading.sheet or "Sheet1", off=facts.reading.sheet is None),
+        "wide": Line(facts.reading.wide),
         "subject": Line("subject", off=True),
         "duplicates": Line(duplicates),
     }

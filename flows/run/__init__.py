@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         trend,
         unchanged_run,
     )
+    from flows.run.retention import limit_of, prune_runs, runs_to_prune
     from flows.run.store import (
         MANIFEST,
         PARTIAL,
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 __all__ = [
     "FEATURES", "MANIFEST", "PARTIAL", "Crowd", "Run", "begun_from", "code_version",
     "complete_runs", "digest_key", "find_unfinished", "has_digest_key", "identity_of", "keep_fit",
-    "ledger_heads", "load_crowd", "open_run", "publication_now", "save_crowd", "start_of", "trend",
-    "unchanged_run", "unfinished_runs",
+    "ledger_heads", "limit_of", "load_crowd", "open_run", "prune_runs", "publication_now",
+    "runs_to_prune", "save_crowd", "start_of", "trend", "unchanged_run", "unfinished_runs",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

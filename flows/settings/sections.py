@@ -30,21 +30,10 @@ from flows.settings.publication_keys import check_key
 from privacy import Unit
 
 __all__ = [
-    "ConsensusSettings",
-    "EngineError",
-    "EngineSettings",
-    "FilterSettings",
-    "GateSettings",
-    "GroupSettings",
-    "InputSettings",
-    "ModelSettings",
-    "PrivacySettings",
-    "ReportSettings",
-    "Section",
-    "Settings",
-    "SettingsError",
-    "section_of",
-]
+    "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings", "GateSettings",
+    "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section",
+    "Settings", "SettingsError", "section_of",
+]  # fmt: skip
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a campaign: it names run folders
 
@@ -108,7 +97,10 @@ class GroupSettings(Section):
 
 
 class InputSettings(Section):
-    """The tables to read. The end of a name says whether it is CSV (plain or gzipped), Parquet or a query.
+    """The tables to read, each in the format that the end of its name says.
+
+    They are CSV or TSV (plain or gzipped), Parquet, JSON (lines or an array), workbooks (.xlsx, .xls, .ods)
+    or queries. How a CSV is written is found out and said; `sep` and `encoding` say it instead.
 
     A path is a file, or a folder or pattern of files that arrive day by day. A query is a file `*.sql`.
     The address of its database is a secret and never stands in settings.
@@ -124,6 +116,14 @@ class InputSettings(Section):
     """Answers of language models, to find workers who paste them: task, label, and model if of several."""
     url_env: str | None = None
     """For queries: the environment variable with the database's address."""
+    sep: str | None = None
+    """What separates the cells of a CSV; by default found out."""
+    encoding: str | None = None
+    """The encoding of a CSV, such as "cp1252"; by default found out."""
+    sheet: str | None = None
+    """The sheet of a workbook; by default the first with cells."""
+    wide: bool = False
+    """True: the labels have a row per task and a column per worker."""
     seconds: str | None = None
     """The column of the labels with the seconds that each took."""
     duplicates: Duplicates = "error"
@@ -163,6 +163,8 @@ class InputSettings(Section):
             raise ValueError(
                 'subject must not be "task": use the unit "row", which protects one task'
             )
+        if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
+            raise ValueError(f'sep must be one letter, such as ";" or "\\t", got {self.sep!r}')
         if self.seconds in ("worker", "task", "label"):
             raise ValueError(f"seconds must name a column of its own, got {self.seconds!r}")
         if self.standardize and self.features_private:
@@ -420,6 +422,10 @@ class Settings(Section):
     """Seed of every draw but privacy noise: the filter, the deal to training, validation and holdout."""
     runs: Path = Path("runs")
     """Holds one folder per run; internal, for the data's owner alone."""
+    keep_runs: (
+        Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^[1-9]\d* days$")] | None
+    ) = None
+    """Older runs go when one has ended: a number to keep, or an age, "90 days"; by default all stay."""
     state: Path = Path("state")
     """The ledger and its key: never delete it, never keep two."""
     input: InputSettings

@@ -10,15 +10,24 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from flows.files import open_text
 from flows.settings.environment import overridden, set_by
 from flows.settings.faults import fault_sentence
-from flows.settings.sections import FilterSettings, Settings, SettingsError
+from flows.settings.sections import (
+    FilterSettings,
+    InputSettings,
+    Section,
+    Settings,
+    SettingsError,
+)
 
-__all__ = ["filter_settings", "load_settings"]
+__all__ = ["filter_settings", "input_settings", "load_settings"]
+
+Chosen = TypeVar("Chosen", bound=Section)
 
 
 def load_settings(path: Path) -> Settings:
@@ -33,10 +42,11 @@ def load_settings(path: Path) -> Settings:
         one) or an invalid value; likewise for an environment variable.
     """
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        with open_text(path) as file:
+            raw = tomllib.loads(file.read().replace("\r\n", "\n"))
     except OSError as error:
         raise SettingsError(f"settings file {path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeError) as error:
         raise SettingsError(f"settings file {path} must be TOML: {error}") from None
     values, given = overridden(raw, Settings, os.environ)
     try:
@@ -49,7 +59,16 @@ def load_settings(path: Path) -> Settings:
 
 def filter_settings(**given: Any) -> FilterSettings:
     """Return the filter's settings from a command's options; raise SettingsError as for a settings file."""
+    return _of_options(FilterSettings, given)
+
+
+def input_settings(**given: Any) -> InputSettings:
+    """Return the tables to read from a command's options; raise SettingsError as for a settings file."""
+    return _of_options(InputSettings, given)
+
+
+def _of_options(section: type[Chosen], given: dict[str, Any]) -> Chosen:
     try:
-        return FilterSettings.model_validate(given)
+        return section.model_validate(given)
     except ValidationError as error:
-        raise SettingsError(fault_sentence(error, FilterSettings)) from None
+        raise SettingsError(fault_sentence(error, section)) from None

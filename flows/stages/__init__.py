@@ -20,8 +20,12 @@ from flows.stages.stage import Output, Stage, Verdict, late
 
 if TYPE_CHECKING:
     from flows.stages.whole_labels import filter_by
+    from flows.stages.workers import refuse_more_workers
 
-__all__ = ["STAGES", "Output", "Stage", "Verdict", "filter_by", "output_list", "outputs"]
+__all__ = [
+    "STAGES", "Output", "Stage", "Verdict", "filter_by", "output_list", "outputs",
+    "refuse_more_workers",
+]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)
 

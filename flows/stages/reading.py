@@ -53,9 +53,10 @@ def read_and_check(run: Run) -> str:
     counts = public_sizes(crowd) | counts
     names = {"name": run.settings.name, "classes": list(map(str, crowd.labels.classes))}
     run.write_json("inputs.json", names | {"files": list(sources.described)} | counts)
+    read_as = "".join(f"; {clause}" for clause in sources.read_as)
     return (
         f"{counts['n_labels']:,} labels of {counts['n_labelled_tasks']:,} tasks by "
-        f"{counts['n_workers']:,} workers, {counts['n_classes']} classes{where}"
+        f"{counts['n_workers']:,} workers, {counts['n_classes']} classes{where}{read_as}"
     )
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Int
 
 from flows.run import Crowd, Run
+from flows.settings import FilterSettings, SettingsError
 from flows.stages.campaign_labels import open_labels
 from flows.stages.whole_labels import Groups
 from flows.tables import arrow_array, arrow_table, numpy_array
@@ -26,7 +27,7 @@ from quality import (
 
 __all__ = [
     "crowd_verdict", "group_codes", "group_facts", "judge_workers", "kept_workers", "pasted_facts",
-    "robustness_curves", "worker_table",
+    "refuse_more_workers", "robustness_curves", "worker_table",
 ]  # fmt: skip
 
 MAX_ADVERSARIES = 10  # how far the robustness curve goes
@@ -42,6 +43,7 @@ def judge_workers(run: Run) -> str:
     """Judge the workers, and remove those whom the filter finds."""
     chosen = run.settings.consensus.groups
     with open_labels(run) as labels:
+        refuse_more_workers(run.settings.filter, labels.crowd.labels.n_workers)
         filtered, stop = labels.filter_workers()
         found = None if chosen == "ignore" else labels.dependence()
         if found is not None and chosen == "remove":
@@ -72,6 +74,15 @@ def judge_workers(run: Run) -> str:
         f"{len(filtered.removed)} of {len(names)} workers removed by {penalty} ({stop}), with "
         f"{judged.n_labels_removed:,} labels{worth}"
     )
+
+
+def refuse_more_workers(chosen: FilterSettings, n_workers: int) -> None:
+    """Raise SettingsError if more workers are to be removed than a crowd can spare."""
+    if chosen.n_workers is not None and not chosen.n_workers < n_workers:
+        raise SettingsError(
+            f"the number of workers to remove must be below {n_workers:,}, which are all there are, got "
+            f"n_workers={chosen.n_workers}; name fewer, or a fraction"
+        )
 
 
 def crowd_verdict(found: dict[str, Any]) -> str:

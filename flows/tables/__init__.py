@@ -17,13 +17,29 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet
+    from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
+    from flows.tables.dialect import AS_FOUND, Reading
+    from flows.tables.output_tables import OUTPUT_SUFFIXES, table_file, write_table
+    from flows.tables.refusals import (
+        ROW,
+        TableError,
+        literal,
+        quote,
+        refuse_blanks,
+        refuse_duplicates,
+        refuse_outside,
+        text_of_cell,
+    )
     from flows.tables.sources import (
+        STANDARD_INPUT,
         Sources,
         find_files,
         input_files,
         input_paths,
         is_query,
+        keep_standard_input,
         open_sources,
+        reading_of,
     )
     from flows.tables.sql import fetch
     from flows.tables.tables import (
@@ -41,27 +57,17 @@ if TYPE_CHECKING:
         select_features,
         standardized,
     )
-    from flows.tables.text_table import (
-        ROW,
-        WHOLE,
-        TableError,
-        TextTable,
-        literal,
-        open_table,
-        quote,
-        refuse_blanks,
-        refuse_duplicates,
-        refuse_outside,
-        text_of_cell,
-    )
+    from flows.tables.text_table import WHOLE, TextTable, open_table
 
 __all__ = [
-    "ROW", "WHOLE", "Gold", "Reference", "Sources", "TableError", "TaskTable", "TextTable", "arrow_array",
-    "arrow_table", "fetch", "find_files", "input_files", "input_paths", "is_query", "list_tasks",
-    "literal", "numpy_array", "open_sources", "open_table", "quote", "read_gold", "read_labels",
-    "read_parquet", "read_reference", "read_seconds", "read_tasks", "refuse_blanks", "refuse_duplicates",
-    "refuse_features", "refuse_hollow", "refuse_outside", "select_features", "standardized",
-    "text_of_cell",
+    "AS_FOUND", "OUTPUT_SUFFIXES", "ROW", "STANDARD_INPUT", "WHOLE", "Finding", "Gold",
+    "LabelCheck", "Reading", "Reference", "Sources", "TableError", "TaskTable", "TextTable",
+    "arrow_array", "arrow_table", "check_labels", "fetch", "find_files", "input_files",
+    "input_paths", "is_query", "keep_standard_input", "list_tasks", "literal", "numpy_array",
+    "open_lenient", "open_sources", "open_table", "quote", "read_gold", "read_labels",
+    "read_parquet", "read_reference", "read_seconds", "read_tasks", "reading_of", "refuse_blanks",
+    "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside", "select_features",
+    "standardized", "table_file", "text_of_cell", "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

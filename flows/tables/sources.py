@@ -1,8 +1,8 @@
 """Tables that the settings name: a file, a folder of files, a file pattern, or a query in a file `*.sql`.
 
-Files that arrive day by day are one table, in the order of their names. Several files, and the rows of
-a query, are first written to one Parquet file in the run's folder, so that all tables are read in the
-same way. A fault is reported with the file that it came from.
+Files that arrive day by day are one table, in the order of their names. Several files, a file that is
+neither plain CSV nor Parquet, and the rows of a query are first written to one Parquet file in the run's
+folder, so that all tables are read in the same way. A fault is reported with the file that it came from.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import glob
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,16 +23,26 @@ import pyarrow.parquet as pq
 
 from flows.files import file_digest, write_whole
 from flows.settings import InputSettings
-from flows.tables.text_table import FORMATS, TableError, cell, literal, open_table, quote
+from flows.tables.dialect import AS_FOUND, Reading
+from flows.tables.file_formats import SUFFIXES, is_plain
+from flows.tables.refusals import TableError, cell, literal, quote
+from flows.tables.text_table import open_table, refuse_missing
 
 __all__ = [
-    "Source", "Sources", "find_files", "input_files", "input_paths", "is_query", "open_source",
-    "open_sources",
+    "STANDARD_INPUT", "Source", "Sources", "find_files", "input_files", "input_paths", "is_query",
+    "keep_standard_input", "open_source", "open_sources", "reading_of",
 ]  # fmt: skip
 
-SUFFIXES = tuple(FORMATS)
 BATCH = 100_000  # rows in memory at a time
 ROLES = ("labels", "tasks", "gold", "reference")
+STANDARD_INPUT = Path("-")
+STARTS = {  # how files begin that are no text of a table
+    b"PAR1": ".parquet",
+    b"PK\x03\x04": ".xlsx",
+    b"\x1f\x8b": ".csv.gz",
+    b"{": ".jsonl",
+    b"[": ".json",
+}
 
 
 def input_paths(inputs: InputSettings) -> Iterator[tuple[str, Path]]:
@@ -118,6 +130,7 @@ class Source:
     table: Path
     name: str
     parts: tuple[tuple[str, int], ...] = ()
+    read_as: str = ""  # what of the files is not plain, in words
 
     @contextmanager
     def telling(self) -> Iterator[None]:
@@ -150,6 +163,7 @@ def open_source(
     folder: Path,
     url_env: str | None,
     files: Sequence[Path],
+    reading: Reading = AS_FOUND,
 ) -> Source:
     """Return one table to read: the file itself, or a table made in `folder` of several files or of a query.
 
@@ -167,6 +181,8 @@ def open_source(
         Name of the environment variable with the address of the database that queries go to.
     files
         The files that `find_files` found for `path`.
+    reading
+        What the settings say of how the files are written.
 
     Raises
     ------
@@ -179,31 +195,61 @@ def open_source(
         table = folder / f"{role}.parquet"
         write_whole(table, lambda aside: fetch(path, url_env, aside))
         return Source(table, path.name)
+    table, parts = folder / f"{role}.parquet", list[_Part]()
     if len(files) == 1:
-        return Source(files[0], files[0].name)
-    table, sizes = folder / f"{role}.parquet", list[int]()
-    write_whole(table, lambda aside: sizes.extend(_join(files, columns, aside)))
+        (file,), needed = files, tuple(columns or ("task",))
+        if not file.is_file() or is_plain(file, reading):
+            return Source(file, file.name)
+        write_whole(
+            table, lambda aside: parts.append(_write_text(file, needed, (), aside, reading))
+        )
+        return Source(table, path.name, read_as=_read_as([file.name], parts))
+    write_whole(table, lambda aside: parts.extend(_join(files, columns, aside, reading)))
     common = os.path.commonpath([one.parent for one in files])
     names = [Path(os.path.relpath(one, common)).as_posix() for one in files]
-    return Source(table, path.name, tuple(zip(names, sizes, strict=True)))
+    sizes = (part.n_rows for part in parts)
+    return Source(table, path.name, tuple(zip(names, sizes, strict=True)), _read_as(names, parts))
 
 
-def _join(files: Sequence[Path], columns: Sequence[str], path: Path) -> list[int]:
-    """Write the rows of several files into one, every cell as its text; return the number of rows of each."""
+class _Part(NamedTuple):
+    """Of one file: its number of rows, and what is not plain, in words."""
+
+    n_rows: int
+    read_as: str
+
+
+def _read_as(names: Sequence[str], parts: Sequence[_Part]) -> str:
+    """Return which files are not plain and how they were read, as a clause; empty if all are."""
+    odd = [(name, part.read_as) for name, part in zip(names, parts, strict=True) if part.read_as]
+    more = f" (and {len(odd) - 1:,} more files likewise)" if len(odd) > 1 else ""
+    return f"{odd[0][0]} was read {odd[0][1]}{more}" if odd else ""
+
+
+def _join(
+    files: Sequence[Path], columns: Sequence[str], path: Path, reading: Reading
+) -> Iterator[_Part]:
+    """Write the rows of several files into one, every cell as its text; yield what each file had."""
     schema = pa.schema([(name, pa.string()) for name in columns])
-    cells = ", ".join(f"{cell(name)}::VARCHAR AS {quote(name)}" for name in columns)
-    sizes, part = [], path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}.part")
     with pq.ParquetWriter(path, schema) as writer:
         for file in files:
-            with open_table(file, tuple(columns)).connection as connection:
-                copy = f"COPY (SELECT {cells} FROM raw) TO {literal(str(part))} (FORMAT parquet)"
-                connection.execute(copy)
-            rows = pq.ParquetFile(part)
-            sizes.append(rows.metadata.num_rows)
-            for batch in rows.iter_batches(BATCH):
+            yield _write_text(file, tuple(columns), tuple(columns), part, reading)
+            for batch in pq.ParquetFile(part).iter_batches(BATCH):
                 writer.write_batch(batch.cast(schema))
             part.unlink()
-    return sizes
+
+
+def _write_text(
+    file: Path, needed: tuple[str, ...], kept: tuple[str, ...], path: Path, reading: Reading
+) -> _Part:
+    """Write the columns to keep of a file, or without any all of them, every cell as its text."""
+    opened = open_table(file, needed, reading)
+    with opened.connection as connection:
+        names = kept or opened.names
+        cells = ", ".join(f"{cell(name)}::VARCHAR AS {quote(name)}" for name in names)
+        rows = f"SELECT {cells} FROM raw"
+        connection.execute(f"COPY ({rows}) TO {literal(str(path))} (FORMAT parquet)")
+        return _Part(opened.query("SELECT count(*) FROM raw")[0][0], opened.read_as)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +261,12 @@ class Sources:
     gold: Source | None
     described: tuple[dict[str, str], ...]
     reference: Source | None = None
+
+    @property
+    def read_as(self) -> tuple[str, ...]:
+        """A clause for each table that is not plain: which file, and how it was read."""
+        every = (self.labels, *self.tasks, self.gold, self.reference)
+        return tuple(one.read_as for one in every if one is not None and one.read_as)
 
     @contextmanager
     def telling(self) -> Iterator[None]:
@@ -254,7 +306,7 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
             name = f"{role}-{len(found[role]) + 1}" if found[role] else role
             opened = open_source(
                 name, path, columns=columns.get(role, ()), folder=folder,
-                url_env=inputs.url_env, files=one,
+                url_env=inputs.url_env, files=one, reading=reading_of(inputs, role),
             )  # fmt: skip
             found[role].append(opened)
         if is_query(path):
@@ -266,9 +318,34 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
     return Sources(labels, tuple(found["tasks"]), gold, tuple(described), reference)
 
 
+def reading_of(inputs: InputSettings, role: str = "labels") -> Reading:
+    """Return what the settings say of how the files of a role are written; labels alone are wide."""
+    return Reading(inputs.sep, inputs.encoding, inputs.sheet, inputs.wide and role == "labels")
+
+
+def keep_standard_input(folder: Path, stream: BinaryIO) -> Path:
+    """Write a stream to a file whose name ends as its first bytes say, and return the file.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     keep_standard_input(Path(folder), BytesIO(b'{"worker": "ann"}')).name
+    'standard input.jsonl'
+    """
+    start = stream.read(512)
+    suffix = next((end for mark, end in STARTS.items() if start.lstrip().startswith(mark)), ".csv")
+    path = folder / f"standard input{suffix}"
+    with path.open("wb") as file:
+        file.write(start)
+        shutil.copyfileobj(stream, file)
+    return path
+
+
 def _described(role: str, file: Path, key: bytes) -> dict[str, str]:
     if not file.is_file():
-        raise TableError(f"{file} does not exist; mend the path in the settings")
+        refuse_missing(file)
     return {"role": role, "name": file.name, "digest": file_digest(file, key)}
 
 

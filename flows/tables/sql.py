@@ -21,7 +21,7 @@ from sqlalchemy import NullPool, create_engine
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from flows.settings import SettingsError
-from flows.tables.text_table import TableError
+from flows.tables.refusals import TableError
 
 __all__ = ["fetch", "is_ordered"]
 

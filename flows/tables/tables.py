@@ -1,6 +1,6 @@
 """Label, task and gold tables: read, checked and turned into codes and numbers.
 
-DuckDB reads CSV (plain or gzipped) and Parquet as text and finds the faults. A `TableError` names file,
+DuckDB reads every format as text and finds the faults. A `TableError` names file,
 row, column and value, and says what to do. Rows count from 1; the header is not counted.
 
 `read_labels` returns the encoded labels and `read_seconds` how long each took, in the same order.
@@ -22,17 +22,15 @@ from jaxtyping import Float, Float64, Int
 from flows.choices import Duplicates
 from flows.settings import GroupSettings
 from flows.tables.parquet import parquet_codes
-from flows.tables.text_table import (
+from flows.tables.refusals import (
     ROW,
-    Coded,
     TableError,
-    TextTable,
-    open_table,
     quote,
     refuse_blanks,
     refuse_duplicates,
     refuse_outside,
 )
+from flows.tables.text_table import Coded, TextTable, open_table
 from quality import CrowdLabels, RepeatError
 
 __all__ = [

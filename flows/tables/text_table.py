@@ -7,39 +7,30 @@ r"""One file as a table of text: its rows are numbered, and its faults are named
 ...     open_table(path, ("worker", "task", "label")).columns("label")
 {'label': array(['cat'], dtype='<U3')}
 
-Rows count from 1; the header is not counted. `FORMATS` is the one table of file formats: a new one is a
-row of it and a test.
+Rows count from 1; the header is not counted. How a file is loaded says `flows.tables.file_formats`.
 """
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Callable, Sequence
+import shlex
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import duckdb
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from flows.choices import Duplicates
-from flows.files import open_text
+from flows.tables.dialect import AS_FOUND, Reading
+from flows.tables.file_formats import Columns, format_of
+from flows.tables.refusals import ROW, TableError, cell, quote, refuse_blanks, text_of_cell
 
-__all__ = [
-    "FORMATS", "ROW", "Coded", "TableError", "TextTable", "cell", "literal", "open_table", "quote",
-    "refuse_blanks", "refuse_duplicates", "refuse_outside", "text_of_cell",
-]  # fmt: skip
+__all__ = ["WHOLE", "Coded", "TextTable", "open_table", "refuse_missing"]
 
-SHOWN = 3  # faulty rows named in one message
-ROW = '"row of the file"'  # the column of `t` that numbers its rows
-WHITE = r"[\t-\r\x1c-\x20\x{85}\p{Z}]*"  # what Python's str.isspace holds to be white space
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # types joined faster than text
-
-
-class TableError(ValueError):
-    """A table cannot be used; the message names file, row, column, value and what to do."""
 
 
 class Coded(NamedTuple):
@@ -56,6 +47,8 @@ class TextTable:
     connection: duckdb.DuckDBPyConnection
     file: str
     names: tuple[str, ...]
+    read_as: str = ""  # what of the file is not plain, in words
+    torn: tuple[tuple[int, str], ...] = ()  # lines kept aside, each with its number
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query on the table `t`."""
@@ -66,6 +59,11 @@ class TextTable:
         quoted = ", ".join(quote(name) for name in names)
         fetched = self.connection.execute(f"SELECT {quoted} FROM t ORDER BY {ROW}").fetchnumpy()
         return {name: np.asarray(values, dtype=np.str_) for name, values in fetched.items()}
+
+    def cells(self, *names: str) -> list[tuple[str, ...]]:
+        """Return the cells of columns as they came, a row of the file a tuple; a missing one is blank."""
+        quoted = ", ".join(f"coalesce({cell(name)}::VARCHAR, '')" for name in names)
+        return self.query(f"SELECT {quoted} FROM raw ORDER BY rowid")
 
     def codes(self, *names: str) -> dict[str, Coded]:
         """Return columns without blanks as codes, all in one order of rows, which need not be the file's.
@@ -113,88 +111,78 @@ class TextTable:
         return Coded(code, names) if new.all() else Coded((np.cumsum(new) - 1)[code], names[new])
 
 
-def open_table(path: Path, needed: tuple[str, ...]) -> TextTable:
+def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND) -> TextTable:
     """Load one file; raise TableError if it is missing, empty, torn, or lacks a column."""
     if not path.is_file():
-        raise TableError(f"{path} does not exist; mend the path")
+        refuse_missing(path)
     connection = duckdb.connect()
-    form = next((f for end, f in FORMATS.items() if path.name.endswith(end)), CSV)
     try:
-        columns = form.columns(connection, path)
-        names = tuple(name for name, _ in columns)
-        _check_header(path, names, needed)
-        connection.execute(_load(columns, form.source(names)), [str(path)])
+        with TemporaryDirectory(prefix="crowdassay-") as folder:
+            found = format_of(path).load(connection, path, reading, Path(folder))
+            names = tuple(name for name, _ in found.columns)
+            _check_header(path, names, () if reading.wide else needed)
+            connection.execute(_load(found.columns, found.rows))
+            torn = _torn_lines(connection) if "read_csv" in found.rows and reading.lenient else ()
+        if reading.wide:
+            names = _make_long(connection, path, names)
     except duckdb.Error as error:
         raise TableError(f"{path.name}: {_first_fault(error)}") from None
-    except UnicodeDecodeError as error:
-        raise TableError(
-            f"{path.name} must be UTF-8 text: {error.reason} at {error.start}"
-        ) from None
-    except (OSError, EOFError) as error:
-        raise TableError(f"{path.name} cannot be read: {error}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise TableError(f"{path.name} cannot be read: {error}; export it again") from None
     # DuckDB keeps the order of what it reads, so `rowid` counts the rows of the file
     trimmed = ", ".join(f"{text_of_cell(cell(name))} AS {quote(name)}" for name in names)
     connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {trimmed} FROM raw")
-    table = TextTable(connection, path.name, names)
-    if table.query("SELECT count(*) FROM t")[0][0] == 0:
+    table = TextTable(connection, path.name, names, found.read_as, torn)
+    if not torn and table.query("SELECT count(*) FROM t")[0][0] == 0:
         raise TableError(f"{path.name} has no rows below its header; export it again")
     return table
 
 
-Columns = list[tuple[str, str]]  # a file's columns, each with DuckDB's type
-
-
-class Format(NamedTuple):
-    """How DuckDB reads a format: the columns of a file, and the SQL of its rows, of a file `$1`."""
-
-    columns: Callable[[duckdb.DuckDBPyConnection, Path], Columns]
-    source: Callable[[tuple[str, ...]], str]
-
-
-def _csv_columns(connection: duckdb.DuckDBPyConnection, path: Path) -> Columns:
-    with open_text(path) as file:
-        return [(name, "VARCHAR") for name in next(csv.reader(file), ())]
-
-
-def _csv_source(names: tuple[str, ...]) -> str:
-    typed = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    return (
-        "read_csv($1, auto_detect=false, header=true, delim=',', quote='\"', escape='\"', "
-        f"columns={{{typed}}})"
+def _torn_lines(connection: duckdb.DuckDBPyConnection) -> tuple[tuple[int, str], ...]:
+    """Return the lines that were kept aside, each with its number and its text."""
+    found = connection.execute(
+        "SELECT line, any_value(csv_line) FROM reject_errors GROUP BY line ORDER BY line"
     )
+    return tuple((int(line), str(text).strip("\n")) for line, text in found.fetchall())
 
 
-def _parquet_columns(connection: duckdb.DuckDBPyConnection, path: Path) -> Columns:
-    found = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
-    return [(row[0], row[1]) for row in found]
+def refuse_missing(path: Path) -> NoReturn:
+    """Raise TableError for a file that is not there, and say what to do."""
+    if re.match(r"(s3|gs|gcs|az|abfss|hf|https?|ftp):/", str(path)):
+        raise TableError(f"{path} is not on this machine; fetch it first, and name the file")
+    raise TableError(f"{path} does not exist; mend the path")
 
 
-CSV = Format(_csv_columns, _csv_source)
-FORMATS = {  # by the end of a file's name; other names are read as CSV
-    ".csv": CSV,
-    ".csv.gz": CSV,
-    ".parquet": Format(_parquet_columns, lambda names: "read_parquet($1)"),
-}
+def _make_long(
+    connection: duckdb.DuckDBPyConnection, path: Path, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Turn a row per task and a column per worker into a row per label; blank cells are no labels."""
+    if len(names) < 2:
+        raise TableError(
+            f"{path.name} must have a column of tasks and one per worker to be wide; it has "
+            f"{', '.join(names)}; leave out --wide (wide = true)"
+        )
+    task = cell("task" if "task" in names else names[0])
+    texts = ", ".join(f"{cell(name)}::VARCHAR AS {cell(name)}" for name in names)
+    long = (
+        f"SELECT substr(name, 6) AS {cell('worker')}, task AS {cell('task')}, "
+        f"value AS {cell('label')} FROM (UNPIVOT (SELECT {task} AS task, * EXCLUDE ({task}) FROM "
+        f"(SELECT {texts} FROM raw)) ON COLUMNS(* EXCLUDE (task)) INTO NAME name VALUE value) "
+        f"WHERE {text_of_cell('value')} IS NOT NULL"
+    )
+    connection.execute(f"CREATE TABLE long AS {long}")
+    connection.execute("DROP TABLE raw")
+    connection.execute("ALTER TABLE long RENAME TO raw")
+    return ("worker", "task", "label")
 
 
-def _load(columns: Columns, source: str) -> str:
+def _load(columns: Columns, rows: str) -> str:
     """Return SQL that loads a file: whole numbers as they are, other cells as text, nothing trimmed."""
     cells = ", ".join(
         f"{quote(name)}{'' if kind in WHOLE else '::VARCHAR'} AS {cell(name)}"
         for name, kind in columns
     )
-    return f"CREATE TABLE raw AS SELECT {cells} FROM {source}"
-
-
-def cell(name: str) -> str:
-    """Return the name of a column in `raw`, which no column of a file can have."""
-    return quote(f"cell {name}")
-
-
-def text_of_cell(column: str) -> str:
-    """Return SQL of a cell as text without the spaces around it; white space alone is NULL."""
-    text = f"{column}::VARCHAR"
-    return f"CASE WHEN NOT regexp_full_match({text}, '{WHITE}') THEN trim({text}) END"
+    return f"CREATE TABLE raw AS SELECT {cells} FROM {rows}"
 
 
 def _vocabulary(name: str) -> str:
@@ -204,19 +192,24 @@ def _vocabulary(name: str) -> str:
 
 def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> str:
     """Return what to do for the columns that a table needs."""
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        return "separate the columns by commas"
     if "worker" not in needed:
         return "rename or add it"
+    if "task" in names or (len(names) > 3 and "label" not in names and "worker" not in names):
+        wide = "; if each other column is a worker, --wide (wide = true) reads it so"
+    else:
+        wide = ""
+    parts = ",".join(f"{role}={role if role in names else '...'}" for role in needed)
     return (
-        f"rename or add it, or let a command do it: crowdassay import {path.name} --format csv "
-        "--map worker=...,task=...,label=... --output labels.csv"
+        f"rename or add it, or let a command do it: crowdassay import {shlex.quote(path.name)} "
+        f"--format table --map {parts} --output imported.csv{wide}"
     )
 
 
 def _check_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> None:
     if not names:
-        raise TableError(f"{path.name} is empty; it needs the columns {', '.join(needed)}")
+        raise TableError(
+            f"{path.name} is empty; it needs a header and rows below it: export it again"
+        )
     missing = [name for name in needed if name not in names]
     if missing:
         raise TableError(
@@ -224,82 +217,34 @@ def _check_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -
             f"(it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}); "
             f"{_renaming(path, names, needed)}"
         )
-    if len(set(names)) != len(names):
-        raise TableError(f"{path.name}: column names must differ; rename one")
-
-
-def refuse_blanks(table: TextTable, columns: Sequence[str]) -> None:
-    """Raise TableError if a cell of the columns is blank."""
-    for column in columns:
-        rows = table.query(f"SELECT {ROW} FROM t WHERE {quote(column)} IS NULL ORDER BY {ROW}")
-        if rows:
-            raise TableError(
-                f"{table.file}, {_rows(rows)}, column {column}: the cell is blank; "
-                "fill it or delete the row"
-            )
-
-
-def refuse_duplicates(
-    table: TextTable, key: tuple[str, ...], keep: Duplicates, way_on: str
-) -> None:
-    """Raise TableError if rows repeat a key, or keep the first or the last of each."""
-    columns = ", ".join(quote(name) for name in key)
-    if keep != "error":
-        table.keep("min" if keep == "first" else "max", columns)
-        return
-    again = table.query(
-        f"SELECT list({ROW} ORDER BY {ROW}), {columns} FROM t GROUP BY {columns} "
-        f"HAVING count(*) > 1 ORDER BY min({ROW})"
-    )
-    if again:
-        rows, *values = again[0]
-        named = ", ".join(f"{name} {value!r}" for name, value in zip(key, values, strict=True))
-        more = f" (and {len(again) - 1:,} more such)" if len(again) > 1 else ""
+    if len({name.lower() for name in names}) != len(names):
         raise TableError(
-            f"{table.file}, {_rows([(row,) for row in rows])}: {named} stands "
-            f"{len(rows)} times{more}; delete the repeats or {way_on}"
+            f"{path.name}: column names must differ, in more than capital letters; rename one"
         )
-
-
-def refuse_outside(
-    table: TextTable, column: str, known: Sequence[str] | np.ndarray, what: str
-) -> None:
-    """Raise TableError if a cell of the column is not a known name; `what` names the list of those."""
-    table.query(
-        "CREATE OR REPLACE TABLE known AS SELECT unnest($1::VARCHAR[]) AS name", list(known)
-    )
-    unknown = table.query(
-        f"SELECT {ROW}, {quote(column)} FROM t "
-        f"WHERE {quote(column)} NOT IN (SELECT name FROM known) ORDER BY {ROW}"
-    )
-    if unknown:
-        raise TableError(
-            f"{table.file}, {_rows(unknown)}, column {column}: {unknown[0][1]!r} is not among the {what}"
-        )
-
-
-def _rows(rows: Sequence[tuple[Any, ...]]) -> str:
-    numbers = [f"{row[0]}" for row in rows[:SHOWN]]
-    more = f" and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
-    return f"row{'s' if len(rows) > 1 else ''} {', '.join(numbers)}{more}"
+    if "" in names:
+        raise TableError(f"{path.name}: column {names.index('') + 1} has no name; give it one")
 
 
 def _first_fault(error: duckdb.Error) -> str:
     """Return DuckDB's report shortened to line, columns expected and columns found."""
     text = str(error)
+    if "not utf-8 encoded" in text or "Invalid unicode" in text:
+        torn = re.search(r"CSV Error on Line: (\d+)", text)
+        where = f"line {torn[1]} is" if torn else "is"
+        return (
+            f"{where} not UTF-8 text; say what it is: --encoding cp1252, latin-1, ..., or the key "
+            "encoding under [input]"
+        )
+    if "state machine" in text:
+        return "its lines end in several ways; save it with one kind of line end"
+    if "unterminated quote" in text:
+        torn = re.search(r"CSV Error on Line: (\d+)", text)
+        where = f"the cell of line {torn[1]}" if torn else "a cell"
+        return f'{where} that begins with " has no closing "; mend that line'
     torn = re.search(r"CSV Error on Line: (\d+)", text)
     counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
     if torn and counts:
         return f"line {torn[1]} must have {counts[1]} columns, it has {counts[2]}; mend that line"
     where = f"line {torn[1]} cannot be read" if torn else "not a readable table"
-    return f"{where}: {text.splitlines()[0].removeprefix('Invalid Input Error: ')}"
-
-
-def quote(name: str) -> str:
-    """Return a column's name as SQL takes it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """Return a text as SQL takes it."""
-    return "'" + text.replace("'", "''") + "'"
+    reason = text.splitlines()[0].removeprefix("Invalid Input Error: ").rstrip(". ")
+    return f"{where} ({reason}); export it again, in the format that its name ends in"

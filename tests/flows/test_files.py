@@ -171,7 +171,7 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("no/out.csv", "out.csv cannot be written: No such file or directory"),
+        ("no/out.csv", "no must be a folder, and is not there; make it first"),
         ("file/out.csv", "out.csv cannot be written: Not a directory"),
         (".", "is a folder; name a file"),
         ("x" * 300, "cannot be written: File name too long"),

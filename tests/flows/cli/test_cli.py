@@ -21,12 +21,15 @@ COMMANDS = (
     "aggregate",
     "audit",
     "budget",
+    "check",
     "demo",
+    "doctor",
     "import",
     "init",
     "ledger",
     "ledger backup",
     "ledger verify",
+    "prune",
     "report",
     "run",
     "simulate",
@@ -124,7 +127,7 @@ def test_a_worker_who_met_no_disagreement_has_empty_cells(tmp_path: Path) -> Non
     assert told.exit_code == 0
     assert "nan" not in told.output.split()
     (ann,) = (row for row in rows_of(output) if row["worker"] == "ann")
-    assert (ann["soft"], ann["reputation"], ann["agreement"]) == ("0.000", "", "1.00")
+    assert (ann["soft"], ann["reputation"], ann["agreement"]) == ("0", "", "1")
 
 
 def test_aggregate_writes_one_row_per_task(finished: Path, tmp_path: Path) -> None:
@@ -152,7 +155,7 @@ def test_an_output_that_cannot_be_written_is_a_mistake(finished: Path, tmp_path:
         "aggregate", str(finished / "labels.csv"), "--output", str(tmp_path / "no" / "c.csv")
     )
     assert told.exit_code == 2
-    assert told.stderr.strip().endswith("c.csv cannot be written: No such file or directory")
+    assert told.stderr.strip().endswith("must be a folder, and is not there; make it first")
 
 
 def test_budget_tells_what_was_spent_on_what(finished: Path) -> None:

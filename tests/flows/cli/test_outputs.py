@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import pandas as pd
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -34,8 +35,10 @@ READ = {"export", "gold", "labels", "preview", "run_folder", "settings", "state"
 # How a command that writes where the user says is called: {} is what it writes.
 WRITTEN = {
     ("aggregate", "output"): "aggregate labels.csv --output {}",
+    ("check", "clean"): "check labels.csv --clean {}",
+    ("check", "quarantine"): "check labels.csv --quarantine {}",
     ("deploy", "yaml"): "deploy settings.toml --pool crowd --yaml {}",
-    ("import", "output"): "import labels.csv --format csv --output {}",
+    ("import", "output"): "import labels.csv --format table --output {}",
     ("init", "output"): "init labels.csv tasks.csv --gold gold.csv --output {}",
     ("simulate", "output"): "simulate --output {}",
     ("workers", "output"): "workers labels.csv --output {}",
@@ -211,3 +214,54 @@ def test_a_kill_in_the_midst_leaves_the_former_file(
     assert file.read_text() == "mine"
     (aside,) = file.parent.glob(f".crowdassay-*/{file.name}")
     assert aside.stat().st_size > len("mine")
+
+
+@pytest.mark.parametrize("command", ["aggregate", "workers"])
+def test_a_table_is_written_as_its_name_ends(campaign: Path, command: str) -> None:
+    for name in ("table.csv", "table.parquet"):
+        told = CliRunner().invoke(app, [command, "labels.csv", "--output", name])
+        assert told.exit_code == 0, told.stderr
+    text, typed = pd.read_csv("table.csv"), pd.read_parquet("table.parquet")
+    assert list(text.columns) == list(typed.columns)
+    assert typed["labels"].dtype.kind == "i"
+    assert text["labels"].tolist() == typed["labels"].tolist()
+    told = CliRunner().invoke(app, [command, "labels.csv", "--output", "table.xlsx"])
+    assert (told.exit_code, told.stderr.count("\n")) == (2, 1)
+    assert "must end in .csv, .tsv, .parquet, .jsonl" in told.stderr
+    assert not Path("table.xlsx").exists()
+
+
+@pytest.mark.parametrize("which", sorted(WRITTEN.keys() - {("simulate", "output")}), ids=" ".join)
+def test_a_missing_folder_is_refused_before_the_work(
+    which: tuple[str, str], campaign: Path, tmp_path: Path
+) -> None:
+    (campaign / "labels.csv").write_text("no table")
+    told = call(which, tmp_path / "missing" / "output.csv")
+    assert told.exit_code == 2
+    assert "missing must be a folder, and is not there; make it first" in told.stderr
+
+
+def test_more_workers_to_remove_than_there_are_is_refused(campaign: Path) -> None:
+    told = CliRunner().invoke(app, ["workers", "labels.csv", "--n-workers", "500"])
+    assert told.exit_code == 2
+    assert "must be below" in told.stderr
+    assert "got n_workers=500" in told.stderr
+    text = Path("settings.toml").read_text()
+    Path("settings.toml").write_text(text.replace("fraction = 0.1", "n_workers = 500"))
+    told = CliRunner().invoke(app, ["run", "settings.toml", "--no-prefect"])
+    assert (told.exit_code, "got n_workers=500" in told.stderr) == (2, True)
+
+
+def test_nothing_that_a_label_holds_reaches_the_terminal_as_a_command(campaign: Path) -> None:
+    evil = "=cmd\x1b[2J\u202e"
+    rows = [f"w{w},t{t},{evil if w == t else 'b'}" for w in range(3) for t in range(3)]
+    Path("odd.csv").write_text("\n".join(["worker,task,label", *rows]) + "\n")
+    told = CliRunner().invoke(app, ["aggregate", "odd.csv", "--aggregator", "kos"])
+    refused = CliRunner().invoke(app, ["workers", "odd.csv", "--output", f"{evil}.csv2"])
+    guarded = CliRunner().invoke(
+        app, ["aggregate", "odd.csv", "--output", "out.csv", "--guard-formulas"]
+    )
+    assert guarded.exit_code == 0
+    for text in (told.output, told.stderr, refused.stderr, guarded.output):
+        assert not set("\x1b\u202e") & set(text)
+    assert "=cmd" not in [row.split(",")[1][:4] for row in Path("out.csv").read_text().splitlines()]

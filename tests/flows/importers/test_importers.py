@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.importers import FORMATS, Dropped, import_labels, labels_file, parse_map, write_labels
-from flows.tables import TableError, read_labels, read_seconds
+from flows.importers import FORMATS, Dropped, import_labels, parse_map, write_labels
+from flows.tables import TableError, read_labels, read_seconds, table_file
 from quality import CrowdLabels
 
 EXPORTS = Path(__file__).parent / "exports"
@@ -375,7 +375,7 @@ def test_a_plain_table_is_mapped(tmp_path: Path, suffix: str) -> None:
         if suffix == "csv.gz":
             path.write_bytes(gzip.compress((tmp_path / "t.csv").read_bytes()))
     output = tmp_path / "labels.csv"
-    form = suffix.removesuffix(".gz")
+    form = "jsonl" if suffix == "jsonl" else "table"
     mapped = "worker=annotator,task=item,label=answer,seconds=took"
     assert invoke(path, form, output, "--map", mapped).exit_code == 0
     assert output.read_text() == "worker,task,label,seconds\n7,a,x,1.5\n8,a,y,\n"
@@ -384,9 +384,9 @@ def test_a_plain_table_is_mapped(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("text", "form", "told"),
     [
-        ("worker", "csv", "--map must be ROLE=COLUMN"),
-        ("annotator=worker", "csv", "roles of worker, task, label, seconds"),
-        ("worker=a,worker=b", "csv", "each once"),
+        ("worker", "table", "--map must be ROLE=COLUMN"),
+        ("annotator=worker", "table", "roles of worker, task, label, seconds"),
+        ("worker=a,worker=b", "table", "each once"),
         ("seconds=took", "toloka", "roles of worker, task, label, each"),
         ("worker=a", "prodigy", "--map is for tables"),
     ],
@@ -400,8 +400,8 @@ def test_a_wrong_map_is_told(text: str, form: str, told: str) -> None:
     ("text", "told"),
     [
         ("worker,task,label\n", "no rows below its header"),
-        ("", "must have the columns worker, task, label"),
-        ("worker,task,label\nw,t,a\ncanary,t\n", "row 2 must have 3 columns, it has 2"),
+        ("", "is empty; it needs a header"),
+        ("worker,task,label\nw,t,a\ncanary,t\n", "line 3 must have 3 columns, it has 2"),
         ("worker,task,label\nw,t,a\n ,t,b\n", "row 2: the worker is blank"),
         ("worker,task,label\nw,,a\n", "row 1: the task is blank"),
         ("worker,task,label\nw,t,\n", r"no answer to 'label' is left to write \(1 skipped\)"),
@@ -410,14 +410,13 @@ def test_a_wrong_map_is_told(text: str, form: str, told: str) -> None:
             "row 1, column seconds: 'soon' must be seconds",
         ),
         ("worker,task,label,label\nw,t,a,b\n", "column names must differ"),
-        ("worker,task,label\nw,t,\udcff\n", "must be UTF-8 text"),
     ],
 )
 def test_a_torn_table_is_told_without_its_row(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(TableError, match=rf"t\.csv.*{told}") as error:
-        import_labels(path, "csv")
+        import_labels(path, "table")
     assert "canary" not in str(error.value)
 
 
@@ -445,15 +444,15 @@ def test_torn_json_is_told_with_its_line(tmp_path: Path, text: str, told: str) -
 @pytest.mark.parametrize(
     ("name", "form", "content", "told"),
     [
-        ("t.parquet", "parquet", b"PAR1 no more", "cannot be read"),
-        ("t.csv", "csv", b"\xffworker,task,label\n", "must be UTF-8 text"),
+        ("t.parquet", "table", b"PAR1 no more", "not a readable table"),
+        ("t.csv", "table", b"\xffworker,task,label\nw,t,a\n", "must have the columns worker, task"),
         (
             "t.csv",
-            "csv",
-            b"worker,task,label\n" + b"w,t,a\n" * 9_999 + b"w,t,\xff",
-            "must be UTF-8",
+            "table",
+            b"worker,task,label\n" + b"w,t,a\n" * 99_999 + b"w,t,\xff",
+            "not UTF-8 text; say what it is: --encoding",
         ),
-        ("t.csv.gz", "csv", b"not gzipped", "cannot be read"),
+        ("t.csv.gz", "table", b"not gzipped", "cannot be read"),
         ("t.jsonl", "jsonl", b"\xff", "must be UTF-8 text"),
         ("t.jsonl.gz", "jsonl", b"not gzipped", "cannot be read"),
         ("t.jsonl", "prodigy", b'{"_input_hash": 1, "answer": "accept"}', "the key options or"),
@@ -490,16 +489,16 @@ def test_a_platforms_columns_may_be_named_by_hand(tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_is_a_mistake(tmp_path: Path) -> None:
     export = EXPORTS / "toloka.tsv"
     for output, told in (
-        (tmp_path / "labels.xlsx", "must end in .csv or .parquet"),
-        (tmp_path / "no" / "labels.csv", "cannot be written"),
+        (tmp_path / "labels.xlsx", "must end in .csv, .tsv, .parquet, .jsonl"),
+        (tmp_path / "no" / "labels.csv", "is not there; make it first"),
     ):
         found = invoke(export, "toloka", output)
         assert found.exit_code == 2
         assert told in found.stderr
     same = tmp_path / "labels.csv"
     same.write_text("worker,task,label\nw,t,a\n")
-    assert "is an input of this command" in invoke(same, "csv", same).stderr
-    missing = invoke(tmp_path / "none.csv", "csv", tmp_path / "new.csv")
+    assert "is an input of this command" in invoke(same, "table", same).stderr
+    missing = invoke(tmp_path / "none.csv", "table", tmp_path / "new.csv")
     assert missing.exit_code == 2
     assert "does not exist" in missing.stderr
 
@@ -522,7 +521,7 @@ def test_every_format_has_a_reader_and_the_command_offers_it(form: str) -> None:
 
 
 def test_every_format_of_a_platform_has_an_export_and_rows_by_hand() -> None:
-    plain = {"csv", "jsonl", "parquet", "sql"}
+    plain = {"jsonl", "sql", "table"}
     assert {form for _, form, _ in GOLDEN} == set(FORMATS) - plain
 
 
@@ -564,7 +563,7 @@ def test_any_part_of_a_record_may_be_anything_without_a_traceback(
     question = "choice" if form == "prodigy" else "mood"
     try:
         found = import_labels(path, form, question=question)
-        write_labels(found, labels_file(path.with_suffix(".csv"), path))
+        write_labels(found, table_file(path.with_suffix(".csv"), inputs=(path,)))
     except TableError as error:
         told = str(error)
         assert "export.json" in told
@@ -591,12 +590,12 @@ def test_workers_and_tasks_keep_the_names_they_came_with(
         path.write_text("\n".join(map(json.dumps, records)))
     else:
         write_csv(path, [["worker", "task", "label"], *([*k, v] for k, v in rows.items())])
-    found = import_labels(path, form)
+    found = import_labels(path, "jsonl" if form == "jsonl" else "table")
     assert [row[:3] for row in rows_of(found)] == [(*key, label) for key, label in rows.items()]
     asked: dict[str, Any] = {"classes": None, "duplicates": "last", "known_tasks": None}
     tables = []
     for output in (folder / "labels.csv", folder / "labels.parquet"):
-        write_labels(found, labels_file(output, path))
+        write_labels(found, table_file(output, inputs=(path,)))
         tables.append(read_labels(output, **asked))
     for name in CrowdLabels.__slots__:
         assert np.array_equal(getattr(tables[0], name), getattr(tables[1], name)), name

@@ -283,7 +283,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
         (["labels.csv", "--gold", "labels.csv"], "labels.csv"),
         (
             ["labels.csv", "--output", "nowhere/settings.toml"],
-            "settings.toml cannot be written: No such",
+            "nowhere must be a folder, and is not there",
         ),
     ],
 )

@@ -21,8 +21,8 @@ from flows.sharding.features import (
     open_features,
     write_features,
 )
+from flows.tables.refusals import TableError
 from flows.tables.tables import read_tasks
-from flows.tables.text_table import TableError
 
 GROUPS = GroupSettings()
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.sharding import ShardFolder, load_shard, open_shards, write_gold, write_shards
+from flows.tables.refusals import TableError
 from flows.tables.tables import read_labels
-from flows.tables.text_table import TableError
 from quality.labels.shards import join_shards
 
 Rows = list[tuple[Any, Any, Any]]

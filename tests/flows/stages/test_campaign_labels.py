@@ -21,7 +21,7 @@ from flows.settings.settings import load_settings
 from flows.spending import plan_releases, read_statements
 from flows.stages import outputs
 from flows.stages.class_ratios import Published, published_in
-from flows.tables.text_table import TableError
+from flows.tables.refusals import TableError
 from learners import StreamedRatioEstimator
 from privacy import Unit
 from privacy.ledger.releasing import fingerprint

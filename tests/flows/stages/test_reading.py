@@ -52,7 +52,7 @@ def blank_group(text: str) -> str:
 
 
 CASES: dict[str, tuple[Change, str]] = {
-    "empty file": (edit("labels.csv", lambda _: ""), r"labels\.csv is empty; it needs the columns"),
+    "empty file": (edit("labels.csv", lambda _: ""), r"labels\.csv is empty; it needs a header"),
     "missing column": (
         edit("labels.csv", lambda text: text.replace("worker,", "who,", 1)),
         r"labels\.csv must have the columns worker, task, label; missing: worker",
@@ -168,7 +168,7 @@ def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
     (tmp_path / "gold.csv").unlink()
     result = CliRunner().invoke(app, ["run", str(settings), "--no-prefect"])
     assert result.exit_code == 2
-    assert "gold.csv does not exist; mend the path in the settings" in result.stderr
+    assert "gold.csv does not exist; mend the path" in result.stderr
 
 
 def total_spent(folder: Path) -> float:

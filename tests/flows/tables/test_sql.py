@@ -243,7 +243,7 @@ def test_a_query_is_imported_under_mapped_names(database: str, tmp_path: Path) -
     for wrong, sentence in (
         ([*asked, "--force"], "--url-env must name the environment variable"),
         (
-            [*asked[:3], "csv", *asked[4:], "--force", "--url-env", "X"],
+            [*asked[:3], "table", *asked[4:], "--force", "--url-env", "X"],
             "--url-env is for --format sql",
         ),
     ):

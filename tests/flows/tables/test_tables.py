@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.settings import GroupSettings
+from flows.tables.refusals import TableError
 from flows.tables.tables import read_gold, read_labels, read_seconds, read_tasks
-from flows.tables.text_table import TableError
 from quality import CrowdLabels, encode
 
 GOOD = "worker,task,label\nw1,t1,a\nw2,t1,b\nw1,t2,b\n"
@@ -59,11 +59,10 @@ def test_byte_order_mark_crlf_and_quoted_cells_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "labels.csv is empty; it needs the columns worker, task, label"),
+        ("", "labels.csv is empty; it needs a header and rows below it"),
         ("worker,task,label\n", "labels.csv has no rows below its header"),
         ("worker,item,label\nw,t,a\n", "missing: task (it has worker, item, label)"),
-        ("who,item,answer\nw,t,a\n", "crowdassay import labels.csv --format csv --map worker="),
-        ("worker;task;label\nw;t;a\n", "separate the columns by commas"),
+        ("who,item,answer\nw,t,a\n", "crowdassay import labels.csv --format table --map worker="),
         (GOOD + "w3,,a\n", "labels.csv, row 4, column task: the cell is blank"),
         (GOOD + "w3,t2,  \n", "labels.csv, row 4, column label: the cell is blank"),
         (GOOD + "w2,t1,a\n", "labels.csv, rows 2, 4: worker 'w2', task 't1' stands 2 times"),

@@ -19,6 +19,7 @@ from flows.run import Run
 from flows.settings import EngineError, SettingsError
 from flows.stages import STAGES
 from flows.tables import TableError
+from flows.terminal.texts import printable
 from learners import ConvergenceError
 from privacy import BudgetError, LedgerError, UnitError
 from quality import LabelError
@@ -30,13 +31,13 @@ def print_rows(
     console: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
     """Print a table of text under a title; a column of numbers is flush right, and no cell is cut off."""
-    console.print(Text(title, style="bold"), soft_wrap=True)
+    console.print(Text(printable(title), style="bold"), soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for j, name in enumerate(header):
         numeric = all(row[j].replace(".", "", 1).isdigit() for row in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console.print(table)
 
 
@@ -81,7 +82,9 @@ def console_step(console: Console) -> Step:
         ) as bars:
             line = run_stage(stage, replace(run, progress=_bar(bars, f"{name} …")))
         seconds = f"{time.perf_counter() - begin:6.1f} s"
-        shown = Text.assemble((f"{name:<{NAME_WIDTH}}", "bold"), (seconds, "dim"), "  ", line)
+        shown = Text.assemble(
+            (f"{name:<{NAME_WIDTH}}", "bold"), (seconds, "dim"), "  ", printable(line)
+        )
         console.print(shown, soft_wrap=True)
         return line
 
@@ -110,7 +113,7 @@ def print_summary(console: Console, result: RunResult) -> None:
     table.add_column(style="bold")
     table.add_column()
     for verdict in (one for stage in STAGES for one in stage.verdicts):
-        table.add_row(verdict.title, Text(verdict.of(run)))
+        table.add_row(verdict.title, Text(printable(verdict.of(run))))
     console.print()
     console.print(table)
     console.print(Text.assemble(("report  ", "bold"), str(_short(result.report))), soft_wrap=True)

@@ -1,0 +1,138 @@
+"""The command that looks at a label table before anything is done with it: check."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.root import (
+    MISTAKE,
+    AsJson,
+    Encoding,
+    Force,
+    Guard,
+    LabelsFile,
+    Quiet,
+    Repeated,
+    Sep,
+    Sheet,
+    Wide,
+    app,
+    console,
+    kept_input,
+    mistakes,
+    print_line,
+    print_reading,
+    reading_of_options,
+)
+
+if TYPE_CHECKING:
+    from flows.tables import Finding, LabelCheck, Reading, TextTable
+
+__all__ = ["check"]
+
+HEADER = ["found", "what", "first", "example", "what to do"]
+WIDTH = 40  # letters of an example
+
+
+@app.command(
+    epilog="Example: `crowdassay check labels.csv --clean clean.csv --quarantine taken.csv`"
+)
+def check(
+    labels: LabelsFile,
+    clean: Annotated[
+        Path | None, typer.Option(help="write the rows without fault to this file")
+    ] = None,
+    quarantine: Annotated[
+        Path | None, typer.Option(help="write the rows at fault, with reasons, to this file")
+    ] = None,
+    merge: Annotated[
+        bool,
+        typer.Option("--merge", help="in the clean copy, give each label its commonest spelling"),
+    ] = False,
+    duplicates: Repeated = "error",
+    sep: Sep = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    wide: Wide = False,
+    guard: Guard = False,
+    json_: AsJson = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find all faults of a label table at once, and write a copy without them.
+
+    A fault is what a run refuses; a doubt may be meant. Exit code 2 if there are faults and no clean copy
+    was asked for.
+    """
+    from flows.tables import check_labels, find_files, table_file, write_table  # DuckDB
+
+    with mistakes(), TemporaryDirectory(prefix="crowdassay-") as folder:
+        inputs = (labels, *find_files(labels))
+        files = [
+            None if path is None else table_file(path, inputs=inputs, force=force)
+            for path in (clean, quarantine)
+        ]
+        path = kept_input(labels, Path(folder))
+        reading = reading_of_options(sep, encoding, sheet, wide)
+        found = check_labels(_opened(path, reading, Path(folder)), duplicates=duplicates)
+        for file, part in zip(
+            files, (lambda: found.clean(merge=merge), found.quarantine), strict=True
+        ):
+            if file is not None:
+                write_table(part(), file, guard=guard)
+        if json_:
+            print(json.dumps(_as_json(found), indent=1))
+        else:
+            _print(found, labels, clean)
+    if found.faults and clean is None:
+        raise typer.Exit(MISTAKE)
+
+
+def _opened(path: Path, reading: Reading, folder: Path) -> TextTable:
+    """Return one file with its torn lines kept aside, or several joined, which must have none."""
+    from flows.settings import input_settings
+    from flows.tables import find_files, open_lenient, open_sources  # DuckDB, for this command only
+
+    if len(find_files(path)) == 1:
+        table = open_lenient(path, reading)
+        print_reading([f"{table.file} was read {table.read_as}"] if table.read_as else [])
+        return table
+    sources = open_sources(input_settings(labels=path, **reading.keys()), folder)
+    print_reading(sources.read_as)
+    return open_lenient(sources.labels.table)
+
+
+def _print(found: LabelCheck, labels: Path, clean: Path | None) -> None:
+    from flows.terminal import print_rows  # loads the rooms
+
+    for title, findings in (("Faults: a run refuses them", found.faults),
+                            ("Doubts: they may be meant", found.doubts)):  # fmt: skip
+        if findings:
+            print_rows(console(), title, HEADER, [_row(one) for one in findings])
+    n_kept = found.n_rows - found.n_at_fault
+    sound = "no fault" if not found.faults else f"{found.n_at_fault:,} at fault"
+    print_line(f"{labels}: {found.n_rows:,} rows, {sound}")
+    if clean is not None:
+        print_line(f"{n_kept:,} rows written to {clean}")
+    elif found.faults:
+        print_line("--clean FILE writes the other rows, --quarantine FILE these with their reasons")
+
+
+def _row(one: Finding) -> list[str]:
+    short = one.example if len(one.example) <= WIDTH else f"{one.example[:WIDTH]}…"
+    return [f"{one.count}", one.what, one.where, short, one.remedy]
+
+
+def _as_json(found: LabelCheck) -> dict[str, object]:
+    return {
+        "rows": found.n_rows,
+        "at_fault": found.n_at_fault,
+        "faults": [asdict(one) for one in found.faults],
+        "doubts": [asdict(one) for one in found.doubts],
+    }

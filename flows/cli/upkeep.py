@@ -1,0 +1,128 @@
+"""Commands for whoever runs the machine: prune and doctor."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from flows.cli.root import MISTAKE, AsJson, Quiet, app, console, mistakes, print_line
+
+__all__ = ["doctor", "prune"]
+
+OPTIONAL = {"excel": "python-calamine", "postgres": "psycopg", "scale": "distributed"}
+NEEDED = ("crowdassay", "duckdb", "numba", "numpy", "opendp", "prefect", "pyarrow")
+FREE_GB = 1.0  # below it a run of a large campaign may fail
+State = Annotated[Path | None, typer.Argument(help="the campaign's state folder")]
+
+
+@app.command(epilog='Example: `crowdassay prune settings.toml --keep "90 days"`')
+def prune(
+    settings: Annotated[Path, typer.Argument(help="settings file (TOML)")],
+    keep: Annotated[
+        str | None,
+        typer.Option(help="runs to keep, by number or age [default: keep_runs of the settings]"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say which would go")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Remove old runs of a campaign: never the newest, one that did not end, or the state folder."""
+    with mistakes():
+        from flows.run import prune_runs, runs_to_prune  # the rooms, for this command only
+        from flows.settings import SettingsError, load_settings
+
+        chosen = load_settings(settings)
+        kept = chosen.keep_runs if keep is None else keep
+        if kept is None:
+            raise SettingsError(
+                'how many runs to keep must be said: --keep 20, --keep "90 days", or keep_runs in the '
+                "settings"
+            )
+        gone = (runs_to_prune if dry_run else prune_runs)(chosen, kept)
+        for run in gone:
+            print_line(f"{'would remove' if dry_run else 'removed'} {run.folder}")
+        print_line(f"{len(gone):,} runs {'would go' if dry_run else 'are gone'}")
+
+
+class Finding(NamedTuple):
+    """What was looked at, whether it is sound, and what there is."""
+
+    what: str
+    sound: bool
+    found: str
+
+
+@app.command(epilog="Example: `crowdassay doctor state`")
+def doctor(state: State = None, json_: AsJson = False, quiet: Quiet = False) -> None:
+    """Look at what runs need: versions, kernels, Prefect, disk, and with a state folder its ledger."""
+    with mistakes():
+        findings = [one for look in _looks(state) for one in look()]
+        if json_:
+            print(json.dumps([one._asdict() for one in findings], indent=1))
+        else:
+            from flows.terminal import print_rows  # loads the rooms
+
+            rows = [["sound" if one.sound else "look", one.what, one.found] for one in findings]
+            print_rows(console(), "What runs need", ["", "what", "found"], rows)
+    if not all(one.sound for one in findings):
+        raise typer.Exit(MISTAKE)
+
+
+def _looks(state: Path | None) -> list[Callable[[], Iterator[Finding]]]:
+    looks = [_versions, _kernels, _prefect, lambda: _disk(state or Path.cwd())]
+    return looks if state is None else [*looks, lambda: _ledger(state)]
+
+
+def _versions() -> Iterator[Finding]:
+    yield Finding("Python", sys.version_info >= (3, 11), platform.python_version())
+    for name in NEEDED:
+        yield Finding(name, True, version(name))
+    for extra, name in OPTIONAL.items():
+        try:
+            yield Finding(name, True, version(name))
+        except PackageNotFoundError:
+            yield Finding(name, True, f"not installed: pip install 'crowdassay[{extra}]'")
+
+
+def _kernels() -> Iterator[Finding]:
+    from flows.cli.kernels import where_kept  # the kernels' cache, for this command only
+
+    yield Finding("compiled kernels", True, where_kept())
+
+
+def _prefect() -> Iterator[Finding]:
+    from flows.prefect import api_reachable  # for this command only
+
+    reached = api_reachable()
+    asked = os.environ.get("PREFECT_API_URL")
+    missing = f"{asked} does not answer" if asked else "no API is configured: runs are in process"
+    yield Finding("Prefect", reached is not None or asked is None, reached or missing)
+
+
+def _disk(folder: Path) -> Iterator[Finding]:
+    there = next(one for one in (folder.resolve(), *folder.resolve().parents) if one.exists())
+    free = shutil.disk_usage(there).free / 1e9
+    yield Finding("free disk", free > FREE_GB, f"{free:,.1f} GB at {there}")
+
+
+def _ledger(state: Path) -> Iterator[Finding]:
+    from flows.spending import existing_ledger  # the ledger, for this command only
+    from privacy import LedgerError
+
+    open_to_others = state.is_dir() and state.stat().st_mode & 0o077
+    found = f"{state} is {oct(state.stat().st_mode & 0o777)}" if state.is_dir() else "not there"
+    advice = f"{found}; chmod 700 {state} closes it to others"
+    yield Finding("state folder", not open_to_others, advice if open_to_others else found)
+    try:
+        n_rows = existing_ledger(state).verify()
+        yield Finding("ledger", True, f"{n_rows:,} rows, each as it was written")
+    except LedgerError as error:
+        yield Finding("ledger", False, str(error))

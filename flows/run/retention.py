@@ -1,0 +1,76 @@
+"""Which runs are kept: the newest always, others by number or by age; what outlives runs never goes.
+
+>>> from flows.run import limit_of
+>>> limit_of("30 days")
+datetime.timedelta(days=30)
+
+A run's folder holds its labels, coded, and every table of its stages: at ten million labels some hundred MB.
+The state folder, with the ledger and its key, is no run and is never touched.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from datetime import UTC, datetime, timedelta
+
+from flows.run.history import complete_runs
+from flows.run.store import MANIFEST, Run
+from flows.settings import Settings, SettingsError
+
+__all__ = ["limit_of", "prune_runs", "runs_to_prune"]
+
+KEEP = r"([1-9]\d*)( days?)?"
+
+
+def limit_of(keep: int | str) -> int | timedelta:
+    """Return how many runs are kept, or up to which age; SettingsError for another text."""
+    found = re.fullmatch(KEEP, str(keep).strip())
+    if found is None:
+        raise SettingsError(
+            f'what is kept must be a number of runs, such as 20, or an age, such as "90 days", got {keep!r}'
+        )
+    return timedelta(days=int(found[1])) if found[2] else int(found[1])
+
+
+def runs_to_prune(settings: Settings, keep: int | str) -> list[Run]:
+    """Return the campaign's complete runs that may go, oldest first.
+
+    Notes
+    -----
+    **Guarantees.** (1) The newest complete run is kept, and so are all runs that did not end: `--resume`
+    may go on in them. (2) The run whose manifest shows the ledger at its longest is kept: by it a ledger
+    that was set back is noticed.
+    """
+    limit, runs = limit_of(keep), complete_runs(settings)
+    if isinstance(limit, int):
+        old = runs[:-limit]
+    else:
+        oldest = datetime.now(UTC) - limit
+        old = [run for run in runs[:-1] if _ended(run) < oldest]
+    witness = max(runs, key=_ledger_rows, default=None)
+    return [run for run in old if witness is None or run.folder != witness.folder]
+
+
+def prune_runs(settings: Settings, keep: int | str) -> list[Run]:
+    """Remove the runs that `runs_to_prune` names, and return them.
+
+    A folder is first renamed, so that no half of a run is ever taken for a run.
+    """
+    gone = runs_to_prune(settings, keep)
+    for run in gone:
+        aside = run.folder.with_name(f".pruned-{run.folder.name}")
+        run.folder.rename(aside)
+        shutil.rmtree(aside)
+    for left in settings.runs.glob(f".pruned-*-{settings.name}*"):  # of a prune that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    return gone
+
+
+def _ended(run: Run) -> datetime:
+    return datetime.fromisoformat(run.read_json(MANIFEST)["ended"])
+
+
+def _ledger_rows(run: Run) -> int:
+    head = run.read_json(MANIFEST).get("ledger")
+    return 0 if head is None else int(head["n_rows"])

@@ -1,0 +1,223 @@
+r"""All faults of a label table at once, a copy without them, and what was taken out.
+
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as folder:
+...     path = Path(folder) / "labels.csv"
+...     _ = path.write_text("worker,task,label\nann,t1,Cat\nben,t1,cat\nben,,dog\neve\n")
+...     found = check_labels(open_lenient(path), duplicates="error")
+...     [(one.what, one.count) for one in found.faults], len(found.clean()["task"])
+([('torn line', 1), ('blank task', 1)], 2)
+>>> [one.what for one in found.doubts]
+['spellings of one label']
+
+A fault is what a run refuses. A doubt may be meant: nothing is changed for it unless the user says so.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from flows.choices import Duplicates
+from flows.tables.dialect import AS_FOUND, Reading
+from flows.tables.refusals import ROW, quote
+from flows.tables.text_table import TextTable, open_table
+
+__all__ = ["Finding", "LabelCheck", "check_labels", "open_lenient"]
+
+NAMES = ("worker", "task", "label")
+SHOWN = 3  # places and examples of one finding
+SECONDS = "seconds"
+NOTHING = ("nan", "null", "none", "n/a", "na", "#n/a", "nil", "undefined", "-", "?")
+HIDDEN = r"[\p{Cc}\p{Cf}\x{a0}]"  # letters that nobody sees
+NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
+NOT_SECONDS = "NOT coalesce(try_cast({0} AS DOUBLE) BETWEEN 0 AND 1e300, false)"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One kind of fault or doubt: in how many rows or spellings, where first, an example, what to do."""
+
+    what: str
+    count: int
+    where: str
+    example: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelCheck:
+    """What is wrong with a label table, and its rows in two parts.
+
+    Parameters
+    ----------
+    table
+        The table; its rows that are at fault are in the table `fault`, each with its reason.
+    n_rows
+        Rows of the file, torn lines included.
+    faults, doubts
+        What a run refuses, and what may be meant.
+    spelling
+        For each label with several spellings, the one that most rows have.
+    """
+
+    table: TextTable
+    n_rows: int
+    faults: tuple[Finding, ...]
+    doubts: tuple[Finding, ...]
+    spelling: dict[str, str]
+
+    @property
+    def n_at_fault(self) -> int:
+        """The number of rows at fault, torn lines included."""
+        rows = self.table.query("SELECT count(DISTINCT row) FROM fault")[0][0]
+        return int(rows) + len(self.table.torn)
+
+    def clean(self, *, merge: bool = False) -> dict[str, list[str]]:
+        """Return the columns of the rows without fault, cells trimmed; seconds that are no number blank.
+
+        With `merge` each label has the spelling that most rows have.
+        """
+        cells = {name: f"coalesce({quote(name)}, '')" for name in self.table.names}
+        if SECONDS in cells:
+            wrong = NOT_SECONDS.format(quote(SECONDS))
+            cells[SECONDS] = f"CASE WHEN {wrong} THEN '' ELSE {cells[SECONDS]} END"
+        rows = self.table.query(
+            f"SELECT {', '.join(cells.values())} FROM t "
+            f"WHERE {ROW} NOT IN (SELECT row FROM fault) ORDER BY {ROW}"
+        )
+        columns = {name: [row[at] for row in rows] for at, name in enumerate(cells)}
+        if merge:
+            columns["label"] = [self.spelling.get(label, label) for label in columns["label"]]
+        return columns
+
+    def quarantine(self) -> dict[str, list[str]]:
+        """Return the rows at fault, each with its place and reason; a torn line is one text."""
+        names = self.table.names
+        cells = ", ".join(f"coalesce({quote(name)}, '')" for name in names)
+        rows = self.table.query(
+            f"SELECT 'row ' || {ROW}, (SELECT string_agg(reason, '; ') FROM fault WHERE row = {ROW}), "
+            f"{cells}, '' FROM t WHERE {ROW} IN (SELECT row FROM fault) ORDER BY {ROW}"
+        )
+        blank = ("",) * len(names)
+        rows += [(f"line {one}", "torn line", *blank, text) for one, text in self.table.torn]
+        header = ("place", "reason", *names, "torn line")
+        return {name: [row[at] for row in rows] for at, name in enumerate(header)}
+
+
+def open_lenient(path: Path, reading: Reading = AS_FOUND) -> TextTable:
+    """Load a label table, and keep its torn lines aside instead of refusing it."""
+    return open_table(path, NAMES, replace(reading, lenient=True))
+
+
+def check_labels(table: TextTable, *, duplicates: Duplicates) -> LabelCheck:
+    """Find every fault and doubt of a label table.
+
+    With `duplicates` of "error" all of a worker's labels of a task are at fault if they differ, else
+    all but the first or the last. Of labels that are the same the first is kept.
+    """
+    table.query("CREATE OR REPLACE TABLE fault (row BIGINT, reason VARCHAR)")
+    faults = [_torn(table)]
+    for name in NAMES:
+        remedy = "fill the cell or delete the row"
+        faults.append(_rows_where(table, f"blank {name}", f"{quote(name)} IS NULL", name, remedy))
+    faults += _repeats(table, duplicates)
+    doubts = []
+    if SECONDS in table.names:
+        wrong = f"{quote(SECONDS)} IS NOT NULL AND {NOT_SECONDS.format(quote(SECONDS))}"
+        remedy = "the clean copy leaves the cell blank"
+        doubts.append(_found(table, "seconds that are no number", wrong, SECONDS, remedy))
+    words = ", ".join(f"'{word}'" for word in NOTHING)
+    for name in NAMES:
+        doubts += [
+            _found(table, f"{name} that may mean nothing", f"lower({quote(name)}) IN ({words})", name,
+                   "delete the row if it means that there is none"),
+            _found(table, f"{name} with letters that nobody sees",
+                   f"regexp_matches({quote(name)}, '{HIDDEN}')", name, "delete those letters"),
+        ]  # fmt: skip
+    spelling = dict[str, str]()
+    for name in NAMES:
+        variants = _variants(table, name)
+        doubts.append(_spellings(variants, name))
+        if name == "label":
+            spelling = {one: group[0] for group in variants for one in group}
+    n_rows = table.query("SELECT count(*) FROM t")[0][0] + len(table.torn)
+    kept = [tuple(one for one in some if one.count) for some in (faults, doubts)]
+    return LabelCheck(table, n_rows, kept[0], kept[1], spelling)
+
+
+def _torn(table: TextTable) -> Finding:
+    places = ", ".join(f"line {line}" for line, _ in table.torn[:SHOWN])
+    example = table.torn[0][1] if table.torn else ""
+    remedy = "mend the line: it has other columns than the header, or a quote is open"
+    return Finding("torn line", len(table.torn), places, example, remedy)
+
+
+def _rows_where(table: TextTable, what: str, where: str, column: str, remedy: str) -> Finding:
+    """Return a fault, and note its rows."""
+    table.query(f"INSERT INTO fault SELECT {ROW}, '{what}' FROM t WHERE {where}")
+    return _found(table, what, where, column, remedy)
+
+
+def _found(table: TextTable, what: str, where: str, column: str, remedy: str) -> Finding:
+    found = table.query(
+        f"SELECT count(*), min_by({quote(column)}, {ROW}), min({ROW}, {SHOWN}) FROM t WHERE {where}"
+    )
+    count, example, rows = found[0]
+    places = ", ".join(f"row {row}" for row in rows or ())
+    return Finding(what, count, places, example or "", remedy)
+
+
+def _repeats(table: TextTable, duplicates: Duplicates) -> list[Finding]:
+    """Return a worker's labels of a task that are given again: the same, and others."""
+    table.query(
+        f"CREATE OR REPLACE TABLE again AS SELECT {ROW} AS row, label, "
+        f"row_number() OVER (PARTITION BY worker, task, label ORDER BY {ROW}) AS same, "
+        f"row_number() OVER (PARTITION BY worker, task ORDER BY {ROW}) AS place, "
+        "count(*) OVER (PARTITION BY worker, task) AS size, "
+        "min(label) OVER (PARTITION BY worker, task) != max(label) OVER (PARTITION BY worker, task) "
+        "AS differ FROM t WHERE worker IS NOT NULL AND task IS NOT NULL AND label IS NOT NULL"
+    )
+    chosen = {"error": "true", "first": "place > 1", "last": "place < size"}[duplicates]
+    return [
+        _rows_where(table, "the same label again", _among("NOT differ AND same > 1"), "label",
+                    "the clean copy keeps the first"),
+        _rows_where(table, "another label of the same worker and task", _among(f"differ AND {chosen}"),
+                    "label", "choose with --duplicates first or last"),
+    ]  # fmt: skip
+
+
+def _among(where: str) -> str:
+    return f"{ROW} IN (SELECT row FROM again WHERE {where})"
+
+
+def _variants(table: TextTable, name: str) -> list[list[str]]:
+    """Return names that differ only in how they are spelled, the most frequent spelling first."""
+    found = table.query(
+        f"SELECT {quote(name)}, count(*) FROM t WHERE {quote(name)} IS NOT NULL "
+        "GROUP BY 1 ORDER BY 2 DESC, 1"
+    )
+    groups = defaultdict[str, list[str]](list)
+    for text, _ in found:
+        groups[_plain(text)].append(text)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _plain(text: str) -> str:
+    """Return what a text is without capitals, spaces, forms of letters and of numbers."""
+    if NUMBER.fullmatch(text):
+        return repr(float(text)) if len(text) < 16 else text
+    seen = (one for one in unicodedata.normalize("NFKC", text) if unicodedata.category(one) != "Cf")
+    return " ".join("".join(seen).casefold().split())
+
+
+def _spellings(variants: Sequence[Sequence[str]], name: str) -> Finding:
+    example = "; ".join(" = ".join(map(repr, group[:SHOWN])) for group in variants[:SHOWN])
+    remedy = (
+        "make them one, as --merge does" if name == "label" else "make them one if they are one"
+    )
+    return Finding(f"spellings of one {name}", len(variants), "", example, remedy)

@@ -1,0 +1,290 @@
+r"""How a file of delimited text is written: separator, encoding, what stands above the header, decimals.
+
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as folder:
+...     path = Path(folder) / "labels.csv"
+...     _ = path.write_bytes("sep=;\nworker;task;label\nJosé;t1;café\n".encode("cp1252"))
+...     print(sniff(path, Reading()).in_words())
+separated by ';', in cp1252, the first line left out
+
+Only the beginning of a file is looked at. What a user says in `Reading` is not guessed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from flows.files import encoding_by_mark
+from flows.tables.refusals import TableError
+
+__all__ = ["AS_FOUND", "Dialect", "Reading", "sniff", "utf8_copy"]
+
+PREFIX = 2**19  # bytes looked at
+RECORDS = 200  # rows looked at
+SEPARATORS = (",", ";", "\t", "|")  # in the order in which a tie is decided
+NAMES = ("worker", "task", "label")  # columns of names, in which a comma is no decimal
+DECIMAL = r"\s*[-+]?\d{1,3}(\.?\d{3})*,\d+([eE][-+]?\d+)?\s*"
+NUMBER = re.compile(rf"{DECIMAL}|\s*[-+]?\d+([eE][-+]?\d+)?\s*")
+SAID = {"\t": "tabs"}  # how a separator is named
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a user says of how tables are written; None is found out.
+
+    Parameters
+    ----------
+    sep
+        What separates the cells of a line.
+    encoding
+        The encoding of the text, by a name that Python knows.
+    sheet
+        The sheet of a workbook.
+    wide
+        Whether labels have a row per task and a column per worker.
+    lenient
+        Whether the torn lines of a CSV are kept aside; otherwise the first is refused.
+    """
+
+    sep: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    wide: bool = False
+    lenient: bool = False
+
+    def keys(self) -> dict[str, str | bool | None]:
+        """Return the keys under ``[input]`` that say the same."""
+        return {"sep": self.sep, "encoding": self.encoding, "sheet": self.sheet, "wide": self.wide}
+
+
+AS_FOUND = Reading()
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one file is written.
+
+    Parameters
+    ----------
+    columns
+        Place and name of each column that is read.
+    width
+        The number of all columns.
+    sep, encoding
+        What separates cells; the encoding.
+    above, skip
+        Lines above the header, and those with the header.
+    decimal
+        Whether numbers have a decimal comma.
+    left_out
+        Columns that are not read, in words.
+    """
+
+    columns: tuple[tuple[int, str], ...]
+    width: int
+    sep: str = ","
+    encoding: str = "utf-8"
+    above: int = 0
+    skip: int = 1
+    decimal: bool = False
+    left_out: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the file is UTF-8 text separated by commas, with its header in the first line."""
+        return not self.in_words()
+
+    def in_words(self) -> str:
+        """Return what is not plain, without its full stop; empty if nothing is."""
+        above = "the first line" if self.above == 1 else f"the first {self.above} lines"
+        said = {
+            f"separated by {SAID.get(self.sep, repr(self.sep))}": self.sep != ",",
+            f"in {self.encoding}": self.encoding != "utf-8",
+            f"{above} left out": self.above > 0,
+            "decimals after a comma": self.decimal,
+            f"without {self.left_out}": bool(self.left_out),
+        }
+        return ", ".join(words for words, true in said.items() if true)
+
+
+def sniff(path: Path, reading: Reading) -> Dialect:
+    """Return how a file is written, from its beginning and from what the user says.
+
+    Raises
+    ------
+    TableError
+        If the file is not text in the encoding given or found, or has no header.
+    """
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        start = file.read(PREFIX)
+    encoding = _encoding_of(start, path, reading.encoding)
+    text = _decoded(start, encoding, path, whole=len(start) < PREFIX)
+    above, sep = _above_header(text)
+    body = text.split("\n", above)[-1] if above else text
+    sep = reading.sep or sep or _separator_of(body, path)
+    rows = list(_records(body, sep))
+    if not rows:
+        raise TableError(
+            f"{path.name} is empty; it needs a header and rows below it: export it again"
+        )
+    (skip, header), rest = rows[0], [row for _, row in rows[1:]]
+    columns, left_out = _columns_of([name.strip() for name in header], rest)
+    found = Dialect(columns, len(header), sep, encoding, above, above + skip, left_out=left_out)
+    return replace(found, decimal=sep != "," and _has_decimal_commas(found, rest))
+
+
+def _encoding_of(start: bytes, path: Path, given: str | None) -> str:
+    """Return the encoding given, or that of the mark at the beginning, or a guess by the bytes."""
+    if given is not None:
+        return _known(given)
+    marked = encoding_by_mark(start)
+    if marked is not None:
+        return "utf-8" if marked == "utf-8-sig" else marked
+    if start.count(b"\0") > len(start) / 5:  # ASCII in two bytes
+        return "utf-16-be" if start[:1] == b"\0" else "utf-16-le"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return "cp1252" if _decodes(start, "cp1252") else "latin-1"
+    return "utf-8"
+
+
+def _known(name: str) -> str:
+    try:
+        found = codecs.lookup(name)
+        "".encode(name)
+    except (LookupError, UnicodeError, ValueError):
+        raise TableError(
+            f"encoding must be one that Python knows, such as utf-8, utf-16, latin-1 or cp1252, got "
+            f"{name!r}"
+        ) from None
+    return found.name if found.name != "utf-8-sig" else "utf-8"
+
+
+def _decodes(start: bytes, encoding: str) -> bool:
+    try:
+        start.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _decoded(start: bytes, encoding: str, path: Path, *, whole: bool) -> str:
+    """Return the beginning as text, without a mark; of a longer file, up to its last whole line."""
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(start)
+    except (UnicodeError, ValueError):
+        raise not_encoded(path, encoding) from None
+    text = text.removeprefix("\ufeff")
+    return text if whole or "\n" not in text else text[: text.rindex("\n") + 1]
+
+
+def not_encoded(path: Path, encoding: str) -> TableError:
+    """Return the refusal of a file that is not text in an encoding."""
+    return TableError(
+        f"{path.name} is not text in {encoding}; say what it is: --encoding cp1252, latin-1, utf-16 "
+        "..., or the key encoding under [input]"
+    )
+
+
+def _above_header(text: str) -> tuple[int, str | None]:
+    """Return the number of lines above the header, and the separator that one of them names."""
+    sep = None
+    for above, line in enumerate(text.split("\n", 100)[:100]):
+        named = re.fullmatch(r"\"?sep=(.)\"?\s*", line, re.IGNORECASE)
+        if named:
+            sep = named[1]
+        elif line.strip() and not line.startswith("#"):
+            return above, sep
+    return 0, sep
+
+
+def _separator_of(body: str, path: Path) -> str:
+    """Return the separator by which most rows have as many cells as the header."""
+    best, sep = (0.0, 0), "\t" if ".tsv" in path.suffixes else ","
+    for one in SEPARATORS:
+        rows = [len(row) for _, row in _records(body, one)]
+        if not rows or rows[0] < 2:
+            continue
+        even = sum(width == rows[0] for width in rows) / len(rows)
+        if (even, rows[0]) > best:
+            best, sep = (even, rows[0]), one
+    return sep
+
+
+def _records(body: str, sep: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first rows that are not blank, each with the number of lines up to its end."""
+    reader = csv.reader(body.splitlines(keepends=True), delimiter=sep)
+    try:
+        yield from ((reader.line_num, row) for row in islice(reader, RECORDS) if row)
+    except csv.Error:  # a cell that is too long: the rows before it must do
+        return
+
+
+def _columns_of(
+    header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[tuple[tuple[int, str], ...], str]:
+    """Return the columns to read, and those left out in words: an index, and columns of nothing."""
+    out: list[int] = []
+    index = bool(rows) and header[0] in ("", "Unnamed: 0") and len(header) > 1 and _counts(rows)
+    if index:
+        out.append(0)
+    blank = [
+        at
+        for at, name in enumerate(header)
+        if not name and at not in out and not any(row[at].strip() for row in rows if at < len(row))
+    ]
+    words = ["its first column, an index"] if index else []
+    words += (
+        [f"{len(blank)} column{'s' * (len(blank) > 1)} without name and cells"] if blank else []
+    )
+    kept = tuple((at, name) for at, name in enumerate(header) if at not in {*out, *blank})
+    return kept, " and ".join(words)
+
+
+def _counts(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first cells are whole numbers, each one more than the last."""
+    cells = [row[0] for row in rows]
+    if not all(cell.isdecimal() and len(cell) < 19 for cell in cells):
+        return False
+    numbers = [int(cell) for cell in cells]
+    return numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def _has_decimal_commas(found: Dialect, rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether a column that is no name holds numbers alone, and some with a decimal comma."""
+    for at, name in found.columns:
+        cells = [row[at] for row in rows if at < len(row) and row[at].strip()]
+        if name in NAMES or not any(re.fullmatch(DECIMAL, cell) for cell in cells):
+            continue
+        if all(NUMBER.fullmatch(cell) for cell in cells):
+            return True
+    return False
+
+
+def utf8_copy(path: Path, encoding: str, copy: Path) -> Path:
+    """Write the file's text as UTF-8 without a mark to `copy`, a block at a time; return `copy`.
+
+    Raises
+    ------
+    TableError
+        If the file is not text in the encoding.
+    """
+    decoder, first = codecs.getincrementaldecoder(encoding)(), True
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file, copy.open("wb") as out:
+        try:
+            while block := file.read(PREFIX):
+                text = decoder.decode(block)
+                out.write((text.removeprefix("\ufeff") if first else text).encode())
+                first = first and not text
+            out.write(decoder.decode(b"", final=True).encode())
+        except (UnicodeError, ValueError):
+            raise not_encoded(path, encoding) from None
+    return copy

@@ -1,0 +1,202 @@
+"""The one table of file formats: how DuckDB loads the columns and rows of each.
+
+>>> sorted(FORMATS)[:4]
+['.csv', '.csv.gz', '.json', '.json.gz']
+
+Every row of `FORMATS` is a function of a file and of what the user says of it. It returns the columns and
+the SQL of the rows, in the order of the file.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import duckdb
+
+from flows.files import encoding_by_mark
+from flows.tables.dialect import DECIMAL, Dialect, Reading, sniff, utf8_copy
+from flows.tables.refusals import TableError, literal, quote
+
+__all__ = ["FORMATS", "SUFFIXES", "Loaded", "format_of", "is_plain"]
+
+Columns: TypeAlias = list[tuple[str, str]]  # a file's columns, each with DuckDB's type
+
+
+class Loaded(NamedTuple):
+    """A file as DuckDB can select from it: its columns, the SQL of its rows, what is not plain in words."""
+
+    columns: Columns
+    rows: str
+    read_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format: `load` is given a connection, a file, what the user says, and a folder for copies."""
+
+    load: Callable[[duckdb.DuckDBPyConnection, Path, Reading, Path], Loaded]
+    is_plain: Callable[[Path, Reading], bool]
+
+
+def format_of(path: Path) -> Format:
+    """Return the format that the end of a file's name means; other names are read as CSV."""
+    return next((form for end, form in FORMATS.items() if path.name.lower().endswith(end)), CSV)
+
+
+def is_plain(path: Path, reading: Reading) -> bool:
+    """Return whether a file is Parquet or plain CSV, which are read where they lie."""
+    try:
+        return not reading.wide and format_of(path).is_plain(path, reading)
+    except (OSError, EOFError, zlib.error):  # whoever opens it says so
+        return True
+
+
+def _delimited(
+    connection: duckdb.DuckDBPyConnection, path: Path, reading: Reading, folder: Path
+) -> Loaded:
+    found = sniff(path, reading)
+    file = path
+    if found.encoding not in ("utf-8", "ascii"):
+        file = utf8_copy(path, found.encoding, folder / "text.csv")
+    typed = ", ".join(f"c{at}: 'VARCHAR'" for at in range(found.width))
+    cells = ", ".join(
+        f"{_number(found, f'c{at}', name)} AS {quote(name)}" for at, name in found.columns
+    )
+    rows = (
+        f"(SELECT {cells or 'c0'} FROM read_csv({literal(str(file))}, auto_detect=false, header=false, "
+        f"store_rejects={str(reading.lenient).lower()}, "
+        f"skip={found.skip}, delim={literal(found.sep)}, quote='\"', escape='\"', columns={{{typed}}}))"
+    )
+    return Loaded([(name, "VARCHAR") for _, name in found.columns], rows, found.in_words())
+
+
+def _number(found: Dialect, cell: str, name: str) -> str:
+    """Return SQL of a cell, with a decimal point for a decimal comma where the file has those."""
+    if not found.decimal or name in ("worker", "task", "label"):
+        return cell
+    point = f"replace(replace({cell}, '.', ''), ',', '.')"
+    return f"CASE WHEN regexp_full_match({cell}, '{DECIMAL}') THEN {point} ELSE {cell} END"
+
+
+def _parquet(
+    connection: duckdb.DuckDBPyConnection, path: Path, reading: Reading, folder: Path
+) -> Loaded:
+    rows = f"read_parquet({literal(str(path))})"
+    found = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+    return Loaded([(row[0], row[1]) for row in found], rows)
+
+
+def _json(
+    connection: duckdb.DuckDBPyConnection, path: Path, reading: Reading, folder: Path
+) -> Loaded:
+    """Load records, one a line or in an array; a value with parts is its JSON text."""
+    with path.open("rb") as opened:
+        marked = reading.encoding or encoding_by_mark(opened.read(4))
+    file = path if marked is None else utf8_copy(path, marked, folder / f"text{path.suffix}")
+    objects = f"read_json_objects({literal(str(file))})"
+    other = connection.execute(f"SELECT 1 FROM {objects} WHERE json_type(json) != 'OBJECT' LIMIT 1")
+    if other.fetchall():
+        raise TableError(
+            f'{path.name} must hold records, as in {{"worker": "ann", ...}}, one a line or in one '
+            "array; export it so"
+        )
+    keys = (
+        "SELECT key FROM (SELECT unnest(keys) AS key, generate_subscripts(keys, 1) AS place, row FROM "
+        f"(SELECT json_keys(json) AS keys, row_number() OVER () AS row FROM {objects})) "
+        "GROUP BY key ORDER BY min(row * 100000 + place)"
+    )
+    names = [row[0] for row in connection.execute(keys).fetchall() if row[0]]
+    typed = ", ".join(f"{quote(name)}: 'VARCHAR'" for name in names)
+    rows = f"read_json({literal(str(file))}, columns={{{typed}}})" if names else f"({objects})"
+    return Loaded([(name, "VARCHAR") for name in names], rows)
+
+
+def _workbook(
+    connection: duckdb.DuckDBPyConnection, path: Path, reading: Reading, folder: Path
+) -> Loaded:
+    """Load a sheet: the one that is named, or the first with cells."""
+    import pyarrow as pa  # with the reader, for this format only
+
+    names, sheet, rows = _sheet_of(path, reading.sheet)
+    if not rows:
+        raise TableError(
+            f"{path.name}: its sheet {sheet!r} is empty; --sheet names another of {names}"
+        )
+    header = [_text(cell).strip() for cell in rows[0]]
+    kept = [at for at, name in enumerate(header) if name or any(_text(row[at]) for row in rows[1:])]
+    columns = {f"c{at}": pa.array([_text(row[at]) for row in rows[1:]], pa.string()) for at in kept}
+    connection.register("sheet", pa.table(columns))
+    cells = ", ".join(f"c{at} AS {quote(header[at])}" for at in kept)
+    words = f"its sheet {sheet!r} of {len(names)} (--sheet)" if len(names) > 1 else ""
+    return Loaded([(header[at], "VARCHAR") for at in kept], f"(SELECT {cells} FROM sheet)", words)
+
+
+def _sheet_of(path: Path, asked: str | None) -> tuple[list[str], str, list[list[Any]]]:
+    """Return the names of all sheets, the name of the one to read, and its rows."""
+    try:
+        from python_calamine import (
+            CalamineError,
+            CalamineWorkbook,
+        )  # an extra, for this format only
+    except ImportError:
+        raise TableError(
+            f"{path.name} is a workbook, whose reader is not installed: pip install "
+            "'crowdassay[excel]', or save the sheet as CSV"
+        ) from None
+    try:
+        with CalamineWorkbook.from_path(str(path)) as book:
+            names = list(book.sheet_names)
+            if asked is not None and asked not in names:
+                raise TableError(
+                    f"{path.name} has no sheet {asked!r}; --sheet must be one of {names}"
+                )
+            for name in [asked] if asked is not None else names:
+                rows = book.get_sheet_by_name(name).to_python()
+                if rows:
+                    break
+    except CalamineError as error:
+        raise TableError(
+            f"{path.name} cannot be read as a workbook ({error}); save it again, or as CSV"
+        ) from None
+    return names, name, [row for row in rows if any(_text(cell) for cell in row)]
+
+
+def _text(cell: Any) -> str:
+    """Return a cell of a workbook as text, a whole number without its point."""
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
+        return str(int(cell))
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, date | datetime | time | timedelta):
+        return str(cell)
+    return "" if cell is None else str(cell)
+
+
+def _is_plain_text(path: Path, reading: Reading) -> bool:
+    return path.is_file() and sniff(path, reading).is_plain
+
+
+CSV = Format(_delimited, _is_plain_text)
+JSON = Format(_json, lambda path, reading: False)
+WORKBOOK = Format(_workbook, lambda path, reading: False)
+FORMATS: Mapping[str, Format] = {  # by the end of a file's name; other names are read as CSV
+    ".csv": CSV,
+    ".csv.gz": CSV,
+    ".tsv": CSV,
+    ".tsv.gz": CSV,
+    ".parquet": Format(_parquet, lambda path, reading: True),
+    ".jsonl": JSON,
+    ".jsonl.gz": JSON,
+    ".ndjson": JSON,
+    ".json": JSON,
+    ".json.gz": JSON,
+    ".xlsx": WORKBOOK,
+    ".xls": WORKBOOK,
+    ".ods": WORKBOOK,
+}
+SUFFIXES = tuple(FORMATS)

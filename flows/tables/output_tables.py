@@ -1,0 +1,109 @@
+r"""Tables that users ask for: the end of the file's name says in which format they are written.
+
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as folder:
+...     file = table_file(Path(folder) / "consensus.tsv")
+...     write_table({"task": ["t1", "t2"], "label": ["=cat", "dog"]}, file, guard=True)
+...     file.path.read_text()
+"task\tlabel\nt1\t'=cat\nt2\tdog\n"
+
+`WRITERS` is the one table of formats. A device or a pipe, which has no end of a name, gets CSV.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from flows.files import OutputFile
+from flows.tables.refusals import TableError
+
+__all__ = ["OUTPUT_SUFFIXES", "Cells", "table_file", "write_table"]
+
+Cells: TypeAlias = Sequence[str] | Sequence[int | None] | Sequence[float | None]
+Columns: TypeAlias = Mapping[str, Cells]
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run a cell that begins so
+
+
+def table_file(output: Path, *, inputs: Sequence[Path] = (), force: bool = False) -> OutputFile:
+    """Return the file that a table is written to, checked before the work that fills it.
+
+    Raises
+    ------
+    TableError
+        If the end of its name is not one of `OUTPUT_SUFFIXES`.
+    OutputError
+        If it cannot be written for another reason.
+    """
+    file = OutputFile(output, inputs=tuple(inputs), force=force)
+    if output.suffix not in WRITERS and not file.is_stream():
+        raise TableError(
+            f"{output.name}: the output must end in {', '.join(OUTPUT_SUFFIXES)}, which says the "
+            "format; name another output"
+        )
+    return file
+
+
+def write_table(columns: Columns, output: OutputFile, *, guard: bool = False) -> None:
+    """Write columns of one length, each of texts or of numbers; None is a missing number.
+
+    With `guard`, a text that a spreadsheet would run as a formula is written with an apostrophe before
+    it, which spreadsheets take for "this is text". Parquet and JSON lines need none and get none.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written.
+    UnicodeEncodeError
+        If a text is not Unicode.
+    """
+    suffix = "" if output.is_stream() else output.path.suffix
+    output.write(partial(WRITERS.get(suffix, _write_csv), columns, guard))
+
+
+def _write_csv(columns: Columns, guard: bool, path: Path, *, sep: str = ",") -> None:
+    cells = {name: [_cell(value, guard) for value in column] for name, column in columns.items()}
+    # the writer does not quote a lone carriage return, which readers take for the end of a line
+    broken = any("\r" in cell for column in cells.values() for cell in column)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(
+            file, delimiter=sep, lineterminator="\n",
+            quoting=csv.QUOTE_ALL if broken else csv.QUOTE_MINIMAL,
+        )  # fmt: skip
+        writer.writerow(cells)
+        writer.writerows(zip(*cells.values(), strict=True))
+
+
+def _cell(value: str | float | None, guard: bool) -> str:
+    """Return a value as the text of a cell; numbers to 15 digits."""
+    if isinstance(value, str):
+        return f"'{value}" if guard and value.startswith(FORMULA) else value
+    return "" if value is None else f"{value:.15g}"
+
+
+def _write_parquet(columns: Columns, guard: bool, path: Path) -> None:
+    import pyarrow as pa  # for this format only
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({name: list(column) for name, column in columns.items()}), path)
+
+
+def _write_lines(columns: Columns, guard: bool, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for row in zip(*columns.values(), strict=True):
+            record = dict(zip(columns, row, strict=True))
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+WRITERS: dict[str, Callable[[Columns, bool, Path], None]] = {
+    ".csv": _write_csv,
+    ".tsv": partial(_write_csv, sep="\t"),
+    ".parquet": _write_parquet,
+    ".jsonl": _write_lines,
+}
+OUTPUT_SUFFIXES = tuple(WRITERS)

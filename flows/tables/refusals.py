@@ -1,0 +1,118 @@
+"""How a table is refused, and the names that its columns have in SQL.
+
+>>> quote("my column"), cell("task")
+('"my column"', '"cell task"')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from flows.choices import Duplicates
+
+__all__ = [
+    "ROW", "TableError", "cell", "literal", "quote", "refuse_blanks", "refuse_duplicates",
+    "refuse_outside", "text_of_cell",
+]  # fmt: skip
+
+SHOWN = 3  # faulty rows named in one message
+ROW = '"row of the file"'  # the column of `t` that numbers its rows
+WHITE = r"[\t-\r\x1c-\x20\x{85}\p{Z}]*"  # what Python's str.isspace holds to be white space
+
+
+class TableError(ValueError):
+    """A table cannot be used; the message names file, row, column, value and what to do."""
+
+
+class NumberedRows(Protocol):
+    """A file whose rows of text are the table `t`, numbered in its column `ROW`."""
+
+    @property
+    def file(self) -> str:
+        """The name of the file."""
+
+    def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query on the table `t`."""
+
+    def keep(self, chosen: Literal["min", "max"], columns: str) -> None:
+        """Keep the first or the last row for each value of some columns."""
+
+
+def refuse_blanks(table: NumberedRows, columns: Sequence[str]) -> None:
+    """Raise TableError if a cell of the columns is blank."""
+    for column in columns:
+        rows = table.query(f"SELECT {ROW} FROM t WHERE {quote(column)} IS NULL ORDER BY {ROW}")
+        if rows:
+            raise TableError(
+                f"{table.file}, {_rows(rows)}, column {column}: the cell is blank; "
+                "fill it or delete the row"
+            )
+
+
+def refuse_duplicates(
+    table: NumberedRows, key: tuple[str, ...], keep: Duplicates, way_on: str
+) -> None:
+    """Raise TableError if rows repeat a key, or keep the first or the last of each."""
+    columns = ", ".join(quote(name) for name in key)
+    if keep != "error":
+        table.keep("min" if keep == "first" else "max", columns)
+        return
+    again = table.query(
+        f"SELECT list({ROW} ORDER BY {ROW}), {columns} FROM t GROUP BY {columns} "
+        f"HAVING count(*) > 1 ORDER BY min({ROW})"
+    )
+    if again:
+        rows, *values = again[0]
+        named = ", ".join(f"{name} {value!r}" for name, value in zip(key, values, strict=True))
+        more = f" (and {len(again) - 1:,} more such)" if len(again) > 1 else ""
+        raise TableError(
+            f"{table.file}, {_rows([(row,) for row in rows])}: {named} stands "
+            f"{len(rows)} times{more}; delete the repeats or {way_on}"
+        )
+
+
+def refuse_outside(
+    table: NumberedRows, column: str, known: Sequence[str] | np.ndarray, what: str
+) -> None:
+    """Raise TableError if a cell of the column is not a known name; `what` names the list of those."""
+    table.query(
+        "CREATE OR REPLACE TABLE known AS SELECT unnest($1::VARCHAR[]) AS name", list(known)
+    )
+    unknown = table.query(
+        f"SELECT {ROW}, {quote(column)} FROM t "
+        f"WHERE {quote(column)} NOT IN (SELECT name FROM known) ORDER BY {ROW}"
+    )
+    if unknown:
+        raise TableError(
+            f"{table.file}, {_rows(unknown)}, column {column}: {unknown[0][1]!r} is not among the {what}"
+        )
+
+
+def _rows(rows: Sequence[tuple[Any, ...]]) -> str:
+    numbers = [f"{row[0]}" for row in rows[:SHOWN]]
+    more = f" and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
+    return f"row{'s' if len(rows) > 1 else ''} {', '.join(numbers)}{more}"
+
+
+def cell(name: str) -> str:
+    """Return the name of a column in `raw`, which no column of a file can have."""
+    return quote(f"cell {name}")
+
+
+def text_of_cell(column: str) -> str:
+    """Return SQL of a cell as text without the spaces around it; white space alone is NULL."""
+    text = f"{column}::VARCHAR"
+    return f"CASE WHEN NOT regexp_full_match({text}, '{WHITE}') THEN trim({text}) END"
+
+
+def quote(name: str) -> str:
+    """Return a column's name as SQL takes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return a text as SQL takes it."""
+    return "'" + text.replace("'", "''") + "'"

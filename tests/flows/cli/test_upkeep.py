@@ -1,0 +1,160 @@
+"""Runs are pruned without losing what is needed; the doctor sees what is wrong; help in the day's order."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import metadata, version
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.cli.root import DAY
+from flows.run import limit_of
+from flows.settings import SettingsError, load_settings
+from tests.flows.campaign import write_small_campaign
+
+
+def invoke(*words: str):  # type: ignore[no-untyped-def]
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.fixture(scope="module")
+def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("campaign")
+    assert invoke("run", str(write_small_campaign(folder)), "--no-prefect").exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def five_runs(one_run: Path, tmp_path: Path) -> Path:
+    """The run five times, a day apart, the newest yesterday; and one that did not end."""
+    folder = tmp_path / "campaign"
+    shutil.copytree(one_run, folder)
+    (whole,) = (folder / "runs").iterdir()
+    for days in range(1, 6):
+        ended = datetime.now(UTC) - timedelta(days=days)
+        copy = folder / "runs" / f"{ended:%Y%m%dT%H%M%SZ}-small"
+        shutil.copytree(whole, copy)
+        manifest = json.loads((copy / "manifest.json").read_text())
+        (copy / "manifest.json").write_text(json.dumps(manifest | {"ended": ended.isoformat()}))
+    shutil.rmtree(whole)
+    (folder / "runs" / ".partial-20200101T000000Z-small").mkdir()
+    return folder
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(one.name for one in (folder / "runs").iterdir())
+
+
+def forget_ledger(folder: Path, which: list[str]) -> None:
+    """Let runs be some that paid nothing."""
+    for name in which:
+        path = folder / "runs" / name / "manifest.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"ledger": None}))
+
+
+@pytest.mark.parametrize(("keep", "left"), [("2", 2), ("3 days", 2), ("1 day", 1), ("99", 5)])
+def test_runs_are_kept_by_number_or_age_and_the_newest_always(
+    five_runs: Path, keep: str, left: int
+) -> None:
+    before = names(five_runs)
+    forget_ledger(five_runs, before[1:-1])
+    state = sorted(one.name for one in (five_runs / "state").iterdir())
+    words = ("prune", str(five_runs / "settings.toml"), "--keep", keep)
+    told = invoke(*words, "--dry-run")
+    assert (told.exit_code, f"{5 - left} runs would go" in told.output) == (0, True)
+    assert names(five_runs) == before
+    assert invoke(*words).exit_code == 0
+    assert names(five_runs) == [before[0], *before[-left:]]
+    assert sorted(one.name for one in (five_runs / "state").iterdir()) == state
+    assert invoke("run", str(five_runs / "settings.toml"), "--no-prefect", "--again").exit_code == 0
+
+
+def test_the_run_that_saw_the_ledger_at_its_longest_is_kept(five_runs: Path) -> None:
+    before = names(five_runs)
+    forget_ledger(five_runs, [one for one in before[1:] if one != before[2]])
+    assert invoke("prune", str(five_runs / "settings.toml"), "--keep", "1").exit_code == 0
+    assert names(five_runs) == [before[0], before[2], before[-1]]
+
+
+def test_a_run_prunes_where_the_settings_say_so(five_runs: Path) -> None:
+    path = five_runs / "settings.toml"
+    path.write_text("keep_runs = 2\n" + path.read_text())
+    forget_ledger(five_runs, names(five_runs)[1:])
+    newest = names(five_runs)[-1]
+    assert invoke("run", str(path), "--no-prefect", "--again").exit_code == 0
+    assert len(names(five_runs)) == 3
+    assert newest in names(five_runs)
+
+
+def test_without_a_number_nothing_is_pruned(one_run: Path) -> None:
+    told = invoke("prune", str(one_run / "settings.toml"))
+    assert (told.exit_code, "--keep 20" in told.stderr) == (2, True)
+    told = invoke("prune", str(one_run / "settings.toml"), "--keep", "all")
+    assert (told.exit_code, "must be a number of runs" in told.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("keep", ["0", "-1", "days", "1.5", ""])
+def test_what_is_no_limit_is_refused(keep: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="a number of runs, such as 20, or an age"):
+        limit_of(keep)
+    path = write_small_campaign(tmp_path)
+    path.write_text(f'keep_runs = "{keep}"\n' + path.read_text())
+    with pytest.raises(SettingsError, match="keep_runs"):
+        load_settings(path)
+
+
+def test_the_doctor_finds_a_sound_campaign_and_a_damaged_one(
+    one_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "no-prefect"))
+    state = tmp_path / "state"
+    shutil.copytree(one_run / "state", state)
+    state.chmod(0o700)
+    told = invoke("doctor", str(state), "--json")
+    assert told.exit_code == 0, told.output
+    found = {one["what"]: one for one in json.loads(told.stdout)}
+    assert found["crowdassay"]["found"] == version("crowdassay")
+    assert "each as it was written" in found["ledger"]["found"]
+    state.chmod(0o755)
+    (state / "ledger.sqlite").write_bytes(b"no ledger")
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
+    told = invoke("doctor", str(state), "--json")
+    assert told.exit_code == 2
+    unsound = [one["what"] for one in json.loads(told.stdout) if not one["sound"]]
+    assert unsound == ["Prefect", "state folder", "ledger"]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    told = invoke("--version")
+    assert (told.exit_code, told.output) == (0, f"crowdassay {version('crowdassay')}\n")
+
+
+def test_help_lists_every_command_in_the_order_of_a_day() -> None:
+    command = typer.main.get_command(app)
+    listed = command.list_commands(None)  # type: ignore[attr-defined,arg-type]
+    assert [name for name in listed if name in DAY] == list(DAY)
+    text = invoke("--help").output
+    places = [text.index(f"│ {name} ") for name in DAY]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("room", ["flows", "learners", "privacy", "quality"])
+def test_types_are_shipped(room: str) -> None:
+    assert files(room).joinpath("py.typed").is_file()
+
+
+def test_the_metadata_of_the_package_are_complete() -> None:
+
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    assert {"description", "readme", "license", "keywords", "classifiers"} <= project.keys()
+    assert "Typing :: Typed" in project["classifiers"]
+    assert metadata("crowdassay")["Name"] == project["name"]

@@ -1,0 +1,142 @@
+"""A label table looked at whole: every fault is counted, nothing is lost, the clean copy is accepted."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.tables import (
+    TableError,
+    check_labels,
+    open_lenient,
+    read_labels,
+    table_file,
+    write_table,
+)
+
+ODD = """worker,task,label,seconds
+ann,t1,Cat,1
+ben,t1,cat,x
+ben,,dog,
+eve
+ann,t1,Cat,2
+zoe,t2,NaN,1
+zoe,t2,cat,3
+q\u200b,t3,1,1
+q,t4,1.0,1
+"""
+
+
+def test_every_fault_and_doubt_is_told_at_once_with_counts_and_places(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text(ODD)
+    found = check_labels(open_lenient(path), duplicates="error")
+    assert [(one.what, one.count, one.where) for one in found.faults] == [
+        ("torn line", 1, "line 5"),
+        ("blank task", 1, "row 3"),
+        ("the same label again", 1, "row 4"),
+        ("another label of the same worker and task", 2, "row 5, row 6"),
+    ]
+    assert [(one.what, one.count, one.example) for one in found.doubts] == [
+        ("seconds that are no number", 1, "x"),
+        ("worker with letters that nobody sees", 1, "q\u200b"),
+        ("label that may mean nothing", 1, "NaN"),
+        ("spellings of one worker", 1, "'q' = 'q\\u200b'"),
+        ("spellings of one label", 2, "'Cat' = 'cat'; '1' = '1.0'"),
+    ]
+    assert all(one.remedy for one in (*found.faults, *found.doubts))
+    assert (found.n_rows, found.n_at_fault) == (9, 5)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Cat", "cat"), ("1", "1.0"), ("01", "1"), ("café", "cafe\u0301"), ("a  b", "a b"), ("ﬁ", "fi"),
+     ("x\u200by", "xy"), ("Straße", "STRASSE"), ("１", "1")],
+)  # fmt: skip
+def test_spellings_that_look_like_mistakes_are_named_and_merged(
+    tmp_path: Path, one: str, other: str
+) -> None:
+    path = tmp_path / "labels.csv"
+    rows = [f"w1,t1,{one}", f"w2,t1,{other}", f"w3,t1,{other}"]
+    path.write_text("\n".join(["worker,task,label", *rows]))
+    found = check_labels(open_lenient(path), duplicates="error")
+    (doubt,) = [each for each in found.doubts if each.what == "spellings of one label"]
+    assert repr(one) in doubt.example
+    assert set(found.clean(merge=True)["label"]) == {other}
+    assert found.clean()["label"] == [one, other, other]
+
+
+@pytest.mark.parametrize("word", ["NaN", "null", "None", "N/A", "NA"])
+def test_texts_that_may_mean_nothing_are_named(tmp_path: Path, word: str) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text(f"worker,task,label\nw1,t1,{word}\nw2,t1,a\n")
+    found = check_labels(open_lenient(path), duplicates="error")
+    assert "label that may mean nothing" in [one.what for one in found.doubts]
+
+
+@pytest.mark.parametrize(("keep", "label"), [("first", "a"), ("last", "b")])
+def test_of_other_labels_the_first_or_the_last_is_kept(
+    tmp_path: Path, keep: str, label: str
+) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("worker,task,label\nw,t,a\nw,t,b\n")
+    found = check_labels(open_lenient(path), duplicates=keep)  # type: ignore[arg-type]
+    assert found.clean()["label"] == [label]
+
+
+CELL = st.sampled_from(["a", "b", "A", "", " ", "NaN", "t1", "t2", "1", "1.0", "x\u200b", '"', "é"])
+LINE = st.lists(CELL, min_size=1, max_size=5).map(",".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    lines=st.lists(LINE, min_size=1, max_size=8), keep=st.sampled_from(["error", "first", "last"])
+)
+def test_nothing_is_lost_and_the_clean_copy_has_no_fault(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], keep: str
+) -> None:
+    folder = tmp_path_factory.mktemp("odd")
+    path = folder / "labels.csv"
+    path.write_text("\n".join(["worker,task,label", *lines]) + "\n")
+    try:
+        table = open_lenient(path)
+    except TableError as error:
+        told = str(error)
+        assert "no rows below its header" in told
+        return
+    found = check_labels(table, duplicates=keep)  # type: ignore[arg-type]
+    clean, taken = found.clean(), found.quarantine()
+    assert len(clean["task"]) + len(taken["place"]) == found.n_rows
+    assert len(taken["place"]) == found.n_at_fault
+    assert all(taken["reason"])
+    if clean["task"]:
+        again = table_file(folder / "clean.csv")
+        write_table(clean, again)
+        assert check_labels(open_lenient(again.path), duplicates="error").faults == ()
+        labels = read_labels(again.path, classes=None, duplicates="error", known_tasks=None)
+        assert labels.n_labels == len(clean["task"])
+
+
+def test_the_command_writes_both_files_and_then_finds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("labels.csv").write_text(ODD)
+    told = CliRunner().invoke(app, ["check", "labels.csv"])
+    assert told.exit_code == 2
+    assert "--clean FILE writes the other rows" in told.output
+    words = ["check", "labels.csv", "--clean", "clean.csv", "--quarantine", "taken.csv", "--merge"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert Path("labels.csv").read_text() == ODD
+    told = CliRunner().invoke(app, ["check", "clean.csv"])
+    assert (told.exit_code, "no fault" in told.output) == (0, True)
+    with Path("taken.csv").open(newline="") as file:
+        taken = list(csv.DictReader(file))
+    assert [row["place"] for row in taken] == ["row 3", "row 4", "row 5", "row 6", "line 5"]
+    assert taken[-1]["torn line"] == "eve"

@@ -1,0 +1,166 @@
+"""How files are written: what is found out, what is said about it, and what a user says instead."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.tables import Reading, TableError, TextTable, open_table
+from flows.tables.dialect import sniff
+
+ROWS = [("José", "t1", "café", "1,5"), ("ben", "t1", "thé", "0,25"), ("ann", "t2", "café", "12")]
+HEADER = ("worker", "task", "label", "seconds")
+NEEDED = ("worker", "task", "label")
+
+
+def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    data = text.encode(encoding)
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def lines(sep: str = ",", end: str = "\n", *, quoted: bool = False) -> str:
+    mark = '"' if quoted else ""
+    rows = [HEADER, *((*row[:3], f'"{row[3]}"' if sep == "," else row[3]) for row in ROWS)]
+    return (
+        end.join(sep.join(f"{mark}{c}{mark}" if quoted else c for c in row) for row in rows) + end
+    )
+
+
+def names_of(table: TextTable) -> list[tuple[str, ...]]:
+    return [tuple(map(str, row)) for row in zip(*table.columns(*NEEDED).values(), strict=True)]
+
+
+ODD = {
+    "plain.csv": (lines(), "utf-8", ""),
+    "tab.tsv": (lines("\t"), "utf-8", "separated by tabs, decimals after a comma"),
+    "tab.csv": (lines("\t"), "utf-8", "separated by tabs, decimals after a comma"),
+    "pipe.csv": (lines("|"), "utf-8", "separated by '|', decimals after a comma"),
+    "european.csv": (lines(";", "\r\n"), "cp1252", "separated by ';', in cp1252, decimals"),
+    "latin.csv": (lines(";"), "latin-1", "separated by ';', in cp1252, decimals after a comma"),
+    "mark.csv": (lines(), "utf-8-sig", ""),
+    "excel.csv": (lines("\t", "\r\n"), "utf-16", "separated by tabs, in utf-16, decimals"),
+    "little.csv": (lines(), "utf-16-le", "in utf-16-le"),
+    "big.csv": (lines(), "utf-16-be", "in utf-16-be"),
+    "said.csv": ("sep=;\n" + lines(";"), "utf-8", "separated by ';', the first line left out"),
+    "noted.csv": ("# by hand\n#\n\n" + lines(), "utf-8", "the first 3 lines left out"),
+    "mac.csv": (lines(end="\r"), "utf-8", ""),
+    "quoted.csv": (lines(";", quoted=True), "utf-8", "separated by ';', decimals after a comma"),
+    "gone.csv.gz": (lines(";"), "cp1252", "separated by ';', in cp1252"),
+    "trailing.csv": (lines(",").replace("\n", ",\n"), "utf-8", "without 1 column without name"),
+    "name": (lines("\t"), "utf-8", "separated by tabs"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_file_is_read_as_it_is_written_and_the_guess_is_said(tmp_path: Path, name: str) -> None:
+    text, encoding, said = ODD[name]
+    table = open_table(write(tmp_path / name, text, encoding), NEEDED)
+    assert names_of(table) == [row[:3] for row in ROWS]
+    assert table.read_as.startswith(said)
+    assert bool(table.read_as) == bool(said)
+
+
+@pytest.mark.parametrize("first", ["", "Unnamed: 0"])
+def test_an_index_of_pandas_is_left_out(tmp_path: Path, first: str) -> None:
+    text = f"{first},worker,task,label\n0,ann,t1,a\n1,ben,t1,b\n"
+    table = open_table(write(tmp_path / "labels.csv", text), NEEDED)
+    assert table.names == NEEDED
+    assert table.read_as == "without its first column, an index"
+    kept = (
+        open_table(write(tmp_path / "x.csv", text.replace("\n1,", "\n7,")), ()) if first else None
+    )
+    assert kept is None or kept.names == ("Unnamed: 0", *NEEDED)
+
+
+def test_decimal_commas_become_points_except_in_names(tmp_path: Path) -> None:
+    text = "task;x1;x2\n1,5;-1.234,5;3\n2,5;0,25;1,5e-3\n"
+    table = open_table(write(tmp_path / "tasks.csv", text), ("task",))
+    found = {name: cells.tolist() for name, cells in table.columns("task", "x1", "x2").items()}
+    assert found == {"task": ["1,5", "2,5"], "x1": ["-1234.5", "0.25"], "x2": ["3", "1.5e-3"]}
+
+
+def test_labels_with_commas_are_no_decimals(tmp_path: Path) -> None:
+    text = "worker;task;label;note\nann;t1;1,5;a,b\nben;t1;2,5;1,5\n"
+    table = open_table(write(tmp_path / "labels.csv", text), NEEDED)
+    assert table.columns("label", "note")["note"].tolist() == ["a,b", "1,5"]
+    assert table.columns("label")["label"].tolist() == ["1,5", "2,5"]
+
+
+def test_a_user_overrules_the_guess(tmp_path: Path) -> None:
+    path = write(tmp_path / "labels.csv", "worker;task,label\nann;t1,жук\nben;t2,жук\n", "cp1251")
+    found = sniff(path, Reading(sep=";", encoding="cp1251"))
+    assert (found.sep, found.encoding) == (";", "cp1251")
+    assert (
+        open_table(path, (), Reading(";", "cp1251")).columns("task,label")["task,label"][0]
+        == "t1,жук"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reading", "told"),
+    [
+        ("a,b\n", Reading(encoding="base64"), "encoding must be one that Python knows"),
+        ("a,b\n", Reading(encoding="none such"), "got 'none such'"),
+        ("é,b\n", Reading(encoding="ascii"), "is not text in ascii; say what it is: --encoding"),
+        ("a,b\n", Reading(encoding="utf-32"), "is not text in utf-32"),
+        ("worker,,task,label\nw,x,t,l\n", Reading(), "column 2 has no name"),
+        ("worker,task,label,Label\nw,t,l,l\n", Reading(), "in more than capital letters"),
+        ("", Reading(), "is empty"),
+        ("\n\n\n", Reading(), "is empty"),
+        ("# only a comment\n", Reading(), "missing: worker, task, label"),
+    ],
+)
+def test_what_cannot_be_read_says_what_to_do(
+    tmp_path: Path, text: str, reading: Reading, told: str
+) -> None:
+    with pytest.raises(TableError, match=told):
+        open_table(write(tmp_path / "labels.csv", text), NEEDED, reading)
+
+
+def test_a_fault_behind_the_beginning_names_its_line_and_the_option(tmp_path: Path) -> None:
+    rows = "ann,t1,a\n" * 100_000
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"worker,task,label\n" + rows.encode() + b"jos\xe9,t1,a\n")
+    with pytest.raises(
+        TableError, match="line 100002 is not UTF-8 text; say what it is: --encoding"
+    ):
+        open_table(path, NEEDED)
+    table = open_table(path, NEEDED, Reading(encoding="cp1252"))
+    assert table.columns("worker")["worker"][-1] == "josé"
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.binary(max_size=200), suffix=st.sampled_from([".csv", ".tsv", ".json", ".csv.gz"]))
+def test_any_bytes_are_a_table_or_a_refusal(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, suffix: str
+) -> None:
+    path = tmp_path_factory.mktemp("bytes") / f"labels{suffix}"
+    path.write_bytes(data)
+    try:
+        open_table(path, NEEDED)
+    except TableError as error:
+        told = str(error)
+        assert "labels" in told
+
+
+CELLS = st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size=1, max_size=4).filter(
+    lambda text: text.strip() == text and not text.startswith("#") and '"' not in text
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=2, max_size=5),
+    sep=st.sampled_from(",;\t|"),
+)
+def test_cells_of_any_separator_are_read_back(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, str]], sep: str
+) -> None:
+    quoted = "\n".join(sep.join(f'"{c}"' for c in row) for row in [NEEDED, *rows])
+    path = write(tmp_path_factory.mktemp("cells") / "labels.csv", quoted)
+    assert names_of(open_table(path, NEEDED)) == rows

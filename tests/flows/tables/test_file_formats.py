@@ -1,0 +1,235 @@
+"""The same campaign from every format, wide tables, standard input, and workbooks."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.settings import InputSettings
+from flows.tables import (
+    Reading,
+    TableError,
+    keep_standard_input,
+    open_sources,
+    open_table,
+    read_labels,
+)
+from flows.tables.file_formats import FORMATS
+from quality import CrowdLabels
+
+NEEDED = ("worker", "task", "label")
+ROWS = [("ann", "1", "cat"), ("ben", "1", "dog"), ("ann", "2", "ça"), ("eve", "2", "cat")]
+
+
+def write_workbook(path: Path, sheets: dict[str, list[list[object]]]) -> None:
+    """A workbook in as few parts as Excel accepts, with texts in the cells."""
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    rel = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    pack = "http://schemas.openxmlformats.org/package/2006"
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    numbers = range(1, len(sheets) + 1)
+    named = zip(sheets, numbers, strict=True)
+    with zipfile.ZipFile(path, "w") as book:
+        book.writestr(
+            "[Content_Types].xml",
+            f'<Types xmlns="{pack}/content-types"><Default Extension="rels" ContentType='
+            '"application/vnd.openxmlformats-package.relationships+xml"/><Override PartName='
+            f'"/xl/workbook.xml" ContentType="{kind}.sheet.main+xml"/>'
+            + "".join(
+                f'<Override PartName="/xl/s{n}.xml" ContentType="{kind}.worksheet+xml"/>'
+                for n in numbers
+            )
+            + "</Types>",
+        )
+        book.writestr(
+            "_rels/.rels",
+            f'<Relationships xmlns="{pack}/relationships"><Relationship Id="r1" '
+            f'Type="{rel}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        )
+        book.writestr(
+            "xl/workbook.xml",
+            f'<workbook xmlns="{main}" xmlns:r="{rel}"><sheets>'
+            + "".join(f'<sheet name="{name}" sheetId="{n}" r:id="r{n}"/>' for name, n in named)
+            + "</sheets></workbook>",
+        )
+        book.writestr(
+            "xl/_rels/workbook.xml.rels",
+            f'<Relationships xmlns="{pack}/relationships">'
+            + "".join(
+                f'<Relationship Id="r{n}" Type="{rel}/worksheet" Target="s{n}.xml"/>'
+                for n in numbers
+            )
+            + "</Relationships>",
+        )
+        for rows, n in zip(sheets.values(), numbers, strict=True):
+            cells = "".join(f"<row>{''.join(map(_cell, row))}</row>" for row in rows)
+            book.writestr(
+                f"xl/s{n}.xml",
+                f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>',
+            )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int | float):
+        return f"<c><v>{value}</v></c>"
+    return f'<c t="inlineStr"><is><t>{value}</t></is></c>' if value else "<c/>"
+
+
+def write_as(folder: Path, suffix: str) -> Path:
+    """Write the rows in a format."""
+    path = folder / f"labels{suffix}"
+    records = [dict(zip(NEEDED, row, strict=True)) for row in ROWS]
+    sep = "\t" if ".tsv" in suffix else ","
+    text = {
+        "csv": "\n".join(sep.join(row) for row in [NEEDED, *ROWS]),
+        "jsonl": "\n".join(map(json.dumps, records)),
+        "json": json.dumps(records, indent=1),
+    }
+    if suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(records), path)
+    elif suffix == ".xlsx":
+        numbers = [[w, int(t), label] for w, t, label in ROWS]
+        write_workbook(path, {"empty": [], "crowd": [list(NEEDED), *numbers]})
+    else:
+        base = suffix.removesuffix(".gz").lstrip(".")
+        data = text[{"tsv": "csv", "ndjson": "jsonl"}.get(base, base)].encode()
+        path.write_bytes(gzip.compress(data) if suffix.endswith(".gz") else data)
+    return path
+
+
+def read(labels: Path, folder: Path, **given: object) -> CrowdLabels:
+    folder.mkdir(exist_ok=True)
+    sources = open_sources(InputSettings.model_validate({"labels": labels, **given}), folder)
+    with sources.telling():
+        table = sources.labels.table
+        return read_labels(table, classes=None, duplicates="error", known_tasks=None)
+
+
+def same(one: CrowdLabels, other: CrowdLabels) -> bool:
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in ("worker", "task", "label", "workers", "tasks", "classes")
+    )
+
+
+WRITTEN_HERE = sorted(FORMATS.keys() - {".xls", ".ods"})  # which the same reader reads
+
+
+@pytest.mark.parametrize("suffix", WRITTEN_HERE)
+def test_every_format_gives_the_same_labels(tmp_path: Path, suffix: str) -> None:
+    plain = read(write_as(tmp_path, ".csv"), tmp_path / "run")
+    assert same(read(write_as(tmp_path, suffix), tmp_path / "run"), plain)
+    (tmp_path / "both").mkdir()
+    write_as(tmp_path / "both", suffix)
+    more = tmp_path / "both" / "more.csv"
+    more.write_text("worker,task,label\nzoe,1,cat\n")
+    assert read(tmp_path / "both", tmp_path / "run").workers.tolist() == [
+        "ann",
+        "ben",
+        "eve",
+        "zoe",
+    ]
+
+
+def test_a_plain_file_is_read_where_it_lies_and_an_odd_one_once(tmp_path: Path) -> None:
+    odd = tmp_path / "odd.csv"
+    odd.write_text(write_as(tmp_path, ".csv").read_text().replace(",", ";"))
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for path, table, clauses in (
+        (tmp_path / "labels.csv", tmp_path / "labels.csv", ()),
+        (odd, folder / "labels.parquet", ("odd.csv was read separated by ';'",)),
+    ):
+        sources = open_sources(InputSettings(labels=path), folder)
+        assert (sources.labels.table, sources.read_as) == (table, clauses)
+
+
+def test_a_fault_in_an_odd_file_is_told_with_its_name_and_row(tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text("worker;task;label\nann;t1;a\nben;;a\n")
+    with pytest.raises(TableError, match=r"^odd\.csv, row 2, column task: the cell is blank"):
+        read(path, tmp_path / "run")
+
+
+def test_a_wide_table_has_a_worker_a_column(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text("item;ann;ben;eve\n1;cat;dog;\n2;ça; ;cat\n")
+    assert same(
+        read(path, tmp_path / "run", wide=True), read(write_as(tmp_path, ".csv"), tmp_path / "r")
+    )
+    with pytest.raises(TableError, match=r"--wide \(wide = true\) reads it so"):
+        read(path, tmp_path / "run")
+    path.write_text("worker\nann\n")
+    with pytest.raises(TableError, match="a column of tasks and one per worker to be wide"):
+        read(path, tmp_path / "run", wide=True)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "name"),
+    [(".csv", ".csv"), (".json", ".json"), (".jsonl", ".jsonl"), (".parquet", ".parquet"),
+     (".csv.gz", ".csv.gz"), (".xlsx", ".xlsx")],
+)  # fmt: skip
+def test_standard_input_is_what_it_begins_with(tmp_path: Path, suffix: str, name: str) -> None:
+    stream = io.BytesIO(write_as(tmp_path, suffix).read_bytes())
+    (tmp_path / "in").mkdir()
+    kept = keep_standard_input(tmp_path / "in", stream)
+    assert kept.name == f"standard input{name}"
+    assert same(read(kept, tmp_path / "run"), read(tmp_path / f"labels{suffix}", tmp_path / "run"))
+
+
+def test_a_sheet_is_named_or_the_first_with_cells(tmp_path: Path) -> None:
+    path = tmp_path / "book.xlsx"
+    write_workbook(path, {"notes": [["hello"]], "crowd": [list(NEEDED), *map(list, ROWS)]})
+    with pytest.raises(TableError, match=r"book.xlsx must have the columns worker, task, label"):
+        open_table(path, NEEDED)
+    table = open_table(path, NEEDED, Reading(sheet="crowd"))
+    assert table.read_as == "its sheet 'crowd' of 2 (--sheet)"
+    assert table.query("SELECT count(*) FROM t") == [(4,)]
+    with pytest.raises(
+        TableError, match=r"no sheet 'x'; --sheet must be one of \['notes', 'crowd'\]"
+    ):
+        open_table(path, NEEDED, Reading(sheet="x"))
+
+
+def test_what_is_no_workbook_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "book.xlsx"
+    path.write_bytes(b"worker,task,label\n")
+    with pytest.raises(TableError, match="cannot be read as a workbook"):
+        open_table(path, NEEDED)
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    with pytest.raises(
+        TableError, match=r"reader is not installed: pip install 'crowdassay\[excel\]'"
+    ):
+        open_table(path, NEEDED)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("3", "must hold records"),
+        ('[["ann", "t1", "a"]]', "must hold records"),
+        ('{"worker": "ann"', "not a readable table"),
+        ('{"worker": "ann", "task": 1}', "missing: label"),
+        ("[]", "is empty"),
+        ("", "is empty"),
+    ],
+)
+def test_json_that_is_no_table_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "labels.json"
+    path.write_text(text)
+    with pytest.raises(TableError, match=told):
+        open_table(path, NEEDED)
+
+
+def test_an_address_is_refused_with_what_to_do() -> None:
+    with pytest.raises(TableError, match="is not on this machine; fetch it first"):
+        open_table(Path("https://example.org/labels.csv"), NEEDED)
