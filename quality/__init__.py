@@ -16,6 +16,7 @@ The sub-rooms, in the order in which a campaign meets them:
   adversaries can do.
 - :mod:`quality.dependence`: groups of workers who do not answer on their own, and what they are
   worth.
+- :mod:`quality.shares`: class shares corrected by gold, with intervals that cover the truth.
 - :mod:`quality.reports`: what to tell the campaign's owner about workers, tasks and agreement,
   and what to label next.
 - :mod:`quality.simulation`: crowds and campaigns whose truth is known.
@@ -123,6 +124,19 @@ from quality.reputation import (
     soft_penalty,
     soft_penalty_by_shards,
 )
+from quality.shares import (
+    CorrectedShares,
+    GoldPlan,
+    NoisyShares,
+    PredictionPowered,
+    corrected_shares,
+    gold_alone,
+    gold_for_width,
+    noisy_shares,
+    prediction_powered,
+    prediction_powered_infinite,
+    rogan_gladen,
+)
 from quality.simulation import (
     Assignment,
     Campaign,
@@ -134,23 +148,24 @@ from quality.simulation import (
 )
 
 __all__ = [
-    "Accuracy", "Assignment", "Auto", "BalancedLoads", "Campaign", "Consensus",
+    "Accuracy", "Assignment", "Auto", "BalancedLoads", "Campaign", "Consensus", "CorrectedShares",
     "CrowdLabels", "DawidSkene", "DependentGroups", "DynamicMatching", "EMStart", "Ebcc", "Engine",
-    "Filtered", "FilteredDishonest", "Glad", "HierarchicalDawidSkene", "HonestPopulation",
-    "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
-    "MessagePassing", "Mmsr", "NextLabels", "OneCoin", "PairwiseAgreement", "PastedAnswers",
-    "PenaltyVote", "Progress", "RepeatError", "ResponseTimes", "RobustnessBounds", "SemiMatching",
-    "SimulatedCrowd", "TaskReport", "WeightedMajority", "WorkerReport", "accuracy", "auto",
-    "balanced_loads", "balanced_penalty", "conflict_graph",
-    "conflict_graph_by_shards", "conflict_tasks", "cut_labels", "dawid_skene",
-    "dawid_skene_by_shards", "dependent_groups", "dependent_groups_by_shards", "ebcc",
-    "effective_number", "encode", "encode_gold", "filter_dishonest", "filter_workers",
-    "filter_workers_by_shards", "glad", "hard_level", "hard_penalty", "hierarchical_dawid_skene",
-    "kos", "kos_plus", "krippendorff_alpha", "load_levels", "mace", "majority_vote", "mmsr",
-    "next_labels", "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene",
+    "Filtered", "FilteredDishonest", "Glad", "GoldPlan", "HierarchicalDawidSkene",
+    "HonestPopulation", "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine",
+    "Mace", "MajorityVote", "MessagePassing", "Mmsr", "NextLabels", "NoisyShares", "OneCoin",
+    "PairwiseAgreement", "PastedAnswers", "PenaltyVote", "PredictionPowered", "Progress",
+    "RepeatError", "ResponseTimes", "RobustnessBounds", "SemiMatching", "SimulatedCrowd",
+    "TaskReport", "WeightedMajority", "WorkerReport", "accuracy", "auto", "balanced_loads",
+    "balanced_penalty", "conflict_graph", "conflict_graph_by_shards", "conflict_tasks",
+    "corrected_shares", "cut_labels", "dawid_skene", "dawid_skene_by_shards", "dependent_groups",
+    "dependent_groups_by_shards", "ebcc", "effective_number", "encode", "encode_gold",
+    "filter_dishonest", "filter_workers", "filter_workers_by_shards", "glad", "gold_alone",
+    "gold_for_width", "hard_level", "hard_penalty", "hierarchical_dawid_skene", "kos", "kos_plus",
+    "krippendorff_alpha", "load_levels", "mace", "majority_vote", "mmsr", "next_labels",
+    "noisy_shares", "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene",
     "pairwise_agreement", "pasted_answers", "penalty_vote", "plan_labels", "power_law_assignment",
-    "regular_assignment", "relative_penalty", "response_times", "robustness_bounds",
-    "semi_matching", "simulate_campaign", "simulate_crowd", "soft_penalty",
-    "soft_penalty_by_shards", "start_from", "task_report", "weighted_majority", "wilson_interval",
-    "worker_agreement", "worker_report",
+    "prediction_powered", "prediction_powered_infinite", "regular_assignment", "relative_penalty",
+    "response_times", "robustness_bounds", "rogan_gladen", "semi_matching", "simulate_campaign",
+    "simulate_crowd", "soft_penalty", "soft_penalty_by_shards", "start_from", "task_report",
+    "weighted_majority", "wilson_interval", "worker_agreement", "worker_report",
 ]  # fmt: skip
