@@ -94,8 +94,8 @@ COVERAGE = (
     f"interval holds the true share ({COVERAGE_DRAWS:,} draws; {DRAWS} with privacy, where chance alone "
     "puts 14 in 100 perfect cells outside 93–97 %). normal: the interval of PPI++ as published, with its "
     "finite-population variance. With few gold tasks what can be observed is coarse, and the intervals "
-    "cover more than they say. Groups are of the shared sets' tasks: at random, or with one class "
-    "drawn three times as often. rare class: a class of share .01, of the crowd's errors at .85 accuracy."
+    "cover more than they say. Groups are of the shared sets' tasks, one class drawn three times "
+    "as often. rare class: a class of share .01, of the crowd's errors at .85 accuracy."
 )
 
 

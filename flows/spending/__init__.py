@@ -21,6 +21,12 @@ if TYPE_CHECKING:
         statement,
     )
     from flows.spending.audit import as_numbers, outcome, trial
+    from flows.spending.corrections import (
+        Correction,
+        gold_needed,
+        plan_correction,
+        why_not_corrected,
+    )
     from flows.spending.partitions import grow_partition
     from flows.spending.prices import check_budget, preview, propose_key
     from flows.spending.releases import (
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEDGER_URL",
+    "Correction",
     "CountNoise",
     "Learning",
     "LedgerSetBack",
@@ -44,12 +51,14 @@ __all__ = [
     "check_budget",
     "count_noise",
     "existing_ledger",
+    "gold_needed",
     "grow_partition",
     "known_statement",
     "open_account",
     "open_state",
     "outcome",
     "paying",
+    "plan_correction",
     "plan_releases",
     "preview",
     "propose_key",
@@ -57,6 +66,7 @@ __all__ = [
     "read_statements",
     "statement",
     "trial",
+    "why_not_corrected",
     "with_grown_partition",
 ]  # fmt: skip
 

@@ -39,6 +39,7 @@ from privacy import (
     GroupInteraction,
     GroupPrivacy,
     JointLatticeLaplace,
+    LatticeCorrection,
     LatticeLaplace,
     Query,
     Question,
@@ -81,6 +82,18 @@ def _scores() -> tuple[Neighbour, Neighbour]:
     first, second = (
         Query("trial", "scores", np.array(votes), Unit.CONSENSUS_LABEL, n=9, l1=2.0)
         for votes in ((4, 3, 2), (3, 4, 2))
+    )
+    return (first, ()), (second, ())
+
+
+def _corrections() -> tuple[Neighbour, Neighbour]:
+    """Ten gold tasks; one whose consensus is wrong is wrong the other way in the second."""
+    first, second = (
+        Query("trial", "corrections", value, Unit.CONSENSUS_LABEL, n=10, l1=4.0)
+        for value in (
+            {"difference": np.array(moved), "right": np.array([7, 3])}
+            for moved in ((1, -1), (-1, 1))
+        )
     )
     return (first, ()), (second, ())
 
@@ -215,6 +228,7 @@ AUDITED: Mapping[str, Audited] = {
     "noisy_gradient_descent": Audited(
         lambda epsilon, delta: NoisyGradientDescent(epsilon, min(delta, 0.01), **KNOBS), _rows
     ),
+    "lattice_correction": Audited(lambda epsilon, _: LatticeCorrection(epsilon), _corrections),
     "joint_lattice_laplace": Audited(
         lambda epsilon, _: JointLatticeLaplace(epsilon),
         lambda: _moved([[6, 4], [5, 5]], [[5, 5], [4, 6]]),
