@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["Duplicates", "FeatureUse", "Grouping", "Penalty", "TrainingMethod"]
+__all__ = ["Duplicates", "FeatureUse", "GoldSampling", "Grouping", "Penalty", "TrainingMethod"]
 
 Duplicates: TypeAlias = Literal["error", "first", "last"]
 """What to do with a worker's repeated labels of one task: refuse them, or keep the first or the last."""
 FeatureUse: TypeAlias = Literal["auto", "join", "ignore"]
 """Whether tasks' features join the consensus: where nothing speaks against it, or in any case, or never."""
+GoldSampling: TypeAlias = Literal["random", "stratified", "chosen"]
+"""How the tasks with gold came: at random among all, at random in each group, or in any other way."""
 Grouping: TypeAlias = Literal["weigh", "ignore", "remove"]
 """What to do with workers who do not answer on their own: one vote for each group, nothing, or removal."""
 Penalty: TypeAlias = Literal["soft", "hard"]

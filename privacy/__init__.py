@@ -21,6 +21,7 @@ from privacy.audit import (
     audit_releases,
     draw_releases,
 )
+from privacy.corrections import LatticeCorrection, gold_corrections
 from privacy.counts import class_counts, count_queries
 from privacy.ledger import (
     BudgetError,
@@ -82,13 +83,13 @@ __all__ = [
     "DirichletLaw", "DirichletPseudoCount", "DiscreteGaussian", "DiscreteGaussianEvent",
     "DiscreteGaussianLaw", "DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw",
     "Entry", "Event", "EventError", "GroupInteraction", "GroupPrivacy", "Head", "History",
-    "InfeasibleFloor", "Interaction", "JointLatticeLaplace", "Json", "LatticeLaplace",
-    "LatticeLaplaceEvent", "LatticeLaplaceLaw", "Law", "Ledger", "LedgerError", "Mechanism",
-    "Noise", "NoisyMax", "PairDelta", "Part", "PlanError", "PlanEvent", "PlanUse", "PlannedEvent",
-    "PseudoCountDirichletEvent", "Publication", "PureEvent", "Query", "Question", "Release",
-    "Statement", "Unit", "UnitError", "audit_losses", "audit_mechanism", "audit_pair",
+    "InfeasibleFloor", "Interaction", "JointLatticeLaplace", "Json", "LatticeCorrection",
+    "LatticeLaplace", "LatticeLaplaceEvent", "LatticeLaplaceLaw", "Law", "Ledger", "LedgerError",
+    "Mechanism", "Noise", "NoisyMax", "PairDelta", "Part", "PlanError", "PlanEvent", "PlanUse",
+    "PlannedEvent", "PseudoCountDirichletEvent", "Publication", "PureEvent", "Query", "Question",
+    "Release", "Statement", "Unit", "UnitError", "audit_losses", "audit_mechanism", "audit_pair",
     "audit_releases", "bounded_tasks", "choose_mechanism", "clamp_delta", "class_counts",
     "compose", "count_queries", "crossover_delta", "dominating_delta", "draw_releases",
-    "expected_distortion", "fits", "largest_scale", "pair_delta", "partition_of", "plan",
-    "project_to_simplex", "slots_left", "smallest_floor", "subject_counts",
+    "expected_distortion", "fits", "gold_corrections", "largest_scale", "pair_delta",
+    "partition_of", "plan", "project_to_simplex", "slots_left", "smallest_floor", "subject_counts",
 ]  # fmt: skip

@@ -37,11 +37,14 @@ classes = ["a", "b"]
 [input]
 labels = "labels.csv"
 tasks = ["tasks.csv"]
+gold = "gold.csv"
+gold_sampling = "random"
 {input}
 [privacy]
 epsilon = 4.0
 unit = "{unit}"
 proportions_epsilon = 0.5
+correction_epsilon = 0.5
 {privacy}
 [model]
 epsilon_train = 0.4
@@ -56,40 +59,49 @@ budget = 1
 """
 SHARED_MEMORY = Path("/dev/shm")  # a ledger waits for the disk at every write
 Rows = list[list[str]]
+OTHER = {"a": "b", "b": "a"}
 
 
-def _one_label(labels: Rows, tasks: Rows) -> None:
-    """Everybody gives the first task the other class."""
-    for row in labels:
-        if row[1] == "t00":
-            row[2] = {"a": "b", "b": "a"}[row[2]]
+def _one_label(labels: Rows, tasks: Rows, gold: Rows) -> None:
+    """Everybody gives the first task the other class, and its truth is another as well."""
+    _one_task(labels, tasks, gold)
+    gold[0][1] = OTHER[gold[0][1]]
 
 
-def _one_row(labels: Rows, tasks: Rows) -> None:
-    """The first task's label, and its features."""
-    _one_label(labels, tasks)
+def _one_row(labels: Rows, tasks: Rows, gold: Rows) -> None:
+    """The first task's label, its truth, and its features."""
+    _one_label(labels, tasks, gold)
     tasks[0][2] = FAR
 
 
-def _one_answer(labels: Rows, tasks: Rows) -> None:
+def _one_task(labels: Rows, tasks: Rows, gold: Rows) -> None:
+    """All answers to the first task."""
+    for row in labels:
+        if row[1] == "t00":
+            row[2] = OTHER[row[2]]
+
+
+def _one_answer(labels: Rows, tasks: Rows, gold: Rows) -> None:
     """One of two who agreed on the first task says otherwise, which decides it."""
     row = next(row for row in labels if row[1:] == ["t00", "a"])
     row[2] = "b"
 
 
-def _one_subject(labels: Rows, tasks: Rows) -> None:
-    """The labels and features of all of one subject's tasks."""
+def _one_subject(labels: Rows, tasks: Rows, gold: Rows) -> None:
+    """The labels, truth and features of all of one subject's tasks."""
     for row in labels:
         if row[1] in ("t00", "t01"):
-            row[2] = {"a": "b", "b": "a"}[row[2]]
+            row[2] = OTHER[row[2]]
+    for row in gold[:2]:
+        row[1] = OTHER[row[1]]
     for task in tasks[:2]:
         task[2] = FAR
 
 
-NEIGHBOURS: Mapping[str, tuple[Callable[[Rows, Rows], None], str, str]] = {
+NEIGHBOURS: Mapping[str, tuple[Callable[[Rows, Rows, Rows], None], str, str]] = {
     "consensus label": (_one_label, "", LOCAL),
     "row": (_one_row, "", LOCAL),
-    "task": (_one_label, "", LOCAL),
+    "task": (_one_task, "", LOCAL),
     "answer": (_one_answer, "", LOCAL),
     "subject": (_one_subject, 'subject = "subject"', LOCAL),
 }
@@ -190,10 +202,11 @@ def _write_campaign(unit: Unit, folder: Path, *, changed: bool) -> Settings:
     if str(unit) not in NEIGHBOURS:
         raise SettingsError(f"the audit has no neighbours for the unit {unit}")
     change, keys, sections = NEIGHBOURS[str(unit)]
-    labels, tasks = _labels_and_tasks()
+    labels, tasks, gold = _labels_tasks_and_gold()
     if changed:
-        change(labels, tasks)
+        change(labels, tasks, gold)
     _write(folder / "labels.csv", ["worker", "task", "label"], labels)
+    _write(folder / "gold.csv", ["task", "label"], gold)
     header = ["task", "group", "x0"]
     if "subject" in keys:
         tasks = [[*row, f"s{number // 2}"] for number, row in enumerate(tasks)]
@@ -206,10 +219,14 @@ def _write_campaign(unit: Unit, folder: Path, *, changed: bool) -> Settings:
     return load_settings(path)
 
 
-def _labels_and_tasks() -> tuple[Rows, Rows]:
-    """Three labelled groups with ever more of class b, one without labels; the first task is split."""
+def _labels_tasks_and_gold() -> tuple[Rows, Rows, Rows]:
+    """Three labelled groups with ever more of class b, one without labels; the first task is split.
+
+    Every other labelled task and the second have gold, which says b for the first.
+    """
     labels: Rows = []
     tasks: Rows = []
+    gold: Rows = []
     for number in range(N_TASKS):
         name, group = f"t{number:02d}", number // PER_GROUP
         truth = "b" if number % PER_GROUP < 2 + 2 * group else "a"
@@ -219,7 +236,9 @@ def _labels_and_tasks() -> tuple[Rows, Rows]:
         if group < N_TASKS // PER_GROUP - 1:
             said = ["a", "a", "b"] if number == 0 else [truth] * 3
             labels += [[f"w{k}", name, one] for k, one in enumerate(said)]
-    return labels, tasks
+            if number == 1 or not number % 2:
+                gold.append([name, truth if number else "b"])
+    return labels, tasks, gold
 
 
 def _write(path: Path, header: list[str], rows: Rows) -> None:

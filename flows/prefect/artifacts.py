@@ -37,7 +37,7 @@ __all__ = ["BUDGET_LOW", "GATE_REFUSED", "publish_releases", "step_with_progress
 GATE_REFUSED = "crowdassay.gate.refused"
 BUDGET_LOW = "crowdassay.budget.low"
 LOW = 0.8  # share of the budget
-TABLES = ("proportions", "class_ratios")
+TABLES = ("proportions", "corrected_shares", "class_ratios")
 
 Facts = dict[str, Any]
 
@@ -143,6 +143,7 @@ def _summary(campaign: str, page: Facts, result: RunResult) -> str:
     lines = [f"# {campaign}", "", f"{len(result.stages)} stages done.", ""]
     for name, say in (
         ("proportions", _say_proportions),
+        ("corrected_shares", _say_corrected),
         ("class_ratios", _say_ratios),
         ("model", _say_model),
         ("gate", _say_gate),
@@ -157,6 +158,13 @@ def _say_proportions(facts: Facts) -> str:
         f"{facts['n_groups']} groups by {facts['mechanism']} at epsilon {facts['epsilon']:g}, delta "
         f"{facts['delta']:g} per {facts['unit']} ({noise_words(facts)}), each count within "
         f"±{facts['half_width_labels']:g} labels at {facts['level']:.0%}"
+    )
+
+
+def _say_corrected(facts: Facts) -> str:
+    return (
+        f"by {facts['n_gold']:,} gold tasks at epsilon {facts['epsilon']:g} per {facts['unit']}, "
+        f"{'each group' if facts['apart'] else 'all groups together'}"
     )
 
 

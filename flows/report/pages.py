@@ -64,10 +64,14 @@ SHOWN_RUNS = 24
 
 # The public page's fields, by name: what is not here is not released.
 CAMPAIGN = ("publication", "budget")  # public facts of the settings, None where nothing is released
+OLDER = {"skipped": "the run was made by a version without it"}
 GROUPED = ("groups", "of_classes", "n_groups")
 PROPORTIONS = (
     "mechanism", "reason", "epsilon", "delta", "unit", "level", "expected_l1_labels",
     "half_width_labels", "noise", "arithmetic",
+)  # fmt: skip
+CORRECTED = (
+    "epsilon", "delta", "unit", "level", "arithmetic", "sampling", "n_gold", "n_needed", "apart",
 )  # fmt: skip
 CLASS_RATIOS = ("method", "level")
 MODEL = (
@@ -78,6 +82,7 @@ GATE = ("status", "value", "threshold", "epsilon", "unit", "arithmetic")
 ENTRY = ("entry", "time", "what", "cell", "plan", "arithmetic", "epsilon", "delta")
 COLUMNS = {
     "proportions": ("group", "class", "n", "proportion", "low", "high"),
+    "corrected_shares": ("group", "class", "n", "share", "low", "high"),
     "class_ratios": ("group", "class", "n", "ratio", "low", "high"),
 }
 
@@ -101,6 +106,7 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         ),
         "planned": planned_rows(read_parquet(folder / "label_plan.parquet")),
         "proportions": _by_group(folder, "proportions"),
+        "corrected_shares": _by_group(folder, "corrected_shares"),
         "class_ratios": _by_group(folder, "class_ratios"),
         "model": _read_json(folder, "model.json"),
         "gate": _read_json(folder, "gate.json"),
@@ -123,6 +129,7 @@ def public_page(folder: Path) -> Facts:
         "name": _read_json(folder, "inputs.json")["name"],
         **{key: proportions.get(key) for key in CAMPAIGN},
         "proportions": _released(proportions, PROPORTIONS + planned + GROUPED),
+        "corrected_shares": _released(_by_group(folder, "corrected_shares"), CORRECTED + GROUPED),
         "class_ratios": _released(ratios, CLASS_RATIOS + GROUPED) if ratios_public else None,
         "model": _released(_read_json(folder, "model.json"), MODEL),
         "gate": _released(_read_json(folder, "gate.json"), GATE),
@@ -142,7 +149,7 @@ def _released(facts: Facts, fields: Iterable[str]) -> Facts | None:
 
 def _by_group(folder: Path, stage: str) -> Facts:
     """A stage's facts with the rows of its table gathered by group, in the table's order."""
-    facts = _read_json(folder, f"{stage}.json")
+    facts = _read_json(folder, f"{stage}.json") if (folder / f"{stage}.json").is_file() else OLDER
     if "skipped" in facts:
         return facts
     rows = read_parquet(folder / f"{stage}.parquet", COLUMNS[stage]).to_pylist()

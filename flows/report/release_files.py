@@ -37,6 +37,17 @@ COLUMNS = {
         "low": "lower end of the interval for the exact share, cut off at 0",
         "high": "upper end of the interval for the exact share, cut off at 1",
     },
+    "corrected_shares": {
+        "group": "name of the group of tasks; all groups together where single ones have too little gold",
+        "class": "name of the class",
+        "n": "tasks of the group that were counted, exact and public",
+        "n_gold": "gold tasks behind the correction, public",
+        "share": "estimated share of tasks that truly are of the class, from the released counts and the "
+        "released correction by gold",
+        "low": "lower end of the interval for the true share; it counts the noise, the crowd's mistakes "
+        "and that gold is a sample",
+        "high": "upper end of the interval, likewise",
+    },
     "class_ratios": {
         "group": "name of the group of tasks, none of which is labelled",
         "class": "name of the class",

@@ -24,7 +24,14 @@ from pydantic import (
 )
 
 from flows.aggregators import AGGREGATORS, AggregatorName, default_aggregator
-from flows.choices import Duplicates, FeatureUse, Grouping, Penalty, TrainingMethod
+from flows.choices import (
+    Duplicates,
+    FeatureUse,
+    GoldSampling,
+    Grouping,
+    Penalty,
+    TrainingMethod,
+)
 from flows.settings.feature_use import why_features_stay_out
 from flows.settings.publication_keys import check_key
 from privacy import Unit
@@ -126,6 +133,8 @@ class InputSettings(Section):
     """True: the labels have a row per task and a column per worker."""
     seconds: str | None = None
     """The column of the labels with the seconds that each took."""
+    gold_sampling: GoldSampling = "chosen"
+    """How gold tasks came: random among all, stratified (random in each group), or chosen."""
     duplicates: Duplicates = "error"
     """A worker's repeated label of a task: error, first or last."""
     subject: str | None = None
@@ -277,6 +286,8 @@ class PrivacySettings(Section):
     """Price of the class counts; smaller is more private and less accurate."""
     proportions_delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Delta of the class counts, at most delta."""
+    correction_epsilon: Positive | None = None
+    """Price of correcting the shares by gold, on top of the class counts'; without it they are not."""
     planned_releases: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Number of releases of the counts, of changed data, that the price pays for."""
     publication: Annotated[str, AfterValidator(check_key)] | None = None
@@ -457,6 +468,12 @@ class Settings(Section):
             raise ValueError("consensus.use_gold needs input.gold")
         if self.consensus.features == "join" and (why := why_features_stay_out(self)) is not None:
             raise ValueError(f'consensus.features = "join" cannot be: {why}')
+        corrected = self.privacy is not None and self.privacy.correction_epsilon is not None
+        if corrected and (self.input.gold is None or self.consensus.use_gold):
+            raise ValueError(
+                "privacy.correction_epsilon needs input.gold, and consensus.use_gold = false: gold that "
+                "made the consensus cannot say how often it errs"
+            )
         self._check_unit(None if self.privacy is None else self.privacy.unit)
         if self.engine is not None:
             self._check_can_be_sharded()

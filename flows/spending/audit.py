@@ -43,6 +43,7 @@ from privacy import (
     GroupInteraction,
     GroupPrivacy,
     JointLatticeLaplace,
+    LatticeCorrection,
     LatticeLaplace,
     Query,
     Question,
@@ -87,6 +88,18 @@ def _scores() -> tuple[Neighbour, Neighbour]:
     first, second = (
         Query("trial", "scores", np.array(votes), Unit.CONSENSUS_LABEL, n=9, l1=2.0)
         for votes in ((4, 3, 2), (3, 4, 2))
+    )
+    return (first, ()), (second, ())
+
+
+def _corrections() -> tuple[Neighbour, Neighbour]:
+    """Ten gold tasks; one whose consensus is wrong is wrong the other way in the second."""
+    first, second = (
+        Query("trial", "corrections", value, Unit.CONSENSUS_LABEL, n=10, l1=4.0)
+        for value in (
+            {"difference": np.array(moved), "right": np.array([7, 3])}
+            for moved in ((1, -1), (-1, 1))
+        )
     )
     return (first, ()), (second, ())
 
@@ -237,6 +250,7 @@ AUDITED: Mapping[str, Audited] = {
     ),
     "principal_subspace": Audited(lambda epsilon, _: PrincipalSubspace(epsilon, 2), _directions),
     "deflated_directions": Audited(lambda epsilon, _: DeflatedDirections(epsilon, 2), _directions),
+    "lattice_correction": Audited(lambda epsilon, _: LatticeCorrection(epsilon), _corrections),
     "joint_lattice_laplace": Audited(
         lambda epsilon, _: JointLatticeLaplace(epsilon),
         lambda: _moved([[6, 4], [5, 5]], [[5, 5], [4, 6]]),

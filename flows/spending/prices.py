@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["check_budget", "preview", "propose_key"]
 
 NOTHING = Cost(exact(0), exact(0))
+COUNTS, CORRECTION = "class counts", "corrections by gold"
+ADDED = (COUNTS, CORRECTION)  # to the dearer of model and gate
 PLAN_IT = ". With planned_releases one price pays for the counts of that many, at more noise"
 
 
@@ -50,7 +52,7 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
     limit = Cost(exact(privacy.epsilon), exact(privacy.delta))
     budget, left = (limit, limit) if found is None else (found.budget, found.left)
     counts = _counts_price(privacy, len(settings.classes), found)
-    parts = [counts, *_learning_prices(settings, n_tasks)]
+    parts = [counts, *_correction_price(settings), *_learning_prices(settings, n_tasks)]
     series = _series(privacy, found, parts)
     return {
         "dataset": settings.name,
@@ -150,7 +152,7 @@ def check_budget(settings: Settings) -> str | None:
         open_account(settings, privacy, n=found.budgets[-1].n)  # refuses another budget
     left = limit if found is None else found.left
     counts = _counts_price(privacy, len(settings.classes), found)
-    asked = _asked([counts, *_learning_prices(settings, None)])
+    asked = _asked([counts, *_correction_price(settings), *_learning_prices(settings, None)])
     if asked.within(left):
         return None
     if found is None or not found.n_entries:
@@ -175,11 +177,11 @@ def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | N
     if paid is not None:
         left = n_planned - paid.used
         note = f"paid by entry {paid.entry}; {left} of {n_planned} releases left"
-        return "class counts", NOTHING, paid.plan.arithmetic, note
+        return COUNTS, NOTHING, paid.plan.arithmetic, note
     if n_planned > 1:
-        return "class counts", Cost(epsilon, delta), "exact", f"a plan of {n_planned} releases"
+        return COUNTS, Cost(epsilon, delta), "exact", f"a plan of {n_planned} releases"
     noise = count_noise(privacy, n_classes)
-    return "class counts", Cost(epsilon, exact(noise.delta)), "exact", f"{noise.name} noise"
+    return COUNTS, Cost(epsilon, exact(noise.delta)), "exact", f"{noise.name} noise"
 
 
 def _paid_plan(privacy: PrivacySettings, found: Statement | None) -> PlanUse | None:
@@ -216,12 +218,23 @@ class _Series:
 
 def _series(privacy: PrivacySettings, found: Statement | None, parts: list[Price]) -> _Series:
     """Publications of these parts; a plan pays for the counts of as many as it has releases left."""
-    counts, *learning = parts
+    counts, *others = parts
     if privacy.planned_releases == 1:
         return _Series(NOTHING, _asked(parts), math.inf)
     paid = _paid_plan(privacy, found)
     left = privacy.planned_releases - (0 if paid is None else paid.used)
-    return _Series(_asked([counts]), _asked([("", NOTHING, "exact", ""), *learning]), left)
+    return _Series(_asked([counts]), _asked(others), left)
+
+
+def _correction_price(settings: Settings) -> list[Price]:
+    """The price of the correction by gold, if the settings ask for one that can be made."""
+    from flows.spending.corrections import why_not_corrected  # a statement needs none
+
+    privacy = settings.privacy
+    if privacy is None or privacy.correction_epsilon is None or why_not_corrected(settings):
+        return []
+    price = Cost(exact(privacy.correction_epsilon), exact(0))
+    return [(CORRECTION, price, "exact", f"{settings.input.gold_sampling} gold")]
 
 
 def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
@@ -258,7 +271,8 @@ def _verdict(parts: list[Price], budget: Cost, limit: Cost, left: Cost) -> dict[
 
 def _asked(parts: list[Price]) -> Cost:
     """The cost of the parts together whose price is known."""
-    (_, counts, _, _), *learning = parts
-    return (counts or NOTHING) + Cost.max(
-        [cost for _, cost, _, _ in learning if cost is not None] or [NOTHING]
-    )
+    known = [(what, cost) for what, cost, _, _ in parts if cost is not None]
+    asked = Cost.max([cost for what, cost in known if what not in ADDED] or [NOTHING])
+    for _, cost in (one for one in known if one[0] in ADDED):
+        asked = asked + cost
+    return asked

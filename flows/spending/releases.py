@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 from flows.run import Crowd, Run
 from flows.settings import ModelSettings, PrivacySettings, Settings, SettingsError
 from flows.spending.account import LEDGER_URL
+from flows.spending.corrections import Correction, plan_correction
 from flows.spending.partitions import grow_partition
 from flows.spending.subjects import (
     binding_names,
@@ -202,7 +203,7 @@ class Plan:
     """Every release of a run; `learning` is None where no model can be trained.
 
     `counts` are of the groups named, or one query of all of them together; `n_left_out` is how many
-    labelled tasks do not count.
+    labelled tasks do not count. `correction` by gold is the reason if there is none.
     """
 
     noise: CountNoise
@@ -210,6 +211,7 @@ class Plan:
     learning: Learning | None
     groups: tuple[str, ...]
     sizes: Int[np.ndarray, " groups"]
+    correction: Correction | str
     n_left_out: int = 0
 
     @property
@@ -233,6 +235,8 @@ class Plan:
         asked: list[tuple[Mechanism | Interaction, Query]] = [
             (self.mechanism, query) for query in self.counts if self.noise.plan is None
         ]
+        if isinstance(self.correction, Correction):
+            asked += [(self.correction.mechanism, query) for query in self.correction.queries]
         if self.learning is not None:
             asked.append((self.learning.mechanism, self.learning.training))
             asked.append((self.learning.asked, self.learning.holdout))
@@ -253,7 +257,8 @@ def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
         )
     noise = count_noise(privacy, crowd.labels.n_classes)
     n_left_out = int(np.count_nonzero(~counted_tasks(crowd, settings)))
-    return Plan(noise, counts, learning, groups, sizes, n_left_out)
+    correction = _correction(run, crowd, privacy, groups)
+    return Plan(noise, counts, learning, groups, sizes, correction, n_left_out)
 
 
 def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: Ledger) -> Plan:
@@ -270,11 +275,18 @@ def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: L
         settings.state, ledger, settings.name, task=crowd.labels.tasks,
         group=crowd.group_names[crowd.label_group()], exact=parts[0].partition,
     )  # fmt: skip
-    counts = tuple(
-        replace(query, part=Part(partition, part.name))
-        for query, part in zip(plan.counts, parts, strict=True)
+    counts, correction = _in_partition(plan.counts, partition), plan.correction
+    if isinstance(correction, Correction):
+        correction = replace(correction, queries=_in_partition(correction.queries, partition))
+    return replace(plan, counts=counts, correction=correction)
+
+
+def _in_partition(queries: Sequence[Query], partition: str) -> tuple[Query, ...]:
+    """The same queries, those of a cell in the cell of that name of another partition."""
+    return tuple(
+        query if query.part is None else replace(query, part=Part(partition, query.part.name))
+        for query in queries
     )
-    return replace(plan, counts=counts)
 
 
 def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
@@ -321,6 +333,19 @@ def _group_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Qu
         return class_counts(label, n_classes=n_classes, n_groups=names.size, **about)
     counts = numpy_array(run.read_table("class_counts.parquet").column("n"))
     return count_queries(counts.reshape(names.size, n_classes), **about)
+
+
+def _correction(
+    run: Run, crowd: Crowd, privacy: PrivacySettings, groups: tuple[str, ...]
+) -> Correction | str:
+    """The correction of these groups' counts by gold, under the run's key, or why there is none."""
+    label = consensus_label(run, crowd)
+    found = plan_correction(label, crowd, run.settings, privacy, groups)
+    if isinstance(found, str):
+        return found
+    terms = {"classes": crowd.labels.classes.tolist(), "groups": list(found.groups or groups)}
+    queries = (_published(run, query, {"n": query.n}, **terms) for query in found.queries)
+    return replace(found, queries=tuple(queries))
 
 
 def _published(run: Run, query: Query, facts: Mapping[str, object], **terms: object) -> Query:

@@ -128,10 +128,17 @@ STAGES = (
                 "proportions.parquet", "noisy counts and proportions, with their ledger entries"
             ),
             Output("proportions.json", "mechanism, price, noise, time; how far a plan is used up"),
+            Output("corrected_shares.parquet", "shares corrected by gold, with their covariance"),
+            Output("corrected_shares.json", "price, gold tasks and groups of the correction"),
         ),
         settings="privacy",
         verdicts=(
             Verdict("proportions", "proportions.json", late("publication", "proportions_verdict")),
+            Verdict(
+                "corrected shares",
+                "corrected_shares.json",
+                late("corrected_shares", "corrected_verdict"),
+            ),
         ),
         holds_ledger=True,
     ),

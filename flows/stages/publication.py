@@ -12,6 +12,7 @@ from jaxtyping import Int
 from flows.run import Run, load_crowd
 from flows.settings import PrivacySettings, Settings, SettingsError
 from flows.spending import Plan, paying, plan_releases, published_group_sizes, with_grown_partition
+from flows.stages.corrected_shares import correct_shares, read_correction
 from flows.tables import arrow_table
 from privacy import Ledger, PlanError, PlanEvent, Release, project_to_simplex
 
@@ -26,13 +27,15 @@ def publish_proportions(run: Run) -> str:
     """Release every labelled group's class counts, once all of the run's releases are known to fit."""
     privacy, why_not = run.settings.privacy, why_no_release(run.settings)
     if privacy is None or why_not is not None:
+        run.skip("corrected_shares.json", str(why_not))
         return run.skip("proportions.json", str(why_not))
     crowd = load_crowd(run.folder)
     plan = plan_releases(run, crowd, privacy)
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         plan = with_grown_partition(plan, crowd, run.settings, ledger)
         releases, planned = _release_counts(ledger, plan)
-        released_at = max(ledger.time_of(release.entry) for release in releases)
+        corrections = read_correction(ledger, plan)
+        released_at = max(ledger.time_of(release.entry) for release in releases + corrections)
     noise, n_groups = plan.noise, len(plan.groups)
     classes = [str(name) for name in crowd.labels.classes]
     sizes = published_group_sizes(plan, releases)
@@ -67,10 +70,13 @@ def publish_proportions(run: Run) -> str:
         n_stale = sum(release.stale for release in releases)
         older = f", {n_stale} groups changed since" if n_stale else ""
         paid = f"publication {run.publication}: {paid}{older}"
+    noisy = np.array([release.value for release in releases], dtype=np.float64)
+    noisy = noisy.reshape(n_groups, len(classes))
+    corrected = correct_shares(run, plan, privacy, classes, noisy, sizes, corrections)
     return (
         f"{n_groups} group{'s' if n_groups > 1 else ''} at epsilon "
         f"{privacy.proportions_epsilon:g} per {privacy.unit} ({paid}), expected error "
-        f"{noise.expected_l1:.1f} labels a group{_left_out(plan, privacy)}"
+        f"{noise.expected_l1:.1f} labels a group{_left_out(plan, privacy)}{corrected}"
     )
 
 

@@ -12,16 +12,16 @@ import learners
 
 ROOM = Path(learners.__file__).parent
 SUBROOMS = (
-1"svm"
-1"task_features"
-"bounds"
-"class_ratios"
-"cluster"
-"holdout"
-"images"
-"private"
-"search"
-"selection"
+    "bounds",
+    "class_ratios",
+    "cluster",
+    "holdout",
+    "images",
+    "private",
+    "search",
+    "selection",
+    "svm",
+    "task_features",
 )
 MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [

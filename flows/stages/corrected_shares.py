@@ -1,0 +1,176 @@
+"""Published shares corrected by gold: from released counts and a released correction to a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int
+
+from flows.run import Run
+from flows.settings import PrivacySettings
+from flows.spending import Correction, Plan, published_size
+from flows.tables import arrow_table
+from privacy import Ledger, Release
+from quality import NoisyShares, noisy_shares
+
+__all__ = ["ALL_GROUPS", "correct_shares", "corrected_verdict", "read_correction"]
+
+ALL_GROUPS = "all groups"
+NAME = "corrected_shares"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noisy:
+    """Released numbers of one group: what corrects its counts, and how many gold tasks stand behind it."""
+
+    counts: Float[np.ndarray, " classes"]
+    difference: Float[np.ndarray, " classes"]
+    n_wrong: float
+    n_tasks: int
+    n_gold: int
+    count_covariance: Float[np.ndarray, "classes classes"]
+    difference_covariance: Float[np.ndarray, "classes classes"]
+
+    def shares(self, level: float) -> NoisyShares:
+        """Estimate the true shares."""
+        return noisy_shares(
+            self.counts, self.difference, self.n_wrong, n_tasks=self.n_tasks, n_gold=self.n_gold,
+            count_covariance=self.count_covariance,
+            difference_covariance=self.difference_covariance, level=level,
+        )  # fmt: skip
+
+
+def read_correction(ledger: Ledger, plan: Plan) -> tuple[Release[Any], ...]:
+    """Release the correction of a run; nothing where there is none."""
+    if isinstance(plan.correction, str):
+        return ()
+    return ledger.release_all(plan.correction.mechanism, plan.correction.queries)
+
+
+def correct_shares(
+    run: Run,
+    plan: Plan,
+    privacy: PrivacySettings,
+    classes: Sequence[str],
+    counts: Float[np.ndarray, "groups classes"],
+    sizes: Int[np.ndarray, " groups"],
+    releases: tuple[Release[Any], ...],
+) -> str:
+    """Write the corrected shares, or why there are none; return what to add to the stage's line.
+
+    `counts` are the released ones of the plan's groups. All that is used is released or public.
+    """
+    correction = plan.correction
+    if isinstance(correction, str):
+        run.skip(f"{NAME}.json", correction)
+        return ""
+    known = _by_group(plan, correction, counts, sizes, releases)
+    found = {name: one.shares(privacy.level) for name, one in known.items()}
+    run.write_table(f"{NAME}.parquet", _table(classes, known, found))
+    n_gold = sum(published_size(*one) for one in zip(correction.queries, releases, strict=True))
+    run.write_json(
+        f"{NAME}.json",
+        {
+            "epsilon": correction.mechanism.epsilon,
+            "delta": 0.0,
+            "arithmetic": releases[0].event.arithmetic,
+            "unit": str(privacy.unit),
+            "level": privacy.level,
+            "sampling": run.settings.input.gold_sampling,
+            "n_gold": n_gold,
+            "n_needed": correction.n_needed,
+            "apart": bool(correction.groups),
+            "entries": [release.entry for release in releases],
+        },
+    )
+    return f"; corrected by {n_gold:,} gold tasks at epsilon {correction.mechanism.epsilon:g}"
+
+
+def corrected_verdict(found: dict[str, Any]) -> str:
+    """Say what the correction cost and what it is of, from `corrected_shares.json`."""
+    scope = "each group" if found["apart"] else "all groups together"
+    more = (
+        ""
+        if found["apart"]
+        else f"; single groups from {found['n_needed']:,} gold tasks in each on"
+    )
+    return (
+        f"shares of {scope} corrected by {found['n_gold']:,} gold tasks at epsilon "
+        f"{found['epsilon']:g} per {found['unit']}{more}"
+    )
+
+
+def _by_group(
+    plan: Plan,
+    correction: Correction,
+    counts: Float[np.ndarray, "groups classes"],
+    sizes: Int[np.ndarray, " groups"],
+    releases: tuple[Release[Any], ...],
+) -> dict[str, Noisy]:
+    """What is known of each corrected group, and of all together if there are several."""
+    n_gold = [published_size(*one) for one in zip(correction.queries, releases, strict=True)]
+    values = [
+        (np.array(release.value[0], dtype=np.float64), float(release.value[1][1]))
+        for release in releases
+    ]
+    of_counts, of_difference = plan.noise.covariance, correction.difference_covariance
+    if not correction.groups:
+        name = plan.groups[0] if len(plan.groups) == 1 else ALL_GROUPS
+        (difference, n_wrong), total = values[0], of_counts * len(plan.groups)
+        return {
+            name: Noisy(
+                counts.sum(axis=0), difference, n_wrong, int(sizes.sum()), n_gold[0], total, of_difference
+            )
+        }  # fmt: skip
+    place = {name: number for number, name in enumerate(plan.groups)}
+    known = {
+        name: Noisy(
+            counts[place[name]], difference, n_wrong, int(sizes[place[name]]), gold, of_counts,
+            of_difference,
+        )
+        for name, gold, (difference, n_wrong) in zip(
+            correction.groups, n_gold, values, strict=True
+        )
+    }  # fmt: skip
+    return known if len(known) < 2 else {ALL_GROUPS: _weighted(list(known.values())), **known}
+
+
+def _weighted(groups: Sequence[Noisy]) -> Noisy:
+    """All groups as one: their corrections weighted by size, and as many gold tasks as that is worth."""
+    total = sum(one.n_tasks for one in groups)
+    weight = [one.n_tasks / total / one.n_gold for one in groups]
+    worth = max(1, int(1 / sum(w * w * one.n_gold for w, one in zip(weight, groups, strict=True))))
+    pairs = list(zip(weight, groups, strict=True))
+    return Noisy(
+        np.sum([one.counts for one in groups], axis=0),
+        worth * np.sum([w * one.difference for w, one in pairs], axis=0),
+        worth * sum(w * one.n_wrong for w, one in pairs),
+        total,
+        worth,
+        np.sum([one.count_covariance for one in groups], axis=0),
+        worth**2 * np.sum([w * w * one.difference_covariance for w, one in pairs], axis=0),
+    )
+
+
+def _table(
+    classes: Sequence[str], known: dict[str, Noisy], found: dict[str, NoisyShares]
+) -> pa.Table:
+    """One row per group and class: the corrected share and its interval."""
+    k = len(classes)
+    shares = list(found.values())
+    return arrow_table(
+        {
+            "group": [name for name in found for _ in range(k)],
+            "class": list(classes) * len(found),
+            "n": np.repeat([one.n_tasks for one in known.values()], k),
+            "n_gold": np.repeat([one.n_gold for one in known.values()], k),
+            "share": np.concatenate([one.share for one in shares]),
+            "low": np.concatenate([one.low for one in shares]),
+            "high": np.concatenate([one.high for one in shares]),
+            "covariance": np.concatenate([one.covariance for one in shares]),
+        }
+    )

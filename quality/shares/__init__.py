@@ -1,0 +1,30 @@
+"""Class shares that cover the truth: what a consensus counts, corrected by gold on a random sample.
+
+:func:`corrected_shares` takes counts of consensus labels and, for the gold tasks, the table of
+consensus and truth. Its point is shrunk; its interval is not, so that it covers.
+:func:`noisy_shares` does the same for what was released under noise; :func:`gold_for_width` says
+how many gold tasks an interval of a given width needs. For comparison: :func:`gold_alone`,
+:func:`rogan_gladen`, and PPI++ as published, :func:`prediction_powered` and
+:func:`prediction_powered_infinite`.
+
+>>> import numpy as np
+>>> counts, table = np.array([[60, 40]]), np.array([[[11, 1], [3, 5]]])
+>>> corrected_shares(counts, table).share.round(2)
+array([[0.61, 0.39]])
+"""
+
+from quality.shares.corrected import CorrectedShares, corrected_shares
+from quality.shares.gold_plan import GoldPlan, gold_for_width
+from quality.shares.ppi import (
+    PredictionPowered,
+    prediction_powered,
+    prediction_powered_infinite,
+)
+from quality.shares.released import NoisyShares, noisy_shares
+from quality.shares.rivals import gold_alone, rogan_gladen
+
+__all__ = [
+    "CorrectedShares", "GoldPlan", "NoisyShares", "PredictionPowered", "corrected_shares",
+    "gold_alone", "gold_for_width", "noisy_shares", "prediction_powered",
+    "prediction_powered_infinite", "rogan_gladen",
+]  # fmt: skip

@@ -1,0 +1,236 @@
+"""Class shares of finite groups of tasks, corrected by gold: a point that is shrunk, an interval that covers.
+
+>>> counts = np.array([[60, 40], [10, 90]])
+>>> table = np.array([[[11, 1], [3, 5]], [[2, 0], [4, 14]]])
+>>> found = corrected_shares(counts, table)
+>>> found.share.round(2)
+array([[0.61, 0.39],
+       [0.29, 0.71]])
+
+The share of a class among tasks of one consensus class is estimated from gold tasks of that class,
+shrunk towards what all gold tasks say: how often the consensus errs, and with several groups, how.
+How far is settled by how well the table itself is foretold.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.special
+from jaxtyping import Float64, Int
+
+from quality.labels import freeze_arrays
+from quality.shares.intervals import check_gold, share_intervals
+from quality.shares.rivals import confused_shares
+
+__all__ = ["CorrectedShares", "corrected_shares", "joined"]
+
+STRENGTHS = np.array([0.5 * 2.0**step for step in range(13)])  # prior gold tasks a consensus class
+ERROR = 0.5  # wrong gold tasks, of one, that are added before the rate of errors is taken
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CorrectedShares:
+    """Result of :func:`corrected_shares`.
+
+    Parameters
+    ----------
+    share
+        Of each class in each group; they add up to 1.
+    low, high
+        Ends of each share's interval, which contains the share.
+    covariance
+        Of each group's shares, as estimates.
+    n_gold
+        Gold tasks of each group.
+    level
+        Of the intervals.
+    """
+
+    share: Float64[np.ndarray, "groups classes"]
+    low: Float64[np.ndarray, "groups classes"]
+    high: Float64[np.ndarray, "groups classes"]
+    covariance: Float64[np.ndarray, "groups classes classes"]
+    n_gold: Int[np.ndarray, " groups"]
+    level: float
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        groups, classes = self.share.shape
+        return (
+            f"CorrectedShares({groups} groups, {classes} classes, {self.n_gold.sum()} gold tasks)"
+        )
+
+
+def corrected_shares(
+    counts: Int[np.ndarray, "groups classes"],
+    table: Int[np.ndarray, "groups classes classes"],
+    *,
+    level: float = 0.95,
+) -> CorrectedShares:
+    """Estimate true class shares from counts of consensus labels and gold on a random sample.
+
+    Parameters
+    ----------
+    counts
+        Each group's consensus labels of each class, the gold tasks among them.
+    table
+        Each group's gold tasks by consensus (axis 1) and true class (axis 2). Within a group they are
+        a random sample; a group may have none.
+    level
+        Of the intervals, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        If `table` counts tasks that `counts` does not, or none at all.
+
+    Notes
+    -----
+    **Guarantees.** Shares of a group lie on the simplex and within their intervals. The intervals are
+    of each group's own gold tasks, whatever other groups look like. A group whose tasks all have gold
+    gets its exact shares; one without gold gets shares from the others', and the interval [0, 1].
+    The order of groups and of classes plays no part.
+
+    **Limits.** Gold that was chosen (hard tasks, test questions) is no random sample: nothing is
+    covered then. Intervals are conservative where a stratum has a few gold tasks. No interval that is
+    narrower by what groups share would cover in each of them; the shares themselves do use it, and err
+    less than PPI++ does. `covariance` is the model's and counts no more than that.
+
+    **Cost.** O(groups * classes^2) for each of some forty priors.
+
+    References
+    ----------
+    .. [1] Angelopoulos, Duchi, Zrnic, "PPI++: efficient prediction-powered inference" (2023).
+    .. [2] Ghosh, Meeden, "Bayesian methods for finite population sampling" (1997).
+
+    Examples
+    --------
+    >>> found = corrected_shares(np.array([[60, 40]]), np.array([[[11, 1], [3, 5]]]))
+    >>> found.low.round(2), found.high.round(2)
+    (array([[0.54, 0.17]]), array([[0.83, 0.46]]))
+    """
+    check_gold(counts, table)
+    if not table.sum() >= 1:
+        raise ValueError("table must count a gold task or more")
+    low, high = share_intervals(counts, table, level=level)
+    share, covariance = _shrunk(counts, table, _beliefs(counts, table))
+    return CorrectedShares(
+        share, np.minimum(low, share), np.maximum(high, share), covariance,
+        table.sum(axis=(1, 2)), level,
+    )  # fmt: skip
+
+
+def joined(found: CorrectedShares, size: Int[np.ndarray, " groups"]) -> CorrectedShares:
+    """Join groups with samples of their own into one population: a stratified sample.
+
+    `size` is of the groups. Distances to the ends of the intervals are added as squares are.
+    """
+    weight = (size / size.sum())[:, None]
+    share = (weight * found.share).sum(axis=0)
+    below = np.sqrt(np.square(weight * (found.share - found.low)).sum(axis=0))
+    above = np.sqrt(np.square(weight * (found.high - found.share)).sum(axis=0))
+    covariance = (np.square(weight)[:, :, None] * found.covariance).sum(axis=0)
+    low, high = np.clip(share - below, 0, 1), np.clip(share + above, 0, 1)
+    return CorrectedShares(
+        share[None], low[None], high[None], covariance[None],
+        np.array([found.n_gold.sum()]), found.level,
+    )  # fmt: skip
+
+
+def _beliefs(
+    counts: Int[np.ndarray, "groups classes"], table: Int[np.ndarray, "groups classes classes"]
+) -> Float64[np.ndarray, "beliefs groups classes classes"]:
+    """What may be believed of P(truth | consensus) in each group before its own gold tasks are seen.
+
+    Always: all classes err equally often, as often as all gold tasks say. With several groups also
+    what the other groups' gold tasks say of P(truth | consensus), or of P(consensus | truth).
+    """
+    pooled, n_groups = table.sum(axis=0), len(table)
+    even = np.broadcast_to(_even_errors(pooled), table.shape)
+    if n_groups == 1:
+        return even[None]
+    elsewhere = [pooled - own for own in table]
+    rest = counts.sum(axis=0) - counts
+    alike = np.stack(
+        [_pooled_belief(size, other) for size, other in zip(rest, elsewhere, strict=True)]
+    )
+    together = alike * rest[:, :, None]
+    errors = together / np.maximum(together.sum(axis=1, keepdims=True), 1e-300)
+    share = confused_shares(counts.astype(np.float64), errors)
+    shifted = errors * share[:, None, :] + 1e-9
+    shifted /= shifted.sum(axis=2, keepdims=True)
+    return np.stack([even, alike, shifted])
+
+
+def _even_errors(table: Int[np.ndarray, "classes classes"]) -> Float64[np.ndarray, "truth classes"]:
+    """P(truth | consensus) where all classes err equally often, and in all ways equally often."""
+    n, k = table.sum(), len(table)
+    wrong = (n - np.trace(table) + ERROR) / (n + 2 * ERROR)
+    return np.asarray(np.where(np.eye(k) > 0, 1 - wrong, wrong / (k - 1)))
+
+
+def _pooled_belief(
+    counts: Int[np.ndarray, " classes"], table: Int[np.ndarray, "classes classes"]
+) -> Float64[np.ndarray, "truth classes"]:
+    """P(truth | consensus) as gold tasks of other groups say, shrunk in its turn."""
+    even = _even_errors(table)[None, None]
+    log_weight, belief = [], []
+    for strength in STRENGTHS:
+        prior = strength * even[0]
+        log_weight.append(_log_evidence(table[None], prior))
+        belief.append((prior[0] + table) / (strength + table.sum(axis=1, keepdims=True)))
+    return np.asarray(np.einsum("s,sfy->fy", _normalised(np.array(log_weight)), np.stack(belief)))
+
+
+def _shrunk(
+    counts: Int[np.ndarray, "groups classes"],
+    table: Int[np.ndarray, "groups classes classes"],
+    beliefs: Float64[np.ndarray, "beliefs groups classes classes"],
+) -> tuple[Float64[np.ndarray, "groups classes"], Float64[np.ndarray, "groups classes classes"]]:
+    """Mean and covariance of the finite groups' shares, over all priors by the evidence for each."""
+    parts = [
+        (_log_evidence(table, strength * belief), *_posterior(counts, table, strength * belief))
+        for belief in beliefs
+        for strength in STRENGTHS
+    ]
+    weight = _normalised(np.array([log_evidence for log_evidence, _, _ in parts]))
+    means = np.stack([mean for _, mean, _ in parts])
+    mean = np.einsum("p,pgk->gk", weight, means)
+    apart = means - mean
+    within = np.einsum("p,pgkl->gkl", weight, np.stack([spread for _, _, spread in parts]))
+    return mean, within + np.einsum("p,pgk,pgl->gkl", weight, apart, apart)
+
+
+def _log_evidence(
+    table: Int[np.ndarray, "groups classes classes"],
+    prior: Float64[np.ndarray, "groups classes classes"],
+) -> float:
+    """Log probability of all groups' tables given what the consensus says, rows being Dirichlet."""
+    gammaln = scipy.special.gammaln
+    rows = gammaln(prior.sum(axis=2)) - gammaln((prior + table).sum(axis=2))
+    return float(rows.sum() + (gammaln(prior + table) - gammaln(prior)).sum())
+
+
+def _posterior(
+    counts: Int[np.ndarray, "groups classes"],
+    table: Int[np.ndarray, "groups classes classes"],
+    prior: Float64[np.ndarray, "groups classes classes"],
+) -> tuple[Float64[np.ndarray, "groups classes"], Float64[np.ndarray, "groups classes classes"]]:
+    """Mean and covariance of each group's shares, its gold tasks being known and the others drawn."""
+    alpha = prior + table
+    strength = alpha.sum(axis=2)
+    chance, unknown = alpha / strength[:, :, None], counts - table.sum(axis=2)
+    size = counts.sum(axis=1)[:, None]
+    mean = (table.sum(axis=1) + np.einsum("gf,gfk->gk", unknown, chance)) / size
+    factor = unknown * (strength + unknown) / (strength + 1)  # Dirichlet-multinomial
+    spread = -np.einsum("gf,gfk,gfl->gkl", factor, chance, chance)
+    k = np.arange(counts.shape[1])
+    spread[:, k, k] += np.einsum("gf,gfk->gk", factor, chance)
+    return mean, spread / np.square(size)[:, :, None]
+
+
+def _normalised(log_weight: Float64[np.ndarray, " priors"]) -> Float64[np.ndarray, " priors"]:
+    weight = np.exp(log_weight - log_weight.max())
+    return np.asarray(weight / weight.sum())

@@ -1,0 +1,102 @@
+"""How many gold tasks an interval of a given width needs, from public numbers.
+
+>>> gold_for_width(0.06, accuracy=0.8, n_tasks=5_000, n_classes=4).n_gold
+394
+"""
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+__all__ = ["GoldPlan", "gold_for_width"]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldPlan:
+    """Result of :func:`gold_for_width`.
+
+    Parameters
+    ----------
+    n_gold
+        The least number of gold tasks; None if all tasks are too few for what noise leaves.
+    width
+        Expected width of a share's interval with as many, or with gold for all tasks.
+    of_sampling, of_noise
+        Parts of the variance behind that width: of the sample, and of privacy noise.
+    """
+
+    n_gold: int | None
+    width: float
+    of_sampling: float
+    of_noise: float
+
+
+def gold_for_width(
+    width: float,
+    *,
+    accuracy: float,
+    n_tasks: int,
+    n_classes: int,
+    level: float = 0.95,
+    count_variance: float = 0.0,
+    difference_variance: float = 0.0,
+) -> GoldPlan:
+    """Return the least number of random gold tasks for which an interval is as narrow as asked.
+
+    A task whose consensus errs moves two classes; if classes err alike, the difference between truth
+    and consensus has variance 2 (1 - accuracy) / n_classes for each class and task.
+
+    Parameters
+    ----------
+    width
+        Wanted for the interval of one share, in (0, 1).
+    accuracy
+        Guessed share of consensus labels that are right, in (0, 1].
+    n_tasks, n_classes
+        Tasks that are counted, and classes, >= 2.
+    level
+        Of the interval, in (0, 1).
+    count_variance, difference_variance
+        Of the noise on each count of consensus labels, and on each entry of the difference of counts
+        over the gold tasks; 0 where nothing is private.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** With one gold task fewer the expected width is above what was asked.
+
+    Examples
+    --------
+    >>> gold_for_width(0.06, accuracy=0.8, n_tasks=5_000, n_classes=4, difference_variance=50.0).n_gold
+    682
+    """
+    if not 0 < width < 1:
+        raise ValueError(f"width must be in (0, 1), got width={width}")
+    if not 0 < accuracy <= 1:
+        raise ValueError(f"accuracy must be in (0, 1], got accuracy={accuracy}")
+    if not (n_tasks >= 2 and n_classes >= 2):
+        raise ValueError(
+            f"n_tasks and n_classes must be >= 2, got n_tasks={n_tasks}, n_classes={n_classes}"
+        )
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got level={level}")
+    reach = 2 * NormalDist().inv_cdf((1 + level) / 2)
+    error, fixed = 2 * (1 - accuracy) / n_classes, count_variance / n_tasks**2
+
+    def plan(n: int) -> GoldPlan:
+        sampling, noise = error * (1 / n - 1 / n_tasks), difference_variance / n**2 + fixed
+        return GoldPlan(n, reach * math.sqrt(sampling + noise), sampling, noise)
+
+    few, enough = 0, n_tasks  # the width falls with n: too few, and enough if any number is
+    if plan(enough).width > width:
+        return GoldPlan(
+            None, *(getattr(plan(enough), key) for key in ("width", "of_sampling", "of_noise"))
+        )
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if plan(middle).width <= width else (middle, enough)
+    return plan(enough)

@@ -1,0 +1,191 @@
+"""Corrections by gold: what one neighbour can move, unit by unit, and how they are drawn."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from privacy import (
+    CountsError,
+    LatticeCorrection,
+    Query,
+    Unit,
+    UnitError,
+    class_counts,
+    draw_releases,
+    gold_corrections,
+)
+
+CLASSES = 3
+
+
+def ask(label, gold, group=None, *, names=("all",), unit=Unit.CONSENSUS_LABEL, **more):
+    label = np.asarray(label)
+    group = np.zeros(label.size, dtype=np.int64) if group is None else np.asarray(group)
+    tasks = [f"t{j}" for j in range(label.size)]
+    return gold_corrections(
+        label, np.asarray(gold), group, dataset="toy", n_classes=CLASSES, group_names=names,
+        unit=unit, tasks=tasks, **{"local": False} | more,
+    )  # fmt: skip
+
+
+def vector(query: Query) -> np.ndarray:
+    assert isinstance(query.value, dict)
+    return np.concatenate([query.value["difference"], query.value["right"]])
+
+
+def vectors(**about) -> dict:
+    """What is asked of each table, as one vector."""
+    return {table: vector(ask(*table, **about)[0]) for table in TABLES}
+
+
+TABLES = [
+    (tuple(label), tuple(gold))
+    for label in product(range(CLASSES), repeat=2)
+    for gold in product(range(CLASSES), repeat=2)
+]
+CHANGES = {
+    "consensus label": lambda table, to: ((to[0], table[0][1]), table[1]),
+    "gold label": lambda table, to: (table[0], (to[1], table[1][1])),
+    "both": lambda table, to: ((to[0], table[0][1]), (to[1], table[1][1])),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"unit": Unit.CONSENSUS_LABEL},
+        {"unit": Unit.ROW},
+        {"unit": Unit.TASK, "local": True},
+        {"unit": Unit.ANSWER, "local": True},
+        {"unit": Unit.SUBJECT, "apart": False},
+    ],
+    ids=lambda about: str(about["unit"]),
+)
+def test_no_neighbour_moves_a_correction_by_more_than_four_and_one_does(what, about) -> None:
+    """All tables of two gold tasks and three classes, and all changes of one task."""
+    change, found = CHANGES[what], vectors(**about)
+    far = max(
+        float(np.abs(found[table] - found[change(table, to)]).sum())
+        for table in TABLES
+        for to in product(range(CLASSES), repeat=2)
+    )
+    (query,) = ask(*TABLES[0], **about)
+    assert far == query.l1 == 4.0
+
+
+def test_a_subject_moves_a_correction_by_four_for_each_of_its_tasks() -> None:
+    """All changes of both tasks of a subject, of its consensus and gold labels."""
+    about = {"unit": Unit.SUBJECT, "apart": False, "max_tasks": 2}
+    found = vectors(**about).values()
+    far = max(float(np.abs(first - second).sum()) for first in found for second in found)
+    (query,) = ask(*TABLES[0], **about)
+    assert far == query.l1 == 8.0
+
+
+@pytest.mark.parametrize("unit", [Unit.TASK, Unit.ANSWER])
+def test_units_of_answers_need_a_local_consensus(unit) -> None:
+    with pytest.raises(UnitError, match="depends on each task's own labels alone"):
+        ask([0, 1], [0, 1], unit=unit)
+
+
+def test_subjects_are_asked_together_and_bounded() -> None:
+    with pytest.raises(UnitError, match="all groups together"):
+        ask([0, 1], [0, 1], unit=Unit.SUBJECT)
+    with pytest.raises(UnitError, match="1 but for subjects"):
+        ask([0, 1], [0, 1], max_tasks=2)
+
+
+def test_a_difference_adds_up_to_nothing_and_right_and_wrong_to_the_gold_tasks() -> None:
+    rng = np.random.default_rng(3)
+    label, gold = rng.integers(3, size=50), rng.integers(-1, 3, size=50)
+    (query,) = ask(label, gold)
+    assert query.value["difference"].sum() == 0
+    assert query.value["right"].sum() == query.n == np.count_nonzero(gold >= 0)
+    np.testing.assert_array_equal(
+        [np.count_nonzero(gold == k) - np.count_nonzero(label[gold >= 0] == k) for k in range(3)],
+        query.value["difference"],
+    )
+
+
+def test_groups_with_gold_are_parts_of_the_partition_of_the_class_counts() -> None:
+    label, group = np.array([0, 1, 2, 0]), np.array([0, 0, 1, 1])
+    about = {"dataset": "toy", "n_classes": 3, "group_names": ("a", "b"), "unit": Unit.ROW}
+    counts = class_counts(
+        label, group, n_groups=2, local=False, tasks=[f"t{j}" for j in range(4)], **about
+    )
+    (found,) = ask(label, [-1, -1, 2, 1], group, names=("a", "b"), unit=Unit.ROW)
+    assert found.part == counts[1].part
+    assert found.n == 2
+
+
+def test_both_sums_of_a_draw_are_exact() -> None:
+    (query,) = ask([0, 1, 2, 0, 1], [0, 0, 2, 1, -1])
+    for difference, right in draw_releases(LatticeCorrection(0.5), query, 50):
+        assert sum(difference) == 0
+        assert sum(right) == query.n == 4
+
+
+def test_a_draw_is_the_value_and_lattice_noise_of_its_scale() -> None:
+    """Variances of 1,000 draws within five standard errors, .07 of the law's each: alarms below 1e-5."""
+    (query,) = ask([0, 1, 2, 0, 1], [0, 0, 2, 1, -1])
+    mechanism = LatticeCorrection(1.0)
+    drawn = draw_releases(mechanism, query, 1_000)
+    difference = np.array([one for one, _ in drawn]) - query.value["difference"]
+    law = mechanism.law(3)
+    assert law.scale == 4.0
+    assert np.abs(difference.mean(axis=0)).max() < 5 * np.sqrt(law.variance / 1_000)
+    np.testing.assert_allclose(law.variance, difference.var(axis=0), rtol=0.35)
+    wrong = np.array([right[1] for _, right in drawn]) - query.value["right"][1]
+    np.testing.assert_allclose(mechanism.law(2).variance, wrong.var(), rtol=0.35)
+
+
+def test_the_price_is_the_claim_in_exact_arithmetic() -> None:
+    (query,) = ask([0, 1], [0, 1])
+    event = LatticeCorrection(0.3).event(query)
+    assert event.cost().epsilon == Fraction(3, 10)
+    assert Fraction(event.l1) / Fraction(event.scale) <= Fraction(3, 10)
+    assert event.arithmetic == "exact"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([1, 1]),
+        {"difference": np.array([1, -1])},
+        {"difference": np.array([1, 1]), "right": np.array([1, 1])},
+        {"difference": np.array([1.0, -1.0]), "right": np.array([1, 1])},
+        {"difference": np.array([0]), "right": np.array([1, 1])},
+        {"difference": np.array([1, -1]), "right": np.array([1, 2])},
+        {"difference": np.array([3, -3]), "right": np.array([1, 1])},
+    ],
+)
+def test_what_is_no_correction_is_refused(value) -> None:
+    query = Query("toy", "corrections by gold", value, Unit.ROW, 2, 4.0)
+    with pytest.raises(CountsError):
+        LatticeCorrection(1.0).event(query)
+
+
+def test_an_endless_sensitivity_is_refused() -> None:
+    value = {"difference": np.array([1, -1]), "right": np.array([1, 1])}
+    with pytest.raises(CountsError, match="finite"):
+        LatticeCorrection(1.0).event(Query("toy", "corrections", value, Unit.ROW, 2, float("inf")))
+
+
+def test_mistakes_are_refused_without_a_label_in_the_message() -> None:
+    with pytest.raises(CountsError, match="codes of the 3 declared classes"):
+        ask([0, 3], [0, 1])
+    with pytest.raises(CountsError, match="codes of the 3 declared classes"):
+        ask([0, 1], [0, -2])
+    with pytest.raises(CountsError, match="equal length"):
+        ask([0, 1], [0])
+    with pytest.raises(ValueError, match="a gold task, got none"):
+        ask([0, 1], [-1, -1])
+    with pytest.raises(ValueError, match="codes of the 2 named groups"):
+        ask([0, 1], [0, 1], [0, 2], names=("a", "b"))
+    with pytest.raises(ValueError, match="different names"):
+        ask([0, 1], [0, 1], names=("a", "a"))
+    with pytest.raises(ValueError, match="epsilon must be > 0"):
+        LatticeCorrection(0.0)
