@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from flows.terminal.console import (
         MISTAKES,
         console_step,
+        noise_words,
         print_rows,
         print_summary,
         sentence,
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from flows.terminal.texts import printable
 
 __all__ = [
-    "MISTAKES", "console_step", "print_rows", "print_summary", "printable", "sentence",
+    "MISTAKES", "console_step", "noise_words", "print_rows", "print_summary", "printable", "sentence",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)
