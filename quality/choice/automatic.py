@@ -230,7 +230,7 @@ def folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
     """
     n_labels = np.diff(labels.task_start)
     place = np.arange(labels.n_labels) - labels.task_start[:-1][labels.task]
-    fold = (place + labels.task) % np.minimum(n_labels, n_folds)[labels.task]
+    fold = (place + labels.task) % n_folds
     return np.where(n_labels[labels.task] > 1, fold, -1).astype(np.int16)
 
 
