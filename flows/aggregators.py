@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from quality.aggregation import EMStart
 
 __all__ = [
-    "AGGREGATORS", "DEFAULTS", "Aggregator", "AggregatorName", "consensus_of", "default_aggregator",
-    "title_of",
+    "AGGREGATORS", "DEFAULTS", "Aggregator", "AggregatorName", "check_keys", "consensus_of",
+    "default_aggregator", "title_of",
 ]  # fmt: skip
 
 ITERATED = ("max_iter", "tol")
@@ -113,6 +113,14 @@ def default_aggregator(keys: Collection[str] = (), *, sharded: bool = False) -> 
     return next(
         row.name for row in rows if set(keys) <= set(row.keys) and (row.sharded or not sharded)
     )
+
+
+def check_keys(name: str, keys: Collection[str]) -> None:
+    """Raise ValueError for a key that the aggregator does not take, with the names of those that do."""
+    for key in keys:
+        if key not in AGGREGATORS[name].keys:
+            who = ", ".join(row.name for row in AGGREGATORS.values() if key in row.keys)
+            raise ValueError(f"{key} is for {who}, not for {name}")
 
 
 def title_of(name: str) -> str:

@@ -15,7 +15,14 @@ from benchmarks.peers.crowdkit_labels import PEERS, Answer, ask_crowdkit
 from benchmarks.publish import publish
 from benchmarks.quality.crowd_sets import DATA, FAMILIES, read_set, right
 from quality import CrowdLabels, ebcc, glad, mmsr
-from quality.choice.automatic import CANDIDATES, Candidate, folds, meanings
+from quality.choice.automatic import (
+    CANDIDATES,
+    ENOUGH,
+    Candidate,
+    folds,
+    held_folds,
+    meanings,
+)
 
 N_FOLDS = 10
 SECONDS = 20  # of CPU, of a fit of crowd-kit's on the largest sets
@@ -137,7 +144,7 @@ def predicted(
     nothing = np.zeros(labels.n_tasks)
     found = {reading: dict.fromkeys(candidates, nothing) for reading in READINGS}
     fold = folds(labels, N_FOLDS)
-    for number in range(N_FOLDS):
+    for number in range(held_folds(fold, ENOUGH)):
         out = fold == number
         rest, task = labels.keep_labels(~out), labels.task[out]
         for name, fit in candidates.items():

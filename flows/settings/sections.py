@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from flows.aggregators import AGGREGATORS, AggregatorName, default_aggregator
+from flows.aggregators import AGGREGATORS, AggregatorName, check_keys, default_aggregator
 from flows.choices import (
     Duplicates,
     FeatureUse,
@@ -238,10 +238,8 @@ class ConsensusSettings(Section):
 
     @model_validator(mode="after")
     def _aggregator_takes_the_keys(self) -> ConsensusSettings:
-        for key in self._keys if self.aggregator else ():
-            if key not in AGGREGATORS[self.named()].keys:
-                who = ", ".join(row.name for row in AGGREGATORS.values() if key in row.keys)
-                raise ValueError(f"{key} is for {who}, not for {self.aggregator}")
+        if self.aggregator is not None:
+            check_keys(self.aggregator, self._keys)
         return self
 
     @property

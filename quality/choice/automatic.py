@@ -42,6 +42,7 @@ __all__ = [
 
 Candidate = Callable[[CrowdLabels], Consensus]
 
+ENOUGH = 30_000  # held-out labels: more of them change no choice
 MIN_WEIGHT = 1e-6  # of a candidate in the pool: it may still break ties
 
 # one seed for every table: where labels do not settle it, the choice must not be luck
@@ -120,7 +121,7 @@ def auto(
     *,
     candidates: Mapping[str, Candidate] = CANDIDATES,
     n_folds: int = 10,
-    enough: int = 100_000,
+    enough: int = ENOUGH,
     groups: Int[np.ndarray, " workers"] | None = None,
     progress: Progress | None = None,
 ) -> Auto:
@@ -156,7 +157,7 @@ def auto(
     Notes
     -----
     **Guarantees.** Every label of a task with two or more is held out once, in a table of up to
-    `enough` of them; a larger one has labels of every task in the folds held out. Candidates that
+    `enough` of them; a larger one has labels of its tasks by turns in the folds held out. Candidates that
     predict alike weigh alike; one that is clearly behind weighs nothing: a weight below a millionth
     is none. Without tasks of two labels nothing is held out and the first candidate is taken. The
     result is the same on every run: nothing is drawn but what a candidate draws.
@@ -226,11 +227,12 @@ def folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
     """Return the fold of each label; -1 for the label of a task that has no other.
 
     The labels of a task go round the folds, from one that follows the task, so that a worker's
-    labels, too, are spread over all folds.
+    labels, too, are spread over all folds, and a fold has one label in `n_folds` however few a task
+    has: held out are labels of some tasks, and most tasks keep all of theirs.
     """
     n_labels = np.diff(labels.task_start)
     place = np.arange(labels.n_labels) - labels.task_start[:-1][labels.task]
-    fold = (place + labels.task) % np.minimum(n_labels, n_folds)[labels.task]
+    fold = (place + labels.task) % n_folds
     return np.where(n_labels[labels.task] > 1, fold, -1).astype(np.int16)
 
 

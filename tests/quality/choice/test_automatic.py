@@ -127,6 +127,13 @@ def test_every_label_of_a_task_with_two_or_more_is_held_out_once(labels: CrowdLa
         assert sizes.max() <= max(1, -(-n_labels[task] // min(4, max(n_labels[task], 1))))
 
 
+def test_a_fold_has_a_tenth_of_the_labels_where_tasks_have_two(rng: np.random.Generator) -> None:
+    """Halves would judge every candidate on one label a task, and choose the simplest."""
+    assignment = regular_assignment(n_tasks=400, n_workers=30, labels_per_task=2, rng=rng)
+    labels = encode(assignment.worker, assignment.task, rng.integers(2, size=800))
+    assert np.bincount(folds(labels, 10)).tolist() == [80] * 10
+
+
 def test_a_worker_who_labels_everything_is_in_every_fold() -> None:
     worker, task = np.divmod(np.arange(400), 40)
     labels = encode(worker, task, task % 2)
@@ -153,7 +160,7 @@ def test_a_prediction_reads_labels_by_the_crowd_and_at_their_word(labels: CrowdL
 
 
 def test_a_large_table_is_held_out_in_fewer_folds(rng: np.random.Generator) -> None:
-    """Tasks of five labels fill five of ten folds, with 400 labels each."""
+    """Ten folds of 200 labels each."""
     labels, _ = crowd_of(rng, random=6)
     fitted: list[int] = []
 
@@ -161,11 +168,11 @@ def test_a_large_table_is_held_out_in_fewer_folds(rng: np.random.Generator) -> N
         fitted.append(table.n_labels)
         return guess(table)
 
-    for enough, n_folds in ((1, 1), (400, 1), (401, 2), (1999, 5), (10**9, 5)):
+    for enough, n_folds in ((1, 1), (200, 1), (201, 2), (1999, 10), (10**9, 10)):
         fitted.clear()
         result = auto(labels, candidates={"counted": counted}, enough=enough)
-        assert result.n_held_out == 400 * n_folds
-        assert fitted == n_folds * [1600] + [2000]
+        assert result.n_held_out == 200 * n_folds
+        assert fitted == n_folds * [1800] + [2000]
 
 
 def test_fewer_folds_choose_alike(rng: np.random.Generator) -> None:
