@@ -105,20 +105,23 @@ def reliability_curve(
 ) -> str:
     """Draw how often labels of a confidence (across) are right (up), with intervals; dotted if calibrated.
 
-    Points are `{"confidence", "right", "low", "high"}`: of the model (triangles) and as adjusted.
+    Points are `{"confidence", "right", "low", "high", "n"}`: of the model (triangles) and as adjusted,
+    the larger, the more tasks they stand for.
     """
     with _styled("reliability"):
         figure, axes = _axes(3.3)
         axes.plot([0, 1], [0, 1], ":", color=NEUTRAL, lw=1.2)
         for points, colour, mark, name in (
-            (model, VERMILLION, "--^", "the model"),
-            (adjusted, BLUE, "-o", "adjusted"),
+            (model, VERMILLION, "^", "the model"),
+            (adjusted, BLUE, "o", "adjusted"),
         ):
-            at, right, low, high = (
-                [point[key] for point in points] for key in ("confidence", "right", "low", "high")
+            at, right, low, high, n = (
+                [point[key] for point in points]
+                for key in ("confidence", "right", "low", "high", "n")
             )
-            axes.vlines(at, low, high, color=colour, linewidth=1.2, alpha=0.6)
-            axes.plot(at, right, mark, color=colour, ms=5.5, mew=0, lw=1, label=name)
+            area = [14 + 90 * one / max(n) for one in n]
+            axes.vlines(at, low, high, color=colour, linewidth=1.2, alpha=0.5)
+            axes.scatter(at, right, s=area, marker=mark, color=colour, linewidths=0, label=name)
         first = min(point["confidence"] for point in [*model, *adjusted])
         axes.set_xlim(max(0.0, first - 0.05), 1.01)
         axes.set_ylim(-0.02, 1.02)

@@ -89,7 +89,11 @@ STAGES = (
         "Turn the kept workers' labels into one label per task, and rank the tasks to label next.",
         late("consensus", "aggregate"),
         (
-            Output("consensus.parquet", "each task's label and posterior", private_names=True),
+            Output(
+                "consensus.parquet",
+                "each task's label, confidence and posterior",
+                private_names=True,
+            ),
             Output(
                 "consensus.json", "the consensus as a whole: confidence, ties, check against gold"
             ),

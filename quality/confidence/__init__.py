@@ -16,7 +16,7 @@ from quality.confidence.calibration import (
     calibrate,
     calibrate_support,
 )
-from quality.confidence.reliability import Reliability, calibration_error, reliability
+from quality.confidence.gold_check import Reliability, calibration_error, reliability
 from quality.confidence.support import Support, support_by_shards, task_support
 
 __all__ = [

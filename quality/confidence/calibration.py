@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int16
 from scipy.special import expit
 
-from quality.confidence.reliability import Reliability, reliability
+from quality.confidence.gold_check import Reliability, reliability
 from quality.confidence.support import Support, task_support
 from quality.labels import CrowdLabels, freeze_arrays
 
@@ -326,7 +326,8 @@ def _candidates(
     )
     each = asked.columns @ by_class[:4] + by_class[4:][asked.label]
     found = np.stack([asked.own, expit(asked.columns @ plain), expit(each)])
-    return np.clip(found, LEAST, 1.0 - LEAST)  # a log-likelihood stays finite
+    finite: np.ndarray = np.clip(found, LEAST, 1.0 - LEAST)  # as their logarithms must be
+    return finite
 
 
 def _most_likely(

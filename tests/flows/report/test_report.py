@@ -688,6 +688,15 @@ def test_a_chart_of_nobody_is_a_chart() -> None:
     assert ElementTree.fromstring(charts.worker_scatter([], [], label="nobody")) is not None
 
 
+def test_the_model_and_the_adjusted_confidence_differ_by_shape() -> None:
+    points = [{"confidence": 0.9, "right": 0.8, "n": 20, "low": 0.6, "high": 0.95}]
+    svg = charts.reliability_curve(points, points, label="x")
+    assert ElementTree.fromstring(svg) is not None
+    paths = re.findall(r'<path id="reliability-[^"]*" d="([^"]*)"', svg)
+    assert any("C" in path for path in paths)
+    assert any("C" not in path and path.count("L") >= 2 for path in paths)
+
+
 @pytest.mark.parametrize(("high", "last"), [(0.2, "25%"), (0.3, "50%"), (0.51, "100%")])
 def test_an_axis_of_shares_ends_where_they_can_be_told_apart(high: float, last: str) -> None:
     cells = [{"share": 0.1, "low": 0.05, "high": high}]

@@ -194,6 +194,7 @@ def test_confidence_puts_more_wrong_tasks_first_than_the_model(crowd: Crowd) -> 
     assert wrong[ranked].sum() >= wrong[by_model].sum()
 
 
+@pytest.mark.refusal
 def test_gold_of_another_length_is_refused(crowd: Crowd) -> None:
     labels, _ = crowd
     with pytest.raises(ValueError, match="gold must be 1000 codes, one per task, got shape"):

@@ -90,6 +90,7 @@ def test_one_vote_a_task_says_nothing_of_common_errors() -> None:
     assert task_support(labels, np.full((3, 2), 0.5)).shared == MAX_SHARED
 
 
+@pytest.mark.refusal
 def test_a_posterior_of_another_table_is_refused() -> None:
     with pytest.raises(ValueError, match=r"posterior must have shape \(1, 1\), got \(2, 2\)"):
         task_support(encode(["ann"], [1], ["x"]), np.full((2, 2), 0.5))

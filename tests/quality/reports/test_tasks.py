@@ -132,3 +132,11 @@ def test_a_posterior_that_is_no_distribution_is_refused() -> None:
     for bad in ([[0.7, 0.7]], [[-0.5, 1.5]], [[np.nan, 0.5]]):
         with pytest.raises(ValueError, match="rows of probabilities"):
             next_labels(labels, np.array(bad))
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("bad", [[0.5], [0.5, 1.2, 0.1], [0.5, np.nan, 0.1]])
+def test_what_is_no_confidence_does_not_rank(bad: list[float]) -> None:
+    labels = encode(["ann", "bob", "ann"], [1, 2, 3], list("xyx"))
+    with pytest.raises(ValueError, match=r"confidence must be 3 numbers in \[0, 1\]"):
+        next_labels(labels, majority_vote(labels).posterior, confidence=np.array(bad))
