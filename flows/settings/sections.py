@@ -284,10 +284,7 @@ class PrivacySettings(Section):
 class ModelSettings(Section):
     """Private training: its prices, and the choices that are fixed before the data are read.
 
-    Objective perturbation is pure and chooses its regularization. Noisy descent needs a delta, chooses
-    nothing, and trains at the price of coefficients and choice together; for many features or classes it
-    is the more accurate. `auto` decides between them by epsilon, delta and the numbers of features and
-    classes.
+    Noisy descent needs a delta, chooses no regularization and trains at that price too; `auto` decides.
     """
 
     method: TrainingMethod = "auto"
@@ -458,19 +455,13 @@ class Settings(Section):
             )
 
     def _check_delta_train(self) -> None:
-        """Raise ValueError for a delta of training that the budget does not hold, or a subject multiplies."""
-        if self.model is None or self.privacy is None or self.model.delta_train == 0:
-            return
-        if self.model.delta_train > self.privacy.delta:
-            raise ValueError(
-                f"model.delta_train must be at most privacy.delta, got {self.model.delta_train:g} of "
-                f"{self.privacy.delta:g}"
-            )
-        if self.privacy.unit is Unit.SUBJECT:
-            raise ValueError(
-                'model.delta_train must be 0 with privacy.unit = "subject": the delta of several rows '
-                "grows by a power of e^epsilon"
-            )
+        """Raise ValueError for a delta of training that the budget does not hold, or rows multiply."""
+        given = 0.0 if self.model is None else self.model.delta_train
+        if self.privacy is not None and given > self.privacy.delta:
+            limit = f"at most privacy.delta, got {given:g} of {self.privacy.delta:g}"
+            raise ValueError(f"model.delta_train must be {limit}")
+        if given and self.privacy is not None and self.privacy.unit is Unit.SUBJECT:
+            raise ValueError('model.delta_train must be 0 with privacy.unit = "subject"')
 
     @property
     def consensus_is_local(self) -> bool:
