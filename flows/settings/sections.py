@@ -310,13 +310,7 @@ class PrivacySettings(Section):
 
 
 class ModelSettings(Section):
-    """Private training: its prices, and the choices that are fixed before the data are read.
-
-    Objective perturbation is pure and chooses its regularization. Noisy descent needs a delta, chooses
-    nothing, and trains at the price of coefficients and choice together; for many features or classes it
-    is the more accurate. `auto` decides between them by epsilon, delta and the numbers of features and
-    classes.
-    """
+    """Private training: its prices, and the choices that are fixed before the data are read."""
 
     method: TrainingMethod = "auto"
     """How to train: auto, objective_perturbation or noisy_descent."""
@@ -459,7 +453,6 @@ class Settings(Section):
             raise ValueError("[model] needs a [privacy] section with the data set's budget")
         if self.model is not None and not self.input.tasks:
             raise ValueError("[model] needs input.tasks, the tables that hold the features")
-        self._check_delta_train()
         if self.groups.pattern is not None and not self.input.tasks:
             raise ValueError("groups.pattern needs input.tasks, the tables whose names it reads")
         if self.consensus.use_gold and self.input.gold is None:
@@ -479,6 +472,11 @@ class Settings(Section):
 
     def _check_unit(self, unit: Unit | None) -> None:
         """Raise ValueError for settings under which this unit cannot be protected."""
+        given = 0.0 if self.model is None else self.model.delta_train
+        most = 0.0 if self.privacy is None or unit is Unit.SUBJECT else self.privacy.delta
+        if given > most:  # the rows of a subject would multiply it
+            words = f"at most privacy.delta, got {given:g} of {most:g} for the unit {unit}"
+            raise ValueError(f"model.delta_train must be {words}")
         if (unit is Unit.SUBJECT) != (self.input.subject is not None):
             raise ValueError(
                 'privacy.unit = "subject" and input.subject, the column of the task tables that says '
@@ -495,21 +493,6 @@ class Settings(Section):
             raise ValueError(
                 f'privacy.unit = "{unit}" needs consensus.aggregator = "majority_vote" and '
                 "filter.n_workers = 0: otherwise one answer can move the labels of other tasks"
-            )
-
-    def _check_delta_train(self) -> None:
-        """Raise ValueError for a delta of training that the budget does not hold, or a subject multiplies."""
-        if self.model is None or self.privacy is None or self.model.delta_train == 0:
-            return
-        if self.model.delta_train > self.privacy.delta:
-            raise ValueError(
-                f"model.delta_train must be at most privacy.delta, got {self.model.delta_train:g} of "
-                f"{self.privacy.delta:g}"
-            )
-        if self.privacy.unit is Unit.SUBJECT:
-            raise ValueError(
-                'model.delta_train must be 0 with privacy.unit = "subject": the delta of several rows '
-                "grows by a power of e^epsilon"
             )
 
     @property

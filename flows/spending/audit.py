@@ -231,6 +231,12 @@ AUDITED: Mapping[str, Audited] = {
     "scored_training": Audited(
         lambda epsilon, _: ScoredTraining(_stable(epsilon / 2), epsilon / 2), _rows
     ),
+    "scored_noisy_descent": Audited(
+        lambda epsilon, delta: ScoredTraining(
+            NoisyGradientDescent(epsilon / 2, min(delta, 0.01), **KNOBS), epsilon / 2
+        ),
+        _rows,
+    ),
     "histogram_validation": Audited(lambda epsilon, _: _binned(epsilon), _values),
     "per_width_validation": Audited(
         lambda epsilon, _: PerWidthValidation(_binned(epsilon)), _values
@@ -292,21 +298,23 @@ def trial(
             kind = COUNTS[name]
             mechanism = kind(*(epsilon, delta, floor)[: len(fields(kind))])
             bound = audit_mechanism(mechanism, values, draws=draws, level=level)
+            claim = float(getattr(mechanism, "delta", 0.0))
         else:
             mechanism = AUDITED[name].make(epsilon, delta)
-            bound = _audited(mechanism, AUDITED[name].neighbours(), draws, level)
+            bound, claim = _audited(mechanism, AUDITED[name].neighbours(), draws, level)
     except ValueError as error:  # every number here is the caller's own, and public
         raise SettingsError(str(error)) from None
-    return outcome(repr(mechanism), bound, float(getattr(mechanism, "delta", 0.0)))
+    return outcome(repr(mechanism), bound, claim)
 
 
 def _audited(
     mechanism: Any, neighbours: tuple[Neighbour, Neighbour], draws: int, level: float
-) -> AuditBound:
-    """Audit a mechanism by the releases of two neighbours."""
-    epsilon = float(mechanism.event(neighbours[0][0]).cost().epsilon)
+) -> tuple[AuditBound, float]:
+    """Audit a mechanism by the releases of two neighbours; return also the delta that it claims."""
+    cost = mechanism.event(neighbours[0][0]).cost()
     drawn = [draw_releases(mechanism, query, draws, questions) for query, questions in neighbours]
-    return audit_releases(*as_numbers(*drawn), epsilon=epsilon, level=level)
+    bound = audit_releases(*as_numbers(*drawn), epsilon=float(cost.epsilon), level=level)
+    return bound, float(cost.delta)
 
 
 def as_numbers(first: Sequence[Any], second: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:

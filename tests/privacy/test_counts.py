@@ -202,3 +202,34 @@ def test_fewer_than_two_classes_are_refused_by_their_number(n_classes):
             np.array([0, 0]), np.array([0, 0]), dataset="toy", n_classes=n_classes, n_groups=1,
             group_names=("all",), unit=Unit.CONSENSUS_LABEL, local=False, tasks=("t1", "t2"),
         )  # fmt: skip
+
+
+def test_counts_of_the_unit_subject_are_not_made_of_tasks_alone():
+    with pytest.raises(UnitError, match="use subject_counts"):
+        ask(np.array([[1, 1], [0, 1]]), [0, 0, 1], unit=Unit.SUBJECT, local=True)
+
+
+@pytest.mark.parametrize(
+    ("counts", "group", "words"),
+    [
+        ([[3, 0], [0, 0]], [0, 0, 0], "must have a task, got none in 'south'"),
+        ([[2], [1]], [0, 0, 1], "2 classes or more"),
+        ([[1, 1], [0, 1]], [0, 0, 2], "integer codes of the 2 named groups"),
+        ([[1, 1], [0, 1]], [0, 0, -1], "integer codes of the 2 named groups"),
+        ([[1, 1], [0, 1]], [0.0, 0.0, 1.0], "integer codes of the 2 named groups"),
+        ([[1, 1], [0, 1]], [], "with a task or more"),
+        ([[1, 1], [0, 1]], [[0, 0, 1]], "with a task or more"),
+    ],
+)
+@pytest.mark.refusal
+def test_counts_of_groups_that_are_none_are_refused(counts, group, words):
+    tasks = [f"t{place}" for place in range(3)]
+    with pytest.raises((CountsError, ValueError), match=words):
+        ask(np.array(counts), group, tasks=tasks)
+
+
+def test_one_group_of_one_task_and_two_classes_are_enough():
+    (query,) = count([1], [0], n_classes=2, n_groups=1, group_names=("north",))
+    assert query.value.tolist() == [0, 1]
+    (query,) = ask(np.array([[0, 1]]), [0], group_names=("north",))
+    assert (query.n, query.value.tolist()) == (1, [0, 1])

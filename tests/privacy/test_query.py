@@ -1,11 +1,12 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from privacy import Part, Query, Unit, partition_of
+from privacy import CountsError, Part, Publication, Query, Unit, partition_of
 from privacy.mechanism import Question
-from privacy.query import is_text
+from privacy.query import MAX_RECORDS, check_counts, check_size, is_text
 from tests.privacy.toy import counts_query
 
 
@@ -121,3 +122,60 @@ def test_a_partitions_name_is_a_word(name):
 )
 def test_a_text_is_kept_in_any_script_unless_a_database_would_change_it(value, kept):
     assert is_text(value) is kept
+
+
+def test_units_that_look_at_answers_or_features_are_two_each():
+    assert {unit for unit in Unit if unit.needs_local_consensus} == {Unit.TASK, Unit.ANSWER}
+    assert {unit for unit in Unit if unit.protects_features} == {Unit.ROW, Unit.SUBJECT}
+
+
+def test_a_publications_key_is_part_of_the_name_that_the_ledger_keeps():
+    plain = counts_query([3, 1])
+    keyed = replace(plain, publication=Publication("2026-11"))
+    assert plain.full_name == plain.name
+    assert keyed.full_name == f"{plain.name}, publication 2026-11"
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        pytest.param({"key": ""}, ValueError, id="no key"),
+        pytest.param({"terms": "\0"}, TypeError, id="terms"),
+        pytest.param({"facts": "\0"}, TypeError, id="facts"),
+    ],
+)
+def test_a_publication_that_no_database_would_keep_is_refused(given, error):
+    with pytest.raises(error):
+        Publication(**({"key": "2026-11"} | given))
+    assert Publication("2026-11", "terms", "facts").facts == "facts"
+
+
+def test_a_size_is_one_at_least_and_may_be_the_largest():
+    for n in (1, MAX_RECORDS):
+        check_size(n)
+    for n in (0, MAX_RECORDS + 1):
+        with pytest.raises(ValueError, match="n must be"):
+            check_size(n)
+
+
+@pytest.mark.parametrize(
+    ("value", "n", "words"),
+    [
+        (np.array([2.0, 1.0]), 3, "one-dimensional integer"),
+        (np.array([[2, 1]]), 3, "one-dimensional integer"),
+        (np.array([3]), 3, "2 classes or more"),
+        (np.array([4, -1]), 3, "add up"),
+        (np.array([2, 2]), 3, "add up"),
+    ],
+)
+def test_counts_that_are_none_are_refused(value, n, words):
+    with pytest.raises(CountsError, match=words):
+        check_counts(Query("toy", "counts", value, Unit.ROW, n=n, l1=2.0))
+
+
+def test_counts_may_be_zero_and_need_a_finite_sensitivity():
+    query = Query("toy", "counts", np.array([3, 0], dtype=np.int8), Unit.ROW, n=3, l1=2.0)
+    assert check_counts(query).tolist() == [3, 0]
+    assert check_counts(query).dtype == np.int64
+    with pytest.raises(CountsError, match="finite l1"):
+        check_counts(replace(query, l1=math.inf))
