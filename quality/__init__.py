@@ -95,6 +95,7 @@ from quality.reports import (
     TaskReport,
     WorkerReport,
     accuracy,
+    agreement_rows,
     krippendorff_alpha,
     next_labels,
     pairwise_agreement,
@@ -134,14 +135,14 @@ from quality.simulation import (
 )
 
 __all__ = [
-    "Accuracy", "Assignment", "Auto", "BalancedLoads", "Campaign", "Consensus",
-    "CrowdLabels", "DawidSkene", "DependentGroups", "DynamicMatching", "EMStart", "Ebcc", "Engine",
-    "Filtered", "FilteredDishonest", "Glad", "HierarchicalDawidSkene", "HonestPopulation",
-    "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
+    "Accuracy", "Assignment", "Auto", "BalancedLoads", "Campaign", "Consensus", "CrowdLabels",
+    "DawidSkene", "DependentGroups", "DynamicMatching", "EMStart", "Ebcc", "Engine", "Filtered",
+    "FilteredDishonest", "Glad", "HierarchicalDawidSkene", "HonestPopulation", "LabelError",
+    "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
     "MessagePassing", "Mmsr", "NextLabels", "OneCoin", "PairwiseAgreement", "PastedAnswers",
     "PenaltyVote", "Progress", "RepeatError", "ResponseTimes", "RobustnessBounds", "SemiMatching",
-    "SimulatedCrowd", "TaskReport", "WeightedMajority", "WorkerReport", "accuracy", "auto",
-    "balanced_loads", "balanced_penalty", "conflict_graph",
+    "SimulatedCrowd", "TaskReport", "WeightedMajority", "WorkerReport", "accuracy",
+    "agreement_rows", "auto", "balanced_loads", "balanced_penalty", "conflict_graph",
     "conflict_graph_by_shards", "conflict_tasks", "cut_labels", "dawid_skene",
     "dawid_skene_by_shards", "dependent_groups", "dependent_groups_by_shards", "ebcc",
     "effective_number", "encode", "encode_gold", "filter_dishonest", "filter_workers",

@@ -48,7 +48,9 @@ class Output:
     about: str
     public: bool = False
     private_names: bool = False
-    only: Literal["engine", "consensus.go_on", "several files or a query"] | None = None
+    only: (
+        Literal["engine", "consensus.go_on", "filter.potentials", "several files or a query"] | None
+    ) = None
 
     def __post_init__(self) -> None:
         if self.public and self.private_names:

@@ -46,7 +46,11 @@ def judge_workers(run: Run) -> str:
             filtered = replace(filtered, keep=filtered.keep & (found.group < 0))
         weighed = found is not None and chosen == "weigh" and len(found.sizes)
         judged = labels.judge(filtered, found.group if found is not None and weighed else None)
-        names = labels.crowd.labels.workers
+        names, whole = labels.crowd.labels.workers, labels.whole()
+    if (least := run.settings.filter.potentials) is not None:
+        from flows.stages.potentials import potential_table  # scikit-learn, for this setting only
+
+        run.write_table("potentials.parquet", potential_table(whole, names, judged.report, least))
     group = np.full(len(names), -1) if found is None else found.group
     run.write_table("workers.parquet", worker_table(names, judged.report, group, judged.left_out))
     run.write_json("robustness.json", robustness_curves(judged.kept))
