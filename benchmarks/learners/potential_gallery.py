@@ -19,8 +19,10 @@ from learners import PotentialSVC
 
 KNOBS = {"softening": 1.4, "exponent": 4.0}
 MACHINES = {
-    "PotentialSVC, Plummer": PotentialSVC(kernel_params=KNOBS, epsilon=0.02),
-    "PotentialSVC, Coulomb": PotentialSVC("coulomb", {"exponent": 0.5}, epsilon=0.02),
+    "PotentialSVC, Plummer": PotentialSVC(kernel_params=KNOBS, epsilon=0.02, n_landmarks="all"),
+    "PotentialSVC, Coulomb": PotentialSVC(
+        "coulomb", {"exponent": 0.5}, epsilon=0.02, n_landmarks="all"
+    ),
     "SVC, RBF": SVC(gamma=1.0),
 }
 SCALE = 100_000, 20, 300  # rows, features, landmarks
