@@ -11,7 +11,6 @@ import pyarrow as pa
 from jaxtyping import Bool, Float
 
 from flows.tables import arrow_table
-from learners import PotentialSVC
 from quality import CrowdLabels, WorkerReport, agreement_rows
 
 __all__ = ["potential_table"]
@@ -58,5 +57,8 @@ def _potential(
     good: Bool[np.ndarray, " workers"],
 ) -> Float[np.ndarray, " workers"]:
     """Score of each worker; above 0 is like the good ones."""
+    from learners import PotentialSVC  # scikit-learn, where potentials are asked for alone
+
     machine = PotentialSVC("precomputed", formulation="box", C=BOUND)
-    return machine.fit(rows[known], good[known]).decision_function(rows)
+    found: np.ndarray = machine.fit(rows[known], good[known]).decision_function(rows)
+    return found
