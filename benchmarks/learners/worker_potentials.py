@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -87,7 +86,6 @@ WAYS: dict[str, Score] = {
 
 
 def main() -> None:
-    warnings.simplefilter("ignore")  # a sparse machine may keep no column
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     area: dict[str, list[float]] = {name: [] for name in WAYS}
     for seed in range(repeats):

@@ -221,8 +221,11 @@ def _filter(facts: CampaignFacts) -> list[str]:
         "false_removal_rate": Line(0.1),
         "fraction": Line(0.15, share, off=True),
         "n_workers": Line(math.ceil(0.15 * facts.n_workers), off=True),
+        "potentials": Line(5, off=True),
     }
-    keys = ("penalty", "false_removal_rate", "fraction", "n_workers", "min_labels_per_task")
+    keys = (
+        "penalty", "false_removal_rate", "fraction", "n_workers", "min_labels_per_task", "potentials",
+    )  # fmt: skip
     return ["[filter]", *_lines(FilterSettings, given, keys=keys)]
 
 

@@ -201,6 +201,8 @@ class FilterSettings(Section):
     """Instead of a rate: the share of the workers to remove."""
     min_labels_per_task: Annotated[int, Field(ge=1)] = 1
     """Removal leaves no task with fewer labels."""
+    potentials: Annotated[int, Field(ge=1)] | None = None
+    """Gold tasks from which on a worker teaches whom to trust, in potentials.parquet; none by default."""
 
     @model_validator(mode="after")
     def _one_stop_rule(self) -> FilterSettings:

@@ -77,6 +77,12 @@ STAGES = (
                 private_names=True,
             ),
             Output("robustness.json", "how many tasks adversaries could turn"),
+            Output(
+                "potentials.parquet",
+                "whom agreement with the workers whom gold has checked speaks for",
+                private_names=True,
+                only="filter.potentials",
+            ),
             Output("kept_fit.npz", "parameters of the kept workers' consensus", only="engine"),
             Output("start.json", "which run the consensus goes on from", only="consensus.go_on"),
             Output("start.npz", "where EM starts", private_names=True, only="consensus.go_on"),

@@ -49,7 +49,14 @@ class Output:
     public: bool = False
     private_names: bool = False
     only: (
-        Literal["consensus.go_on", "engine", "several files or a query", "task features"] | None
+        Literal[
+            "consensus.go_on",
+            "engine",
+            "filter.potentials",
+            "several files or a query",
+            "task features",
+        ]
+        | None
     ) = None
 
     def __post_init__(self) -> None:

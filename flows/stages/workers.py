@@ -12,6 +12,7 @@ from jaxtyping import Bool, Int
 from flows.run import Crowd, Run
 from flows.settings import FilterSettings, SettingsError
 from flows.stages.campaign_labels import open_labels
+from flows.stages.potentials import potential_table
 from flows.stages.whole_labels import Groups
 from flows.tables import arrow_array, arrow_table, numpy_array
 from quality import (
@@ -51,7 +52,9 @@ def judge_workers(run: Run) -> str:
         weighed = found is not None and chosen == "weigh" and len(found.sizes)
         pasted = pasted_facts(labels.crowd, labels.whole())
         judged = labels.judge(filtered, found.group if found is not None and weighed else None)
-        names = labels.crowd.labels.workers
+        names, whole = labels.crowd.labels.workers, labels.whole()
+    if (least := run.settings.filter.potentials) is not None:
+        run.write_table("potentials.parquet", potential_table(whole, names, judged.report, least))
     group = np.full(len(names), -1) if found is None else found.group
     run.write_table("workers.parquet", worker_table(names, judged.report, group, judged.left_out))
     run.write_json("robustness.json", robustness_curves(judged.kept))

@@ -6,7 +6,6 @@
 """
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any, Literal, TypeAlias
@@ -16,7 +15,6 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.cluster import kmeans_plusplus
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -179,19 +177,9 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = max(1, *(one.n_iter for one in found))
         self.kkt_violation_ = max(one.violation for one in found) / moments.weight
         self.epsilon_max_ = float(np.abs(moments.linear).max() / moments.weight)
-        if self.kkt_violation_ > 2 * self.tol:  # twice: the ridge may move what stopped at tol
-            warnings.warn(
-                f"max_iter={self.max_iter} was too little: the optimality conditions are violated by "
-                f"{self.kkt_violation_:.2g}, more than tol={self.tol:g}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        elif not self.dual_coef_.any():
-            warnings.warn(
-                "all coefficients are zero; predictions are constant: epsilon must be below "
-                f"epsilon_max_={self.epsilon_max_:.3g}, got epsilon={self.epsilon}",
-                stacklevel=4,
-            )
+        self.converged_ = (
+            self.kkt_violation_ <= 2 * self.tol
+        )  # the ridge may move what stopped at tol
 
     def _solve(self, moments: ColumnMoments, linear: Float[np.ndarray, " columns"]) -> BoxLasso:
         return box_lasso(
@@ -224,7 +212,7 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         self.column_mean_, self.column_scale_ = np.zeros(len(P)), np.ones(len(P))
         self.dropped_columns_ = np.zeros(0, dtype=np.intp)
         self.n_iter_, self.epsilon_max_ = 1, 0.0
-        self.kkt_violation_ = float(np.abs(residual).max())
+        self.kkt_violation_, self.converged_ = float(np.abs(residual).max()), True
 
     def _potential(self, X: ArrayLike) -> Float[np.ndarray, "rows problems"]:
         """Each row's potential in every problem."""
@@ -305,11 +293,14 @@ class PotentialSVC(ClassifierMixin, _PotentialMachine):  # type: ignore[misc]
     landmarks_ : ndarray of shape (n_columns, n_features)
         Not for precomputed proximities.
     epsilon_max_ : float
-        The smallest `epsilon` at which every coefficient is zero.
+        The smallest `epsilon` at which every coefficient is zero, `support_` empty, and predictions
+        constant.
     n_iter_ : int
         Number of times that the solver let columns in.
     kkt_violation_ : float
         Violation of the optimality conditions, in the unit of `epsilon`.
+    converged_ : bool
+        False if `max_iter` was reached before the violation fell to `tol`.
     n_features_in_ : int
         Number of features, or of columns.
 

@@ -19,6 +19,7 @@ from quality.reports.agreement import (
     CrowdSums,
     PairwiseAgreement,
     accuracy,
+    agreement_rows,
     crowd_sums,
     krippendorff_alpha,
     pairwise_agreement,
@@ -40,8 +41,8 @@ from quality.reports.workers import WorkerReport, report_of, worker_report
 
 __all__ = [
     "DECIMALS", "Accuracy", "CrowdSums", "LabelPlan", "NextLabels", "PairwiseAgreement",
-    "ResponseTimes", "TaskReport", "WorkerReport", "accuracy", "crowd_sums", "krippendorff_alpha",
-    "next_labels", "pairwise_agreement", "plan_labels", "posterior_entropy", "rank_tasks",
-    "report_of", "response_times", "task_report", "wilson_interval", "worker_agreement",
-    "worker_report",
+    "ResponseTimes", "TaskReport", "WorkerReport", "accuracy", "agreement_rows", "crowd_sums",
+    "krippendorff_alpha", "next_labels", "pairwise_agreement", "plan_labels", "posterior_entropy",
+    "rank_tasks", "report_of", "response_times", "task_report", "wilson_interval",
+    "worker_agreement", "worker_report",
 ]  # fmt: skip

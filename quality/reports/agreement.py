@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Bool, Float64, Int, Int64
 
 from quality.aggregation import Posterior, decide
@@ -20,6 +21,7 @@ __all__ = [
     "CrowdSums",
     "PairwiseAgreement",
     "accuracy",
+    "agreement_rows",
     "alpha_of",
     "alpha_sums",
     "crowd_sums",
@@ -236,6 +238,48 @@ def pairwise_agreement(labels: CrowdLabels) -> PairwiseAgreement:
     # each pair is counted from both sides
     value = float(same.sum() / others.sum()) if others.any() else float("nan")
     return PairwiseAgreement(value, int(others.sum()) // 2, share, n_pairs.astype(np.int64))
+
+
+def agreement_rows(labels: CrowdLabels) -> Float64[np.ndarray, "workers workers"]:
+    """Return how far each worker agrees with every other beyond chance.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels; the result has the square of its workers.
+
+    Returns
+    -------
+    ndarray
+        Share of a pair's common tasks on which they agree, less the probability that labels drawn from the
+        two workers' own shares of the classes agree; in (-1, 1), 0 on the diagonal and without common tasks.
+
+    Notes
+    -----
+    **Guarantees.** The matrix is symmetric.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> labels = encode(["ann"] * 2 + ["bob"] * 2 + ["cy"] * 2, [1, 2] * 3, list("xyxyyx"))
+    >>> agreement_rows(labels)
+    array([[ 0. ,  0.5, -0.5],
+           [ 0.5,  0. , -0.5],
+           [-0.5, -0.5,  0. ]])
+    """
+    n_classes, shape = labels.n_classes, (labels.n_workers, labels.n_tasks * labels.n_classes)
+    one = np.ones(labels.n_labels)
+    given = sp.csr_array(
+        (one, (labels.worker, labels.task.astype(np.int64) * n_classes + labels.label)), shape=shape
+    )
+    seen = sp.csr_array((one, (labels.worker, labels.task)), shape=(shape[0], labels.n_tasks))
+    common, agreed = (seen @ seen.T).toarray(), (given @ given.T).toarray()
+    counts = np.zeros((labels.n_workers, n_classes))
+    np.add.at(counts, (labels.worker, labels.label), 1)
+    share = counts / np.maximum(counts.sum(axis=1), 1)[:, None]
+    found = np.where(common > 0, agreed / np.maximum(common, 1) - share @ share.T, 0.0)
+    np.fill_diagonal(found, 0.0)
+    return found
 
 
 def krippendorff_alpha(labels: CrowdLabels) -> float:

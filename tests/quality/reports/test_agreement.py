@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from quality import (
     CrowdLabels,
     accuracy,
+    agreement_rows,
     encode,
     krippendorff_alpha,
     wilson_interval,
@@ -122,3 +123,24 @@ def test_pairwise_agreement_is_that_of_listed_pairs(labels: CrowdLabels) -> None
         expected = np.mean(hers) if hers else np.nan
         assert found.worker[worker] == pytest.approx(expected, nan_ok=True)
     assert "nan" in repr(found) or pairs
+
+
+@QUICK
+@given(crowds())
+def test_agreement_beyond_chance_is_that_of_each_pair_and_symmetric(labels: CrowdLabels) -> None:
+    found = agreement_rows(labels)
+    assert np.array_equal(found, found.T)
+    for one, two in combinations(range(labels.n_workers), 2):
+        mine, other = (
+            dict(
+                zip(labels.task[labels.worker == w], labels.label[labels.worker == w], strict=True)
+            )
+            for w in (one, two)
+        )
+        common = mine.keys() & other.keys()
+        chance = sum(
+            list(mine.values()).count(c) * list(other.values()).count(c)
+            for c in range(labels.n_classes)
+        ) / max(len(mine) * len(other), 1)
+        share = sum(mine[t] == other[t] for t in common) / max(len(common), 1)
+        assert found[one, two] == pytest.approx(share - chance if common else 0.0)
