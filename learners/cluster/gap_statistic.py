@@ -149,7 +149,7 @@ def cluster_number(
     wants = method == "prediction_strength"
     strength = [_strength(x, k, metric, rng) if wants else math.nan for k in numbers]
     table = tuple(map(Evidence, numbers, *map(np.ndarray.tolist, (risk, gap, error)), strength))
-    return ClusterNumber(_CHOOSE[method](table), method, table)
+    return ClusterNumber(CHOOSE[method](table), method, table)
 
 
 def _risks(
@@ -245,7 +245,7 @@ def _by_strength(table: Sequence[Evidence]) -> int:
     return max(one.n_clusters for one in table if one.strength >= STRENGTH)
 
 
-_CHOOSE = {"gap": _by_gap, "slope": _by_slope, "prediction_strength": _by_strength}
+CHOOSE = {"gap": _by_gap, "slope": _by_slope, "prediction_strength": _by_strength}
 
 
 def check_selection(method: object) -> None:

@@ -77,8 +77,9 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    **Guarantees.** `predict` on the rows of a fit that converged gives its labels; the interval of the risk
-    belongs to a partition learned without the rows that measure it.
+    **Guarantees.** `predict` on the rows of a fit that converged gives its labels, for squared Euclidean
+    distances of at most 20,000 rows and for "pairwise"; the interval of the risk belongs to a partition
+    learned without the rows that measure it.
 
     **Cost.** O(n K d) a sweep for squared Euclidean distances; O(n^2) memory for a matrix, whose limit is
     about 20,000 points.
@@ -148,7 +149,8 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         learn = order[: min(n_learn, SAMPLE) if self._is_streamed(len(x)) else n_learn]
         left_out = order[n_learn:][:JUDGES]
         known: dict[str, Any] = {"metric": self.metric, "objective": self.objective, "rng": rng}
-        if len(left_out) >= 3 and len(learn) >= n_clusters:
+        is_judged = len(left_out) >= 3 and len(learn) >= n_clusters
+        if is_judged:
             rule = learn_partition(
                 self._rows(x, learn, learn), n_clusters, n_init=self.n_init, **known
             )
@@ -156,11 +158,11 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 self._rows(x, left_out, left_out), rule.assign(self._rows(x, left_out, learn)), rng
             )
             self.risk_, self.risk_interval_ = risk.value, (risk.low, risk.high)
-        if len(left_out) >= 3 and self._is_streamed(len(x)):
+        if is_judged and self._is_streamed(len(x)):
             partition = refine_partition(rule, x)
         else:
             partition = learn_partition(x, n_clusters, n_init=self.n_init, **known)
-        if len(left_out) < 3 or len(learn) < n_clusters:
+        if not is_judged:
             self._risk_of_training(x, partition, rng)
         self._partition, self.n_clusters_ = partition, n_clusters
         self.labels_, self.n_iter_ = partition.labels, partition.n_sweeps
