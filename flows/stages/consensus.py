@@ -10,7 +10,7 @@ import pyarrow as pa
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.campaign_labels import CampaignLabels, open_labels
 from flows.stages.label_plan import plan_next
-from flows.stages.task_voices import join_features, voices_sentence
+from flows.stages.task_voices import join_voices, models_beside, voices_sentence
 from flows.stages.whole_labels import Aggregated, Groups
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
@@ -29,8 +29,11 @@ def aggregate(run: Run) -> str:
     with open_labels(run) as labels:
         crowd = labels.crowd
         groups = group_codes(run, crowd)
-        found = labels.aggregate(kept_workers(run, crowd), groups)
-        found, voices = join_features(run, crowd, found, groups)
+        keep = kept_workers(run, crowd)
+        models = models_beside(run, crowd, keep)
+        keep[models] = False  # their answers are a voice beside the people's labels
+        found = labels.aggregate(keep, groups)
+        found, voices = join_voices(run, crowd, found, groups, models)
         gold = _gold_check(run, labels, found, groups)
     known = crowd.labels if found.kept is None else found.kept
     asked = found.order[: 0 if found.kept is None else None]  # a plan looks at all tasks' labels
