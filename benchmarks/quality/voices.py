@@ -146,7 +146,7 @@ def campaign(
 def on_campaigns() -> None:
     rows = []
     for kind, about in CROWDS.items():
-        for n_classes, per_task in ((2, 3), (4, 3)):
+        for n_classes, per_task in ((2, 3), (4, 3), (8, 5)):
             for apart in (0.0, 0.3, 1.2):
                 changes, alone, heard = [], [], 0
                 for seed in range(CAMPAIGNS):

@@ -13,12 +13,9 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from privacy import Unit
-
-if TYPE_CHECKING:
-    from flows.settings.sections import Settings
 
 __all__ = ["why_features_stay_out", "why_voices_stay_out"]
 
@@ -26,7 +23,27 @@ __all__ = ["why_features_stay_out", "why_voices_stay_out"]
 JOINABLE = (Unit.CONSENSUS_LABEL,)
 
 
-def why_features_stay_out(settings: Settings) -> str | None:
+class Sections(Protocol):
+    """The sections of `Settings` that are read, None where one is left out."""
+
+    @property
+    def input(self) -> Any:
+        """The tables."""
+
+    @property
+    def engine(self) -> Any:
+        """Where labels and features are streamed."""
+
+    @property
+    def model(self) -> Any:
+        """The private model."""
+
+    @property
+    def privacy(self) -> Any:
+        """The budget and its unit."""
+
+
+def why_features_stay_out(settings: Sections) -> str | None:
     """Return why tasks' features cannot join the consensus under these settings, or None.
 
     Examples
@@ -50,7 +67,7 @@ def why_features_stay_out(settings: Settings) -> str | None:
     return None
 
 
-def why_voices_stay_out(settings: Settings) -> str | None:
+def why_voices_stay_out(settings: Sections) -> str | None:
     """Return why nothing that learns from other tasks can join the consensus, or None.
 
     Examples
