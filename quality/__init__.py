@@ -31,8 +31,8 @@ threads, the progress callback and the compiled kernels.
 from quality.aggregation import (
     Consensus,
     DawidSkene,
-    EMStart,
     Ebcc,
+    EMStart,
     Glad,
     HierarchicalDawidSkene,
     Mace,

@@ -2,6 +2,7 @@
 
     python -m benchmarks.quality.voices            # public sets -> docs/results/voices.md
     python -m benchmarks.quality.voices simulated  # campaigns -> docs/results/voices_simulated.md
+    python -m benchmarks.quality.voices panels     # people with models -> docs/results/voices_panels.md
 
 The steps are those of a run (`flows/stages/task_voices.py`). Its constants were settled on the simulated
 campaigns; no gold of a public set was looked at for them.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import csv
 import gzip
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,12 +21,15 @@ import numpy as np
 
 from benchmarks.publish import publish
 from benchmarks.quality.crowd_sets import DATA, read_set, right
+from benchmarks.quality.dependence import PANELS, Panel, panel_of
+from flows.stages.task_voices import answers_as_features
 from learners import cross_fitted_probabilities
 from quality import (
     Consensus,
     CrowdLabels,
     JoinedVoice,
     dawid_skene,
+    dependent_groups,
     encode,
     hierarchical_dawid_skene,
     hold_labels_out,
@@ -43,6 +48,7 @@ CROWDS = {
     "blocks": "half of the workers are bad, and features tell their tasks",
 }
 Rule = Callable[[CrowdLabels], Consensus]
+Row = tuple[str, str, str]
 
 
 def joined(labels: CrowdLabels, fit: Rule, features: np.ndarray, seed: int) -> JoinedVoice:
@@ -169,5 +175,59 @@ def on_campaigns() -> None:
     )  # fmt: skip
 
 
+def split(panel: Panel, seed: int) -> tuple[list[Row], dict[str, str]]:
+    """Labels of two thirds of the people, and the strict majority of the others."""
+    rng = np.random.default_rng(seed)
+    persons = sorted({row[0] for row in panel.people})
+    inside = set(rng.permutation(persons)[: max(1, 2 * len(persons) // 3)].tolist())
+    given = [row for row in panel.people if row[0] in inside]
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for worker, task, label in panel.people:
+        if worker not in inside:
+            counts[task][label] += 1
+    best = {task: count.most_common(1)[0] for task, count in counts.items()}
+    return given, {task: label for task, (label, n) in best.items() if 2 * n > counts[task].total()}
+
+
+def on_panels() -> None:
+    rows = []
+    for name in PANELS:
+        panel = panel_of(name)
+        for fit in RULES:
+            found = [_panel_accuracies(panel, fit, seed) for seed in range(SEEDS)]
+            people, grouped, voice, heard = np.array(found).T
+            cells = [f"{part.mean():.1f}" for part in (people, grouped, voice)]
+            worst = [f"{(part - people).min():+.1f}" for part in (grouped, voice)]
+            rows.append([name, fit.__name__, *cells, *worst, f"{int(heard.sum())} of {SEEDS}"])
+            print(rows[-1], flush=True)
+    publish(
+        "voices_panels",
+        "People with models beside them",
+        ["panel", "consensus", "people alone, % right", "models as one vote", "models as a voice",
+         "one vote, worst change", "voice, worst change", "heard"],
+        rows,
+        note="Panels of AltTest: two thirds of the people answer, gold is the strict majority of the others "
+        f"(of one person where there are three). Mean over {SEEDS} splits. As one vote: the models are a "
+        "group in the table. As a voice: a classifier learns the people's consensus from the models' "
+        "answers, as a run does where `input.models` names them.",
+    )  # fmt: skip
+
+
+def _panel_accuracies(panel: Panel, fit: Rule, seed: int) -> tuple[float, float, float, bool]:
+    given, truth = split(panel, seed)
+    tasks = {row[1] for row in given}
+    beside = [row for row in panel.models if row[1] in tasks]
+    labels = encode(*zip(*given, strict=True), classes=panel.classes)
+    every = encode(*zip(*given, *beside, strict=True), classes=panel.classes)
+    code = {name: at for at, name in enumerate(panel.classes)}
+    gold = np.array([code.get(truth.get(task, ""), -1) for task in labels.tasks.tolist()])
+    models = np.flatnonzero(np.isin(every.workers, [row[0] for row in beside]))
+    groups = dependent_groups(every, models=models).group
+    found = joined(labels, fit, answers_as_features(every, models), seed)
+    grouped = fit(every.merge_workers(groups)).posterior
+    accuracies = (right(one, gold) for one in (fit(labels).posterior, grouped, found.posterior))
+    return (*accuracies, found.heard)  # type: ignore[return-value]
+
+
 if __name__ == "__main__":
-    on_campaigns() if sys.argv[1:] == ["simulated"] else on_sets()
+    {"simulated": on_campaigns, "panels": on_panels}.get(sys.argv[-1], on_sets)()

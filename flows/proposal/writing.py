@@ -183,6 +183,7 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "gold": Line(gold[0], f"{facts.n_gold:,} tasks whose truth is known")
         if gold
         else Line("gold.csv", "none was given: nothing checks the consensus", off=True),
+        "reference": Line("reference.csv", off=True),
         "url_env": Line(facts.url_env or "CROWD_DATABASE", off=not facts.url_env),
         "seconds": Line(facts.seconds)
         if facts.seconds

@@ -1,4 +1,4 @@
-"""The one list of settings under which tasks' features must not join the consensus.
+"""The one list of settings under which tasks' features, or models' answers, must not join the consensus.
 
 A classifier carries what other tasks' labels and features say into a task's consensus label. That is
 sound only where nothing that is released, and nothing that is judged, rests on their being apart.
@@ -13,20 +13,37 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from privacy import Unit
 
-if TYPE_CHECKING:
-    from flows.settings.sections import Settings
-
-__all__ = ["why_features_stay_out"]
+__all__ = ["why_features_stay_out", "why_voices_stay_out"]
 
 # every other unit promises that what it protects moves one task's label, or is read in no other's
 JOINABLE = (Unit.CONSENSUS_LABEL,)
 
 
-def why_features_stay_out(settings: Settings) -> str | None:
+class Sections(Protocol):
+    """The sections of `Settings` that are read, None where one is left out."""
+
+    @property
+    def input(self) -> Any:
+        """The tables."""
+
+    @property
+    def engine(self) -> Any:
+        """Where labels and features are streamed."""
+
+    @property
+    def model(self) -> Any:
+        """The private model."""
+
+    @property
+    def privacy(self) -> Any:
+        """The budget and its unit."""
+
+
+def why_features_stay_out(settings: Sections) -> str | None:
     """Return why tasks' features cannot join the consensus under these settings, or None.
 
     Examples
@@ -38,18 +55,33 @@ def why_features_stay_out(settings: Settings) -> str | None:
     privacy = settings.privacy
     if not settings.input.tasks:
         return "there is no input.tasks, the tables that hold features"
-    if settings.engine is not None:
-        return "[engine] streams features, and a classifier needs them in memory"
     if settings.model is not None:
         return (
             "[model] trains on features and is judged by consensus labels, which these features would "
             "have shaped"
         )
-    if privacy is not None and privacy.unit not in JOINABLE:
-        return (
-            f'with privacy.unit = "{privacy.unit}" the features and labels of one task could move the '
-            "labels of others"
-        )
+    if (why := why_voices_stay_out(settings)) is not None:
+        return why
     if privacy is not None and settings.input.features_private:
         return "private features would move published counts that pay for labels alone"
+    return None
+
+
+def why_voices_stay_out(settings: Sections) -> str | None:
+    """Return why nothing that learns from other tasks can join the consensus, or None.
+
+    Examples
+    --------
+    >>> from flows.settings import Settings
+    >>> settings = Settings(name="c", input={"labels": "labels.csv"}, privacy={"epsilon": 1.0})
+    >>> why_voices_stay_out(settings) is None
+    True
+    """
+    if settings.engine is not None:
+        return "[engine] streams features and labels, and a classifier needs them in memory"
+    if settings.privacy is not None and settings.privacy.unit not in JOINABLE:
+        return (
+            f'with privacy.unit = "{settings.privacy.unit}" the features and labels of one task could '
+            "move the labels of others"
+        )
     return None

@@ -32,7 +32,7 @@ from flows.choices import (
     Penalty,
     TrainingMethod,
 )
-from flows.settings.feature_use import why_features_stay_out
+from flows.settings.feature_use import why_features_stay_out, why_voices_stay_out
 from flows.settings.publication_keys import check_key
 from privacy import Unit
 
@@ -140,7 +140,7 @@ class InputSettings(Section):
     subject: str | None = None
     """The column of the task tables that says whose a task is, for the unit "subject"."""
     models: tuple[str, ...] = ()
-    """Workers that are language models: one group, whatever their labels say."""
+    """Workers that are language models: a voice beside the people's consensus, or one group."""
     features_private: bool = False
     """True: results that read features in the clear stay internal."""
     standardize: bool = False
@@ -236,7 +236,7 @@ class ConsensusSettings(Section):
     groups: Grouping = "weigh"
     """Workers who do not answer on their own: each group votes once, or they are ignored or removed."""
     features: FeatureUse = "auto"
-    """Features of tasks as one more voice: auto (where results allow it), join (or refuse), ignore."""
+    """Features of tasks, and models' answers, as one more voice: auto (where allowed), join, ignore."""
 
     @model_validator(mode="after")
     def _aggregator_takes_the_keys(self) -> ConsensusSettings:
@@ -510,12 +510,18 @@ class Settings(Section):
         """
         unfiltered = self.filter.fraction == 0 or self.filter.n_workers == 0
         by_vote = self.aggregator == "majority_vote" and unfiltered
-        return by_vote and not self.features_join
+        return by_vote and not self.features_join and not self.models_join
 
     @property
     def features_join(self) -> bool:
         """Whether the features of tasks, if there are any, join the consensus."""
         return self.consensus.features != "ignore" and why_features_stay_out(self) is None
+
+    @property
+    def models_join(self) -> bool:
+        """Whether answers of models, if people have answered every task, join the people's consensus."""
+        joins = self.consensus.features != "ignore" and why_voices_stay_out(self) is None
+        return joins and bool(self.input.models)
 
     def _check_can_be_sharded(self) -> None:
         """Raise ValueError for settings that need the whole table of labels at once."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.campaign_labels import CampaignLabels, open_labels
 from flows.stages.label_plan import plan_next
-from flows.stages.task_voices import join_features, voices_sentence
+from flows.stages.task_voices import join_voices, models_beside, voices_sentence
 from flows.stages.whole_labels import Aggregated, Groups
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
@@ -39,8 +39,11 @@ def aggregate(run: Run) -> str:
     with open_labels(run) as labels:
         crowd = labels.crowd
         groups = group_codes(run, crowd)
-        found = labels.aggregate(kept_workers(run, crowd), groups)
-        found, voices = join_features(run, crowd, found, groups)
+        keep = kept_workers(run, crowd)
+        models = models_beside(run, crowd, keep)
+        keep[models] = False  # their answers are a voice beside the people's labels
+        found = labels.aggregate(keep, groups)
+        found, voices = join_voices(run, crowd, found, groups, models)
         gold = _gold_check(run, labels, found, groups)
     sure, refused = _calibrated(run, crowd, found), _models_alone(run, crowd)
     refused = refused and sure.evidence != "gold"

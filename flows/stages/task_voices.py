@@ -1,5 +1,7 @@
-"""Features of tasks as one more voice in the consensus, and what they say of single tasks.
+"""Features of tasks, and answers of models beside people, as one more voice in the consensus.
 
+Models err together, and a consensus that counts them as workers believes them. So where people have
+answered every task, the consensus is the people's, and what the models said is a feature.
 A classifier learns the consensus from other tasks' features (`learners.cross_fitted_probabilities`); its
 probabilities are weighed by labels held out (`quality.join_voice`), and it learns anew from what both
 say. Where the voice is heard, its tables name the labels that look wrong and tasks that came in twice.
@@ -17,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from flows.aggregators import consensus_of
 from flows.run import Crowd, Run
 from flows.settings import why_features_stay_out
-from flows.stages.whole_labels import Aggregated, Groups
+from flows.stages.whole_labels import Aggregated, Groups, model_codes
 from flows.tables import arrow_table
 from quality import (
     Consensus,
@@ -30,7 +32,7 @@ from quality import (
     task_support,
 )
 
-__all__ = ["join_features", "voices_sentence"]
+__all__ = ["answers_as_features", "join_voices", "models_beside", "voices_sentence"]
 
 ROUNDS = 3  # of a classifier that learns from labels and the one before it
 MIN_TASKS = 50  # labelled tasks to learn from
@@ -38,25 +40,59 @@ MIN_FEATURES = 8  # for duplicates: with fewer, many tasks point the same way by
 SHOWN = 10
 
 
-def join_features(
-    run: Run, crowd: Crowd, found: Aggregated, groups: Groups
-) -> tuple[Aggregated, dict[str, Any] | None]:
-    """Join the features of tasks with the consensus; return it and what to say of them.
+def models_beside(
+    run: Run, crowd: Crowd, keep: Bool[np.ndarray, " workers"]
+) -> Int[np.ndarray, " models"]:
+    """Return the codes of the models kept whose answers are to be a voice beside the people's labels.
 
-    The second is None where there are no features or the settings ignore them.
+    None of them is where the settings speak against it or a task has no label of a person.
+    """
+    settings, labels = run.settings, crowd.labels
+    models = model_codes(labels.workers, settings.input.models)
+    if models is None or not settings.models_join or labels.n_tasks < MIN_TASKS:
+        return np.zeros(0, dtype=np.int64)
+    people = keep & ~np.isin(np.arange(labels.n_workers), models)
+    answered = np.bincount(labels.task[people[labels.worker]], minlength=labels.n_tasks)
+    joining: np.ndarray = models[keep[models] & bool(answered.all())]
+    return joining
+
+
+def answers_as_features(
+    labels: CrowdLabels, models: Int[np.ndarray, " models"]
+) -> Float[np.ndarray, "tasks answers"]:
+    """Return which class each model gave each task, and how many of them gave it."""
+    table = np.zeros((labels.n_tasks, len(models), labels.n_classes))
+    rows = np.flatnonzero(np.isin(labels.worker, models))
+    table[labels.task[rows], np.searchsorted(models, labels.worker[rows]), labels.label[rows]] = 1.0
+    return np.column_stack([table.reshape(labels.n_tasks, -1), table.sum(axis=1)])
+
+
+def join_voices(
+    run: Run, crowd: Crowd, found: Aggregated, groups: Groups, models: Int[np.ndarray, " models"]
+) -> tuple[Aggregated, dict[str, Any] | None]:
+    """Join features of tasks, and models' answers, with the consensus; return it and what to say of them.
+
+    The second is None where there are neither or the settings ignore them.
     """
     chosen, settings = run.settings.consensus, run.settings
-    if chosen.features == "ignore" or crowd.tasks is None or not crowd.tasks.feature_names:
+    has_features = crowd.tasks is not None and bool(crowd.tasks.feature_names)
+    if chosen.features == "ignore" or not (has_features or models.size):
         return found, None
-    why = why_features_stay_out(settings)
+    why = why_features_stay_out(settings) if has_features else None
     if why is None and crowd.labels.n_tasks < MIN_TASKS:
         why = f"fewer than {MIN_TASKS} labelled tasks are too few to learn from"
     kept = found.kept
-    if why is not None or kept is None:
+    if kept is None or (why is not None and not models.size):
         return found, {"why_not": why}
-    features = crowd.label_features()
+    own = crowd.label_features() if has_features and why is None else None
+    answers = answers_as_features(crowd.labels, models)
+    features = answers if own is None else np.column_stack([own, answers])
     heard, probabilities = _heard(run, crowd, found.consensus, kept.merge_workers(groups), features)
-    facts = _facts(crowd, found, heard) | _duplicates(run, crowd, features, heard.label)
+    facts = _facts(crowd, found, heard) | {
+        "n_models": int(models.size),
+        "features": own is not None,
+    }
+    facts |= {"duplicates": None} if own is None else _duplicates(run, crowd, own, heard.label)
     if not heard.heard:
         return found, facts
     joined = replace(
@@ -76,12 +112,15 @@ def voices_sentence(found: dict[str, Any] | None) -> str:
     """Say what features added to the consensus, as the end of a sentence, from `consensus.json`."""
     if found is None or found.get("why_not"):
         return ""
+    what = " and ".join(
+        ["features"] * found["features"] + ["models' answers"] * bool(found["n_models"])
+    )
     if not found["heard"]:
-        return "; features say nothing that the labels bear out"
+        return f"; {what} say nothing that the labels bear out"
     gold = found["gold"]
     without = "" if gold is None else f" ({gold['without']:.1%} right without them)"
     return (
-        f"; features, worth {found['worth']:.1f} labels a task, turned {found['n_turned']:,} "
+        f"; {what}, worth {found['worth']:.1f} labels a task, turned {found['n_turned']:,} "
         f"tasks{without}"
     )
 

@@ -182,9 +182,75 @@ def test_public_pages_and_files_hold_nothing_of_the_voice(tmp_path: Path) -> Non
 
 def test_the_verdict_says_what_features_added() -> None:
     voice = {"why_not": None, "heard": True, "worth": 1.94, "n_turned": 12, "gold": None}
+    voice |= {"features": True, "n_models": 0}
     said = "; features, worth 1.9 labels a task, turned 12 tasks"
     assert voices_sentence(voice) == said
     with_gold = voice | {"gold": {"n": 5, "with": 0.9, "without": 0.8}}
     assert voices_sentence(with_gold) == f"{said} (80.0% right without them)"
     assert voices_sentence(None) == voices_sentence({"why_not": "they are streamed"}) == ""
     assert "nothing that the labels bear out" in voices_sentence(voice | {"heard": False})
+    both = voices_sentence(voice | {"n_models": 3})
+    assert both.startswith("; features and models' answers, worth")
+
+
+def with_models(folder: Path, *, settings: str = "", right: float = 0.8) -> Path:
+    """The same without features, and four models of one mind, right so often."""
+    path = campaign(folder)
+    rng = np.random.default_rng(2)
+    gold = [line.split(",") for line in (folder / "gold.csv").read_text("utf-8").split()[1:]]
+    rows = (folder / "labels.csv").read_text("utf-8").split()
+    for task, true in gold:
+        mind = true if rng.random() < right else "abc"[rng.integers(3)]
+        for model in range(4):
+            said = mind if rng.random() < 0.9 else "abc"[rng.integers(3)]
+            rows.append(f"m{model},{task},{said}")
+    (folder / "labels.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    text = path.read_text("utf-8").replace('tasks = ["tasks.csv"]\n', "")
+    models = 'models = ["m0", "m1", "m2", "m3"]\n'
+    path.write_text(text + models + settings, encoding="utf-8")
+    return path
+
+
+def test_models_beside_people_are_a_voice_and_not_workers(tmp_path: Path) -> None:
+    folder, found = run(with_models(tmp_path))
+    voice = found["features"]
+    assert voice["heard"]
+    assert (voice["n_models"], voice["features"]) == (4, False)
+    assert voice["gold"]["with"] > voice["gold"]["without"] + 0.03
+    assert max(pq.read_table(folder / "consensus.parquet").column("n_labels").to_pylist()) == 3
+    page = (folder / "report.html").read_text("utf-8")
+    assert "learned the consensus from the answers of 4 models" in page
+
+
+def test_models_who_guess_together_leave_the_peoples_consensus_as_it_is(tmp_path: Path) -> None:
+    folder, found = run(with_models(tmp_path, right=0.0))
+    assert not found["features"]["heard"]
+    path = campaign(tmp_path)
+    text = path.read_text("utf-8").replace('tasks = ["tasks.csv"]\n', "")
+    path.write_text(text, encoding="utf-8")
+    alone, _ = run(path)
+    assert labels_of(folder) == labels_of(alone)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ['[consensus]\nfeatures = "ignore"\n', LOCAL + '[privacy]\nepsilon = 4.0\nunit = "task"\n'],
+)
+def test_models_are_workers_of_one_vote_where_voices_stay_out(
+    tmp_path: Path, settings: str
+) -> None:
+    path = with_models(tmp_path, settings=settings)
+    assert not load_settings(path).models_join
+    folder, found = run(path)
+    assert found["features"] is None
+    assert max(pq.read_table(folder / "consensus.parquet").column("n_labels").to_pylist()) == 7
+
+
+def test_a_task_that_models_alone_have_answered_makes_them_workers(tmp_path: Path) -> None:
+    path = with_models(tmp_path)
+    rows = (tmp_path / "labels.csv").read_text("utf-8").split()
+    rows = [row for row in rows if not (row.startswith("w") and ",t007," in row)]
+    (tmp_path / "labels.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    folder, found = run(path)
+    assert found["features"] is None
+    assert max(pq.read_table(folder / "consensus.parquet").column("n_labels").to_pylist()) == 7
