@@ -218,7 +218,7 @@ def main() -> None:
         note=(
             f"{n_queries} queries that are not among the objects. Neighbours: share of the nearest object "
             "found, and mean rank of the tenth found; hashing and the predictive index take the same number "
-            "of evaluations for each query, that of the objects that share a cell with it; 5000 objects train "
+            "of evaluations for each query, that of the objects in a cell with it; 5000 objects train "
             "the index, each for itself too, as in the paper. HNSW is shown at the breadth whose distance "
             f"computations are nearest. MNIST is its first {MNIST_ROWS} rows here. **For metric search take "
             "a graph index.** Adverts: 600 binary page features from 20 topics, 5000 adverts, 2000 training "
