@@ -2,7 +2,7 @@
 
 `PredictiveIndex` learns, from training queries, lists of the objects that like queries scored highest,
 over the cells of a `FeatureCover` or a `HyperplaneCover`. It is for scorers that are black boxes; for
-distances and inner products a library for metric search finds more with less.
+distances and inner products a library for metric search finds more.
 
 >>> import numpy as np
 >>> from learners import PredictiveIndex

@@ -5,7 +5,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,6 +16,7 @@ PER_CELL = 10  # queries in a cell, about, where the number of planes is chosen
 MAX_PLANES = 48
 
 
+@runtime_checkable
 class FittedCover(Protocol):
     """A cover whose cells have numbers."""
 
@@ -25,6 +26,7 @@ class FittedCover(Protocol):
         """Numbers of the cells that hold each query."""
 
 
+@runtime_checkable
 class Cover(Protocol):
     """A way of covering a query space, which sees the training queries."""
 

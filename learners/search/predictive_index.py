@@ -110,7 +110,8 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     -----
     Where to use it: a scorer that is a black box (a model of what a label is worth, say), and a law of
     queries to be learned. **For distances and inner products use a library for metric search**: a graph
-    index finds more with fewer evaluations (`benchmarks/learners/predictive_index.py` prints how much).
+    index finds more with about as many evaluations (`benchmarks/learners/predictive_index.py` prints
+    how much).
 
     **Guarantees.** At most `budget` objects are scored, each once; a larger budget never gives worse
     scores; with a budget of all objects the result is exact. For one list, "hit" with one hit maximises
