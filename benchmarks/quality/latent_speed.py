@@ -113,7 +113,7 @@ def ebcc_row(labels: CrowdLabels) -> tuple[str, ...]:
     return row("EBCC", labels, seconds, f"authors' updates ({same:.4f})", rival)
 
 
-def authors_ebcc(labels: CrowdLabels, rng: np.random.Generator, n_subtypes: int = 10) -> np.ndarray:
+def authors_ebcc(labels: CrowdLabels, n_subtypes: int = 10) -> np.ndarray:
     """The updates of Li, Rubinstein and Cohn (2019), a sparse product for each label and class."""
     n_classes, rng = labels.n_classes, np.random.default_rng(0)
     by_task = [
