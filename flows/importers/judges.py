@@ -144,6 +144,5 @@ def _assertion(component: Record, file: str, row: int) -> tuple[str, str]:
 def _likeliest(given: list[Any]) -> object:
     """Return the number of the choice with the largest log-likelihood; other answers as they are."""
     scores = [one[0] if isinstance(one, list) and one else None for one in given]
-    if not all(isinstance(one, int | float) and one == one for one in scores):
-        return given
-    return max(range(len(scores)), key=scores.__getitem__)
+    likely = [one for one in scores if isinstance(one, int | float) and one == one]
+    return likely.index(max(likely)) if len(likely) == len(given) else given
