@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
@@ -37,21 +38,24 @@ def test_why_a_run_failed_is_kept_until_one_succeeds(tmp_path: Path) -> None:
 
 
 def test_without_a_state_folder_a_refused_run_leaves_nothing(tmp_path: Path) -> None:
-    settings = load_settings(write_small_campaign(tmp_path))
+    whole = load_settings(write_small_campaign(tmp_path))
+    settings = whole.model_copy(update={"privacy": None, "model": None})
     (tmp_path / "labels.csv").unlink()
     with pytest.raises(TableError):
         run_pipeline(settings)
-    assert last_failure(settings.state) is None
+    assert not settings.state.exists()
 
 
 def test_a_flow_that_fails_says_why_in_the_log_of_its_own_process(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.prefect.flow import _called  # seconds
+    flow = importlib.import_module("flows.prefect.flow")
 
-    path = write_small_campaign(tmp_path)
-    (tmp_path / "labels.csv").write_text("worker,task\n")
-    state = _called(path, resume=False)
+    def refuse(*_: object, **__: object) -> None:
+        raise TableError("labels.csv, row 3: 'canary' is not among the classes")
+
+    monkeypatch.setattr(flow, "_pipeline", refuse)
+    state = flow._called(tmp_path / "settings.toml", resume=False)
     assert state.type == "FAILED"
-    assert "missing: label" in capsys.readouterr().err
-    assert "missing: label" not in str(state.message)
+    assert "row 3: 'canary'" in capsys.readouterr().err
+    assert "canary" not in str(state.message)
