@@ -17,8 +17,10 @@ from typing import TypeAlias
 from flows.run import (
     Run,
     find_unfinished,
+    forget_failure,
     has_digest_key,
     identity_of,
+    note_failure,
     open_run,
     prune_runs,
     unchanged_run,
@@ -88,11 +90,21 @@ def run_pipeline(
     -----
     **Guarantees.** A run that is refused leaves no folder. One that dies leaves its whole stages, and
     `resume` goes on after them, under the publication key with which it began. Where the ledger is
-    older than a run that it has paid for, nothing is spent and every folder stays.
+    older than a run that it has paid for, nothing is spent and every folder stays. Why a run failed is
+    kept in the state folder until another succeeds.
     """
-    earlier = None if again else nothing_new(settings, resume=resume)
-    if earlier is not None:
-        return earlier
+    try:
+        earlier = None if again else nothing_new(settings, resume=resume)
+        result = earlier or _run_anew(settings, step, resume=resume)
+    except Exception as error:
+        note_failure(settings.state, error, str(error))
+        raise
+    forget_failure(settings.state)
+    return result
+
+
+def _run_anew(settings: Settings, step: Step, *, resume: bool) -> RunResult:
+    """Run every stage, and prune older runs where the settings say so."""
     check_budget(settings)
     run = open_run(settings, resume=resume)
     try:

@@ -81,11 +81,11 @@ def check(
         path = kept_input(labels, Path(folder))
         reading = reading_of_options(sep, encoding, sheet, wide)
         found = check_labels(_opened(path, reading, Path(folder)), duplicates=duplicates)
-        for file, part in zip(
-            files, (lambda: found.clean(merge=merge), found.quarantine), strict=True
-        ):
-            if file is not None:
-                write_table(part(), file, guard=guard)
+        cleaned, taken = files
+        if cleaned is not None:
+            write_table(found.clean(merge=merge), cleaned, guard=guard)
+        if taken is not None:
+            write_table(found.quarantine(), taken, guard=guard)
         if json_:
             print(json.dumps(_as_json(found), indent=1))
         else:

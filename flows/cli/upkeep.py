@@ -114,13 +114,17 @@ def _disk(folder: Path) -> Iterator[Finding]:
 
 
 def _ledger(state: Path) -> Iterator[Finding]:
-    from flows.spending import existing_ledger  # the ledger, for this command only
+    from flows.run import last_failure  # the rooms and the ledger, for this command only
+    from flows.spending import existing_ledger
     from privacy import LedgerError
 
     open_to_others = state.is_dir() and state.stat().st_mode & 0o077
     found = f"{state} is {oct(state.stat().st_mode & 0o777)}" if state.is_dir() else "not there"
     advice = f"{found}; chmod 700 {state} closes it to others"
     yield Finding("state folder", not open_to_others, advice if open_to_others else found)
+    failure = last_failure(state)
+    if failure is not None:
+        yield Finding("newest run", False, f"failed at {failure['time']}: {failure['why']}")
     try:
         n_rows = existing_ledger(state).verify()
         yield Finding("ledger", True, f"{n_rows:,} rows, each as it was written")

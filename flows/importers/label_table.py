@@ -110,8 +110,9 @@ def import_labels(
 
 
 def write_labels(labels: ImportedLabels, output: OutputFile, *, guard: bool = False) -> None:
-    """Write worker, task, label, and seconds where any label has them; nothing else."""
-    names = ["worker", "task", "label", *(["seconds"] if labels.has_seconds else [])]
+    """Write worker, task, label, and seconds and kind where any label has them; nothing else."""
+    more = {"seconds": labels.has_seconds, "kind": any(labels.kind)}
+    names = ["worker", "task", "label", *(name for name, there in more.items() if there)]
     columns = {name: getattr(labels, name) for name in names}
     try:
         write_table(columns, output, guard=guard)

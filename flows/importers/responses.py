@@ -38,7 +38,8 @@ class Dropped(StrEnum):
 class Response(NamedTuple):
     """One worker's answers to one task, by question; a list is of the options that she ticked.
 
-    With `partly`, her answers to other questions are in other responses.
+    With `partly`, her answers to other questions are in other responses. `kind` is what she is, "model",
+    where the export says so.
     """
 
     row: int
@@ -48,13 +49,14 @@ class Response(NamedTuple):
     seconds: float | None = None
     dropped: Dropped | None = None
     partly: bool = False
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ImportedLabels:
     """The label table of an export, in the export's order, and how many answers were left out.
 
-    A time is None where the export has none.
+    A time is None where the export has none, a kind of worker blank.
     """
 
     file: str
@@ -64,6 +66,7 @@ class ImportedLabels:
     label: Sequence[str]
     seconds: Sequence[float | None]
     dropped: Mapping[Dropped, int]
+    kind: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return f"ImportedLabels({self.summary()}; {self.n_labels:,} labels)"
@@ -125,7 +128,7 @@ def gather(
     there = list(dict.fromkeys(name for response in responses for name in response.answers))
     asked = choose_question(file, there, question)
     dropped: Counter[Dropped] = Counter()
-    kept: list[tuple[str, str, str, float | None]] = []
+    kept: list[tuple[str, str, str, float | None, str]] = []
     for response in responses:
         if response.partly and asked not in response.answers:
             continue
@@ -138,13 +141,13 @@ def gather(
             dropped[label] += 1
             continue
         _check_names(response, file)
-        kept.append((response.worker, response.task, label, response.seconds))
+        kept.append((response.worker, response.task, label, response.seconds, response.kind))
     counted = {why: dropped[why] for why in Dropped if dropped[why]}
     if not kept:
         counts = ", ".join(f"{count:,} {why.value}" for why, count in counted.items())
         raise TableError(f"{file}: no answer to {asked!r} is left to write ({counts})")
-    worker, task, given, seconds = zip(*kept, strict=True)
-    return ImportedLabels(file, asked, worker, task, given, seconds, counted)
+    worker, task, given, seconds, kind = zip(*kept, strict=True)
+    return ImportedLabels(file, asked, worker, task, given, seconds, counted, kind)
 
 
 def text_of(value: object) -> str | None:

@@ -27,6 +27,7 @@ from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server, quieten
 from flows.run import Run
 from flows.settings import load_settings
+from flows.terminal import MISTAKES, printable, sentence
 
 quieten()
 
@@ -154,6 +155,8 @@ def _called(settings_path: Path, resume: bool) -> RunResult | State[None]:
     try:
         return _pipeline(settings_path, run_stage, resume=resume)
     except Exception as error:  # raised again by Prefect, which is sent its type alone
+        if isinstance(error, MISTAKES):  # the sentence is for the log of this process alone
+            print(f"crowdassay: {printable(sentence(error))}", file=sys.stderr, flush=True)
         clear_frames(error.__traceback__)  # Prefect keeps the error: let it not keep open tables
         return failed(error, data=error)
 

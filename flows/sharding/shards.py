@@ -132,7 +132,7 @@ class ShardSource:
             "CREATE TABLE repeated AS SELECT * FROM t WHERE worker = $1 AND task = $2", *asked
         )
         self.table.query("CREATE OR REPLACE VIEW t AS SELECT * FROM repeated")
-        remedy = 'set duplicates = "first" or "last"'
+        remedy = 'set duplicates = "first" or "last" (--duplicates first)'
         refuse_duplicates(self.table, ("worker", "task"), "error", remedy)
 
 

@@ -195,7 +195,7 @@ def read_labels(
     try:
         labels = _labels_of(table.codes(*COLUMNS))
     except RepeatError:
-        way_on = 'set duplicates = "first" or "last"'
+        way_on = 'set duplicates = "first" or "last" (--duplicates first)'
         refuse_duplicates(table, ("worker", "task"), duplicates, way_on)  # or keep one of each
         labels = _labels_of(table.codes(*COLUMNS))
     if classes is not None:

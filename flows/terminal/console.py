@@ -62,8 +62,14 @@ def sentence(error: Exception) -> str:
     """Return what went wrong and how to go on, for the terminal."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, BudgetError) and not error.spent.epsilon:
+        # nothing was opened that could be raised: the settings alone say the budget
+        return f"{error} (a larger epsilon, or smaller prices, in the settings)"
     if isinstance(error, BudgetError) or "change_budget" in str(error):
-        return f"{error} (crowdassay budget STATE --dataset NAME --raise-to EPSILON)"
+        return (
+            f"{error} (crowdassay budget STATE --dataset NAME --raise-to EPSILON, and then the same "
+            "epsilon in the settings)"
+        )
     return str(error)
 
 

@@ -33,6 +33,36 @@ Row = tuple[str, str, str, float | None]
 
 # file, format, question: rows by hand from the file, and what is left out of it
 GOLDEN: dict[tuple[str, str, str], tuple[list[Row], dict[Dropped, int]]] = {
+    ("inspect.json", "inspect", "verdict"): (
+        [
+            ("model_graded_qa", "1", "C", None),
+            ("model_graded_fact", "1", "I", None),
+            ("model_graded_qa", "2", "P", None),
+            ("model_graded_qa", "2/2", "C", None),
+        ],
+        {SKIPPED: 1},
+    ),
+    ("promptfoo.json", "promptfoo", "tone"): (
+        [
+            ("judge-a", "r1", "pass", None),
+            ("judge-b", "r1", "fail", None),
+            ("judge-a", "1/0/p", "fail", None),
+        ],
+        {},
+    ),
+    ("promptfoo.json", "promptfoo", "contains"): ([("contains", "r1", "pass", None)], {}),
+    ("deepeval.json", "deepeval", "Correctness [GEval]"): (
+        [("judge-a", "test_case_0", "pass", None), ("judge-b", "test_case_2", "fail", None)],
+        {Dropped.unfinished: 1},
+    ),
+    ("deepeval.json", "deepeval", "Bias"): (
+        [("judge-b", "test_case_0", "fail", None), ("Bias", "test_case_1", "pass", None)],
+        {},
+    ),
+    ("lm_eval.jsonl", "lm-eval", "strict-match"): (
+        [("exports", "0", "B", None), ("exports", "2", "1", None)],
+        {SKIPPED: 1},
+    ),
     ("mturk.csv", "mturk", "sentiment"): (
         [
             ("A1SAMPLEONE", "3HIT01", "positive", 37),
@@ -183,6 +213,10 @@ def test_every_answer_is_a_label_or_counted_as_dropped(
             "appen.csv": 5,
             "label_studio_min.json": 3,
             "prodigy.jsonl": 7,
+            "inspect.json": 5,
+            "promptfoo.json": 3 if question == "tone" else 1,
+            "deepeval.json": 3 if question != "Bias" else 2,
+            "lm_eval.jsonl": 3,
         }.get(export, 6)
 
 
@@ -532,7 +566,10 @@ JSON = st.recursive(
 )
 RECORDS = {
     name: json.loads(f"[{','.join(text.splitlines())}]" if name.endswith("l") else text)
-    for name in ("label_studio.json", "label_studio_min.json", "argilla.json", "prodigy.jsonl")
+    for name in (
+        *("label_studio.json", "label_studio_min.json", "argilla.json", "prodigy.jsonl"),
+        *("inspect.json", "promptfoo.json", "deepeval.json", "lm_eval.jsonl"),
+    )
     for text in [(EXPORTS / name).read_text(encoding="utf-8")]
 }
 
@@ -560,7 +597,7 @@ def test_any_part_of_a_record_may_be_anything_without_a_traceback(
     path = tmp_path_factory.mktemp("damaged") / "export.json"
     path.write_text(json.dumps(records))
     form = next(form for name, form, _ in GOLDEN if name == export)
-    question = "choice" if form == "prodigy" else "mood"
+    question = next(asked for name, _, asked in GOLDEN if name == export)
     try:
         found = import_labels(path, form, question=question)
         write_labels(found, table_file(path.with_suffix(".csv"), inputs=(path,)))
@@ -599,3 +636,14 @@ def test_workers_and_tasks_keep_the_names_they_came_with(
         tables.append(read_labels(output, **asked))
     for name in CrowdLabels.__slots__:
         assert np.array_equal(getattr(tables[0], name), getattr(tables[1], name)), name
+
+
+@pytest.mark.parametrize("form", ["inspect", "promptfoo", "deepeval", "lm-eval"])
+def test_judges_are_of_the_kind_model(tmp_path: Path, form: str) -> None:
+    export, question = next((name, asked) for name, one, asked in GOLDEN if one == form)
+    output = tmp_path / "labels.csv"
+    assert invoke(EXPORTS / export, form, output, "--question", question).exit_code == 0
+    header, *rows = output.read_text().splitlines()
+    assert header == "worker,task,label,kind"
+    assert all(row.endswith(",model") for row in rows)
+    assert "canary" not in output.read_text()

@@ -1,0 +1,61 @@
+"""Why the newest run failed is kept for its owner until another succeeds, whoever started it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.pipeline import run_pipeline
+from flows.run import LAST_FAILURE, last_failure
+from flows.settings import load_settings
+from flows.tables import TableError
+from tests.flows.campaign import write_small_campaign
+
+
+def test_why_a_run_failed_is_kept_until_one_succeeds(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    settings, labels = load_settings(path), tmp_path / "labels.csv"
+    settings.state.mkdir(mode=0o700)
+    sound = labels.read_text()
+    labels.write_text(sound + ",t,a\n")
+    with pytest.raises(TableError) as refused:
+        run_pipeline(settings)
+    kept = last_failure(settings.state)
+    assert kept is not None
+    assert (kept["error"], kept["why"]) == ("TableError", str(refused.value))
+    assert (settings.state / LAST_FAILURE).stat().st_mode & 0o777 == 0o600
+    told = CliRunner().invoke(app, ["doctor", str(settings.state), "--json"])
+    (found,) = [one for one in json.loads(told.stdout) if one["what"] == "newest run"]
+    assert (found["sound"], str(refused.value) in found["found"]) == (False, True)
+    labels.write_text(sound)
+    run_pipeline(settings)
+    assert last_failure(settings.state) is None
+
+
+def test_without_a_state_folder_a_refused_run_leaves_nothing(tmp_path: Path) -> None:
+    whole = load_settings(write_small_campaign(tmp_path))
+    settings = whole.model_copy(update={"privacy": None, "model": None})
+    (tmp_path / "labels.csv").unlink()
+    with pytest.raises(TableError):
+        run_pipeline(settings)
+    assert not settings.state.exists()
+
+
+def test_a_flow_that_fails_says_why_in_the_log_of_its_own_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = importlib.import_module("flows.prefect.flow")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise TableError("labels.csv, row 3: 'canary' is not among the classes")
+
+    monkeypatch.setattr(flow, "_pipeline", refuse)
+    state = flow._called(tmp_path / "settings.toml", resume=False)
+    assert state.type == "FAILED"
+    assert "row 3: 'canary'" in capsys.readouterr().err
+    assert "canary" not in str(state.message)
