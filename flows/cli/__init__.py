@@ -8,7 +8,15 @@ from flows.cli.root import app
 
 # In the order of the help.
 # isort: off
-from flows.cli import campaign, init, importing, label_commands, privacy_commands, warm  # noqa: F401  # add commands
+from flows.cli import (  # noqa: F401  # add commands
+    campaign,
+    init,
+    importing,
+    label_commands,
+    gold_commands,
+    privacy_commands,
+    warm,
+)
 
 # isort: on
 from flows.cli.root import main

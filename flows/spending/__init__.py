@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         plan_correction,
         why_not_corrected,
     )
+    from flows.spending.gold import GoldProposal, propose_gold, split_price
     from flows.spending.partitions import grow_partition
     from flows.spending.prices import check_budget, preview, propose_key
     from flows.spending.releases import (
@@ -44,6 +45,7 @@ __all__ = [
     "LEDGER_URL",
     "Correction",
     "CountNoise",
+    "GoldProposal",
     "Learning",
     "LedgerSetBack",
     "Plan",
@@ -61,9 +63,11 @@ __all__ = [
     "plan_correction",
     "plan_releases",
     "preview",
+    "propose_gold",
     "propose_key",
     "published_size", "published_sizes",
     "read_statements",
+    "split_price",
     "statement",
     "trial",
     "why_not_corrected",
