@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         plan_correction,
         why_not_corrected,
     )
+    from flows.spending.gold import GoldProposal, propose_gold, split_price
     from flows.spending.partitions import grow_partition
     from flows.spending.prices import check_budget, preview, propose_key
     from flows.spending.releases import (
@@ -41,11 +42,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "LEDGER_URL", "Correction", "CountNoise", "Learning", "LedgerSetBack", "Plan", "as_numbers",
-    "check_budget", "count_noise", "existing_ledger", "gold_needed", "grow_partition",
+    "LEDGER_URL", "Correction", "CountNoise", "GoldProposal", "Learning", "LedgerSetBack", "Plan",
+    "as_numbers", "check_budget", "count_noise", "existing_ledger", "gold_needed", "grow_partition",
     "known_statement", "open_account", "open_state", "outcome", "paying", "plan_correction",
-    "plan_releases", "preview", "propose_key", "published_group_sizes", "published_size",
-    "read_statements", "statement", "trial", "why_not_corrected", "with_grown_partition",
+    "plan_releases", "preview", "propose_gold", "propose_key", "published_group_sizes",
+    "published_size", "read_statements", "split_price", "statement", "trial", "why_not_corrected",
+    "with_grown_partition",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -21,6 +21,7 @@ CANARY = 0.8765432109  # a number that must not be seen
 CLASSES = ("benign", "suspicious", "toxic")
 SKIPPED = {
     "proportions": "the settings have no [privacy] section, so nothing is released",
+    "corrected_shares": "privacy.correction_epsilon is not given, so shares are of what the crowd said",
     "class_ratios": "every group has labels",
     "model": "the settings have no [model] section",
     "gate": "the holdout was not asked: there is no model",
@@ -68,6 +69,18 @@ def write_folder(
             "n_stale": 0,
             "budget": {"epsilon": 4.0, "delta": 0.0},
         },
+        "corrected_shares": {
+            "epsilon": 0.8,
+            "delta": 0.0,
+            "arithmetic": "exact",
+            "unit": "consensus label",
+            "level": 0.9,
+            "sampling": "random",
+            "n_gold": 210,
+            "n_needed": 325,
+            "apart": False,
+            "entries": [len(labelled) + 1],
+        },
         "class_ratios": {
             "method": "kernel mean matching (MMD), simplex QP",
             "bandwidth": 1.732,
@@ -94,6 +107,7 @@ def write_folder(
         "next_labels": _next_labels(classes),
         "label_plan": _label_plan(names),
         "proportions": _shares(labelled, classes, "proportion", seed=5),
+        "corrected_shares": _shares(["all groups"], classes, "share", seed=8),
         "class_ratios": _shares(unlabelled, classes, "ratio", seed=6),
     }
     for stage, rows in tables.items():
@@ -130,9 +144,17 @@ def overwrite_what_is_internal(folder: Path) -> None:
         cross_validated_l1=CANARY,
         warnings=["canary"],
     )
-    for name in ("proportions", "class_ratios", "model", "gate", "spend", "inputs"):
+    for name in (
+        "proportions",
+        "corrected_shares",
+        "class_ratios",
+        "model",
+        "gate",
+        "spend",
+        "inputs",
+    ):
         edit(folder / f"{name}.json", canary=CANARY)
-    for name in ("proportions", "class_ratios"):
+    for name in ("proportions", "corrected_shares", "class_ratios"):
         table = pq.read_table(folder / f"{name}.parquet")
         table = table.append_column("exact", pa.array([CANARY] * len(table)))
         pq.write_table(table, folder / f"{name}.parquet")
@@ -546,5 +568,7 @@ def _shares(
             row |= {"low": max(0.0, value - half), "high": min(1.0, value + half)}
             if share == "proportion":
                 row |= {"noisy_count": round(value * 240), "entry": entry + 1}
+            if share == "share":
+                row |= {"n_gold": 210, "covariance": [CANARY] * len(classes)}
             rows.append(row)
     return rows

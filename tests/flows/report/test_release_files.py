@@ -91,7 +91,9 @@ def test_the_noise_and_its_price_are_told(tmp_path: Path) -> None:
     assert found["noise"]["scale"] == 2.0
 
 
-@pytest.mark.parametrize("stage", ["proportions", "class_ratios", "model", "gate"])
+@pytest.mark.parametrize(
+    "stage", ["proportions", "corrected_shares", "class_ratios", "model", "gate"]
+)
 def test_what_was_not_released_is_null_and_has_no_file(tmp_path: Path, stage: str) -> None:
     folder = write_folder(tmp_path)
     write_json(folder / f"{stage}.json", {"skipped": SKIPPED[stage]})

@@ -247,6 +247,6 @@ def test_the_public_pages_files_are_where_it_says(page: Page, folders: dict[str,
     named = [
         str(link.get_attribute("href")) for link in page.locator("#files a[href^=public]").all()
     ]
-    assert len(named) == 5
+    assert len(named) == 7
     for name in named:
         assert (folders["whole"] / name).is_file()

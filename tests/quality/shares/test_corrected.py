@@ -114,20 +114,24 @@ def test_intervals_cover() -> None:
     assert (covered > 0.93).all()
 
 
+def limits(hits: int, sampled: int, size: int, level: float) -> tuple[float, float]:
+    known = (np.array([number]) for number in (hits, sampled, size))
+    low, high = proportion_limits(*known, level=level)
+    return float(low[0]), float(high[0])
+
+
 def test_the_interval_of_a_proportion_is_jeffreys() -> None:
     """Jeffreys' interval of 3 of 10 at .95: (.093, .606), Brown, Cai and DasGupta's formula."""
-    low, high = proportion_limits(np.array(3), np.array(10), np.array(10**9), level=0.95)
-    assert (float(low), float(high)) == pytest.approx((0.0927, 0.6058), abs=1e-3)
+    assert limits(3, 10, 10**9, 0.95) == pytest.approx((0.0927, 0.6058), abs=1e-3)
 
 
 def test_where_nothing_was_sampled_nothing_is_known() -> None:
-    low, high = proportion_limits(np.array(0), np.array(0), np.array(9), level=0.95)
-    assert (float(low), float(high)) == (0.0, 1.0)
+    assert limits(0, 0, 9, 0.95) == (0.0, 1.0)
 
 
 def test_without_a_miss_the_upper_end_is_one() -> None:
-    assert proportion_limits(np.array(4), np.array(4), np.array(99), level=0.9)[1] == 1.0
-    assert proportion_limits(np.array(0), np.array(4), np.array(99), level=0.9)[0] == 0.0
+    assert limits(4, 4, 99, 0.9)[1] == 1.0
+    assert limits(0, 4, 99, 0.9)[0] == 0.0
 
 
 def test_joined_groups_are_a_stratified_sample(rng: np.random.Generator) -> None:

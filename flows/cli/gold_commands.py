@@ -1,0 +1,125 @@
+"""Commands that plan what to label by experts: plan gold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.root import AsJson, Force, Output, app, mistakes, print_line
+from flows.files import OutputFile
+
+if TYPE_CHECKING:
+    from flows.settings import Settings
+    from flows.spending import GoldProposal
+
+__all__ = ["gold", "plan"]
+
+plan = typer.Typer(
+    help="Plan what experts should label.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    epilog="Example: `crowdassay plan gold settings.toml --width 0.1`",
+)
+app.add_typer(plan, name="plan")
+
+
+@plan.command(
+    epilog="Example: `crowdassay plan gold settings.toml --width 0.1 --price 1 --output gold_to_label.csv`"
+)
+def gold(
+    settings: Annotated[Path, typer.Argument(help="settings file of the campaign")],
+    width: Annotated[float, typer.Option(help="width wanted for the interval of one share")] = 0.1,
+    price: Annotated[
+        float | None,
+        typer.Option(help="epsilon of class counts and correction together [default: not private]"),
+    ] = None,
+    accuracy: Annotated[
+        float, typer.Option(help="guess of how often the consensus is right")
+    ] = 0.8,
+    output: Output = None,
+    force: Force = False,
+    json_: AsJson = False,
+) -> None:
+    """Say how many gold tasks bring corrected shares of a width, and draw them at random."""
+    from flows.settings import SettingsError, load_settings  # pydantic and tables, for this only
+    from flows.spending import propose_gold
+
+    with mistakes():
+        chosen = load_settings(settings)
+        if chosen.classes is None:
+            raise SettingsError("the settings must declare the classes")
+        written = None
+        if output is not None:
+            written = OutputFile(output, inputs=(settings, chosen.input.labels), force=force)
+        tasks, known = _tasks(chosen)
+        privacy = chosen.privacy
+        found = propose_gold(
+            width, accuracy=accuracy, n_tasks=len(tasks), n_classes=len(chosen.classes),
+            level=0.9 if privacy is None else privacy.level, price=price,
+            max_tasks=1 if privacy is None else privacy.max_tasks_per_subject or 1,
+        )  # fmt: skip
+        drawn = _drawn(chosen, tasks, known, found.n_gold)
+        if written is not None:
+            written.write(partial(_write, drawn))
+        if json_:
+            print(json.dumps(asdict(found) | {"n_tasks": len(tasks), "n_known": len(known)}))
+            return
+        for line in _lines(found, width, len(tasks), len(known)):
+            print_line(line)
+
+
+def _tasks(settings: Settings) -> tuple[list[str], list[str]]:
+    """Names of the labelled tasks, and of those that have gold."""
+    from flows.tables import read_gold, read_labels  # DuckDB, for this command only
+
+    labels = read_labels(
+        settings.input.labels, classes=settings.classes, duplicates=settings.input.duplicates,
+        known_tasks=None,
+    )  # fmt: skip
+    tasks = labels.tasks.astype(str).tolist()
+    if settings.input.gold is None or settings.input.gold_sampling == "chosen":
+        return tasks, []
+    gold = set(read_gold(settings.input.gold, classes=settings.classes).task.tolist())
+    return tasks, [task for task in tasks if task in gold]
+
+
+def _drawn(settings: Settings, tasks: list[str], known: list[str], n_gold: int | None) -> list[str]:
+    """The tasks to label: as many as are missing, at random among those without gold."""
+    import numpy as np  # `--help` need not load it
+
+    without = sorted(set(tasks) - set(known))
+    missing = len(without) if n_gold is None else min(len(without), max(0, n_gold - len(known)))
+    rng = np.random.default_rng(np.random.SeedSequence([settings.seed, len(known)]))
+    return sorted(without[place] for place in rng.choice(len(without), missing, replace=False))
+
+
+def _write(tasks: list[str], path: Path) -> None:
+    import csv  # for this command only
+
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["task"], *([task] for task in tasks)])
+
+
+def _lines(found: GoldProposal, width: float, n_tasks: int, n_known: int) -> list[str]:
+    """What was found, in sentences."""
+    lines = [
+        f"No number of gold tasks brings intervals of width {width:g}: with gold for all {n_tasks:,} tasks "
+        f"they are {found.width:.3f} wide, from the noise that the price asks for"
+        if found.n_gold is None
+        else f"{found.n_gold:,} of {n_tasks:,} tasks, drawn at random, need gold for intervals of width "
+        f"{width:g} on the shares of all groups together"
+    ]
+    if n_known:
+        lines.append(f"{n_known:,} have it already; the others are drawn among the tasks without")
+    if found.correction_epsilon is not None and found.proportions_epsilon is not None:
+        lines += [
+            f"[privacy] proportions_epsilon = {found.proportions_epsilon:.3f}, correction_epsilon = "
+            f"{found.correction_epsilon:.3f} divide the price so that noise is least",
+            f"groups are corrected one by one from {found.n_each:,} gold tasks in each on",
+        ]
+    return [*lines, 'then: [input] gold_sampling = "random"']

@@ -1,0 +1,54 @@
+"""`crowdassay plan gold`: how many gold tasks, and which."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from flows.cli import app
+from tests.flows.campaign import write_small_campaign
+
+
+def plan(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["plan", "gold", *arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_it_says_how_many_and_draws_them_at_random(tmp_path: Path) -> None:
+    settings, drawn = write_small_campaign(tmp_path), tmp_path / "gold_to_label.csv"
+    text = plan(str(settings), "--width", "0.2", "--price", "3", "--output", str(drawn))
+    found = json.loads(plan(str(settings), "--width", "0.2", "--price", "3", "--json"))
+    assert f"{found['n_gold']} of 360 tasks, drawn at random" in text
+    assert "correction_epsilon = " in text
+    tasks = drawn.read_text().split()[1:]
+    assert len(tasks) == len(set(tasks)) == found["n_gold"]
+    assert found["n_known"] == 0  # gold that was chosen is no part of a random sample
+    again = tmp_path / "again.csv"
+    plan(str(settings), "--width", "0.2", "--price", "3", "--output", str(again))
+    assert again.read_text() == drawn.read_text()
+
+
+def test_random_gold_that_is_there_counts(tmp_path: Path) -> None:
+    settings, drawn = write_small_campaign(tmp_path), tmp_path / "more.csv"
+    settings.write_text(
+        settings.read_text().replace("[input]\n", '[input]\ngold_sampling = "random"\n')
+    )
+    text = plan(str(settings), "--width", "0.15", "--output", str(drawn))
+    assert "50 have it already" in text
+    known = {line.split(",")[0] for line in (tmp_path / "gold.csv").read_text().splitlines()}
+    assert not known & set(drawn.read_text().split()[1:])
+
+
+def test_a_width_below_the_noise_is_said(tmp_path: Path) -> None:
+    settings = write_small_campaign(tmp_path)
+    assert "No number of gold tasks" in plan(str(settings), "--width", "0.01", "--price", "0.2")
+
+
+def test_a_campaign_without_declared_classes_is_refused(tmp_path: Path) -> None:
+    settings = write_small_campaign(tmp_path)
+    settings.write_text(settings.read_text().replace('classes = ["a", "b", "c"]\n', ""))
+    done = CliRunner().invoke(app, ["plan", "gold", str(settings)])
+    assert done.exit_code == 2
