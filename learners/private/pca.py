@@ -4,11 +4,13 @@
 0.5
 """
 
+from collections.abc import Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -105,7 +107,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
         delta: float = 0.0,
         mechanism: str = "auto",
         norm_bound: float = 1.0,
-        center: ArrayLike | None = None,
+        center: Sequence[Any] | NDArray[Any] | None = None,
     ) -> None:
         self.ledger = ledger
         self.dataset = dataset

@@ -147,6 +147,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.refusal
 @pytest.mark.parametrize(("knobs", "words"), REFUSED, ids=str)
 def test_what_cannot_be_paid_for_is_refused_unpaid(ledger, knobs, words):
     with pytest.raises(ValueError, match=words):

@@ -130,7 +130,7 @@ def test_a_classs_weight_is_its_rows_number():
     _, label = two_classes(n=60)
     matrix = np.random.default_rng(0).normal(size=(60, 8)) + (label == "yes")[:, None]
     twice = np.concatenate([np.arange(60), np.flatnonzero(label == "yes")])
-    weighted = PotentialSVC("precomputed", class_weight={"yes": 2, "no": 1}, tol=1e-9)
+    weighted = PotentialSVC("precomputed", class_weight={"yes": 2.0, "no": 1.0}, tol=1e-9)
     repeated = PotentialSVC("precomputed", tol=1e-9).fit(matrix[twice], label[twice])
     np.testing.assert_allclose(
         weighted.fit(matrix, label).dual_coef_, repeated.dual_coef_, atol=1e-6
@@ -194,6 +194,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.refusal
 @pytest.mark.parametrize(("knobs", "words"), REFUSED, ids=str)
 def test_a_parameter_out_of_range_is_refused(knobs, words):
     with pytest.raises(ValueError, match=words):

@@ -108,6 +108,7 @@ def test_the_first_coefficients_of_a_path_are_zero_and_each_further_row_is_its_m
         np.testing.assert_allclose(coef, oracle.coef_, atol=1e-6)
 
 
+@pytest.mark.refusal
 def test_what_cannot_be_solved_is_refused():
     with pytest.raises(ValueError, match="gram must fit linear"):
         box_lasso(np.eye(2), np.zeros(3), epsilon=0.0)
