@@ -22,7 +22,7 @@ class FittedCover(Protocol):
 
     def cells(
         self, queries: Float[np.ndarray, "queries features"]
-    ) -> list[Int[np.ndarray, " cells"]]:
+    ) -> list[Int[np.ndarray, " _"]]:
         """Numbers of the cells that hold each query."""
 
 
@@ -50,7 +50,7 @@ class FeatureCover:
 
     def cells(
         self, queries: Float[np.ndarray, "queries features"]
-    ) -> list[Int[np.ndarray, " cells"]]:
+    ) -> list[Int[np.ndarray, " _"]]:
         """Numbers of the features that are not 0 in each query."""
         return [np.flatnonzero(row) for row in queries]
 
@@ -110,11 +110,11 @@ class _Planes:
 
     normal: Float[np.ndarray, "features planes"]
     centre: Float[np.ndarray, " features"]
-    known: tuple[Int[np.ndarray, " patterns"], ...]
+    known: tuple[Int[np.ndarray, " _"], ...]
 
     def cells(
         self, queries: Float[np.ndarray, "queries features"]
-    ) -> list[Int[np.ndarray, " cells"]]:
+    ) -> list[Int[np.ndarray, " _"]]:
         """Numbers of the cells; patterns that no training query had are in none."""
         keys = _keys(queries - self.centre, self.normal, len(self.known))
         places = np.full(keys.shape, -1)
