@@ -74,10 +74,9 @@ class Partition:
         if isinstance(self.cells, RowSums):
             sums = self.cells.sums_to(x - self.centre)
         else:
-            sums = (
-                between(x, self.references, self.metric)
-                @ np.eye(len(self.cells.size))[self.cells.labels]
-            )
+            given = self.metric == "precomputed"
+            found = x if given else between(x, self.references, self.metric)
+            sums = found @ np.eye(len(self.cells.size))[self.cells.labels]
         if self.kind == "pairwise":
             return sums
         size = np.maximum(self.cells.size, 1)

@@ -20,9 +20,7 @@ MAX_PLANES = 48
 class FittedCover(Protocol):
     """A cover whose cells have numbers."""
 
-    def cells(
-        self, queries: Float[np.ndarray, "queries features"]
-    ) -> list[Int[np.ndarray, " cells"]]:
+    def cells(self, queries: Float[np.ndarray, "queries features"]) -> list[Int[np.ndarray, " _"]]:
         """Numbers of the cells that hold each query."""
 
 
@@ -48,9 +46,7 @@ class FeatureCover:
         """Return itself: there is nothing to learn."""
         return self
 
-    def cells(
-        self, queries: Float[np.ndarray, "queries features"]
-    ) -> list[Int[np.ndarray, " cells"]]:
+    def cells(self, queries: Float[np.ndarray, "queries features"]) -> list[Int[np.ndarray, " _"]]:
         """Numbers of the features that are not 0 in each query."""
         return [np.flatnonzero(row) for row in queries]
 
@@ -110,11 +106,9 @@ class _Planes:
 
     normal: Float[np.ndarray, "features planes"]
     centre: Float[np.ndarray, " features"]
-    known: tuple[Int[np.ndarray, " patterns"], ...]
+    known: tuple[Int[np.ndarray, " _"], ...]
 
-    def cells(
-        self, queries: Float[np.ndarray, "queries features"]
-    ) -> list[Int[np.ndarray, " cells"]]:
+    def cells(self, queries: Float[np.ndarray, "queries features"]) -> list[Int[np.ndarray, " _"]]:
         """Numbers of the cells; patterns that no training query had are in none."""
         keys = _keys(queries - self.centre, self.normal, len(self.known))
         places = np.full(keys.shape, -1)
