@@ -190,7 +190,7 @@ def join_voice(
     the same on every run.
 
     **Limits.** The labels held out are the crowd's: a voice that foretells mistakes which workers share
-    is trusted for it. It cannot mend a crowd that is right less often than chance.
+    is trusted for it. It makes a crowd worse that is right less often than chance.
 
     **Cost.** 77 passes over the judged labels for each fold.
 

@@ -1,5 +1,7 @@
 """One more voice beside the crowd: noise changes nothing, a strong voice helps, mistakes count once."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -124,7 +126,7 @@ def test_without_tasks_of_two_labels_no_voice_is_heard():
 
 def test_a_voice_is_measured_on_so_many_tasks_at_most(monkeypatch):
     labels, truth, voice = crowd()
-    monkeypatch.setitem(hold_labels_out.__globals__, "MAX_JUDGED", 200)
+    monkeypatch.setattr(import_module("quality.voices.joining"), "MAX_JUDGED", 200)
     held_out = hold_labels_out(labels, majority_vote)
     assert len(held_out.task) == 200
     found = join_voice(majority_vote(labels), voice, held_out)
