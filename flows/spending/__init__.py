@@ -28,13 +28,12 @@ if TYPE_CHECKING:
         why_not_corrected,
     )
     from flows.spending.gold import GoldProposal, propose_gold, split_price
+    from flows.spending.noise_choice import CountNoise, count_noise
     from flows.spending.partitions import grow_partition
     from flows.spending.prices import check_budget, preview, propose_key
     from flows.spending.releases import (
-        CountNoise,
         Learning,
         Plan,
-        count_noise,
         plan_releases,
         published_group_sizes,
         published_size,

@@ -170,7 +170,7 @@ Price = tuple[str, Cost | None, Arithmetic, str]
 
 def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | None) -> Price:
     """The price of the class counts: all groups together, or their plan if it is not paid yet."""
-    from flows.spending.releases import count_noise  # a statement needs none
+    from flows.spending.noise_choice import count_noise  # a statement needs none
 
     epsilon, delta = exact(privacy.proportions_epsilon), exact(privacy.proportions_delta)
     n_planned, paid = privacy.planned_releases, _paid_plan(privacy, found)

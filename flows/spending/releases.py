@@ -21,6 +21,7 @@ from flows.run import Crowd, Run
 from flows.settings import ModelSettings, PrivacySettings, Settings, SettingsError
 from flows.spending.account import LEDGER_URL
 from flows.spending.corrections import Correction, plan_correction
+from flows.spending.noise_choice import CountNoise, CountsMechanism, count_noise
 from flows.spending.partitions import grow_partition
 from flows.spending.subjects import (
     binding_names,
@@ -37,13 +38,10 @@ from learners import (
     prefers_descent,
 )
 from privacy import (
-    DiscreteGaussian,
-    DiscreteLaplace,
     GroupInteraction,
     GroupPrivacy,
     Interaction,
     JointLatticeLaplace,
-    LatticeLaplace,
     Ledger,
     Mechanism,
     Part,
@@ -52,113 +50,18 @@ from privacy import (
     Query,
     Release,
     Unit,
-    choose_mechanism,
     class_counts,
     count_queries,
     partition_of,
 )
 from privacy.accounting import exact, six_digits_down
-from privacy.query import ONE_TASK
 
 __all__ = [
-    "PLAN",
-    "CountNoise",
-    "CountsMechanism",
-    "Learning",
-    "Plan",
-    "Rows",
-    "consensus_label",
-    "count_noise",
-    "deal",
-    "plan_releases",
-    "published_group_sizes",
-    "published_size",
-    "with_grown_partition",
+    "PLAN", "Learning", "Plan", "Rows", "consensus_label", "deal", "plan_releases",
+    "published_group_sizes", "published_size", "with_grown_partition",
 ]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger
-CountsMechanism = LatticeLaplace | DiscreteLaplace | DiscreteGaussian
-NAMES = {
-    LatticeLaplace: "lattice Laplace",
-    DiscreteLaplace: "discrete Laplace",
-    DiscreteGaussian: "discrete Gaussian",
-}
-LAWS = {
-    LatticeLaplace: "P(z) ~ exp(-sum |z_k| / scale) over integer vectors z that add up to 0",
-    DiscreteLaplace: "P(z_k) ~ exp(-|z_k| / scale) over integers, for each class apart",
-    DiscreteGaussian: "P(z_k) ~ exp(-z_k^2 / (2 scale^2)) over integers, for each class apart",
-}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CountNoise:
-    """A mechanism for class counts, its error, and why it was chosen.
-
-    `plan` pays for all releases where several are planned; `epsilon` and `delta` are the price of
-    the plan, or else of the one release.
-    """
-
-    mechanism: CountsMechanism
-    name: str
-    reason: str
-    epsilon: float
-    delta: float
-    plan: PlanEvent | None
-    expected_l1: float
-    half_width: int
-    scale: float
-    variance: float
-    covariance: Float[np.ndarray, "classes classes"]
-    projected: Float[np.ndarray, "classes classes"]
-
-    def described(self) -> dict[str, object]:
-        """Return the law of the noisy counts, for further work with them."""
-        return {
-            "law": LAWS[type(self.mechanism)],
-            "scale": self.scale,
-            "variance": self.variance,
-            "covariance": self.covariance.tolist(),
-        }
-
-
-def count_noise(privacy: PrivacySettings, n_classes: int) -> CountNoise:
-    """Choose the mechanism with the least error at the settings' price, from public numbers alone.
-
-    `covariance` is that of the noisy counts, `projected` that after projection to the public sum.
-    """
-    l1 = ONE_TASK * (privacy.max_tasks_per_subject or 1)
-    try:
-        choice = choose_mechanism(
-            n_classes,
-            privacy.proportions_epsilon,
-            privacy.proportions_delta,
-            n_releases=privacy.planned_releases,
-            l1=l1,
-        )
-        law = choice.mechanism.law(n_classes)
-        if l1 != ONE_TASK:
-            law = LatticeLaplace(choice.mechanism.epsilon).law(n_classes, l1=l1)
-    except ValueError as error:
-        raise SettingsError(f"[privacy]: proportions: {error}") from None
-    centring = np.eye(n_classes) - 1 / n_classes
-    on_lattice = law.variance * n_classes / (n_classes - 1) * centring  # adds up to 0 already
-    lattice = isinstance(choice.mechanism, LatticeLaplace)
-    return CountNoise(
-        choice.mechanism,
-        NAMES[type(choice.mechanism)],
-        choice.reason,
-        privacy.proportions_epsilon,
-        getattr(choice.plan or choice.mechanism, "delta", 0.0),
-        choice.plan,
-        choice.expected_l1,
-        law.half_width(privacy.level),
-        law.scale,
-        law.variance,
-        on_lattice if lattice else law.variance * np.eye(n_classes),
-        on_lattice if lattice else law.variance * centring,
-    )
-
-
 DEVELOP, HOLDOUT = 0, 1
 CELLS = ("develop", "holdout")
 

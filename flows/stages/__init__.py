@@ -19,7 +19,7 @@ from flows.faces import late_face
 from flows.stages.stage import Output, Stage, Verdict, late
 
 if TYPE_CHECKING:
-    from flows.stages.whole_labels import filter_by
+    from flows.stages.labels import filter_by
     from flows.stages.workers import refuse_more_workers
 
 __all__ = [

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from flows.aggregators import consensus_of
 from flows.run import Crowd, Run
 from flows.settings import why_features_stay_out
-from flows.stages.whole_labels import Aggregated, Groups, model_codes
+from flows.stages.labels import Aggregated, Groups, model_codes
 from flows.tables import arrow_table
 from quality import (
     Consensus,

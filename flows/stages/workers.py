@@ -11,9 +11,8 @@ from jaxtyping import Bool, Int
 
 from flows.run import Crowd, Run
 from flows.settings import FilterSettings, SettingsError
-from flows.stages.campaign_labels import open_labels
+from flows.stages.labels import Groups, open_labels
 from flows.stages.potentials import potential_table
-from flows.stages.whole_labels import Groups
 from flows.tables import arrow_array, arrow_table, numpy_array
 from quality import (
     CrowdLabels,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flows.settings import SettingsError
-from flows.stages.whole_labels import model_codes
+from flows.stages.labels import model_codes
 from flows.stages.workers import group_facts
 from quality import dependent_groups, encode, regular_assignment, simulate_crowd
 

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from flows.run import Crowd, Run, start_of
 from flows.settings import EngineSettings
 from flows.sharding import ShardFolder, group_of_shard, load_fit, load_shard, names_alone, save_fit
-from flows.stages.whole_labels import Aggregated, Groups, Judged, model_codes, stop_rule
+from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, model_codes, stop_rule
 from quality import (
     CrowdLabels,
     DawidSkene,
@@ -87,7 +87,7 @@ MAJORITY = Rule(majority_of_shard, None, None)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardedLabels:
-    """The labels of a campaign in shards; see :class:`flows.stages.campaign_labels.CampaignLabels`."""
+    """The labels of a campaign in shards; see :class:`flows.stages.labels.campaign_labels.CampaignLabels`."""
 
     run: Run
     crowd: Crowd

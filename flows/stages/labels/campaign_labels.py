@@ -16,8 +16,8 @@ from jaxtyping import Bool, Int
 
 from flows.run import Crowd, Run, load_crowd
 from flows.sharding import SHARDS, open_engine, open_shards
-from flows.stages.sharded_labels import ShardedLabels
-from flows.stages.whole_labels import Aggregated, Groups, Judged, WholeLabels
+from flows.stages.labels.sharded_labels import ShardedLabels
+from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, WholeLabels
 from quality import CrowdLabels, DependentGroups, Filtered, FilteredDishonest
 
 __all__ = ["CampaignLabels", "open_labels"]

@@ -125,7 +125,7 @@ class Aggregated:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WholeLabels:
-    """The labels of a campaign in memory; see :class:`flows.stages.campaign_labels.CampaignLabels`."""
+    """The labels of a campaign in memory; see :class:`flows.stages.labels.campaign_labels.CampaignLabels`."""
 
     run: Run
     crowd: Crowd

@@ -1,0 +1,106 @@
+"""The noise on class counts, chosen from public numbers alone.
+
+>>> from flows.settings import PrivacySettings
+>>> count_noise(PrivacySettings(epsilon=1.0), n_classes=3).name
+'lattice Laplace'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from flows.settings import PrivacySettings, SettingsError
+from privacy import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    LatticeLaplace,
+    PlanEvent,
+    choose_mechanism,
+)
+from privacy.query import ONE_TASK
+
+__all__ = ["CountNoise", "CountsMechanism", "count_noise"]
+
+CountsMechanism = LatticeLaplace | DiscreteLaplace | DiscreteGaussian
+NAMES = {
+    LatticeLaplace: "lattice Laplace",
+    DiscreteLaplace: "discrete Laplace",
+    DiscreteGaussian: "discrete Gaussian",
+}
+LAWS = {
+    LatticeLaplace: "P(z) ~ exp(-sum |z_k| / scale) over integer vectors z that add up to 0",
+    DiscreteLaplace: "P(z_k) ~ exp(-|z_k| / scale) over integers, for each class apart",
+    DiscreteGaussian: "P(z_k) ~ exp(-z_k^2 / (2 scale^2)) over integers, for each class apart",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountNoise:
+    """A mechanism for class counts, its error, and why it was chosen.
+
+    `plan` pays for all releases where several are planned; `epsilon` and `delta` are the price of
+    the plan, or else of the one release.
+    """
+
+    mechanism: CountsMechanism
+    name: str
+    reason: str
+    epsilon: float
+    delta: float
+    plan: PlanEvent | None
+    expected_l1: float
+    half_width: int
+    scale: float
+    variance: float
+    covariance: Float[np.ndarray, "classes classes"]
+    projected: Float[np.ndarray, "classes classes"]
+
+    def described(self) -> dict[str, object]:
+        """Return the law of the noisy counts, for further work with them."""
+        return {
+            "law": LAWS[type(self.mechanism)],
+            "scale": self.scale,
+            "variance": self.variance,
+            "covariance": self.covariance.tolist(),
+        }
+
+
+def count_noise(privacy: PrivacySettings, n_classes: int) -> CountNoise:
+    """Choose the mechanism with the least error at the settings' price, from public numbers alone.
+
+    `covariance` is that of the noisy counts, `projected` that after projection to the public sum.
+    """
+    l1 = ONE_TASK * (privacy.max_tasks_per_subject or 1)
+    try:
+        choice = choose_mechanism(
+            n_classes,
+            privacy.proportions_epsilon,
+            privacy.proportions_delta,
+            n_releases=privacy.planned_releases,
+            l1=l1,
+        )
+        law = choice.mechanism.law(n_classes)
+        if l1 != ONE_TASK:
+            law = LatticeLaplace(choice.mechanism.epsilon).law(n_classes, l1=l1)
+    except ValueError as error:
+        raise SettingsError(f"[privacy]: proportions: {error}") from None
+    centring = np.eye(n_classes) - 1 / n_classes
+    on_lattice = law.variance * n_classes / (n_classes - 1) * centring  # adds up to 0 already
+    lattice = isinstance(choice.mechanism, LatticeLaplace)
+    return CountNoise(
+        choice.mechanism,
+        NAMES[type(choice.mechanism)],
+        choice.reason,
+        privacy.proportions_epsilon,
+        getattr(choice.plan or choice.mechanism, "delta", 0.0),
+        choice.plan,
+        choice.expected_l1,
+        law.half_width(privacy.level),
+        law.scale,
+        law.variance,
+        on_lattice if lattice else law.variance * np.eye(n_classes),
+        on_lattice if lattice else law.variance * centring,
+    )
