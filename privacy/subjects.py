@@ -309,8 +309,9 @@ class GroupInteraction:
 
     Examples
     --------
-    >>> GroupInteraction(gate, 3).event(holdout).cost().epsilon  # doctest: +SKIP
-    Fraction(3, 10)
+    >>> GroupInteraction(None, 0)
+    Traceback (most recent call last):
+    ValueError: size must be an integer >= 1, got size=0
     """
 
     inner: Interaction

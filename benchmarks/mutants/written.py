@@ -58,7 +58,7 @@ WRITTEN: tuple[Written, ...] = (
     ),
     Written(
         "every consensus counts as local", "flows/settings/sections.py",
-        'return self.consensus.aggregator == "majority_vote" and unfiltered', "return True",
+        "return by_vote and not self.features_join and not self.models_join", "return True",
         SPENDING,
     ),
     Written(

@@ -256,6 +256,7 @@ def _privacy(facts: CampaignFacts) -> list[str]:
         "delta": Line(0.0, f"pure; if more, then below 1/{facts.n_labelled}"),
         "max_tasks_per_subject": Line(3, off=True),
         "planned_releases": Line(1, f"counts of changed data this price pays for; {planned}"),
+        "correction_epsilon": Line(1.0, off=True),
         "publication": Line("%Y-%m", off=True),
     }
     return [

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 from flows.run import Crowd, Run
 from flows.settings import ModelSettings, PrivacySettings, Settings, SettingsError
 from flows.spending.account import LEDGER_URL
-from flows.spending.corrections import Correction, plan_correction
+from flows.spending.corrections import Correction, plan_correction, why_not_corrected
 from flows.spending.noise_choice import CountNoise, CountsMechanism, count_noise
 from flows.spending.partitions import grow_partition
 from flows.spending.subjects import (
@@ -242,8 +242,10 @@ def _correction(
     run: Run, crowd: Crowd, privacy: PrivacySettings, groups: tuple[str, ...]
 ) -> Correction | str:
     """The correction of these groups' counts by gold, under the run's key, or why there is none."""
-    label = consensus_label(run, crowd)
-    found = plan_correction(label, crowd, run.settings, privacy, groups)
+    why_not = why_not_corrected(run.settings)
+    if why_not is not None:
+        return why_not
+    found = plan_correction(consensus_label(run, crowd), crowd, run.settings, privacy, groups)
     if isinstance(found, str):
         return found
     terms = {"classes": crowd.labels.classes.tolist(), "groups": list(found.groups or groups)}

@@ -138,7 +138,11 @@ STAGES = (
                 "proportions.parquet", "noisy counts and proportions, with their ledger entries"
             ),
             Output("proportions.json", "mechanism, price, noise, time; how far a plan is used up"),
-            Output("corrected_shares.parquet", "shares corrected by gold, with their covariance"),
+            Output(
+                "corrected_shares.parquet",
+                "shares corrected by gold, with their covariance",
+                only="privacy.correction_epsilon",
+            ),
             Output("corrected_shares.json", "price, gold tasks and groups of the correction"),
         ),
         settings="privacy",

@@ -53,6 +53,7 @@ class Output:
             "consensus.go_on",
             "engine",
             "filter.potentials",
+            "privacy.correction_epsilon",
             "several files or a query",
             "task features",
         ]

@@ -202,7 +202,7 @@ def join_voice(
     >>> voice = np.where(np.eye(2)[truth] > 0, 0.7, 0.3)
     >>> held_out = hold_labels_out(labels, majority_vote)
     >>> join_voice(majority_vote(labels), voice, held_out)
-    JoinedVoice(60 tasks, worth 3.0 labels a task)
+    JoinedVoice(60 tasks, worth 2.8 labels a task)
     >>> join_voice(majority_vote(labels), np.full((60, 2), 0.5), held_out)
     JoinedVoice(60 tasks, not heard)
     """

@@ -9,7 +9,7 @@ from scipy.stats import binom, hypergeom
 
 from benchmarks.quality.pair_test import collusion_pairs
 from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -40,6 +40,7 @@ WRITTEN = {
     ("deploy", "yaml"): "deploy settings.toml --pool crowd --yaml {}",
     ("import", "output"): "import labels.csv --format table --output {}",
     ("init", "output"): "init labels.csv tasks.csv --gold gold.csv --output {}",
+    ("plan gold", "output"): "plan gold settings.toml --output {}",
     ("simulate", "output"): "simulate --output {}",
     ("workers", "output"): "workers labels.csv --output {}",
 }

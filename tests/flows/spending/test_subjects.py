@@ -37,6 +37,9 @@ def campaign(
     unit = f'[privacy]\nunit = "subject"\nmax_tasks_per_subject = {max_tasks}\n{more}'
     text = path.read_text().replace("[privacy]\n", unit)
     text = text.replace("[filter]", 'subject = "person"\n[filter]').replace("= 20.0", "= 60.0")
+    text += (
+        '[consensus]\naggregator = "hierarchical_dawid_skene"\n'  # in memory and on shards alike
+    )
     path.write_text(text)
     return path
 

@@ -21,7 +21,7 @@ from quality import (
 from quality.aggregation.dawid_skene_em import OneCoin, one_coin_dawid_skene
 from quality.aggregation.em import fit_em, passes_over
 from tests.quality.aggregation.textbook_em import bayes, smoothed, textbook_em
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 

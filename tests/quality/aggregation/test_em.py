@@ -25,7 +25,7 @@ from quality.aggregation.dawid_skene_em import one_coin_table, start_from
 from quality.aggregation.em import EMStart, first_counts, passes_over
 from quality.aggregation.sharded_em import dawid_skene_by_shards, one_coin_by_shards
 from quality.labels.shards import LocalEngine, cut_labels
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 FITS: list[Callable[..., Any]] = [dawid_skene, one_coin_dawid_skene, hierarchical_dawid_skene]

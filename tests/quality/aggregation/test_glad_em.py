@@ -10,7 +10,7 @@ from scipy.special import expit
 from benchmarks.quality.crowd_sets import read_set
 from quality import CrowdLabels, encode, majority_vote, regular_assignment
 from quality.aggregation.glad_em import Glad, glad
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 

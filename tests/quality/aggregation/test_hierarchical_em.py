@@ -18,7 +18,7 @@ from quality import (
 )
 from quality.aggregation.hierarchical_em import _fit_strength, hierarchical_dawid_skene
 from tests.quality.aggregation.textbook_em import bayes, textbook_em
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 

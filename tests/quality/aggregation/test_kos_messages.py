@@ -11,7 +11,7 @@ from benchmarks.quality.crowd_sets import read_set
 from benchmarks.quality.table1 import TIES
 from quality import CrowdLabels, encode, power_law_assignment, regular_assignment, simulate_crowd
 from quality.aggregation.kos_messages import MessagePassing, kos, kos_plus
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 Rule = Callable[..., MessagePassing]

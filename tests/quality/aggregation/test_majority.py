@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from benchmarks.quality.crowd_sets import read_set
 from quality import CrowdLabels, encode, majority_vote, weighted_majority
-from tests.quality.strategies import Row, crowds, label_rows, named_crowd
+from tests.quality.labels.strategies import Row, crowds, label_rows, named_crowd
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -13,7 +13,7 @@ from quality import (
     semi_matching,
 )
 from quality.aggregation.penalty_weights import penalty_vote
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 

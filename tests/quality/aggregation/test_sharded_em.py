@@ -26,8 +26,8 @@ from quality.aggregation.sharded_em import (
 )
 from quality.labels import LabelShard
 from quality.parallel import chunk_starts
+from tests.quality.labels.strategies import crowds
 from tests.quality.labels.test_shards import CUTS, crowd_of, cut_at
-from tests.quality.strategies import crowds
 
 QUICK = settings(max_examples=30, deadline=None, derandomize=True)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
 from tests.quality.choice.contracts import AGGREGATORS, Aggregator
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 every_aggregator = pytest.mark.parametrize(
     "aggregator", AGGREGATORS, ids=[aggregator.name for aggregator in AGGREGATORS]

@@ -17,7 +17,7 @@ from quality import (
     simulate_crowd,
 )
 from quality.choice.automatic import CANDIDATES, auto, folds, predict_held_out
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 

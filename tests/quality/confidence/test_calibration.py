@@ -22,7 +22,7 @@ from quality import (
 )
 from quality.confidence import calibration_error
 from quality.confidence.calibration import FIXED, PRIOR, _most_likely, design
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 Crowd = tuple[CrowdLabels, np.ndarray]

@@ -17,7 +17,7 @@ from quality import (
 )
 from quality.aggregation import majority_of_shard
 from quality.confidence.support import MAX_SHARED
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 

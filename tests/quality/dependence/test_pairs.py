@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from quality import CrowdLabels, LocalEngine, cut_labels, encode, regular_assignment, simulate_crowd
 from quality.dependence import pairs
 from quality.dependence.pairs import fit_pairs
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=50, deadline=None, derandomize=True)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quality import CrowdLabels, LocalEngine, cut_labels
 from quality.labels import join_shards, of_voters, voters
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -42,7 +42,7 @@ from quality.labels.shards import (
 from quality.reports.agreement import crowd_sums
 from quality.reputation.penalties import soft_penalty_by_shards
 from quality.reputation.sharded_filtering import filter_workers_by_shards
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=30, deadline=None, derandomize=True)
 CUTS = st.lists(st.floats(0, 1), max_size=4)

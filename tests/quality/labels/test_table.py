@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quality import CrowdLabels, LabelError, encode, encode_gold
 from quality.labels.table import RepeatError
-from tests.quality.strategies import Row, crowds, label_rows, named_crowd
+from tests.quality.labels.strategies import Row, crowds, label_rows, named_crowd
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import breadth_first_order, min_weight_full_bipartite_
 
 from benchmarks.quality.crowd_sets import read_set
 from quality import SemiMatching, conflict_graph, semi_matching
-from tests.quality.strategies import bipartite
+from tests.quality.labels.strategies import bipartite
 
 QUICK = settings(max_examples=100, deadline=None, derandomize=True)
 

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from quality import CrowdLabels, encode, hard_penalty
 from quality.matching.levels import load_levels
 from quality.reputation.penalties import balanced_loads, hard_level
-from tests.quality.strategies import Row, bipartite, crowds, label_rows, named_crowd
+from tests.quality.labels.strategies import Row, bipartite, crowds, label_rows, named_crowd
 
 QUICK = settings(max_examples=80, deadline=None, derandomize=True)
 

@@ -16,7 +16,7 @@ from quality import (
     worker_agreement,
 )
 from quality.reports.agreement import pairwise_agreement
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=80, deadline=None, derandomize=True)
 

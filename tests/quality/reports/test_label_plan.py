@@ -12,7 +12,7 @@ from scipy.stats import entropy
 from quality import CrowdLabels, dawid_skene, encode, power_law_assignment, simulate_crowd
 from quality.aggregation.dawid_skene_em import one_coin_confusion
 from quality.reports.label_plan import LabelPlan, plan_labels
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 

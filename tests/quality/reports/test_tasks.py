@@ -10,7 +10,7 @@ from scipy.stats import entropy
 
 from quality import CrowdLabels, dawid_skene, encode, majority_vote, next_labels
 from quality.reports.tasks import task_report
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from quality import CrowdLabels, encode, power_law_assignment
 from quality.reports.timing import response_times
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 

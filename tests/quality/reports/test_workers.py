@@ -17,7 +17,7 @@ from quality import (
 )
 from quality.reports.timing import response_times
 from quality.reports.workers import _ordinal
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 

@@ -23,7 +23,7 @@ from quality import (
 )
 from quality.reports.agreement import worker_agreement
 from quality.reputation.filtering import ShrinkingCrowd
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 

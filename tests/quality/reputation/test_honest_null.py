@@ -21,7 +21,7 @@ from quality import (
 )
 from quality.reputation.false_removal import filter_dishonest
 from quality.reputation.honest_null import RELIABILITY, fit_honest, honest_null, relative_penalty
-from tests.quality.strategies import crowds
+from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=12, deadline=None, derandomize=True)
 ARRAYS = (

@@ -23,7 +23,7 @@ from quality import (
     soft_penalty,
 )
 from quality.reputation.penalties import balanced_loads, balanced_penalty
-from tests.quality.strategies import Row, bipartite, crowds, label_rows, named_crowd
+from tests.quality.labels.strategies import Row, bipartite, crowds, label_rows, named_crowd
 
 QUICK = settings(max_examples=80, deadline=None, derandomize=True)
 

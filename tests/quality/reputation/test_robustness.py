@@ -21,7 +21,7 @@ from quality.reputation.robustness import (
     robustness_bounds,
     weakest_workers,
 )
-from tests.quality.strategies import Row, crowds, label_rows, named_crowd
+from tests.quality.labels.strategies import Row, crowds, label_rows, named_crowd
 
 QUICK = settings(max_examples=80, deadline=None, derandomize=True)
 
