@@ -245,7 +245,8 @@ def confusion_under(
     shape = labels.n_workers, labels.n_classes
     answer = labels.worker.astype(np.int64) * labels.n_classes + labels.label
     given = [np.bincount(answer, share[labels.task], shape[0] * shape[1]) for share in posterior.T]
-    counts = np.stack(given, axis=1).reshape(*shape, labels.n_classes)
+    counts = np.stack(given, axis=1, dtype=np.float64)  # of no labels `bincount` makes integers
+    counts = counts.reshape(*shape, labels.n_classes)
     table = _posterior_mean(counts, SharedPrior(_crowd_row(counts, ANCHOR), MAX_STRENGTH))
     return np.ascontiguousarray(table.transpose(0, 2, 1))
 
