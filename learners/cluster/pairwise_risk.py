@@ -180,7 +180,7 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _rows(
         self, x: Float[np.ndarray, "points columns"], rows: Int[np.ndarray, " rows"],
         to: Int[np.ndarray, " others"],
-    ) -> Float[np.ndarray, "rows others"]:  # fmt: skip
+    ) -> Float[np.ndarray, "rows _"]:  # fmt: skip
         """Some rows, of a matrix with some of its columns."""
         return np.asarray(x[np.ix_(rows, to)] if self.metric == "precomputed" else x[rows])
 

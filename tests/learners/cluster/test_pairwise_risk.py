@@ -35,7 +35,7 @@ def test_the_interval_is_of_a_partition_learned_without_the_rows_that_measure_it
         x = rng.normal(size=(80, 2))
         knobs = {"n_clusters": 12, "random_state": seed, "n_init": 2}
         honest = PairwiseRiskClustering(**knobs).fit(x)
-        flattered = PairwiseRiskClustering(**knobs, holdout=0).fit(x)
+        flattered = PairwiseRiskClustering(**knobs, holdout=0.0).fit(x)
         low.append(flattered.risk_ < honest.risk_)
     assert np.mean(low) > 0.9
 
