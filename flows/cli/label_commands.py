@@ -132,17 +132,22 @@ def _number(value: float, digits: int) -> str:
 
 
 def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], list[list[str]]]:
-    """Return a header and a row per task: label, confidence, whether it is a tie, number of labels."""
-    from flows.settings import ConsensusSettings  # pydantic, for this command only
+    """Return a header and a row per task: label, confidence, whether it is a tie, number of labels.
+
+    The confidence is calibrated by the labels alone, as a run without gold does it.
+    """
+    from flows.settings import ConsensusSettings  # these load pydantic and numba, for this only
+    from quality import calibrate
 
     chosen = ConsensusSettings.model_validate({"aggregator": aggregator})
     consensus = consensus_of(labels, chosen, seed=0)
+    confidence = calibrate(labels, consensus.posterior).confidence
     n_labels = labels.task_start[1:] - labels.task_start[:-1]
     rows = [
         [
             str(labels.tasks[t]),
             str(labels.classes[consensus.label[t]]),
-            f"{consensus.posterior[t].max():.4f}",
+            f"{confidence[t]:.4f}",
             "tie" if consensus.tied[t] else "",
             str(n_labels[t]),
         ]
