@@ -36,7 +36,7 @@ FOLDERS = (
 
 TESTS = (
     "tests/privacy", "tests/learners/holdout", "tests/flows/spending",
-    "tests/flows/stages/test_publication.py", "tests/flows/stages/test_model.py",
+    "tests/flows/stages/test_publication.py", "tests/flows/stages/learning/test_model.py",
 )  # fmt: skip
 """The tests that a mutant may meet, if they reach its line."""
 

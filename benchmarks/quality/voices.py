@@ -4,8 +4,8 @@
     python -m benchmarks.quality.voices simulated  # campaigns -> docs/results/voices_simulated.md
     python -m benchmarks.quality.voices panels     # people with models -> docs/results/voices_panels.md
 
-The steps are those of a run (`flows/stages/task_voices.py`). Its constants were settled on the simulated
-campaigns; no gold of a public set was looked at for them.
+The steps are those of a run (`flows/stages/learning/task_voices.py`). Its constants were settled on the
+simulated campaigns; no gold of a public set was looked at for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.publish import publish
 from benchmarks.quality.crowd_sets import DATA, read_set, right
 from benchmarks.quality.dependence import PANELS, Panel, panel_of
-from flows.stages.task_voices import answers_as_features
+from flows.stages.learning.task_voices import answers_as_features
 from learners import cross_fitted_probabilities
 from quality import (
     Consensus,

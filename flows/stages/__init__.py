@@ -159,7 +159,7 @@ STAGES = (
     Stage(
         "estimate_ratios",
         "Estimate the class ratios of the groups without labels from what was released.",
-        late("class_ratios", "estimate_ratios"),
+        late("learning.class_ratios", "estimate_ratios"),
         (
             Output(
                 "class_ratios.parquet",
@@ -168,30 +168,32 @@ STAGES = (
             Output("class_ratios.json", "method and exact error; whether the ratios may be shown"),
         ),
         verdicts=(
-            Verdict("class ratios", "class_ratios.json", late("class_ratios", "ratios_verdict")),
+            Verdict(
+                "class ratios", "class_ratios.json", late("learning.class_ratios", "ratios_verdict")
+            ),
         ),
     ),
     Stage(
         "train_privately",
         "Train and tune a model under differential privacy, and release it with its training score.",
-        late("model", "train_privately"),
+        late("learning.model", "train_privately"),
         (Output("model.json", "the model, with its ledger entry and exact accuracies"),),
         settings="model",
-        verdicts=(Verdict("model", "model.json", late("model", "model_verdict")),),
+        verdicts=(Verdict("model", "model.json", late("learning.model", "model_verdict")),),
         holds_ledger=True,
     ),
     Stage(
         "ask_holdout",
         "Ask the reusable holdout about the model, and bound the model's error on new tasks.",
-        late("model", "ask_holdout"),
+        late("learning.model", "ask_holdout"),
         (
             Output("gate.json", "what the holdout answered, and how often it can still refute"),
             Output("bounds.json", "upper bounds on the model's error"),
         ),
         settings="gate",
         verdicts=(
-            Verdict("holdout", "gate.json", late("model", "gate_verdict")),
-            Verdict("error bound", "bounds.json", late("model", "bound_verdict")),
+            Verdict("holdout", "gate.json", late("learning.model", "gate_verdict")),
+            Verdict("error bound", "bounds.json", late("learning.model", "bound_verdict")),
         ),
         holds_ledger=True,
     ),

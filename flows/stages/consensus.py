@@ -11,7 +11,7 @@ import pyarrow as pa
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.label_plan import plan_next
 from flows.stages.labels import Aggregated, CampaignLabels, Groups, open_labels
-from flows.stages.task_voices import join_voices, models_beside, voices_sentence
+from flows.stages.learning import join_voices, models_beside, voices_sentence
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
 from quality import (

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 from flows.run import Crowd, Run
 from flows.settings import FilterSettings, SettingsError
 from flows.stages.labels import Groups, open_labels
-from flows.stages.potentials import potential_table
+from flows.stages.learning import potential_table
 from flows.tables import arrow_array, arrow_table, numpy_array
 from quality import (
     CrowdLabels,

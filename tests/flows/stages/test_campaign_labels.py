@@ -20,7 +20,7 @@ from flows.settings.sections import EngineSettings, Settings, SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import plan_releases, read_statements
 from flows.stages import outputs
-from flows.stages.class_ratios import Published, published_in
+from flows.stages.learning.class_ratios import Published, published_in
 from flows.tables.refusals import TableError
 from learners import StreamedRatioEstimator
 from privacy import Unit

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from flows.cli import folder_audit
-from flows.cli.folder_audit import NEIGHBOURS, audit_folder, folder_trial, published_folders
+from flows.cli.spending.folder_audit import (
+    NEIGHBOURS,
+    audit_folder,
+    folder_trial,
+    published_folders,
+)
 from flows.settings import SettingsError
 from privacy import LatticeLaplace, Unit, audit_releases
 

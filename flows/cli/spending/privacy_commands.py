@@ -92,7 +92,9 @@ def audit(
     """
     with mistakes():
         if mechanism == "public_folder":
-            from flows.cli.folder_audit import folder_trial  # the pipeline, for this choice only
+            from flows.cli.spending.folder_audit import (
+                folder_trial,  # the pipeline, for this choice only
+            )
 
             found = folder_trial(unit=unit, draws=draws, level=level)
         else:

@@ -10,7 +10,7 @@ import numpy as np
 from flows.run import Crowd, Run, load_crowd
 from flows.settings import GateSettings, ModelSettings, PrivacySettings
 from flows.spending import Learning, paying, plan_releases, published_size
-from flows.stages.class_ratios import why_no_features
+from flows.stages.learning.class_ratios import why_no_features
 from flows.stages.publication import published, why_no_release
 from learners import (
     Bound,

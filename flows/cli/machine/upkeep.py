@@ -1,4 +1,4 @@
-"""Commands for whoever runs the machine: prune and doctor."""
+"""Commands for whoever runs the machine: prune, doctor and warm."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from flows.cli.kernels import compile_kernels, where_kept
 from flows.cli.root import MISTAKE, AsJson, Quiet, app, console, mistakes, print_line
 
-__all__ = ["doctor", "prune"]
+__all__ = ["doctor", "prune", "warm"]
 
 OPTIONAL = {"excel": "python-calamine", "postgres": "psycopg", "scale": "distributed"}
 NEEDED = ("crowdassay", "duckdb", "numba", "numpy", "opendp", "prefect", "pyarrow")
@@ -130,3 +132,17 @@ def _ledger(state: Path) -> Iterator[Finding]:
         yield Finding("ledger", True, f"{n_rows:,} rows, each as it was written")
     except LedgerError as error:
         yield Finding("ledger", False, str(error))
+
+
+@app.command(epilog="Example: `crowdassay warm`, with NUMBA_CACHE_DIR set where an image is built")
+def warm(quiet: Quiet = False) -> None:
+    """Compile the loops that runs need, so that no run has to: for images, and after an upgrade."""
+    with mistakes():
+        began = time.process_time()
+        n_compiled = compile_kernels()
+        seconds = time.process_time() - began
+        console().print(
+            f"{n_compiled} kernels compiled in {seconds:.0f} s of processor time; {where_kept()}",
+            soft_wrap=True,
+            markup=False,
+        )

@@ -14,7 +14,7 @@ from pyarrow.csv import read_csv
 from flows.pipeline import run_pipeline
 from flows.settings.sections import SettingsError
 from flows.settings.settings import load_settings
-from flows.stages.task_voices import voices_sentence
+from flows.stages.learning.task_voices import voices_sentence
 
 HEAD = """\
 name = "voices"

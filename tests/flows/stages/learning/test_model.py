@@ -12,7 +12,7 @@ from flows.pipeline import run_pipeline
 from flows.settings import SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import read_statements
-from flows.stages.model import gate_verdict
+from flows.stages.learning.model import gate_verdict
 from tests.flows.campaign import write_small_campaign
 
 

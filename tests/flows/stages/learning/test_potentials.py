@@ -10,7 +10,7 @@ import pytest
 from flows.pipeline import run_pipeline
 from flows.run import Run
 from flows.settings.settings import load_settings
-from flows.stages.potentials import potential_table
+from flows.stages.learning.potentials import potential_table
 from quality import (
     CrowdLabels,
     WorkerReport,

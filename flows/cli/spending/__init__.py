@@ -1,0 +1,6 @@
+"""Commands about a budget: `budget`, `ledger`, `audit` and `plan gold`."""
+
+from flows.cli.spending.gold_commands import gold, plan
+from flows.cli.spending.privacy_commands import audit, backup, budget, ledger, verify
+
+__all__ = ["audit", "backup", "budget", "gold", "ledger", "plan", "verify"]
