@@ -19,6 +19,7 @@ The sub-rooms, in the order in which a campaign meets them:
 - :mod:`quality.confidence`: how far each consensus label can be believed, with and without gold.
 - :mod:`quality.voices`: what is known of tasks from elsewhere, joined with a consensus for what it
   is worth.
+- :mod:`quality.comparisons`: which of two items is better; ranks, and how each worker judges.
 - :mod:`quality.shares`: class shares corrected by gold, with intervals that cover the truth.
 - :mod:`quality.reports`: what to tell the campaign's owner about workers, tasks and agreement,
   and what to label next.
@@ -61,6 +62,18 @@ from quality.aggregation import (
     weighted_majority,
 )
 from quality.choice import Auto, auto
+from quality.comparisons import (
+    BradleyTerry,
+    Comparisons,
+    CrowdBradleyTerry,
+    NextPairs,
+    RankIntervals,
+    bradley_terry,
+    crowd_bradley_terry,
+    encode_comparisons,
+    next_pairs,
+    rank_intervals,
+)
 from quality.confidence import (
     CalibratedConfidence,
     Reliability,
@@ -165,28 +178,29 @@ from quality.simulation import (
 from quality.voices import HeldOut, JoinedVoice, hold_labels_out, join_voice
 
 __all__ = [
-    "Accuracy", "Assignment", "Auto", "BalancedLoads", "CalibratedConfidence", "Campaign",
-    "Consensus", "CorrectedShares", "CrowdLabels", "DawidSkene", "DependentGroups",
-    "DynamicMatching", "EMStart", "Ebcc", "Engine", "Filtered", "FilteredDishonest", "Glad",
-    "GoldPlan", "HeldOut", "HierarchicalDawidSkene", "HonestPopulation", "JoinedVoice",
-    "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
-    "MessagePassing", "Mmsr", "NextLabels", "NoisyShares", "OneCoin", "PairwiseAgreement",
-    "PastedAnswers", "PenaltyVote", "PredictionPowered", "Progress", "Reliability", "RepeatError",
-    "ResponseTimes", "RightnessPrior", "RobustnessBounds", "SemiMatching", "SimulatedCrowd",
-    "Support", "TaskReport", "WeightedMajority", "WorkerReport", "accuracy", "agreement_rows",
-    "auto", "balanced_loads", "balanced_penalty", "calibrate", "calibrate_support",
-    "conflict_graph", "conflict_graph_by_shards", "conflict_tasks", "corrected_shares",
+    "Accuracy", "Assignment", "Auto", "BalancedLoads", "BradleyTerry", "CalibratedConfidence",
+    "Campaign", "Comparisons", "Consensus", "CorrectedShares", "CrowdBradleyTerry", "CrowdLabels",
+    "DawidSkene", "DependentGroups", "DynamicMatching", "EMStart", "Ebcc", "Engine", "Filtered",
+    "FilteredDishonest", "Glad", "GoldPlan", "HeldOut", "HierarchicalDawidSkene",
+    "HonestPopulation", "JoinedVoice", "LabelError", "LabelPlan", "LabelShard", "LoadLevels",
+    "LocalEngine", "Mace", "MajorityVote", "MessagePassing", "Mmsr", "NextLabels", "NextPairs",
+    "NoisyShares", "OneCoin", "PairwiseAgreement", "PastedAnswers", "PenaltyVote",
+    "PredictionPowered", "Progress", "RankIntervals", "Reliability", "RepeatError", "ResponseTimes",
+    "RightnessPrior", "RobustnessBounds", "SemiMatching", "SimulatedCrowd", "Support", "TaskReport",
+    "WeightedMajority", "WorkerReport", "accuracy", "agreement_rows", "auto", "balanced_loads",
+    "balanced_penalty", "bradley_terry", "calibrate", "calibrate_support", "conflict_graph",
+    "conflict_graph_by_shards", "conflict_tasks", "corrected_shares", "crowd_bradley_terry",
     "cut_labels", "dawid_skene", "dawid_skene_by_shards", "dependent_groups",
-    "dependent_groups_by_shards", "ebcc", "effective_number", "encode", "encode_gold",
-    "filter_dishonest", "filter_workers", "filter_workers_by_shards", "glad", "gold_alone",
-    "gold_for_width", "hard_level", "hard_penalty", "hierarchical_by_shards",
+    "dependent_groups_by_shards", "ebcc", "effective_number", "encode", "encode_comparisons",
+    "encode_gold", "filter_dishonest", "filter_workers", "filter_workers_by_shards", "glad",
+    "gold_alone", "gold_for_width", "hard_level", "hard_penalty", "hierarchical_by_shards",
     "hierarchical_dawid_skene", "hold_labels_out", "join_voice", "kos", "kos_plus",
     "krippendorff_alpha", "load_levels", "mace", "majority_vote", "mmsr", "next_labels",
-    "noisy_shares", "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene",
-    "pairwise_agreement", "pasted_answers", "penalty_vote", "plan_labels", "power_law_assignment",
-    "prediction_powered", "prediction_powered_infinite", "regular_assignment", "relative_penalty",
-    "reliability", "response_times", "robustness_bounds", "rogan_gladen", "semi_matching",
-    "simulate_campaign", "simulate_crowd", "soft_penalty", "soft_penalty_by_shards", "start_from",
-    "support_by_shards", "task_report", "task_support", "weighted_majority", "wilson_interval",
-    "worker_agreement", "worker_report",
+    "next_pairs", "noisy_shares", "one_coin_by_shards", "one_coin_confusion",
+    "one_coin_dawid_skene", "pairwise_agreement", "pasted_answers", "penalty_vote", "plan_labels",
+    "power_law_assignment", "prediction_powered", "prediction_powered_infinite", "rank_intervals",
+    "regular_assignment", "relative_penalty", "reliability", "response_times", "robustness_bounds",
+    "rogan_gladen", "semi_matching", "simulate_campaign", "simulate_crowd", "soft_penalty",
+    "soft_penalty_by_shards", "start_from", "support_by_shards", "task_report", "task_support",
+    "weighted_majority", "wilson_interval", "worker_agreement", "worker_report",
 ]  # fmt: skip

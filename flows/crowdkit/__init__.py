@@ -16,9 +16,10 @@ from flows.crowdkit.dawid_skene import DawidSkene, OneCoinDawidSkene
 from flows.crowdkit.glad import GLAD
 from flows.crowdkit.kos import KOS
 from flows.crowdkit.majority_vote import MajorityVote
+from flows.crowdkit.pairwise import BradleyTerry, NoisyBradleyTerry
 from flows.crowdkit.skilled_votes import GoldMajorityVote, Wawa, ZeroBasedSkill
 
 __all__ = [
-    "GLAD", "KOS", "DawidSkene", "GoldMajorityVote", "MajorityVote", "OneCoinDawidSkene", "Wawa",
-    "ZeroBasedSkill",
+    "GLAD", "KOS", "BradleyTerry", "DawidSkene", "GoldMajorityVote", "MajorityVote",
+    "NoisyBradleyTerry", "OneCoinDawidSkene", "Wawa", "ZeroBasedSkill",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from flows.faces import late_face
 if TYPE_CHECKING:
     from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet
     from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
+    from flows.tables.comparison_columns import read_comparisons
     from flows.tables.dialect import AS_FOUND, Reading
     from flows.tables.output_tables import OUTPUT_SUFFIXES, table_file, write_table
     from flows.tables.refusals import (
@@ -64,10 +65,10 @@ __all__ = [
     "LabelCheck", "Reading", "Reference", "Sources", "TableError", "TaskTable", "TextTable",
     "arrow_array", "arrow_table", "check_labels", "fetch", "find_files", "input_files",
     "input_paths", "is_query", "keep_standard_input", "list_tasks", "literal", "numpy_array",
-    "open_lenient", "open_sources", "open_table", "quote", "read_gold", "read_labels",
-    "read_parquet", "read_reference", "read_seconds", "read_tasks", "reading_of", "refuse_blanks",
-    "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside", "select_features",
-    "standardized", "table_file", "text_of_cell", "write_table",
+    "open_lenient", "open_sources", "open_table", "quote", "read_comparisons", "read_gold",
+    "read_labels", "read_parquet", "read_reference", "read_seconds", "read_tasks", "reading_of",
+    "refuse_blanks", "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside",
+    "select_features", "standardized", "table_file", "text_of_cell", "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

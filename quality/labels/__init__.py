@@ -15,8 +15,15 @@ A table larger than memory is cut into :class:`LabelShard`, on which an :class:`
 object for every cell.
 """
 
-from quality.labels.columns import array_texts, code_integers, freeze_arrays, lookup, sort_codes
-from quality.labels.merging import of_voters, voters
+from quality.labels.columns import (
+    array_texts,
+    code_columns,
+    code_integers,
+    freeze_arrays,
+    lookup,
+    sort_codes,
+)
+from quality.labels.merging import check_groups, of_voters, voters
 from quality.labels.shards import (
     Engine,
     LabelShard,
@@ -33,7 +40,7 @@ from quality.labels.texts import Texts, taken, text_array
 
 __all__ = [
     "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "RepeatError", "Sums",
-    "Texts", "add_parts", "array_texts", "code_integers", "code_texts", "cut_labels", "encode",
-    "encode_gold", "freeze_arrays", "join_shards", "lookup", "of_voters", "sort_codes", "taken",
-    "text_array", "tree_total", "voters",
+    "Texts", "add_parts", "array_texts", "check_groups", "code_columns", "code_integers",
+    "code_texts", "cut_labels", "encode", "encode_gold", "freeze_arrays", "join_shards", "lookup",
+    "of_voters", "sort_codes", "taken", "text_array", "tree_total", "voters",
 ]  # fmt: skip

@@ -1,5 +1,6 @@
-"""Commands that read labels and print what they say, without a run: `workers` and `aggregate`."""
+"""Commands that read labels or comparisons and print what they say, without a run."""
 
+from flows.cli.crowd import rank  # noqa: F401  # adds its command
 from flows.cli.crowd.label_commands import aggregate, workers
 
 __all__ = ["aggregate", "workers"]

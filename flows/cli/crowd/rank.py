@@ -1,0 +1,208 @@
+"""The command that ranks items by comparisons, and says how each worker judges: rank."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatchcase
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli.root import (
+    AsJson,
+    Encoding,
+    Force,
+    Guard,
+    Output,
+    Quiet,
+    Sep,
+    Sheet,
+    app,
+    kept_input,
+    mistakes,
+    print_line,
+    reading_of_options,
+    show_rows,
+)
+
+if TYPE_CHECKING:
+    from quality import Comparisons, CrowdBradleyTerry, NextPairs, RankIntervals
+
+__all__ = ["rank"]
+
+
+@app.command(epilog='Example: `crowdassay rank comparisons.csv --models "model-*" --next 10`')
+def rank(
+    comparisons: Annotated[
+        Path,
+        typer.Argument(
+            help="table with the columns worker, left, right, winner (left, right, tie or an item), and "
+            "question where there is one; or -"
+        ),
+    ],
+    models: Annotated[
+        str | None, typer.Option(help='workers who are models, such as "model-*"')
+    ] = None,
+    level: Annotated[
+        float, typer.Option(help="probability that all rank intervals hold at once")
+    ] = 0.95,
+    next_: Annotated[
+        int, typer.Option("--next", min=0, help="how many comparisons to propose next")
+    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the draws behind the intervals")] = 0,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    output: Output = None,
+    guard: Guard = False,
+    force: Force = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Rank items by which of two was preferred, with intervals, and say how each worker judges."""
+    import numpy as np  # these load numba and DuckDB, for this command only
+
+    from flows.tables import read_comparisons, table_file
+    from quality import crowd_bradley_terry, dependent_groups, next_pairs, rank_intervals
+
+    with mistakes():
+        written = None
+        if output is not None:
+            written = table_file(output, inputs=(comparisons,), force=force)
+        with TemporaryDirectory(prefix="crowdassay-") as folder:
+            file = kept_input(comparisons, Path(folder))
+            table = read_comparisons(file, reading_of_options(sep, encoding, sheet, False))
+        groups = dependent_groups(table.as_labels()).group
+        found = crowd_bradley_terry(table, groups=groups)
+        ranks = rank_intervals(
+            found.score, found.covariance, level=level, rng=np.random.default_rng(seed)
+        )
+        pairs = next_pairs(found.score, found.covariance, n=next_) if next_ else None
+        if json_:
+            print(json.dumps(_as_json(found, ranks, pairs)))
+        else:
+            header, rows = _item_rows(table, found, ranks)
+            show_rows("Items", header, rows, written, numbers=header[1:], guard=guard)
+            header, rows = _worker_rows(table, found)
+            show_rows("Workers, most informative first", header, rows, None, numbers=header[1:])
+            for line in _sentences(found, int((groups >= 0).sum()), models, pairs):
+                print_line(line)
+
+
+def _item_rows(
+    table: Comparisons, found: CrowdBradleyTerry, ranks: RankIntervals
+) -> tuple[list[str], list[list[str]]]:
+    """Return a header and a row per item, the best first."""
+    import numpy as np  # `--help` need not load it
+
+    n_items = len(found.items)
+    met = np.bincount(table.left, minlength=n_items) + np.bincount(table.right, minlength=n_items)
+    won = np.bincount(table.left[table.outcome == 0], minlength=n_items)
+    won = won + np.bincount(table.right[table.outcome == 1], minlength=n_items)
+    rows = [
+        [
+            str(found.items[i]), str(ranks.rank[i]), str(ranks.best[i]), str(ranks.worst[i]),
+            f"{found.score[i]:.3f}", f"{np.sqrt(found.covariance[i, i]):.3f}",
+            str(met[i]), str(won[i]),
+        ]
+        for i in np.argsort(ranks.rank)
+    ]  # fmt: skip
+    header = ["item", "rank", "best", "worst", "score", "standard error", "comparisons", "won"]
+    return header, rows
+
+
+def _worker_rows(table: Comparisons, found: CrowdBradleyTerry) -> tuple[list[str], list[list[str]]]:
+    """Return a header and a row per worker, by what an answer of hers says."""
+    import numpy as np  # `--help` need not load it
+
+    given = np.diff(table.worker_start)
+    rows = [
+        [
+            str(found.workers[k]), str(given[k]), f"{found.discrimination[k]:.2f}",
+            f"{found.position[k]:.2f}", f"{found.tie[k]:.2f}", f"{found.information[k]:.2f}",
+        ]
+        for k in np.argsort(-found.information, kind="stable")
+    ]  # fmt: skip
+    return ["worker", "comparisons", "discrimination", "left", "tie", "worth"], rows
+
+
+def _sentences(
+    found: CrowdBradleyTerry, n_grouped: int, models: str | None, pairs: NextPairs | None
+) -> list[str]:
+    """What else was found, a line each."""
+    lines = []
+    if n_grouped:
+        lines.append(
+            f"{n_grouped} workers do not answer on their own: each group of them has one vote on a question"
+        )
+    if found.dispersion > 1.2:
+        lines.append(
+            f"answers to one question agree more than the model explains: intervals are "
+            f"{found.dispersion**0.5:.2f} times as wide"
+        )
+    if models is not None:
+        lines += _model_lines(found, models)
+    if pairs is not None:
+        both = zip(found.items[pairs.item], found.items[pairs.other], strict=True)
+        names = (f"{item} : {other}" for item, other in both)
+        lines.append("compare next: " + "; ".join(names))
+    return lines
+
+
+def _model_lines(found: CrowdBradleyTerry, pattern: str) -> list[str]:
+    """What an answer of each model is worth in answers of people."""
+    is_model = [fnmatchcase(str(name), pattern) for name in found.workers]
+    people = [w for w, model in zip(found.information, is_model, strict=True) if not model]
+    if not any(is_model) or not people:
+        return [f"--models {pattern} must name some of the workers and leave people"]
+    mean = sum(people) / len(people)
+    return [
+        f"{name}: an answer says as much as {worth / mean:.1f} answers of the average person, if its "
+        "errors are its own"
+        for name, worth, model in zip(found.workers, found.information, is_model, strict=True)
+        if model
+    ]
+
+
+def _as_json(
+    found: CrowdBradleyTerry, ranks: RankIntervals, pairs: NextPairs | None
+) -> dict[str, Any]:
+    """All of it as one object."""
+    items = [
+        {
+            "item": str(found.items[i]),
+            "rank": int(ranks.rank[i]),
+            "best": int(ranks.best[i]),
+            "worst": int(ranks.worst[i]),
+            "score": float(found.score[i]),
+            "standard_error": float(found.covariance[i, i] ** 0.5),
+        }
+        for i in range(len(found.items))
+    ]
+    workers = [
+        {
+            "worker": str(found.workers[k]),
+            "discrimination": float(found.discrimination[k]),
+            "position": float(found.position[k]),
+            "tie": float(found.tie[k]),
+            "worth": float(found.information[k]),
+        }
+        for k in range(len(found.workers))
+    ]
+    chosen = (
+        []
+        if pairs is None
+        else [
+            [str(item), str(other)]
+            for item, other in zip(found.items[pairs.item], found.items[pairs.other], strict=True)
+        ]
+    )
+    return {
+        "items": items,
+        "workers": workers,
+        "next": chosen,
+        "dispersion": found.dispersion,
+        "converged": found.converged,
+    }

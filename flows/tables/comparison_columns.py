@@ -1,0 +1,67 @@
+r"""Comparisons from a table: worker, left, right, winner, and what was asked.
+
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as folder:
+...     path = Path(folder) / "comparisons.csv"
+...     _ = path.write_text("worker,left,right,winner\nann,x,y,x\nbob,y,x,tie\n")
+...     read_comparisons(path)
+Comparisons(2 comparisons of 2 items by 2 workers, 1 tie)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flows.tables.dialect import AS_FOUND, Reading
+from flows.tables.refusals import TableError, refuse_blanks
+from flows.tables.text_table import TextTable, open_table
+from quality import Comparisons, LabelError, encode_comparisons
+
+__all__ = ["read_comparisons"]
+
+WINNERS = ("winner", "label")
+QUESTIONS = ("question", "prompt", "task")
+
+
+def read_comparisons(path: Path, reading: Reading = AS_FOUND) -> Comparisons:
+    """Read a table with a row per comparison.
+
+    The columns are worker, left, right, and winner (or label, as crowd-kit has it): left, right, tie,
+    or the name of the preferred item. A column question (or prompt, or task) says what the items were
+    compared on.
+
+    Raises
+    ------
+    TableError
+        If a column is missing, a cell blank, an item compared with itself, or a winner neither side.
+    """
+    table = open_table(path, ("worker", "left", "right"), reading)
+    winner = _one_of(table, WINNERS)
+    if winner is None:
+        raise TableError(
+            f"{path.name} must have a column winner (or label), got {', '.join(table.names)}"
+        )
+    asked = _one_of(table, QUESTIONS)
+    names = ("worker", "left", "right", winner, *(() if asked is None else (asked,)))
+    refuse_blanks(table, names)
+    column = {name: values.tolist() for name, values in table.columns(*names).items()}
+    try:
+        return encode_comparisons(
+            column["worker"], column["left"], column["right"], column[winner],
+            question=None if asked is None else column[asked],
+        )  # fmt: skip
+    except LabelError as error:
+        raise TableError(_placed(path.name, error)) from None
+
+
+def _one_of(table: TextTable, names: tuple[str, ...]) -> str | None:
+    """Return the first of the names that is a column."""
+    return next((name for name in names if name in table.names), None)
+
+
+def _placed(file: str, error: LabelError) -> str:
+    """Return the sentence with the file and its row, which count from 1."""
+    if error.row is None:
+        return f"{file}: {error}"
+    said = str(error).replace(f" at row {error.row} (counted from 0)", "")
+    return f"{file}, row {error.row + 1}: {said}"

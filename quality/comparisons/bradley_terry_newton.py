@@ -1,0 +1,286 @@
+"""Bradley and Terry's model, with ties by Davidson's, by Newton's method: all workers judge alike.
+
+>>> from quality.comparisons import encode_comparisons
+>>> table = encode_comparisons(["w"] * 4, list("xxxx"), list("yyyy"), list("xxxy"))
+>>> bradley_terry(table).chance(0, 1)  # x won three of four
+0.75
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from jaxtyping import Float64, Int, Shaped
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from quality.comparisons.comparison_table import LEFT, RIGHT, TIE, Comparisons
+from quality.comparisons.judged_pass import judge_pass, score_pass
+from quality.labels import freeze_arrays
+
+__all__ = ["BradleyTerry", "Climbed", "Rows", "bradley_terry", "climb_scores", "rows_of"]
+
+MAX_ITEMS = 5_000  # the information has their square
+HALVINGS = 30
+NEVER = -1e300  # log weight of a tie where there are none
+Ties: TypeAlias = Literal["davidson", "half", "drop"]
+
+
+class Rows(NamedTuple):
+    """Comparisons as the passes read them."""
+
+    worker: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    outcome: np.ndarray
+    weight: np.ndarray
+
+
+class Climbed(NamedTuple):
+    """What :func:`climb_scores` returns."""
+
+    score: np.ndarray
+    information: np.ndarray
+    inverse: np.ndarray
+    likelihood: float
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BradleyTerry:
+    """Result of :func:`bradley_terry`.
+
+    Parameters
+    ----------
+    items
+        Names, as in the table.
+    score
+        Log strength of each item; the scores add up to 0.
+    covariance
+        Of the scores, from the information of the model.
+    tie
+        Log of Davidson's tie parameter; minus infinity where ties do not occur or do not count.
+    log_likelihood
+        Of the comparisons, in nats.
+    n_iter, converged
+        Newton steps, and whether the scores had settled by then.
+    """
+
+    items: Shaped[np.ndarray, " items"]
+    score: Float64[np.ndarray, " items"]
+    covariance: Float64[np.ndarray, "items items"]
+    tie: float
+    log_likelihood: float
+    n_iter: int
+    converged: bool
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        best = self.items[int(np.argmax(self.score))]
+        return f"BradleyTerry({len(self.items)} items, {best} first)"
+
+    def chance(self, item: int, other: int) -> float:
+        """Return the probability that an item is preferred to another, given that there is no tie."""
+        return float(round(1 / (1 + np.exp(self.score[other] - self.score[item])), 12))
+
+
+def bradley_terry(
+    comparisons: Comparisons,
+    *,
+    ties: Ties = "davidson",
+    prior_sd: float | None = None,
+    groups: Int[np.ndarray, " workers"] | None = None,
+    max_iter: int = 100,
+    tol: float = 1e-9,
+) -> BradleyTerry:
+    """Rank items as if all workers judged alike.
+
+    Parameters
+    ----------
+    comparisons
+        Who preferred what.
+    ties
+        ``davidson`` gives ties a parameter of their own, ``half`` counts a tie as half a win of each
+        item, ``drop`` leaves ties out.
+    prior_sd
+        Standard deviation of a normal prior of the scores; None for maximum likelihood.
+    groups
+        A group for each worker; a group has one vote on a question.
+    max_iter, tol
+        Stop after so many Newton steps, or once no score moves by more than `tol`.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 5,000 items; or without a prior, if some items never lost to, or
+        never won against, the others: their scores have no finite estimate.
+
+    Notes
+    -----
+    **Guarantees.** At maximum likelihood each item's expected wins equal its wins.
+
+    **Cost.** A pass over the comparisons and the solution of items x items equations per step.
+
+    References
+    ----------
+    .. [1] Bradley, Terry, "Rank analysis of incomplete block designs", Biometrika 39 (1952).
+    .. [2] Davidson, "On extending the Bradley-Terry model to accommodate ties in paired comparison
+       experiments", JASA 65 (1970).
+    """
+    if prior_sd is not None and not prior_sd > 0:
+        raise ValueError(f"prior_sd must be above 0 or None, got {prior_sd}")
+    rows = _by_ties(rows_of(comparisons, groups), ties)
+    n_items = len(comparisons.items)
+    if prior_sd is None:
+        _check_linked(rows, comparisons.items)
+    precision = 0.0 if prior_sd is None else prior_sd**-2
+    judge = np.zeros((len(comparisons.workers), 3))
+    judge[:, 0] = 1.0
+    counts_ties = bool((rows.outcome == TIE).any())
+    judge[:, 2] = np.log(max(np.mean(rows.outcome == TIE), 1e-3)) if counts_ties else NEVER
+    score, n_iter, converged = np.zeros(n_items), 0, False
+    while n_iter < max_iter and not converged:
+        risen, _, inverse, likelihood = climb_scores(rows, score, judge, precision)
+        moved = float(np.abs(risen - score).max(initial=0.0))
+        if counts_ties:
+            step = _tie_step(rows, risen, judge)
+            judge[:, 2] += step
+            moved = max(moved, abs(step))
+        score, n_iter, converged = risen, n_iter + 1, moved <= tol
+    centred = np.eye(n_items) - 1 / n_items
+    covariance = centred @ inverse @ centred
+    score = score - score.mean()
+    tie = float(judge[0, 2]) if counts_ties else -np.inf
+    return BradleyTerry(
+        comparisons.items, score, covariance, tie, float(likelihood), n_iter, converged
+    )
+
+
+def rows_of(comparisons: Comparisons, groups: Int[np.ndarray, " workers"] | None) -> Rows:
+    """Return the comparisons as the passes read them; ValueError for more items than can be solved for."""
+    if len(comparisons.items) > MAX_ITEMS:
+        raise ValueError(
+            f"there must be at most {MAX_ITEMS:,} items, since the information has their square; got "
+            f"{len(comparisons.items):,}"
+        )
+    return Rows(
+        comparisons.worker,
+        comparisons.left,
+        comparisons.right,
+        comparisons.outcome,
+        comparisons.weights(groups),
+    )
+
+
+def climb_scores(
+    rows: Rows,
+    score: Float64[np.ndarray, " items"],
+    judge: Float64[np.ndarray, "workers 3"],
+    precision: float,
+) -> Climbed:
+    """Take a Newton step up the log posterior, halved until it rises.
+
+    Returns the new scores, and at the old ones the information with the prior's, its inverse, and the
+    log-likelihood.
+    """
+    gradient, information = np.zeros(len(score)), np.zeros((len(score), len(score)))
+    likelihood = score_pass(*rows, score, judge, gradient, information)
+    information = (
+        np.diag(information.sum(axis=0) + information.sum(axis=1)) - information - information.T
+    )
+    gradient -= precision * score
+    information[np.diag_indices(len(score))] += precision
+    inverse = _inverse(information, precision)
+    step = inverse @ gradient
+    height = likelihood - precision * float(score @ score) / 2
+    return Climbed(
+        _risen(rows, score, judge, precision, step, height), information, inverse, likelihood
+    )
+
+
+def _risen(
+    rows: Rows,
+    score: Float64[np.ndarray, " items"],
+    judge: Float64[np.ndarray, "workers 3"],
+    precision: float,
+    step: Float64[np.ndarray, " items"],
+    height: float,
+) -> Float64[np.ndarray, " items"]:
+    """Return the scores after the step, halved until the log posterior is no lower; a small one is taken."""
+    if np.abs(step).max(initial=0.0) < 0.5:  # concave and near: Newton's step rises
+        return np.asarray(score + step)
+    for _ in range(HALVINGS):
+        tried = score + step
+        unused = np.zeros(len(score)), np.zeros((len(score), len(score)))
+        likelihood = score_pass(*rows, tried, judge, *unused)
+        if likelihood - precision * float(tried @ tried) / 2 >= height:
+            return np.asarray(tried)
+        step = step / 2
+    return score
+
+
+def _inverse(
+    information: Float64[np.ndarray, "items items"], precision: float
+) -> Float64[np.ndarray, "items items"]:
+    """Return the inverse; without a prior that of scores which add up to 0."""
+    if precision:
+        found = np.linalg.inv(information)
+    else:
+        level = np.full_like(information, 1 / len(information))
+        found = np.linalg.inv(information + level) - level
+    return (found + found.T) / 2
+
+
+def _tie_step(
+    rows: Rows, score: Float64[np.ndarray, " items"], judge: Float64[np.ndarray, "workers 3"]
+) -> float:
+    """Return the Newton step of the one log tie parameter that all workers share."""
+    gradient, information = np.zeros((len(judge), 3)), np.zeros((len(judge), 3, 3))
+    judge_pass(*rows, score, judge, gradient, information)
+    return float(np.clip(gradient[:, 2].sum() / information[:, 2, 2].sum(), -1, 1))
+
+
+def _by_ties(rows: Rows, ties: Ties) -> Rows:
+    """Return the rows with ties as the model counts them."""
+    kinds: dict[str, Callable[[], Rows]] = {
+        "davidson": lambda: rows,
+        "half": lambda: _halved(rows),
+        "drop": lambda: Rows(*(one[rows.outcome != TIE] for one in rows)),
+    }
+    if ties not in kinds:
+        raise ValueError(f"ties must be one of {', '.join(kinds)}, got {ties!r}")
+    found = kinds[ties]()
+    if not len(found.worker):
+        raise ValueError("there must be a comparison that is no tie, got ties alone")
+    return found
+
+
+def _halved(rows: Rows) -> Rows:
+    tied = rows.outcome == TIE
+    whole, halves = (Rows(*(one[mask] for one in rows)) for mask in (~tied, tied))
+    won, lost = np.full_like(halves.outcome, LEFT), np.full_like(halves.outcome, RIGHT)
+    light = halves.weight / 2
+    parts = [
+        whole,
+        halves._replace(outcome=won, weight=light),
+        halves._replace(outcome=lost, weight=light),
+    ]
+    return Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _check_linked(rows: Rows, items: Shaped[np.ndarray, " items"]) -> None:
+    """Refuse items whose scores have no finite estimate."""
+    ties = rows.outcome == TIE
+    won = np.where(rows.outcome == RIGHT, rows.right, rows.left)
+    lost = np.where(rows.outcome == RIGHT, rows.left, rows.right)
+    winner, loser = np.concatenate([won, lost[ties]]), np.concatenate([lost, won[ties]])
+    graph = coo_array((np.ones(len(winner)), (winner, loser)), shape=(len(items), len(items)))
+    n_parts, part = connected_components(graph, directed=True, connection="strong")
+    if n_parts > 1:
+        alone = items[int(np.argmin(np.bincount(part)[part]))]
+        raise ValueError(
+            f"each item must have won and lost, directly or through others, against all others; {alone} "
+            "is not linked so: give prior_sd, for example 1.0"
+        )

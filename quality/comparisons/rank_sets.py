@@ -1,0 +1,100 @@
+"""Ranks with simultaneous intervals: which places an item may have, for all items at once.
+
+>>> import numpy as np
+>>> found = rank_intervals(np.array([2.0, 0.1, 0.0]), np.eye(3) * 0.01, rng=np.random.default_rng(0))
+>>> found.best, found.worst
+(array([1, 2, 2]), array([1, 3, 3]))
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from quality.labels import freeze_arrays
+
+__all__ = ["RankIntervals", "rank_intervals"]
+
+BLOCK = 64  # draws at a time: all differences of all items are held
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RankIntervals:
+    """Result of :func:`rank_intervals`.
+
+    Parameters
+    ----------
+    rank
+        Place of each item by its score, 1 for the highest; equal scores in the order given.
+    best, worst
+        The places it may have, at the level asked for, for all items at once.
+    threshold
+        How many standard errors two scores must be apart to be told apart.
+    """
+
+    rank: Int64[np.ndarray, " items"]
+    best: Int64[np.ndarray, " items"]
+    worst: Int64[np.ndarray, " items"]
+    threshold: float
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        sure = int(np.count_nonzero(self.best == self.worst))
+        return f"RankIntervals({len(self.rank)} items, {sure} with a sure rank)"
+
+
+def rank_intervals(
+    score: Float64[np.ndarray, " items"],
+    covariance: Float64[np.ndarray, "items items"],
+    *,
+    level: float = 0.95,
+    n_draws: int = 2_000,
+    rng: np.random.Generator,
+) -> RankIntervals:
+    """Return the ranks that each item may have, simultaneously for all items.
+
+    An item is surely better than another if their scores differ by more than `threshold` standard
+    errors; the threshold is the quantile of the largest of all standardised differences, by draws.
+
+    Parameters
+    ----------
+    score, covariance
+        Estimates and their covariance, as of :func:`~quality.crowd_bradley_terry`.
+    level
+        Probability that all intervals hold at once, above 0 and below 1.
+    n_draws
+        Draws of the scores' error.
+    rng
+        Source of the draws.
+
+    Notes
+    -----
+    **Guarantees.** Every item's own rank lies in its interval. A higher level never narrows one.
+
+    **Cost.** O(draws x items squared).
+
+    References
+    ----------
+    .. [1] Mogstad, Romano, Shaikh, Wilhelm, "Inference for ranks with applications to mobility across
+       neighbourhoods and academic achievement across countries", Review of Economic Studies 91 (2024).
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level must be above 0 and below 1, got {level}")
+    n = len(score)
+    variance = np.diagonal(covariance)
+    error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2 * covariance, 0.0))
+    np.fill_diagonal(error, np.inf)
+    error[error == 0] = np.inf  # such items cannot be told apart by draws; their order is not sure
+    root, basis = np.linalg.eigh(covariance)
+    factor = basis * np.sqrt(np.maximum(root, 0.0))
+    largest = []
+    for first in range(0, n_draws, BLOCK):
+        drawn = rng.standard_normal((min(BLOCK, n_draws - first), n)) @ factor.T
+        largest += [float(np.max(np.abs(one[:, None] - one[None, :]) / error)) for one in drawn]
+    threshold = float(np.quantile(largest, level)) if n > 1 else 0.0
+    better = (score[None, :] - score[:, None]) / error > threshold
+    rank = np.empty(n, dtype=np.int64)
+    rank[np.argsort(-score, kind="stable")] = np.arange(1, n + 1)
+    return RankIntervals(rank, 1 + better.sum(axis=1), n - better.sum(axis=0), threshold)

@@ -1,0 +1,81 @@
+"""`crowdassay rank`: what it prints, writes and refuses."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+
+
+def invoke(*arguments: str):  # type: ignore[no-untyped-def]
+    return CliRunner().invoke(app, ["rank", *arguments])
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four items in order of their names, by five people and a model who says left."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("rank") / "comparisons.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["worker", "prompt", "left", "right", "winner"])
+        for number in range(600):
+            worker = number % 6
+            i, j = rng.choice(4, 2, replace=False)
+            better = "left" if rng.random() < 1 / (1 + np.exp(1.5 * (i - j))) else "right"
+            who = "model-x" if worker == 5 else f"person-{worker}"
+            rows.writerow(
+                [who, number // 4, "abcd"[i], "abcd"[j], "left" if worker == 5 else better]
+            )
+    return path
+
+
+def test_items_come_in_order_with_their_intervals(compared: Path) -> None:
+    found = json.loads(invoke(str(compared), "--json", "--next", "2").stdout)
+    assert [one["rank"] for one in found["items"]] == [1, 2, 3, 4]
+    assert all(one["best"] <= one["rank"] <= one["worst"] for one in found["items"])
+    assert len(found["next"]) == 2
+    worth = {one["worker"]: one["worth"] for one in found["workers"]}
+    assert worth["model-x"] == min(worth.values())
+
+
+def test_a_models_answers_are_told_in_peoples(compared: Path) -> None:
+    printed = invoke(str(compared), "--models", "model-*")
+    assert printed.exit_code == 0
+    assert "model-x: an answer says as much as 0." in printed.stdout
+    nobody = invoke(str(compared), "--models", "nobody")
+    assert "--models nobody must name some of the workers" in nobody.stdout
+
+
+def test_the_items_are_written(compared: Path, tmp_path: Path) -> None:
+    output = tmp_path / "ranks.csv"
+    assert invoke(str(compared), "--output", str(output)).exit_code == 0
+    with output.open(newline="") as file:
+        assert [row["item"] for row in csv.DictReader(file)] == list("abcd")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("worker,left,right\na,x,y\n", "must have a column winner"),
+        (
+            "worker,left,right,winner\na,x,y,x\nb,x,y,z\n",
+            "row 2: winner must be left, right or tie",
+        ),
+        ("worker,left,right,winner\na,x,x,x\n", "row 1: left and right must differ"),
+        ("worker,left,right,winner\na,,y,y\n", "left"),
+        ("worker,left,winner\na,x,x\n", "right"),
+    ],
+)
+def test_a_fault_is_one_sentence_with_file_and_row(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "comparisons.csv"
+    path.write_text(text)
+    found = invoke(str(path))
+    assert found.exit_code == 2
+    assert said in found.stderr
+    assert "comparisons.csv" in found.stderr
+    assert len(found.stderr.strip().splitlines()) == 1

@@ -1,0 +1,64 @@
+"""crowd-kit's pairwise names: its numbers where its model is sound, and the likelihood it means."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import check_grad
+from sklearn.base import clone
+
+from flows.crowdkit import BradleyTerry, NoisyBradleyTerry
+from flows.crowdkit.pairwise import _loss, _table
+from quality import LabelError
+
+COMPARED = pd.DataFrame(
+    {
+        "worker": list("ppqqrrpqrp"),
+        "left": list("xyzxyzxyzx"),
+        "right": list("yzxzxyyzxz"),
+        "label": list("xyxxxyyzzx"),
+    }
+)
+
+
+def test_scores_are_crowd_kits() -> None:
+    """Golden: crowd-kit 1.4.2, BradleyTerry(n_iter=100000, tol=1e-15) on `COMPARED`."""
+    found = BradleyTerry(n_iter=100).fit_predict(COMPARED)
+    golden = {"x": 0.538776531941, "y": 0.29723896459, "z": 0.163984503468}
+    assert found.to_dict() == pytest.approx(golden, abs=1e-9)
+
+
+def test_no_comparisons_are_no_scores() -> None:
+    assert BradleyTerry(n_iter=1).fit_predict(COMPARED[:0]).empty
+
+
+def test_the_noisy_gradient_is_that_of_the_likelihood() -> None:
+    table = _table(COMPARED, worker="worker")
+    at = np.random.default_rng(0).normal(size=1 + 3 + 6)
+    off = check_grad(lambda x: _loss(x, table, 0.1)[0], lambda x: _loss(x, table, 0.1)[1], at)
+    assert off < 1e-5
+
+
+def test_a_worker_who_always_says_left_has_little_skill_and_a_bias() -> None:
+    rng = np.random.default_rng(0)
+    score, n = np.linspace(-2, 2, 6), 1200
+    left = rng.integers(6, size=n)
+    right = (left + rng.integers(1, 6, n)) % 6
+    worker = rng.integers(4, size=n)
+    says_left = rng.random(n) < 1 / (1 + np.exp(score[right] - score[left]))
+    label = np.where(says_left | (worker == 3), left, right)
+    frame = pd.DataFrame({"worker": worker, "left": left, "right": right, "label": label})
+    model = NoisyBradleyTerry().fit(frame)
+    assert model.scores_.sort_values().index.tolist() == list(range(6))
+    assert model.skills_[3] < 0.2 < 0.8 < model.skills_[:3].min()
+    assert model.biases_[3] > 0.9
+
+
+def test_parameters_are_scikit_learns() -> None:
+    assert clone(NoisyBradleyTerry(tol=1e-3)).get_params()["tol"] == 1e-3
+    assert clone(BradleyTerry(n_iter=7)).n_iter == 7
+
+
+@pytest.mark.parametrize("estimator", [BradleyTerry(n_iter=10), NoisyBradleyTerry()])
+def test_a_missing_column_is_named(estimator: BradleyTerry | NoisyBradleyTerry) -> None:
+    with pytest.raises(LabelError, match="data must have a column 'label'"):
+        estimator.fit(COMPARED.drop(columns="label"))

@@ -1,0 +1,94 @@
+"""Bradley and Terry's model: closed forms, stationarity, ties, and what has no estimate."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from quality import Comparisons, bradley_terry, encode_comparisons
+from quality.comparisons import TIE
+
+
+def table_of(seed: int = 0, ties: float = 0.2, n: int = 400) -> Comparisons:
+    rng = np.random.default_rng(seed)
+    score = rng.normal(size=6)
+    left = rng.integers(6, size=n)
+    right = (left + rng.integers(1, 6, n)) % 6
+    half = (score[left] - score[right]) / 2
+    weights = np.exp(np.column_stack([half, -half, np.full(n, np.log(ties + 1e-300))]))
+    chance = (weights / weights.sum(axis=1, keepdims=True)).cumsum(axis=1)
+    said = (rng.random(n)[:, None] > chance).sum(axis=1)
+    worker = rng.integers(5, size=n)
+    return encode_comparisons(worker, left, right, np.array(["left", "right", "tie"])[said])
+
+
+def test_three_wins_of_four_are_odds_of_three() -> None:
+    found = bradley_terry(encode_comparisons(["w"] * 4, list("xxxx"), list("yyyy"), list("xxxy")))
+    assert found.score[0] - found.score[1] == pytest.approx(np.log(3))
+    # the variance of a log odds is 1/3 + 1/1
+    variance = found.covariance[0, 0] + found.covariance[1, 1] - 2 * found.covariance[0, 1]
+    assert variance == pytest.approx(4 / 3)
+
+
+def test_at_maximum_likelihood_expected_wins_equal_wins() -> None:
+    table = table_of(ties=0)
+    found = bradley_terry(table)
+    chance = 1 / (1 + np.exp(found.score[table.right] - found.score[table.left]))
+    won = np.where(table.outcome == 0, table.left, table.right)
+    expected = np.bincount(table.left, chance, 6) + np.bincount(table.right, 1 - chance, 6)
+    assert expected == pytest.approx(np.bincount(won, minlength=6), abs=1e-6)
+
+
+def test_davidsons_ties_are_those_of_a_general_optimiser() -> None:
+    table = table_of()
+    found = bradley_terry(table)
+
+    def loss(x: np.ndarray) -> float:
+        half = (x[table.left] - x[table.right]) / 2
+        logits = np.column_stack([half, -half, np.full(len(half), x[6])])
+        norm = np.logaddexp.reduce(logits, axis=1)
+        return float((norm - logits[np.arange(len(half)), table.outcome]).sum())
+
+    best = minimize(loss, np.zeros(7), method="BFGS", options={"gtol": 1e-7}).x
+    assert found.score == pytest.approx(best[:6] - best[:6].mean(), abs=1e-5)
+    assert found.tie == pytest.approx(best[6], abs=1e-5)
+    assert found.log_likelihood == pytest.approx(-loss(best), abs=1e-6)
+
+
+def test_half_ties_are_half_a_win_of_each() -> None:
+    columns = ["w"] * 4, list("xxxx"), list("yyyy")
+    tied = bradley_terry(encode_comparisons(*columns, ["x", "x", "y", "tie"]), ties="half")
+    assert tied.score[0] - tied.score[1] == pytest.approx(np.log(2.5 / 1.5))
+    assert tied.tie == -np.inf
+
+
+def test_dropped_ties_do_not_count() -> None:
+    columns = ["w"] * 4, list("xxxx"), list("yyyy")
+    found = bradley_terry(encode_comparisons(*columns, ["x", "x", "y", "tie"]), ties="drop")
+    assert found.score[0] - found.score[1] == pytest.approx(np.log(2))
+
+
+def test_an_item_that_never_lost_needs_a_prior() -> None:
+    table = encode_comparisons(["w"] * 2, ["x", "y"], ["y", "z"], ["x", "y"])
+    with pytest.raises(ValueError, match="is not linked so: give prior_sd"):
+        bradley_terry(table)
+    score = bradley_terry(table, prior_sd=1.0).score
+    assert score[0] > score[1] > score[2]
+
+
+def test_a_group_that_repeats_itself_counts_once() -> None:
+    alone = encode_comparisons(list("ab"), list("xx"), list("yy"), list("xy"))
+    copied = encode_comparisons(list("abcc"), list("xxxx"), list("yyyy"), list("xyxx"))
+    found = bradley_terry(copied, groups=np.array([0, -1, 0]))
+    assert found.score == pytest.approx(bradley_terry(alone).score, abs=1e-9)
+
+
+def test_what_is_not_a_choice_is_refused() -> None:
+    table = table_of()
+    with pytest.raises(ValueError, match="ties must be one of davidson, half, drop"):
+        bradley_terry(table, ties="twice")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="prior_sd must be above 0"):
+        bradley_terry(table, prior_sd=0.0)
+    only = encode_comparisons(["w"], ["x"], ["y"], ["tie"])
+    assert only.outcome.tolist() == [TIE]
+    with pytest.raises(ValueError, match="got ties alone"):
+        bradley_terry(only, ties="drop", prior_sd=1.0)
