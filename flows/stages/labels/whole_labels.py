@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 
 from flows.aggregators import consensus_of
 from flows.run import Crowd, Run, start_of
-from flows.settings import FilterSettings, SettingsError
+from flows.settings import FilterSettings
 from quality import (
     Auto,
     Consensus,
@@ -40,7 +40,7 @@ from quality import (
 from quality.aggregation import Fit
 
 __all__ = [
-    "Aggregated", "Groups", "Judged", "WholeLabels", "filter_by", "model_codes", "stop_rule",
+    "Aggregated", "Groups", "Judged", "WholeLabels", "filter_by", "stop_rule",
 ]  # fmt: skip
 
 Groups: TypeAlias = Int[np.ndarray, " workers"] | None  # group code of each worker, -1 for none
@@ -139,8 +139,7 @@ class WholeLabels:
         """Find the workers who do not answer on their own."""
         labels, chosen = self.crowd.labels, self.run.settings
         gold = self.crowd.gold_code() if chosen.consensus.use_gold else None
-        models = model_codes(labels.workers, chosen.input.models)
-        return dependent_groups(labels, gold=gold, models=models)
+        return dependent_groups(labels, gold=gold, models=self.crowd.model_codes())
 
     def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""
@@ -203,19 +202,6 @@ class WholeLabels:
             labels, settings.consensus, seed=settings.seed, gold=gold, groups=groups, start=start,
             progress=progress,
         )  # fmt: skip
-
-
-def model_codes(workers: np.ndarray, models: tuple[str, ...]) -> Int[np.ndarray, " models"] | None:
-    """Return the codes of the workers that the settings name as models; SettingsError for others."""
-    if not models:
-        return None
-    found = np.flatnonzero(np.isin(workers.astype(np.str_), models))
-    missing = sorted(set(models) - set(workers[found].astype(np.str_).tolist()))
-    if missing:
-        raise SettingsError(
-            f"input.models: {missing[0]!r} must be a worker of the labels, and has none there"
-        )
-    return found
 
 
 def filter_by(
