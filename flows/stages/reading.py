@@ -96,9 +96,7 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
     if inputs.seconds:
         seconds = read_seconds(table, inputs.seconds, labels, duplicates=inputs.duplicates)
     models = names_of_models(labels.workers, inputs.models, read_models(table))
-    return Crowd(
-        labels, tasks, gold, seconds, reference=_reference(run, sources), models=models
-    )
+    return Crowd(labels, tasks, gold, seconds, reference=_reference(run, sources), models=models)
 
 
 def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Crowd, ShardFolder]:
