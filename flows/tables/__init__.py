@@ -67,8 +67,8 @@ __all__ = [
     "input_paths", "is_query", "keep_standard_input", "list_tasks", "literal", "numpy_array",
     "open_lenient", "open_sources", "open_table", "quote", "read_gold", "read_labels",
     "read_models", "read_parquet", "read_reference", "read_seconds", "read_tasks", "reading_of",
-    "refuse_blanks", "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside", "select_features",
-    "standardized", "table_file", "text_of_cell", "write_table",
+    "refuse_blanks", "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside",
+    "select_features", "standardized", "table_file", "text_of_cell", "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)
