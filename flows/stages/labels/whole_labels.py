@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 
 from flows.aggregators import consensus_of
 from flows.run import Crowd, Run, start_of
-from flows.settings import FilterSettings
+from flows.settings import FilterSettings, SettingsError
 from quality import (
     Auto,
     Consensus,
@@ -45,12 +45,9 @@ __all__ = [
 
 Groups: TypeAlias = Int[np.ndarray, " workers"] | None  # group code of each worker, -1 for none
 
-PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
-    "soft": soft_penalty,
-    "hard": relative_penalty,
-}
 FALSE_REMOVAL_RATE = 0.1  # where the settings name no stop rule
 PAPERS_FRACTION = 0.15  # of the workers; likewise, for a penalty that has no such rate
+DENSE = 0.5  # of the tasks, that a worker has labelled on average: beyond it loads are equal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,17 +216,27 @@ def filter_by(
         return found, f"false removal rate {rate:g}"
     if share is None and n_workers is None:
         share = PAPERS_FRACTION
-    penalty = PENALTIES[chosen.penalty]
-    if (
-        penalty is relative_penalty
-    ):  # of all workers, once: fitted anew it would cost a fit a removal
-        relative = relative_penalty(labels)
+    penalty: Callable[[CrowdLabels], np.ndarray] = soft_penalty
+    if chosen.penalty == "hard":  # of all workers, once: anew it would cost a fit a removal
+        _refuse_dense(labels)
+        relative = relative_penalty(labels, rng=np.random.default_rng(seed))
         penalty = wraps(relative_penalty)(lambda _: relative)
     filtered = filter_workers(
         labels, penalty=penalty, n_workers=n_workers, fraction=share,
         min_labels_per_task=least, progress=progress,
     )  # fmt: skip
     return filtered, stop_rule(n_workers, share)
+
+
+def _refuse_dense(labels: CrowdLabels) -> None:
+    """Raise SettingsError for a table in which hard penalties say nothing of anybody."""
+    share = labels.n_labels / (labels.n_workers * labels.n_tasks)
+    if share > DENSE:
+        raise SettingsError(
+            f'filter.penalty = "hard" needs workers who label at most {DENSE:.0%} of the tasks on '
+            f"average, got {share:.0%}: loads then come out equal whoever errs; use "
+            'filter.penalty = "soft"'
+        )
 
 
 def stop_rule(n_workers: int | None, fraction: float | None) -> str:
