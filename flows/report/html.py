@@ -221,13 +221,26 @@ def _beyond(unit: str) -> str:
     return Unit(unit).beyond
 
 
+def _aggregated_by(consensus: dict[str, Any]) -> str:
+    """By what the consensus was made: one aggregator, or a pool and the one that weighs most in it."""
+    choice = consensus["choice"]
+    if choice is None:
+        return title_of(consensus["aggregator"])
+    leader, scores = title_of(choice["chosen"]), choice["scores"]
+    n_pooled = sum(score["weight"] > 0 for score in scores)
+    if n_pooled == 1:
+        return f"{leader}, chosen of {len(scores)} aggregators"
+    return f"a pool of {n_pooled} aggregators led by {leader}"
+
+
 def _moment(value: str) -> str:
     """An ISO moment to the minute."""
     return value[:16].replace("T", " ")
 
 
 FILTERS: dict[str, Callable[..., str]] = {
-    "beyond": _beyond, "cost": _cost, "count": _count, "counted": _counted, "factor": _factor,
-    "moment": _moment, "named": title_of, "number": _number, "percent": _percent, "plain": _plain,
-    "price": _price, "protects": _protects, "rest": _rest, "sentence": _sentence, "span": _span,
+    "aggregated_by": _aggregated_by, "beyond": _beyond, "cost": _cost, "count": _count,
+    "counted": _counted, "factor": _factor, "moment": _moment, "named": title_of, "number": _number,
+    "percent": _percent, "plain": _plain, "price": _price, "protects": _protects, "rest": _rest,
+    "sentence": _sentence, "span": _span,
 }  # fmt: skip

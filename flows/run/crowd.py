@@ -41,6 +41,8 @@ class Crowd:
         The folder of the features, where the labels are in shards.
     reference
         Answers of language models, to find workers who paste them.
+    models
+        Names of the workers that are language models.
     """
 
     labels: CrowdLabels
@@ -49,6 +51,7 @@ class Crowd:
     seconds: Float[np.ndarray, " labels"] | None = None
     features: FeatureFolder | None = None
     reference: Reference | None = None
+    models: tuple[str, ...] = ()
 
     @property
     def group_names(self) -> np.ndarray:
@@ -61,6 +64,10 @@ class Crowd:
         if self.tasks is None:
             raise ValueError("the campaign has no task table")
         return self.tasks
+
+    def model_codes(self) -> Int[np.ndarray, " models"]:
+        """Codes of the workers that are language models."""
+        return np.flatnonzero(np.isin(self.labels.workers.astype(np.str_), self.models))
 
     def label_features(self) -> Float[np.ndarray, "tasks features"]:
         """Features of every labelled task, in the order of `labels.tasks`; loads all features."""
@@ -134,6 +141,8 @@ def save_crowd(folder: Path, crowd: Crowd) -> None:
             "reference_task": answers.task,
             "reference_label": answers.label,
         }
+    if crowd.models:
+        arrays["models"] = np.array(crowd.models, dtype=np.str_)
     if crowd.seconds is not None:
         arrays["seconds"] = crowd.seconds
     write_arrays(folder / CROWD, arrays)
@@ -157,4 +166,6 @@ def load_crowd(folder: Path) -> Crowd:
                 *(stored[f"reference_{name}"] for name in ("model", "task", "label"))
             )
         seconds = stored.get("seconds")
-    return Crowd(labels, tasks, gold, seconds, open_features(folder / FEATURES), reference)
+        models = tuple(stored["models"].tolist()) if "models" in stored else ()
+    features = open_features(folder / FEATURES)
+    return Crowd(labels, tasks, gold, seconds, features, reference, models)

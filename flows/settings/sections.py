@@ -140,7 +140,7 @@ class InputSettings(Section):
     subject: str | None = None
     """The column of the task tables that says whose a task is, for the unit "subject"."""
     models: tuple[str, ...] = ()
-    """Workers that are language models: a voice beside the people's consensus, or one group."""
+    """Workers that are language models, beside those whose kind is "model" in the labels."""
     features_private: bool = False
     """True: results that read features in the clear stay internal."""
     standardize: bool = False
@@ -506,7 +506,7 @@ class Settings(Section):
     def consensus_is_local(self) -> bool:
         """Whether a task's consensus depends on its own answers alone: majority vote, and no filter.
 
-        Features that join carry other tasks' labels.
+        Features and models that join carry other tasks' labels.
         """
         unfiltered = self.filter.fraction == 0 or self.filter.n_workers == 0
         by_vote = self.aggregator == "majority_vote" and unfiltered
@@ -519,9 +519,11 @@ class Settings(Section):
 
     @property
     def models_join(self) -> bool:
-        """Whether answers of models, if people have answered every task, join the people's consensus."""
-        joins = self.consensus.features != "ignore" and why_voices_stay_out(self) is None
-        return joins and bool(self.input.models)
+        """Whether answers of models, if there are any and people have answered every task, join theirs.
+
+        Which workers are models may stand in the labels alone, so these settings do not know it.
+        """
+        return self.consensus.features != "ignore" and why_voices_stay_out(self) is None
 
     def _check_can_be_sharded(self) -> None:
         """Raise ValueError for settings that need the whole table of labels at once."""

@@ -44,7 +44,7 @@ def aggregate(run: Run) -> str:
         found = labels.aggregate(keep, groups)
         found, voices = join_voices(run, crowd, found, groups, models)
         gold = _gold_check(run, labels, found, groups)
-    sure, refused = _calibrated(run, crowd, found), _models_alone(run, crowd)
+    sure, refused = _calibrated(run, crowd, found), _models_alone(crowd)
     refused = refused and sure.evidence != "gold"
     believed = sure.believed(found.consensus.posterior)
     order = rank_tasks(sure.confidence, found.tasks.n_labels)
@@ -187,10 +187,9 @@ def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
     }
 
 
-def _models_alone(run: Run, crowd: Crowd) -> bool:
+def _models_alone(crowd: Crowd) -> bool:
     """Whether all workers are models: what their labels share need not be the truth."""
-    people = np.isin(crowd.labels.workers.astype(np.str_), run.settings.input.models, invert=True)
-    return not people.any()
+    return len(crowd.model_codes()) == crowd.labels.n_workers
 
 
 def _n_regrouped(found: Aggregated) -> int | None:

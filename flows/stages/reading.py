@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from flows.run import FEATURES, Crowd, Run, digest_key, save_crowd
-from flows.settings import EngineSettings
+from flows.settings import EngineSettings, SettingsError
 from flows.sharding import (
     SHARDS,
     ShardFolder,
@@ -28,6 +28,7 @@ from flows.tables import (
     open_sources,
     read_gold,
     read_labels,
+    read_models,
     read_reference,
     read_seconds,
     read_tasks,
@@ -35,7 +36,7 @@ from flows.tables import (
 )
 from quality import LabelShard
 
-__all__ = ["public_sizes", "read_and_check"]
+__all__ = ["names_of_models", "public_sizes", "read_and_check"]
 
 
 def read_and_check(run: Run) -> str:
@@ -94,7 +95,8 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
     seconds, table = None, sources.labels.table
     if inputs.seconds:
         seconds = read_seconds(table, inputs.seconds, labels, duplicates=inputs.duplicates)
-    return Crowd(labels, tasks, gold, seconds, reference=_reference(run, sources))
+    models = names_of_models(labels.workers, inputs.models, read_models(table))
+    return Crowd(labels, tasks, gold, seconds, reference=_reference(run, sources), models=models)
 
 
 def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Crowd, ShardFolder]:
@@ -119,11 +121,28 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
         write_features(
             tables, listed, labelled, folder, memory_gb=memory_gb, standardize=standardize
         )
-    crowd = Crowd(names, tasks, gold, reference=_reference(run, sources))
+    models = names_of_models(names.workers, inputs.models, read_models(sources.labels.table))
+    crowd = Crowd(names, tasks, gold, reference=_reference(run, sources), models=models)
     write_gold(shards, crowd.gold_code())
     write_groups(shards, crowd.labelled_groups()[1])
     _refuse_hollow_shards(shards, engine, sources.labels.name)
     return crowd, shards
+
+
+def names_of_models(
+    workers: np.ndarray, named: tuple[str, ...], of_kind: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the workers that are models, by settings or by the labels' column `kind`, sorted.
+
+    Raise SettingsError for a name in the settings that no worker has.
+    """
+    known = set(workers.astype(np.str_).tolist()) if named else set()
+    missing = sorted(set(named) - known)
+    if missing:
+        raise SettingsError(
+            f"input.models: {missing[0]!r} must be a worker of the labels, and has none there"
+        )
+    return tuple(sorted({*named, *of_kind}))
 
 
 def _reference(run: Run, sources: Sources) -> Reference | None:

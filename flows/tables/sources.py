@@ -160,6 +160,7 @@ def open_source(
     path: Path,
     *,
     columns: Sequence[str],
+    optional: Sequence[str] = (),
     folder: Path,
     url_env: str | None,
     files: Sequence[Path],
@@ -175,6 +176,8 @@ def open_source(
         As in the settings.
     columns
         Columns that are taken from several files; their other columns may differ.
+    optional
+        Columns that are taken as well from those of several files that have them.
     folder
         Folder in which a table is made, whole or not at all.
     url_env
@@ -204,7 +207,7 @@ def open_source(
             table, lambda aside: parts.append(_write_text(file, needed, (), aside, reading))
         )
         return Source(table, path.name, read_as=_read_as([file.name], parts))
-    write_whole(table, lambda aside: parts.extend(_join(files, columns, aside, reading)))
+    write_whole(table, lambda aside: parts.extend(_join(files, columns, optional, aside, reading)))
     common = os.path.commonpath([one.parent for one in files])
     names = [Path(os.path.relpath(one, common)).as_posix() for one in files]
     sizes = (part.n_rows for part in parts)
@@ -226,14 +229,19 @@ def _read_as(names: Sequence[str], parts: Sequence[_Part]) -> str:
 
 
 def _join(
-    files: Sequence[Path], columns: Sequence[str], path: Path, reading: Reading
+    files: Sequence[Path],
+    columns: Sequence[str],
+    optional: Sequence[str],
+    path: Path,
+    reading: Reading,
 ) -> Iterator[_Part]:
     """Write the rows of several files into one, every cell as its text; yield what each file had."""
-    schema = pa.schema([(name, pa.string()) for name in columns])
+    every = (*columns, *optional)
+    schema = pa.schema([(name, pa.string()) for name in every])
     part = path.with_name(f"{path.name}.part")
     with pq.ParquetWriter(path, schema) as writer:
         for file in files:
-            yield _write_text(file, tuple(columns), tuple(columns), part, reading)
+            yield _write_text(file, tuple(columns), every, part, reading)
             for batch in pq.ParquetFile(part).iter_batches(BATCH):
                 writer.write_batch(batch.cast(schema))
             part.unlink()
@@ -242,11 +250,17 @@ def _join(
 def _write_text(
     file: Path, needed: tuple[str, ...], kept: tuple[str, ...], path: Path, reading: Reading
 ) -> _Part:
-    """Write the columns to keep of a file, or without any all of them, every cell as its text."""
+    """Write the columns to keep of a file, or without any all of them, every cell as its text.
+
+    One that the file need not have and has not is blank.
+    """
     opened = open_table(file, needed, reading)
     with opened.connection as connection:
         names = kept or opened.names
-        cells = ", ".join(f"{cell(name)}::VARCHAR AS {quote(name)}" for name in names)
+        cells = ", ".join(
+            f"{cell(name) if name in opened.names else 'NULL'}::VARCHAR AS {quote(name)}"
+            for name in names
+        )
         rows = f"SELECT {cells} FROM raw"
         connection.execute(f"COPY ({rows}) TO {literal(str(path))} (FORMAT parquet)")
         return _Part(opened.query("SELECT count(*) FROM raw")[0][0], opened.read_as)
@@ -305,7 +319,8 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
         for one in [(file,) for file in files] if role == "tasks" else [files]:
             name = f"{role}-{len(found[role]) + 1}" if found[role] else role
             opened = open_source(
-                name, path, columns=columns.get(role, ()), folder=folder,
+                name, path, columns=columns.get(role, ()),
+                optional=("kind",) if role == "labels" else (), folder=folder,
                 url_env=inputs.url_env, files=one, reading=reading_of(inputs, role),
             )  # fmt: skip
             found[role].append(opened)

@@ -3,7 +3,8 @@
 DuckDB reads every format as text and finds the faults. A `TableError` names file,
 row, column and value, and says what to do. Rows count from 1; the header is not counted.
 
-`read_labels` returns the encoded labels and `read_seconds` how long each took, in the same order.
+`read_labels` returns the encoded labels and `read_seconds` how long each took, in the same order;
+`read_models` the workers that a column `kind` calls models.
 `read_tasks`
 returns tasks with their groups and features, `read_gold` the tasks whose truth is known, `read_reference`
 the answers of language models.
@@ -15,12 +16,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import duckdb
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
 from flows.choices import Duplicates
 from flows.settings import GroupSettings
+from flows.tables.dialect import AS_FOUND
+from flows.tables.file_formats import format_of
 from flows.tables.parquet import parquet_codes
 from flows.tables.refusals import (
     ROW,
@@ -29,13 +34,14 @@ from flows.tables.refusals import (
     refuse_blanks,
     refuse_duplicates,
     refuse_outside,
+    text_of_cell,
 )
 from flows.tables.text_table import Coded, TextTable, open_table
 from quality import CrowdLabels, RepeatError
 
 __all__ = [
     "Gold", "Reference", "TableError", "TaskTable", "features_of", "list_tasks", "read_gold",
-    "read_labels", "read_reference", "read_seconds", "read_tasks", "refuse_features",
+    "read_labels", "read_models", "read_reference", "read_seconds", "read_tasks", "refuse_features",
     "refuse_hollow", "select_features", "standardized",
 ]  # fmt: skip
 
@@ -72,6 +78,33 @@ def read_seconds(
         np.lexsort((worker, task))
     ]
     return found
+
+
+MODEL = "model"  # what a column `kind` says of a worker that is none of the people
+
+
+def read_models(path: Path) -> tuple[str, ...]:
+    """Return the sorted names of the workers whom the column `kind` of the labels calls "model".
+
+    Without such a column there are none. Other kinds are people. Rows are streamed: only the header is
+    read of a table without kinds, and names alone are held of one with them.
+    """
+    with duckdb.connect() as connection, TemporaryDirectory(prefix="crowdassay-") as folder:
+        found = format_of(path).load(connection, path, AS_FOUND, Path(folder))
+        if not {"worker", "kind"} <= {name for name, _ in found.columns}:
+            return ()
+        worker, kind = (text_of_cell(f"{quote(name)}::VARCHAR") for name in ("worker", "kind"))
+        rows = connection.execute(
+            f"SELECT {worker} AS name, count(*), count(*) FILTER (lower({kind}) = '{MODEL}') AS n "
+            f"FROM {found.rows} GROUP BY name HAVING n > 0 ORDER BY name"
+        ).fetchall()
+    mixed = next((name for name, n_rows, n in rows if n < n_rows), None)
+    if mixed is not None:
+        raise TableError(
+            f"{path.name}, column kind: worker {mixed!r} is a model in some rows only; give all rows "
+            "of a worker the same kind"
+        )
+    return tuple(name for name, *_ in rows)
 
 
 AT_ONCE = 256  # feature columns per query; every query sorts the rows again

@@ -16,7 +16,7 @@ The other names are for :mod:`quality.reports`.
 
 from quality.reputation.false_removal import FilteredDishonest, filter_dishonest
 from quality.reputation.filtering import Filtered, filter_workers
-from quality.reputation.honest_null import HonestPopulation, relative_penalty
+from quality.reputation.honest_null import HonestPopulation
 from quality.reputation.penalties import (
     BalancedLoads,
     balanced_loads,
@@ -29,6 +29,7 @@ from quality.reputation.penalties import (
     soft_penalty,
     soft_penalty_by_shards,
 )
+from quality.reputation.relative_load import relative_penalty
 from quality.reputation.robustness import RobustnessBounds, robustness_bounds, weakest_workers
 from quality.reputation.sharded_filtering import filter_workers_by_shards
 

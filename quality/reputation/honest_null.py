@@ -23,8 +23,8 @@ from jaxtyping import Bool, Float64, Int16, Int32, Int64
 
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.parallel import Progress, counter, kernel
-from quality.reputation.penalties import balanced_penalty, soft_penalty
-from quality.reputation.penalty_tails import PenaltyTails, expected_shares
+from quality.reputation.penalties import soft_penalty
+from quality.reputation.penalty_tails import PenaltyTails
 
 __all__ = [
     "RELIABILITY",
@@ -34,7 +34,6 @@ __all__ = [
     "fit_honest",
     "fit_population",
     "honest_null",
-    "relative_penalty",
     "step_up_ratio",
 ]
 
@@ -374,48 +373,6 @@ def honest_null(
             tell(first + crowd + 1)
     place = int(false_removal_rate * (n_drawn + 1) + 1e-9) - 1
     return HonestNull(penalty, p_value, float(np.partition(ratio, place)[place]), population)
-
-
-def relative_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
-    """Judge hard penalties by what an honest worker's would be: the balanced load over its expectation.
-
-    The load grows with the number of labels, and so does what an honest worker with the same tasks
-    answers for: on each conflict task her share of a label is one over those who give it. Her
-    expectation counts as at least one label.
-
-    Parameters
-    ----------
-    labels
-        The crowd's labels.
-
-    Returns
-    -------
-    float64 array, one per worker
-        About 1 for an honest worker, more for one who answers for more than her tasks explain; 0
-        without conflict tasks.
-
-    Notes
-    -----
-    **Guarantees.** Labelling more than others, with the same reliability, does not raise it.
-
-    **Limits.** Honest workers of little reliability are above 1. Where nearly everybody meets
-    everybody the loads come out equal, and workers of few labels have the highest ratios; the soft
-    penalty tells more about anybody.
-
-    Examples
-    --------
-    >>> from quality import encode, regular_assignment
-    >>> rng = np.random.default_rng(4)
-    >>> rows = regular_assignment(n_tasks=300, n_workers=20, labels_per_task=5, rng=rng)
-    >>> truth, wrong = rng.integers(2, size=300), (rng.random(1500) < 0.2) | (rows.worker == 7)
-    >>> relative = relative_penalty(encode(rows.worker, rows.task, truth[rows.task] ^ wrong))
-    >>> int(relative.argmax()), round(float(relative.max()), 1), round(float(np.median(relative)), 1)
-    (7, 1.7, 1.1)
-    """
-    population, others = fit_honest(labels)
-    expected = expected_shares(labels, others, population.mean)
-    relative: np.ndarray = balanced_penalty(labels) / np.maximum(expected, 1.0)
-    return relative
 
 
 def step_up_ratio(

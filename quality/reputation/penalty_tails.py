@@ -25,7 +25,7 @@ from scipy.special import ndtr
 
 from quality.labels import CrowdLabels
 
-__all__ = ["EXACT", "PenaltyTails", "expected_shares"]
+__all__ = ["EXACT", "PenaltyTails"]
 
 EXACT = 24  # labels of a worker, up to which nothing is approximated
 NEAR = 1e-9  # penalties closer than this are equal
@@ -229,12 +229,3 @@ def _moments(labels: CrowdLabels, terms: _Terms) -> Float64[np.ndarray, "workers
         s0 * n0, s0 * n1 + s1 * n0, s1 * n1, n0 * n0, 2 * n0 * n1, n1 * n1,
     )  # fmt: skip
     return np.column_stack([np.bincount(labels.worker, term, labels.n_workers) for term in sums])
-
-
-def expected_shares(
-    labels: CrowdLabels, others: Float64[np.ndarray, "labels classes"], reliability: float
-) -> Float64[np.ndarray, " workers"]:
-    """Return the sum of penalties that a worker of this reliability is expected to get on her tasks."""
-    terms = _Terms.of(labels, others)
-    share = ((terms.flat + terms.slope * reliability) * terms.penalty).sum(axis=1)
-    return np.bincount(labels.worker, share, labels.n_workers).astype(np.float64)

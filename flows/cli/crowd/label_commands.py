@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -25,6 +25,7 @@ from flows.cli.root import (
     app,
     kept_input,
     mistakes,
+    print_line,
     print_reading,
     reading_of_options,
     show_rows,
@@ -36,7 +37,14 @@ if TYPE_CHECKING:
     from flows.tables import Reading
     from quality import CrowdLabels
 
-__all__ = ["aggregate", "consensus_rows", "worker_rows", "workers"]
+__all__ = ["Labelled", "aggregate", "consensus_rows", "worker_rows", "workers"]
+
+
+class Labelled(NamedTuple):
+    """A label table, and the names of the workers whom it calls models."""
+
+    labels: CrowdLabels
+    models: tuple[str, ...]
 
 
 @app.command(epilog="Example: `crowdassay workers labels.csv --false-removal-rate 0.05`")
@@ -69,7 +77,7 @@ def workers(
         stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
         chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
         read = _read(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
-        header, rows = worker_rows(read, chosen)
+        header, rows = worker_rows(read.labels, chosen)
         title = "Workers: whom to remove, then by reputation, least first"
         show_rows(title, header, rows, written, numbers=header[1:-1], guard=guard)
 
@@ -92,7 +100,9 @@ def aggregate(
     with mistakes():
         written = _output(output, labels, force)
         read = _read(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
-        header, rows = consensus_rows(read, aggregator=aggregator)
+        header, rows, groups = consensus_rows(read, aggregator=aggregator)
+        if groups is not None:
+            print_line(groups)
         numbers = ("confidence", "labels")
         show_rows("Consensus labels", header, rows, written, numbers=numbers, guard=guard)
 
@@ -131,29 +141,46 @@ def _number(value: float, digits: int) -> str:
     return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 
-def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], list[list[str]]]:
-    """Return a header and a row per task: label, confidence, whether it is a tie, number of labels.
+def consensus_rows(
+    read: Labelled, *, aggregator: str
+) -> tuple[list[str], list[list[str]], str | None]:
+    """Return a header, a row per task, and which groups of workers voted once, in words, or None.
 
-    The confidence is calibrated by the labels alone, as a run without gold does it.
+    Of each task: label, confidence, whether it is a tie, number of labels. As in a run without gold,
+    workers who do not answer on their own have one vote together, the confidence is calibrated by the
+    labels alone, and there is none where all workers are models.
     """
-    from flows.settings import ConsensusSettings  # these load pydantic and numba, for this only
-    from quality import calibrate
+    import numpy as np  # this and the next load pydantic and numba, for this command only
 
-    chosen = ConsensusSettings.model_validate({"aggregator": aggregator})
-    consensus = consensus_of(labels, chosen, seed=0)
-    confidence = calibrate(labels, consensus.posterior).confidence
+    from flows.settings import ConsensusSettings
+    from quality import calibrate, dependent_groups
+
+    chosen, labels = ConsensusSettings.model_validate({"aggregator": aggregator}), read.labels
+    models = np.flatnonzero(np.isin(labels.workers.astype(np.str_), read.models))
+    found = dependent_groups(labels, models=models)
+    groups = found.group if len(found.sizes) else None
+    consensus = consensus_of(labels, chosen, seed=0, groups=groups)
+    confidence = calibrate(labels, consensus.posterior, groups=groups).confidence
+    if models.size == labels.n_workers:
+        confidence = np.full(labels.n_tasks, np.nan)
     n_labels = labels.task_start[1:] - labels.task_start[:-1]
     rows = [
         [
             str(labels.tasks[t]),
             str(labels.classes[consensus.label[t]]),
-            f"{confidence[t]:.4f}",
+            _number(confidence[t], 4),
             "tie" if consensus.tied[t] else "",
             str(n_labels[t]),
         ]
         for t in range(labels.n_tasks)
     ]
-    return ["task", "label", "confidence", "tied", "labels"], rows
+    weighed = None
+    if groups is not None:
+        weighed = (
+            f"{labels.n_workers:,} workers, worth {found.worth:,.0f}: {found.sizes.sum():,} who do not "
+            f"answer on their own have one vote a group ({len(found.sizes):,} of them)"
+        )
+    return ["task", "label", "confidence", "tied", "labels"], rows, weighed
 
 
 def _output(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
@@ -164,10 +191,10 @@ def _output(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
     return table_file(path, inputs=(labels, *find_files(labels)), force=force)
 
 
-def _read(path: Path, duplicates: Duplicates, reading: Reading) -> CrowdLabels:
+def _read(path: Path, duplicates: Duplicates, reading: Reading) -> Labelled:
     """Return the labels of a file, a folder, a pattern or standard input, and say how they were read."""
     from flows.settings import input_settings  # pydantic and DuckDB, for these commands only
-    from flows.tables import open_sources, read_labels
+    from flows.tables import open_sources, read_labels, read_models
 
     with TemporaryDirectory(prefix="crowdassay-") as folder:
         given = {
@@ -179,4 +206,5 @@ def _read(path: Path, duplicates: Duplicates, reading: Reading) -> CrowdLabels:
         print_reading(sources.read_as)
         with sources.telling():
             table = sources.labels.table
-            return read_labels(table, classes=None, duplicates=duplicates, known_tasks=None)
+            labels = read_labels(table, classes=None, duplicates=duplicates, known_tasks=None)
+            return Labelled(labels, read_models(table))

@@ -9,10 +9,10 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.stages.labels.campaign_labels import CampaignLabels, open_labels
-    from flows.stages.labels.whole_labels import Aggregated, Groups, filter_by, model_codes
+    from flows.stages.labels.whole_labels import Aggregated, Groups, filter_by
 
 __all__ = [
-    "Aggregated", "CampaignLabels", "Groups", "filter_by", "model_codes", "open_labels",
+    "Aggregated", "CampaignLabels", "Groups", "filter_by", "open_labels",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from flows.run import Crowd, Run, start_of
 from flows.settings import EngineSettings
 from flows.sharding import ShardFolder, group_of_shard, load_fit, load_shard, names_alone, save_fit
-from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, model_codes, stop_rule
+from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, stop_rule
 from quality import (
     CrowdLabels,
     DawidSkene,
@@ -108,9 +108,7 @@ class ShardedLabels:
 
     def dependence(self) -> DependentGroups:
         """Find the workers who do not answer on their own."""
-        chosen = self.run.settings
-        models = model_codes(self.crowd.labels.workers, chosen.input.models)
-        use_gold = chosen.consensus.use_gold
+        models, use_gold = self.crowd.model_codes(), self.run.settings.consensus.use_gold
         return dependent_groups_by_shards(self.engine, models=models, use_gold=use_gold)
 
     def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:

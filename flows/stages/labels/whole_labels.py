@@ -40,17 +40,14 @@ from quality import (
 from quality.aggregation import Fit
 
 __all__ = [
-    "Aggregated", "Groups", "Judged", "WholeLabels", "filter_by", "model_codes", "stop_rule",
+    "Aggregated", "Groups", "Judged", "WholeLabels", "filter_by", "stop_rule",
 ]  # fmt: skip
 
 Groups: TypeAlias = Int[np.ndarray, " workers"] | None  # group code of each worker, -1 for none
 
-PENALTIES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
-    "soft": soft_penalty,
-    "hard": relative_penalty,
-}
 FALSE_REMOVAL_RATE = 0.1  # where the settings name no stop rule
 PAPERS_FRACTION = 0.15  # of the workers; likewise, for a penalty that has no such rate
+DENSE = 0.5  # of the tasks, that a worker has labelled on average: beyond it loads are equal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,8 +136,7 @@ class WholeLabels:
         """Find the workers who do not answer on their own."""
         labels, chosen = self.crowd.labels, self.run.settings
         gold = self.crowd.gold_code() if chosen.consensus.use_gold else None
-        models = model_codes(labels.workers, chosen.input.models)
-        return dependent_groups(labels, gold=gold, models=models)
+        return dependent_groups(labels, gold=gold, models=self.crowd.model_codes())
 
     def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""
@@ -205,19 +201,6 @@ class WholeLabels:
         )  # fmt: skip
 
 
-def model_codes(workers: np.ndarray, models: tuple[str, ...]) -> Int[np.ndarray, " models"] | None:
-    """Return the codes of the workers that the settings name as models; SettingsError for others."""
-    if not models:
-        return None
-    found = np.flatnonzero(np.isin(workers.astype(np.str_), models))
-    missing = sorted(set(models) - set(workers[found].astype(np.str_).tolist()))
-    if missing:
-        raise SettingsError(
-            f"input.models: {missing[0]!r} must be a worker of the labels, and has none there"
-        )
-    return found
-
-
 def filter_by(
     labels: CrowdLabels, chosen: FilterSettings, *, seed: int, progress: Progress | None = None
 ) -> tuple[Filtered | FilteredDishonest, str]:
@@ -233,17 +216,27 @@ def filter_by(
         return found, f"false removal rate {rate:g}"
     if share is None and n_workers is None:
         share = PAPERS_FRACTION
-    penalty = PENALTIES[chosen.penalty]
-    if (
-        penalty is relative_penalty
-    ):  # of all workers, once: fitted anew it would cost a fit a removal
-        relative = relative_penalty(labels)
+    penalty: Callable[[CrowdLabels], np.ndarray] = soft_penalty
+    if chosen.penalty == "hard":  # of all workers, once: anew it would cost a fit a removal
+        _refuse_dense(labels)
+        relative = relative_penalty(labels, rng=np.random.default_rng(seed))
         penalty = wraps(relative_penalty)(lambda _: relative)
     filtered = filter_workers(
         labels, penalty=penalty, n_workers=n_workers, fraction=share,
         min_labels_per_task=least, progress=progress,
     )  # fmt: skip
     return filtered, stop_rule(n_workers, share)
+
+
+def _refuse_dense(labels: CrowdLabels) -> None:
+    """Raise SettingsError for a table in which hard penalties say nothing of anybody."""
+    share = labels.n_labels / (labels.n_workers * labels.n_tasks)
+    if share > DENSE:
+        raise SettingsError(
+            f'filter.penalty = "hard" needs workers who label at most {DENSE:.0%} of the tasks on '
+            f"average, got {share:.0%}: loads then come out equal whoever errs; use "
+            'filter.penalty = "soft"'
+        )
 
 
 def stop_rule(n_workers: int | None, fraction: float | None) -> str:

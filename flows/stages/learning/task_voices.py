@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from flows.aggregators import consensus_of
 from flows.run import Crowd, Run
 from flows.settings import why_features_stay_out
-from flows.stages.labels import Aggregated, Groups, model_codes
+from flows.stages.labels import Aggregated, Groups
 from flows.tables import arrow_table
 from quality import (
     Consensus,
@@ -47,9 +47,8 @@ def models_beside(
 
     None of them is where the settings speak against it or a task has no label of a person.
     """
-    settings, labels = run.settings, crowd.labels
-    models = model_codes(labels.workers, settings.input.models)
-    if models is None or not settings.models_join or labels.n_tasks < MIN_TASKS:
+    labels, models = crowd.labels, crowd.model_codes()
+    if not (models.size and run.settings.models_join) or labels.n_tasks < MIN_TASKS:
         return np.zeros(0, dtype=np.int64)
     people = keep & ~np.isin(np.arange(labels.n_workers), models)
     answered = np.bincount(labels.task[people[labels.worker]], minlength=labels.n_tasks)

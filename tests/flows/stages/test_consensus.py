@@ -33,7 +33,11 @@ def test_the_report_says_which_aggregator_was_chosen_and_why(tmp_path: Path) -> 
     folder = run_pipeline(load_settings(path)).folder
     choice = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))["choice"]
     assert choice["chosen"] in {score["name"] for score in choice["scores"]}
-    assert "that best predicted" in (folder / "report.html").read_text("utf-8")
+    page = (folder / "report.html").read_text("utf-8")
+    assert "that best predicted" in page
+    n_pooled = sum(score["weight"] > 0 for score in choice["scores"])
+    assert n_pooled > 1
+    assert f"By a pool of {n_pooled} aggregators led by" in page
 
 
 def test_a_panel_of_models_alone_is_refused_a_confidence(tmp_path: Path) -> None:

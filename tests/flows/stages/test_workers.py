@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flows.settings import SettingsError
-from flows.stages.labels import model_codes
+from flows.stages.reading import names_of_models
 from flows.stages.workers import group_facts
 from quality import dependent_groups, encode, regular_assignment, simulate_crowd
 
@@ -28,13 +28,11 @@ def test_groups_are_named_with_their_evidence(monkeypatch: pytest.MonkeyPatch) -
     assert group["p_value"] < 1e-6
 
 
-def test_models_are_found_by_name_and_unknown_ones_are_refused() -> None:
+def test_models_are_found_by_name_or_kind_and_unknown_ones_are_refused() -> None:
     workers = np.array(["ann", "gpt", "bob"])
-    assert model_codes(workers, ()) is None
-    found = model_codes(workers, ("bob", "gpt"))
-    assert found is not None
-    assert found.tolist() == [1, 2]
+    assert names_of_models(workers, (), ()) == ()
+    assert names_of_models(workers, ("gpt",), ("bob", "gpt")) == ("bob", "gpt")
     with pytest.raises(
         SettingsError, match=r"input.models: 'llama' must be a worker of the labels"
     ):
-        model_codes(workers, ("gpt", "llama"))
+        names_of_models(workers, ("gpt", "llama"), ())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from flows.settings import GroupSettings
 from flows.tables.refusals import TableError
-from flows.tables.tables import read_gold, read_labels, read_seconds, read_tasks
+from flows.tables.tables import read_gold, read_labels, read_models, read_seconds, read_tasks
 from quality import CrowdLabels, encode
 
 GOOD = "worker,task,label\nw1,t1,a\nw2,t1,b\nw1,t2,b\n"
@@ -309,3 +309,23 @@ def test_what_is_no_time_is_refused_with_its_row(tmp_path: Path, cell: str) -> N
     path = write(tmp_path, [*TIMED, ("w3", "t1", "x", cell)])
     with pytest.raises(TableError, match=rf"row 5, column seconds: '{cell}' must be seconds"):
         read_seconds(path, "seconds", timed_labels(path), duplicates="error")
+
+
+def test_workers_whose_kind_is_model_are_models(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text(
+        "worker,task,label,kind\nm2,t1,a, Model \nann,t1,b,\nm1,t1,a,model\nben,t1,b,person\nm2,t2,a,model\n"
+    )
+    assert read_models(path) == ("m1", "m2")
+    path.write_text(GOOD)
+    assert read_models(path) == ()
+    columns = {"worker": [7, 8], "task": [1, 1], "label": ["a", "b"], "kind": ["model", None]}
+    pq.write_table(pa.table(columns), tmp_path / "labels.parquet")
+    assert read_models(tmp_path / "labels.parquet") == ("7",)
+
+
+def test_a_worker_is_a_model_in_all_rows_or_in_none(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("worker,task,label,kind\nm1,t1,a,model\nm1,t2,b,\n")
+    with pytest.raises(TableError, match=r"worker 'm1' is a model in some rows only"):
+        read_models(path)

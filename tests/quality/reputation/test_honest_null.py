@@ -8,19 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from flows.settings import FilterSettings
-from flows.stages import filter_by
 from quality import (
     CrowdLabels,
     encode,
-    filter_workers,
-    hard_level,
     regular_assignment,
     simulate_crowd,
     soft_penalty,
 )
 from quality.reputation.false_removal import filter_dishonest
-from quality.reputation.honest_null import RELIABILITY, fit_honest, honest_null, relative_penalty
+from quality.reputation.honest_null import RELIABILITY, fit_honest, honest_null
 from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=12, deadline=None, derandomize=True)
@@ -273,20 +269,3 @@ def test_values_out_of_range_are_refused(asked: dict[str, float], message: str) 
     labels = encode(["a", "b"], [1, 1], ["x", "y"])
     with pytest.raises(ValueError, match=message):
         filter_dishonest(labels, rng=np.random.default_rng(0), **asked)  # type: ignore[arg-type]
-
-
-def test_labelling_more_than_others_does_not_raise_the_relative_penalty() -> None:
-    """Ten of forty honest workers label five times as much: by the raw load they go first."""
-    rng = np.random.default_rng(0)
-    asked = rng.random((40, 400)) < np.where(np.arange(40) < 10, 0.3, 0.06)[:, None]
-    worker, task = np.nonzero(asked)
-    truth = rng.integers(2, size=400)[task]
-    labels = encode(worker, task, np.where(rng.random(len(task)) < 0.8, truth, 1 - truth))
-    by_load = filter_workers(labels, penalty=hard_level, fraction=0.15).removed
-    by_ratio, _ = filter_by(labels, FilterSettings(penalty="hard"), seed=0)
-    assert len(by_load) == len(by_ratio.removed) == 6
-    assert np.count_nonzero(by_load < 10) >= 1
-    assert np.count_nonzero(by_ratio.removed < 10) == 0
-    assert by_ratio.criterion == "relative penalty"
-    relative = relative_penalty(labels)
-    assert relative[:10].max() < np.median(relative[10:])

@@ -222,6 +222,30 @@ def test_models_beside_people_are_a_voice_and_not_workers(tmp_path: Path) -> Non
     assert "learned the consensus from the answers of 4 models" in page
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_the_kind_of_workers_names_models_as_settings_do(tmp_path: Path, several: bool) -> None:
+    path = with_models(tmp_path)
+    named = run(path)[1]["features"]
+    file = tmp_path / "labels.csv"
+    head, *rows = file.read_text("utf-8").split()
+    people = [row for row in rows if row.startswith("w")]
+    models = [f"{row},model" for row in rows if row.startswith("m")]
+    if several:
+        file.unlink()
+        (tmp_path / "labels").mkdir()
+        parts = {"people": [head, *people], "models": [f"{head},kind", *models]}
+        for name, part in parts.items():
+            (tmp_path / "labels" / f"{name}.csv").write_text("\n".join(part) + "\n", "utf-8")
+    else:
+        kinds = [f"{head},kind", *(f"{row}," for row in people), *models]
+        file.write_text("\n".join(kinds) + "\n", encoding="utf-8")
+    text = path.read_text("utf-8").replace('models = ["m0", "m1", "m2", "m3"]\n', "")
+    path.write_text(text.replace("labels.csv", "labels") if several else text, encoding="utf-8")
+    _, found = run(path)
+    assert found["features"] == named
+    assert found["features"]["n_models"] == 4
+
+
 def test_models_who_guess_together_leave_the_peoples_consensus_as_it_is(tmp_path: Path) -> None:
     folder, found = run(with_models(tmp_path, right=0.0))
     assert not found["features"]["heard"]
