@@ -17,6 +17,7 @@ The sub-rooms, in the order in which a campaign meets them:
 - :mod:`quality.dependence`: groups of workers who do not answer on their own, and what they are
   worth.
 - :mod:`quality.confidence`: how far each consensus label can be believed, with and without gold.
+- :mod:`quality.agreement`: alpha with its interval, kappas and AC1, and models against people.
 - :mod:`quality.voices`: what is known of tasks from elsewhere, joined with a consensus for what it
   is worth.
 - :mod:`quality.shares`: class shares corrected by gold, with intervals that cover the truth.
@@ -59,6 +60,19 @@ from quality.aggregation import (
     penalty_vote,
     start_from,
     weighted_majority,
+)
+from quality.agreement import (
+    Alpha,
+    AltTest,
+    ChanceCorrected,
+    PairKappas,
+    alpha_by_class,
+    alpha_by_group,
+    alpha_interval,
+    alt_test,
+    fleiss_kappa,
+    gwet_ac1,
+    pair_kappas,
 )
 from quality.choice import Auto, auto
 from quality.confidence import (
@@ -165,24 +179,27 @@ from quality.simulation import (
 from quality.voices import HeldOut, JoinedVoice, hold_labels_out, join_voice
 
 __all__ = [
-    "Accuracy", "Assignment", "Auto", "BalancedLoads", "CalibratedConfidence", "Campaign",
+    "Accuracy", "Alpha", "AltTest", "Assignment",
+    "Auto", "BalancedLoads", "CalibratedConfidence", "Campaign", "ChanceCorrected",
     "Consensus", "CorrectedShares", "CrowdLabels", "DawidSkene", "DependentGroups",
     "DynamicMatching", "EMStart", "Ebcc", "Engine", "Filtered", "FilteredDishonest", "Glad",
     "GoldPlan", "HeldOut", "HierarchicalDawidSkene", "HonestPopulation", "JoinedVoice",
     "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
-    "MessagePassing", "Mmsr", "NextLabels", "NoisyShares", "OneCoin", "PairwiseAgreement",
+    "MessagePassing", "Mmsr", "NextLabels", "NoisyShares", "OneCoin", "PairKappas", "PairwiseAgreement",
     "PastedAnswers", "PenaltyVote", "PredictionPowered", "Progress", "Reliability", "RepeatError",
     "ResponseTimes", "RightnessPrior", "RobustnessBounds", "SemiMatching", "SimulatedCrowd",
-    "Support", "TaskReport", "WeightedMajority", "WorkerReport", "accuracy", "agreement_rows",
+    "Support", "TaskReport", "WeightedMajority", "WorkerReport", "accuracy",
+    "agreement_rows", "alpha_by_class", "alpha_by_group", "alpha_interval", "alt_test",
     "auto", "balanced_loads", "balanced_penalty", "calibrate", "calibrate_support",
     "conflict_graph", "conflict_graph_by_shards", "conflict_tasks", "corrected_shares",
     "cut_labels", "dawid_skene", "dawid_skene_by_shards", "dependent_groups",
     "dependent_groups_by_shards", "ebcc", "effective_number", "encode", "encode_gold",
-    "filter_dishonest", "filter_workers", "filter_workers_by_shards", "glad", "gold_alone",
-    "gold_for_width", "hard_level", "hard_penalty", "hierarchical_by_shards",
+    "filter_dishonest", "filter_workers", "filter_workers_by_shards",
+    "fleiss_kappa", "glad", "gold_alone",
+    "gold_for_width", "gwet_ac1", "hard_level", "hard_penalty", "hierarchical_by_shards",
     "hierarchical_dawid_skene", "hold_labels_out", "join_voice", "kos", "kos_plus",
     "krippendorff_alpha", "load_levels", "mace", "majority_vote", "mmsr", "next_labels",
-    "noisy_shares", "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene",
+    "noisy_shares", "one_coin_by_shards", "one_coin_confusion", "one_coin_dawid_skene", "pair_kappas",
     "pairwise_agreement", "pasted_answers", "penalty_vote", "plan_labels", "power_law_assignment",
     "prediction_powered", "prediction_powered_infinite", "regular_assignment", "relative_penalty",
     "reliability", "response_times", "robustness_bounds", "rogan_gladen", "semi_matching",
