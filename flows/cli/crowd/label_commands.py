@@ -36,7 +36,14 @@ if TYPE_CHECKING:
     from flows.tables import Reading
     from quality import CrowdLabels
 
-__all__ = ["aggregate", "consensus_rows", "worker_rows", "workers"]
+__all__ = [
+    "aggregate",
+    "consensus_rows",
+    "output_file",
+    "read_labels_of",
+    "worker_rows",
+    "workers",
+]
 
 
 @app.command(epilog="Example: `crowdassay workers labels.csv --false-removal-rate 0.05`")
@@ -65,10 +72,10 @@ def workers(
     from flows.settings import filter_settings  # pydantic, for this command only
 
     with mistakes():
-        written = _output(output, labels, force)
+        written = output_file(output, labels, force)
         stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
         chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
-        read = _read(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
+        read = read_labels_of(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
         header, rows = worker_rows(read, chosen)
         title = "Workers: whom to remove, then by reputation, least first"
         show_rows(title, header, rows, written, numbers=header[1:-1], guard=guard)
@@ -90,8 +97,8 @@ def aggregate(
 ) -> None:
     """Turn crowd labels into one consensus label per task."""
     with mistakes():
-        written = _output(output, labels, force)
-        read = _read(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
+        written = output_file(output, labels, force)
+        read = read_labels_of(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
         header, rows = consensus_rows(read, aggregator=aggregator)
         numbers = ("confidence", "labels")
         show_rows("Consensus labels", header, rows, written, numbers=numbers, guard=guard)
@@ -156,7 +163,8 @@ def consensus_rows(labels: CrowdLabels, *, aggregator: str) -> tuple[list[str], 
     return ["task", "label", "confidence", "tied", "labels"], rows
 
 
-def _output(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
+def output_file(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
+    """Return where a command writes all rows, if it does; raise OutputError if it cannot."""
     from flows.tables import find_files, table_file  # DuckDB, for these commands only
 
     if path is None:
@@ -164,7 +172,7 @@ def _output(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
     return table_file(path, inputs=(labels, *find_files(labels)), force=force)
 
 
-def _read(path: Path, duplicates: Duplicates, reading: Reading) -> CrowdLabels:
+def read_labels_of(path: Path, duplicates: Duplicates, reading: Reading) -> CrowdLabels:
     """Return the labels of a file, a folder, a pattern or standard input, and say how they were read."""
     from flows.settings import input_settings  # pydantic and DuckDB, for these commands only
     from flows.tables import open_sources, read_labels

@@ -19,6 +19,7 @@ from tests.flows.campaign import write_small_campaign
 
 COMMANDS = (
     "aggregate",
+    "agreement",
     "audit",
     "budget",
     "check",

@@ -35,6 +35,7 @@ READ = {"export", "gold", "labels", "preview", "run_folder", "settings", "state"
 # How a command that writes where the user says is called: {} is what it writes.
 WRITTEN = {
     ("aggregate", "output"): "aggregate labels.csv --output {}",
+    ("agreement", "output"): "agreement labels.csv --output {}",
     ("check", "clean"): "check labels.csv --clean {}",
     ("check", "quarantine"): "check labels.csv --quarantine {}",
     ("deploy", "yaml"): "deploy settings.toml --pool crowd --yaml {}",
