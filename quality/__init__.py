@@ -21,6 +21,7 @@ The sub-rooms, in the order in which a campaign meets them:
 - :mod:`quality.voices`: what is known of tasks from elsewhere, joined with a consensus for what it
   is worth.
 - :mod:`quality.shares`: class shares corrected by gold, with intervals that cover the truth.
+- :mod:`quality.networks`: conflicts, semi-matchings and pairs of workers as graphs of networkx.
 - :mod:`quality.reports`: what to tell the campaign's owner about workers, tasks and agreement,
   and what to label next.
 - :mod:`quality.simulation`: crowds and campaigns whose truth is known.
@@ -115,6 +116,7 @@ from quality.matching import (
     load_levels,
     semi_matching,
 )
+from quality.networks import to_networkx
 from quality.parallel import Progress
 from quality.reports import (
     Accuracy,
@@ -204,6 +206,6 @@ __all__ = [
     "prediction_powered", "prediction_powered_infinite", "regular_assignment", "relative_penalty",
     "reliability", "response_times", "robustness_bounds", "rogan_gladen", "semi_matching",
     "simulate_campaign", "simulate_crowd", "soft_penalty", "soft_penalty_by_shards", "start_from",
-    "support_by_shards", "task_report", "task_support", "weighted_majority", "wilson_interval",
+    "support_by_shards", "task_report", "task_support", "to_networkx", "weighted_majority", "wilson_interval",
     "worker_agreement", "worker_report",
 ]  # fmt: skip
