@@ -147,7 +147,9 @@ def test_a_click_sorts_up_and_another_down(page: Page, folders: dict[str, Path])
     for direction, reverse in (("ascending", False), ("descending", True)):
         head.get_by_role("button").click()
         assert head.get_attribute("aria-sort") == direction
-        shown = [float(text.rstrip("%")) for text in column(page, "#workers table.sortable", "Agreement")]
+        shown = [
+            float(text.rstrip("%")) for text in column(page, "#workers table.sortable", "Agreement")
+        ]
         assert shown == sorted(shown, reverse=reverse)
         assert len(set(shown)) > 30
 
