@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["Duplicates", "FeatureUse", "GoldSampling", "Grouping", "Penalty", "TrainingMethod"]
+__all__ = [
+    "Duplicates",
+    "FeatureUse",
+    "GoldSampling",
+    "Grouping",
+    "Metric",
+    "Penalty",
+    "TrainingMethod",
+]
 
 Duplicates: TypeAlias = Literal["error", "first", "last"]
 """What to do with a worker's repeated labels of one task: refuse them, or keep the first or the last."""
@@ -19,6 +27,8 @@ GoldSampling: TypeAlias = Literal["random", "stratified", "chosen"]
 """How the tasks with gold came: at random among all, at random in each group, or in any other way."""
 Grouping: TypeAlias = Literal["weigh", "ignore", "remove"]
 """What to do with workers who do not answer on their own: one vote for each group, nothing, or removal."""
+Metric: TypeAlias = Literal["nominal", "ordinal", "interval"]
+"""How far two labels are apart: at all; by the labels ranked between them; by their numbers."""
 Penalty: TypeAlias = Literal["soft", "hard"]
 """The penalty by which the filter removes workers."""
 TrainingMethod: TypeAlias = Literal["auto", "objective_perturbation", "noisy_descent"]

@@ -17,10 +17,12 @@ The sub-rooms, in the order in which a campaign meets them:
 - :mod:`quality.dependence`: groups of workers who do not answer on their own, and what they are
   worth.
 - :mod:`quality.confidence`: how far each consensus label can be believed, with and without gold.
+- :mod:`quality.agreement`: alpha with its interval, kappas and AC1, and models against people.
 - :mod:`quality.voices`: what is known of tasks from elsewhere, joined with a consensus for what it
   is worth.
 - :mod:`quality.comparisons`: which of two items is better; ranks, and how each worker judges.
 - :mod:`quality.shares`: class shares corrected by gold, with intervals that cover the truth.
+- :mod:`quality.networks`: conflicts, semi-matchings and pairs of workers as graphs of networkx.
 - :mod:`quality.reports`: what to tell the campaign's owner about workers, tasks and agreement,
   and what to label next.
 - :mod:`quality.simulation`: crowds and campaigns whose truth is known.
@@ -60,6 +62,19 @@ from quality.aggregation import (
     penalty_vote,
     start_from,
     weighted_majority,
+)
+from quality.agreement import (
+    Alpha,
+    AltTest,
+    ChanceCorrected,
+    PairKappas,
+    alpha_by_class,
+    alpha_by_group,
+    alpha_interval,
+    alt_test,
+    fleiss_kappa,
+    gwet_ac1,
+    pair_kappas,
 )
 from quality.choice import Auto, auto
 from quality.comparisons import (
@@ -114,6 +129,7 @@ from quality.matching import (
     load_levels,
     semi_matching,
 )
+from quality.networks import to_networkx
 from quality.parallel import Progress
 from quality.reports import (
     Accuracy,
@@ -178,29 +194,32 @@ from quality.simulation import (
 from quality.voices import HeldOut, JoinedVoice, hold_labels_out, join_voice
 
 __all__ = [
-    "Accuracy", "Assignment", "Auto", "BalancedLoads", "BradleyTerry", "CalibratedConfidence",
-    "Campaign", "Comparisons", "Consensus", "CorrectedShares", "CrowdBradleyTerry", "CrowdLabels",
-    "DawidSkene", "DependentGroups", "DynamicMatching", "EMStart", "Ebcc", "Engine", "Filtered",
-    "FilteredDishonest", "Glad", "GoldPlan", "HeldOut", "HierarchicalDawidSkene",
-    "HonestPopulation", "JoinedVoice", "LabelError", "LabelPlan", "LabelShard", "LoadLevels",
-    "LocalEngine", "Mace", "MajorityVote", "MessagePassing", "Mmsr", "NextLabels", "NextPairs",
-    "NoisyShares", "OneCoin", "PairwiseAgreement", "PastedAnswers", "PenaltyVote",
-    "PredictionPowered", "Progress", "RankIntervals", "Reliability", "RepeatError", "ResponseTimes",
-    "RightnessPrior", "RobustnessBounds", "SemiMatching", "SimulatedCrowd", "Support", "TaskReport",
-    "WeightedMajority", "WorkerReport", "accuracy", "agreement_rows", "auto", "balanced_loads",
-    "balanced_penalty", "bradley_terry", "calibrate", "calibrate_support", "conflict_graph",
-    "conflict_graph_by_shards", "conflict_tasks", "corrected_shares", "crowd_bradley_terry",
-    "cut_labels", "dawid_skene", "dawid_skene_by_shards", "dependent_groups",
-    "dependent_groups_by_shards", "ebcc", "effective_number", "encode", "encode_comparisons",
-    "encode_gold", "filter_dishonest", "filter_workers", "filter_workers_by_shards", "glad",
-    "gold_alone", "gold_for_width", "hard_level", "hard_penalty", "hierarchical_by_shards",
+    "Accuracy", "Alpha", "AltTest", "Assignment", "Auto", "BalancedLoads", "BradleyTerry",
+    "CalibratedConfidence", "Campaign", "ChanceCorrected", "Comparisons", "Consensus",
+    "CorrectedShares", "CrowdBradleyTerry", "CrowdLabels", "DawidSkene", "DependentGroups",
+    "DynamicMatching", "EMStart", "Ebcc", "Engine", "Filtered", "FilteredDishonest", "Glad",
+    "GoldPlan", "HeldOut", "HierarchicalDawidSkene", "HonestPopulation", "JoinedVoice",
+    "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
+    "MessagePassing", "Mmsr", "NextLabels", "NextPairs", "NoisyShares", "OneCoin", "PairKappas",
+    "PairwiseAgreement", "PastedAnswers", "PenaltyVote", "PredictionPowered", "Progress",
+    "RankIntervals", "Reliability", "RepeatError", "ResponseTimes", "RightnessPrior",
+    "RobustnessBounds", "SemiMatching", "SimulatedCrowd", "Support", "TaskReport",
+    "WeightedMajority", "WorkerReport", "accuracy", "agreement_rows", "alpha_by_class",
+    "alpha_by_group", "alpha_interval", "alt_test", "auto", "balanced_loads", "balanced_penalty",
+    "bradley_terry", "calibrate", "calibrate_support", "conflict_graph", "conflict_graph_by_shards",
+    "conflict_tasks", "corrected_shares", "crowd_bradley_terry", "cut_labels", "dawid_skene",
+    "dawid_skene_by_shards", "dependent_groups", "dependent_groups_by_shards", "ebcc",
+    "effective_number", "encode", "encode_comparisons", "encode_gold", "filter_dishonest",
+    "filter_workers", "filter_workers_by_shards", "fleiss_kappa", "glad", "gold_alone",
+    "gold_for_width", "gwet_ac1", "hard_level", "hard_penalty", "hierarchical_by_shards",
     "hierarchical_dawid_skene", "hold_labels_out", "join_voice", "kos", "kos_plus",
     "krippendorff_alpha", "load_levels", "mace", "majority_vote", "mmsr", "next_labels",
     "next_pairs", "noisy_shares", "one_coin_by_shards", "one_coin_confusion",
-    "one_coin_dawid_skene", "pairwise_agreement", "pasted_answers", "penalty_vote", "plan_labels",
-    "power_law_assignment", "prediction_powered", "prediction_powered_infinite", "rank_intervals",
-    "regular_assignment", "relative_penalty", "reliability", "response_times", "robustness_bounds",
-    "rogan_gladen", "semi_matching", "simulate_campaign", "simulate_crowd", "soft_penalty",
-    "soft_penalty_by_shards", "start_from", "support_by_shards", "task_report", "task_support",
-    "weighted_majority", "wilson_interval", "worker_agreement", "worker_report",
+    "one_coin_dawid_skene", "pair_kappas", "pairwise_agreement", "pasted_answers", "penalty_vote",
+    "plan_labels", "power_law_assignment", "prediction_powered", "prediction_powered_infinite",
+    "rank_intervals", "regular_assignment", "relative_penalty", "reliability", "response_times",
+    "robustness_bounds", "rogan_gladen", "semi_matching", "simulate_campaign", "simulate_crowd",
+    "soft_penalty", "soft_penalty_by_shards", "start_from", "support_by_shards", "task_report",
+    "task_support", "to_networkx", "weighted_majority", "wilson_interval", "worker_agreement",
+    "worker_report",
 ]  # fmt: skip

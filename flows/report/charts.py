@@ -200,16 +200,20 @@ def budget_bar(spent: float, left: float, *, names: Sequence[str], label: str) -
         return _svg(figure, "budget", label)
 
 
-def robustness_curve(bounds: Mapping[str, Sequence[float]], *, label: str) -> str:
-    """Draw how many tasks k adversaries could turn: at least, at most, and under any rule."""
+def robustness_curve(
+    bounds: Mapping[str, Sequence[float]], *, label: str, most: bool = True
+) -> str:
+    """Draw how many tasks k adversaries could turn: at least, at most if `most`, and under any rule."""
     with _styled("robustness"):
         figure, axes = _axes(2.9)
         k = bounds["n_adversaries"]
-        between: dict[str, Any] = {"color": SKY, "alpha": 0.25, "linewidth": 0}
-        axes.fill_between(k, bounds["lower"], bounds["upper"], **between)
-        axes.plot(k, bounds["upper"], "-v", color=VERMILLION, ms=4.5, label="at most")
-        one_right, nameless = bounds["upper_one_right"], bounds["name_blind"]
-        axes.plot(k, one_right, ":", color=VERMILLION, label="at most, one ever right")
+        nameless = bounds["name_blind"]
+        if most:
+            between: dict[str, Any] = {"color": SKY, "alpha": 0.25, "linewidth": 0}
+            axes.fill_between(k, bounds["lower"], bounds["upper"], **between)
+            axes.plot(k, bounds["upper"], "-v", color=VERMILLION, ms=4.5, label="at most")
+            one_right = bounds["upper_one_right"]
+            axes.plot(k, one_right, ":", color=VERMILLION, label="at most, one ever right")
         axes.plot(k, bounds["lower"], "-^", color=BLUE, ms=4.5, label="at least")
         axes.plot(k, nameless, "--", color=GREEN, label="at least, under any nameless rule")
         axes.set_xlabel("adversaries among the workers")

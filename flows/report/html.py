@@ -28,7 +28,7 @@ from flows.report.pages import internal_page, public_page
 from flows.report.release_files import write_release_files
 from privacy import Unit
 
-__all__ = ["render_public", "render_report", "write_reports"]
+__all__ = ["render_public", "render_report", "render_template", "write_reports"]
 
 NOTHING = "—"
 
@@ -65,7 +65,7 @@ def render_report(folder: Path, *, show_worker_ids: bool = False) -> str:
     ValueError: folder must be a finished run folder, got no inputs.json in runs/none
     """
     _check(folder)
-    return _render("report.html.j2", internal_page(folder, show_worker_ids=show_worker_ids))
+    return render_template("report.html.j2", internal_page(folder, show_worker_ids=show_worker_ids))
 
 
 def render_public(folder: Path) -> str:
@@ -80,7 +80,7 @@ def render_public(folder: Path) -> str:
     `class_ratios.json` says `"public": true`.
     """
     _check(folder)
-    return _render("public.html.j2", public_page(folder))
+    return render_template("public.html.j2", public_page(folder))
 
 
 def write_reports(folder: Path, *, show_worker_ids: bool = False) -> None:
@@ -107,8 +107,8 @@ def _check(folder: Path) -> None:
         raise ValueError(f"folder must be a finished run folder, got no inputs.json in {folder}")
 
 
-def _render(template: str, page: dict[str, Any]) -> str:
-    """One page from one template; the script's digest lets the content policy name it."""
+def render_template(template: str, page: dict[str, Any]) -> str:
+    """Return one page from one template; the script's digest lets the content policy name it."""
     jinja = _environment()
     if jinja.loader is None:
         raise ValueError("environment must have a loader")

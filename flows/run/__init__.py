@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from flows.faces import late_face
 
 if TYPE_CHECKING:
+    from flows.run.comparison import Change, RunChanges, compare_runs
     from flows.run.crowd import FEATURES, Crowd, load_crowd, save_crowd
     from flows.run.failure import LAST_FAILURE, forget_failure, last_failure, note_failure
     from flows.run.history import (
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "FEATURES", "LAST_FAILURE", "MANIFEST", "PARTIAL", "Crowd", "Run", "begun_from",
-    "code_version", "complete_runs", "digest_key", "find_unfinished", "forget_failure",
-    "has_digest_key", "identity_of", "keep_fit", "last_failure", "ledger_heads", "limit_of",
-    "load_crowd", "note_failure", "open_run", "prune_runs", "publication_now", "runs_to_prune",
-    "save_crowd", "start_of", "trend", "unchanged_run", "unfinished_runs",
+    "FEATURES", "LAST_FAILURE", "MANIFEST", "PARTIAL", "Change", "Crowd", "Run", "RunChanges",
+    "begun_from", "code_version", "compare_runs", "complete_runs", "digest_key", "find_unfinished",
+    "forget_failure", "has_digest_key", "identity_of", "keep_fit", "last_failure", "ledger_heads",
+    "limit_of", "load_crowd", "note_failure", "open_run", "prune_runs", "publication_now",
+    "runs_to_prune", "save_crowd", "start_of", "trend", "unchanged_run", "unfinished_runs",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -15,17 +15,24 @@ from flows.stages.labels import Groups, open_labels
 from flows.stages.learning import potential_table
 from flows.tables import arrow_array, arrow_table, numpy_array
 from quality import (
+    Alpha,
+    ChanceCorrected,
     CrowdLabels,
     DependentGroups,
     Filtered,
     FilteredDishonest,
     WorkerReport,
+    alpha_by_class,
+    alpha_interval,
+    fleiss_kappa,
+    gwet_ac1,
     pasted_answers,
     robustness_bounds,
     wilson_interval,
 )
 
 __all__ = [
+    "agreement_facts",
     "crowd_verdict", "group_codes", "group_facts", "judge_workers", "kept_workers", "pasted_facts",
     "refuse_more_workers", "robustness_curves", "worker_table",
 ]  # fmt: skip
@@ -63,6 +70,7 @@ def judge_workers(run: Run) -> str:
         {
             "alpha": _number_or_none(judged.alpha),
             "alpha_kept": _number_or_none(judged.alpha_kept),
+            "agreement": agreement_facts(whole, judged.kept),
             "penalty": penalty,
             "stop": stop,
             **_removed(filtered, names),
@@ -76,6 +84,40 @@ def judge_workers(run: Run) -> str:
         f"{len(filtered.removed)} of {len(names)} workers removed by {penalty} ({stop}), with "
         f"{judged.n_labels_removed:,} labels{worth}"
     )
+
+
+def agreement_facts(
+    labels: CrowdLabels | None, kept: CrowdLabels | None
+) -> list[dict[str, Any]] | None:
+    """Return coefficients of agreement with their intervals: the whole, the workers kept, and each class.
+
+    None where there are more labels than `engine.whole_labels`.
+    """
+    if labels is None or kept is None:
+        return None
+    found: list[tuple[str, str, Alpha | ChanceCorrected]] = [
+        ("Krippendorff’s alpha", "all labels", alpha_interval(labels)),
+        ("Fleiss’ kappa", "all labels", fleiss_kappa(labels)),
+        ("Gwet’s AC1", "all labels", gwet_ac1(labels)),
+    ]
+    if kept.n_labels < labels.n_labels:
+        found.append(("Krippendorff’s alpha", "without the removed workers", alpha_interval(kept)))
+    if labels.n_classes > 2:  # with two, both are the alpha of the whole
+        found += [
+            ("Krippendorff’s alpha", f"{name} against the others", one)
+            for name, one in zip(labels.classes, alpha_by_class(labels), strict=True)
+        ]
+    return [
+        {
+            "measure": measure,
+            "of": of,
+            "value": _number_or_none(one.value),
+            "low": _number_or_none(one.lower),
+            "high": _number_or_none(one.upper),
+            "n_tasks": one.n_tasks,
+        }
+        for measure, of, one in found
+    ]
 
 
 def refuse_more_workers(chosen: FilterSettings, n_workers: int) -> None:

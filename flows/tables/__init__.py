@@ -66,7 +66,11 @@ __all__ = [
     "LabelCheck", "Reading", "Reference", "Sources", "TableError", "TaskTable", "TextTable",
     "arrow_array", "arrow_table", "check_labels", "fetch", "find_files", "input_files",
     "input_paths", "is_query", "keep_standard_input", "list_tasks", "literal", "numpy_array",
-    "open_lenient", "open_sources", "open_table", "quote", "read_comparisons", "read_gold", "read_labels", "read_parquet", "read_reference", "read_seconds", "read_tasks", "reading_of", "refuse_blanks", "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside", "select_features", "standardized", "table_file", "text_of_cell", "write_table", "read_models",
+    "open_lenient", "open_sources", "open_table", "quote", "read_comparisons", "read_gold",
+    "read_labels", "read_models", "read_parquet", "read_reference", "read_seconds", "read_tasks",
+    "reading_of", "refuse_blanks", "refuse_duplicates", "refuse_features", "refuse_hollow",
+    "refuse_outside", "select_features", "standardized", "table_file", "text_of_cell",
+    "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -34,9 +34,9 @@ from quality.reputation.robustness import RobustnessBounds, robustness_bounds, w
 from quality.reputation.sharded_filtering import filter_workers_by_shards
 
 __all__ = [
-    "BalancedLoads", "Filtered", "FilteredDishonest", "HonestPopulation",
-    "RobustnessBounds", "balanced_loads", "balanced_penalty", "filter_dishonest",
-    "filter_workers", "filter_workers_by_shards", "hard_level", "hard_penalty", "mean_share",
-    "relative_penalty", "robustness_bounds", "share_sums", "shares_of", "soft_penalty",
-    "soft_penalty_by_shards", "weakest_workers",
+    "BalancedLoads", "Filtered", "FilteredDishonest", "HonestPopulation", "RobustnessBounds",
+    "balanced_loads", "balanced_penalty", "filter_dishonest", "filter_workers",
+    "filter_workers_by_shards", "hard_level", "hard_penalty", "mean_share", "relative_penalty",
+    "robustness_bounds", "share_sums", "shares_of", "soft_penalty", "soft_penalty_by_shards",
+    "weakest_workers",
 ]  # fmt: skip

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from flows.choices import Duplicates, Penalty
+from flows.choices import Duplicates, Metric, Penalty
 from flows.settings import FilterSettings, InputSettings, SettingsError
 from flows.spending import audit
 from privacy.mechanisms import COUNT_MECHANISMS
+from quality.agreement import METRICS
 
 
 def test_an_unknown_mechanism_is_refused_with_the_names_of_all_that_can_be_audited() -> None:
@@ -21,3 +24,4 @@ def test_an_unknown_mechanism_is_refused_with_the_names_of_all_that_can_be_audit
 def test_settings_and_commands_have_the_same_choices() -> None:
     assert InputSettings.model_fields["duplicates"].annotation is Duplicates
     assert FilterSettings.model_fields["penalty"].annotation is Penalty
+    assert get_args(Metric) == METRICS

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from flows.tables import Reading
     from quality import CrowdLabels
 
-__all__ = ["Labelled", "aggregate", "consensus_rows", "worker_rows", "workers"]
+__all__ = [
+    "Labelled", "aggregate", "consensus_rows", "output_file", "read_labels_of", "worker_rows",
+    "workers",
+]  # fmt: skip
 
 
 class Labelled(NamedTuple):
@@ -73,10 +76,10 @@ def workers(
     from flows.settings import filter_settings  # pydantic, for this command only
 
     with mistakes():
-        written = _output(output, labels, force)
+        written = output_file(output, labels, force)
         stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
         chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
-        read = _read(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
+        read = read_labels_of(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
         header, rows = worker_rows(read.labels, chosen)
         title = "Workers: whom to remove, then by reputation, least first"
         show_rows(title, header, rows, written, numbers=header[1:-1], guard=guard)
@@ -98,8 +101,8 @@ def aggregate(
 ) -> None:
     """Turn crowd labels into one consensus label per task."""
     with mistakes():
-        written = _output(output, labels, force)
-        read = _read(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
+        written = output_file(output, labels, force)
+        read = read_labels_of(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
         header, rows, groups = consensus_rows(read, aggregator=aggregator)
         if groups is not None:
             print_line(groups)
@@ -183,7 +186,8 @@ def consensus_rows(
     return ["task", "label", "confidence", "tied", "labels"], rows, weighed
 
 
-def _output(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
+def output_file(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
+    """Return where a command writes all rows, if it does; raise OutputError if it cannot."""
     from flows.tables import find_files, table_file  # DuckDB, for these commands only
 
     if path is None:
@@ -191,7 +195,7 @@ def _output(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
     return table_file(path, inputs=(labels, *find_files(labels)), force=force)
 
 
-def _read(path: Path, duplicates: Duplicates, reading: Reading) -> Labelled:
+def read_labels_of(path: Path, duplicates: Duplicates, reading: Reading) -> Labelled:
     """Return the labels of a file, a folder, a pattern or standard input, and say how they were read."""
     from flows.settings import input_settings  # pydantic and DuckDB, for these commands only
     from flows.tables import open_sources, read_labels, read_models

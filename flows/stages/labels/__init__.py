@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from flows.stages.labels.campaign_labels import CampaignLabels, open_labels
     from flows.stages.labels.whole_labels import Aggregated, Groups, filter_by
 
-__all__ = [
-    "Aggregated", "CampaignLabels", "Groups", "filter_by", "open_labels",
-]  # fmt: skip
+__all__ = ["Aggregated", "CampaignLabels", "Groups", "filter_by", "open_labels"]
 
 __getattr__, __dir__ = late_face(__name__)

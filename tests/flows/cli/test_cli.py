@@ -19,9 +19,12 @@ from tests.flows.campaign import write_small_campaign
 
 COMMANDS = (
     "aggregate",
+    "agreement",
     "audit",
+    "block",
     "budget",
     "check",
+    "compare",
     "demo",
     "doctor",
     "import",
@@ -31,6 +34,7 @@ COMMANDS = (
     "ledger verify",
     "prune",
     "report",
+    "repost",
     "run",
     "simulate",
     "workers",

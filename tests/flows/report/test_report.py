@@ -131,11 +131,69 @@ def _svgs(html: str) -> list[str]:
 # --- what the team's report says
 
 
+def test_a_filter_that_did_not_help_is_told(tmp_path: Path, report: str) -> None:
+    assert "did not help" not in Page(report).text
+    folder = write_folder(tmp_path / "gold")
+    consensus = json.loads((folder / "consensus.json").read_text())
+    gold = consensus["gold"] | {"unfiltered": 0.96}
+    edit(folder / "consensus.json", gold=gold)
+    assert (
+        "On gold this did not help: the consensus is right on 94.4%, with all workers on 96.0%."
+        in Page(render_report(folder)).text
+    )
+    edit(folder / "consensus.json", gold=None)
+    edit(folder / "quality.json", alpha_kept=0.7)
+    assert "This did not help agreement: alpha is no higher" in Page(render_report(folder)).text
+
+
+def test_a_bound_that_says_nothing_takes_no_paragraph(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    bounds = [
+        {"name": name, "value": value, "applies": True, "assumption": "independent draws"}
+        for name, value in (("private transfer", 0.99), ("agreeing holdout", 0.991))
+    ]
+    edit(folder / "bounds.json", bounds=bounds, least="private transfer")
+    text = Page(render_report(folder)).text
+    assert "No bound on its error says anything: the least is 99.0%." in text
+    assert "Training was differentially private: without" not in text
+    bounds[0]["value"] = 0.3
+    edit(folder / "bounds.json", bounds=bounds)
+    text = Page(render_report(folder)).text
+    assert "Training was differentially private: without" in text
+    assert "close together. So the holdout’s score" not in text
+
+
+def test_of_more_than_two_classes_robustness_shows_what_holds_for_them(
+    tmp_path: Path, report: str
+) -> None:
+    text = Page(report).text
+    assert "How many tasks they could turn at most is proved for two classes alone" in text
+    assert "10 such adversaries could turn" in text
+    assert "Tasks that so many adversaries could turn, at least." in text
+    assert "at most, one ever right" not in report
+    folder = write_folder(tmp_path, classes=("benign", "toxic"))
+    edit(folder / "inputs.json", n_classes=2)
+    html = render_report(folder)
+    assert "Assumed: two classes" in Page(html).text
+    assert "at most, one ever right" in html
+
+
+def test_agreement_beyond_chance_has_a_table_and_older_runs_have_none(
+    tmp_path: Path, report: str
+) -> None:
+    text = Page(report).text
+    assert "Agreement beyond chance, with 95% intervals over the tasks" in text
+    assert "Gwet’s AC1 all labels 0.739 0.719 to 0.759 1,800" in text
+    folder = write_folder(tmp_path)
+    edit(folder / "quality.json", agreement=None)
+    assert "Agreement beyond chance" not in Page(render_report(folder)).text
+
+
 def test_first_screen_answers_six_questions_with_evidence(report: str) -> None:
     text = Page(report).text
     for words in (
         "Mostly. Workers agree well enough for tentative conclusions.",
-        "Krippendorff’s alpha 0.712, 0.802 without the removed workers.",
+        "Krippendorff’s alpha 0.712 (95% interval 0.692 to 0.732), 0.802 without the removed workers.",
         "24 of 120 workers, and 3,912 labels with them.",
         "By soft penalty (stop: 20% of workers). Lowest reputation first: worker",
         "Removal was refused for 1:",

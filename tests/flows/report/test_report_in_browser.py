@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,9 +147,77 @@ def test_a_click_sorts_up_and_another_down(page: Page, folders: dict[str, Path])
     for direction, reverse in (("ascending", False), ("descending", True)):
         head.get_by_role("button").click()
         assert head.get_attribute("aria-sort") == direction
-        shown = [float(text.rstrip("%")) for text in column(page, "#workers table", "Agreement")]
+        shown = [
+            float(text.rstrip("%")) for text in column(page, "#workers table.sortable", "Agreement")
+        ]
         assert shown == sorted(shown, reverse=reverse)
         assert len(set(shown)) > 30
+
+
+def test_a_word_in_the_box_leaves_the_rows_that_hold_it(
+    page: Page, folders: dict[str, Path]
+) -> None:
+    show(page, folders["whole"], "report")
+    box = page.get_by_label("Filter rows of: Workers: removed first")
+    name = column(page, "#workers table.sortable", "Worker")[7]
+    box.fill(name.upper())
+    assert page.locator("#workers .long tbody tr:visible").count() == 1
+    shown = page.locator("#workers tbody tr.flagged:visible")
+    box.fill("▲ REMOVED")
+    assert shown.count() == 12
+    assert page.locator("#workers .tools [role=status]").last.text_content() == "12 shown"
+    box.fill("")
+    assert page.locator("#workers tbody tr[hidden]").count() == 0
+
+
+def test_a_table_is_saved_as_csv_without_a_network(
+    page: Page, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """What is shown is saved, filtered and sorted, under the content policy of the page."""
+    show(page, folders["whole"], "report")
+    box = page.get_by_label("Filter rows of: Workers: removed first")
+    box.fill("▲ removed")
+    with page.expect_download() as waiting:
+        page.get_by_label("Save as CSV: Workers: removed first").click()
+    waiting.value.save_as(tmp_path / "workers.csv")
+    with (tmp_path / "workers.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    assert {row["State"] for row in rows} == {"▲ removed"}
+    assert [row["Worker"] for row in rows] == column(page, "#workers .long table", "Worker")[:12]
+    assert waiting.value.suggested_filename.startswith("workers-removed-first")
+
+
+def test_a_cell_that_a_spreadsheet_would_run_is_saved_as_text(
+    page: Page, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    show(page, folders["whole"], "report")
+    page.evaluate(
+        "document.querySelector('#workers table.sortable tbody th').textContent = '=cmd(\"x\")'"
+    )
+    with page.expect_download() as waiting:
+        page.locator("#workers .tools button").last.click()
+    waiting.value.save_as(tmp_path / "workers.csv")
+    assert '"\'=cmd(""x"")"' in (tmp_path / "workers.csv").read_text(encoding="utf-8")
+
+
+def test_the_conclusions_are_the_first_page_of_print_alone(
+    page: Page, folders: dict[str, Path]
+) -> None:
+    """The verdicts fit on a page of A4, and what follows begins on the next."""
+    for kind in ("whole", "large"):
+        page.set_viewport_size({"width": 718, "height": 1040})  # A4 with Chromium's margins
+        page.emulate_media(media="print")
+        show(page, folders[kind], "report")
+        box = page.locator("#verdicts").bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 1040
+        after = page.evaluate("getComputedStyle(document.querySelector('#verdicts')).breakAfter")
+        assert after == "page"
+        shown = page.locator("#workers .long tbody tr:visible").count()
+        bodies = page.locator("#workers .long tbody").count()
+        assert shown <= 26 * bodies
+        assert page.locator(".on-paper").first.is_visible()
 
 
 def test_the_keyboard_sorts_too(page: Page, folders: dict[str, Path]) -> None:
@@ -167,7 +236,7 @@ def test_what_is_missing_sorts_last_both_ways(page: Page, folders: dict[str, Pat
     button = page.locator("#workers th", has_text="Gold").get_by_role("button")
     for _ in range(2):
         button.click()
-        shown = column(page, "#workers table", "Gold")
+        shown = column(page, "#workers table.sortable", "Gold")
         missing = [text == "—" for text in shown]
         assert missing == sorted(missing)
         assert any(missing)

@@ -7,8 +7,14 @@ import pytest
 
 from flows.settings import SettingsError
 from flows.stages.reading import names_of_models
-from flows.stages.workers import group_facts
-from quality import dependent_groups, encode, regular_assignment, simulate_crowd
+from flows.stages.workers import agreement_facts, group_facts
+from quality import (
+    alpha_interval,
+    dependent_groups,
+    encode,
+    regular_assignment,
+    simulate_crowd,
+)
 
 
 def test_groups_are_named_with_their_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,6 +32,30 @@ def test_groups_are_named_with_their_evidence(monkeypatch: pytest.MonkeyPatch) -
     assert group["expected"] < 6 * 100
     assert group["n_wrong"] > 1.5 * group["expected_wrong"]
     assert group["p_value"] < 1e-6
+
+
+def test_agreement_is_of_the_whole_of_those_kept_and_of_each_class() -> None:
+    rng = np.random.default_rng(1)
+    task, worker = np.repeat(np.arange(40), 4), np.tile(["ann", "bob", "cy", "dan"], 40)
+    labels = encode(worker, task, rng.integers(3, size=160))
+    kept = labels.keep_workers(labels.workers != "dan")
+    facts = agreement_facts(labels, kept)
+    assert facts is not None
+    assert [fact["of"] for fact in facts] == [
+        *3 * ["all labels"], "without the removed workers",
+        *(f"{name} against the others" for name in range(3)),
+    ]  # fmt: skip
+    whole, of_kept = alpha_interval(labels), alpha_interval(kept)
+    assert (facts[0]["value"], facts[0]["low"]) == (whole.value, whole.lower)
+    assert (facts[3]["value"], facts[3]["high"]) == (of_kept.value, of_kept.upper)
+    assert agreement_facts(None, kept) is None
+
+
+def test_undefined_agreement_is_null() -> None:
+    labels = encode(["ann", "bob"], [1, 1], ["x", "x"])
+    facts = agreement_facts(labels, labels)
+    assert facts is not None
+    assert {fact["value"] for fact in facts} == {None}
 
 
 def test_models_are_found_by_name_or_kind_and_unknown_ones_are_refused() -> None:

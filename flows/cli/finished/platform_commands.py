@@ -1,0 +1,102 @@
+"""Commands that write files for platforms: block, repost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.root import Force, Quiet, app, mistakes, print_line
+from flows.exporters import BlockedBy, PostedTo
+
+__all__ = ["block", "repost"]
+
+RunFolder = Annotated[Path, typer.Argument(help="folder of a finished run")]
+Output = Annotated[Path, typer.Option(help="file to write")]
+
+
+@app.command(
+    epilog="Example: `crowdassay block runs/20261121T094500Z-web --format mturk --output block.csv`"
+)
+def block(
+    run_folder: RunFolder,
+    format_: Annotated[BlockedBy, typer.Option("--format", help="who reads the list")],
+    output: Output,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the workers whom a run removed as a list that a platform blocks by."""
+    from flows.exporters import write_block_list  # Arrow, for these commands only
+    from flows.files import OutputFile
+
+    with mistakes():
+        written = OutputFile(output, force=force)
+        table = _table(run_folder, "workers.parquet", ["worker", "reason", "flagged"])
+        removed = [(str(row["worker"]), str(row["reason"])) for row in table if row["flagged"]]
+        write_block_list(format_, removed, written)
+        print_line(f"{_counted(len(removed), 'removed worker')} written to {output}")
+
+
+@app.command(
+    epilog="Example: `crowdassay repost runs/20261121T094500Z-web --format mturk --export batch.csv"
+    " --output again.csv`"
+)
+def repost(
+    run_folder: RunFolder,
+    format_: Annotated[PostedTo, typer.Option("--format", help="whose export, and who reads it")],
+    export: Annotated[Path, typer.Option(help="the export that the labels came from")],
+    output: Output,
+    task: Annotated[
+        str | None, typer.Option(help="column of the task's id, if the import mapped one")
+    ] = None,
+    labels: Annotated[
+        int | None, typer.Option(min=1, help="only tasks that want so many more labels")
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the tasks of a run's label plan as a batch that a platform posts."""
+    from flows.exporters import write_repost  # Arrow, for these commands only
+    from flows.files import OutputFile
+    from flows.tables import TableError
+
+    with mistakes():
+        written = OutputFile(output, inputs=(export,), force=force)
+        wanted: dict[str, list[str]] = {}
+        for row in _table(run_folder, "label_plan.parquet", ["task", "worker"]):
+            wanted.setdefault(str(row["task"]), []).append(str(row["worker"]))
+        if labels is not None:
+            wanted = {name: asked for name, asked in wanted.items() if len(asked) == labels}
+        if not wanted:
+            raise TableError(
+                f"the label plan of {run_folder} has no such task; nothing to post again"
+            )
+        found = write_repost(format_, wanted, export, written, task=task)
+        print_line(f"{_counted(len(found.written), 'task')} written to {output}")
+        sizes = Counter(len(wanted[name]) for name in found.written)
+        for n, n_tasks in sorted(sizes.items()) if len(sizes) > 1 else ():
+            print_line(
+                f"{_counted(n_tasks, 'task')} of them: {_counted(n, 'label')} each (--labels {n})"
+            )
+        if found.missing:
+            missing = _counted(len(found.missing), "planned task")
+            print_line(f"{missing} not in {export.name}, such as {found.missing[0]}")
+
+
+def _counted(n: int, noun: str) -> str:
+    """A count with its noun."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def _table(folder: Path, name: str, columns: list[str]) -> list[dict[str, object]]:
+    """Return rows of a table of a finished run."""
+    from flows.tables import read_parquet  # Arrow, for these commands only
+
+    if not (folder / name).is_file():
+        raise FileNotFoundError(
+            f"{folder} must be the folder of a finished run; the file {name} is not in it"
+        )
+    rows: list[dict[str, object]] = read_parquet(folder / name, columns).to_pylist()
+    return rows

@@ -1,0 +1,30 @@
+"""How far labels agree beyond chance: Krippendorff's alpha, kappas, AC1; people against models.
+
+:func:`alpha_interval` gives Krippendorff's alpha with Hughes' jackknife interval, for nominal, ordinal and
+interval labels; :func:`alpha_by_class` and :func:`alpha_by_group` say where workers disagree.
+:func:`fleiss_kappa` and :func:`gwet_ac1` are other corrections for chance, :func:`pair_kappas` has
+Cohen's kappa and AC1 of every pair of workers, and :func:`alt_test` asks whether a model may stand in for
+people.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob"] * 8, list("aabbccddeeffgghh"), list("xxyyxyxxyyxxyyyx"))
+>>> alpha_interval(labels)
+Alpha(0.531, 95 % interval -0.543 to 0.951, nominal, 8 tasks)
+"""
+
+from quality.agreement.alpha import (
+    METRICS,
+    Alpha,
+    Metric,
+    alpha_by_class,
+    alpha_by_group,
+    alpha_interval,
+)
+from quality.agreement.alternative_annotator import AltTest, alt_test
+from quality.agreement.kappas import ChanceCorrected, fleiss_kappa, gwet_ac1
+from quality.agreement.worker_pairs import PairKappas, pair_kappas
+
+__all__ = [
+    "METRICS", "Alpha", "AltTest", "ChanceCorrected", "Metric", "PairKappas", "alpha_by_class",
+    "alpha_by_group", "alpha_interval", "alt_test", "fleiss_kappa", "gwet_ac1", "pair_kappas",
+]  # fmt: skip

@@ -1,0 +1,11 @@
+"""Graphs for those who want them: conflicts, who answers for them, and pairs of workers, for networkx.
+
+>>> from quality import encode
+>>> graph = to_networkx(encode(["ann", "bob", "cy"], [1, 1, 1], list("xyx")))
+>>> sorted(graph["ann"])
+[('label', 1, 'x')]
+"""
+
+from quality.networks.named_graphs import to_networkx
+
+__all__ = ["to_networkx"]

@@ -1,0 +1,271 @@
+"""Alpha with its interval: R's krippendorffsalpha, a slow jackknife, Krippendorff's examples, invariances."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import t as student
+
+from quality import (
+    CrowdLabels,
+    alpha_by_class,
+    alpha_by_group,
+    alpha_interval,
+    encode,
+    krippendorff_alpha,
+)
+from quality.agreement import METRICS
+from tests.quality.labels.strategies import crowds
+
+QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+# four observers, twelve units, of which the last has one label
+KRIPPENDORFF = ["123321412...", "1233224125.3", ".3332342251.", "12332441251."]
+
+
+def observed(table: list[str]) -> CrowdLabels:
+    rows = [
+        (observer, unit, int(label))
+        for observer, answers in enumerate(table)
+        for unit, label in enumerate(answers)
+        if label != "."
+    ]
+    return encode(*zip(*rows, strict=True))
+
+
+def distances(labels: CrowdLabels, metric: str, values: np.ndarray) -> np.ndarray:
+    """Krippendorff's distances of two classes, as he defines them."""
+    size = labels.n_classes
+    if metric == "nominal":
+        return 1.0 - np.eye(size)
+    if metric == "interval":
+        return (values[:, None] - values) ** 2
+    paired = np.diff(labels.task_start)[labels.task] > 1
+    given_ = np.bincount(labels.label[paired], minlength=size)
+    found = np.zeros((size, size))
+    for c, k in combinations(range(size), 2):
+        between = given_[c : k + 1].sum() - (given_[c] + given_[k]) / 2
+        found[c, k] = found[k, c] = between**2
+    return found
+
+
+def slow_hughes(
+    labels: CrowdLabels, distance: np.ndarray, level: float
+) -> tuple[float, float, float]:
+    """Pair by pair and leaving out one task after the other, as R's krippendorffsalpha 2.0 does it."""
+    tasks = [labels.label[labels.task == task] for task in np.unique(labels.task)]
+
+    def eta(units: list[np.ndarray]) -> float:
+        every = np.concatenate(units)
+        n, a = len(every), len(units)
+        two = [unit for unit in units if len(unit) > 1]
+        apart = sum(
+            sum(distance[x, y] for x, y in combinations(unit, 2)) / (len(unit) - 1) for unit in two
+        )
+        mse = apart / sum(map(len, two))
+        sst = distance[np.ix_(every, every)].sum() / 2 / n
+        with np.errstate(all="ignore"):
+            return float(np.log((sst - (n - a) * mse) / (a - 1) / mse))
+
+    a, sizes = len(tasks), np.array([len(unit) for unit in tasks])
+    n = sizes.sum()
+    mean = (n - (sizes**2).sum() / n) / (a - 1)
+    centre = eta(tasks)
+    pseudo = [a * centre - (a - 1) * eta(tasks[:u] + tasks[u + 1 :]) for u in range(a)]
+    reach = student.ppf((1 + level) / 2, a - 1) * math.sqrt(np.var(pseudo, ddof=1) / a)
+
+    def alpha(e: float) -> float:
+        return (math.exp(e) - 1) / (math.exp(e) - 1 + mean)
+
+    return alpha(centre), alpha(centre - reach), alpha(centre + reach)
+
+
+def test_the_tables_of_rs_krippendorffsalpha() -> None:
+    """Golden: the package's own tests (version 2.0) print 0.756, (0.228, 0.951) and at 99 % (-0.008, 0.975).
+
+    Its customary method prints 0.743 for the same example.
+    """
+    labels = observed(KRIPPENDORFF)
+    found, wide = alpha_interval(labels), alpha_interval(labels, level=0.99)
+    assert round(found.value, 3) == 0.743
+    assert round(found.unbiased, 3) == 0.756
+    assert (round(found.lower, 3), round(found.upper, 3)) == (0.228, 0.951)
+    assert (round(wide.lower, 3), round(wide.upper, 3)) == (-0.008, 0.975)
+    assert (found.n_tasks, found.n_labels) == (12, 40)
+
+
+def test_influence_of_a_unit_is_that_of_rs_krippendorffsalpha() -> None:
+    """Golden: the package's tests print -0.114 (customary) and -0.11 (Hughes) for unit 6 of the example."""
+    labels = observed(KRIPPENDORFF)
+    without = labels.keep_labels(labels.task != 5)
+    found, left = alpha_interval(labels), alpha_interval(without)
+    assert round(found.value - left.value, 3) == -0.114
+    assert round(found.unbiased - left.unbiased, 3) == -0.11
+
+
+@pytest.mark.parametrize(("metric", "alpha"), [("ordinal", 0.815), ("interval", 0.849)])
+def test_krippendorffs_ordinal_and_interval_example(metric: str, alpha: float) -> None:
+    """Golden: Krippendorff (2011), section E: the same labels, ordinal 0.815 and interval 0.849."""
+    labels = observed(KRIPPENDORFF)
+    found = alpha_interval(labels, metric, values=[1, 2, 3, 4, 5])
+    assert found.value == pytest.approx(alpha, abs=5e-4)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_value_and_interval_are_those_of_the_slow_jackknife(metric: str) -> None:
+    """Oracle: every pair, every task left out, on 20 crowds with missing labels; 1e-9."""
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        n_tasks, size = int(rng.integers(6, 25)), int(rng.integers(2, 6))
+        truth = np.repeat(rng.integers(size, size=n_tasks), 5)
+        label = np.where(rng.random(5 * n_tasks) < 0.6, truth, rng.integers(size, size=5 * n_tasks))
+        there = rng.random(5 * n_tasks) < 0.8
+        task, worker = np.repeat(np.arange(n_tasks), 5)[there], np.tile(np.arange(5), n_tasks)
+        labels = encode(worker[there], task, label[there], classes=range(size))
+        values = np.sort(rng.normal(size=size))
+        distance = distances(labels, metric, values)
+        found = alpha_interval(labels, metric, values=values, level=0.9)
+        expected = slow_hughes(labels, distance, 0.9)
+        if math.isfinite(found.lower):
+            assert (found.unbiased, found.lower, found.upper) == pytest.approx(expected, abs=1e-9)
+            assert found.lower <= found.unbiased <= found.upper
+        else:
+            assert not np.isfinite(expected).all()
+
+
+@QUICK
+@given(crowds())
+def test_for_nominal_labels_the_value_is_krippendorffs_alpha(labels: CrowdLabels) -> None:
+    assert alpha_interval(labels).value == pytest.approx(krippendorff_alpha(labels), nan_ok=True)
+
+
+@QUICK
+@given(crowds(), st.sampled_from(METRICS), st.randoms(use_true_random=False))
+def test_value_and_interval_do_not_depend_on_the_order(labels, metric, random) -> None:
+    values = np.arange(labels.n_classes)
+    before = alpha_interval(labels, metric, values=values)
+    task, worker = (
+        np.array(random.sample(range(n), n)) for n in (labels.n_tasks, labels.n_workers)
+    )
+    classes = (
+        np.array(random.sample(range(labels.n_classes), labels.n_classes))
+        if metric == "nominal"
+        else values
+    )
+    moved = encode(
+        worker[labels.worker], task[labels.task], classes[labels.label], classes=list(values)
+    )
+    after = alpha_interval(moved, metric, values=values)
+    for name in ("value", "unbiased", "lower", "upper"):
+        one, other = getattr(before, name), getattr(after, name)
+        assert one == pytest.approx(other, abs=1e-7, nan_ok=True)
+
+
+def some_crowd(n_classes: int) -> CrowdLabels:
+    rng = np.random.default_rng(n_classes)
+    truth = np.repeat(rng.integers(n_classes, size=60), 3)
+    label = np.where(rng.random(180) < 0.7, truth, rng.integers(n_classes, size=180))
+    return encode(np.tile(np.arange(3), 60), np.repeat(np.arange(60), 3), label)
+
+
+def test_an_ordinal_metric_of_two_classes_is_the_nominal_one() -> None:
+    labels = some_crowd(2)
+    nominal, ordinal = alpha_interval(labels), alpha_interval(labels, "ordinal")
+    for name in ("value", "unbiased", "lower", "upper"):
+        assert getattr(nominal, name) == pytest.approx(getattr(ordinal, name), abs=1e-12)
+
+
+def test_numbers_may_be_shifted_and_scaled() -> None:
+    labels = some_crowd(4)
+    one = alpha_interval(labels, "interval", values=[1, 2, 3, 4])
+    other = alpha_interval(labels, "interval", values=1e6 + 7 * np.array([1, 2, 3, 4.0]))
+    assert (one.value, one.lower, one.upper) == pytest.approx(
+        (other.value, other.lower, other.upper), abs=1e-8
+    )
+
+
+def test_classes_without_order_are_ordered_by_their_values() -> None:
+    labels = some_crowd(3)
+    turned = encode(
+        labels.worker, labels.task, np.array([2, 0, 1])[labels.label],
+        classes=[0, 1, 2],
+    )  # fmt: skip
+    # class 0 is now called 2, class 1 is called 0 and class 2 is called 1
+    assert alpha_interval(turned, "ordinal", values=[1, 2, 0]).value == pytest.approx(
+        alpha_interval(labels, "ordinal").value
+    )
+
+
+def test_with_two_classes_both_are_the_alpha_of_the_whole() -> None:
+    labels = some_crowd(2)
+    whole = alpha_interval(labels)
+    for found in alpha_by_class(labels):
+        assert (found.value, found.lower) == pytest.approx((whole.value, whole.lower))
+        assert found.metric == "nominal"
+
+
+def test_alpha_of_a_class_is_that_of_the_class_against_all_others() -> None:
+    labels = some_crowd(3)
+    for code, found in enumerate(alpha_by_class(labels)):
+        alone = encode(labels.worker, labels.task, labels.label == code)
+        assert found.value == pytest.approx(krippendorff_alpha(alone))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_alpha_of_a_group_is_that_of_the_table_of_its_tasks_alone(metric: str) -> None:
+    labels, values = some_crowd(3), [0.0, 1.0, 5.0]
+    group = np.arange(60) % 4 - 1
+    found = alpha_by_group(labels, group, 3, metric, values=values)
+    for code in range(3):
+        alone = labels.keep_labels(group[labels.task] == code)
+        assert found[code] == alpha_interval(alone, metric, values=values)
+
+
+def test_full_agreement_is_1_without_an_interval_and_nothing_is_undefined() -> None:
+    agreed = alpha_interval(
+        encode([1, 2] * 4, np.repeat(np.arange(4), 2), np.repeat([0, 1, 0, 1], 2))
+    )
+    assert (agreed.value, agreed.unbiased) == (1, 1)
+    assert math.isnan(agreed.lower)
+    alone = alpha_interval(encode([1, 2, 3], [1, 2, 3], [0, 1, 0]))
+    assert math.isnan(alone.value)
+    assert math.isnan(alone.unbiased)
+
+
+def test_the_interval_covers_the_alpha_of_the_population() -> None:
+    """Statistical: 400 crowds of 60 tasks; with 0.95, outside 356 to 397 has probability below 1e-6."""
+    rng = np.random.default_rng(8)
+    prior, right, covered = np.array([0.5, 0.3, 0.2]), 0.7, 0
+    given_ = right * np.eye(3) + (1 - right) / 2 * (1 - np.eye(3))
+    apart = 1 - (prior @ given_**2).sum()
+    alpha = 1 - apart / (1 - ((prior @ given_) ** 2).sum())
+    for _ in range(400):
+        truth = np.repeat(rng.choice(3, 60, p=prior), 4)
+        label = np.where(rng.random(240) < right, truth, (truth + rng.integers(1, 3, 240)) % 3)
+        found = alpha_interval(
+            encode(np.tile(np.arange(4), 60), np.repeat(np.arange(60), 4), label)
+        )
+        covered += found.lower <= alpha <= found.upper
+    assert 356 <= covered <= 397
+
+
+@pytest.mark.parametrize(
+    ("given_", "sentence"),
+    [
+        ({"metric": "ratio"}, "metric must be one of nominal, ordinal, interval"),
+        ({"metric": "interval"}, "needs values"),
+        ({"metric": "interval", "values": [1.0]}, "values must be 3 finite numbers"),
+        ({"metric": "ordinal", "values": [1.0, 2.0, np.nan]}, "values must be 3 finite numbers"),
+        ({"level": 1.0}, "level must be in"),
+    ],
+)
+def test_what_is_refused(given_: dict, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        alpha_interval(some_crowd(3), **given_)
+
+
+def test_groups_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="group must be one code"):
+        alpha_by_group(some_crowd(3), np.zeros(60, dtype=int), 0)
