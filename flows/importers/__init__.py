@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from flows.faces import late_face
 
 if TYPE_CHECKING:
-    from flows.importers.formats import FORMATS, FormatName
+    from flows.importers.formats import FORMATS, FormatName, recognise
     from flows.importers.label_table import import_labels, parse_map, write_labels
     from flows.importers.responses import Dropped, ImportedLabels
 
 __all__ = [
     "FORMATS", "Dropped", "FormatName", "ImportedLabels", "import_labels",
-    "parse_map", "write_labels",
+    "parse_map", "recognise", "write_labels",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,7 @@ from quality import CrowdLabels
 __all__ = ["CampaignFacts", "CampaignTables", "facts_of"]
 
 SECONDS = "seconds"  # a column of this name is read as response times
+KIND, MODEL = "kind", "model"  # a worker whose rows say so is a language model, as imports write it
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class CampaignFacts:
     url_env: str | None = None
     read_as: tuple[str, ...] = ()
     reading: Reading = AS_FOUND
+    models: tuple[str, ...] = ()
 
 
 def facts_of(given: CampaignTables) -> CampaignFacts:
@@ -99,7 +101,9 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
             others = _other_columns(
                 first or sources.labels.table, AS_FOUND if first is None else given.reading
             )
-            return _facts_of(given, sources, others)
+            found = _facts_of(given, sources, others)
+    models = () if first is None else _models(first, given.reading)
+    return replace(found, models=models)
 
 
 def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) -> CampaignFacts:
@@ -158,6 +162,15 @@ def _has_column(given: CampaignTables, sources: Sources) -> bool:
 def _other_columns(path: Path, reading: Reading) -> tuple[str, ...]:
     needed = ("worker", "task", "label")
     return tuple(name for name in open_table(path, needed, reading).names if name not in needed)
+
+
+def _models(path: Path, reading: Reading) -> tuple[str, ...]:
+    """Return the workers that a column of kinds calls models, in order."""
+    if KIND not in _other_columns(path, reading):
+        return ()
+    table = open_table(path, ("worker", KIND), reading)
+    found = table.query(f"SELECT DISTINCT worker FROM t WHERE {KIND} = ? ORDER BY worker", MODEL)
+    return tuple(name for (name,) in found)
 
 
 def _group_sizes(labels: CrowdLabels, tasks: TaskTable | None) -> tuple[int, ...]:

@@ -193,6 +193,7 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "sheet": Line(facts.reading.sheet or "Sheet1", off=facts.reading.sheet is None),
         "wide": Line(facts.reading.wide),
         "subject": Line("subject", off=True),
+        "models": Line(list(facts.models)),
         "duplicates": Line(duplicates),
     }
     return [

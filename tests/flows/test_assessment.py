@@ -48,7 +48,7 @@ def test_workers_consensus_shares_and_report_come_from_one_call(found: Assessmen
     assert (consensus["label"] == truth["answer"]).mean() > 0.9
     assert found.workers.to_pandas()["worker"][0] == "w0"  # who answers at random
     assert len(found.next_labels) == len(truth)
-    assert found.report.startswith("<!doctype html>")
+    assert found.report.startswith("<!DOCTYPE html>")
     assert {"crowd", "consensus"} <= set(found.verdicts)
     assert not any(said.startswith("skipped") for said in found.verdicts.values())
 
