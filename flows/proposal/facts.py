@@ -20,11 +20,13 @@ from flows.tables import (
     Reading,
     Sources,
     TableError,
+    TaskColumns,
     TaskTable,
     find_files,
     is_query,
     open_sources,
     open_table,
+    quote,
     read_gold,
     read_labels,
     read_seconds,
@@ -78,6 +80,7 @@ class CampaignFacts:
     read_as: tuple[str, ...] = ()
     reading: Reading = AS_FOUND
     models: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 def facts_of(given: CampaignTables) -> CampaignFacts:
@@ -109,7 +112,8 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
 def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) -> CampaignFacts:
     """Return the facts of tables that exist; `others` are columns of the labels that are not needed."""
     grouped = _has_column(given, sources)
-    tasks = _tasks(given, sources, grouped=grouped)
+    texts = _texts(given, sources)
+    tasks = _tasks(given, sources, grouped=grouped, texts=texts)
     known = None if tasks is None else tasks.names
     table = sources.labels.table
     labels = read_labels(table, classes=None, duplicates=given.duplicates, known_tasks=known)
@@ -136,10 +140,13 @@ def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) 
         url_env=given.url_env,
         read_as=sources.read_as,
         reading=given.reading,
+        texts=texts,
     )
 
 
-def _tasks(given: CampaignTables, sources: Sources, *, grouped: bool) -> TaskTable | None:
+def _tasks(
+    given: CampaignTables, sources: Sources, *, grouped: bool, texts: tuple[str, ...]
+) -> TaskTable | None:
     """Return the task tables, if there are any; refuse a column of groups that they lack."""
     if given.column is not None and not grouped:
         none = not given.tasks
@@ -150,7 +157,27 @@ def _tasks(given: CampaignTables, sources: Sources, *, grouped: bool) -> TaskTab
     if not sources.tasks:
         return None
     column = given.column or GroupSettings().column
-    return read_tasks([source.table for source in sources.tasks], GroupSettings(column=column))
+    tables = [source.table for source in sources.tasks]
+    return read_tasks(tables, GroupSettings(column=column), columns=TaskColumns(shown=texts))
+
+
+def _texts(given: CampaignTables, sources: Sources) -> tuple[str, ...]:
+    """Return the columns of the first task table, other than its groups, in which no cell is a number."""
+    if not sources.tasks:
+        return ()
+    table = open_table(sources.tasks[0].table, ("task",))
+    apart = ("task", given.column or GroupSettings().column)
+    names = [name for name in table.names if name not in apart]
+    if not names:
+        return ()
+    cells = ", ".join(
+        f"count(try_cast({quote(name)} AS DOUBLE)) + count(try_cast({quote(name)} AS DOUBLE[])), "
+        f"count({quote(name)})"
+        for name in names
+    )
+    counts = table.query(f"SELECT {cells} FROM t")[0]
+    pairs = zip(names, counts[::2], counts[1::2], strict=True)
+    return tuple(name for name, n_numbers, n_cells in pairs if n_cells and not n_numbers)
 
 
 def _has_column(given: CampaignTables, sources: Sources) -> bool:
