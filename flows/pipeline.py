@@ -128,7 +128,8 @@ def run_pipeline(
     Notes
     -----
     **Guarantees.** A run that is refused leaves no folder. One that dies leaves its whole stages, and
-    `resume` goes on after them, under the publication key with which it began. Where the ledger is
+    `resume` goes on after them, under the publication key with which it began; its manifest says whether
+    it was cancelled or failed, as far as its process could. Where the ledger is
     older than a run that it has paid for, nothing is spent and every folder stays. Why a run failed is
     kept in the state folder until another succeeds.
     """
@@ -150,9 +151,13 @@ def _run_anew(settings: Settings, step: Step, *, resume: bool) -> RunResult:
         for stage in STAGES:
             step(stage, run)
     except (EngineError, LedgerSetBack):
+        run.stop("failed")
         raise
     except (ValueError, RuntimeError, OSError):
         run.discard()
+        raise
+    except BaseException as stopped:  # Ctrl-C or a signal, and what is nobody's mistake but ours
+        run.stop("failed" if isinstance(stopped, Exception) else "cancelled")
         raise
     closed = run.close()
     if settings.keep_runs is not None:
