@@ -36,11 +36,15 @@ shapes: install  ## the pure rooms' tests with every array's shape and type chec
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/quality tests/privacy tests/learners -q \
 		-m 'not refusal and not slow' --jaxtyping-packages=quality,privacy,learners,beartype.beartype
 
-wheel: install   ## build the wheel and run the demo from it, in an environment of its own
+wheel: install   ## build the wheel and run the demo from it, in an environment of its own, and its extra for workbooks
 	rm -rf dist && $(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 	$(PYTHON) -m venv dist/venv
 	dist/venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
 	cd dist && venv/bin/crowdassay demo
+	$(BIN)/python -m tests.flows.tables.workbook dist/labels.xlsx
+	! dist/venv/bin/crowdassay check dist/labels.xlsx  # and says that the extra is missing
+	dist/venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[excel]"
+	dist/venv/bin/crowdassay check dist/labels.xlsx
 
 check: install   ## formatting, lints, types, import contracts
 	$(BIN)/ruff format --check .

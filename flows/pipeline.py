@@ -11,8 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from flows.run import (
     Run,
@@ -28,6 +29,7 @@ from flows.run import (
 from flows.settings import EngineError, Settings
 from flows.spending import LedgerSetBack, check_budget
 from flows.stages import STAGES, Stage
+from flows.tables import ResultTable
 
 __all__ = ["RunResult", "Stage", "StageLine", "Step", "nothing_new", "run_pipeline", "run_stage"]
 
@@ -46,12 +48,49 @@ class StageLine:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A complete run: its folder, its report and its stages' lines; `unchanged` if it is an earlier one."""
+    """A complete run: its folder, its report and its stages' lines; `unchanged` if it is an earlier one.
+
+    What it found is read from the folder when it is asked for.
+    """
 
     folder: Path
     report: Path
     stages: tuple[StageLine, ...]
     unchanged: bool = False
+
+    @property
+    def run(self) -> Run:
+        """The run's folder, to read from."""
+        return Run(self.folder, None)  # type: ignore[arg-type]  # settings are not needed to read
+
+    @property
+    def workers(self) -> ResultTable:
+        """A row per worker, those removed first: reputation, penalties, and why."""
+        return ResultTable(self.run.read_table("workers.parquet"), "workers")
+
+    @property
+    def consensus(self) -> ResultTable:
+        """A row per task: its label, and how far to believe it."""
+        return ResultTable(self.run.read_table("consensus.parquet"), "consensus")
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """What each part of the work found, in a sentence; parts that the settings left out are missing."""
+        every = (one for stage in STAGES for one in stage.verdicts)
+        said = {verdict.title: verdict.of(self.run) for verdict in every}
+        return {title: text for title, text in said.items() if not text.startswith("skipped")}
+
+    def to_frame(self) -> Any:
+        """Return the consensus as a pandas data frame."""
+        return self.consensus.to_frame()
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook what the run found, and where its report lies."""
+        rows = "".join(
+            f"<tr><th>{escape(title)}</th><td>{escape(said)}</td></tr>"
+            for title, said in self.verdicts.items()
+        )
+        return f"<table><caption>{escape(str(self.report))}</caption>{rows}</table>"
 
 
 def run_stage(stage: Stage, run: Run) -> str:
@@ -89,7 +128,8 @@ def run_pipeline(
     Notes
     -----
     **Guarantees.** A run that is refused leaves no folder. One that dies leaves its whole stages, and
-    `resume` goes on after them, under the publication key with which it began. Where the ledger is
+    `resume` goes on after them, under the publication key with which it began; its manifest says whether
+    it was cancelled or failed, as far as its process could. Where the ledger is
     older than a run that it has paid for, nothing is spent and every folder stays. Why a run failed is
     kept in the state folder until another succeeds.
     """
@@ -111,9 +151,13 @@ def _run_anew(settings: Settings, step: Step, *, resume: bool) -> RunResult:
         for stage in STAGES:
             step(stage, run)
     except (EngineError, LedgerSetBack):
+        run.stop("failed")
         raise
     except (ValueError, RuntimeError, OSError):
         run.discard()
+        raise
+    except BaseException as stopped:  # Ctrl-C or a signal, and what is nobody's mistake but ours
+        run.stop("failed" if isinstance(stopped, Exception) else "cancelled")
         raise
     closed = run.close()
     if settings.keep_runs is not None:

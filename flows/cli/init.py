@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -22,9 +22,11 @@ from flows.cli.root import (
     print_reading,
     reading_of_options,
 )
+from flows.importers import FormatName
 
 if TYPE_CHECKING:
     from flows.proposal import CampaignFacts
+    from flows.tables import Reading
 
 __all__ = ["init"]
 
@@ -51,13 +53,32 @@ def init(
     url_env: Annotated[
         str | None, typer.Option(help="variable with the address of the queries' database")
     ] = None,
+    format_: Annotated[
+        FormatName | None,
+        typer.Option("--format", help="whose export the labels are [default: found out]"),
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option(help="of an export: the question whose answers become labels")
+    ] = None,
+    map_: Annotated[
+        str, typer.Option("--map", help="columns, as in worker=annotator,task=item,label=answer")
+    ] = "",
     force: Force = False,
 ) -> None:
-    """Look at a campaign's tables and write settings that run as they are, with reasons."""
+    """Look at a campaign's tables and write settings that run as they are, with reasons.
+
+    An export of a platform, and a table whose columns have other names, is first made a label table
+    beside the settings.
+    """
     from flows.proposal import CampaignTables, write_settings  # DuckDB, for this command only
 
     with mistakes():
         reading = reading_of_options(sep, encoding, sheet, wide)
+        form = format_ or ("table" if map_ else _platform(labels, reading))
+        if form is not None:
+            asked = Asked(form, question, map_, reading)
+            labels = _imported(labels, output, asked, force=force)
+            reading = reading_of_options(None, None, None, False)
         given = CampaignTables(
             labels, tuple(tasks or ()), gold, url_env, groups, duplicates, reading
         )
@@ -69,6 +90,51 @@ def init(
             f"{output} is written. Read it, the class names above all, then:\n"
             f"crowdassay run {shlex.quote(str(output))}"
         )
+
+
+class Asked(NamedTuple):
+    """How the labels are to be imported: as whose export, which question, which columns, how written."""
+
+    form: FormatName
+    question: str | None
+    columns: str
+    reading: Reading
+
+
+def _platform(labels: Path, reading: Reading) -> FormatName | None:
+    """Return whose export a file is that is no label table; None for a label table, or if nobody knows."""
+    from flows.importers import recognise  # Arrow and DuckDB, for this command only
+    from flows.tables import is_query, open_table
+
+    if reading.wide or is_query(labels) or not labels.is_file():
+        return None
+    try:
+        names = set(open_table(labels, (), reading).names)
+    except ValueError:  # JSON that is no table, say; whoever reads it as labels says so
+        names = set()
+    return None if {"worker", "task", "label"} <= names else recognise(labels)
+
+
+def _imported(labels: Path, output: Path, asked: Asked, *, force: bool) -> Path:
+    """Write the label table of an export beside the settings, and return its path."""
+    from flows.importers import import_labels, parse_map, write_labels  # Arrow
+    from flows.tables import table_file
+
+    written = table_file(output.parent / f"{labels.stem}.labels.csv", inputs=(labels,), force=force)
+    columns = parse_map(asked.columns, asked.form)
+    made = import_labels(
+        labels, asked.form, question=asked.question, columns=columns, reading=asked.reading
+    )
+    write_labels(made, written)
+    print_line(f"{labels.name} was read as {asked.form}: {made.summary()}")
+    print_line(
+        f"{made.n_labels:,} labels written to {written.path}; for a newer export: crowdassay import "
+        f"{shlex.quote(str(labels))} --format {asked.form}"
+        + (f" --map {shlex.quote(asked.columns)}" if asked.columns else "")
+        + (f" --question {shlex.quote(asked.question)}" if asked.question else "")
+        + f" --output {shlex.quote(str(written.path))} --force"
+    )
+    return written.path
 
 
 def _lines(facts: CampaignFacts) -> list[str]:

@@ -64,9 +64,9 @@ N_OBJECTS = 500_000  # new ones before the collector runs
 LIVE = {"distributed", "prefect"}  # they have threads, which an ordinary exit waits for
 
 DAY = (
-    "import", "check", "init", "run", "report", "compare", "workers", "aggregate", "agreement",
-    "rank", "block", "repost", "budget", "serve", "deploy", "prune", "doctor", "demo", "simulate",
-    "audit", "ledger", "warm",
+    "import", "check", "init", "run", "runs", "report", "compare", "workers", "aggregate",
+    "agreement", "rank", "block", "repost", "budget", "serve", "deploy", "prune", "doctor", "demo",
+    "simulate", "audit", "ledger", "warm",
 )  # fmt: skip
 
 

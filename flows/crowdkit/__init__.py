@@ -9,7 +9,8 @@ estimators are scikit-learn's, for ``clone`` and ``get_params``.
 
 Three things differ on purpose. A missing value, a repeated (worker, task) pair and an empty table raise
 `LabelError`; crowd-kit drops tasks, counts twice or returns nothing. Equal shares always go to the
-class that sorts first. The notes of each class state what else differs.
+class that sorts first. The notes of each class state what else differs. A missing column is a KeyError,
+as in crowd-kit, and a LabelError.
 """
 
 from flows.crowdkit.dawid_skene import DawidSkene, OneCoinDawidSkene

@@ -35,7 +35,7 @@ class DawidSkene(SharesEstimator):
     Parameters
     ----------
     n_iter
-        Maximal number of iterations, at least 1.
+        Maximal number of iterations; with 0 the result is the majority vote's, and what follows of it.
     tol
         Stop when an iteration adds less than this to ``loss_history_``.
     initial_error_strategy
@@ -99,7 +99,7 @@ class DawidSkene(SharesEstimator):
         `true_labels` are indexed by task; the posterior of those tasks is certain. `initial_error` is
         indexed by (worker, label) and has a column for each true label.
         """
-        check_iterations(self.n_iter, self.tol)
+        check_iterations(self.n_iter, self.tol, least=0)
         frame = read_frame(data)
         gold = _known(frame, true_labels)
         earlier = self._read(frame, initial_error)
@@ -137,7 +137,7 @@ class OneCoinDawidSkene(SharesEstimator):
     Parameters
     ----------
     n_iter
-        Maximal number of iterations, at least 1.
+        Maximal number of iterations; with 0 the result is the majority vote's, and what follows of it.
     tol
         Stop when an iteration adds less than this to ``loss_history_``.
 
@@ -173,7 +173,7 @@ class OneCoinDawidSkene(SharesEstimator):
 
     def fit(self, data: pd.DataFrame) -> OneCoinDawidSkene:
         """Run EM on the labels in `data`."""
-        check_iterations(self.n_iter, self.tol)
+        check_iterations(self.n_iter, self.tol, least=0)
         frame = read_frame(data)
         gold = _known(frame, None)
         pairs = pairs_of(frame, _pair(frame))
@@ -238,13 +238,24 @@ class InitialError:
     def shares_of(
         self, pairs: Int[np.ndarray, " pairs"], rows: Int[np.ndarray, " rows"]
     ) -> Float64[np.ndarray, "pairs truths"]:
-        """Return P(label | truth) of each pair; raise ValueError for the caller's first row without one."""
+        """Return P(label | truth) of each pair; raise ValueError for the caller's first row without one.
+
+        What crowd-kit says of shares that do not add up stands in the message for those that search it.
+        """
         lost = ~np.isin(rows, self.pair)
         if lost.any():
             raise ValueError(
                 "initial_error must hold every (worker, label) pair of data with "
                 f"initial_error_strategy='assign', got none for row {lost.argmax()} "
                 "(counted from 0)"
+            )
+        known = np.column_stack([np.bincount(self.worker, column) for column in self.number.T])
+        nothing = (known[self.worker] == 0).any(axis=1)
+        if nothing.any():
+            raise ValueError(
+                "initial_error must say of every truth what each worker answers: The sum of each worker's "
+                "error matrix in initial_error should be 1.0, got 0 for the worker of row "
+                f"{nothing.argmax()} (counted from 0, workers without labels left out)"
             )
         counts = np.maximum(self.number, FLOOR)
         total = np.column_stack([np.bincount(self.worker, column) for column in counts.T])

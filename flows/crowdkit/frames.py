@@ -12,15 +12,23 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
 
 from quality import CrowdLabels, LabelError, encode
 
 __all__ = [
-    "FLOOR", "CodedFrame", "by_task", "check_iterations", "read_frame", "read_gold", "shares",
+    "FLOOR", "CodedFrame", "MissingColumn", "by_task", "check_iterations", "read_frame",
+    "read_gold", "read_truths", "shares",
 ]  # fmt: skip
 
 FLOOR = 1e-10  # crowd-kit's: no count, prior or share is less where a logarithm is taken
+
+
+class MissingColumn(LabelError, KeyError):
+    """A data frame lacks a column, or has it twice: a ValueError, and crowd-kit's KeyError as well."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would show the sentence in quotes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,8 +53,9 @@ def read_frame(data: pd.DataFrame) -> CodedFrame:
     Raises
     ------
     LabelError
-        If a column lacks or has a missing value, a pair is repeated or there is no row. It is a
-        ValueError that names the column, and the row (counted from 0) where there is one.
+        If a column lacks (then it is a KeyError too) or has a missing value, a pair is repeated or
+        there is no row. It is a ValueError that names the column, and the row (counted from 0) where
+        there is one.
     """
     if not isinstance(data, pd.DataFrame):
         raise ValueError(f"data must be a pandas DataFrame, got {type(data).__name__}")
@@ -54,7 +63,7 @@ def read_frame(data: pd.DataFrame) -> CodedFrame:
         if (data.columns == name).sum() != 1:
             found = ", ".join(map(repr, data.columns[:9]))
             message = f"data must have one column {name!r}, got columns {found or 'none'}"
-            raise LabelError(message, column=name)
+            raise MissingColumn(message, column=name)
     if not len(data):
         raise LabelError("data must have at least one row, got none", column="task")
     (task, tasks), (worker, workers), (label, classes) = (
@@ -64,10 +73,10 @@ def read_frame(data: pd.DataFrame) -> CodedFrame:
     return CodedFrame(worker, task, label, workers, tasks, classes, table)
 
 
-def check_iterations(n_iter: int, tol: float) -> None:
-    """Raise ValueError unless n_iter >= 1 and tol >= 0."""
-    if not n_iter >= 1:
-        raise ValueError(f"n_iter must be >= 1, got n_iter={n_iter}")
+def check_iterations(n_iter: int, tol: float, *, least: int = 1) -> None:
+    """Raise ValueError unless n_iter >= least and tol >= 0."""
+    if not n_iter >= least:
+        raise ValueError(f"n_iter must be >= {least}, got n_iter={n_iter}")
     if not tol >= 0:
         raise ValueError(f"tol must be >= 0, got tol={tol}")
 
@@ -116,6 +125,27 @@ def read_gold(frame: CodedFrame, true_labels: pd.Series) -> Int[np.ndarray, " ta
     gold = np.full(len(frame.tasks), -1, dtype=np.int64)
     gold[place[place >= 0]] = np.where(code < 0, len(frame.classes), code)[place >= 0]
     return gold
+
+
+def read_truths(
+    frame: CodedFrame, true_labels: pd.Series
+) -> tuple[Bool[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
+    """Return for each row whether its task's truth is known, and whether its label is a true one.
+
+    A task may have several true labels; a missing one counts as unknown.
+    """
+    if not isinstance(true_labels, pd.Series):
+        raise ValueError(
+            f"true_labels must be a pandas Series indexed by task, got {type(true_labels).__name__}"
+        )
+    true_labels = true_labels[true_labels.notna()]
+    place = frame.tasks.get_indexer(true_labels.index)
+    if not (place >= 0).any():
+        raise LabelError("true_labels must have a task of data, got none", column="task")
+    code = frame.classes.get_indexer(true_labels.to_numpy())
+    n_classes = len(frame.classes)
+    true = (place * n_classes + code)[(place >= 0) & (code >= 0)]
+    return np.isin(frame.task, place), np.isin(frame.task * n_classes + frame.label, true)
 
 
 def by_task(frame: CodedFrame, label: Int[np.ndarray, " tasks"], order: Any = None) -> pd.Series:

@@ -6,13 +6,13 @@ from typing import Literal, NoReturn
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
 
 from flows.crowdkit.estimator import SharesEstimator
 from flows.crowdkit.frames import CodedFrame, by_task, read_frame, shares
 from quality import LabelError, majority_vote, weighted_majority
 
-__all__ = ["MajorityVote", "accuracy_of", "read_skills"]
+__all__ = ["MajorityVote", "accuracy_of", "read_skills", "share_right"]
 
 
 class MajorityVote(SharesEstimator):
@@ -130,11 +130,16 @@ def accuracy_of(
     frame: CodedFrame, truth: Int[np.ndarray, " tasks"]
 ) -> Float64[np.ndarray, " workers"]:
     """Return the share of each worker's labels that equal the truth; NaN where no truth is known (-1)."""
-    known = truth[frame.task] >= 0
-    right = (truth[frame.task] == frame.label)[known]
+    return share_right(frame, truth[frame.task] >= 0, truth[frame.task] == frame.label)
+
+
+def share_right(
+    frame: CodedFrame, known: Bool[np.ndarray, " rows"], right: Bool[np.ndarray, " rows"]
+) -> Float64[np.ndarray, " workers"]:
+    """Return the share of each worker's labels on tasks of known truth that are right; NaN without one."""
     n_workers = len(frame.workers)
     n_known = np.bincount(frame.worker[known], minlength=n_workers)
-    n_right = np.bincount(frame.worker[known], right, minlength=n_workers)
+    n_right = np.bincount(frame.worker[known], right[known], minlength=n_workers)
     nowhere = np.full(n_workers, np.nan)
     share: np.ndarray = np.divide(n_right, n_known, out=nowhere, where=n_known > 0)
     return share

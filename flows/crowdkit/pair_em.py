@@ -90,7 +90,8 @@ def fit_pairs(
 ) -> PairFit:
     """Run EM from the soft majority vote, or from a table, until the loss gains less than `tol`."""
     posterior = _clamp(majority_vote(frame.table).posterior.copy(), gold)
-    table = m_step(pairs.given @ posterior) if table is None else table
+    counts = pairs.given @ posterior
+    table = m_step(counts) if table is None else table
     losses, gain = [-np.inf], np.inf
     while len(losses) <= n_iter and gain >= tol:
         log_prior = np.log(np.maximum(posterior.mean(axis=0), FLOOR))

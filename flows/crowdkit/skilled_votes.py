@@ -9,8 +9,8 @@ import pandas as pd  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted
 
 from flows.crowdkit.estimator import SharesEstimator
-from flows.crowdkit.frames import read_frame, read_gold
-from flows.crowdkit.majority_vote import MajorityVote, accuracy_of
+from flows.crowdkit.frames import read_frame, read_truths
+from flows.crowdkit.majority_vote import MajorityVote, accuracy_of, share_right
 from quality import majority_vote, weighted_majority
 
 __all__ = ["GoldMajorityVote", "Wawa", "ZeroBasedSkill"]
@@ -160,9 +160,9 @@ class GoldMajorityVote(SkilledVote):
     """
 
     def fit(self, data: pd.DataFrame, true_labels: pd.Series) -> Self:
-        """Learn each worker's accuracy on gold; `true_labels` are indexed by task."""
+        """Learn each worker's accuracy on gold; `true_labels` are indexed by task, which may have several."""
         frame = read_frame(data)
-        skill = accuracy_of(frame, read_gold(frame, true_labels))
+        skill = share_right(frame, *read_truths(frame, true_labels))
         tested = ~np.isnan(skill)
         self.skills_ = pd.Series(skill[tested], index=frame.workers[tested], name="skill")
         return self

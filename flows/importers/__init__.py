@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from flows.faces import late_face
 
 if TYPE_CHECKING:
-    from flows.importers.formats import FORMATS, FormatName
+    from flows.importers.formats import FORMATS, FormatName, recognise
     from flows.importers.label_table import import_labels, parse_map, write_labels
     from flows.importers.records import read_records
     from flows.importers.responses import Dropped, ImportedLabels
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS", "Dropped", "FormatName", "ImportedLabels", "import_labels", "open_sheet",
-    "parse_map", "read_records", "write_labels",
+    "parse_map", "read_records", "recognise", "write_labels",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from flows.importers.responses import Response
 
-__all__ = ["FORMATS", "Format", "FormatName"]
+__all__ = ["FORMATS", "Format", "FormatName", "recognise"]
 
+PLAIN = ("jsonl", "sql", "table")  # formats of no platform
 NAMED = ("worker", "task", "label")
 TIMED = (*NAMED, "seconds")
 
@@ -63,3 +65,29 @@ if TYPE_CHECKING:
     FormatName: TypeAlias = str
 else:
     FormatName = Literal[tuple(FORMATS)]
+
+
+def recognise(path: Path) -> FormatName | None:
+    """Return the one platform's format that a file is an export of; None if there is none, or several.
+
+    A file is an export of a platform if its importer can read the first answer.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "export.json"
+    ...     _ = path.write_text('[{"id": 1, "annotations": [{"completed_by": 7, "result": []}]}]')
+    ...     recognise(path)
+    'label-studio'
+    """
+    from flows.tables import TableError  # DuckDB's room, where there is a file to look at
+
+    def is_one(form: Format) -> bool:
+        try:
+            return next(form.read(path, {}), None) is not None
+        except TableError:
+            return False
+
+    found = [name for name, form in FORMATS.items() if name not in PLAIN and is_one(form)]
+    return found[0] if len(found) == 1 else None

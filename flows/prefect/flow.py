@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from traceback import clear_frames
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server, quieten
 from flows.run import Run
-from flows.settings import load_settings
+from flows.settings import SettingsError, load_settings
 from flows.terminal import MISTAKES, printable, sentence
 
 quieten()
@@ -34,6 +35,7 @@ quieten()
 from prefect import Flow, State, get_client, tags
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.events.worker import EventsWorker
+from prefect.runtime import flow_run
 from prefect.settings import (
     PREFECT_API_URL,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
@@ -44,7 +46,7 @@ from prefect.settings import (
 from prefect.utilities.urls import url_for
 
 from flows.prefect.artifacts import publish_releases, step_with_progress
-from flows.prefect.task import Outcome, failed, prefect_step
+from flows.prefect.task import Outcome, ended, failed, prefect_step
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -144,16 +146,31 @@ def _flow_over(body: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
         crowd_quality_flow,
         name="crowdassay",
         version=version("crowdassay"),
-        flow_run_name="{settings_path}",
+        flow_run_name=_run_name,
         persist_result=False,
         log_prints=False,
     )
 
 
+def _run_name() -> str:
+    """Return the campaign and the time, by which a run is called in Prefect."""
+    path = Path(flow_run.parameters["settings_path"])
+    try:
+        campaign = load_settings(path).name
+    except SettingsError:  # the run itself says so
+        campaign = path.name
+    return f"{campaign} {datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+
+
 def _called(settings_path: Path, resume: bool) -> RunResult | State[None]:
     """Make the run for a caller of the flow itself, who gets the error that the failed state holds."""
     try:
-        return _pipeline(settings_path, run_stage, resume=resume)
+        result = _pipeline(settings_path, run_stage, resume=resume)
+        state = ended(result)
+        if state is None:
+            return result
+        state.data = result  # which Prefect gives the caller, and keeps nowhere
+        return state
     except Exception as error:  # raised again by Prefect, which is sent its type alone
         if isinstance(error, MISTAKES):  # the sentence is for the log of this process alone
             print(f"crowdassay: {printable(sentence(error))}", file=sys.stderr, flush=True)

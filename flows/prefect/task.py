@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from flows.pipeline import Stage, Step
+from flows.pipeline import RunResult, Stage, Step
 from flows.prefect.server import quieten
 from flows.run import Run
+from flows.terminal import MISTAKES
 
 quieten()
 
@@ -18,14 +19,15 @@ from prefect import State, Task
 from prefect.cache_policies import NO_CACHE
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.concurrency.sync import concurrency
-from prefect.states import Failed
+from prefect.states import Completed, Failed
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import TaskRun
 
-__all__ = ["Outcome", "failed", "ledger_limit", "prefect_step"]
+__all__ = ["UNCHANGED", "Outcome", "ended", "failed", "ledger_limit", "prefect_step"]
 
 T = TypeVar("T")
+UNCHANGED = "Unchanged"
 LASTING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 RETRY_SECONDS = [1.0, 5.0]
 TURN_SECONDS = 600.0  # a run that was killed holds its turn for five minutes
@@ -54,7 +56,7 @@ class Outcome(Generic[T]):
         except Exception as error:  # of any type: its message may quote rows, its frames hold them
             self._raised = [error]
             return failed(error, data=ErrorKind(error))
-        return None
+        return ended(self._returned[0])
 
     def get(self) -> T:
         """Return what the last attempt returned, or raise what it raised."""
@@ -64,8 +66,21 @@ class Outcome(Generic[T]):
 
 
 def failed(error: Exception, *, data: Exception) -> State[None]:
-    """Return a failed state that names the error's type, and holds `data` for this process."""
-    return Failed(message=f"{type(error).__name__}, reported where the run was started", data=data)
+    """Return a failed state that names the error's type, and holds `data` for this process.
+
+    It is called Refused where the error is a mistake of the user's, who can mend it, else Failed.
+    """
+    name = "Refused" if isinstance(error, MISTAKES) else "Failed"
+    message = f"{type(error).__name__}, reported where the run was started"
+    return Failed(name=name, message=message, data=data)
+
+
+def ended(result: object) -> State[Any] | None:
+    """Return the state of a run in which nothing was new, by that name; None for any other work."""
+    if not (isinstance(result, RunResult) and result.unchanged):
+        return None
+    message = "inputs, settings and version are those of the newest complete run"
+    return Completed(name=UNCHANGED, message=message)
 
 
 def ledger_limit(dataset: str) -> str:

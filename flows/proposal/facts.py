@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +20,13 @@ from flows.tables import (
     Reading,
     Sources,
     TableError,
+    TaskColumns,
     TaskTable,
     find_files,
     is_query,
     open_sources,
     open_table,
+    quote,
     read_gold,
     read_labels,
     read_seconds,
@@ -36,6 +38,7 @@ from quality import CrowdLabels
 __all__ = ["CampaignFacts", "CampaignTables", "facts_of"]
 
 SECONDS = "seconds"  # a column of this name is read as response times
+KIND, MODEL = "kind", "model"  # a worker whose rows say so is a language model, as imports write it
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ class CampaignFacts:
     url_env: str | None = None
     read_as: tuple[str, ...] = ()
     reading: Reading = AS_FOUND
+    models: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 def facts_of(given: CampaignTables) -> CampaignFacts:
@@ -99,13 +104,16 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
             others = _other_columns(
                 first or sources.labels.table, AS_FOUND if first is None else given.reading
             )
-            return _facts_of(given, sources, others)
+            found = _facts_of(given, sources, others)
+    models = () if first is None else _models(first, given.reading)
+    return replace(found, models=models)
 
 
 def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) -> CampaignFacts:
     """Return the facts of tables that exist; `others` are columns of the labels that are not needed."""
     grouped = _has_column(given, sources)
-    tasks = _tasks(given, sources, grouped=grouped)
+    texts = _texts(given, sources)
+    tasks = _tasks(given, sources, grouped=grouped, texts=texts)
     known = None if tasks is None else tasks.names
     table = sources.labels.table
     labels = read_labels(table, classes=None, duplicates=given.duplicates, known_tasks=known)
@@ -132,10 +140,13 @@ def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) 
         url_env=given.url_env,
         read_as=sources.read_as,
         reading=given.reading,
+        texts=texts,
     )
 
 
-def _tasks(given: CampaignTables, sources: Sources, *, grouped: bool) -> TaskTable | None:
+def _tasks(
+    given: CampaignTables, sources: Sources, *, grouped: bool, texts: tuple[str, ...]
+) -> TaskTable | None:
     """Return the task tables, if there are any; refuse a column of groups that they lack."""
     if given.column is not None and not grouped:
         none = not given.tasks
@@ -146,7 +157,27 @@ def _tasks(given: CampaignTables, sources: Sources, *, grouped: bool) -> TaskTab
     if not sources.tasks:
         return None
     column = given.column or GroupSettings().column
-    return read_tasks([source.table for source in sources.tasks], GroupSettings(column=column))
+    tables = [source.table for source in sources.tasks]
+    return read_tasks(tables, GroupSettings(column=column), columns=TaskColumns(shown=texts))
+
+
+def _texts(given: CampaignTables, sources: Sources) -> tuple[str, ...]:
+    """Return the columns of the first task table, other than its groups, in which no cell is a number."""
+    if not sources.tasks:
+        return ()
+    table = open_table(sources.tasks[0].table, ("task",))
+    apart = ("task", given.column or GroupSettings().column)
+    names = [name for name in table.names if name not in apart]
+    if not names:
+        return ()
+    cells = ", ".join(
+        f"count(try_cast({quote(name)} AS DOUBLE)) + count(try_cast({quote(name)} AS DOUBLE[])), "
+        f"count({quote(name)})"
+        for name in names
+    )
+    counts = table.query(f"SELECT {cells} FROM t")[0]
+    pairs = zip(names, counts[::2], counts[1::2], strict=True)
+    return tuple(name for name, n_numbers, n_cells in pairs if n_cells and not n_numbers)
 
 
 def _has_column(given: CampaignTables, sources: Sources) -> bool:
@@ -158,6 +189,15 @@ def _has_column(given: CampaignTables, sources: Sources) -> bool:
 def _other_columns(path: Path, reading: Reading) -> tuple[str, ...]:
     needed = ("worker", "task", "label")
     return tuple(name for name in open_table(path, needed, reading).names if name not in needed)
+
+
+def _models(path: Path, reading: Reading) -> tuple[str, ...]:
+    """Return the workers that a column of kinds calls models, in order."""
+    if KIND not in _other_columns(path, reading):
+        return ()
+    table = open_table(path, ("worker", KIND), reading)
+    found = table.query(f"SELECT DISTINCT worker FROM t WHERE {KIND} = ? ORDER BY worker", MODEL)
+    return tuple(name for (name,) in found)
 
 
 def _group_sizes(labels: CrowdLabels, tasks: TaskTable | None) -> tuple[int, ...]:

@@ -193,6 +193,11 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "sheet": Line(facts.reading.sheet or "Sheet1", off=facts.reading.sheet is None),
         "wide": Line(facts.reading.wide),
         "subject": Line("subject", off=True),
+        "models": Line(list(facts.models)),
+        "features": Line(["x*"], off=True),
+        "ignore": Line(["note*"], off=True),
+        "shown": Line(list(facts.texts or InputSettings.model_fields["shown"].default)),
+        "embeddings": Line("embeddings.npy", off=True),
         "duplicates": Line(duplicates),
     }
     return [

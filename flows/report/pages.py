@@ -96,15 +96,16 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
     whole = ("inputs", "consensus", "bounds", "robustness")
     page = {name: _read_json(folder, f"{name}.json") for name in whole}
     trend, manifest = _trend(folder), _read_json(folder, "manifest.json")
+    texts = _texts(folder)
     return page | {
         "stages": list(manifest["stages"]),
         "quality": quality,
         "called": called,
         "workers": worker_rows(workers),
         "tasks": task_rows(
-            read_parquet(folder / "next_labels.parquet"), page["consensus"]["classes"]
+            read_parquet(folder / "next_labels.parquet"), page["consensus"]["classes"], texts
         ),
-        "planned": planned_rows(read_parquet(folder / "label_plan.parquet")),
+        "planned": planned_rows(read_parquet(folder / "label_plan.parquet"), texts),
         "proportions": _by_group(folder, "proportions"),
         "corrected_shares": _by_group(folder, "corrected_shares"),
         "class_ratios": _by_group(folder, "class_ratios"),
@@ -115,6 +116,14 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         "asked": _asked(trend),
         "lineage": lineage(manifest),
     }
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    """What each task is, where a column of the task tables says it."""
+    if not (folder / "task_texts.parquet").is_file():
+        return {}
+    rows = read_parquet(folder / "task_texts.parquet")
+    return dict(zip(rows["task"].to_pylist(), rows["text"].to_pylist(), strict=True))
 
 
 def public_page(folder: Path) -> Facts:

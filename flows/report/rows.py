@@ -6,7 +6,7 @@ A small crowd is listed whole; of a large one the flagged, the least and the mos
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -19,19 +19,32 @@ from flows.tables import arrow_array, numpy_array
 __all__ = ["planned_rows", "pseudonyms", "task_rows", "worker_rows"]
 
 SHOWN_TASKS = 12
+SHOWN_LETTERS = 120  # of what a task is
 SHOWN_CLASSES = 4  # that a task was given
 SHOWN_ASKED = 20
 SHOWN_PER_WORKER = 12
 
 
-def task_rows(tasks: pa.Table, classes: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the first tasks of a table ranked by uncertainty, with their labels in words."""
+def task_rows(
+    tasks: pa.Table, classes: Sequence[str], texts: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the first tasks of a table ranked by uncertainty, with their labels in words.
+
+    `texts` says of some tasks what they are.
+    """
     return [
-        row | {"given": _given(row["counts"], classes)} for row in tasks[:SHOWN_TASKS].to_pylist()
+        row | {"given": _given(row["counts"], classes), "text": _short(texts.get(row["task"], ""))}
+        for row in tasks[:SHOWN_TASKS].to_pylist()
     ]
 
 
-def planned_rows(plan: pa.Table) -> dict[str, Any]:
+def _short(text: str) -> str:
+    """Return a text that fits into a cell, without what would act on the page around it."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text)
+    return plain if len(plain) <= SHOWN_LETTERS else f"{plain[: SHOWN_LETTERS - 1].rstrip()}…"
+
+
+def planned_rows(plan: pa.Table, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the planned labels by worker, the largest gain first, and how many workers are left out."""
     asked: dict[str, list[dict[str, Any]]] = {}
     for row in plan.to_pylist():
@@ -41,7 +54,10 @@ def planned_rows(plan: pa.Table) -> dict[str, Any]:
             "worker": worker,
             "n": len(labels),
             "gain": sum(label["gain"] for label in labels),
-            "tasks": [label["task"] for label in labels[:SHOWN_PER_WORKER]],
+            "tasks": [
+                (label["task"], _short(texts.get(label["task"], "")))
+                for label in labels[:SHOWN_PER_WORKER]
+            ],
             "n_more": max(0, len(labels) - SHOWN_PER_WORKER),
         }
         for worker, labels in asked.items()

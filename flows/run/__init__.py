@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         trend,
         unchanged_run,
     )
+    from flows.run.listing import ListedRun, list_runs
     from flows.run.retention import limit_of, prune_runs, runs_to_prune
     from flows.run.store import (
         MANIFEST,
@@ -37,11 +38,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "FEATURES", "LAST_FAILURE", "MANIFEST", "PARTIAL", "Change", "Crowd", "Run", "RunChanges",
-    "begun_from", "code_version", "compare_runs", "complete_runs", "digest_key", "find_unfinished",
-    "forget_failure", "has_digest_key", "identity_of", "keep_fit", "last_failure", "ledger_heads",
-    "limit_of", "load_crowd", "note_failure", "open_run", "prune_runs", "publication_now",
-    "runs_to_prune", "save_crowd", "start_of", "trend", "unchanged_run", "unfinished_runs",
+    "FEATURES", "LAST_FAILURE", "MANIFEST", "PARTIAL", "Change", "Crowd", "ListedRun", "Run",
+    "RunChanges", "begun_from", "code_version", "compare_runs", "complete_runs", "digest_key",
+    "find_unfinished", "forget_failure", "has_digest_key", "identity_of", "keep_fit",
+    "last_failure", "ledger_heads", "limit_of", "list_runs", "load_crowd", "note_failure",
+    "open_run", "prune_runs", "publication_now", "runs_to_prune", "save_crowd", "start_of", "trend",
+    "unchanged_run", "unfinished_runs",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import shutil
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -114,6 +115,17 @@ class Run:
         sync_folder(final.parent)
         return Run(final, self.settings)
 
+    def begin(self) -> None:
+        """Note in the manifest that this process works on the run."""
+        process = {"host": platform.node(), "pid": os.getpid()}
+        manifest = self.read_json(MANIFEST) | {"state": "running", "ended": None}
+        self.write_json(MANIFEST, manifest | {"process": process})
+
+    def stop(self, state: Literal["cancelled", "failed"]) -> None:
+        """Note in the manifest how a run stopped that did not end; it stays aside, to be resumed."""
+        ended = _now().isoformat(timespec="seconds")
+        self.write_json(MANIFEST, self.read_json(MANIFEST) | {"state": state, "ended": ended})
+
     def discard(self) -> None:
         """Remove the folder of a run that was refused."""
         shutil.rmtree(self.folder)
@@ -130,6 +142,7 @@ def open_run(settings: Settings, *, resume: bool = False) -> Run:
     wanted = identity_of(settings)
     run = find_unfinished(settings, wanted) if resume else None
     if run is not None:
+        run.begin()
         return run
     try:
         settings.runs.mkdir(parents=True, exist_ok=True)
@@ -139,6 +152,7 @@ def open_run(settings: Settings, *, resume: bool = False) -> Run:
             f"runs must be a folder that can be made and written, got {settings.runs}: {error.strerror}"
         ) from None
     run.write_json(MANIFEST, _manifest(settings, wanted))
+    run.begin()
     return run
 
 

@@ -29,12 +29,17 @@ from flows.settings.sections import (
     SettingsError,
     section_of,
 )
-from flows.settings.settings import filter_settings, input_settings, load_settings
+from flows.settings.settings import (
+    filter_settings,
+    input_settings,
+    load_settings,
+    run_settings,
+)
 
 __all__ = [
     "GRANULARITIES", "NAME", "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings",
     "GateSettings", "Granularity", "GroupSettings", "InputSettings", "ModelSettings",
     "PrivacySettings", "ReportSettings", "Section", "Settings", "SettingsError", "fault_sentence",
-    "filter_settings", "granularity_of", "input_settings", "key_at", "load_settings", "section_of",
-    "variables_of", "why_features_stay_out",
+    "filter_settings", "granularity_of", "input_settings", "key_at", "load_settings",
+    "run_settings", "section_of", "variables_of", "why_features_stay_out",
 ]  # fmt: skip

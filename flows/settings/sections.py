@@ -139,6 +139,14 @@ class InputSettings(Section):
     """A worker's repeated label of a task: error, first or last."""
     subject: str | None = None
     """The column of the task tables that says whose a task is, for the unit "subject"."""
+    features: tuple[str, ...] = ()
+    """Columns of the task tables to learn from, as in ["x*", "embedding"]; by default all that are left."""
+    ignore: tuple[str, ...] = ()
+    """Columns of the task tables that are not read, as in ["note*"]."""
+    shown: tuple[str, ...] = ("title", "text", "url")
+    """Columns of the task tables, if there, that say what a task is: the internal report shows them."""
+    embeddings: Path | None = None
+    """A matrix in a file .npy, a row for each row of the task tables in their order: more features."""
     models: tuple[str, ...] = ()
     """Workers that are language models, beside those whose kind is "model" in the labels."""
     features_private: bool = False
@@ -164,6 +172,14 @@ class InputSettings(Section):
             raise ValueError(
                 "url_env is for queries; name a file *.sql as labels, tasks, gold or reference"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _embeddings_are_of_tasks(self) -> InputSettings:
+        if self.embeddings is not None and self.embeddings.suffix != ".npy":
+            raise ValueError(f"embeddings must be a file .npy, got {self.embeddings.name}")
+        if self.embeddings is not None and not self.tasks:
+            raise ValueError("embeddings needs tasks, the tables whose rows they are of")
         return self
 
     @model_validator(mode="after")
@@ -554,6 +570,7 @@ class Settings(Section):
             "tasks": tuple(found(path) for path in self.input.tasks),
             "gold": None if self.input.gold is None else found(self.input.gold),
             "reference": None if self.input.reference is None else found(self.input.reference),
+            "embeddings": None if self.input.embeddings is None else found(self.input.embeddings),
         }
         return self.model_copy(
             update={

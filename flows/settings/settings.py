@@ -25,12 +25,12 @@ from flows.settings.sections import (
     SettingsError,
 )
 
-__all__ = ["filter_settings", "input_settings", "load_settings"]
+__all__ = ["filter_settings", "input_settings", "load_settings", "run_settings"]
 
 Chosen = TypeVar("Chosen", bound=Section)
 
 
-def load_settings(path: Path) -> Settings:
+def load_settings(path: str | os.PathLike[str]) -> Settings:
     """Return the settings in a file, with its relative paths made absolute.
 
     Environment variables CROWDASSAY__SECTION__KEY replace the file's values.
@@ -41,6 +41,7 @@ def load_settings(path: Path) -> Settings:
         If the file is missing, is not TOML, or has an unknown key (the message names the nearest known
         one) or an invalid value; likewise for an environment variable.
     """
+    path = Path(path)
     try:
         with open_text(path) as file:
             raw = tomllib.loads(file.read().replace("\r\n", "\n"))
@@ -65,6 +66,11 @@ def filter_settings(**given: Any) -> FilterSettings:
 def input_settings(**given: Any) -> InputSettings:
     """Return the tables to read from a command's options; raise SettingsError as for a settings file."""
     return _of_options(InputSettings, given)
+
+
+def run_settings(**given: Any) -> Settings:
+    """Return a run's settings from values; raise SettingsError as for a settings file."""
+    return _of_options(Settings, given)
 
 
 def _of_options(section: type[Chosen], given: dict[str, Any]) -> Chosen:

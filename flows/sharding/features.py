@@ -25,8 +25,10 @@ from flows.settings import GroupSettings
 from flows.sharding.shards import Mapper, open_tasks
 from flows.tables import (
     ROW,
+    TaskColumns,
     TaskTable,
     TextTable,
+    has_lists,
     list_tasks,
     read_tasks,
     refuse_features,
@@ -94,17 +96,26 @@ def list_features(
     *,
     memory_gb: float,
     subject: str | None = None,
+    columns: TaskColumns | None = None,
 ) -> ListedTasks:
-    """Read names and groups of task tables and check them; read a file that is not Parquet whole."""
+    """Read names and groups of task tables and check them.
+
+    A file that is not Parquet, and embeddings, are read whole.
+    """
+    columns = columns or TaskColumns()
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    if any(path.suffix != ".parquet" for path in paths):
-        table = read_tasks(paths, groups, subject=subject)
-        bare = replace(table, features=np.empty((0, len(table.feature_names))))
-        return ListedTasks(bare, [], np.arange(table.names.size), table.features)
-    with open_tasks(paths, folder, memory_gb=memory_gb, threads=None) as tables:
-        return ListedTasks(*list_tasks(tables, groups, subject))
+    streamed = all(path.suffix == ".parquet" for path in paths) and columns.embeddings is None
+    if streamed:
+        with open_tasks(paths, folder, memory_gb=memory_gb, threads=None) as tables:
+            listed = ListedTasks(*list_tasks(tables, groups, subject, columns))
+            streamed = not has_lists(tables[0], listed.table.feature_names)
+    if streamed:
+        return listed
+    table = read_tasks(paths, groups, subject=subject, columns=columns)
+    bare = replace(table, features=np.empty((0, len(table.feature_names))))
+    return ListedTasks(bare, [], np.arange(table.names.size), table.features)
 
 
 def write_features(

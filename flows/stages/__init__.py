@@ -57,6 +57,12 @@ STAGES = (
                     "reference.parquet",
                 )
             ),
+            Output(
+                "task_texts.parquet",
+                "what each task is, where a column says it",
+                private_names=True,
+                only="task texts",
+            ),
             Output("shards", "the labels, cut by task", private_names=True, only="engine"),
             Output(
                 "features", "the tasks' features, group by group", private_names=True, only="engine"

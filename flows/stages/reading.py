@@ -25,6 +25,8 @@ from flows.tables import (
     Reference,
     Sources,
     TableError,
+    TaskColumns,
+    arrow_table,
     open_sources,
     read_gold,
     read_labels,
@@ -33,10 +35,13 @@ from flows.tables import (
     read_seconds,
     read_tasks,
     refuse_hollow,
+    task_texts,
 )
 from quality import LabelShard
 
 __all__ = ["names_of_models", "public_sizes", "read_and_check"]
+
+TEXTS = "task_texts.parquet"
 
 
 def read_and_check(run: Run) -> str:
@@ -83,7 +88,13 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
     inputs, classes, groups = run.settings.input, run.settings.classes, run.settings.groups
     tables, tasks = [source.table for source in sources.tasks], None
     if tables:
-        tasks = read_tasks(tables, groups, standardize=inputs.standardize, subject=inputs.subject)
+        columns, subject = TaskColumns.of(inputs), inputs.subject
+        tasks = read_tasks(
+            tables, groups, standardize=inputs.standardize, subject=subject, columns=columns
+        )
+        texts = task_texts(tables, columns, apart=("task", groups.column, subject or "task"))
+        if texts is not None:
+            run.write_table(TEXTS, arrow_table(texts))
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=classes)
     labels = read_labels(
         sources.labels.table,
@@ -106,8 +117,9 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
     listed = None
     if tables:
         listed = list_features(
-            tables, settings.groups, folder, memory_gb=memory_gb, subject=inputs.subject
-        )
+            tables, settings.groups, folder, memory_gb=memory_gb, subject=inputs.subject,
+            columns=TaskColumns.of(inputs),
+        )  # fmt: skip
     tasks = None if listed is None else listed.table
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=settings.classes)
     shards = write_shards(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
     from flows.tables.comparison_columns import read_comparisons
     from flows.tables.dialect import AS_FOUND, Reading
+    from flows.tables.frames import Frame, ResultTable, frame_table, result_table, typed_like
     from flows.tables.output_tables import OUTPUT_SUFFIXES, table_file, write_table
     from flows.tables.refusals import (
         ROW,
@@ -59,18 +60,19 @@ if TYPE_CHECKING:
         select_features,
         standardized,
     )
+    from flows.tables.task_columns import TaskColumns, has_lists, task_texts
     from flows.tables.text_table import WHOLE, TextTable, open_table
 
 __all__ = [
-    "AS_FOUND", "OUTPUT_SUFFIXES", "ROW", "STANDARD_INPUT", "WHOLE", "Finding", "Gold",
-    "LabelCheck", "Reading", "Reference", "Sources", "TableError", "TaskTable", "TextTable",
-    "arrow_array", "arrow_table", "check_labels", "fetch", "find_files", "input_files",
-    "input_paths", "is_query", "keep_standard_input", "list_tasks", "literal", "numpy_array",
-    "open_lenient", "open_sources", "open_table", "quote", "read_comparisons", "read_gold",
-    "read_labels", "read_models", "read_parquet", "read_reference", "read_seconds", "read_tasks",
-    "reading_of", "refuse_blanks", "refuse_duplicates", "refuse_features", "refuse_hollow",
-    "refuse_outside", "select_features", "standardized", "table_file", "text_of_cell",
-    "write_table",
+    "AS_FOUND", "OUTPUT_SUFFIXES", "ROW", "STANDARD_INPUT", "WHOLE", "Finding", "Frame", "Gold",
+    "LabelCheck", "Reading", "Reference", "ResultTable", "Sources", "TableError", "TaskColumns",
+    "TaskTable", "TextTable", "arrow_array", "arrow_table", "check_labels", "fetch", "find_files",
+    "frame_table", "has_lists", "input_files", "input_paths", "is_query", "keep_standard_input",
+    "list_tasks", "literal", "numpy_array", "open_lenient", "open_sources", "open_table", "quote",
+    "read_comparisons", "read_gold", "read_labels", "read_models", "read_parquet", "read_reference",
+    "read_seconds", "read_tasks", "reading_of", "refuse_blanks", "refuse_duplicates",
+    "refuse_features", "refuse_hollow", "refuse_outside", "result_table", "select_features",
+    "standardized", "table_file", "task_texts", "text_of_cell", "typed_like", "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

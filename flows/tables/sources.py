@@ -34,7 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 BATCH = 100_000  # rows in memory at a time
-ROLES = ("labels", "tasks", "gold", "reference")
+ROLES = ("labels", "tasks", "gold", "reference", "embeddings")
 STANDARD_INPUT = Path("-")
 STARTS = {  # how files begin that are no text of a table
     b"PAR1": ".parquet",
@@ -60,7 +60,8 @@ def input_paths(inputs: InputSettings) -> Iterator[tuple[str, Path]]:
 
 def input_files(inputs: InputSettings) -> list[tuple[str, Path]]:
     """Return every file that is read, with its role."""
-    return [(role, file) for role, path in input_paths(inputs) for file in find_files(path)]
+    files = [(role, file) for role, path in input_paths(inputs) for file in find_files(path)]
+    return files + ([] if inputs.embeddings is None else [("embeddings", inputs.embeddings)])
 
 
 def is_query(path: Path) -> bool:
@@ -327,6 +328,8 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
         if is_query(path):
             digest = file_digest(opened.table, key)
             described.append({"role": role, "name": path.name, "digest": digest})
+    if inputs.embeddings is not None:
+        described.append(_described("embeddings", inputs.embeddings, key))
     (labels,) = found["labels"]
     gold, reference = (next(iter(found[role]), None) for role in ("gold", "reference"))
     described.sort(key=lambda one: ROLES.index(one["role"]))

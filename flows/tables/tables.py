@@ -36,6 +36,7 @@ from flows.tables.refusals import (
     refuse_outside,
     text_of_cell,
 )
+from flows.tables.task_columns import TaskColumns, list_features_of, read_matrix, with_places
 from flows.tables.text_table import Coded, TextTable, open_table
 from quality import CrowdLabels, RepeatError
 
@@ -113,13 +114,21 @@ AT_ONCE = 256  # feature columns per query; every query sorts the rows again
 def features_of(table: TextTable, group: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
     """Return the feature columns; raise TableError for a cell that is not a finite number."""
     features = np.empty((group.size, len(names)))
-    for _, cells in select_features(names):
+    single = np.ones(len(names), dtype=np.bool_)
+    for places, numbers in list_features_of(table, names):
+        features[:, places], single[places] = numbers, False
+    plain = tuple(name for name, alone in zip(names, single, strict=True) if alone)
+    cells_of = np.empty((group.size, len(plain)))
+    for _, cells in select_features(plain):
         found = table.connection.execute(f"SELECT {cells} FROM t ORDER BY {ROW}").fetchnumpy()
         for column, values in found.items():
-            features[:, int(column[1:])] = values
-    n_bad = np.count_nonzero(~np.isfinite(features), axis=1)
+            cells_of[:, int(column[1:])] = values
+    n_bad = np.count_nonzero(~np.isfinite(cells_of), axis=1)
     if n_bad.any():
-        refuse_features(table, group, names, n_bad)
+        refuse_features(table, group, plain, n_bad)
+    if single.all():
+        return cells_of
+    features[:, single] = cells_of
     return features
 
 
@@ -159,7 +168,8 @@ def refuse_features(
     value = table.query(f"SELECT {quote(name)} FROM t WHERE {ROW} = ?", row + 1)[0][0]
     raise TableError(
         f"{table.file}, row {row + 1}, column {name}: a feature must be a finite number, got "
-        f"{'a blank cell' if value is None else repr(value)}; fill it, or drop the row or the column"
+        f"{'a blank cell' if value is None else repr(value)}; fill it, drop the row, or name the "
+        "column in input.ignore"
     )
 
 
@@ -172,6 +182,7 @@ def standardized(
     return scaled
 
 
+EVERY = TaskColumns()
 COLUMNS = ("worker", "task", "label")
 CLASSES = "classes of the settings; add the class or mend the row"
 
@@ -307,24 +318,32 @@ def read_tasks(
     *,
     standardize: bool = False,
     subject: str | None = None,
+    columns: TaskColumns = EVERY,
 ) -> TaskTable:
-    """Return the checked tasks; every column except task, group and subject is a feature.
+    """Return the checked tasks; `columns` says which of them are features.
 
     With `standardize` each feature is centred and divided by its standard deviation over all tasks,
     which reads the features in the clear.
     """
     tables = [open_table(path, ("task",)) for path in paths]
-    tasks, groups_of, order = list_tasks(tables, groups, subject)
+    tasks, groups_of, order = list_tasks(tables, groups, subject, columns)
     parts = [
         features_of(table, group, tasks.feature_names)
         for table, group in zip(tables, groups_of, strict=True)
     ]
-    features = np.concatenate(parts)[order]
-    return replace(tasks, features=standardized(features) if standardize else features)
+    features, names = np.concatenate(parts), tasks.feature_names
+    if columns.embeddings is not None:
+        more, matrix = read_matrix(columns.embeddings, len(features))
+        features, names = np.column_stack([features, matrix]), (*names, *more)
+    features = standardized(features[order]) if standardize else features[order]
+    return replace(tasks, features=features, feature_names=names)
 
 
 def list_tasks(
-    tables: Sequence[TextTable], groups: GroupSettings, subject: str | None = None
+    tables: Sequence[TextTable],
+    groups: GroupSettings,
+    subject: str | None = None,
+    columns: TaskColumns = EVERY,
 ) -> tuple[TaskTable, list[np.ndarray], Int[np.ndarray, " tasks"]]:
     """Return tasks without their features, the groups of every table, and each task's row among all rows."""
     parts = [_tasks_of(table, groups, tables[0]) for table in tables]
@@ -335,8 +354,9 @@ def list_tasks(
         raise TableError(f"task {names[order][again[0]]!r} is in two task tables; keep one")
     by_table = [part[1] for part in parts]
     group_names, group = np.unique(np.concatenate(by_table), return_inverse=True)
-    others = ("task", groups.column, subject)
-    feature_names = tuple(n for n in tables[0].names if n not in others)
+    apart = ("task", groups.column, subject or "task")
+    named = columns.features_in(tables[0].names, apart=apart, file=tables[0].file)
+    feature_names = with_places(tables[0], named)
     code, nothing = group[order].astype(np.int32), np.empty((0, len(feature_names)))
     whose = None if subject is None else _subjects_of(tables, subject)[order]
     return (

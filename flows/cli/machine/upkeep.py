@@ -1,24 +1,28 @@
-"""Commands for whoever runs the machine: prune, doctor and warm."""
+"""Commands for whoever runs the machine: runs, prune, doctor and warm."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import shlex
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from flows.cli.kernels import compile_kernels, where_kept
 from flows.cli.root import MISTAKE, AsJson, Quiet, app, console, mistakes, print_line
 
-__all__ = ["doctor", "prune", "warm"]
+if TYPE_CHECKING:
+    from flows.run import ListedRun
+
+__all__ = ["doctor", "prune", "runs", "warm"]
 
 OPTIONAL = {"excel": "python-calamine", "postgres": "psycopg", "scale": "distributed"}
 NEEDED = ("crowdassay", "duckdb", "numba", "numpy", "opendp", "prefect", "pyarrow")
@@ -52,6 +56,51 @@ def prune(
         for run in gone:
             print_line(f"{'would remove' if dry_run else 'removed'} {run.folder}")
         print_line(f"{len(gone):,} runs {'would go' if dry_run else 'are gone'}")
+
+
+@app.command(epilog="Example: `crowdassay runs settings.toml`")
+def runs(
+    settings: Annotated[Path, typer.Argument(help="settings file (TOML)")],
+    json_: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """List a campaign's runs: complete, running, cancelled, failed or dead, and why the newest failed."""
+    with mistakes():
+        from flows.run import last_failure, list_runs  # the rooms, for this command only
+        from flows.settings import load_settings
+
+        chosen = load_settings(settings)
+        found, failure = list_runs(chosen), last_failure(chosen.state)
+        if json_:
+            listed = [one._asdict() for one in map(_run_facts, found)]
+            print(json.dumps({"runs": listed, "last_failure": failure}, indent=1))
+            return
+        from flows.terminal import print_rows
+
+        rows = [[one.name, one.state, one.started, one.stages] for one in map(_run_facts, found)]
+        print_rows(console(), "Runs", ["run", "state", "started", "whole stages"], rows)
+        if failure is not None:
+            print_line(f"the newest run failed at {failure['time']}: {failure['why']}")
+        if any(one.can_resume for one in found):
+            print_line(
+                f"crowdassay run {shlex.quote(str(settings))} --resume goes on in the newest that did not "
+                "end, if settings and inputs are the same"
+            )
+
+
+class RunFacts(NamedTuple):
+    """A run in words."""
+
+    name: str
+    state: str
+    started: str
+    stages: str
+    folder: str
+
+
+def _run_facts(one: ListedRun) -> RunFacts:
+    stages = f"{len(one.stages)}" + (f", the last {one.stages[-1]}" if one.stages else "")
+    return RunFacts(one.name, one.state, one.started, stages, str(one.folder))
 
 
 class Finding(NamedTuple):

@@ -31,6 +31,7 @@ from flows.crowdkit import (
     ZeroBasedSkill,
 )
 from flows.crowdkit.glad import _sums
+from quality import LabelError
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 ANSWERS = pd.DataFrame(
@@ -399,6 +400,10 @@ def test_assigned_errors_are_where_the_first_iteration_starts() -> None:
         (earlier(0.8, 1.0, ("ann",)).rename({"no": "nay"}), "labels that occur in data"),
         (earlier(0.8, 1.0, ("ann",)).reset_index(), "indexed by worker and label"),
         ({"ann": 0.8}, "be a pandas DataFrame"),
+        (
+            earlier(0.8, 0.0, ("ann", "bob", "cy", "dan")),
+            "The sum of each worker's error matrix in initial_error should be 1.0, got 0",
+        ),
     ],
 )
 def test_initial_errors_that_cannot_be_used_are_refused(table: Any, sentence: str) -> None:
@@ -408,7 +413,8 @@ def test_initial_errors_that_cannot_be_used_are_refused(table: Any, sentence: st
 
 def test_parameters_out_of_range_are_refused() -> None:
     for estimator, name in [
-        (DawidSkene(n_iter=0), "n_iter"),
+        (DawidSkene(n_iter=-1), "n_iter"),
+        (GLAD(n_iter=0), "n_iter"),
         (OneCoinDawidSkene(tol=np.nan), "tol"),
         (DawidSkene(initial_error_strategy="add"), "initial_error_strategy"),
         (ZeroBasedSkill(n_iter=0), "n_iter"),
@@ -422,6 +428,40 @@ def test_parameters_out_of_range_are_refused() -> None:
             estimator.fit(BINARY)
     with pytest.raises(ValueError, match="on_missing_skill must be one of"):
         MajorityVote(on_missing_skill="drop").fit(BINARY, pd.Series({"ann": 1.0}))
+
+
+@pytest.mark.parametrize("kind", WITHOUT_GOLD)
+@pytest.mark.parametrize("column", ["task", "worker", "label"])
+def test_a_missing_column_is_the_key_error_that_crowd_kits_users_catch(
+    kind: Any, column: str
+) -> None:
+    """And the LabelError, with its sentence, that ours catch."""
+    with pytest.raises(KeyError, match=f"data must have one column '{column}'") as caught:
+        kind().fit(BINARY.drop(columns=column))
+    assert isinstance(caught.value, LabelError)
+    assert caught.value.column == column
+    assert str(caught.value).startswith("data must")
+
+
+def test_no_iteration_leaves_the_majority_vote_and_what_follows_of_it() -> None:
+    """Priors and errors are those that crowd-kit's first M-step makes of the shares of the votes."""
+    voted = MajorityVote().fit(ANSWERS)
+    for kind in (DawidSkene, OneCoinDawidSkene):
+        fit = kind(n_iter=0).fit(ANSWERS)
+        pd.testing.assert_frame_equal(fit.probas_.sort_index(), voted.probas_)
+        assert fit.labels_.to_dict() == voted.labels_.to_dict()
+        assert fit.loss_history_ == []
+        assert_allclose(fit.priors_, voted.probas_.mean())
+    gold = DawidSkene(n_iter=0).fit(ANSWERS, GOLD)
+    assert gold.labels_[GOLD.index].to_dict() == GOLD.to_dict()
+
+
+def test_a_gold_task_may_have_several_true_labels() -> None:
+    """By hand: of two gold tasks one has two truths, and a label counts once."""
+    frame = answers("a ann x", "b ann x", "c ann x", "a bob y", "c bob y", "a cy z", "c cy z")
+    truth = pd.Series(["x", "y", "y"], index=["a", "a", "c"])
+    fit = GoldMajorityVote().fit(frame, truth)
+    assert fit.skills_.to_dict() == {"ann": 0.5, "bob": 1.0, "cy": 0.0}
 
 
 def test_glads_priors_are_heard() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -27,6 +28,7 @@ from flows import pipeline
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server
 from flows.run import Run
 from flows.stages import STAGES
+from flows.tables import TableError
 from quality import LabelError
 
 pytestmark = pytest.mark.prefect
@@ -307,6 +309,61 @@ def test_the_flow_can_be_called(server: str, stages: list[str], tmp_path: Path) 
     with temporary_settings({PREFECT_API_URL: server}):
         result = crowd_quality_flow(str(write_settings(tmp_path)))
     assert {said.stage for said in result.stages} == set(stages)
+
+
+def newest_run(url: str) -> tuple[str, str, str]:
+    """Name, state's name and state's type of the flow run that was made last."""
+    from prefect import get_client
+    from prefect.client.schemas.sorting import FlowRunSort
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: url}), get_client(sync_client=True) as client:
+        (found,) = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1)
+    assert found.state is not None
+    return found.name, found.state.name, found.state.type.value
+
+
+def test_a_run_is_called_by_its_campaign_and_the_time(
+    server: str, stages: list[str], tmp_path: Path
+) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from flows import crowd_quality_flow
+
+    with temporary_settings({PREFECT_API_URL: server}):
+        crowd_quality_flow(str(write_settings(tmp_path)))
+    name, *state = newest_run(server)
+    assert re.fullmatch(r"tiny \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", name)
+    assert state == ["Completed", "COMPLETED"]
+
+
+def test_a_run_in_which_nothing_is_new_ends_in_a_state_of_that_name(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from flows import crowd_quality_flow
+    from flows.prefect import flow
+
+    earlier = pipeline.RunResult(tmp_path, tmp_path / "report.html", (), unchanged=True)
+    monkeypatch.setattr(flow, "run_pipeline", lambda *_, **__: earlier)
+    monkeypatch.setattr(flow, "publish_releases", lambda *_: None)
+    with temporary_settings({PREFECT_API_URL: server}):
+        assert crowd_quality_flow(str(write_settings(tmp_path))) is earlier
+    assert newest_run(server)[1:] == ("Unchanged", "COMPLETED")
+
+
+def test_a_refused_run_ends_in_a_failed_state_of_that_name(server: str, tmp_path: Path) -> None:
+    """A mistake that the user can mend; any other error is called Failed."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from flows import crowd_quality_flow
+
+    path = write_settings(tmp_path)
+    (tmp_path / "labels.csv").write_text("worker,task,label\n")
+    with temporary_settings({PREFECT_API_URL: server}), pytest.raises(TableError):
+        crowd_quality_flow(str(path))
+    assert newest_run(server)[1:] == ("Refused", "FAILED")
 
 
 def test_the_inner_step_runs_every_stage(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.pipeline import run_pipeline
+from flows.proposal import CampaignTables, write_settings
+from flows.settings import load_settings
 from flows.spending import read_statements
 from tests.flows.campaign import write_small_campaign
 
@@ -176,3 +180,44 @@ def total_spent(folder: Path) -> float:
     if not (folder / "state" / "ledger.sqlite").is_file():
         return 0.0
     return sum(found["spent"]["epsilon"] for found in read_statements(folder / "state"))
+
+
+def with_texts(folder: Path) -> Path:
+    """The small campaign with a title, a note and an embedding for each task."""
+    settings = write_small_campaign(folder)
+    header, *rows = (folder / "tasks.csv").read_text(encoding="utf-8").splitlines()
+    more = [
+        f'{row},<b>Title of {row.split(",")[0]}</b>,by hand,"[{n % 7 - 3}, {n % 5 - 2}]"'
+        for n, row in enumerate(rows)
+    ]
+    lines = [f"{header},title,note,vector", *more]
+    (folder / "tasks.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return settings
+
+
+def test_what_a_task_is_stands_beside_its_id_in_the_internal_report_alone(tmp_path: Path) -> None:
+    path = with_texts(tmp_path)
+    chosen = 'features = ["x*", "vector"]\nignore = ["note", "x2"]'
+    text = path.read_text(encoding="utf-8").replace(
+        'gold = "gold.csv"', f'gold = "gold.csv"\n{chosen}'
+    )
+    path.write_text(text.partition("[model]")[0], encoding="utf-8")
+    result = run_pipeline(load_settings(path))
+    found = json.loads((result.folder / "inputs.json").read_text(encoding="utf-8"))
+    assert found["n_features"] == 4  # x0, x1 and two places of the vector
+    least = result.run.read_table("next_labels.parquet")["task"][0].as_py()
+    html = result.report.read_text(encoding="utf-8")
+    assert f"&lt;b&gt;Title of {least}&lt;/b&gt;" in html
+    assert "<b>Title" not in html
+    public = (result.folder / "public.html").read_text(encoding="utf-8")
+    assert "Title of" not in public
+    assert "by hand" not in html + public
+
+
+def test_init_shows_text_columns_instead_of_refusing_them(tmp_path: Path) -> None:
+    with_texts(tmp_path)
+    tables = CampaignTables(tmp_path / "labels.csv", (tmp_path / "tasks.csv",))
+    facts = write_settings(tmp_path / "proposed.toml", tables, name="small")
+    assert facts.texts == ("title", "note")
+    assert facts.n_features == 5
+    assert load_settings(tmp_path / "proposed.toml").input.shown == ("title", "note")

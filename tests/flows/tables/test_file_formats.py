@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -25,63 +24,10 @@ from flows.tables import (
 )
 from flows.tables.file_formats import FORMATS
 from quality import CrowdLabels
+from tests.flows.tables.workbook import write_workbook
 
 NEEDED = ("worker", "task", "label")
 ROWS = [("ann", "1", "cat"), ("ben", "1", "dog"), ("ann", "2", "ça"), ("eve", "2", "cat")]
-
-
-def write_workbook(path: Path, sheets: dict[str, list[list[object]]]) -> None:
-    """A workbook in as few parts as Excel accepts, with texts in the cells."""
-    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    rel = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    pack = "http://schemas.openxmlformats.org/package/2006"
-    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
-    numbers = range(1, len(sheets) + 1)
-    named = zip(sheets, numbers, strict=True)
-    with zipfile.ZipFile(path, "w") as book:
-        book.writestr(
-            "[Content_Types].xml",
-            f'<Types xmlns="{pack}/content-types"><Default Extension="rels" ContentType='
-            '"application/vnd.openxmlformats-package.relationships+xml"/><Override PartName='
-            f'"/xl/workbook.xml" ContentType="{kind}.sheet.main+xml"/>'
-            + "".join(
-                f'<Override PartName="/xl/s{n}.xml" ContentType="{kind}.worksheet+xml"/>'
-                for n in numbers
-            )
-            + "</Types>",
-        )
-        book.writestr(
-            "_rels/.rels",
-            f'<Relationships xmlns="{pack}/relationships"><Relationship Id="r1" '
-            f'Type="{rel}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        )
-        book.writestr(
-            "xl/workbook.xml",
-            f'<workbook xmlns="{main}" xmlns:r="{rel}"><sheets>'
-            + "".join(f'<sheet name="{name}" sheetId="{n}" r:id="r{n}"/>' for name, n in named)
-            + "</sheets></workbook>",
-        )
-        book.writestr(
-            "xl/_rels/workbook.xml.rels",
-            f'<Relationships xmlns="{pack}/relationships">'
-            + "".join(
-                f'<Relationship Id="r{n}" Type="{rel}/worksheet" Target="s{n}.xml"/>'
-                for n in numbers
-            )
-            + "</Relationships>",
-        )
-        for rows, n in zip(sheets.values(), numbers, strict=True):
-            cells = "".join(f"<row>{''.join(map(_cell, row))}</row>" for row in rows)
-            book.writestr(
-                f"xl/s{n}.xml",
-                f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>',
-            )
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, int | float):
-        return f"<c><v>{value}</v></c>"
-    return f'<c t="inlineStr"><is><t>{value}</t></is></c>' if value else "<c/>"
 
 
 def write_as(folder: Path, suffix: str) -> Path:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import re
+import shlex
 import shutil
+import subprocess
+import sys
 import tomllib
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import metadata, version
@@ -16,7 +22,8 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.cli.root import DAY
-from flows.run import limit_of
+from flows.pipeline import Stage, run_pipeline, run_stage
+from flows.run import Run, limit_of, list_runs
 from flows.settings import SettingsError, load_settings
 from tests.flows.campaign import write_small_campaign
 
@@ -158,3 +165,71 @@ def test_the_metadata_of_the_package_are_complete() -> None:
     assert {"description", "readme", "license", "keywords", "classifiers"} <= project.keys()
     assert "Typing :: Typed" in project["classifiers"]
     assert metadata("crowdassay")["Name"] == project["name"]
+
+
+def stop_at(folder: Path, stage: str, error: BaseException) -> None:
+    """Run the small campaign until a stage, which ends it so."""
+    settings = load_settings(write_small_campaign(folder))
+
+    def step(now: Stage, run: Run) -> str:
+        if now.name == stage:
+            raise error
+        return run_stage(now, run)
+
+    with pytest.raises(type(error)):
+        run_pipeline(settings, step=step)
+
+
+@pytest.mark.parametrize(
+    ("error", "state"), [(KeyboardInterrupt(), "cancelled"), (KeyError("a bug"), "failed")]
+)
+def test_a_run_that_stopped_is_listed_as_such_and_resumed(
+    error: BaseException, state: str, tmp_path: Path
+) -> None:
+    stop_at(tmp_path, "judge_workers", error)
+    settings = str(tmp_path / "settings.toml")
+    listed = json.loads(invoke("runs", settings, "--json").stdout)["runs"]
+    assert [(one["state"], one["stages"]) for one in listed] == [
+        (state, "1, the last read_and_check")
+    ]
+    shown = invoke("runs", settings)
+    advice = re.search(r"crowdassay (run \S+ --resume)", shown.stdout)
+    assert advice is not None
+    assert invoke(*shlex.split(advice[1]), "--no-prefect").exit_code == 0
+    listed = json.loads(invoke("runs", settings, "--json").stdout)["runs"]
+    assert [one["state"] for one in listed] == ["complete"]  # in the same folder
+    assert "--resume" not in invoke("runs", settings).stdout
+
+
+def test_a_run_whose_process_is_gone_died_and_one_of_another_machine_may_live(
+    tmp_path: Path,
+) -> None:
+    stop_at(tmp_path, "judge_workers", KeyboardInterrupt())
+    (folder,) = (tmp_path / "runs").iterdir()
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True
+    )
+    pid = int(gone.stdout)
+    own = json.loads((folder / "manifest.json").read_text())
+    for process, state in (
+        ({"host": platform.node(), "pid": pid}, "died"),
+        ({"host": platform.node(), "pid": os.getpid()}, "running"),
+        ({"host": "elsewhere", "pid": pid}, "running"),
+    ):
+        changed = own | {"state": "running", "process": process}
+        (folder / "manifest.json").write_text(json.dumps(changed))
+        (one,) = list_runs(load_settings(tmp_path / "settings.toml"))
+        assert (one.state, one.can_resume) == (state, state == "died")
+
+
+def test_a_refused_run_leaves_no_folder_and_its_reason_is_listed(
+    one_run: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "campaign"
+    shutil.copytree(one_run, folder)
+    (folder / "labels.csv").write_text("worker,task,label\n")
+    assert invoke("run", str(folder / "settings.toml"), "--no-prefect").exit_code == 2
+    shown = invoke("runs", str(folder / "settings.toml"))
+    assert "the newest run failed at" in shown.stdout
+    assert "labels.csv has no rows" in shown.stdout
+    assert len(names(folder)) == 1

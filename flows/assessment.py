@@ -1,0 +1,254 @@
+"""A table of labels assessed in one call: from a data frame to workers, consensus, shares and a report.
+
+    import flows
+    found = flows.assess(frame)            # columns worker, task, label
+    found.consensus.to_pandas()            # one label per task, and how far to believe it
+    found.save_report("report.html")
+
+It is the run of `crowdassay run`, in a folder that is gone when the call returns: nothing is released,
+nothing is kept. What is to be released, and paid for, needs a settings file and its state folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flows.choices import Duplicates, GoldSampling
+from flows.files import OutputFile
+from flows.pipeline import RunResult, run_pipeline
+from flows.run import Crowd, load_crowd
+from flows.settings import SettingsError, run_settings
+from flows.tables import (
+    Frame,
+    ResultTable,
+    TableError,
+    arrow_table,
+    frame_table,
+    typed_like,
+)
+from quality import corrected_shares
+
+__all__ = ["Assessment", "assess"]
+
+Given: TypeAlias = "Frame | str | os.PathLike[str]"
+
+NAMES = ("worker", "task", "label")
+KEPT_APART = ("privacy", "model", "gate", "engine", "name", "runs", "state", "input", "keep_runs")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assessment:
+    """What the labels say; made by :func:`assess`.
+
+    Parameters
+    ----------
+    workers
+        A row per worker: reputation, penalties, and whether and why the filter removed her; those removed
+        first.
+    consensus
+        A row per task: its label, the confidence in it, and what speaks for it.
+    shares
+        A row per group and class: the share of the group's tasks. With a random sample of gold it is
+        corrected, and `low` and `high` are the ends of its interval; else it is that of the consensus
+        labels, without an interval.
+    next_labels
+        A row per task, in the order in which another label would help most.
+    verdicts
+        What was found, in a sentence for each part of the work that was done.
+    report
+        The internal report, a page of HTML that loads nothing from elsewhere.
+    """
+
+    workers: ResultTable
+    consensus: ResultTable
+    shares: ResultTable
+    next_labels: ResultTable
+    verdicts: Mapping[str, str]
+    report: str = field(repr=False)
+
+    def save_report(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Write the report to a file, and return its path; OutputError for a file that is there already."""
+        file = OutputFile(Path(path), force=force)
+        file.write(lambda aside: aside.write_text(self.report, encoding="utf-8"))
+        return file.path
+
+    def _repr_html_(self) -> str:
+        """Show the verdicts and the first rows of the tables in a notebook."""
+        rows = "".join(
+            f"<tr><th>{escape(title)}</th><td>{escape(said)}</td></tr>"
+            for title, said in self.verdicts.items()
+        )
+        tables = "".join(one._repr_html_() for one in (self.shares, self.workers, self.consensus))
+        return f"<table><caption>what was found</caption>{rows}</table>{tables}"
+
+
+def assess(
+    labels: Given,
+    *,
+    gold: Given | None = None,
+    tasks: Given | None = None,
+    worker: str = "worker",
+    task: str = "task",
+    label: str = "label",
+    gold_sampling: GoldSampling = "chosen",
+    duplicates: Duplicates = "error",
+    seed: int = 0,
+    **sections: Any,
+) -> Assessment:
+    """Judge workers, filter them, find one label per task and the class shares; return all with a report.
+
+    Parameters
+    ----------
+    labels
+        One row per label: a data frame of pandas or Polars, an Arrow table, a mapping of columns, a
+        list of rows, or the path of a file (a folder or a pattern of files) as text.
+    gold
+        Tasks whose truth is known: task, label.
+    tasks
+        Tasks with their group and features.
+    worker, task, label
+        The names that these columns have in the data frames; a file has the names themselves.
+    gold_sampling
+        How gold tasks came: "random" among all, "stratified" (random in each group), or "chosen".
+    duplicates
+        What to do with a worker's repeated label of a task: "error", "first" or "last".
+    seed
+        Of the filter's draws.
+    **sections
+        Sections of a settings file, each a mapping: ``consensus={"aggregator": "glad"}``,
+        ``filter={"fraction": 0.1}``, ``report={"worker_names": True}``; and ``classes``.
+
+    Raises
+    ------
+    TableError
+        If a table lacks a column or has a row that a run refuses.
+    SettingsError
+        If a section has an unknown key or an invalid value, or would release something.
+
+    Notes
+    -----
+    **Guarantees.** The arguments are not changed. Ids and labels of a data frame come back in the
+    types that they had. The same arguments give the same result. No file is left anywhere.
+
+    Examples
+    --------
+    >>> frame = {"worker": list("abc") * 4, "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...          "label": list("xxyyyyxxxyyx")}
+    >>> found = assess(frame, filter={"n_workers": 0})
+    >>> dict(zip(*(found.consensus.arrow[name].to_pylist() for name in ("task", "label"))))
+    {1: 'x', 2: 'y', 3: 'x', 4: 'y'}
+    >>> found.shares.to_arrow()["share"].to_pylist()
+    [0.5, 0.5]
+    """
+    apart = sorted(set(sections) & set(KEPT_APART))
+    if apart:
+        raise SettingsError(
+            f"assess keeps and releases nothing, so it takes no {apart[0]}; write a settings file and "
+            "run it: run_pipeline(load_settings(path))"
+        )
+    columns = {"worker": worker, "task": task, "label": label}
+    with TemporaryDirectory(prefix="crowdassay-") as scratch:
+        folder, types = Path(scratch), dict[str, pa.DataType]()
+        given: dict[str, Any] = {"gold_sampling": gold_sampling, "duplicates": duplicates}
+        for role, frame, needed in (
+            ("labels", labels, NAMES),
+            ("gold", gold, ("task", "label")),
+            ("tasks", tasks, ("task",)),
+        ):
+            if frame is not None:
+                names = {name: columns[name] for name in needed}
+                path = _on_disk(role, frame, names, folder, types)
+                given[role] = (path,) if role == "tasks" else path
+        settings = run_settings(
+            name="assessment", seed=seed, runs=folder / "runs", state=folder / "state",
+            input=given, **sections,
+        )  # fmt: skip
+        try:
+            found = run_pipeline(settings)
+        except TableError as error:
+            raise TableError(_unplaced(str(error))) from None
+        return _assessment(found, types, gold_sampling)
+
+
+def _on_disk(
+    role: str, frame: Given, names: Mapping[str, str], folder: Path, types: dict[str, pa.DataType]
+) -> Path:
+    """Return the path of a table, which for a data frame is a file made for it; note the columns' types."""
+    if isinstance(frame, str | os.PathLike):
+        return Path(frame).absolute()
+    table = frame_table(frame, names, what=role)
+    for name in names:
+        types.setdefault(name, table.schema.field(name).type)
+    path = folder / f"{role}.parquet"
+    pq.write_table(table, path)
+    return path
+
+
+def _unplaced(message: str) -> str:
+    """Return a message about a file that was made for a data frame as one about the data frame."""
+    for role in ("labels", "gold", "tasks"):
+        message = message.replace(f"{role}.parquet", role)
+    return message
+
+
+def _assessment(
+    found: RunResult, types: Mapping[str, pa.DataType], gold_sampling: GoldSampling
+) -> Assessment:
+    """Read what the run found into memory."""
+    crowd = load_crowd(found.folder)
+    consensus = found.consensus
+    next_labels = ResultTable(found.run.read_table("next_labels.parquet"), "next labels")
+    tables = (found.workers, consensus, _shares(crowd, consensus, gold_sampling), next_labels)
+    typed = [_typed(table, types) for table in tables]
+    report = found.report.read_text(encoding="utf-8")
+    return Assessment(*typed, found.verdicts, report)
+
+
+def _typed(table: ResultTable, types: Mapping[str, pa.DataType]) -> ResultTable:
+    """Return a table whose ids and labels have the types that they came with."""
+    arrow = table.arrow
+    for place, name in enumerate(arrow.column_names):
+        source = types.get("label" if name == "class" else name)
+        if source is not None:
+            arrow = arrow.set_column(place, name, typed_like(arrow.column(place), source))
+    return ResultTable(arrow, table.title)
+
+
+def _shares(crowd: Crowd, consensus: ResultTable, gold_sampling: GoldSampling) -> ResultTable:
+    """Return the class shares of every labelled group: corrected by gold where it is a sample."""
+    names, group = crowd.labelled_groups()
+    classes = crowd.labels.classes
+    order = np.argsort(classes, kind="stable")
+    said = np.array(consensus.arrow["label"].to_pylist(), dtype=classes.dtype)
+    label = order[np.searchsorted(classes, said, sorter=order)]
+    counts = np.zeros((len(names), len(classes)), dtype=np.int64)
+    np.add.at(counts, (group, label), 1)
+    size = counts.sum(axis=1, keepdims=True)
+    share = counts / size
+    low = high = np.full(share.shape, np.nan)
+    gold = crowd.gold_code()
+    known = gold >= 0
+    if gold_sampling != "chosen" and known.any():
+        table = np.zeros((len(names), len(classes), len(classes)), dtype=np.int64)
+        np.add.at(table, (group[known], label[known], gold[known]), 1)
+        corrected = corrected_shares(counts, table)
+        share, low, high = corrected.share, corrected.low, corrected.high
+    columns = {
+        "group": np.repeat(names, len(classes)).astype(np.str_),
+        "class": np.tile(classes.astype(np.str_), len(names)),
+        "n": np.repeat(size.ravel(), len(classes)),
+        "share": share.ravel(),
+        "low": low.ravel(),
+        "high": high.ravel(),
+    }
+    return ResultTable(arrow_table(columns), "class shares")

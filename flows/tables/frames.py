@@ -1,0 +1,302 @@
+"""Data frames: those that users hand over, and those that they get back.
+
+>>> table = ResultTable(arrow_table({"task": ["t1", "t2"], "share": np.array([0.5, 1.0])}), "consensus")
+>>> table
+ResultTable(consensus: 2 rows, 2 columns)
+>>> table.to_pandas()["share"].tolist()
+[0.5, 1.0]
+
+Anything that speaks Arrow's C stream is taken and given: pandas, Polars, Arrow, DuckDB. Of these only
+Arrow is loaded here; pandas and Polars are loaded when a table is asked for as one of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from html import escape
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeAlias, get_args, get_type_hints
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.tables.arrow import arrow_table
+from flows.tables.refusals import TableError
+from quality import CrowdLabels
+
+__all__ = ["Frame", "ResultTable", "frame_table", "result_table", "typed_like"]
+
+Frame: TypeAlias = Any
+"""A table of a user: pandas, Polars, Arrow, a mapping of columns, or a list of rows that are mappings."""
+
+SHOWN_ROWS = 20  # in a notebook
+SHOWN_LETTERS = 60
+AXES = ("tasks", "workers", "classes", "labels", "groups")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ResultTable:
+    """A table of a result, in the shape that the caller's tools want.
+
+    Parameters
+    ----------
+    arrow
+        The table itself.
+    title
+        What it is of.
+
+    Notes
+    -----
+    **Guarantees.** Whatever reads Arrow's C stream (``polars.DataFrame(table)``, ``pyarrow.table(table)``,
+    a DuckDB query) reads it without pandas. What a notebook shows of it is escaped.
+
+    Examples
+    --------
+    >>> table = ResultTable(arrow_table({"worker": ["ann"], "agreement": np.array([0.9])}), "workers")
+    >>> table.columns, len(table)
+    (('worker', 'agreement'), 1)
+    >>> table.to_arrow().to_pylist()
+    [{'worker': 'ann', 'agreement': 0.9}]
+    """
+
+    arrow: pa.Table
+    title: str = "table"
+
+    def __repr__(self) -> str:
+        return f"ResultTable({self.title}: {len(self):,} rows, {len(self.columns)} columns)"
+
+    def __len__(self) -> int:
+        return int(self.arrow.num_rows)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.arrow.__arrow_c_stream__(requested_schema)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.arrow.column_names)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table as Arrow holds it."""
+        return self.arrow
+
+    def to_pandas(self) -> Any:
+        """Return the table as a pandas data frame; ImportError says what to install where it is missing."""
+        _module("pandas", "crowdassay")
+        return self.arrow.to_pandas()
+
+    def to_frame(self) -> Any:
+        """Return the same as `to_pandas`, by the name that a pandas series has for it."""
+        return self.to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return the table as a Polars data frame; ImportError says what to install where it is missing."""
+        return _module("polars", "polars").from_arrow(self.arrow)
+
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        rows = self.arrow.slice(0, SHOWN_ROWS).to_pylist()
+        body = "".join(
+            "<tr>" + "".join(f"<td>{_shown(value)}</td>" for value in row.values()) + "</tr>"
+            for row in rows
+        )
+        more = len(self) - len(rows)
+        foot = f"<p>and {more:,} more rows</p>" if more else ""
+        title = f"<caption>{escape(self.title)}</caption>"
+        return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}"
+
+
+def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Table:
+    """Return a user's data frame as an Arrow table whose columns have our names.
+
+    Parameters
+    ----------
+    frame
+        A data frame of pandas or Polars, an Arrow table, anything else that speaks Arrow's C stream, a
+        mapping of columns, or a list of rows that are mappings.
+    names
+        For each of our columns, what `frame` calls it; its other columns keep their names.
+    what
+        What the table is, for error messages.
+
+    Raises
+    ------
+    TableError
+        If it is no table, a column is missing or there twice, or a column mixes types.
+
+    Examples
+    --------
+    >>> frame_table({"annotator": ["ann"], "task": [7]}, {"worker": "annotator"}, what="labels")
+    pyarrow.Table
+    worker: string
+    task: int64
+    ----
+    worker: [["ann"]]
+    task: [[7]]
+    """
+    try:
+        table = _as_arrow(frame)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        raise TableError(
+            f"{what}: every column must hold values of one type, all text or all numbers; convert the "
+            "mixed ones first, as in frame.astype({'label': str})"
+        ) from None
+    if table is None:
+        raise TableError(
+            f"{what} must be a path, a data frame of pandas or Polars, an Arrow table, a mapping of "
+            f"columns or a list of rows, got {type(frame).__name__}"
+        )
+    found = list(map(str, table.column_names))
+    for ours, theirs in names.items():
+        if found.count(theirs) != 1:
+            raise TableError(
+                f"{what} must have one column {theirs!r}, it has {', '.join(found[:8]) or 'none'}; "
+                f"rename one, or pass {ours}= the name that it has"
+            )
+    ours = {theirs: name for name, theirs in names.items()}
+    kept = [name for name in found if name in ours or name not in names]
+    return pa.table({ours.get(name, name): _plain(table.column(name)) for name in kept})
+
+
+def typed_like(names: pa.ChunkedArray, source: pa.DataType) -> pa.ChunkedArray:
+    """Return names, which a run reads as text, in the type that the caller's column had.
+
+    Examples
+    --------
+    >>> typed_like(pa.chunked_array([["7", "12"]]), pa.int64()).to_pylist()
+    [7, 12]
+    """
+    numeric = pa.types.is_integer(source) or pa.types.is_floating(source)
+    if numeric or pa.types.is_boolean(source):
+        return names.cast(source)
+    return names
+
+
+def result_table(result: Any, labels: CrowdLabels, axis: str | None = None) -> ResultTable:
+    """Return a result of `quality` as a table with names: one row per task, worker or class.
+
+    Parameters
+    ----------
+    result
+        A frozen result, such as that of :func:`quality.dawid_skene` or :func:`quality.worker_report`.
+    labels
+        The labels that it is of, whose names the table has.
+    axis
+        What a row is: "tasks", "workers", "classes", "labels" or "groups"; by default the first of
+        them that an array of the result has as its first dimension.
+
+    Raises
+    ------
+    ValueError
+        If the result has no array of that axis.
+
+    Notes
+    -----
+    The shapes in the result's annotations say which of its arrays belong to a row. An array with a
+    value per class has a column per class; consensus labels are written out.
+
+    Examples
+    --------
+    >>> from quality import encode, majority_vote
+    >>> labels = encode(["ann", "bob", "cy"], [7, 7, 7], ["x", "x", "y"])
+    >>> result_table(majority_vote(labels), labels).columns
+    ('task', 'posterior x', 'posterior y', 'label', 'tied')
+    """
+    if not is_dataclass(result) or isinstance(result, type):
+        raise ValueError(f"result must be a result of quality, got {type(result).__name__}")
+    arrays = dict(_shaped_arrays(result))
+    first = [dims[0] for dims, _ in arrays.values()]
+    if axis is None:
+        axis = next((name for name in AXES if name in first), None)
+    if axis not in AXES or axis not in first:
+        known = ", ".join(sorted(set(first) & set(AXES))) or "none"
+        raise ValueError(f"axis must be one that the result has ({known}), got axis={axis!r}")
+    chosen = {name: array for name, (dims, array) in arrays.items() if dims[0] == axis}
+    columns = _names(axis, labels, len(next(iter(chosen.values()))))
+    for name in sorted(chosen.keys() - {axis}, key=list(chosen).index):
+        columns |= _columns(name, chosen[name], labels)
+    return ResultTable(arrow_table(columns), f"{type(result).__name__}, {axis}")
+
+
+def _shaped_arrays(result: Any) -> Iterator[tuple[str, tuple[tuple[str, ...], np.ndarray]]]:
+    """Yield the arrays of a result that its annotations give a shape, each with its dimensions."""
+    hints = get_type_hints(type(result))
+    for one in fields(result):
+        value = getattr(result, one.name)
+        kinds = [hints[one.name], *get_args(hints[one.name])]
+        shapes = [kind.dim_str.split() for kind in kinds if hasattr(kind, "dim_str")]
+        if isinstance(value, np.ndarray) and shapes and len(shapes[0]) == value.ndim > 0:
+            yield one.name, (tuple(shapes[0]), value)
+
+
+def _names(axis: str, labels: CrowdLabels, n_rows: int) -> dict[str, Any]:
+    """Return the columns that name the rows of an axis."""
+    if axis == "labels":
+        coded = {"worker": labels.workers[labels.worker], "task": labels.tasks[labels.task]}
+        return {name: _text(column) for name, column in coded.items()}
+    if axis == "groups":
+        return {"group": np.arange(n_rows)}
+    return {{"classes": "class"}.get(axis, axis.rstrip("s")): _text(getattr(labels, axis))}
+
+
+def _columns(name: str, array: np.ndarray, labels: CrowdLabels) -> dict[str, Any]:
+    """Return the columns that an array with a row per row comes to."""
+    if array.ndim == 1:
+        is_code = name == "label" and array.dtype.kind == "i"
+        return {name: _text(labels.classes[array]) if is_code else _text(array)}
+    classes = [str(one) for one in labels.classes]
+    parts: list[str] = [""]
+    for size in array.shape[1:]:
+        steps = classes if size == len(classes) else [str(at) for at in range(size)]
+        parts = [f"{part} {step}" for part in parts for step in steps]
+    cells = array.reshape(len(array), -1)
+    return {f"{name}{part}": _text(cells[:, at]) for at, part in enumerate(parts)}
+
+
+def _text(array: np.ndarray) -> np.ndarray:
+    """Return names that are objects as text; numbers and truth values as they are."""
+    return np.asarray(array) if array.dtype.kind in "biufU" else array.astype(np.str_)
+
+
+def _as_arrow(frame: Frame) -> pa.Table | None:
+    """Return a user's data frame as Arrow; None for what is no table."""
+    if isinstance(frame, pa.Table):
+        return frame
+    if hasattr(frame, "__arrow_c_stream__"):
+        return pa.table(frame)
+    if isinstance(frame, Mapping):
+        return pa.table({str(name): pa.array(column) for name, column in frame.items()})
+    rows = isinstance(frame, Sequence) and not isinstance(frame, str | bytes)
+    if rows and frame and all(isinstance(row, Mapping) for row in frame):
+        return pa.Table.from_pylist(list(frame))
+    return None
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column without Arrow's dictionary; NaN is a missing value."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
+        whole = pc.and_(pc.equal(column, pc.round(column)), pc.less(pc.abs(column), 2.0**53))
+        return column.cast(pa.int64()) if pc.all(whole).as_py() else column
+    return column
+
+
+def _shown(value: Any) -> str:
+    """Return a cell as it stands in a notebook."""
+    text = f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+    return escape(text if len(text) <= SHOWN_LETTERS else f"{text[: SHOWN_LETTERS - 1]}…")
+
+
+def _module(name: str, install: str) -> ModuleType:
+    """Return a library that the caller asked for; ImportError says what to install."""
+    try:
+        return import_module(name)
+    except ImportError:
+        message = f"{name} is not installed: pip install {install}, or use to_arrow()"
+        raise ImportError(message, name=name) from None

@@ -1,0 +1,148 @@
+"""Users' data frames in, results' tables out: pandas, Arrow, whatever speaks Arrow's stream, and Polars."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from flows.tables import ResultTable, TableError, frame_table, result_table
+from quality import CrowdLabels, dawid_skene, encode, filter_dishonest, task_report, worker_report
+
+NAMES = {"worker": "who", "task": "task", "label": "label"}
+COLUMNS = {"who": ["ann", "bob", "ann"], "task": [7, 7, 9], "label": ["cat", "dog", "cat"]}
+WANTED = {"worker": ["ann", "bob", "ann"], "task": [7, 7, 9], "label": ["cat", "dog", "cat"]}
+
+
+class Streaming:
+    """A table of some other library: all that is known of it is Arrow's C stream."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return pa.table(COLUMNS).__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        COLUMNS,
+        pd.DataFrame(COLUMNS),
+        pd.DataFrame(COLUMNS).astype({"label": "category"}),
+        pd.DataFrame(COLUMNS).astype({"task": float}),
+        pa.table(COLUMNS),
+        pa.table(COLUMNS).to_pylist(),
+        Streaming(),
+    ],
+    ids=["columns", "pandas", "categories", "whole floats", "Arrow", "rows", "a stream"],
+)
+def test_a_users_table_is_read_with_our_names_whatever_made_it(frame: Any) -> None:
+    assert frame_table(frame, NAMES, what="labels").to_pydict() == WANTED
+
+
+def test_a_polars_frame_goes_in_and_comes_out() -> None:
+    polars = pytest.importorskip("polars", reason="Polars is optional")
+    table = frame_table(polars.DataFrame(COLUMNS), NAMES, what="labels")
+    assert table.to_pydict() == WANTED
+    assert ResultTable(table).to_polars().to_dict(as_series=False) == WANTED
+
+
+def test_nothing_and_no_number_are_missing_values() -> None:
+    frame = pd.DataFrame({"who": ["ann", None], "task": [7.0, np.nan], "label": ["cat", "dog"]})
+    table = frame_table(frame, NAMES, what="labels")
+    assert table.to_pydict()["worker"] == ["ann", None]
+    assert table.to_pydict()["task"] == [7, None]
+
+
+@pytest.mark.parametrize("values", [[0.5, 1.0], [np.inf, 1.0], [1e300, 1.0]])
+def test_numbers_that_are_not_whole_stay_as_they_are(values: list[float]) -> None:
+    assert frame_table({"x": values}, {}, what="tasks").to_pydict() == {"x": values}
+
+
+@pytest.mark.parametrize(
+    ("frame", "sentence"),
+    [
+        (pd.DataFrame({"worker": ["ann"], "task": [1]}), "one column 'who', it has worker, task"),
+        ({}, "one column 'who', it has none"),
+        (3, "must be a path, a data frame .* got int"),
+        ([1, 2], "got list"),
+        (pd.DataFrame(COLUMNS | {"label": ["cat", 3, "dog"]}), "values of one type"),
+    ],
+    ids=["no such column", "nothing", "a number", "numbers", "mixed"],
+)
+def test_what_is_no_table_of_these_columns_is_refused(frame: Any, sentence: str) -> None:
+    with pytest.raises(TableError, match=f"labels.*{sentence}") as caught:
+        frame_table(frame, NAMES, what="labels")
+    assert "cat" not in str(caught.value)  # a value of the user's
+
+
+def test_a_result_is_read_by_whatever_reads_arrows_stream() -> None:
+    """The name stands for the guarantee of `ResultTable`: no pandas on the way."""
+    table = ResultTable(pa.table({"share": [0.25, 0.75]}), "shares")
+    assert pa.table(table).equals(table.to_arrow())
+    with duckdb.connect() as connection:
+        connection.register("shares", pa.RecordBatchReader.from_stream(table))
+        assert connection.execute("SELECT sum(share) FROM shares").fetchall() == [(1.0,)]
+    assert table.to_frame().equals(table.to_pandas())
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas"])
+def test_a_library_that_is_missing_is_named_with_what_to_do(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    table = ResultTable(pa.table({"share": [0.5]}))
+    with pytest.raises(ImportError, match=rf"{library} is not installed: pip install .*to_arrow"):
+        getattr(table, f"to_{library}")()
+
+
+def test_what_a_notebook_shows_is_escaped_and_short() -> None:
+    table = ResultTable(pa.table({"<b>": ["<script>alert(1)</script>" + "x" * 99] * 30}), "<i>")
+    html = table._repr_html_()
+    assert "<script>" not in html
+    assert "<b>" not in html
+    assert "<i>" not in html
+    assert html.count("<tr>") == 21
+    assert "and 10 more rows" in html
+    assert len(html) < 4000
+
+
+@pytest.fixture(scope="module")
+def labels() -> CrowdLabels:
+    return encode(["ann", "bob", "cy"] * 4, np.repeat([1, 2, 3, 4], 3), list("xxyyyyxxyyyx"))
+
+
+def test_a_result_has_a_row_per_task_with_names_and_a_column_per_class(labels: CrowdLabels) -> None:
+    found = dawid_skene(labels)
+    frame = result_table(found, labels).to_pandas()
+    assert frame["task"].tolist() == [1, 2, 3, 4]
+    assert frame["label"].tolist() == ["x", "y", "x", "y"]
+    assert np.array_equal(frame[["posterior x", "posterior y"]], found.posterior)
+
+
+def test_a_result_of_workers_has_their_names_and_their_whole_confusion(labels: CrowdLabels) -> None:
+    found = dawid_skene(labels)
+    frame = result_table(found, labels, "workers").to_pandas()
+    assert frame["worker"].tolist() == ["ann", "bob", "cy"]
+    assert np.array_equal(frame["confusion x y"], found.confusion[:, 0, 1])
+    assert result_table(found, labels, "classes").to_pandas()["class"].tolist() == ["x", "y"]
+
+
+def test_reports_are_tables_of_their_own_axis(labels: CrowdLabels) -> None:
+    posterior = dawid_skene(labels).posterior
+    filtered = filter_dishonest(labels, rng=np.random.default_rng(0))
+    workers = result_table(worker_report(labels, filtered, posterior), labels)
+    assert workers.columns[:2] == ("worker", "n_labels")
+    tasks = result_table(task_report(labels, posterior), labels)
+    assert len(set(tasks.columns)) == len(tasks.columns)
+    assert "tasks" not in tasks.columns
+
+
+def test_an_axis_that_the_result_lacks_is_refused(labels: CrowdLabels) -> None:
+    with pytest.raises(ValueError, match=r"axis must be .*classes, tasks, workers.*'groups'"):
+        result_table(dawid_skene(labels), labels, "groups")
+    with pytest.raises(ValueError, match="a result of quality, got int"):
+        result_table(3, labels)

@@ -1,0 +1,165 @@
+"""One call from a data frame to a report: the same as a run, and nothing of it stays."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import flows
+from flows import Assessment, assess, load_settings, run_pipeline
+from flows.files import OutputError
+from flows.settings import SettingsError
+from flows.tables import TableError
+from tests.flows.campaign import write_small_campaign
+
+
+def crowd(n_tasks: int = 60, n_workers: int = 8) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Labels with integer tasks, and the truth of every task; the last worker answers at random."""
+    rng = np.random.default_rng(3)
+    truth = np.where(rng.random(n_tasks) < 0.7, "ham", "spam")
+    rows = [
+        (f"w{worker}", task, truth[task] if rng.random() < 0.9 and worker else rng.choice(["ham", "spam"]))
+        for task in range(n_tasks)
+        for worker in rng.choice(n_workers, size=5, replace=False)
+    ]  # fmt: skip
+    labels = pd.DataFrame(rows, columns=["annotator", "item", "answer"])
+    return labels, pd.DataFrame({"item": range(n_tasks), "answer": truth})
+
+
+NAMED = {"worker": "annotator", "task": "item", "label": "answer"}
+
+
+@pytest.fixture(scope="module")
+def found() -> Assessment:
+    labels, truth = crowd()
+    gold = truth.sample(30, random_state=0)
+    return assess(labels, gold=gold, gold_sampling="random", filter={"n_workers": 1}, **NAMED)
+
+
+def test_workers_consensus_shares_and_report_come_from_one_call(found: Assessment) -> None:
+    _, truth = crowd()
+    consensus = found.consensus.to_pandas().sort_values("task", ignore_index=True)
+    assert consensus["task"].tolist() == truth["item"].tolist()
+    assert (consensus["label"] == truth["answer"]).mean() > 0.9
+    assert found.workers.to_pandas()["worker"][0] == "w0"  # who answers at random
+    assert len(found.next_labels) == len(truth)
+    assert found.report.startswith("<!DOCTYPE html>")
+    assert {"crowd", "consensus"} <= set(found.verdicts)
+    assert not any(said.startswith("skipped") for said in found.verdicts.values())
+
+
+def test_ids_and_labels_have_the_types_that_they_came_with(found: Assessment) -> None:
+    assert found.consensus.arrow["task"].type == pa.int64()
+    labels, _ = crowd()
+    numbers = labels.assign(answer=(labels["answer"] == "spam").astype(int))
+    coded = assess(numbers, filter={"n_workers": 0}, **NAMED)
+    assert set(coded.consensus.arrow["label"].to_pylist()) == {0, 1}
+    assert coded.shares.arrow["class"].to_pylist() == [0, 1]
+
+
+def test_a_sample_of_gold_corrects_the_shares_and_gives_intervals(found: Assessment) -> None:
+    shares = found.shares.to_pandas()
+    assert shares["share"].sum() == pytest.approx(1)
+    assert (shares["low"] <= shares["share"]).all()
+    assert (shares["share"] <= shares["high"]).all()
+    _, truth = crowd()
+    true = (truth["answer"] == "ham").mean()
+    (ham,) = shares[shares["class"] == "ham"].itertuples()
+    assert ham.low <= true <= ham.high
+
+
+def test_shares_without_a_sample_are_those_of_the_consensus_without_an_interval() -> None:
+    labels, truth = crowd()
+    chosen = assess(labels, gold=truth[:9], filter={"n_workers": 0}, **NAMED)
+    share = chosen.consensus.to_pandas()["label"].value_counts(normalize=True)
+    found = chosen.shares.to_pandas().set_index("class")
+    assert found["share"].to_dict() == pytest.approx(share.to_dict())
+    assert found[["low", "high"]].isna().all(axis=None)
+
+
+def test_the_same_arguments_give_the_same_result_and_are_not_changed() -> None:
+    labels, _ = crowd()
+    before = labels.copy()
+    one, other = (assess(labels, filter={"n_workers": 0}, **NAMED) for _ in range(2))
+    assert one.consensus.arrow.equals(other.consensus.arrow)
+    assert one.workers.arrow.equals(other.workers.arrow)
+    pd.testing.assert_frame_equal(labels, before)
+
+
+def test_no_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    labels, _ = crowd()
+    assess(labels, filter={"n_workers": 0}, **NAMED)
+    with pytest.raises(TableError):
+        assess(labels.assign(answer=None), **NAMED)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_is_the_run_on_the_same_tables(tmp_path: Path) -> None:
+    """Paths are text; sections are those of the settings file."""
+    path = str(write_small_campaign(tmp_path))
+    whole = run_pipeline(load_settings(path))
+    tables = {name: str(tmp_path / f"{name}.csv") for name in ("labels", "tasks", "gold")}
+    given = {
+        "filter": {"fraction": 0.1},
+        "consensus": {"features": "ignore"},
+        "classes": ("a", "b", "c"),
+    }
+    found = assess(tables["labels"], tasks=tables["tasks"], gold=tables["gold"], **given)
+    assert found.workers.arrow["worker"].equals(whole.workers.arrow["worker"])
+    same = [
+        found.consensus.arrow[name].equals(whole.consensus.arrow[name])
+        for name in ("task", "label")
+    ]
+    assert all(same)
+    assert whole.to_frame().equals(whole.consensus.to_pandas())
+    assert whole._repr_html_().count("<tr>") == len(whole.verdicts) > 3
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"answer": None}, "labels, rows 1, 2, 3 and .*, column label: the cell is blank"),
+        ({"item": 1}, "labels, rows 1, .*: worker 'w3', task '1' stands 39 times"),
+    ],
+)
+def test_a_bad_row_is_named_in_the_callers_words(change: dict[str, object], sentence: str) -> None:
+    labels, _ = crowd()
+    with pytest.raises(TableError, match=sentence) as caught:
+        assess(labels.assign(**change), **NAMED)
+    assert ".parquet" not in str(caught.value)
+
+
+def test_what_would_release_or_keep_something_is_refused() -> None:
+    labels, _ = crowd()
+    with pytest.raises(SettingsError, match="keeps and releases nothing, so it takes no privacy"):
+        assess(labels, privacy={"epsilon": 1.0}, **NAMED)
+    with pytest.raises(SettingsError, match=r"consensus\.agregator.*did you mean 'aggregator'"):
+        assess(labels, consensus={"agregator": "glad"}, **NAMED)
+
+
+def test_the_report_is_saved_where_the_caller_says_and_nothing_is_overwritten(
+    found: Assessment, tmp_path: Path
+) -> None:
+    path = found.save_report(str(tmp_path / "report.html"))
+    assert path.read_text(encoding="utf-8") == found.report
+    with pytest.raises(OutputError):
+        found.save_report(path)
+    found.save_report(path, force=True)
+
+
+def test_a_notebook_shows_verdicts_and_tables_escaped() -> None:
+    labels, _ = crowd()
+    odd = labels.assign(answer=labels["answer"].replace("ham", "<script>x</script>"))
+    html = assess(odd, filter={"n_workers": 0}, **NAMED)._repr_html_()
+    assert "<script>" not in html
+    assert html.count("<table>") == 4
+
+
+def test_assess_is_named_by_the_room() -> None:
+    assert {"assess", "Assessment", "ResultTable", "result_table"} <= set(flows.__all__)
