@@ -9,6 +9,7 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.holdout`: a holdout that can be asked more than once;
 - `learners.bounds`: bounds on the true error;
 - `learners.cluster`: clusters, their risk with an interval, and how many there are;
+- `learners.genesis`: a simulator of populations, with a script language;
 - `learners.images`: decision images, features of a crowd's errors, psychometric functions;
 - `learners.search`: the best objects for a query under any scorer, within a budget;
 - `learners.task_features`: what tasks' features say beside the crowd, without privacy.
@@ -105,6 +106,7 @@ from learners.task_features import NearDuplicates, near_duplicates
 if TYPE_CHECKING:
     from learners.class_ratios import BoostedTrees, ClassRatioEstimator, StreamedRatioEstimator
     from learners.cluster import PairwiseRiskClustering
+    from learners.genesis import Simulation
     from learners.images import (
         DecisionImage,
         ImageComparison,
@@ -133,8 +135,8 @@ __all__ = [
     "PotentialSVR", "PredictiveIndex", "PrincipalSubspace", "PrivateHistogram",
     "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction", "RandomRepetition",
     "RandomSelection", "RatioDiagnostics", "RatioModel", "RelevanceVectorClassifier",
-    "ScoredTraining", "SplitBudgetSelection", "SplitDataSelection", "StabilityValidation",
-    "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout", "TuningAdvice",
+    "ScoredTraining", "Simulation", "SplitBudgetSelection", "SplitDataSelection",
+    "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout", "TuningAdvice",
     "agreeing_holdout_bound", "best_step", "cdp_bound", "check_search", "climb",
     "clopper_pearson_bound", "cluster_number", "clustering_risk", "compare_decision_images",
     "coulomb_kernel", "cross_fitted_probabilities", "drawn_model_bound", "epsilon_path",
@@ -150,6 +152,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "Simulation":  # alone: it loads numba, and no other late name needs it
+        from learners.genesis import Simulation  # when first used
+
+        return Simulation
     # their faces load scikit-learn for this name
     from learners import class_ratios, cluster, images, private, search, svm, task_features
 

@@ -15,6 +15,7 @@ SUBROOMS = (
     "bounds",
     "class_ratios",
     "cluster",
+    "genesis",
     "holdout",
     "images",
     "private",
@@ -28,7 +29,7 @@ LATE = [
     "BoostedTrees", "ClassRatioEstimator", "CrossFitted", "DecisionImage", "Found",
     "ImageComparison", "PairwiseRiskClustering", "PotentialSVC", "PotentialSVR", "PredictiveIndex",
     "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction",
-    "RelevanceVectorClassifier", "StreamedRatioEstimator", "check_search",
+    "RelevanceVectorClassifier", "Simulation", "StreamedRatioEstimator", "check_search",
     "compare_decision_images", "cross_fitted_probabilities",
 ]  # fmt: skip
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]

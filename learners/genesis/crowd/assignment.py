@@ -1,0 +1,128 @@
+"""Tasks, and the desk that asks workers for their labels.
+
+`connect /tasks to /worker -weight .5` asks every worker of the target for each task with
+probability .5. A `desk` in between asks a fixed number of different workers for each task, drawn
+from all whom it is connected to in proportion to their `activity` and the weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from learners.genesis.core import Connection, Element, World, element_class
+
+__all__ = ["DESK", "TASK", "Items"]
+
+CHUNK = 4096  # tasks whose workers are drawn at a time
+MAX_OPTIONS = 1000
+
+
+class Items(NamedTuple):
+    """Tasks that are offered: the element, its rows, and the worker asked for each if that is settled."""
+
+    tasks: Task
+    rows: np.ndarray
+    workers: np.ndarray | None
+
+
+class Task:
+    """Offers its tasks at time 0 to all that it is connected to.
+
+    Parameters
+    ----------
+    world, element
+        As for every behaviour.
+
+    Raises
+    ------
+    ValueError
+        If a truth is none of the options, or there are fewer than 2 or more than 1,000 of these.
+    """
+
+    def __init__(self, world: World, element: Element) -> None:
+        self.world, self.element, self.path = world, element, element.path
+        self.truth = element.values["truth"].astype(np.int64)
+        self.options = element.values["options"].astype(np.int64)
+        self.clarity = element.values["clarity"].copy()
+        if not ((self.options >= 2) & (self.options <= MAX_OPTIONS)).all():
+            raise ValueError(f"options of {self.path} must be in [2, {MAX_OPTIONS}]")
+        if not ((self.truth >= 0) & (self.truth < self.options)).all():
+            raise ValueError(
+                f"truth of {self.path} must be one of its options 0 to {self.options.max() - 1}, got "
+                f"{self.truth.min()} to {self.truth.max()}"
+            )
+
+    def start(self) -> None:
+        """Offer the tasks."""
+        for connection, to in self.world.receivers(self.element):
+            rows = np.array(connection.source.rows)
+            items = Items(self, rows, None)
+            self.world.schedule(connection.delay, to.receive, connection, -1, items)
+
+    def receive(self, connection: Connection, source: int, message: Any) -> None:
+        """Take nothing."""
+
+
+TASK = element_class(
+    "task", fields={"truth": 0.0, "clarity": 1.0, "options": 2.0}, emits="item"
+)(Task)  # fmt: skip
+
+
+class Desk:
+    """Asks `labels` different workers for each task."""
+
+    def __init__(self, world: World, element: Element) -> None:
+        self.world, self.element = world, element
+        self.n_labels = int(element.values["labels"][0])
+
+    def start(self) -> None:
+        """Wait for tasks."""
+
+    def receive(self, connection: Connection, source: int, message: Items) -> None:
+        """Draw the workers of the tasks offered, and ask them.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer workers than labels are asked for.
+        """
+        to = self.world.receivers(self.element)
+        workers = [(place, row) for place, (one, _) in enumerate(to) for row in one.target.rows]
+        if not 1 <= self.n_labels <= len(workers):
+            raise ValueError(
+                f"labels of {self.element.path} must be in [1, {len(workers)}], the number of workers that "
+                f"it is connected to, got {self.n_labels}"
+            )
+        activity = np.array(
+            [to[place][0].target.element.values["activity"][row] for place, row in workers]
+        )
+        weight = np.array([to[place][0].weight for place, _ in workers])
+        rng = self.world.random(self.element, "workers", message.tasks.path)
+        chosen = _draw(len(message.rows), activity * weight, self.n_labels, rng)
+        place_of = np.array([place for place, _ in workers])
+        row_of = np.array([row for _, row in workers])
+        for place, (one, behaviour) in enumerate(to):
+            task, k = np.nonzero(place_of[chosen] == place)
+            items = Items(message.tasks, message.rows[task], row_of[chosen[task, k]])
+            self.world.schedule(self.world.time + one.delay, behaviour.receive, one, -1, items)
+
+
+def _draw(
+    n_tasks: int, activity: np.ndarray, n_labels: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return different workers for each task: [tasks, labels], in proportion to their activity."""
+    if not (activity >= 0).all() or np.count_nonzero(activity) < n_labels:
+        raise ValueError(f"activity must be >= 0, and above 0 for {n_labels} workers or more")
+    with np.errstate(divide="ignore"):
+        log_activity = np.log(activity)
+    parts = []
+    for first in range(0, n_tasks, CHUNK):
+        size = min(CHUNK, n_tasks - first)
+        score = log_activity + rng.gumbel(size=(size, len(activity)))
+        parts.append(np.argpartition(-score, n_labels - 1, axis=1)[:, :n_labels])
+    return np.concatenate(parts)
+
+
+DESK = element_class("desk", fields={"labels": 3.0}, emits="item", receives=("item",))(Desk)

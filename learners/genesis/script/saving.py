@@ -1,0 +1,97 @@
+"""A simulation written as a script that makes it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from learners.genesis.core import Element, Link
+
+__all__ = ["saved_script", "written"]
+
+
+def written(value: Any) -> str:
+    """Return a value as a script writes it: exactly, so that reading it gives the same number.
+
+    >>> written(0.1), written("a b"), written((1.0, -2.0)), written(np.array([1.0, 0.5]))
+    ('0.1', '"a b"', '(1.0,-2.0)', '(1.0,0.5)')
+    """
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{escaped}"'
+    if isinstance(value, np.ndarray | tuple):
+        inside = [
+            written(one) for one in (value.tolist() if isinstance(value, np.ndarray) else value)
+        ]
+        return f"({','.join(inside)}{',' if len(inside) == 1 else ''})"
+    if isinstance(value, float | np.floating):
+        return repr(float(value))
+    return str(value)
+
+
+def saved_script(sim: Any, definitions: list[str]) -> str:
+    """Return the script of a simulation: clocks, functions, elements, messages, graphs and forms."""
+    dt, every = sim.clocks()
+    lines = [
+        f"setclock {written(dt)}",
+        *(f"setclock {name} {k}" for name, k in sorted(every.items())),
+    ]
+    lines += definitions
+    elements = list(sim.tree.root.subtree())[1:]
+    for element in elements:
+        rows = f" -n {element.size}" if element.size > 1 else ""
+        lines.append(f"create {element.cls.name} {element.path}{rows}")
+        lines += _fields(element)
+    lines += [_link(link) for link in sim.wiring.links]
+    for one in sim.wiring.connections:
+        pairs = " -pairs" if one.pairs else ""
+        lines.append(
+            f"connect {one.source} to {one.target} -weight {written(one.weight)} "
+            f"-delay {written(one.delay)}{pairs}"
+        )
+    lines += [f"graph {selection} {field} -every {k}" for selection, field, k in sim.graphs()]
+    for form in sim.forms.values():
+        lines.append(f"xform {written(form.name)}")
+        for one in form.widgets.values():
+            default = "" if one.kind == "button" else f" -default {written(one.value)}"
+            lines.append(f"x{one.kind} {written(one.label)} {written(one.command)}{default}")
+    if sim.tree.working is not sim.tree.root:
+        lines.append(f"ce {sim.pwe()}")
+    return "\n".join(lines) + "\n"
+
+
+def _fields(element: Element) -> Iterator[str]:
+    """Yield a line for every field that differs from its class's default."""
+    for name, default in element.cls.fields.items():
+        values = element.values[name]
+        if values.dtype == object:
+            yield from _texts(element, name, default)
+            continue
+        usual = np.broadcast_to(np.array(default, dtype=float), values.shape)
+        if np.array_equal(values, usual, equal_nan=True):
+            continue
+        if (values == values[0]).all():
+            yield f"set {element.path} {name} {written(values[0])}"
+        elif values.ndim == 1:
+            yield f"set {element.path} {name} {written(values)}"
+        else:
+            for row, value in enumerate(values):
+                yield f"set {element.path}[{row}] {name} {written(value)}"
+
+
+def _texts(element: Element, name: str, default: Any) -> Iterator[str]:
+    for row, value in enumerate(element.values[name]):
+        if value != default:
+            yield f"set {element.path}[{row}] {name} {written(value)}"
+
+
+def _link(link: Link) -> str:
+    """Return the line of a link; its message is named where the classes have others too."""
+    a, b = link.source.element.cls, link.target.element.cls
+    every = [name for name in a.outputs if name in b.inputs]
+    every += [name for name in b.replies if name in a.inputs]
+    carried = [*link.messages, *link.replies]
+    named = f" -as {carried[0]}" if carried != every else ""
+    return f"link {link.source} to {link.target}{named}"

@@ -1,0 +1,86 @@
+"""Decisions: drift-diffusion has closed forms, and the leaky accumulator figures of a prototype."""
+
+import numpy as np
+import pytest
+
+from learners.genesis import decide_many, diffusion_law
+
+
+@pytest.mark.parametrize(("drift", "bound"), [(0.5, 1.0), (1.0, 1.0), (2.0, 0.8), (0.0, 1.0)])
+def test_drift_diffusion_has_its_closed_form(drift, bound, rng):
+    """100,000 draws: .008 is five standard errors of an accuracy, 1.5 % are five of a time: 1e-6."""
+    law = diffusion_law(drift=drift, bound=bound)
+    made = decide_many(100_000, options=2, drift=drift, bound=bound, relative=True, rng=rng)
+    assert abs((made.label == 0).mean() - law.accuracy) <= 0.008
+    assert abs(made.seconds.mean() / law.seconds - 1) <= 0.015
+
+
+def test_the_law_scales_with_its_noise():
+    assert diffusion_law(drift=1.0, bound=2.0, noise=2.0).accuracy == pytest.approx(
+        0.7311, abs=1e-4
+    )
+    assert diffusion_law(drift=0.0, bound=2.0, noise=2.0).seconds == 1.0
+
+
+def test_without_the_correction_decisions_are_late(rng):
+    """E[T] is 16 % too long at v = .5, a = 1 and steps of .02."""
+    law = diffusion_law(drift=0.5, bound=1.0)
+    made = decide_many(
+        40_000, options=2, drift=0.5, bound=1.0, relative=True, corrected=False, rng=rng
+    )
+    assert 1.12 < made.seconds.mean() / law.seconds < 1.2
+
+
+@pytest.mark.parametrize(
+    ("drift", "accuracy", "seconds"),
+    [(0.0, 0.251, 1.155), (0.5, 0.561, 0.921), (1.0, 0.791, 0.701), (2.0, 0.962, 0.435)],
+)
+def test_the_leaky_accumulator_of_four_options(drift, accuracy, seconds, rng):
+    """A prototype without the correction, at steps of .01."""
+    made = decide_many(
+        100_000, options=4, drift=drift, bound=1.0, noise=0.5, leak=0.2, inhibition=0.2, base=0.5,
+        step=0.01, corrected=False, rng=rng,
+    )  # fmt: skip
+    assert abs((made.label == 0).mean() - accuracy) <= 0.01
+    assert abs(made.seconds.mean() / seconds - 1) <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("bound", "accuracy", "seconds"),
+    [(0.4, 0.760, 0.22), (0.7, 0.848, 0.45), (1.0, 0.906, 0.69), (1.5, 0.962, 1.13)],
+)
+def test_a_nearer_bound_trades_accuracy_for_speed(bound, accuracy, seconds, rng):
+    made = decide_many(
+        100_000, options=2, drift=1.0, bound=bound, noise=0.5, leak=0.2, inhibition=0.2, base=0.5,
+        step=0.01, corrected=False, rng=rng,
+    )  # fmt: skip
+    assert abs((made.label == 0).mean() - accuracy) <= 0.01
+    assert abs(made.seconds.mean() - seconds) <= 0.015
+
+
+def test_the_correction_brings_the_accumulator_near_its_limit(rng):
+    """Steps of a thousandth stand for the limit; times stay up to 3 % longer, accuracies agree."""
+    given = {"options": 4, "bound": 1.0, "noise": 0.5, "leak": 0.2, "inhibition": 0.2, "base": 0.5}
+    limit = decide_many(30_000, drift=1.0, step=0.001, rng=rng, **given)
+    made = decide_many(100_000, drift=1.0, rng=rng, **given)
+    assert abs((made.label == 0).mean() - (limit.label == 0).mean()) <= 0.02
+    assert abs(made.seconds.mean() / limit.seconds.mean() - 1) <= 0.04
+
+
+def test_a_deadline_takes_the_option_ahead(rng):
+    made = decide_many(100, options=3, drift=0.0, bound=1e9, deadline=0.5, rng=rng)
+    assert np.allclose(made.seconds, 0.5, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"options": 3, "relative": True}, "options must be 2"),
+        ({"options": 2, "bound": 0.0}, "bound, noise and step must be > 0"),
+    ],
+)
+def test_a_wrong_number_is_refused(wrong, sentence, rng):
+    with pytest.raises(ValueError, match=sentence):
+        decide_many(1, **{"drift": 1.0, "bound": 1.0, **wrong}, rng=rng)
+    with pytest.raises(ValueError, match="bound and noise must be > 0"):
+        diffusion_law(drift=1.0, bound=-1.0)

@@ -1,0 +1,222 @@
+"""Populations: who is asked, who copies, who tires, and what the recorder and the aggregator keep of it."""
+
+import numpy as np
+import pytest
+
+from learners.genesis import ScriptError, Simulation
+
+POPULATION = """
+create task /tasks -n 3000
+set /tasks truth {integers 0 2} clarity {uniform .2 1.4}
+create desk /desk
+set /desk labels 7
+create neutral /crowd
+create honest /crowd/honest -n 72
+set /crowd/honest drift {normal 1.6 .3}
+create hasty /crowd/hasty -n 18
+create spammer /crowd/spammer -n 18
+create copier /crowd/copier -n 12
+create recorder /labels
+create aggregator /consensus
+connect /tasks to /desk
+connect /desk to /crowd/#
+connect /crowd/# to /labels
+connect /crowd/# to /consensus
+connect /crowd/honest to /crowd/copier -weight .3 -delay 30
+"""
+SMALL = """
+create task /tasks -n 60
+set /tasks truth {integers 0 3} options 3
+create desk /desk
+create honest /pool -n 8
+create recorder /labels
+connect /tasks to /desk
+connect /desk to /pool
+connect /pool to /labels
+"""
+
+
+def ran(script, seed=0):
+    sim = Simulation(rng=np.random.default_rng(seed))
+    sim.script(f"{script}\nrun")
+    return sim
+
+
+def auc(score, is_bad):
+    """The chance that a bad worker's score is above a good one's."""
+    bad, good = score[is_bad], score[~is_bad]
+    above = (bad[:, None] > good) + 0.5 * (bad[:, None] == good)
+    return above.mean()
+
+
+def test_a_live_agreement_finds_the_bad_workers_and_response_times_find_all_of_them():
+    sim = ran(POPULATION)
+    record, live = sim.result("/labels"), sim.result("/consensus")
+    assert len(record.label) == 21_000
+    kind = live.worker_kind
+    is_bad = kind != "honest"
+    assert auc(-live.agreement, is_bad) >= 0.98
+    places = zip(record.worker_path, record.worker_row, strict=True)
+    code = {place: one for one, place in enumerate(places)}
+    order = [code[place] for place in zip(live.worker_path, live.worker_row, strict=True)]
+    median = np.array([np.median(record.seconds[record.worker == one]) for one in order])
+    score = sum(
+        (np.median(v) - v) / np.median(abs(v - np.median(v)))
+        for v in (live.agreement, np.log(median))
+    )
+    assert auc(score, is_bad) >= 0.99
+    accuracy = record.accuracy[order]
+    gap = {one: (live.agreement - accuracy)[kind == one].mean() for one in set(kind)}
+    assert gap["copier"] > gap["honest"] + 0.05  # agreement overrates who copies
+    assert 0.9 < (live.label == live.truth).mean() < 0.97
+
+
+def test_a_desk_asks_so_many_different_workers():
+    record = ran(SMALL).result("/labels")
+    pairs = set(zip(record.worker, record.task, strict=True))
+    assert len(pairs) == len(record.label) == 180
+    assert (np.bincount(record.task) == 3).all()
+    assert (np.diff(record.time) >= 0).all()
+    assert (record.seconds > 0).all()
+
+
+def test_results_do_not_depend_on_the_order_in_which_elements_and_messages_were_made():
+    lines = POPULATION.replace("3000", "200").strip().splitlines()
+    made = [line for line in lines if line.startswith("create")]
+    rest = [line for line in lines if not line.startswith("create")]
+    parents = [line for line in made if line.startswith("create neutral")]
+    others = [line for line in made if line not in parents]
+    one = ran("\n".join(lines)).result("/labels")
+    for seed in range(3):
+        shuffle = np.random.default_rng(seed).permutation
+        script = [*parents, *shuffle(others), *shuffle(rest)]
+        another = ran("\n".join(script)).result("/labels")
+        for name in ("worker", "task", "label", "time", "seconds", "truth"):
+            assert np.array_equal(getattr(one, name), getattr(another, name)), name
+
+
+def test_a_seed_gives_the_same_labels_and_another_seed_others():
+    one, same, other = (ran(SMALL, seed).result("/labels") for seed in (1, 1, 2))
+    assert np.array_equal(one.label, same.label)
+    assert np.array_equal(one.time, same.time)
+    assert not np.array_equal(one.time, other.time)
+
+
+def test_an_answer_is_copied_with_the_weight_and_the_delay_of_its_connection():
+    """1,000 tasks: a share of .7 is missed by .06 with a chance of 4e-5."""
+    sim = ran("""
+create task /tasks -n 1000
+create honest /model
+create sybil /copy
+create recorder /labels
+connect /tasks to /model
+connect /model to /copy -weight .7 -delay 50
+connect /model to /labels
+connect /copy to /labels
+""")
+    record = sim.result("/labels")
+    (model,) = np.flatnonzero(record.worker_path == "/model")
+    label = {
+        t: v for w, t, v in zip(record.worker, record.task, record.label, strict=True) if w == model
+    }
+    time = {
+        t: v for w, t, v in zip(record.worker, record.task, record.time, strict=True) if w == model
+    }
+    copied = np.flatnonzero(record.worker != model)
+    assert abs(len(copied) / 1000 - 0.7) < 0.06
+    assert all(record.label[k] == label[record.task[k]] for k in copied)
+    lag = [record.time[k] - time[record.task[k]] for k in copied]
+    np.testing.assert_allclose(lag, 50 + sim.get("/copy", "copy_time"))
+
+
+def test_who_takes_no_task_unasked_copies_only_what_she_was_asked():
+    record = ran("""
+create task /tasks -n 400
+create honest /model
+create copier /copy
+set /copy gap 1000
+create recorder /labels
+connect /tasks to /model
+connect /tasks to /copy -weight .5
+connect /model to /copy
+connect /copy to /labels
+""").result("/labels")
+    assert 150 < len(record.label) < 250
+    assert (record.seconds[:100] == 0.3).mean() > 0.9  # the copy time: hardly any of her own
+
+
+def test_fatigue_lowers_accuracy_and_rest_restores_it():
+    """Of 2,000 labels each, accuracies differ by many standard errors."""
+    script = """
+create task /tasks -n 2000
+create worker /w
+set /w fatigue {f} recovery {r} gap 1
+create recorder /labels
+connect /tasks to /w
+connect /w to /labels
+"""
+    fresh, tired, rested = (
+        ran(script.replace("{f}", f).replace("{r}", r)).result("/labels").accuracy[0]
+        for f, r in (("0", "600"), (".05", "600"), (".05", "2"))
+    )
+    assert tired < fresh - 0.1
+    assert abs(rested - fresh) < 0.03
+
+
+def test_a_persona_shares_what_it_sets_with_the_workers_linked_to_it():
+    sim = ran("""
+create task /tasks -n 200
+create persona /bots
+set /bots rt 2 lapse 1
+create honest /pool -n 3
+create recorder /labels
+link /bots to /pool
+connect /tasks to /pool
+connect /pool to /labels
+""")
+    record = sim.result("/labels")
+    assert (record.seconds == 2).all()
+    assert np.abs(record.accuracy - 0.5).max() < 0.2
+    assert sim.get("/pool[0]", "rt") == 0.0  # her own field is as it was
+
+
+def test_biased_workers_prefer_their_favourite():
+    record = ran("""
+create task /tasks -n 400
+set /tasks truth {integers 0 4} options 4
+create biased /w
+set /w favourite 2
+create recorder /labels
+connect /tasks to /w
+connect /w to /labels
+""").result("/labels")
+    shares = np.bincount(record.label, minlength=4) / 400
+    assert shares.argmax() == 2
+    assert shares[2] > 0.35
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("set /pool bound 0", r"bound of /pool\[0\] must be > 0, got 0.0"),
+        ("set /pool[3] lapse 2", r"lapse of /pool\[3\] must be in \[0, 1\], got 2.0"),
+        ("set /desk labels 9", r"labels of /desk must be in \[1, 8\]"),
+        ("set /tasks truth 7", "truth of /tasks must be one of its options 0 to 2"),
+        ("set /tasks options 1", r"options of /tasks must be in \[2, 1000\]"),
+        ("set /pool relative 1", "relative of /pool must be 0"),
+        ("connect /pool to /tasks", "got honest .emits label. and task"),
+        ("link /tasks to /pool", "got task .sends nothing. and honest"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_its_line(line, sentence):
+    with pytest.raises(ScriptError, match=f"^script:\\d+: .*{sentence}"):
+        ran(f"{SMALL}{line}")
+
+
+def test_a_recorder_without_labels_says_so():
+    sim = Simulation(rng=np.random.default_rng(0))
+    sim.script(SMALL)
+    with pytest.raises(ValueError, match="/labels must be sent labels, got none"):
+        sim.result("/labels")
+    with pytest.raises(ValueError, match="gathers results, got desk"):
+        sim.result("/desk")
