@@ -49,6 +49,6 @@ from learners.genesis.widgets import Form
 __all__ = [
     "CLASSES", "COMMANDS", "COMPARTMENT", "LIBRARY", "Behaviour", "Block", "CrowdRecord",
     "Decisions", "Distribution", "Element", "ElementClass", "Form", "Law", "LiveAgreement",
-    "PathError", "ScriptError", "Simulation", "SpikeTimes", "Trace", "decide_many",
-    "diffusion_law", "element_class", "evaluate", "variant",
+    "PathError", "ScriptError", "Simulation", "SpikeTimes", "Trace", "decide_many", "diffusion_law",
+    "element_class", "evaluate", "variant",
 ]  # fmt: skip

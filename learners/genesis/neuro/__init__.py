@@ -9,16 +9,6 @@ from learners.genesis.neuro.ionic_channels import CHANNEL, CHANNEL_A, K_CS, NA, 
 from learners.genesis.neuro.synapse_axon import AXON, SPIKEGEN, SYNAPSE
 
 __all__ = [
-    "ACTIVE",
-    "AXON",
-    "CHANNEL",
-    "CHANNEL_A",
-    "COMPARTMENT",
-    "K_CS",
-    "NA",
-    "NA_CS",
-    "PASSIVE",
-    "SPIKEGEN",
-    "SYNAPSE",
-    "K",
+    "ACTIVE", "AXON", "CHANNEL", "CHANNEL_A", "COMPARTMENT", "K_CS", "NA", "NA_CS", "PASSIVE",
+    "SPIKEGEN", "SYNAPSE", "K",
 ]  # fmt: skip
