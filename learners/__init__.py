@@ -11,7 +11,8 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.cluster`: clusters, their risk with an interval, and how many there are;
 - `learners.images`: decision images, features of a crowd's errors, psychometric functions;
 - `learners.search`: the best objects for a query under any scorer, within a budget;
-- `learners.task_features`: what tasks' features say beside the crowd, without privacy.
+- `learners.task_features`: what tasks' features say beside the crowd, without privacy;
+- `learners.topics`: concept graphs from the words of documents, with labels for some of them.
 
 Sub-rooms import one way: `holdout` uses `bounds`, `selection` uses `private`, and no others meet.
 What stands on scikit-learn loads when first used, because scikit-learn brings pandas and scipy.stats.
@@ -121,12 +122,15 @@ if TYPE_CHECKING:
     from learners.search import Found, PredictiveIndex
     from learners.svm import PotentialSVC, PotentialSVR
     from learners.task_features import CrossFitted, cross_fitted_probabilities
+    from learners.topics import ConceptGraph, GraphLDA
 
 __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
-    "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConvergenceError", "CrossFitted",
+    "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConceptGraph", "ConvergenceError",
+    "CrossFitted",
     "DecisionImage", "DeflatedDirections", "ErrorImage", "FeatureCover", "Found", "GateAnswer",
-    "GaussianObjectivePerturbation", "HistogramValidation", "HyperplaneCover", "ImageComparison",
+    "GaussianObjectivePerturbation", "GraphLDA", "HistogramValidation", "HyperplaneCover",
+    "ImageComparison",
     "KernelMatching", "KernelWitness", "LinearModel", "MetricGate", "NearDuplicates",
     "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation",
     "PairwiseRiskClustering", "PerCandidateValidation", "PerWidthValidation", "PotentialSVC",
@@ -151,9 +155,9 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # their faces load scikit-learn for this name
-    from learners import class_ratios, cluster, images, private, search, svm, task_features
+    from learners import class_ratios, cluster, images, private, search, svm, task_features, topics
 
-    faces = (class_ratios, cluster, images, private, search, svm, task_features)
+    faces = (class_ratios, cluster, images, private, search, svm, task_features, topics)
     return getattr(next(face for face in faces if name in face.__all__), name)
 
 
