@@ -12,7 +12,8 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.genesis`: a simulator of populations, with a script language;
 - `learners.images`: decision images, features of a crowd's errors, psychometric functions;
 - `learners.search`: the best objects for a query under any scorer, within a budget;
-- `learners.task_features`: what tasks' features say beside the crowd, without privacy.
+- `learners.task_features`: what tasks' features say beside the crowd, without privacy;
+- `learners.topics`: concept graphs from the words of documents, with labels for some of them.
 
 Sub-rooms import one way: `holdout` uses `bounds`, `selection` uses `private`, and no others meet.
 What stands on scikit-learn loads when first used, because scikit-learn brings pandas and scipy.stats.
@@ -123,16 +124,17 @@ if TYPE_CHECKING:
     from learners.search import Found, PredictiveIndex
     from learners.svm import PotentialSVC, PotentialSVR
     from learners.task_features import CrossFitted, cross_fitted_probabilities
+    from learners.topics import ConceptGraph, GraphLDA
 
 __all__ = [
     "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
-    "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConvergenceError", "CrossFitted",
-    "DecisionImage", "DeflatedDirections", "ErrorImage", "FeatureCover", "Found", "GateAnswer",
-    "GaussianObjectivePerturbation", "HistogramValidation", "HyperplaneCover", "ImageComparison",
-    "KernelMatching", "KernelWitness", "LinearModel", "MetricGate", "NearDuplicates",
-    "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation",
-    "PairwiseRiskClustering", "PerCandidateValidation", "PerWidthValidation", "PotentialSVC",
-    "PotentialSVR", "PredictiveIndex", "PrincipalSubspace", "PrivateHistogram",
+    "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConceptGraph", "ConvergenceError",
+    "CrossFitted", "DecisionImage", "DeflatedDirections", "ErrorImage", "FeatureCover", "Found",
+    "GateAnswer", "GaussianObjectivePerturbation", "GraphLDA", "HistogramValidation",
+    "HyperplaneCover", "ImageComparison", "KernelMatching", "KernelWitness", "LinearModel",
+    "MetricGate", "NearDuplicates", "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation",
+    "OutputPerturbation", "PairwiseRiskClustering", "PerCandidateValidation", "PerWidthValidation",
+    "PotentialSVC", "PotentialSVR", "PredictiveIndex", "PrincipalSubspace", "PrivateHistogram",
     "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction", "RandomRepetition",
     "RandomSelection", "RatioDiagnostics", "RatioModel", "RelevanceVectorClassifier",
     "ScoredTraining", "Simulation", "SplitBudgetSelection", "SplitDataSelection",
@@ -157,9 +159,9 @@ def __getattr__(name: str) -> Any:
 
         return Simulation
     # their faces load scikit-learn for this name
-    from learners import class_ratios, cluster, images, private, search, svm, task_features
+    from learners import class_ratios, cluster, images, private, search, svm, task_features, topics
 
-    faces = (class_ratios, cluster, images, private, search, svm, task_features)
+    faces = (class_ratios, cluster, images, private, search, svm, task_features, topics)
     return getattr(next(face for face in faces if name in face.__all__), name)
 
 
