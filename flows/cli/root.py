@@ -64,7 +64,7 @@ N_OBJECTS = 500_000  # new ones before the collector runs
 LIVE = {"distributed", "prefect"}  # they have threads, which an ordinary exit waits for
 
 DAY = (
-    "import", "check", "init", "run", "report", "workers", "aggregate", "budget", "serve", "deploy",
+    "import", "check", "init", "run", "report", "workers", "aggregate", "watch", "budget", "serve", "deploy",
     "prune", "doctor", "demo", "simulate", "audit", "ledger", "warm",
 )  # fmt: skip
 

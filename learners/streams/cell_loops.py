@@ -217,7 +217,7 @@ def stateless(op: int, p: Array, x: float, y: float) -> float:
 
 
 @kernel(forceinline=True)
-def compute(row: Array, p: Array, s: Array, x: float, y: float, lane: int, learn: bool) -> float:
+def compute(row: Array, p: Array, s: Array, x: float, y: float, lane: int, learn: bool) -> Any:
     """The output of one cell at one event, after it has learned from it."""
     op, o = row[OP], row[STATE]
     if op < CAP:

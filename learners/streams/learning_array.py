@@ -182,7 +182,7 @@ class FPLA:
                 f"net must be an output ({', '.join(self._program.outputs)}), got {net!r}"
             )
         at = self._program.kept[self._program.outputs.index(net), 1]
-        return self._state[self._seen(lanes), at].copy()
+        return np.asarray(self._state[self._seen(lanes), at])
 
     def cell_state(self, name: str, lanes: np.ndarray | None = None) -> np.ndarray:
         """Return the state of a cell, of shape (lanes, size of its state)."""

@@ -225,7 +225,7 @@ class StreamMonitor:
         plus, minus = array.cell_state("fatigue").T
         placed = array.cell_state("mean_position")[:, 0]
         fast, slow, share = _clusters(array.cell_state("response"))
-        drift_at = array.cell_state("drift")[:, 3]
+        drift_at, proven_at = self.alarms()
         return WorkerCards(
             n.astype(np.int64),
             np.where(n > 0, live, np.nan),
@@ -237,9 +237,14 @@ class StreamMonitor:
             fast,
             slow,
             share,
-            drift_at.astype(np.int64),
-            seen[:, 5].astype(np.int64),
+            drift_at,
+            proven_at,
         )
+
+    def alarms(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return `drift_at` and `proven_at` of the cards, which is quicker than all of them."""
+        drift, proof = self._array.cell_state("drift"), self._array.cell_state("proof")
+        return drift[:, 3].astype(np.int64), proof[:, 5].astype(np.int64)
 
     def with_classes(self, n_classes: int) -> StreamMonitor:
         """Return a monitor of more classes with the same cards: so many were not known before.
