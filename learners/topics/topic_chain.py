@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int
 from scipy.special import gammaln
 
-from learners.compiled import kernel
+from quality.parallel import kernel  # the decorator alone: it knows no label
 from learners.topics.block_move import block_move, fill_topics, propose
 from learners.topics.concept_slots import PathTable
 from learners.topics.level_law import draw_tau

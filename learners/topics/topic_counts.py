@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 from scipy.special import betaln, gammaln
 
-from learners.compiled import kernel
+from quality.parallel import kernel  # the decorator alone: it knows no label
 from learners.topics.concept_slots import Slots
 
 __all__ = [

@@ -1,0 +1,90 @@
+"""Watch workers with river's detectors and statistics; runs in an environment of its own.
+
+``python river_side.py EVENTS.npz``: `fallen` and `stable` of shape (workers, labels), of 0 and 1; it prints
+for each detector the share of stable workers with an alarm, of fallen ones found after the fall, and the
+median delay; the CPU microseconds of a card for each event; and the estimates of the live rate.
+"""
+
+import json
+import statistics
+import sys
+import time
+
+import numpy as np
+import river
+from river import cluster, drift, linear_model, optim, stats
+
+FALL = 500
+DETECTORS = {
+    "ADWIN": drift.ADWIN,
+    "PageHinkley": drift.PageHinkley,
+    "PageHinkley, tuned (δ = .05, λ = 10)": lambda: drift.PageHinkley(delta=0.05, threshold=10.0),
+    "HDDM_A": drift.binary.HDDM_A,
+}
+TIMED = 200  # workers' labels for the card's time: 200 of 50 workers
+
+
+def first_alarm(detector, row, errors):
+    for n, x in enumerate(row, start=1):
+        detector.update(bool(not x) if errors else float(x))
+        if detector.drift_detected:
+            return n
+    return 0
+
+
+def judged(make, fallen, stable):
+    errors = make is drift.binary.HDDM_A
+    lower = "PageHinkley" in type(make()).__name__
+    wrong = [first_alarm(make(), 1 - row if lower else row, errors) for row in stable]
+    found = [first_alarm(make(), 1 - row if lower else row, errors) for row in fallen]
+    delays = [n - FALL for n in found if n > FALL]
+    return [
+        sum(n > 0 for n in wrong) / len(wrong),
+        len(delays) / len(found),
+        statistics.median(delays) if delays else None,
+    ]
+
+
+def card():
+    return (
+        stats.EWMean(fading_factor=0.02),
+        linear_model.LinearRegression(optimizer=optim.SGD(0.02), intercept_lr=0.0),
+        cluster.KMeans(n_clusters=2, seed=0),
+        drift.ADWIN(),
+    )
+
+
+def card_microseconds(rows):
+    rng = np.random.default_rng(0)
+    cards = [card() for _ in rows]
+    place, seconds = rng.uniform(-1, 1, size=rows.shape), rng.lognormal(2, 0.5, size=rows.shape)
+    start = time.process_time()
+    for n in range(rows.shape[1]):
+        for w, (mean, slope, times, change) in enumerate(cards):
+            x = float(rows[w, n])
+            mean.update(x)
+            slope.learn_one({"x": place[w, n]}, x)
+            times.learn_one({"s": float(np.log(seconds[w, n]))})
+            change.update(x)
+    return 1e6 * (time.process_time() - start) / rows.size
+
+
+def live(rows):
+    found = []
+    for row in rows:
+        mean = stats.EWMean(fading_factor=0.02)
+        for x in row:
+            mean.update(float(x))
+        found.append(mean.get())
+    return found
+
+
+with np.load(sys.argv[1]) as data:
+    fallen, stable = data["fallen"].astype(int), data["stable"].astype(int)
+answer = {
+    "version": river.__version__,
+    "detectors": {name: judged(make, fallen, stable) for name, make in DETECTORS.items()},
+    "microseconds": card_microseconds(stable[:50, :TIMED]),
+    "live": live(stable),
+}
+print(json.dumps(answer))

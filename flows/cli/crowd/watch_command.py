@@ -1,0 +1,244 @@
+"""The command `watch`: a live table of workers and alarms while labels arrive."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.root import (
+    SHOWN,
+    Force,
+    Quiet,
+    app,
+    console,
+    mistakes,
+    print_line,
+    show_rows,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from flows.watching import Alarm, LabelRows, LabelWatcher
+
+__all__ = ["watch"]
+
+STANDARD_INPUT = Path("-")
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, `kill`, the end of the terminal
+BLOCK = 2**16
+LOOK = 0.2  # seconds between two looks at whether to end
+SAVE_SECONDS = 30.0  # between two savings of the state, beside the one at the end
+NUMBERS = ("labels", "judged", "agrees", "fatigue")
+
+
+@app.command(epilog="Example: `crowdassay watch labels.csv --state watch.npz`")
+def watch(
+    labels: Annotated[
+        Path,
+        typer.Argument(help="CSV file that grows, with the columns worker, task, label; or -"),
+    ],
+    state: Annotated[
+        Path | None, typer.Option(help="file that keeps what is known, to go on from it next time")
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="read what is there, show it and end")
+    ] = False,
+    every: Annotated[
+        float, typer.Option(min=0.05, help="seconds between two looks at the file")
+    ] = 2.0,
+    seconds: Annotated[
+        str | None,
+        typer.Option(
+            help="column with the seconds that a label took [default: seconds, if there is one]"
+        ),
+    ] = None,
+    false_alarm: Annotated[
+        float,
+        typer.Option(
+            min=1e-6, max=0.5, help="chance that the alarm for good is ever wrong about anybody"
+        ),
+    ] = 0.05,
+    consensus: Annotated[
+        Path | None, typer.Option(help="write the consensus so far to this file at the end")
+    ] = None,
+    force: Force = False,
+    json_: Annotated[
+        bool, typer.Option("--json", help="print one JSON object for each update, a line each")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Follow labels while they arrive: each worker's reliability, and who got worse.
+
+    A label is judged by the others of its task, once it has three. The alarm says `worse?` where a worker may
+    have got worse, and `worse` where the evidence leaves no more doubt than --false-alarm. The command ends
+    with standard input, with Ctrl-C or SIGTERM, and then shows the table once more.
+    """
+    from flows.tables import table_file, write_table  # these load DuckDB and numba, for this only
+    from flows.watching import held_state
+
+    with mistakes():
+        written = None
+        if consensus is not None:
+            written = table_file(consensus, inputs=(labels,), force=force)
+        with _ended_by_signals() as ending, held_state(state, false_alarm=false_alarm) as watcher:
+            follow = _standard_input if labels == STANDARD_INPUT else _file
+            updates = follow(watcher, labels, seconds, ending, 0.0 if once else every)
+            _show_updates(watcher, updates, state, as_json=json_, live=not once)
+            if state is not None:
+                watcher.save(state)
+            if not json_:
+                _print_table(watcher)
+            if written is not None:
+                write_table(watcher.consensus(), written)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[Event]:
+    """Yield an event that signals set which ask for the end; one that is ignored stays so, but SIGTERM."""
+    ending, former = Event(), {}
+    for number in ENDING:
+        if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
+            former[number] = signal.signal(number, lambda *_: ending.set())
+    try:
+        yield ending
+    finally:
+        for number, before in former.items():
+            signal.signal(number, before)
+
+
+def _file(
+    watcher: LabelWatcher, labels: Path, seconds: str | None, ending: Event, every: float
+) -> Iterator[LabelRows]:
+    """Yield what a file gains, until the end is asked for; with `every` 0 what is there now."""
+    from flows.watching import read_new, reader_of  # numba, for this command only
+
+    tail, lines = reader_of(watcher, labels, seconds)
+    while not ending.is_set():
+        rows = read_new(watcher, tail, lines)
+        if rows is not None:
+            yield rows
+        elif not every or ending.wait(every):
+            return
+
+
+def _standard_input(
+    watcher: LabelWatcher, _: Path, seconds: str | None, ending: Event, every: float
+) -> Iterator[LabelRows]:
+    """Yield what comes on standard input, until it or the user ends; at most one piece in `every` seconds."""
+    from flows.watching import LabelLines  # numba, for this command only
+
+    lines = LabelLines("standard input", seconds=seconds)
+    read, held, due = _reader(sys.stdin.buffer), b"", 0.0
+    while not ending.is_set():
+        data = read()
+        held += data or b""
+        is_over = data == b""
+        if is_over or (held and every and time.monotonic() >= due):
+            yield lines.feed(held, last=is_over)
+            held, due = b"", time.monotonic() + every
+        if is_over:
+            return
+    if held:
+        yield lines.feed(held)
+
+
+def _reader(stream: object) -> Callable[[], bytes | None]:
+    """Return a function that reads what is there, None after a moment without any, b"" at the end."""
+    try:
+        number = stream.fileno()  # type: ignore[attr-defined]
+    except OSError:  # no file of the system, as under a test
+        return lambda: stream.read(BLOCK)  # type: ignore[attr-defined]
+
+    def read() -> bytes | None:
+        ready, _, _ = select.select([number], [], [], LOOK)
+        return os.read(number, BLOCK) if ready else None
+
+    return read
+
+
+def _show_updates(
+    watcher: LabelWatcher,
+    updates: Iterator[LabelRows],
+    state: Path | None,
+    *,
+    as_json: bool,
+    live: bool,
+) -> None:
+    """Take in what comes, show it as it is asked for, and save it now and then."""
+    screen = console()
+    saved = time.monotonic()
+    if as_json:
+        alarms: list[Alarm] = []
+        for rows in updates:
+            alarms = watcher.take(rows)
+            if live:
+                _print_json(watcher, alarms)
+            saved = _save_in_time(watcher, state, saved)
+        if not live:
+            _print_json(watcher, alarms)
+        return
+    if not (live and screen.is_terminal):
+        for rows in updates:
+            for alarm in watcher.take(rows):
+                print_line(str(alarm))
+            print_line(watcher.counts)
+            saved = _save_in_time(watcher, state, saved)
+        return
+    from rich.live import Live  # for a terminal only
+
+    with Live(_table(watcher), console=screen, transient=True, auto_refresh=False) as shown:
+        for rows in updates:
+            for alarm in watcher.take(rows):
+                print_line(str(alarm))
+            shown.update(_table(watcher), refresh=True)
+            saved = _save_in_time(watcher, state, saved)
+
+
+def _save_in_time(watcher: LabelWatcher, state: Path | None, saved: float) -> float:
+    if state is None or time.monotonic() < saved + SAVE_SECONDS:
+        return saved
+    watcher.save(state)
+    return time.monotonic()
+
+
+def _print_json(watcher: LabelWatcher, alarms: list[Alarm]) -> None:
+    raised = [{"worker": one.worker, "kind": one.kind, "at": one.at} for one in alarms]
+    if not console().quiet:
+        print(json.dumps({**watcher.as_json(), "alarms": raised}), flush=True)
+
+
+def _table(watcher: LabelWatcher) -> Table:
+    """The first rows as a table that is drawn again and again."""
+    from rich.table import Table  # for a terminal only
+    from rich.text import Text
+
+    from flows.terminal import printable
+    from flows.watching import HEADER
+
+    table = Table(
+        title=f"Watching: {watcher.counts}", title_justify="left", box=None, pad_edge=False
+    )
+    for name in HEADER:
+        table.add_column(name, justify="right" if name in NUMBERS else "left", overflow="fold")
+    for row in watcher.rows()[:SHOWN]:
+        style = "red" if row[-1].startswith("worse ") else "yellow" if row[-1] else ""
+        table.add_row(*(Text(printable(cell), style=style) for cell in row))
+    return table
+
+
+def _print_table(watcher: LabelWatcher) -> None:
+    from flows.watching import HEADER  # numba, for this command only
+
+    title = f"Watched: {watcher.counts}; alarms first, then by reliability, least first"
+    show_rows(title, HEADER, watcher.rows(), None, numbers=NUMBERS)

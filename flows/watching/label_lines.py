@@ -1,0 +1,236 @@
+r"""Rows of a label table that is still being written: whole lines are taken, the last one waits for its end.
+
+>>> lines = LabelLines("labels.csv")
+>>> lines.feed(b"worker,task,label\nann,1,ye").worker, lines.feed(b"s\nbob,1,no\n").label
+([], ['yes', 'no'])
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeVar
+
+from flows.tables import TableError
+
+__all__ = ["FileTail", "LabelLines", "LabelRows"]
+
+NEEDED = ("worker", "task", "label")
+TIME = "time"
+SEPARATORS = (",", ";", "\t", "|")
+BLOCK = 2**22  # bytes read at a time
+HEAD = 4096  # bytes by which a file is known again
+NO_TEXT = (b"PAR1", b"PK\x03\x04", b"\x1f\x8b")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRows:
+    """Labels in the order in which they came.
+
+    Parameters
+    ----------
+    worker, task, label
+        Texts of the cells.
+    time
+        When each was given, in seconds since 1970; NaN where that is not known.
+    seconds
+        What each took; NaN where that is not known.
+    """
+
+    worker: list[str] = field(default_factory=list)
+    task: list[str] = field(default_factory=list)
+    label: list[str] = field(default_factory=list)
+    time: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+class LabelLines:
+    """Reads the bytes of a CSV table piece by piece.
+
+    Parameters
+    ----------
+    name
+        What errors call the table.
+    seconds
+        The column with the seconds that each label took; without it "seconds" is taken where there is one.
+    header, n_rows
+        The line of names and the rows that were read before, where reading goes on.
+    """
+
+    def __init__(
+        self, name: str, *, seconds: str | None = None, header: str = "", n_rows: int = 0
+    ) -> None:
+        self.name, self.n_rows, self.header = name, n_rows, ""
+        self._asked, self._held, self._sep = seconds, b"", ","
+        self._at: dict[str, int] = {}
+        self._width = 0
+        if header:
+            self._take_header(header)
+
+    @property
+    def held(self) -> int:
+        """Bytes that wait for the end of their line."""
+        return len(self._held)
+
+    def feed(self, data: bytes, *, last: bool = False) -> LabelRows:
+        """Return the rows that these bytes complete; with `last`, also one without an end of line.
+
+        Raises
+        ------
+        TableError
+            If the table lacks a column, or a row cannot be used; it names the row.
+        """
+        whole = self._held + data
+        end = len(whole) if last else whole.rfind(b"\n") + 1
+        while end and whole.count(b'"', 0, end) % 2 and not last:  # inside a quoted cell
+            end = whole.rfind(b"\n", 0, end - 1) + 1
+        ready, self._held = whole[:end], whole[end:]
+        rows = LabelRows()
+        if ready.strip():
+            self._parse(self._text(ready), rows)
+        return rows
+
+    def _text(self, ready: bytes) -> str:
+        if not self.header and ready.startswith(NO_TEXT):
+            raise TableError(
+                f"{self.name} must be a CSV text that grows; `crowdassay import` writes one"
+            )
+        try:
+            return ready.decode("utf-8-sig" if not self.header else "utf-8")
+        except UnicodeDecodeError:
+            raise TableError(f"{self.name} must be UTF-8; convert it first") from None
+
+    def _parse(self, text: str, rows: LabelRows) -> None:
+        if not self.header:
+            line, _, text = text.lstrip("\r\n").partition("\n")
+            self._take_header(line.rstrip("\r"))
+        try:
+            for cells in csv.reader(
+                io.StringIO(text, newline=""), delimiter=self._sep, strict=True
+            ):
+                if cells:
+                    self.n_rows += 1
+                    self._take(cells, rows)
+        except csv.Error as error:
+            raise TableError(f"{self.name}, row {self.n_rows + 1}: {error}; mend the row") from None
+
+    def _take_header(self, line: str) -> None:
+        self._sep = max(SEPARATORS, key=line.count)
+        names = [name.strip() for name in next(csv.reader([line], delimiter=self._sep), [])]
+        missing = [name for name in (*NEEDED, *filter(None, [self._asked])) if name not in names]
+        if missing:
+            raise TableError(
+                f"{self.name} must have the column {missing[0]!r}; its columns are "
+                f"{', '.join(names) or 'none'}"
+            )
+        self._at = {name: names.index(name) for name in (*NEEDED, TIME) if name in names}
+        timed = self._asked or "seconds"
+        if timed in names:
+            self._at["seconds"] = names.index(timed)
+        self._width, self.header = len(names), line
+
+    def _take(self, cells: Sequence[str], rows: LabelRows) -> None:
+        if len(cells) != self._width:
+            raise TableError(
+                f"{self.name}, row {self.n_rows}: {len(cells)} cells under {self._width} names; mend "
+                "the row"
+            )
+        for name in NEEDED:
+            cell = cells[self._at[name]].strip()
+            if not cell:
+                raise TableError(
+                    f"{self.name}, row {self.n_rows}, column {name}: the cell is blank; fill it or "
+                    "delete the row"
+                )
+            getattr(rows, name).append(cell)
+        rows.time.append(self._number(TIME, cells, _moment, "a time such as 2026-11-22T10:00:00"))
+        rows.seconds.append(self._number("seconds", cells, _duration, "seconds, above 0"))
+
+    def _number(
+        self, name: str, cells: Sequence[str], read: Callable[[str], float], what: str
+    ) -> float:
+        cell = cells[self._at[name]].strip() if name in self._at else ""
+        if not cell:
+            return math.nan
+        try:
+            return read(cell)
+        except ValueError:
+            raise TableError(
+                f"{self.name}, row {self.n_rows}, column {name}: {cell!r} must be {what}; mend the cell "
+                "or leave it blank"
+            ) from None
+
+
+def _moment(cell: str) -> float:
+    """Seconds since 1970 of a number of them, or of a date and time, in UTC where it names no zone."""
+    try:
+        found = float(cell)
+    except ValueError:
+        when = datetime.fromisoformat(cell)
+        found = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    if not math.isfinite(found):
+        raise ValueError(cell)
+    return found
+
+
+def _duration(cell: str) -> float:
+    found = float(cell)
+    if not 0 < found < math.inf:
+        raise ValueError(cell)
+    return found
+
+
+class FileTail:
+    """Reads what a file has gained since it was read before.
+
+    Parameters
+    ----------
+    path
+        The file.
+    offset
+        Bytes that were taken before.
+    head
+        Digest of its beginning then, by which it is known again.
+
+    Raises
+    ------
+    TableError
+        If the file is shorter than what was taken, or begins otherwise.
+    """
+
+    def __init__(self, path: Path, *, offset: int = 0, head: str = "") -> None:
+        self.path, self.offset = path, offset
+        if offset and self._head() != head:
+            raise TableError(
+                f"{path} is not the file that was watched: it must only grow; give another --state for it"
+            )
+
+    @property
+    def head(self) -> str:
+        """Digest of the beginning of what was taken."""
+        return self._head()
+
+    def read(self) -> bytes:
+        """Return new bytes, at most some megabytes at once; none where it has not grown."""
+        with self.path.open("rb") as file:
+            if file.seek(0, io.SEEK_END) < self.offset:
+                raise TableError(
+                    f"{self.path} is shorter than when it was read before: it must only grow; give another "
+                    "--state for a new file"
+                )
+            file.seek(self.offset)
+            data = file.read(BLOCK)
+        self.offset += len(data)
+        return data
+
+    def _head(self) -> str:
+        with self.path.open("rb") as file:
+            return blake2b(file.read(min(self.offset, HEAD)), digest_size=16).hexdigest()

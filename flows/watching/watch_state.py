@@ -1,0 +1,138 @@
+"""The state of a watcher in a file: held by one process at a time, and brought up to date in one call."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flows.tables import TableError
+from flows.watching.label_lines import FileTail, LabelLines, LabelRows
+from flows.watching.label_watcher import LabelWatcher
+
+__all__ = ["WatchBusy", "held_state", "read_new", "reader_of", "watch_once"]
+
+
+class WatchBusy(TableError):
+    """Another process watches with the same state."""
+
+
+@contextmanager
+def held_state(path: Path | None, *, false_alarm: float = 0.05) -> Iterator[LabelWatcher]:
+    """Yield the watcher that a file keeps, or a new one, and let no other process have it meanwhile.
+
+    Raises
+    ------
+    WatchBusy
+        If another process has it.
+    TableError
+        If the file is no state.
+    """
+    if path is None:
+        yield LabelWatcher(false_alarm=false_alarm)
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise WatchBusy(
+                f"{path} is in use by another `crowdassay watch`; end that one, or name another --state"
+            ) from None
+        yield LabelWatcher.load(path) if path.exists() else LabelWatcher(false_alarm=false_alarm)
+    finally:
+        os.close(lock)
+
+
+def reader_of(
+    watcher: LabelWatcher, labels: Path, seconds: str | None
+) -> tuple[FileTail, LabelLines]:
+    """Return what reads a file on from where the watcher's reading stands."""
+    stands = watcher.read
+    if stands and stands["name"] != labels.name:
+        raise TableError(
+            f"the state is of {stands['name']}, got {labels.name}; give another --state for it"
+        )
+    tail = FileTail(labels, offset=stands.get("offset", 0), head=stands.get("head", ""))
+    lines = LabelLines(
+        labels.name,
+        seconds=seconds,
+        header=stands.get("header", ""),
+        n_rows=stands.get("n_rows", 0),
+    )
+    return tail, lines
+
+
+def read_new(watcher: LabelWatcher, tail: FileTail, lines: LabelLines) -> LabelRows | None:
+    """Return the rows that the file has gained, None where it has not grown; the watcher keeps the place."""
+    data = tail.read()
+    if not data:
+        return None
+    rows = lines.feed(data)
+    taken = tail.offset - lines.held
+    kept = FileTail(tail.path)
+    kept.offset = taken
+    watcher.read = {
+        "name": tail.path.name,
+        "offset": taken,
+        "head": kept.head,
+        "header": lines.header,
+        "n_rows": lines.n_rows,
+    }
+    return rows
+
+
+def watch_once(
+    labels: Path,
+    state: Path,
+    *,
+    seconds: str | None = None,
+    told: Callable[[str], object] = lambda _: None,
+) -> LabelWatcher:
+    r"""Take in the labels that a file has gained since the last call with this state, and save it.
+
+    Parameters
+    ----------
+    labels
+        A CSV file that only grows, with the columns worker, task, label, and if known time and seconds.
+    state
+        The file that keeps what is known; made where it is missing.
+    seconds
+        The column with the seconds that each label took.
+    told
+        Called with each alarm, in words.
+
+    Returns
+    -------
+    LabelWatcher
+        What is known now.
+
+    Raises
+    ------
+    TableError
+        If the file or the state cannot be used; the state is as it was.
+
+    Notes
+    -----
+    **Guarantees.** Calls after each of several pieces of a file leave what one call after all of
+    them leaves.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     labels, state = Path(folder, "labels.csv"), Path(folder, "watch.npz")
+    ...     _ = labels.write_text("worker,task,label\nann,1,yes\nbob,1,no\n")
+    ...     watch_once(labels, state).counts
+    '2 labels, 2 workers, 1 tasks'
+    """
+    with held_state(state) as watcher:
+        tail, lines = reader_of(watcher, labels, seconds)
+        while (rows := read_new(watcher, tail, lines)) is not None:
+            for alarm in watcher.take(rows):
+                told(str(alarm))
+        watcher.save(state)
+        return watcher

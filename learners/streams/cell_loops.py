@@ -1,0 +1,282 @@
+"""The loops of the learning array: one small kernel for each cell that learns, and the run over events.
+
+A program is an array of whole numbers, one row for each cell in the order of computation, with the columns
+`OP` to `SIZE` below, and an array of parameters. `state` has a row for each lane.
+"""
+
+from math import exp, isfinite, log, nan, pi, sqrt, tanh
+from typing import Any
+
+import numpy as np
+
+from quality.parallel import kernel  # the decorator alone: it knows no label
+
+__all__ = ["COLUMNS", "run_events"]
+
+Array = Any  # what numba compiles is not checked by type
+
+COLUMNS = 8
+OP, LEFT, RIGHT, OUT, SIGN, STATE, BEFORE, SIZE = range(COLUMNS)
+# codes of the cells, as in `cells.OPS`
+BIAS, MIRROR, DIODE, PAIR, PROD, CMP, CAP, GATE = range(8)
+COND, REGR, BUMP, CUSUM, TABLE, EVIDENCE = range(8, 14)
+DROPS = (0.1, 0.2, 0.35)  # falls of a rate that the evidence is spread over
+WHEN = 500.0  # events in which half of its prior weight on the time of the fall lies
+LANES = 100.0  # lanes that share half of the false alarms
+LARGEST = 1e200
+LEAST_RATE = 0.02
+NATURAL = 9.0 / (3.0 + pi * pi)  # the inverse information of a logistic's log width
+MAX_STEP = 0.5
+
+
+@kernel(forceinline=True)
+def rate_of(gamma: float, n: float, n0: float) -> float:
+    """The weight of the nth event."""
+    return max(gamma, 1.0 / (n + n0))
+
+
+@kernel(forceinline=True)
+def cap(s: Array, o: int, p: Array, x: float, learn: bool) -> float:
+    if learn and isfinite(x):
+        s[o] += 1.0
+        s[o + 1] += rate_of(p[0], s[o], p[1]) * (x - s[o + 1])
+    return float(s[o + 1])
+
+
+@kernel(forceinline=True)
+def gate(s: Array, o: int, p: Array, x: float, y: float, learn: bool) -> float:
+    if learn and isfinite(x) and isfinite(y):
+        w = s[o]
+        if p[4] > 0:
+            s[o] = max(w + p[0] * x - p[1] * y, 0.0)
+        else:
+            s[o] = max(w + p[0] * x * w ** (2.0 - p[3]) - p[1] * y * w ** (1.0 + p[2]), 1e-12)
+    return float(s[o])
+
+
+@kernel(forceinline=True)
+def cond(s: Array, o: int, p: Array, x: float, y: float, learn: bool) -> float:
+    if learn and y > 0 and isfinite(x):
+        s[o] += 1.0
+        s[o + 1] += rate_of(p[0], s[o], p[1]) * (x - s[o + 1])
+    return float(s[o + 1])
+
+
+@kernel(forceinline=True)
+def regr(s: Array, o: int, p: Array, x: float, y: float, learn: bool) -> float:
+    out = (s[o] - s[o + 1]) * x
+    if learn and isfinite(x) and isfinite(y):
+        step = p[0] / (p[2] + x * x) if p[2] > 0 else p[0]
+        change = step * (y - out) * x
+        s[o] = s[o] * (1.0 - p[1]) + max(change, 0.0)
+        s[o + 1] = s[o + 1] * (1.0 - p[1]) + max(-change, 0.0)
+    return float(out)
+
+
+@kernel(forceinline=True)
+def cusum(s: Array, o: int, p: Array, x: float, learn: bool) -> float:
+    """State: events, running mean, sum, event of the alarm."""
+    if learn and isfinite(x):
+        s[o] += 1.0
+        if s[o] > p[3]:
+            before = min(max(s[o + 1], 0.05), 0.97)
+            after = max(LEAST_RATE, before - p[1])
+            if x == 1.0:
+                gain = log(after / before)
+            elif x == 0.0:
+                gain = log((1.0 - after) / (1.0 - before))
+            else:
+                gain = x * log(after / before) + (1.0 - x) * log((1.0 - after) / (1.0 - before))
+            s[o + 2] = max(0.0, s[o + 2] + gain)
+            if s[o + 2] > p[0] and s[o + 3] == 0.0:
+                s[o + 3] = s[o]
+        s[o + 1] += max(1.0 / s[o], 1.0 / p[2]) * (x - s[o + 1])
+    return float(s[o + 2])
+
+
+@kernel(forceinline=True)
+def table(s: Array, o: int, p: Array, x: float, y: float, size: int, learn: bool) -> float:
+    """State: events of each truth, then a row of probabilities for each truth."""
+    if not (isfinite(x) and isfinite(y)):
+        return nan
+    label, truth = int(x), int(y)
+    if not (0 <= label < size and 0 <= truth < size):
+        return nan
+    row = o + size + truth * size
+    if learn:
+        s[o + truth] += 1.0
+        rate = rate_of(p[1], s[o + truth], p[2])
+        for k in range(size):
+            s[row + k] -= rate * s[row + k]
+        s[row + label] += rate
+    return float(s[row + label])
+
+
+@kernel(forceinline=True)
+def evidence(s: Array, o: int, p: Array, x: float, lane: int, learn: bool) -> float:
+    """State: events, their sum, a ratio for each fall, event of the alarm, e-value."""
+    if learn and isfinite(x):
+        n = s[o]
+        q = (s[o + 1] + 0.5) / (n + 1.0)
+        weight = WHEN / ((n + 1.0 + WHEN) * (n + WHEN)) / 3.0
+        s[o] = n + 1.0
+        s[o + 1] += 1.0 if x > 0.5 else 0.0
+        total = WHEN / (n + 1.0 + WHEN)
+        for d in range(3):
+            after = max(min(LEAST_RATE, q), q - DROPS[d])
+            ratio = after / q if x > 0.5 else (1.0 - after) / (1.0 - q)
+            s[o + 2 + d] = min((s[o + 2 + d] + weight) * ratio, LARGEST)
+            total += s[o + 2 + d]
+        s[o + 6] = total / (2.0 * sqrt(n + 1.0))
+        level = p[0] * LANES / ((lane + 1.0 + LANES) * (lane + LANES))
+        if s[o + 6] * level >= 1.0 and s[o + 5] == 0.0:
+            s[o + 5] = s[o]
+    return float(s[o + 6])
+
+
+@kernel(forceinline=True)
+def warm_up(s: Array, o: int, p: Array, size: int) -> None:
+    """Put the bumps at quantiles of the first values, which are kept after the bumps."""
+    first = o + 1 + 3 * size
+    n = int(p[4])
+    values = s[first : first + n].copy()
+    for i in range(1, n):  # sorted by insertion: they are few, and np.sort takes seconds to compile
+        value, j = values[i], i
+        while j > 0 and values[j - 1] > value:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = value
+    spread = max(p[2], values.std() * sqrt(3.0) / pi / size)
+    for k in range(size):
+        s[o + 1 + k] = values[int((k + 0.5) * n / size)]
+        if p[8] == 0.0:
+            s[o + 1 + size + k] = spread
+
+
+@kernel
+def bump(s: Array, o: int, p: Array, x: float, size: int, learn: bool, is_read: bool) -> float:
+    """State: events, then location, width and weight of each bump, then the first values.
+
+    tanh(z/2) is the score of a logistic, so this is a natural-gradient step of maximum likelihood.
+    """
+    if not isfinite(x):
+        return nan
+    if learn:
+        s[o] += 1.0
+        if s[o] <= p[4]:
+            s[o + 3 * size + int(s[o])] = x
+            if s[o] == p[4]:
+                warm_up(s, o, p, size)
+            return nan
+    elif s[o] < p[4]:
+        return nan
+    at, width, share = o + 1, o + 1 + size, o + 1 + 2 * size
+    total, best, largest = 0.0, 0, -1.0
+    score = np.empty(16)
+    chance = np.empty(16)
+    for k in range(size):
+        z = (x - s[at + k]) / s[width + k]
+        e = exp(-abs(z))
+        score[k] = (1.0 - e) / (1.0 + e) if z > 0 else (e - 1.0) / (1.0 + e)
+        chance[k] = s[share + k] * e / ((1.0 + e) * (1.0 + e) * s[width + k]) + 1e-300
+        total += chance[k]
+        if chance[k] > largest:
+            best, largest = k, chance[k]
+    if learn:
+        rate = rate_of(p[1], s[o], p[3])
+        for k in range(size):
+            mine = chance[k] / total
+            if p[7] > 0:
+                mine = 1.0 if k == best else 0.0
+            step = min(rate * mine / s[share + k], MAX_STEP)
+            z = (x - s[at + k]) / s[width + k]
+            s[at + k] += step * 3.0 * s[width + k] * score[k]
+            if p[8] == 0.0:
+                change = step * NATURAL * (z * score[k] - 1.0)
+                wider = s[width + k] * exp(min(max(change, -MAX_STEP), MAX_STEP))
+                s[width + k] = max(wider, p[2])
+            s[share + k] = max(s[share + k] + rate * (mine - s[share + k]), 1e-6)
+    return log(total) if is_read else 0.0
+
+
+@kernel(forceinline=True)
+def stateless(op: int, p: Array, x: float, y: float) -> float:
+    if op == BIAS:
+        return float(p[0])
+    if op == MIRROR:
+        return float(p[0] * x)
+    if op == DIODE:
+        return max(x, 0.0) if isfinite(x) else nan
+    if op == PAIR:
+        return float(p[0] * tanh((x - y) / p[1]))
+    if op == PROD:
+        return x * y
+    if not (isfinite(x) and isfinite(y)):
+        return nan
+    return 1.0 if x > y else 0.0
+
+
+@kernel(forceinline=True)
+def compute(row: Array, p: Array, s: Array, x: float, y: float, lane: int, learn: bool) -> Any:
+    """The output of one cell at one event, after it has learned from it."""
+    op, o = row[OP], row[STATE]
+    if op < CAP:
+        return stateless(op, p, x, y)
+    if op == COND:
+        return cond(s, o, p, x, y, learn)
+    if op == CAP:
+        return cap(s, o, p, x, learn)
+    if op == TABLE:
+        return table(s, o, p, x, y, row[SIZE], learn)
+    if op == REGR:
+        return regr(s, o, p, x, y, learn)
+    if op == BUMP:
+        return bump(s, o, p, x, row[SIZE], learn, row[OUT] >= 0)
+    if op == CUSUM:
+        return cusum(s, o, p, x, learn)
+    if op == EVIDENCE:
+        return evidence(s, o, p, x, lane, learn)
+    return gate(s, o, p, x, y, learn)
+
+
+@kernel
+def run_events(
+    program: Array,
+    params: Array,
+    inputs: Array,
+    outputs: Array,
+    n_nets: int,
+    state: Array,
+    lanes: Array,
+    values: Array,
+    learn: bool,
+) -> None:
+    """Run all events in their order; what a net holds is the sum of what drives it.
+
+    `inputs` names the net of each column of `values`; `outputs` has a net and a place in the state for each
+    net that is kept. A cell with a place `BEFORE` reads what its inputs were at the lane's last event.
+    """
+    nets = np.zeros(n_nets)
+    n_cells = len(program)
+    for e in range(len(lanes)):
+        lane = lanes[e]
+        s = state[lane]
+        nets[:] = 0.0
+        for i in range(len(inputs)):
+            nets[inputs[i]] = values[e, i]
+        for c in range(n_cells):
+            row = program[c]
+            x = nets[row[LEFT]] if row[LEFT] >= 0 else 0.0
+            y = nets[row[RIGHT]] if row[RIGHT] >= 0 else 0.0
+            if row[BEFORE] >= 0:
+                x, y = s[row[BEFORE]], s[row[BEFORE] + 1]
+            found = compute(row, params[c], s, x, y, lane, learn)
+            if row[OUT] >= 0:
+                nets[row[OUT]] += row[SIGN] * found
+        for c in range(n_cells):
+            if program[c, BEFORE] >= 0:
+                place = program[c, BEFORE]
+                s[place] = nets[program[c, LEFT]]
+                s[place + 1] = nets[program[c, RIGHT]] if program[c, RIGHT] >= 0 else 0.0
+        for k in range(len(outputs)):
+            s[outputs[k, 1]] = nets[outputs[k, 0]]

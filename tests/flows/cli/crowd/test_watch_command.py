@@ -1,0 +1,159 @@
+"""The command `watch`: what it prints, how it ends by input and by signals, and its state."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+
+HEAD = "worker,task,label\n"
+ROWS = "".join(f"w{w},t{t},{'ab'[(t + (w == 3)) % 2]}\n" for t in range(40) for w in range(4))
+
+
+def run(*arguments: object, given: str | None = None) -> tuple[int, str, str]:
+    found = CliRunner().invoke(app, ["watch", *map(str, arguments)], input=given)
+    return found.exit_code, found.stdout, found.stderr
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    path = tmp_path / "labels.csv"
+    path.write_text(HEAD + ROWS)
+    return path
+
+
+def test_once_prints_the_table_and_ends(labels: Path) -> None:
+    code, out, _ = run(labels, "--once")
+    assert code == 0
+    assert "160 labels, 4 workers, 40 tasks" in out
+    assert "w3          40      40    0.00" in out
+
+
+def test_json_is_one_object_with_every_worker(labels: Path) -> None:
+    code, out, _ = run(labels, "--once", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["labels"] == 160
+    assert [one["worker"] for one in found["workers"]] == ["w0", "w1", "w2", "w3"]
+    assert found["workers"][3]["reliability"] == 0
+    assert found["workers"][0]["fatigue"] is None
+
+
+def test_quiet_prints_nothing_and_the_state_goes_on(labels: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.npz"
+    assert run(labels, "--once", "--quiet", "--state", state) == (0, "", "")
+    with labels.open("a") as file:
+        file.write("w9,t0,a\n")
+    _, out, _ = run(labels, "--once", "--state", state)
+    assert "161 labels, 5 workers, 40 tasks" in out
+
+
+def test_standard_input_is_read_to_its_end_and_the_consensus_written(tmp_path: Path) -> None:
+    path = tmp_path / "consensus.csv"
+    code, out, _ = run("-", "--consensus", path, given=HEAD + ROWS)
+    assert code == 0
+    assert "160 labels" in out
+    lines = path.read_text().splitlines()
+    assert lines[0] == "task,label,confidence"
+    assert [line.split(",")[1] for line in lines[1:]] == ["a", "b"] * 20
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("who,task,label\n", "must have the column 'worker'"),
+        (HEAD + "w0,,a\n", "row 1, column task: the cell is blank"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_2(labels: Path, text: str, message: str) -> None:
+    labels.write_text(text)
+    code, _, error = run(labels, "--once")
+    assert code == 2
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_missing_file_and_an_output_over_the_input_are_refused(labels: Path) -> None:
+    assert run(labels.with_name("none.csv"), "--once")[0] == 2
+    code, _, error = run(labels, "--once", "--consensus", labels, "--force")
+    assert code == 2
+    assert "is an input of this command" in error
+
+
+def started(labels: Path, *arguments: object, **options: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "flows.cli", "watch", str(labels), *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )  # type: ignore[call-overload, no-any-return]
+
+
+def ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@pytest.mark.parametrize(
+    ("number", "before"),
+    [(signal.SIGINT, None), (signal.SIGTERM, None), (signal.SIGTERM, ignore_interrupts)],
+)
+def test_a_signal_ends_it_cleanly_with_its_table_and_its_state(
+    labels: Path, tmp_path: Path, number: int, before: object
+) -> None:
+    """Also in the background, where SIGINT is ignored; and what came while it ran is in the table."""
+    state = tmp_path / "state.npz"
+    process = started(labels, "--every", 0.1, "--state", state, preexec_fn=before)
+    assert process.stdout is not None
+    assert "160 labels" in process.stdout.readline()
+    with labels.open("a") as file:
+        file.write("w9,t0,a\n")
+    assert "161 labels" in process.stdout.readline()
+    if before is not None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert process.poll() is None
+    process.send_signal(number)
+    out, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (0, "")
+    assert "Watched: 161 labels, 5 workers" in out
+    assert "161 labels" in run(labels, "--once", "--state", state)[1]
+
+
+def test_a_pipe_that_stays_open_is_followed_and_ended_by_sigterm() -> None:
+    process = started(Path("-"), "--every", 0.1, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(HEAD + ROWS)
+    process.stdin.flush()
+    assert "160 labels" in process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 0
+    process.stdin.close()
+    assert "Watched: 160 labels" in process.stdout.read()
+    process.stdout.close()
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+def test_on_a_terminal_the_table_is_live(labels: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "flows.cli", "watch", str(labels), "--every", "0.1"]
+    environment = dict(os.environ, TERM="xterm", COLUMNS="120")
+    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    seen = b""
+    while b"Watching: 160 labels" not in seen:
+        seen += os.read(ours, 4096)
+    process.send_signal(signal.SIGINT)
+    while b"Watched: 160 labels" not in seen:
+        seen += os.read(ours, 4096)
+    assert process.wait(timeout=60) == 0
+    os.close(ours)

@@ -1,0 +1,90 @@
+"""Rows of a table that is still being written: whole lines only, faults by row, a file known again."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.tables import TableError
+from flows.watching import FileTail, LabelLines
+
+TABLE = (
+    'worker,task,label,time,seconds\r\nann,"t,1",yes,2026-11-22T10:00:00,3.5\r\n'
+    'bob,"two\nlines",no,,\nœuvre,"a ""b""",yes,60,1e2\n'
+).encode()
+
+
+@given(st.lists(st.integers(0, len(TABLE)), max_size=20))
+def test_rows_do_not_depend_on_how_the_bytes_are_cut(cuts: list[int]) -> None:
+    lines, ends = LabelLines("labels.csv"), [0, *sorted(cuts), len(TABLE)]
+    found = [lines.feed(TABLE[a:b]) for a, b in pairwise(ends)]
+    assert [name for rows in found for name in rows.worker] == ["ann", "bob", "œuvre"]
+    assert [name for rows in found for name in rows.task] == ["t,1", "two\nlines", 'a "b"']
+    assert [one for rows in found for one in rows.label] == ["yes", "no", "yes"]
+    times = [one for rows in found for one in rows.time]
+    assert times[0] == 1795341600.0  # 2026-11-22 10:00 UTC
+    assert math.isnan(times[1])
+    assert times[2] == 60.0
+    assert [one for rows in found for one in rows.seconds][::2] == [3.5, 100.0]
+    assert lines.n_rows == 3
+
+
+def test_a_row_without_an_end_of_line_waits_unless_it_is_the_last() -> None:
+    lines = LabelLines("labels.csv")
+    assert lines.feed(b"worker,task,label\nann,1,ye").worker == []
+    assert lines.held == len(b"ann,1,ye")
+    assert lines.feed(b"s", last=True).label == ["yes"]
+
+
+def test_separators_and_a_byte_order_mark_are_found_out() -> None:
+    for sep in ",;\t|":
+        text = f"\ufeffworker{sep}task{sep}label\nann{sep}1{sep}yes\n".encode()
+        assert LabelLines("labels.csv").feed(text).label == ["yes"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"who,task,label\n", "must have the column 'worker'; its columns are who, task, label"),
+        (b"worker,task,label\nann,,a\n", "labels.csv, row 1, column task: the cell is blank"),
+        (b"worker,task,label\nann,1,a\nann,2\n", "row 2: 2 cells under 3 names"),
+        (b"worker,task,label,time\na,1,b,noon\n", "row 1, column time: 'noon' must be a time"),
+        (b"worker,task,label,seconds\na,1,b,-1\n", "column seconds: '-1' must be seconds, above 0"),
+        (b"worker,task,label\n\xff,1,a\n", "must be UTF-8"),
+        (b"PAR1\n", "must be a CSV text that grows"),
+        (b'worker,task,label\nann,1,"a"b\n', "row 1: .*mend the row"),
+    ],
+)
+def test_a_fault_is_one_sentence_that_names_the_row(text: bytes, message: str) -> None:
+    with pytest.raises(TableError, match=message):
+        LabelLines("labels.csv").feed(text)
+
+
+def test_a_column_of_seconds_may_have_another_name_and_must_be_there() -> None:
+    text = b"worker,task,label,took\nann,1,yes,2\n"
+    assert LabelLines("labels.csv", seconds="took").feed(text).seconds == [2.0]
+    with pytest.raises(TableError, match="must have the column 'rt'"):
+        LabelLines("labels.csv", seconds="rt").feed(text)
+
+
+def test_a_file_is_read_on_and_one_that_did_not_only_grow_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"one\n")
+    tail = FileTail(path)
+    assert (tail.read(), tail.read()) == (b"one\n", b"")
+    with path.open("ab") as file:
+        file.write(b"two\n")
+    again = FileTail(path, offset=tail.offset, head=tail.head)
+    assert again.read() == b"two\n"
+    head = tail.head
+    path.write_bytes(b"on")
+    with pytest.raises(TableError, match="shorter than when it was read"):
+        again.read()
+    path.write_bytes(b"another file\n")
+    with pytest.raises(TableError, match="is not the file that was watched"):
+        FileTail(path, offset=4, head=head)

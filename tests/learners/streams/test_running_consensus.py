@@ -1,0 +1,137 @@
+"""The consensus so far: near the batch fit, the same however it is cut, and honest about who judges whom."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from learners.streams import ConfigError, RunningConsensus
+from quality import dawid_skene, encode, hierarchical_dawid_skene
+
+
+def crowd(n_tasks: int = 600, each: int = 5) -> tuple[np.ndarray, ...]:
+    """Workers, tasks and labels in random order, and the truth: three classes, skills from .4 to .95."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=n_tasks)
+    skill = rng.uniform(0.4, 0.95, size=30)
+    worker = np.concatenate([rng.permutation(30)[:each] for _ in range(n_tasks)])
+    task = np.repeat(np.arange(n_tasks), each)
+    right = rng.random(worker.size) < skill[worker]
+    label = np.where(right, truth[task], (truth[task] + rng.integers(1, 3, size=worker.size)) % 3)
+    order = rng.permutation(worker.size)
+    return worker[order], task[order], label[order], truth
+
+
+def test_it_comes_within_a_point_of_the_batch_fit_in_one_pass() -> None:
+    """On real sets: `python -m benchmarks.learners.running_consensus`."""
+    worker, task, label, truth = crowd()
+    consensus = RunningConsensus(3)
+    consensus.partial_fit(worker, task, label)
+    ours = np.mean(consensus.posterior().argmax(axis=1) == truth)
+    labels = encode(worker, task, label)
+    for fit in (dawid_skene, hierarchical_dawid_skene):
+        assert ours >= np.mean(fit(labels).label == truth) - 0.01
+    majority = np.stack([np.bincount(task[label == k], minlength=600) for k in range(3)], axis=1)
+    assert ours > np.mean(majority.argmax(axis=1) == truth) + 0.02
+
+
+def test_the_result_does_not_depend_on_how_the_labels_are_cut() -> None:
+    worker, task, label, _ = crowd(100)
+    whole, cut = RunningConsensus(3), RunningConsensus(3)
+    judged = whole.partial_fit(worker, task, label)
+    parts = [
+        cut.partial_fit(worker[i : i + 7], task[i : i + 7], label[i : i + 7])
+        for i in range(0, worker.size, 7)
+    ]
+    assert (whole.posterior() == cut.posterior()).all()
+    for name in ("row", "worker", "label", "consensus"):
+        found = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_array_equal(found, getattr(judged, name))
+
+
+def test_every_label_is_judged_once_where_its_task_has_enough() -> None:
+    worker, task, label, _ = crowd(100)
+    judged = RunningConsensus(3, quorum=4).partial_fit(worker, task, label)
+    assert sorted(judged.row.tolist()) == list(range(500))
+    np.testing.assert_array_equal(judged.label, label[judged.row])
+    np.testing.assert_array_equal(judged.worker, worker[judged.row])
+    assert RunningConsensus(3, quorum=6).partial_fit(worker, task, label).row.size == 0
+
+
+def test_no_label_judges_itself() -> None:
+    """The others give a task the same class whatever the label is."""
+    others = np.array([0, 1, 2, 3]), np.zeros(4, int), np.array([1, 1, 0, 1])
+    found = set()
+    for label in range(3):
+        consensus = RunningConsensus(3)
+        consensus.partial_fit(*others)
+        judged = consensus.partial_fit(np.array([9]), np.array([0]), np.array([label]))
+        found.add(int(judged.consensus[0]))
+    assert found == {1}
+
+
+def test_a_tie_judges_nobody() -> None:
+    judged = RunningConsensus(2).partial_fit(
+        np.array([0, 1, 2]), np.zeros(3, int), np.array([1, 0, 1])
+    )
+    assert dict(zip(judged.row.tolist(), judged.consensus.tolist(), strict=True)) == {
+        0: -1, 1: 1, 2: -1,
+    }  # fmt: skip
+
+
+def test_a_snapshot_restored_goes_on_with_the_same_results_to_the_bit() -> None:
+    worker, task, label, _ = crowd(100)
+    one = RunningConsensus(3)
+    one.partial_fit(worker[:200], task[:200], label[:200])
+    again = RunningConsensus.from_snapshot(one.snapshot())
+    for consensus in (one, again):
+        consensus.partial_fit(worker[200:], task[200:], label[200:])
+    assert one.snapshot() == again.snapshot()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        RunningConsensus.from_snapshot(one.snapshot()[:50])
+
+
+def test_a_consensus_of_more_classes_goes_on() -> None:
+    worker, task, label, _ = crowd(200)
+    two = RunningConsensus(3)
+    two.partial_fit(worker, task, label)
+    wide = two.with_classes(5)
+    post = wide.posterior()
+    assert post.shape == (200, 5)
+    assert (post[:, :3].argmax(axis=1) == two.posterior().argmax(axis=1)).mean() > 0.98
+    wide.partial_fit(np.arange(30, 36), np.full(6, 300), np.full(6, 4))
+    assert wide.posterior()[300].argmax() == 4
+    with pytest.raises(ConfigError, match="at least 5"):
+        wide.with_classes(2)
+
+
+def test_a_task_without_labels_is_not_decided() -> None:
+    consensus = RunningConsensus(2)
+    consensus.partial_fit(np.array([0]), np.array([3]), np.array([1]))
+    np.testing.assert_allclose(consensus.posterior()[:3], 0.5)
+    assert consensus.n_tasks == 4
+    assert consensus.n_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (([0], [0], [2]), "labels must be below 2, got 2"),
+        (([-1], [0], [0]), "workers must be >= 0"),
+        (([0], [-2], [0]), "tasks must be >= 0"),
+        (([0, 1], [0], [0]), "vectors of the same length"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(columns: tuple[list[int], ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RunningConsensus(2).partial_fit(*(np.array(one) for one in columns))
+
+
+def test_numbers_that_are_too_small_are_refused() -> None:
+    for knobs in (
+        {"n_classes": 1},
+        {"n_classes": 2, "quorum": 1},
+        {"n_classes": 2, "revisits": -1},
+    ):
+        with pytest.raises(ConfigError, match="must be >= 2"):
+            RunningConsensus(**knobs)
