@@ -57,8 +57,8 @@ from privacy import (
 from privacy.accounting import exact, six_digits_down
 
 __all__ = [
-    "PLAN", "Learning", "Plan", "Rows", "consensus_label", "deal", "plan_releases",
-    "published_group_sizes", "published_size", "with_grown_partition",
+    "PLAN", "Learning", "Plan", "Rows", "consensus_label", "deal", "plan_releases", "protected_unit",
+    "published_group_sizes", "published_size", "training_of", "with_grown_partition",
 ]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger
@@ -317,8 +317,8 @@ def deal(
     return held, ~held & (drawn < holdout + (1 - holdout) * validation)
 
 
-def _protected(settings: Settings, privacy: PrivacySettings) -> Unit:
-    """The unit that training protects: the row, unless scaling has read the features in the clear."""
+def protected_unit(settings: Settings, privacy: PrivacySettings) -> Unit:
+    """Return the unit that training protects: the row, unless scaling has read the features in the clear."""
     if privacy.unit.needs_local_consensus or privacy.unit is Unit.SUBJECT:
         return privacy.unit  # what changes in answers to a task changes its row alone
     return Unit.CONSENSUS_LABEL if settings.input.standardize else Unit.ROW
@@ -355,7 +355,7 @@ def _learning(
     size = privacy.max_tasks_per_subject or 1
     prices = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
     train, select, score = prices if size == 1 else (_share_of(price, size) for price in prices)
-    training = _training(model, (train, select), rows.x.shape[1], crowd.labels.n_classes)
+    training = training_of(model, (train, select), rows.x.shape[1], crowd.labels.n_classes)
     scored = ScoredTraining(training, epsilon_score=score)
     whole = str(sum(map(exact, prices)))
 
@@ -365,7 +365,7 @@ def _learning(
             dataset=settings.name,
             name=name,
             value={key: array[mask] for key, array in value.items()},
-            unit=_protected(settings, privacy),
+            unit=protected_unit(settings, privacy),
             n=int(mask.sum()),
             l1=math.inf,
             part=Part(partition, CELLS[which]),
@@ -383,10 +383,10 @@ def _learning(
     )
 
 
-def _training(
+def training_of(
     model: ModelSettings, prices: tuple[float, float], n_features: int, n_classes: int
 ) -> StabilityValidation | NoisyGradientDescent:
-    """The training that the settings ask for, or that public numbers choose.
+    """Return the training that the settings ask for, or that public numbers choose.
 
     Where nothing is chosen, the price of the choice is the training's too.
     """

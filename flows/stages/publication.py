@@ -13,6 +13,7 @@ from flows.run import Run, load_crowd
 from flows.settings import PrivacySettings, Settings, SettingsError
 from flows.spending import Plan, paying, plan_releases, published_group_sizes, with_grown_partition
 from flows.stages.corrected_shares import correct_shares, read_correction
+from flows.stages.year_counts import publish_year, year_words
 from flows.tables import arrow_table
 from privacy import Ledger, PlanError, PlanEvent, Release, project_to_simplex
 
@@ -30,6 +31,8 @@ def publish_proportions(run: Run) -> str:
         run.skip("corrected_shares.json", str(why_not))
         return run.skip("proportions.json", str(why_not))
     crowd = load_crowd(run.folder)
+    if privacy.planned_runs > 1:
+        return publish_year(run, crowd, privacy)
     plan = plan_releases(run, crowd, privacy)
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         plan = with_grown_partition(plan, crowd, run.settings, ledger)
@@ -98,10 +101,12 @@ def _left_out(plan: Plan, privacy: PrivacySettings) -> str:
 def proportions_verdict(found: dict[str, Any]) -> str:
     """Say what the class counts cost and how far they err, from `proportions.json`."""
     planned = f" for all {found['n_planned']} releases" if "n_planned" in found else ""
+    year = f"; {year_words(found['year'])}" if "year" in found else ""
     return (
         f"{found['mechanism']} at epsilon {found['epsilon']:g}{planned} per "
         f"{found['unit']}, each count within ±{found['half_width_labels']:g} labels at "
         f"{found['level']:.0%}{published(found['publication'], stale=found['n_stale'])}"
+        f"{year}"
     )
 
 

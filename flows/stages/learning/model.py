@@ -11,6 +11,7 @@ from flows.run import Crowd, Run, load_crowd
 from flows.settings import GateSettings, ModelSettings, PrivacySettings
 from flows.spending import Learning, paying, plan_releases, published_size
 from flows.stages.learning.class_ratios import why_no_features
+from flows.stages.learning.year_model import ask_fresh_holdout, train_on_cohorts
 from flows.stages.publication import published, why_no_release
 from learners import (
     Bound,
@@ -37,6 +38,9 @@ OBJECTIVE, DESCENT = "objective perturbation", "noisy gradient descent"
 def train_privately(run: Run) -> str:
     """Train and tune a model under differential privacy; release it with its training score."""
     crowd = load_crowd(run.folder)
+    planned = _planned(run, crowd)
+    if planned is not None:
+        return train_on_cohorts(run, crowd, *planned)
     prepared = _prepared(run, crowd)
     if isinstance(prepared, str):
         return run.skip("model.json", prepared)
@@ -82,6 +86,9 @@ def ask_holdout(run: Run) -> str:
     The question's name is that of the model's entry in the ledger, which no other model has.
     """
     crowd = load_crowd(run.folder)
+    planned = _planned(run, crowd)
+    if planned is not None:
+        return ask_fresh_holdout(run, crowd, *planned)
     prepared = _prepared(run, crowd)
     if isinstance(prepared, str):
         run.skip("bounds.json", prepared)
@@ -122,6 +129,12 @@ def model_verdict(found: dict[str, Any]) -> str:
 
 def gate_verdict(found: dict[str, Any]) -> str:
     """Say what the holdout answered, from `gate.json`."""
+    if "pooled" in found:
+        gap, threshold = found["pooled"]["gap"], found["threshold"]
+        return (
+            f"{found['status']}, answer {found['value']:.1%} on {found['n']:,} fresh tasks; gap "
+            f"{gap:+.3f} of at most {threshold:.3f}"
+        )
     value = "no answer" if found["value"] is None else f"answer {found['value']:.1%}"
     left = f"{found['budget_left']} of {found['budget']} refutations left"
     return f"{found['status']}, {value}; {left}{_refuted_before(found['refuted_before'])}"
@@ -139,6 +152,16 @@ def bound_verdict(found: dict[str, Any]) -> str:
         f"at most {best['value']:.1%} of new tasks judged unlike the consensus, with "
         f"{found['level']:.0%} confidence ({best['name']})"
     )
+
+
+def _planned(run: Run, crowd: Crowd) -> tuple[PrivacySettings, ModelSettings] | None:
+    """The settings of a planned year's model, None where none is planned or nothing can be trained."""
+    privacy, model = run.settings.privacy, run.settings.model
+    if privacy is None or model is None or privacy.planned_runs == 1:
+        return None
+    if why_no_release(run.settings) or why_no_features(crowd):
+        return None
+    return privacy, model
 
 
 def _prepared(run: Run, crowd: Crowd) -> tuple[Learning, PrivacySettings, ModelSettings] | str:
