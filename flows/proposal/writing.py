@@ -34,6 +34,7 @@ from flows.settings import (
     Settings,
     SettingsError,
 )
+from flows.spending import split_budget
 from flows.tables import find_files
 from privacy import choose_mechanism
 
@@ -41,6 +42,7 @@ __all__ = ["settings_text", "toml_value", "write_settings"]
 
 WIDTH = 34  # where the reasons begin
 PLANNED = 12
+YEAR = 8.0  # epsilon of a year that is shown
 
 
 def write_settings(
@@ -257,6 +259,9 @@ def _privacy(facts: CampaignFacts) -> list[str]:
         "max_tasks_per_subject": Line(3, off=True),
         "planned_releases": Line(1, f"counts of changed data this price pays for; {planned}"),
         "correction_epsilon": Line(1.0, off=True),
+        "planned_runs": Line(PLANNED, _year(facts), off=True),
+        "planned_tasks": Line(PLANNED * facts.n_labelled, off=True),
+        "unpaid": Line("refuse", off=True),
         "publication": Line("%Y-%m", off=True),
     }
     return [
@@ -266,6 +271,18 @@ def _privacy(facts: CampaignFacts) -> list[str]:
         f"# tasks, the median {statistics.median(sizes):,.0f}.",
         *_lines(PrivacySettings, given),
     ]
+
+
+def _year(facts: CampaignFacts) -> str:
+    """What a year of monthly runs buys, with a budget that lasts for one."""
+    year = split_budget(
+        PrivacySettings(epsilon=YEAR, planned_runs=PLANNED), learns=why_no_model(facts) is None
+    )
+    error = _expected_error(facts, year.counts)
+    return (
+        f"for a campaign that grows: with epsilon {YEAR:g} for all runs together the first run's counts err "
+        f"by {error:.2g} labels a group; crowdassay budget --preview shows the others"
+    )
 
 
 def _expected_error(facts: CampaignFacts, epsilon: float, n_releases: int = 1) -> float:

@@ -339,7 +339,8 @@ def _correction_price(settings: Settings) -> list[Price]:
 
 def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
     """The prices of training and of the gate; they have different tasks, so the dearer one counts."""
-    from learners import ScoredTraining, Thresholdout  # for runs with a model alone
+    from flows.spending.releases import gate_of  # for runs with a model alone
+    from learners import ScoredTraining, Thresholdout
 
     model, gate = settings.model, settings.gate
     if model is None or not settings.input.tasks:
@@ -354,8 +355,13 @@ def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
         unknown = "depends on the number of labelled tasks; give --tasks"
         return [trained, ("gate", None, Thresholdout.arithmetic, unknown)]
     size = max(1, round(gate.holdout * n_tasks))
+    learnt = max(1, round((n_tasks - size) * (1 - model.validation)))
     rows = 1 if settings.privacy is None else settings.privacy.max_tasks_per_subject or 1
-    price = Cost(2 * rows * gate.budget / (exact(gate.sigma) * size), exact(0))
+    judge = gate_of(
+        gate, training.epsilon, n=size, n_scored=learnt, epsilon_score=model.epsilon_score / rows,
+        rows=rows,
+    )  # fmt: skip
+    price = Cost(2 * rows * gate.budget / (exact(judge.sigma) * size), exact(0))
     about = f"expected, for a holdout of {size:,} of {n_tasks:,} tasks; in parallel with the model"
     return [trained, ("gate", price, Thresholdout.arithmetic, about)]
 

@@ -12,13 +12,14 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run
-from flows.settings import ModelSettings, PrivacySettings, Settings, SettingsError
+from flows.settings import GateSettings, ModelSettings, PrivacySettings, Settings, SettingsError
 from flows.spending.account import LEDGER_URL
 from flows.spending.corrections import Correction, plan_correction, why_not_corrected
 from flows.spending.noise_choice import CountNoise, CountsMechanism, count_noise
@@ -37,6 +38,7 @@ from learners import (
     Thresholdout,
     prefers_descent,
 )
+from learners.holdout import fitted_gate
 from privacy import (
     GroupInteraction,
     GroupPrivacy,
@@ -57,8 +59,8 @@ from privacy import (
 from privacy.accounting import exact, six_digits_down
 
 __all__ = [
-    "PLAN", "Learning", "Plan", "Rows", "consensus_label", "deal", "plan_releases", "protected_unit",
-    "published_group_sizes", "published_size", "training_of", "with_grown_partition",
+    "PLAN", "Learning", "Plan", "Rows", "consensus_label", "deal", "gate_of", "plan_releases",
+    "protected_unit", "published_group_sizes", "published_size", "training_of", "with_grown_partition",
 ]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger
@@ -372,7 +374,10 @@ def _learning(
         )
         return _published(run, found, {"n": found.n}, **terms)
 
-    judge = Thresholdout(threshold=gate.threshold, sigma=gate.sigma, budget=gate.budget)
+    judge = gate_of(
+        gate, sum(map(exact, prices)), n=int(rows.holdout.sum()), n_scored=int(rows.training.sum()),
+        epsilon_score=score, rows=size,
+    )  # fmt: skip
     return Learning(
         rows,
         scored if size == 1 else GroupPrivacy(scored, size, whole),
@@ -380,6 +385,28 @@ def _learning(
         judge,
         judge if size == 1 else GroupInteraction(judge, size),
         query(HOLDOUT, "holdout rows", x=rows.x, y=rows.y),
+    )
+
+
+def gate_of(
+    gate: GateSettings,
+    price: Fraction,
+    *,
+    n: int,
+    n_scored: int,
+    epsilon_score: float,
+    rows: int = 1,
+) -> Thresholdout:
+    """Return the gate of the settings; with threshold = "auto" the one that costs what training does."""
+    if gate.threshold != "auto":
+        return Thresholdout(threshold=gate.threshold, sigma=gate.sigma, budget=gate.budget)
+    return fitted_gate(
+        float(price),
+        n=n,
+        n_scored=n_scored,
+        epsilon_score=epsilon_score,
+        budget=gate.budget,
+        rows=rows,
     )
 
 

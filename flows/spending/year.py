@@ -115,6 +115,10 @@ def year_of(settings: Settings) -> Year | None:
     privacy = settings.privacy
     if privacy is None or privacy.planned_runs == 1:
         return None
+    from flows.spending.corrections import why_not_corrected  # a campaign without a year needs none
+
+    if why_not_corrected(settings) is not None:
+        privacy = privacy.model_copy(update={"correction_epsilon": None})
     return split_budget(privacy, learns=settings.model is not None and bool(settings.input.tasks))
 
 

@@ -103,6 +103,7 @@ def write_shares(
             "level": privacy.level,
             "sampling": run.settings.input.gold_sampling,
             "n_gold": n_gold,
+            "wrong": 1.0 - next(iter(found.values())).accuracy,
             **facts,
             "entries": [release.entry for release in releases],
         },

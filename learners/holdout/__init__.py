@@ -29,12 +29,17 @@ from learners.holdout.pooled_gate import (
     judge_pooled,
     pooled_error_limit,
 )
-from learners.holdout.sizing import holdout_widths, largest_budget, thresholdout_advice
+from learners.holdout.sizing import (
+    fitted_gate,
+    holdout_widths,
+    largest_budget,
+    thresholdout_advice,
+)
 from learners.holdout.thresholdout import GateAnswer, Thresholdout
 
 __all__ = [
     "Auc", "CertifiedHoldout", "CertifiedState", "GateAnswer", "MetricGate", "PooledVerdict",
-    "ScoreCounts", "Thresholdout", "agreeing_holdout_bound", "best_step", "climb", "foretold_power",
-    "holdout_widths", "judge_pooled", "ladder_error", "largest_budget", "pooled_error_limit",
-    "private_holdout_bound", "thresholdout_advice",
+    "ScoreCounts", "Thresholdout", "agreeing_holdout_bound", "best_step", "climb", "fitted_gate",
+    "foretold_power", "holdout_widths", "judge_pooled", "ladder_error", "largest_budget",
+    "pooled_error_limit", "private_holdout_bound", "thresholdout_advice",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from flows.spending import Learning, paying, plan_releases, published_size
 from flows.stages.learning.class_ratios import why_no_features
 from flows.stages.learning.year_model import ask_fresh_holdout, train_on_cohorts
 from flows.stages.publication import published, why_no_release
+from flows.stages.year_counts import unpaid_words
 from learners import (
     Bound,
     GateAnswer,
@@ -26,7 +27,7 @@ from learners import (
     private_holdout_bound,
     transfer_bound,
 )
-from privacy import GroupPrivacy, Question, Release
+from privacy import BudgetError, GroupPrivacy, Question, Release
 from privacy.accounting import exact
 
 __all__ = ["ask_holdout", "bound_verdict", "gate_verdict", "model_verdict", "train_privately"]
@@ -46,7 +47,12 @@ def train_privately(run: Run) -> str:
         return run.skip("model.json", prepared)
     learning, privacy, model = prepared
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
-        release = ledger.release(learning.mechanism, learning.training)
+        try:
+            release = ledger.release(learning.mechanism, learning.training)
+        except BudgetError as error:
+            if not privacy.skips_unpaid:
+                raise
+            return run.skip("model.json", unpaid_words(error))
     drawn, rows = release.value, learning.rows
     seen = _on_validation(drawn, learning, model, crowd.labels.n_classes)
     run.write_json(
@@ -91,10 +97,11 @@ def ask_holdout(run: Run) -> str:
         return ask_fresh_holdout(run, crowd, *planned)
     prepared = _prepared(run, crowd)
     if isinstance(prepared, str):
-        run.skip("bounds.json", prepared)
-        return run.skip("gate.json", prepared)
+        return _skip_gate(run, prepared)
     learning, privacy, model = prepared
     trained, gate, rows = run.read_json("model.json"), run.settings.gate, learning.rows
+    if "skipped" in trained:
+        return _skip_gate(run, trained["skipped"])
     linear = LinearModel(np.asarray(trained["coef"]), model.norm_bound)
     right = linear.predict(rows.x[rows.holdout]) == rows.y[rows.holdout]
     question = Question(
@@ -102,7 +109,12 @@ def ask_holdout(run: Run) -> str:
         value={"train": trained["train_score"], "holdout": right},
     )
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
-        release = ledger.interact(learning.asked, learning.holdout, question)
+        try:
+            release = ledger.interact(learning.asked, learning.holdout, question)
+        except BudgetError as error:
+            if not privacy.skips_unpaid:
+                raise
+            return _skip_gate(run, unpaid_words(error))
     answer, n = GateAnswer.from_json(release.value), published_size(learning.holdout, release)
     found = _gate_json(answer, n, release, learning, gate, question.name, trained)
     run.write_json("gate.json", found)
@@ -115,6 +127,11 @@ def ask_holdout(run: Run) -> str:
         f"{answer.status}; {answer.budget_left} of {gate.budget} refutations left{before}; error on new "
         f"tasks at most {best.value:.1%} ({best.name})"
     )
+
+
+def _skip_gate(run: Run, reason: str) -> str:
+    run.skip("bounds.json", reason)
+    return run.skip("gate.json", reason)
 
 
 def model_verdict(found: dict[str, Any]) -> str:
@@ -227,8 +244,8 @@ def _gate_json(
 ) -> dict[str, Any]:
     """What the holdout answered; calls, refutations and price are those of all gates with its rows."""
     return {
-        "threshold": gate.threshold,
-        "sigma": gate.sigma,
+        "threshold": learning.judge.threshold,
+        "sigma": learning.judge.sigma,
         "budget": gate.budget,
         "budget_left": answer.budget_left,
         "epsilon": float(answer.epsilon or release.event.cost().epsilon),
