@@ -23,14 +23,15 @@ PRICE, N_GOLD, ERRS = 1.0, 200, 0.05
 NOTE = (
     "Mean L1 error of the class ratios of unlabelled groups. Labels are corrupted as the crowd of a shared "
     "set takes classes for one another (its consensus against its gold, the commonest classes), where it "
-    "errs on more than {errs:.0%}. Counts cost epsilon {price:g}; a correction by {gold} random gold tasks "
-    "of all groups together costs {price:g} more. *Said*: from the published shares. *Corrected*: from "
+    "errs on more than {errs:.0%}; at most {crowds} crowds for each of the data, those that err most. Counts "
+    "cost epsilon {price:g}; a correction by {gold} random gold tasks of all groups together costs "
+    "{price:g} more. *Said*: from the published shares. *Corrected*: from "
     "`unmixed_shares`. *True*: from the bags' true shares, without noise. {reps} draws of each."
 )
 
 
-def crowds(k: int) -> dict[str, np.ndarray]:
-    """P(consensus | truth), truth by rows, of each shared set's crowd on its k commonest classes."""
+def crowds(k: int, at_most: int) -> dict[str, np.ndarray]:
+    """P(consensus | truth), truth by rows, of crowds on their k commonest classes; those that err most."""
     found = {}
     for name, table in populations().items():
         if len(table) < k:
@@ -40,7 +41,8 @@ def crowds(k: int) -> dict[str, np.ndarray]:
         of /= of.sum(axis=1, keepdims=True)
         if 1 - np.diag(of).mean() > ERRS:
             found[name] = of
-    return found
+    worst = sorted(found, key=lambda name: np.diag(found[name]).mean())
+    return {name: found[name] for name in worst[:at_most]}
 
 
 def errors(
@@ -106,11 +108,12 @@ def projected(share: np.ndarray) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=1, help="draws for each crowd")
+    parser.add_argument("--crowds", type=int, default=99, help="crowds of each set, at most")
     parser.add_argument("--sets", nargs="*", default=SETS, choices=tuple(PROTOCOLS))
     given, rows, all_errors = parser.parse_args(), list[list[str]](), list[np.ndarray]()
     for name in given.sets:
         x, y = load(name)
-        for crowd, confusion in crowds(int(y.max()) + 1).items():
+        for crowd, confusion in crowds(int(y.max()) + 1, given.crowds).items():
             drawn = []
             for seed in range(given.repetitions):
                 rng = np.random.default_rng(seed)
@@ -130,7 +133,9 @@ def main() -> None:
         "Class ratios fed with corrected shares",
         ("data", "crowd", "errs on", "said", "corrected", "true"),
         rows,
-        note=NOTE.format(errs=ERRS, price=PRICE, gold=N_GOLD, reps=given.repetitions),
+        note=NOTE.format(
+            errs=ERRS, price=PRICE, gold=N_GOLD, reps=given.repetitions, crowds=given.crowds
+        ),
     )
 
 

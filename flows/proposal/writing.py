@@ -34,7 +34,6 @@ from flows.settings import (
     Settings,
     SettingsError,
 )
-from flows.spending import split_budget
 from flows.tables import find_files
 from privacy import choose_mechanism
 
@@ -42,7 +41,7 @@ __all__ = ["settings_text", "toml_value", "write_settings"]
 
 WIDTH = 34  # where the reasons begin
 PLANNED = 12
-YEAR = 8.0  # epsilon of a year that is shown
+YEAR = 8.0  # epsilon of a year that is shown; counts take half beside a model
 
 
 def write_settings(
@@ -275,10 +274,7 @@ def _privacy(facts: CampaignFacts) -> list[str]:
 
 def _year(facts: CampaignFacts) -> str:
     """What a year of monthly runs buys, with a budget that lasts for one."""
-    year = split_budget(
-        PrivacySettings(epsilon=YEAR, planned_runs=PLANNED), learns=why_no_model(facts) is None
-    )
-    error = _expected_error(facts, year.counts)
+    error = _expected_error(facts, YEAR / 2 if why_no_model(facts) is None else YEAR)
     return (
         f"for a campaign that grows: with epsilon {YEAR:g} for all runs together the first run's counts err "
         f"by {error:.2g} labels a group; crowdassay budget --preview shows the others"

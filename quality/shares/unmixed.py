@@ -21,8 +21,8 @@ from quality.labels import freeze_arrays
 __all__ = ["UnmixedShares", "unmixed_shares"]
 
 LEAST = 1e-3  # of a class, where shares are divided by
-LEAST_RIGHT = (
-    0.1  # by which a class's own share of its labels exceeds chance, or nothing is corrected
+LEAST_TURN = (
+    0.2  # singular value of the errors: shares move five times as far as what is said, at most
 )
 
 
@@ -88,16 +88,16 @@ def unmixed_shares(
     (w - |d|) S + |d| D, where |d| is half the l1 norm: S has errors between two classes in proportion to
     both their shares, and leaves no difference; D takes what classes have too little of to those that
     have too much. For two classes there is no other table. Shares are then those that the errors turn into
-    what was said, brought to the simplex. What the covariance of the shares of all leaves open is
+    what was said, brought to the simplex; where classes are hardly told apart, a part of the errors is
+    undone. What the covariance of the shares of all leaves open is
     added to each group's.
     """
     k = _check(said, covariance, weight, share, share_covariance, wrong)
     total = weight @ said / weight.sum()
     true = np.maximum(share, LEAST) / np.maximum(share, LEAST).sum()
     errors = _errors(true, _on_simplex(total), wrong)
-    own = np.diag(errors) - (1 - np.diag(errors)) / (k - 1)
-    if own.min() < LEAST_RIGHT:  # a class that is hardly told from the others
-        errors = np.eye(k)
+    while np.linalg.svd(errors, compute_uv=False)[-1] < LEAST_TURN:
+        errors = (errors + np.eye(k)) / 2  # hardly told apart: corrected in part
     turn = np.linalg.inv(errors)
     turned = np.einsum("ki,gkl,lj->gij", turn, covariance, turn)
     found = np.stack([_on_simplex(row) for row in said @ turn])
