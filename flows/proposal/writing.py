@@ -41,6 +41,7 @@ __all__ = ["settings_text", "toml_value", "write_settings"]
 
 WIDTH = 34  # where the reasons begin
 PLANNED = 12
+YEAR = 8.0  # epsilon of a year that is shown; counts take half beside a model
 
 
 def write_settings(
@@ -262,6 +263,9 @@ def _privacy(facts: CampaignFacts) -> list[str]:
         "max_tasks_per_subject": Line(3, off=True),
         "planned_releases": Line(1, f"counts of changed data this price pays for; {planned}"),
         "correction_epsilon": Line(1.0, off=True),
+        "planned_runs": Line(PLANNED, _year(facts), off=True),
+        "planned_tasks": Line(PLANNED * facts.n_labelled, off=True),
+        "unpaid": Line("refuse", off=True),
         "publication": Line("%Y-%m", off=True),
     }
     return [
@@ -271,6 +275,15 @@ def _privacy(facts: CampaignFacts) -> list[str]:
         f"# tasks, the median {statistics.median(sizes):,.0f}.",
         *_lines(PrivacySettings, given),
     ]
+
+
+def _year(facts: CampaignFacts) -> str:
+    """What a year of monthly runs buys, with a budget that lasts for one."""
+    error = _expected_error(facts, YEAR / 2 if why_no_model(facts) is None else YEAR)
+    return (
+        f"for a campaign that grows: with epsilon {YEAR:g} for all runs together the first run's counts err "
+        f"by {error:.2g} labels a group; crowdassay budget --preview shows the others"
+    )
 
 
 def _expected_error(facts: CampaignFacts, epsilon: float, n_releases: int = 1) -> float:

@@ -288,6 +288,10 @@ class PrivacySettings(Section):
     The unit "subject" protects a person with several tasks: at most `max_tasks_per_subject` of them
     count, chosen by an order that `seed` fixes. Where no subject has tasks in two groups, groups share one
     price; otherwise all groups are one release. Any change of tasks begins a new partition.
+
+    With `planned_runs` above 1 the whole budget is split, by public numbers, among all that a campaign
+    publishes in that many runs. Tasks that joined since the run before are a cohort. Each cohort is asked
+    once, for everything, and stays as it was asked: so a new cohort costs nothing on top of the first.
     """
 
     unit: Unit = Unit.CONSENSUS_LABEL
@@ -308,6 +312,12 @@ class PrivacySettings(Section):
     """Number of releases of the counts, of changed data, that the price pays for."""
     publication: Annotated[str, AfterValidator(check_key)] | None = None
     """Public key, "2026-11" or "%Y-%m"; without one, equal publications show that no data changed."""
+    planned_runs: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """Number of runs, each with tasks that joined, that the whole budget pays for, all stages together."""
+    planned_tasks: Annotated[int, Field(ge=1)] | None = None
+    """Labelled tasks expected after the last planned run; the preview foretells errors by it."""
+    unpaid: Literal["skip", "refuse"] | None = None
+    """Stages the budget does not cover: skip or refuse the run; by default skip with planned_runs alone."""
     level: Share = 0.9
     """Confidence of each published interval."""
     min_group_size: Annotated[int, Field(ge=1)] = 1
@@ -320,11 +330,43 @@ class PrivacySettings(Section):
                 f"proportions_delta must be at most delta, got {self.proportions_delta:g} of "
                 f"{self.delta:g}"
             )
+        self._check_planned_runs()
         if (self.unit is Unit.SUBJECT) != (self.max_tasks_per_subject is not None):
             raise ValueError(
                 'max_tasks_per_subject must be given with unit = "subject", and only then'
             )
         return self
+
+    def _check_planned_runs(self) -> None:
+        """Raise ValueError for keys that do not go with planned runs, or that need them."""
+        if self.planned_runs == 1:
+            if self.planned_tasks is not None:
+                raise ValueError("planned_tasks is for planned_runs above 1")
+            if self.unpaid == "skip" and self.publication is None:
+                raise ValueError(
+                    'unpaid = "skip" needs a publication key or planned_runs: otherwise what is skipped '
+                    "would show whether data changed"
+                )
+            return
+        if self.planned_releases > 1:
+            raise ValueError(
+                "give planned_runs, which pays for the counts too, or planned_releases"
+            )
+        if self.proportions_delta > 0:
+            raise ValueError(
+                "proportions_delta must be 0 with planned_runs: its counts need no delta"
+            )
+        if self.unit is Unit.SUBJECT:
+            raise ValueError(
+                'planned_runs is for other units than "subject", whose tasks may join in several runs'
+            )
+        if self.correction_epsilon is not None and self.correction_epsilon >= self.epsilon:
+            raise ValueError("correction_epsilon must be below epsilon, which planned_runs splits")
+
+    @property
+    def skips_unpaid(self) -> bool:
+        """Whether a stage that the budget does not cover is skipped, and the run goes on."""
+        return self.unpaid == "skip" or (self.unpaid is None and self.planned_runs > 1)
 
 
 class ModelSettings(Section):
@@ -361,10 +403,10 @@ class GateSettings(Section):
 
     holdout: Share = 0.2
     """Share of the labelled tasks, never trained on."""
-    threshold: Share = 0.1
-    """Largest gap between training and holdout mean that passes."""
+    threshold: Share | Literal["auto"] = 0.1
+    """Largest gap between training and holdout mean that passes; auto: from the data's size."""
     sigma: Positive = 0.004
-    """Scale of the noise on answers; well below the threshold."""
+    """Scale of the noise on answers, well below the threshold; with auto, from the training's price."""
     budget: Annotated[int, Field(ge=1)] = 3
     """Number of refutations after which the gate closes."""
     confidence: Share = 0.95
@@ -372,6 +414,12 @@ class GateSettings(Section):
 
     @model_validator(mode="after")
     def _noise_is_below_the_threshold(self) -> GateSettings:
+        if self.threshold == "auto":
+            if "sigma" in self.model_fields_set:
+                raise ValueError(
+                    'sigma must be left out with threshold = "auto", which settles it too'
+                )
+            return self
         if not self.sigma < self.threshold:
             raise ValueError(
                 f"sigma must be below threshold, or noise alone refutes, got {self.sigma:g} and "
@@ -484,9 +532,22 @@ class Settings(Section):
                 "made the consensus cannot say how often it errs"
             )
         self._check_unit(None if self.privacy is None else self.privacy.unit)
+        if self.privacy is not None and self.privacy.planned_runs > 1:
+            self._check_year()
         if self.engine is not None:
             self._check_can_be_sharded()
         return self
+
+    def _check_year(self) -> None:
+        """Raise ValueError for settings that do not go with planned runs."""
+        given = set() if self.model is None else self.model.model_fields_set
+        own = sorted(given & {"epsilon_train", "epsilon_select", "epsilon_score", "delta_train"})
+        if own:
+            raise ValueError(
+                f"model.{own[0]} must be left out with privacy.planned_runs, which splits the budget"
+            )
+        if self.engine is not None:
+            raise ValueError("privacy.planned_runs must be without [engine]")
 
     def _check_unit(self, unit: Unit | None) -> None:
         """Raise ValueError for settings under which this unit cannot be protected."""

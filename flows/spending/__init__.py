@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         LedgerSetBack,
         existing_ledger,
         known_statement,
+        numbers,
         open_account,
         open_state,
         paying,
@@ -39,14 +40,17 @@ if TYPE_CHECKING:
         published_size,
         with_grown_partition,
     )
+    from flows.spending.year import Year, split_budget, year_months, year_of
+    from flows.spending.year_releases import CohortRows, YearReleases, plan_year
 
 __all__ = [
-    "LEDGER_URL", "Correction", "CountNoise", "GoldProposal", "Learning", "LedgerSetBack", "Plan",
-    "as_numbers", "check_budget", "count_noise", "existing_ledger", "gold_needed", "grow_partition",
-    "known_statement", "open_account", "open_state", "outcome", "paying", "plan_correction",
-    "plan_releases", "preview", "propose_gold", "propose_key", "published_group_sizes",
-    "published_size", "read_statements", "split_price", "statement", "trial", "why_not_corrected",
-    "with_grown_partition",
+    "LEDGER_URL", "CohortRows", "Correction", "CountNoise", "GoldProposal", "Learning",
+    "LedgerSetBack", "Plan", "Year", "YearReleases", "as_numbers", "check_budget", "count_noise",
+    "existing_ledger", "gold_needed", "grow_partition", "known_statement", "numbers",
+    "open_account", "open_state", "outcome", "paying", "plan_correction", "plan_releases",
+    "plan_year", "preview", "propose_gold", "propose_key", "published_group_sizes",
+    "published_size", "read_statements", "split_budget", "split_price", "statement", "trial",
+    "why_not_corrected", "with_grown_partition", "year_months", "year_of",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

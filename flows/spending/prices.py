@@ -19,8 +19,10 @@ from flows.spending.account import (
     numbers,
     open_account,
 )
+from flows.spending.cohorts import CORRECTED, COUNTED, SPLIT, known_sizes
+from flows.spending.year import Year, year_months, year_of
 from privacy import BudgetError, Cost, PlanUse, Statement, fits
-from privacy.accounting import Arithmetic, exact
+from privacy.accounting import Account, Arithmetic, exact
 from privacy.ledger import cost_text
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ __all__ = ["check_budget", "preview", "propose_key"]
 
 NOTHING = Cost(exact(0), exact(0))
 COUNTS, CORRECTION = "class counts", "corrections by gold"
+YEAR_PARTITIONS = (COUNTED, CORRECTED, SPLIT)
 ADDED = (COUNTS, CORRECTION)  # to the dearer of model and gate
 PLAN_IT = ". With planned_releases one price pays for the counts of that many, at more noise"
 
@@ -51,6 +54,11 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
         n_tasks = found.budgets[-1].n
     limit = Cost(exact(privacy.epsilon), exact(privacy.delta))
     budget, left = (limit, limit) if found is None else (found.budget, found.left)
+    year = year_of(settings)
+    if year is not None:
+        return _year_preview(folder, settings, year, n_tasks=n_tasks) | {
+            "budget": numbers(budget), "left": numbers(left), "same_budget": budget == limit,
+        }  # fmt: skip
     counts = _counts_price(privacy, len(settings.classes), found)
     parts = [counts, *_correction_price(settings), *_learning_prices(settings, n_tasks)]
     series = _series(privacy, found, parts)
@@ -73,6 +81,80 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
             for one in GRANULARITIES
         ],
     }
+
+
+def _year_preview(
+    folder: Path, settings: Settings, year: Year, *, n_tasks: int | None
+) -> dict[str, Any]:
+    """What a planned year costs, what of that is paid, and what each of its runs buys."""
+    privacy = settings.privacy
+    if privacy is None:
+        raise SettingsError(
+            "the settings have no [privacy] section: a run of them would release nothing"
+        )
+    sizes = known_sizes(folder, settings.name)
+    paid, left = _paid_year(folder, settings)
+    asked = _unpaid(year, paid)
+    fits = left is None or asked.within(left)
+    return {
+        "dataset": settings.name,
+        "unit": str(privacy.unit),
+        "parts": [
+            {"what": what, "arithmetic": arithmetic, "note": note} | numbers(cost)
+            for what, cost, arithmetic, note in _year_parts(year)
+        ],
+        "asked": numbers(asked),
+        "fits": fits,
+        "publication": privacy.publication,
+        "affordable": max(0, privacy.planned_runs - len(sizes)) if fits else 0,
+        "years": [],
+        "year": {
+            "price": numbers(year.cost()),
+            "paid": numbers(paid),
+            "planned": privacy.planned_runs,
+            "used": len(sizes),
+            "months": year_months(settings, year, n_tasks=n_tasks, used=sizes.values()),
+        },
+    }
+
+
+def _unpaid(year: Year, paid: Cost) -> Cost:
+    """What cohorts to come add to what is paid for those that were."""
+    price = year.cost()
+    return Cost(
+        max(exact(0), price.epsilon - paid.epsilon), max(exact(0), price.delta - paid.delta)
+    )
+
+
+def _year_parts(year: Year) -> list[Price]:
+    """The prices of a year by what they buy; each cohort is asked once, so that none adds to another."""
+    zero = exact(0)
+    counts = Cost(exact(year.counts), zero)
+    parts: list[Price] = [(COUNTS, counts, "exact", "each cohort once, in parallel")]
+    if year.correction:
+        price = Cost(exact(year.correction), zero)
+        parts.append((CORRECTION, price, "exact", "the gold of each cohort once"))
+    if year.train:
+        trained = exact(year.train) + exact(year.select) + exact(year.score)
+        note = f"each cohort once: training {year.train:g}"
+        note += f", selection {year.select:g}" if year.select else ""
+        price = Cost(trained, exact(year.delta))
+        parts.append(("model", price, "double", f"{note}, score {year.score:g}"))
+        about = "each cohort's holdout once; in parallel with the model"
+        parts.append(("gate", Cost(exact(year.gate), zero), "exact", about))
+    return parts
+
+
+def _paid_year(folder: Path, settings: Settings) -> tuple[Cost, Cost | None]:
+    """What a campaign has paid for its cohorts, and what is left of its budget, None if it has none."""
+    ledger = known_ledger(folder)
+    if ledger is None or settings.name not in ledger.datasets():
+        return NOTHING, None
+    account, found = Account(), ledger.statement(settings.name)
+    for entry in found.entries:
+        if entry.part is not None and entry.part.partition in YEAR_PARTITIONS:
+            account.add(entry.part, entry.cost)
+    return account.spent, found.left
 
 
 def propose_key(settings: Settings, *, runs_a_year: float = math.inf) -> str | None:
@@ -151,6 +233,9 @@ def check_budget(settings: Settings) -> str | None:
     if found is not None:
         open_account(settings, privacy, n=found.budgets[-1].n)  # refuses another budget
     left = limit if found is None else found.left
+    year = year_of(settings)
+    if year is not None:
+        return _check_year(settings, year, left, limit)
     counts = _counts_price(privacy, len(settings.classes), found)
     asked = _asked([counts, *_correction_price(settings), *_learning_prices(settings, None)])
     if asked.within(left):
@@ -161,6 +246,21 @@ def check_budget(settings: Settings) -> str | None:
         f"{cost_text(left)} per {privacy.unit} is left of {cost_text(limit)}, and where all is new a "
         f"run asks {cost_text(asked)}: unless most was paid before, this one will be refused when it "
         "comes to release"
+    )
+
+
+def _check_year(settings: Settings, year: Year, left: Cost, limit: Cost) -> str | None:
+    """Refuse, or warn of, a year that what is left of the budget does not cover."""
+    privacy = settings.privacy
+    paid, _ = _paid_year(settings.state, settings)
+    asked = _unpaid(year, paid)
+    if privacy is None or asked.within(left):
+        return None
+    if not privacy.skips_unpaid:
+        raise BudgetError(settings.name, privacy.unit, limit, limit - left, asked)
+    return (
+        f"{cost_text(left)} per {privacy.unit} is left of {cost_text(limit)}, and the planned runs ask "
+        f"{cost_text(asked)} more: a stage that is not covered will be skipped"
     )
 
 
@@ -239,7 +339,8 @@ def _correction_price(settings: Settings) -> list[Price]:
 
 def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
     """The prices of training and of the gate; they have different tasks, so the dearer one counts."""
-    from learners import ScoredTraining, Thresholdout  # for runs with a model alone
+    from flows.spending.releases import gate_of  # for runs with a model alone
+    from learners import ScoredTraining, Thresholdout
 
     model, gate = settings.model, settings.gate
     if model is None or not settings.input.tasks:
@@ -254,8 +355,13 @@ def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
         unknown = "depends on the number of labelled tasks; give --tasks"
         return [trained, ("gate", None, Thresholdout.arithmetic, unknown)]
     size = max(1, round(gate.holdout * n_tasks))
+    learnt = max(1, round((n_tasks - size) * (1 - model.validation)))
     rows = 1 if settings.privacy is None else settings.privacy.max_tasks_per_subject or 1
-    price = Cost(2 * rows * gate.budget / (exact(gate.sigma) * size), exact(0))
+    judge = gate_of(
+        gate, training.epsilon, n=size, n_scored=learnt, epsilon_score=model.epsilon_score / rows,
+        rows=rows,
+    )  # fmt: skip
+    price = Cost(2 * rows * gate.budget / (exact(judge.sigma) * size), exact(0))
     about = f"expected, for a holdout of {size:,} of {n_tasks:,} tasks; in parallel with the model"
     return [trained, ("gate", price, Thresholdout.arithmetic, about)]
 

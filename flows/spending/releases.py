@@ -12,13 +12,14 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run
-from flows.settings import ModelSettings, PrivacySettings, Settings, SettingsError
+from flows.settings import GateSettings, ModelSettings, PrivacySettings, Settings, SettingsError
 from flows.spending.account import LEDGER_URL
 from flows.spending.corrections import Correction, plan_correction, why_not_corrected
 from flows.spending.noise_choice import CountNoise, CountsMechanism, count_noise
@@ -37,6 +38,7 @@ from learners import (
     Thresholdout,
     prefers_descent,
 )
+from learners.holdout import fitted_gate
 from privacy import (
     GroupInteraction,
     GroupPrivacy,
@@ -57,8 +59,8 @@ from privacy import (
 from privacy.accounting import exact, six_digits_down
 
 __all__ = [
-    "PLAN", "Learning", "Plan", "Rows", "consensus_label", "deal", "plan_releases",
-    "published_group_sizes", "published_size", "with_grown_partition",
+    "PLAN", "Learning", "Plan", "Rows", "consensus_label", "deal", "gate_of", "plan_releases",
+    "protected_unit", "published_group_sizes", "published_size", "training_of", "with_grown_partition",
 ]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger
@@ -317,8 +319,8 @@ def deal(
     return held, ~held & (drawn < holdout + (1 - holdout) * validation)
 
 
-def _protected(settings: Settings, privacy: PrivacySettings) -> Unit:
-    """The unit that training protects: the row, unless scaling has read the features in the clear."""
+def protected_unit(settings: Settings, privacy: PrivacySettings) -> Unit:
+    """Return the unit that training protects: the row, unless scaling has read the features in the clear."""
     if privacy.unit.needs_local_consensus or privacy.unit is Unit.SUBJECT:
         return privacy.unit  # what changes in answers to a task changes its row alone
     return Unit.CONSENSUS_LABEL if settings.input.standardize else Unit.ROW
@@ -355,7 +357,7 @@ def _learning(
     size = privacy.max_tasks_per_subject or 1
     prices = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
     train, select, score = prices if size == 1 else (_share_of(price, size) for price in prices)
-    training = _training(model, (train, select), rows.x.shape[1], crowd.labels.n_classes)
+    training = training_of(model, (train, select), rows.x.shape[1], crowd.labels.n_classes)
     scored = ScoredTraining(training, epsilon_score=score)
     whole = str(sum(map(exact, prices)))
 
@@ -365,14 +367,17 @@ def _learning(
             dataset=settings.name,
             name=name,
             value={key: array[mask] for key, array in value.items()},
-            unit=_protected(settings, privacy),
+            unit=protected_unit(settings, privacy),
             n=int(mask.sum()),
             l1=math.inf,
             part=Part(partition, CELLS[which]),
         )
         return _published(run, found, {"n": found.n}, **terms)
 
-    judge = Thresholdout(threshold=gate.threshold, sigma=gate.sigma, budget=gate.budget)
+    judge = gate_of(
+        gate, sum(map(exact, prices)), n=int(rows.holdout.sum()), n_scored=int(rows.training.sum()),
+        epsilon_score=score, rows=size,
+    )  # fmt: skip
     return Learning(
         rows,
         scored if size == 1 else GroupPrivacy(scored, size, whole),
@@ -383,10 +388,32 @@ def _learning(
     )
 
 
-def _training(
+def gate_of(
+    gate: GateSettings,
+    price: Fraction,
+    *,
+    n: int,
+    n_scored: int,
+    epsilon_score: float,
+    rows: int = 1,
+) -> Thresholdout:
+    """Return the gate of the settings; with threshold = "auto" the one that costs what training does."""
+    if gate.threshold != "auto":
+        return Thresholdout(threshold=gate.threshold, sigma=gate.sigma, budget=gate.budget)
+    return fitted_gate(
+        float(price),
+        n=n,
+        n_scored=n_scored,
+        epsilon_score=epsilon_score,
+        budget=gate.budget,
+        rows=rows,
+    )
+
+
+def training_of(
     model: ModelSettings, prices: tuple[float, float], n_features: int, n_classes: int
 ) -> StabilityValidation | NoisyGradientDescent:
-    """The training that the settings ask for, or that public numbers choose.
+    """Return the training that the settings ask for, or that public numbers choose.
 
     Where nothing is chosen, the price of the choice is the training's too.
     """

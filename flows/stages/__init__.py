@@ -225,7 +225,10 @@ KEPT = (
     Output("ledger.sqlite", "budgets, entries, releases, the holdout's secret state"),
     Output("fingerprint.key", "the key of all digests of private data"),
     Output("groups-*.npz", "digests of the tasks that were counted, and their groups"),
-    Output("groups.lock", "nothing; held while groups are recorded"),
+    Output(
+        "cohorts-*.npz", "digests of the tasks of a planned year, their cohorts, groups and uses"
+    ),
+    Output("groups.lock", "nothing; held while groups or cohorts are recorded"),
     Output("prefect", "Prefect's database and log of runs that it made by itself"),
 )
 """What outlives runs, in the state folder."""

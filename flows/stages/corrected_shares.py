@@ -17,7 +17,9 @@ from flows.tables import arrow_table
 from privacy import Ledger, Release
 from quality import NoisyShares, noisy_shares
 
-__all__ = ["ALL_GROUPS", "correct_shares", "corrected_verdict", "read_correction"]
+__all__ = [
+    "ALL_GROUPS", "Noisy", "correct_shares", "corrected_verdict", "read_correction", "write_shares",
+]  # fmt: skip
 
 ALL_GROUPS = "all groups"
 NAME = "corrected_shares"
@@ -69,25 +71,44 @@ def correct_shares(
         run.skip(f"{NAME}.json", correction)
         return ""
     known = _by_group(plan, correction, counts, sizes, releases)
+    n_gold = sum(published_size(*one) for one in zip(correction.queries, releases, strict=True))
+    facts = {"n_needed": correction.n_needed, "apart": bool(correction.groups)}
+    return write_shares(
+        run, privacy, classes, known, releases, facts,
+        epsilon=correction.mechanism.epsilon, n_gold=n_gold,
+    )  # fmt: skip
+
+
+def write_shares(
+    run: Run,
+    privacy: PrivacySettings,
+    classes: Sequence[str],
+    known: dict[str, Noisy],
+    releases: Sequence[Release[Any]],
+    facts: dict[str, Any],
+    *,
+    epsilon: float,
+    n_gold: int,
+) -> str:
+    """Write the corrected shares of what is known by group; return what to add to the stage's line."""
     found = {name: one.shares(privacy.level) for name, one in known.items()}
     run.write_table(f"{NAME}.parquet", _table(classes, known, found))
-    n_gold = sum(published_size(*one) for one in zip(correction.queries, releases, strict=True))
     run.write_json(
         f"{NAME}.json",
         {
-            "epsilon": correction.mechanism.epsilon,
+            "epsilon": epsilon,
             "delta": 0.0,
             "arithmetic": releases[0].event.arithmetic,
             "unit": str(privacy.unit),
             "level": privacy.level,
             "sampling": run.settings.input.gold_sampling,
             "n_gold": n_gold,
-            "n_needed": correction.n_needed,
-            "apart": bool(correction.groups),
+            "wrong": 1.0 - next(iter(found.values())).accuracy,
+            **facts,
             "entries": [release.entry for release in releases],
         },
     )
-    return f"; corrected by {n_gold:,} gold tasks at epsilon {correction.mechanism.epsilon:g}"
+    return f"; corrected by {n_gold:,} gold tasks at epsilon {epsilon:g}"
 
 
 def corrected_verdict(found: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from flows.run import Run, load_crowd
 from flows.settings import PrivacySettings, Settings, SettingsError
 from flows.spending import Plan, paying, plan_releases, published_group_sizes, with_grown_partition
 from flows.stages.corrected_shares import correct_shares, read_correction
+from flows.stages.year_counts import publish_year, unpaid_words, year_words
 from flows.tables import arrow_table
-from privacy import Ledger, PlanError, PlanEvent, Release, project_to_simplex
+from privacy import BudgetError, Ledger, PlanError, PlanEvent, Release, project_to_simplex
 
 __all__ = ["proportions_verdict", "publish_proportions", "published", "why_no_release"]
 
@@ -30,11 +32,22 @@ def publish_proportions(run: Run) -> str:
         run.skip("corrected_shares.json", str(why_not))
         return run.skip("proportions.json", str(why_not))
     crowd = load_crowd(run.folder)
+    if privacy.planned_runs > 1:
+        return publish_year(run, crowd, privacy)
     plan = plan_releases(run, crowd, privacy)
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         plan = with_grown_partition(plan, crowd, run.settings, ledger)
-        releases, planned = _release_counts(ledger, plan)
-        corrections = read_correction(ledger, plan)
+        try:
+            releases, planned = _release_counts(ledger, plan, at_once=not privacy.skips_unpaid)
+        except BudgetError as error:
+            if not privacy.skips_unpaid:
+                raise
+            run.skip("corrected_shares.json", unpaid_words(error))
+            return run.skip("proportions.json", unpaid_words(error))
+        try:
+            corrections = read_correction(ledger, plan)
+        except BudgetError as error:  # of stages that are skipped alone: all others were affordable
+            plan, corrections = replace(plan, correction=unpaid_words(error)), ()
         released_at = max(ledger.time_of(release.entry) for release in releases + corrections)
     noise, n_groups = plan.noise, len(plan.groups)
     classes = [str(name) for name in crowd.labels.classes]
@@ -98,10 +111,12 @@ def _left_out(plan: Plan, privacy: PrivacySettings) -> str:
 def proportions_verdict(found: dict[str, Any]) -> str:
     """Say what the class counts cost and how far they err, from `proportions.json`."""
     planned = f" for all {found['n_planned']} releases" if "n_planned" in found else ""
+    year = f"; {year_words(found['year'])}" if "year" in found else ""
     return (
         f"{found['mechanism']} at epsilon {found['epsilon']:g}{planned} per "
         f"{found['unit']}, each count within ±{found['half_width_labels']:g} labels at "
         f"{found['level']:.0%}{published(found['publication'], stale=found['n_stale'])}"
+        f"{year}"
     )
 
 
@@ -123,15 +138,18 @@ def why_no_release(settings: Settings) -> str | None:
     return None
 
 
-def _release_counts(ledger: Ledger, plan: Plan) -> tuple[tuple[Release[Any], ...], dict[str, int]]:
-    """Every group's counts, once the run's releases are known to fit; and how far their plan is used.
+def _release_counts(
+    ledger: Ledger, plan: Plan, *, at_once: bool
+) -> tuple[tuple[Release[Any], ...], dict[str, int]]:
+    """Every group's counts, and how far their plan is used; with `at_once` if all the run asks fits.
 
     A plan's releases are counted as a task may have been in them: those of a group that has changed,
     or that tasks have joined, count for that group; after a task has changed its group, for all.
     """
     for one in plan.plans():
         _check_not_paid_otherwise(ledger, *one)
-    ledger.afford(plan.releases(), plans=plan.plans())
+    if at_once:
+        ledger.afford(plan.releases(), plans=plan.plans())
     if not plan.plans():
         return ledger.release_all(plan.mechanism, plan.counts), {}
     ((dataset, event, name),) = plan.plans()

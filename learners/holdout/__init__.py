@@ -10,6 +10,8 @@ error. `thresholdout_advice` and `largest_budget` set it up from public numbers.
 >>> round(agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).value, 4)
 0.1462
 
+Where every month brings fresh records, each is asked once: `judge_pooled` adds up such counts.
+
 `MetricGate` asks for the area under the ROC curve (`Auc`) in place of a mean. `CertifiedHoldout` is not
 private, and its bounds are narrower at most sizes; `holdout_widths` compares the kinds.
 
@@ -20,11 +22,24 @@ from learners.holdout.certified import CertifiedHoldout, CertifiedState
 from learners.holdout.gate_bounds import agreeing_holdout_bound, private_holdout_bound
 from learners.holdout.ladder import best_step, climb, ladder_error
 from learners.holdout.metric_gate import Auc, MetricGate
-from learners.holdout.sizing import holdout_widths, largest_budget, thresholdout_advice
+from learners.holdout.pooled_gate import (
+    PooledVerdict,
+    ScoreCounts,
+    foretold_power,
+    judge_pooled,
+    pooled_error_limit,
+)
+from learners.holdout.sizing import (
+    fitted_gate,
+    holdout_widths,
+    largest_budget,
+    thresholdout_advice,
+)
 from learners.holdout.thresholdout import GateAnswer, Thresholdout
 
 __all__ = [
-    "Auc", "CertifiedHoldout", "CertifiedState", "GateAnswer", "MetricGate", "Thresholdout",
-    "agreeing_holdout_bound", "best_step", "climb", "holdout_widths", "ladder_error",
-    "largest_budget", "private_holdout_bound", "thresholdout_advice",
+    "Auc", "CertifiedHoldout", "CertifiedState", "GateAnswer", "MetricGate", "PooledVerdict",
+    "ScoreCounts", "Thresholdout", "agreeing_holdout_bound", "best_step", "climb", "fitted_gate",
+    "foretold_power", "holdout_widths", "judge_pooled", "ladder_error", "largest_budget",
+    "pooled_error_limit", "private_holdout_bound", "thresholdout_advice",
 ]  # fmt: skip

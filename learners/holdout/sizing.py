@@ -19,11 +19,14 @@ __all__ = [
     "HoldoutWidth",
     "ThresholdoutAdvice",
     "check_holdout",
+    "fitted_gate",
     "holdout_widths",
     "largest_budget",
     "narrowest",
     "thresholdout_advice",
 ]
+
+COMPARISON = 2 * (4**2 + 2**2)  # variance of Thresholdout's comparison, in sigmas squared
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,64 @@ def thresholdout_advice(
         f"threshold of {threshold:.3g}; questions within {free:.3g} of the truth are free"
     )
     return ThresholdoutAdvice(gate, epsilon, width, free, reason)
+
+
+def fitted_gate(
+    price: float, *, n: int, n_scored: int, epsilon_score: float, budget: int, rows: int = 1
+) -> Thresholdout:
+    """Return a gate of a given price that a model which does not overfit passes, whatever the sizes are.
+
+    Parameters
+    ----------
+    price
+        Epsilon of the gate, > 0.
+    n, n_scored
+        Records of the holdout, and those of the training score, >= 1; public.
+    epsilon_score
+        Price of the noise on the training score, > 0.
+    budget
+        Refutations, >= 1.
+    rows
+        Records of one subject that count, >= 1: what is private are all of them.
+
+    Returns
+    -------
+    Thresholdout
+        Sigma has two digits; the threshold as well, and is at least 0.02.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    **Guarantees.** The gate costs no more than its price, for any sizes; where the threshold is below 0.99, a
+    model that is as good on the holdout as on its training records passes a first question 99 times in 100.
+    *Proof.* Sigma is 2 budget rows / (price n), rounded up. The threshold is three standard deviations of the
+    difference without overfitting: of both means of 0s and 1s, of the score's noise, and of the
+    comparison's, which is Lap(2 sigma) + Lap(4 sigma) of variance 2 (4 + 16) sigma^2. A threshold
+    of 0.99 says that the records are too few to refute anything.
+
+    Examples
+    --------
+    >>> fitted_gate(2.5, n=67, n_scored=213, epsilon_score=0.2, budget=1)
+    Thresholdout(threshold=0.33, sigma=0.012, budget=1)
+    """
+    if not (
+        price > 0 and epsilon_score > 0 and n >= 1 and n_scored >= 1 and budget >= 1 and rows >= 1
+    ):
+        raise ValueError("price, epsilon_score and all numbers must be > 0")
+    sigma = _two_digits_up(2 * budget * rows / (price * n))
+    score = 2 / (epsilon_score * n_scored) ** 2
+    deviation = math.sqrt(0.25 / n + 0.25 / n_scored + score + COMPARISON * sigma**2)
+    threshold = min(0.99, _two_digits_up(max(3 * deviation, 0.02)))
+    return Thresholdout(threshold=threshold, sigma=sigma, budget=budget)
+
+
+def _two_digits_up(value: float) -> float:
+    digits = 1 - math.floor(math.log10(value))
+    return round(math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits, digits)
 
 
 def largest_budget(tolerance: float, *, n: int, n_questions: int, level: float) -> int:

@@ -27,6 +27,7 @@ from privacy.mechanisms.dirichlet_pairs import (
     pair_delta,
     smallest_floor,
 )
+from privacy.mechanisms.exact_law import ExactLaw
 from privacy.mechanisms.gaussian import (
     DiscreteGaussian,
     DiscreteGaussianEvent,
@@ -49,9 +50,9 @@ __all__ = [
     "COUNT_MECHANISMS", "ApproximateEvent", "Choice", "ClampedDirichletEvent", "Cost",
     "DirichletClamp", "DirichletPseudoCount", "DiscreteGaussian", "DiscreteGaussianEvent",
     "DiscreteGaussianLaw", "DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "Event",
-    "EventError", "InfeasibleFloor", "LatticeLaplace", "LatticeLaplaceEvent", "LatticeLaplaceLaw",
-    "NoisyMax", "PairDelta", "PseudoCountDirichletEvent", "PureEvent", "analytic_gaussian_scale",
-    "choose_mechanism",
-    "clamp_delta", "covering_scale", "crossover_delta", "dominating_delta", "exact",
-    "expected_distortion", "largest_scale", "pair_delta", "project_to_simplex", "smallest_floor",
+    "EventError", "ExactLaw", "InfeasibleFloor", "LatticeLaplace", "LatticeLaplaceEvent",
+    "LatticeLaplaceLaw", "NoisyMax", "PairDelta", "PseudoCountDirichletEvent", "PureEvent",
+    "analytic_gaussian_scale", "choose_mechanism", "clamp_delta", "covering_scale",
+    "crossover_delta", "dominating_delta", "exact", "expected_distortion", "largest_scale",
+    "pair_delta", "project_to_simplex", "smallest_floor",
 ]  # fmt: skip

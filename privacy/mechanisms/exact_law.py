@@ -28,7 +28,8 @@ class ExactLaw:
 
     Notes
     -----
-    **Guarantees.** The half width is the smallest of its level.
+    **Guarantees.** The half width is the smallest of its level; the variance of a sum is the sum
+    of the variances.
     """
 
     scale: float
@@ -60,3 +61,20 @@ class ExactLaw:
         one_side = self.probability[self.support.size // 2 :].copy()
         one_side[1:] *= 2
         return int(np.searchsorted(np.cumsum(one_side), level))
+
+    def plus(self, other: "ExactLaw") -> "ExactLaw":
+        """Return the law of the sum of two independent draws, one of each law.
+
+        Examples
+        --------
+        >>> coin = ExactLaw(1.0, 2, np.array([-1, 0, 1]), np.array([0.25, 0.5, 0.25]))
+        >>> coin.plus(coin).probability.tolist()
+        [0.0625, 0.25, 0.375, 0.25, 0.0625]
+        """
+        if not self.n_classes == other.n_classes:
+            raise ValueError(
+                f"laws must be of as many classes, got {self.n_classes} and {other.n_classes}"
+            )
+        probability = np.convolve(self.probability, other.probability)
+        reach = probability.size // 2
+        return ExactLaw(self.scale, self.n_classes, np.arange(-reach, reach + 1), probability)

@@ -3,7 +3,8 @@
 :func:`corrected_shares` takes counts of consensus labels and, for the gold tasks, the table of
 consensus and truth. Its point is shrunk; its interval is not, so that it covers.
 :func:`noisy_shares` does the same for what was released under noise; :func:`gold_for_width` says
-how many gold tasks an interval of a given width needs. For comparison: :func:`gold_alone`,
+how many gold tasks an interval of a given width needs; :func:`unmixed_shares` corrects groups by the
+errors of all of them together. For comparison: :func:`gold_alone`,
 :func:`rogan_gladen`, and PPI++ as published, :func:`prediction_powered` and
 :func:`prediction_powered_infinite`.
 
@@ -22,9 +23,10 @@ from quality.shares.ppi import (
 )
 from quality.shares.released import NoisyShares, noisy_shares
 from quality.shares.rivals import gold_alone, rogan_gladen
+from quality.shares.unmixed import UnmixedShares, unmixed_shares
 
 __all__ = [
-    "CorrectedShares", "GoldPlan", "NoisyShares", "PredictionPowered", "corrected_shares",
-    "gold_alone", "gold_for_width", "noisy_shares", "prediction_powered",
-    "prediction_powered_infinite", "rogan_gladen",
+    "CorrectedShares", "GoldPlan", "NoisyShares", "PredictionPowered", "UnmixedShares",
+    "corrected_shares", "gold_alone", "gold_for_width", "noisy_shares", "prediction_powered",
+    "prediction_powered_infinite", "rogan_gladen", "unmixed_shares",
 ]  # fmt: skip

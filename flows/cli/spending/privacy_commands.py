@@ -242,7 +242,32 @@ def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> 
     title = f"{found['dataset']}: a run on new data would ask for {asked}"
     print_rows(console(), title, ["what", "price", "noise", "note"], rows)
     console().print(_verdict(found), soft_wrap=True)
+    if "year" in found:
+        months = found["year"]["months"]
+        columns = [name for name in MONTHS if name in months[0]]
+        cells = [[MONTHS[name][1].format(row[name]) for name in columns] for row in months]
+        print_rows(console(), _months_title(found), [MONTHS[name][0] for name in columns], cells)
+        return
     print_rows(console(), _year_title(found), ["publication", "a year", "price"], _years(found))
+
+
+MONTHS = {
+    "run": ("run", "{}"),
+    "n_tasks": ("tasks", "{:,}"),
+    "counts_l1": ("counts of a group err by, labels", "{:.2f}"),
+    "n_holdout": ("holdout tasks", "{:,}"),
+    "threshold": ("gap that passes", "{:.3f}"),
+    "power": ("overfit by .1 refuted", "{:.0%}"),
+}
+
+
+def _months_title(found: dict[str, Any]) -> str:
+    """Say what the whole year costs, how much of that is paid, and how far it is used."""
+    year = found["year"]
+    return (
+        f"{year['planned']} planned runs cost {_price(year['price'])} together, {_price(year['paid'])} of "
+        f"it paid; {year['used']} used, {year['planned'] - year['used']} left; run by run:"
+    )
 
 
 def _year_title(found: dict[str, Any]) -> str:

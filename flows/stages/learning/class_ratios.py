@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,12 +17,13 @@ import pyarrow as pa
 from jaxtyping import Float, Int
 
 from flows.run import Crowd, Run, load_crowd
-from flows.settings import EngineSettings, Settings
+from flows.settings import EngineSettings, PrivacySettings, Settings
 from flows.sharding import FeatureFolder, FeaturePasses, Mapper, open_mapper
 from flows.spending import count_noise
 from flows.stages.publication import why_no_release
 from flows.tables import arrow_table, numpy_array
 from learners import ClassRatio, learn_ratios, learn_streamed_ratios
+from quality.shares import unmixed_shares
 
 __all__ = ["Published", "estimate_ratios", "published_in", "ratios_verdict", "why_no_features"]
 
@@ -76,6 +77,7 @@ class Published:
     unlabelled: Int[np.ndarray, " groups"]
     level: float
     classes: tuple[str, ...]
+    corrected: bool = False
 
     def known(self) -> dict[str, Any]:
         """Return what a learner takes by name."""
@@ -86,7 +88,7 @@ def published_in(run: Run, crowd: Crowd) -> Published | str:
     """The run's published proportions and their noise, or why there are no class ratios."""
     unlabelled = np.setdiff1d(np.arange(crowd.group_names.size), crowd.label_group())
     privacy, why_not = run.settings.privacy, why_no_release(run.settings)
-    why_not = why_not or why_no_features(crowd)
+    why_not = why_not or run.read_json("proportions.json").get("skipped") or why_no_features(crowd)
     if why_not is None and not unlabelled.size:
         why_not = "every group has labels"
     if why_not is None and privacy is not None:
@@ -97,14 +99,40 @@ def published_in(run: Run, crowd: Crowd) -> Published | str:
         return str(why_not)
     table, n_classes = run.read_table("proportions.parquet"), crowd.labels.n_classes
     size = numpy_array(table.column("n"))[::n_classes].astype(np.float64)
-    return Published(
+    found = Published(
         groups=tuple(table.column("group").to_pylist()[::n_classes]),
         proportions=numpy_array(table.column("proportion")).reshape(-1, n_classes),
-        noise=count_noise(privacy, n_classes).projected / np.square(size)[:, None, None],
+        noise=_noise(run, privacy, n_classes) / np.square(size)[:, None, None],
         unlabelled=unlabelled,
         level=privacy.level,
         classes=tuple(crowd.labels.classes.astype(str).tolist()),
     )
+    return _corrected(run, found, size)
+
+
+def _noise(
+    run: Run, privacy: PrivacySettings, n_classes: int
+) -> Float[np.ndarray, "... classes classes"]:
+    """Covariance of the noise on each group's counts, which a year adds up over cohorts."""
+    variances = run.read_json("proportions.json")["noise"].get("variances")
+    if variances is None:
+        return count_noise(privacy, n_classes).projected
+    on_lattice = n_classes / (n_classes - 1) * (np.eye(n_classes) - 1 / n_classes)
+    return np.asarray(np.array(variances)[:, None, None] * on_lattice)
+
+
+def _corrected(run: Run, said: Published, size: Float[np.ndarray, " bags"]) -> Published:
+    """The shares corrected by what gold tells of the consensus in all groups, if the run released that."""
+    facts = run.read_json("corrected_shares.json")
+    if "skipped" in facts:
+        return said
+    rows = run.read_table("corrected_shares.parquet")[: len(said.classes)]  # all groups together
+    found = unmixed_shares(
+        said.proportions, np.broadcast_to(said.noise, (size.size, *said.noise.shape[1:])),
+        weight=size, share=numpy_array(rows.column("share")),
+        share_covariance=np.array(rows.column("covariance").to_pylist()), wrong=facts["wrong"],
+    )  # fmt: skip
+    return replace(said, proportions=found.share, noise=found.covariance, corrected=True)
 
 
 Learned = tuple[list[ClassRatio], list[int]]
@@ -160,6 +188,7 @@ def _write_ratios(
             "bandwidth": first.bandwidth,
             "level": first.level,
             "cross_validated_l1": error,
+            "corrected": published.corrected,
             "warnings": sorted({text for one in found for text in one.diagnostics.warnings}),
             "not_mixtures": [name for name, one in ratios.items() if one.interval is None],
             "public": why is None,
@@ -167,6 +196,7 @@ def _write_ratios(
         },
     )
     how = "" if streamed is None else f", by {method}"
+    how += ", from shares corrected by gold" if published.corrected else ""
     kept = "" if why is None else f"; internal: {why}"
     return f"{len(found)} unlabelled groups, cross-validated L1 error {error:.3f}{how}{kept}"
 

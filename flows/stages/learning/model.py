@@ -11,7 +11,9 @@ from flows.run import Crowd, Run, load_crowd
 from flows.settings import GateSettings, ModelSettings, PrivacySettings
 from flows.spending import Learning, paying, plan_releases, published_size
 from flows.stages.learning.class_ratios import why_no_features
+from flows.stages.learning.year_model import ask_fresh_holdout, train_on_cohorts
 from flows.stages.publication import published, why_no_release
+from flows.stages.year_counts import unpaid_words
 from learners import (
     Bound,
     GateAnswer,
@@ -25,7 +27,7 @@ from learners import (
     private_holdout_bound,
     transfer_bound,
 )
-from privacy import GroupPrivacy, Question, Release
+from privacy import BudgetError, GroupPrivacy, Question, Release
 from privacy.accounting import exact
 
 __all__ = ["ask_holdout", "bound_verdict", "gate_verdict", "model_verdict", "train_privately"]
@@ -37,12 +39,20 @@ OBJECTIVE, DESCENT = "objective perturbation", "noisy gradient descent"
 def train_privately(run: Run) -> str:
     """Train and tune a model under differential privacy; release it with its training score."""
     crowd = load_crowd(run.folder)
+    planned = _planned(run, crowd)
+    if planned is not None:
+        return train_on_cohorts(run, crowd, *planned)
     prepared = _prepared(run, crowd)
     if isinstance(prepared, str):
         return run.skip("model.json", prepared)
     learning, privacy, model = prepared
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
-        release = ledger.release(learning.mechanism, learning.training)
+        try:
+            release = ledger.release(learning.mechanism, learning.training)
+        except BudgetError as error:
+            if not privacy.skips_unpaid:
+                raise
+            return run.skip("model.json", unpaid_words(error))
     drawn, rows = release.value, learning.rows
     seen = _on_validation(drawn, learning, model, crowd.labels.n_classes)
     run.write_json(
@@ -82,12 +92,16 @@ def ask_holdout(run: Run) -> str:
     The question's name is that of the model's entry in the ledger, which no other model has.
     """
     crowd = load_crowd(run.folder)
+    planned = _planned(run, crowd)
+    if planned is not None:
+        return ask_fresh_holdout(run, crowd, *planned)
     prepared = _prepared(run, crowd)
     if isinstance(prepared, str):
-        run.skip("bounds.json", prepared)
-        return run.skip("gate.json", prepared)
+        return _skip_gate(run, prepared)
     learning, privacy, model = prepared
     trained, gate, rows = run.read_json("model.json"), run.settings.gate, learning.rows
+    if "skipped" in trained:
+        return _skip_gate(run, trained["skipped"])
     linear = LinearModel(np.asarray(trained["coef"]), model.norm_bound)
     right = linear.predict(rows.x[rows.holdout]) == rows.y[rows.holdout]
     question = Question(
@@ -95,7 +109,12 @@ def ask_holdout(run: Run) -> str:
         value={"train": trained["train_score"], "holdout": right},
     )
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
-        release = ledger.interact(learning.asked, learning.holdout, question)
+        try:
+            release = ledger.interact(learning.asked, learning.holdout, question)
+        except BudgetError as error:
+            if not privacy.skips_unpaid:
+                raise
+            return _skip_gate(run, unpaid_words(error))
     answer, n = GateAnswer.from_json(release.value), published_size(learning.holdout, release)
     found = _gate_json(answer, n, release, learning, gate, question.name, trained)
     run.write_json("gate.json", found)
@@ -110,6 +129,11 @@ def ask_holdout(run: Run) -> str:
     )
 
 
+def _skip_gate(run: Run, reason: str) -> str:
+    run.skip("bounds.json", reason)
+    return run.skip("gate.json", reason)
+
+
 def model_verdict(found: dict[str, Any]) -> str:
     """Say what privacy cost the model, from `model.json`."""
     seen = found["validation"]
@@ -122,6 +146,12 @@ def model_verdict(found: dict[str, Any]) -> str:
 
 def gate_verdict(found: dict[str, Any]) -> str:
     """Say what the holdout answered, from `gate.json`."""
+    if "pooled" in found:
+        gap, threshold = found["pooled"]["gap"], found["threshold"]
+        return (
+            f"{found['status']}, answer {found['value']:.1%} on {found['n']:,} fresh tasks; gap "
+            f"{gap:+.3f} of at most {threshold:.3f}"
+        )
     value = "no answer" if found["value"] is None else f"answer {found['value']:.1%}"
     left = f"{found['budget_left']} of {found['budget']} refutations left"
     return f"{found['status']}, {value}; {left}{_refuted_before(found['refuted_before'])}"
@@ -139,6 +169,16 @@ def bound_verdict(found: dict[str, Any]) -> str:
         f"at most {best['value']:.1%} of new tasks judged unlike the consensus, with "
         f"{found['level']:.0%} confidence ({best['name']})"
     )
+
+
+def _planned(run: Run, crowd: Crowd) -> tuple[PrivacySettings, ModelSettings] | None:
+    """The settings of a planned year's model, None where none is planned or nothing can be trained."""
+    privacy, model = run.settings.privacy, run.settings.model
+    if privacy is None or model is None or privacy.planned_runs == 1:
+        return None
+    if why_no_release(run.settings) or why_no_features(crowd):
+        return None
+    return privacy, model
 
 
 def _prepared(run: Run, crowd: Crowd) -> tuple[Learning, PrivacySettings, ModelSettings] | str:
@@ -204,8 +244,8 @@ def _gate_json(
 ) -> dict[str, Any]:
     """What the holdout answered; calls, refutations and price are those of all gates with its rows."""
     return {
-        "threshold": gate.threshold,
-        "sigma": gate.sigma,
+        "threshold": learning.judge.threshold,
+        "sigma": learning.judge.sigma,
         "budget": gate.budget,
         "budget_left": answer.budget_left,
         "epsilon": float(answer.epsilon or release.event.cost().epsilon),

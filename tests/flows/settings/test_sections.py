@@ -29,6 +29,34 @@ def load(folder: Path, text: str) -> None:
             "privacy: proportions_delta must be at most delta, got 1e-05 of 1e-06",
         ),
         (
+            MINIMAL + BUDGET + "planned_tasks = 100\n",
+            MINIMAL + BUDGET + "planned_tasks = 100\nplanned_runs = 12\n",
+            "privacy: planned_tasks is for planned_runs above 1",
+        ),
+        (
+            MINIMAL + BUDGET + 'unpaid = "skip"\n',
+            MINIMAL + BUDGET + 'unpaid = "skip"\npublication = "2026-11"\n',
+            'privacy: unpaid = "skip" needs a publication key or planned_runs',
+        ),
+        (
+            MINIMAL + BUDGET + "planned_runs = 12\nplanned_releases = 2\n",
+            MINIMAL + BUDGET + "planned_runs = 12\n",
+            "privacy: give planned_runs, which pays for the counts too, or planned_releases",
+        ),
+        (
+            MINIMAL
+            + TASKS
+            + BUDGET
+            + "planned_runs = 2\n[model]\nnorm_bound = 1.0\nepsilon_score = 1.0\n",
+            MINIMAL + TASKS + BUDGET + "planned_runs = 2\n[model]\nnorm_bound = 1.0\n",
+            "model.epsilon_score must be left out with privacy.planned_runs",
+        ),
+        (
+            MINIMAL + '[gate]\nthreshold = "auto"\nsigma = 0.1\n',
+            MINIMAL + '[gate]\nthreshold = "auto"\n',
+            'gate: sigma must be left out with threshold = "auto", which settles it too',
+        ),
+        (
             MINIMAL + "[gate]\nsigma = 0.1\n",
             MINIMAL + "[gate]\nsigma = 0.05\n",
             "gate: sigma must be below threshold, or noise alone refutes, got 0.1 and 0.1",

@@ -1,0 +1,284 @@
+"""The releases of a planned year: every cohort is asked once, under its own key and at its own prices.
+
+A task is in one cell of each of three partitions: (cohort, group) for the counts, (cohort) for corrections by
+gold, (cohort, training or holdout) for learning. So a year costs what one cohort costs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from flows.run import Crowd, Run
+from flows.settings import PrivacySettings, Settings, SettingsError
+from flows.spending.account import LEDGER_URL
+from flows.spending.cohorts import CORRECTED, COUNTED, SPLIT, Cohorts, join_cohorts
+from flows.spending.corrections import why_not_corrected
+from flows.spending.releases import consensus_label, deal, protected_unit, training_of
+from flows.spending.year import Year, year_of
+from learners import NoisyGradientDescent, StabilityValidation
+from privacy import (
+    LatticeCorrection,
+    LatticeLaplace,
+    Ledger,
+    Mechanism,
+    Part,
+    Publication,
+    Query,
+    Unit,
+    class_counts,
+    gold_corrections,
+)
+
+__all__ = ["CohortRows", "YearReleases", "plan_year"]
+
+TRAINING, VALIDATION, HOLDOUT = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CohortRows:
+    """A cohort's rows for learning: what trains on them, and the queries about them, each asked once.
+
+    `x`, `y` and `use` are of its labelled tasks; `terms` give the values their public meaning.
+    """
+
+    key: str
+    year: Year
+    training: StabilityValidation | NoisyGradientDescent
+    x: np.ndarray
+    y: Int[np.ndarray, " tasks"]
+    use: Int[np.ndarray, " tasks"]
+    dataset: str
+    unit: Unit
+    terms: str
+
+    @property
+    def n_train(self) -> int:
+        """Rows that are trained on."""
+        return int((self.use == TRAINING).sum())
+
+    def rows(self, use: int) -> Bool[np.ndarray, " tasks"]:
+        """Rows of one use."""
+        found: np.ndarray = self.use == use
+        return found
+
+    def training_query(self) -> Query:
+        """Return the rows to train on; with those of validation where the training chooses."""
+        chooses = isinstance(self.training, StabilityValidation)
+        kept = self.use != HOLDOUT if chooses else self.use == TRAINING
+        value = {"x": self.x[kept], "y": self.y[kept]}
+        value |= {"validation": self.use[kept] == VALIDATION} if chooses else {}
+        return self._query("rows to train on", value, int(kept.sum()), math.inf, "develop")
+
+    def right_query(self, right: Bool[np.ndarray, " rows"] | None, use: int) -> Query:
+        """Return how many rows of one use a model gets right and wrong; None for the price alone."""
+        n = int((self.use == use).sum())
+        n_right = 0 if right is None else int(np.count_nonzero(right))
+        name, cell = ("training", "develop") if use == TRAINING else ("holdout", "holdout")
+        # a replaced row moves one from right to wrong or back: 2 in l1 norm, as for class counts
+        return self._query(f"right on {name} rows", np.array([n_right, n - n_right]), n, 2.0, cell)
+
+    def requests(self) -> list[tuple[Mechanism, Query]]:
+        """Return all that the cohort's rows are asked, by price."""
+        return [
+            (self.training, self.training_query()),
+            (LatticeLaplace(self.year.score), self.right_query(None, TRAINING)),
+            (LatticeLaplace(self.year.gate), self.right_query(None, HOLDOUT)),
+        ]
+
+    def _query(
+        self, name: str, value: dict[str, np.ndarray] | np.ndarray, n: int, l1: float, cell: str
+    ) -> Query:
+        part, facts = Part(SPLIT, f"{self.key}: {cell}"), json.dumps({"n": n})
+        published = Publication(self.key, self.terms, facts)
+        return Query(self.dataset, name, value, self.unit, n, l1, part, published)
+
+
+@dataclass(frozen=True, eq=False)
+class YearReleases:
+    """All that the cohorts so far are asked.
+
+    `counts` and `corrections` are (cohort, query) pairs, `place` the number of each count's group among
+    `groups`; `waiting` is how many labelled tasks are in no cohort yet.
+    """
+
+    cohorts: Cohorts
+    year: Year
+    years: tuple[Year, ...]
+    groups: tuple[str, ...]
+    counts: tuple[tuple[int, Query], ...]
+    place: Int[np.ndarray, " queries"]
+    corrections: tuple[tuple[int, Query], ...]
+    why_uncorrected: str
+    learning: tuple[CohortRows, ...]
+    waiting: int
+
+    @cached_property
+    def draws(self) -> Int[np.ndarray, " groups"]:
+        """How many cohorts each group's counts add up."""
+        return np.bincount(self.place, minlength=len(self.groups))
+
+    def counted(self) -> Iterator[tuple[LatticeLaplace, Query]]:
+        """Yield the requests for counts."""
+        for cohort, query in self.counts:
+            yield LatticeLaplace(self.years[cohort].counts), query
+
+    def corrected(self) -> Iterator[tuple[LatticeCorrection, Query]]:
+        """Yield the requests for corrections by gold."""
+        for cohort, query in self.corrections:
+            yield LatticeCorrection(self.years[cohort].correction), query
+
+    def learnt(self) -> list[tuple[Mechanism, Query]]:
+        """Return the requests of training, score and gate."""
+        return [one for rows in self.learning for one in rows.requests()]
+
+
+def plan_year(run: Run, crowd: Crowd, privacy: PrivacySettings, ledger: Ledger) -> YearReleases:
+    """Assign new tasks to a cohort, durably, and plan what every cohort is asked.
+
+    Raises
+    ------
+    SettingsError
+        If the settings plan no year, the ledger is on a server, or no group is large enough.
+    LedgerError
+        As `join_cohorts`.
+    """
+    settings, year = run.settings, year_of(run.settings)
+    if year is None:
+        raise SettingsError("[privacy]: planned_runs must be above 1 for a year")
+    if os.environ.get(LEDGER_URL):
+        raise SettingsError(
+            "privacy.planned_runs keeps a record of cohorts in one state folder, so the ledger must be "
+            f"there too: unset {LEDGER_URL}"
+        )
+    names, group = crowd.labelled_groups()
+    cohorts = join_cohorts(
+        settings.state, ledger, settings.name, task=crowd.labels.tasks, group=names[group],
+        use=_uses(crowd, settings), key=run.publication, at_most=privacy.planned_runs,
+        prices=year.text(),
+    )  # fmt: skip
+    label, years = consensus_label(run, crowd), cohorts.years()
+    counts, place, groups = _count_queries(label, crowd, settings, privacy, cohorts)
+    if not groups:
+        raise SettingsError(
+            f"[privacy]: min_group_size must leave a group to publish, got {privacy.min_group_size}"
+        )
+    corrections = _correction_queries(label, crowd, settings, privacy, cohorts, years)
+    why_not = why_not_corrected(settings)
+    return YearReleases(
+        cohorts, year, years, groups, counts, place,
+        () if isinstance(corrections, str) else corrections,
+        why_not or (corrections if isinstance(corrections, str) else ""),
+        _learning(label, crowd, settings, privacy, cohorts, years),
+        int(np.count_nonzero(cohorts.cohort < 0)),
+    )  # fmt: skip
+
+
+def _uses(crowd: Crowd, settings: Settings) -> Int[np.ndarray, " tasks"]:
+    """What each task would be used for if it joined now."""
+    share = 0.2 if settings.model is None else settings.model.validation
+    held, validated = deal(
+        crowd.labels.tasks, seed=settings.seed, holdout=settings.gate.holdout, validation=share
+    )
+    return np.where(held, HOLDOUT, np.where(validated, VALIDATION, TRAINING)).astype(np.int64)
+
+
+def _count_queries(
+    label: np.ndarray, crowd: Crowd, settings: Settings, privacy: PrivacySettings, cohorts: Cohorts
+) -> tuple[tuple[tuple[int, Query], ...], np.ndarray, tuple[str, ...]]:
+    """Class counts of each cohort in each group that is large enough."""
+    joined = np.flatnonzero(cohorts.cohort >= 0)
+    names, of_task = np.unique(cohorts.group[joined], return_inverse=True)
+    large = np.bincount(of_task) >= privacy.min_group_size
+    known = large & np.isin(names, crowd.group_names)
+    kept = known[of_task]
+    joined, of_task = joined[kept], of_task[kept]
+    groups = tuple(names[known].tolist())
+    if not groups:
+        return (), np.zeros(0, np.int64), ()
+    pairs = np.stack([cohorts.cohort[joined], of_task])
+    cells, code = np.unique(pairs, axis=1, return_inverse=True)
+    called = [f"{cohorts.keys[c]}: {names[g]}" for c, g in cells.T]
+    queries = class_counts(
+        label[joined], code.ravel(), dataset=settings.name, n_classes=crowd.labels.n_classes,
+        n_groups=len(called), group_names=called, unit=privacy.unit,
+        local=settings.consensus_is_local, tasks=crowd.labels.tasks[joined],
+    )  # fmt: skip
+    terms = json.dumps({"classes": crowd.labels.classes.tolist()}, sort_keys=True)
+    found = tuple(
+        (int(c), _published(query, cohorts.keys[c], Part(COUNTED, name), terms))
+        for query, name, c in zip(queries, called, cells[0], strict=True)
+    )
+    return found, np.searchsorted(np.flatnonzero(known), cells[1]), groups
+
+
+def _correction_queries(
+    label: np.ndarray, crowd: Crowd, settings: Settings, privacy: PrivacySettings,
+    cohorts: Cohorts, years: tuple[Year, ...],
+) -> tuple[tuple[int, Query], ...] | str:  # fmt: skip
+    """The correction by gold of each cohort that has some, all groups together, or why there is none."""
+    why_not = why_not_corrected(settings)
+    if why_not is not None:
+        return why_not
+    if settings.input.gold_sampling == "stratified" and np.unique(cohorts.group).size > 1:
+        return "stratified gold corrects each group by itself, which planned_runs does not offer"
+    names, group = crowd.labelled_groups()
+    gold, found = crowd.gold_code().astype(np.int64), []
+    terms = json.dumps({"classes": crowd.labels.classes.tolist()}, sort_keys=True)
+    for cohort, key in enumerate(cohorts.keys):
+        own = np.where(cohorts.cohort == cohort, gold, -1)
+        if not (own >= 0).any() or not years[cohort].correction:
+            continue
+        (query,) = gold_corrections(
+            label, own, group, dataset=settings.name, n_classes=crowd.labels.n_classes,
+            group_names=tuple(names.tolist()), unit=privacy.unit,
+            local=settings.consensus_is_local, tasks=crowd.labels.tasks, max_tasks=1, apart=False,
+        )  # fmt: skip
+        found.append((cohort, _published(query, key, Part(CORRECTED, key), terms)))
+    return tuple(found) or "no task of a cohort has gold"
+
+
+def _published(query: Query, key: str, part: Part, terms: str) -> Query:
+    facts = json.dumps({"n": query.n})
+    return replace(query, part=part, publication=Publication(key, terms, facts))
+
+
+def _learning(
+    label: np.ndarray, crowd: Crowd, settings: Settings, privacy: PrivacySettings,
+    cohorts: Cohorts, years: tuple[Year, ...],
+) -> tuple[CohortRows, ...]:  # fmt: skip
+    """The rows of each cohort that can train a model and judge it."""
+    model = settings.model
+    if model is None or crowd.tasks is None or not crowd.tasks.feature_names:
+        return ()
+    features, n_classes, found = crowd.label_features(), crowd.labels.n_classes, []
+    terms = json.dumps(
+        {
+            "classes": crowd.labels.classes.tolist(),
+            "features": list(crowd.tasks.feature_names),
+            "standardize": settings.input.standardize,
+        },
+        sort_keys=True,
+    )
+    for cohort, (key, year) in enumerate(zip(cohorts.keys, years, strict=True)):
+        own = cohorts.cohort == cohort
+        use = cohorts.use[own]
+        enough = all((use == one).any() for one in (TRAINING, VALIDATION, HOLDOUT))
+        if not year.train or not enough:
+            continue
+        priced = model.model_copy(update={"delta_train": year.delta})
+        training = training_of(priced, (year.train, year.select), features.shape[1], n_classes)
+        found.append(
+            CohortRows(
+                key, year, training, features[own], label[own], use, settings.name,
+                protected_unit(settings, privacy), terms,
+            )
+        )  # fmt: skip
+    return tuple(found)

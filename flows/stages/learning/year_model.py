@@ -1,0 +1,271 @@
+"""The model of a planned year: one private training for each cohort, averaged, and a gate of fresh tasks.
+
+Each month's model is judged on the newest cohort: on tasks that it was trained on, and on tasks of the
+holdout that nobody has asked about before. The months' counts of right answers are pooled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from flows.run import Crowd, Run
+from flows.settings import ModelSettings, PrivacySettings
+from flows.spending import CohortRows, numbers, paying, plan_year, published_size
+from flows.stages.year_counts import unpaid_words
+from learners import (
+    Bound,
+    LinearModel,
+    NoisyGradientDescent,
+    clopper_pearson_bound,
+    fit_linear,
+    least,
+)
+from learners.holdout import PooledVerdict, ScoreCounts, judge_pooled, pooled_error_limit
+from privacy import BudgetError, LatticeLaplace, Ledger, Query, Release
+
+__all__ = ["ask_fresh_holdout", "train_on_cohorts"]
+
+TRAINING, VALIDATION, HOLDOUT = 0, 1, 2
+OBJECTIVE, DESCENT = "objective perturbation", "noisy gradient descent"
+TOLERANCE = 0.1  # where threshold = "auto"
+N_BOUNDS = 2
+TOO_FEW = (
+    "no cohort has enough tasks to deal to training, validation and holdout, or counts take the whole "
+    "budget"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trained:
+    """What was released of each cohort: the models up to it, averaged, and the counts of right answers."""
+
+    models: tuple[LinearModel, ...]
+    training: tuple[Release[Any], ...]
+    scores: tuple[Release[Any], ...]
+    n_scored: tuple[int, ...]
+
+
+def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: ModelSettings) -> str:
+    """Train on every cohort that has not been trained on, and release the average with its score."""
+    with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
+        cohorts = plan_year(run, crowd, privacy, ledger).learning
+        if not cohorts:
+            return run.skip("model.json", TOO_FEW)
+        try:
+            ledger.afford([one for rows in cohorts for one in rows.requests()])
+        except BudgetError as error:
+            if not privacy.skips_unpaid:
+                raise
+            return run.skip("model.json", unpaid_words(error))
+        found = _train(ledger, cohorts, model)
+    published, newest = found.models[-1], cohorts[-1]
+    scored = _counts(found.scores, found.n_scored, newest.year.score)
+    seen = _on_validation(cohorts, published, model, crowd.labels.n_classes)
+    descends = isinstance(newest.training, NoisyGradientDescent)
+    uses = np.concatenate([rows.use for rows in cohorts])
+    run.write_json(
+        "model.json",
+        {
+            "classes": [str(name) for name in crowd.labels.classes],
+            "features": [] if crowd.tasks is None else list(crowd.tasks.feature_names),
+            "coef": published.coef.tolist(),
+            "norm_bound": model.norm_bound,
+            "method": f"{DESCENT if descends else OBJECTIVE}, averaged over {len(cohorts)} cohorts",
+            "candidates": [],
+            "epsilon_train": newest.year.train,
+            "epsilon_select": newest.year.select,
+            "epsilon_score": newest.year.score,
+            "delta_train": newest.year.delta if descends else 0.0,
+            "regularization": None,
+            "chosen": None,
+            "unit": str(newest.unit),
+            "arithmetic": found.training[-1].event.arithmetic,
+            "n_train": int((uses == TRAINING).sum()),
+            "n_validation": int((uses == VALIDATION).sum()),
+            "n_holdout": int((uses == HOLDOUT).sum()),
+            "train_score": _share(scored),
+            "entry": found.training[-1].entry,
+            "publication": newest.key,
+            "stale": any(one.stale for one in found.training),
+            "validation": seen,
+        },
+    )
+    fresh = sum(one.fresh for one in found.training)
+    return (
+        f"{len(cohorts)} cohorts, {fresh} newly trained on, at epsilon {newest.year.train:g} per "
+        f"{newest.unit}; right on {seen['private']:.1%} of the validation tasks "
+        f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest "
+        "class)"
+    )
+
+
+def ask_fresh_holdout(
+    run: Run, crowd: Crowd, privacy: PrivacySettings, model: ModelSettings
+) -> str:
+    """Ask the newest cohort's holdout about the model, pool the months' answers, and bound the error."""
+    trained, gate = run.read_json("model.json"), run.settings.gate
+    if "skipped" in trained:
+        run.skip("bounds.json", trained["skipped"])
+        return run.skip("gate.json", trained["skipped"])
+    with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
+        cohorts = plan_year(run, crowd, privacy, ledger).learning
+        found = _train(ledger, cohorts, model)  # all of it is released already
+        asked = [
+            (LatticeLaplace(rows.year.gate), _right(rows, one, HOLDOUT))
+            for rows, one in zip(cohorts, found.models, strict=True)
+        ]
+        answers = [ledger.release(*one) for one in asked]
+    sizes = _sizes([query for _, query in asked], answers)
+    newest = cohorts[-1]
+    held = _counts(answers, sizes, newest.year.gate)
+    scored = _counts(found.scores, found.n_scored, newest.year.score)
+    tolerance = TOLERANCE if gate.threshold == "auto" else gate.threshold
+    verdict = judge_pooled(scored, held, tolerance=tolerance)
+    facts = _gate_json(verdict, held, newest, answers, run.settings.privacy, trained)
+    run.write_json("gate.json", facts)
+    bounds = _bounds(cohorts, found.models[-1], held, gate.confidence)
+    best = least(bounds)
+    run.write_json(
+        "bounds.json",
+        {
+            "level": gate.confidence,
+            "bounds": [asdict(bound) for bound in bounds],
+            "least": best.name,
+        },
+    )
+    return (
+        f"{verdict.status}; {len(cohorts)} cohorts of {held.size:,} fresh tasks pooled, gap "
+        f"{verdict.gap:+.3f} of at most {verdict.threshold:.3f}; error on new tasks at most "
+        f"{best.value:.1%} ({best.name})"
+    )
+
+
+def _train(ledger: Ledger, cohorts: Sequence[CohortRows], model: ModelSettings) -> _Trained:
+    """Release each cohort's model, then its score by the average up to it; what is released stays."""
+    training = [ledger.release(rows.training, rows.training_query()) for rows in cohorts]
+    coefs = np.array([release.value["coef"] for release in training])
+    sizes = np.array([rows.n_train for rows in cohorts], dtype=np.float64)
+    models = tuple(
+        LinearModel(np.average(coefs[:last], axis=0, weights=sizes[:last]), model.norm_bound)
+        for last in range(1, len(cohorts) + 1)
+    )
+    asked = [_right(rows, one, TRAINING) for rows, one in zip(cohorts, models, strict=True)]
+    scores = [
+        ledger.release(LatticeLaplace(rows.year.score), query)
+        for rows, query in zip(cohorts, asked, strict=True)
+    ]
+    return _Trained(models, tuple(training), tuple(scores), _sizes(asked, scores))
+
+
+def _right(rows: CohortRows, model: LinearModel, use: int) -> Query:
+    """The counts of right and wrong answers of a model on a cohort's rows of one use."""
+    kept = rows.rows(use)
+    return rows.right_query(model.predict(rows.x[kept]) == rows.y[kept], use)
+
+
+def _sizes(queries: Sequence[Query], releases: Sequence[Release[Any]]) -> tuple[int, ...]:
+    pairs = zip(queries, releases, strict=True)
+    return tuple(published_size(query, release) for query, release in pairs)
+
+
+def _counts(releases: Sequence[Release[Any]], sizes: tuple[int, ...], price: float) -> ScoreCounts:
+    """Released counts of right answers, at the price of the newest."""
+    right = tuple(int(release.value[0]) for release in releases)
+    return ScoreCounts(right, sizes, LatticeLaplace(price).law(2).variance)
+
+
+def _share(counts: ScoreCounts) -> float:
+    return min(1.0, max(0.0, counts.share))
+
+
+def _on_validation(
+    cohorts: Sequence[CohortRows], published: LinearModel, model: ModelSettings, n_classes: int
+) -> dict[str, Any]:
+    """Exact accuracies on the validation rows of all cohorts, for the internal report alone."""
+    x, y = _rows(cohorts, VALIDATION)
+    train_x, train_y = _rows(cohorts, TRAINING)
+    clear = fit_linear(
+        train_x, train_y, regularization=min(model.regularization), norm_bound=model.norm_bound,
+        n_classes=n_classes,
+    )  # fmt: skip
+    commonest = np.bincount(train_y, minlength=n_classes).argmax()
+    return {
+        "n": int(y.size),
+        "private": float((published.predict(x) == y).mean()),
+        "non_private": float((clear.predict(x) == y).mean()),
+        "majority_class": float((y == commonest).mean()),
+    }
+
+
+def _rows(
+    cohorts: Sequence[CohortRows], use: int
+) -> tuple[Float[np.ndarray, "tasks features"], np.ndarray]:
+    """Rows of one use, of all cohorts."""
+    kept = [(rows.x[rows.rows(use)], rows.y[rows.rows(use)]) for rows in cohorts]
+    return np.concatenate([x for x, _ in kept]), np.concatenate([y for _, y in kept])
+
+
+def _gate_json(
+    verdict: PooledVerdict,
+    held: ScoreCounts,
+    newest: CohortRows,
+    answers: Sequence[Release[Any]],
+    privacy: PrivacySettings | None,
+    trained: dict[str, Any],
+) -> dict[str, Any]:
+    """What fresh holdouts answered, with the fields of the reusable one; none is asked twice."""
+    planned = 0 if privacy is None else privacy.planned_runs
+    return {
+        "threshold": round(verdict.threshold, 4),
+        "sigma": math.sqrt(held.noise),
+        "budget": planned,
+        "budget_left": max(0, planned - len(answers)),
+        "epsilon": newest.year.gate,
+        "arithmetic": answers[-1].event.arithmetic,
+        "unit": str(newest.unit),
+        "n": held.size,
+        "publication": newest.key,
+        "stale": any(answer.stale for answer in answers),
+        "question": f"right answers of the model of cohort {newest.key}, and of those before",
+        "asked": len(answers),
+        "gates": len(answers),
+        "refuted_before": 0,
+        "status": verdict.status,
+        "value": _share(held),
+        "train_score": trained["train_score"],
+        "pooled": {
+            "gap": verdict.gap,
+            "deviation": verdict.deviation,
+            "right": list(held.right),
+            "n": list(held.n),
+        },
+        "price": numbers(newest.year.cost()),
+    }
+
+
+def _bounds(
+    cohorts: Sequence[CohortRows], published: LinearModel, held: ScoreCounts, confidence: float
+) -> tuple[Bound, ...]:
+    """Bounds on the published model's error: by the newest holdout, and by tasks that nothing has read."""
+    level = 1 - (1 - confidence) / N_BOUNDS
+    price = cohorts[-1].year.gate
+    width = LatticeLaplace(price).law(2).half_width((1 + level) / 2)
+    limit = pooled_error_limit(held.right[-1], held.n[-1], half_width=width, level=level)
+    fresh = Bound(
+        name="fresh holdout",
+        value=limit,
+        level=level,
+        assumption=f"the {held.n[-1]:,} holdout tasks of the newest cohort are independent draws",
+        applies=True,
+    )
+    if not all(isinstance(rows.training, NoisyGradientDescent) for rows in cohorts):
+        return (fresh,)  # validation rows helped to choose each cohort's model
+    x, y = _rows(cohorts, VALIDATION)
+    wrong = int(np.count_nonzero(published.predict(x) != y))
+    return fresh, clopper_pearson_bound(wrong, int(y.size), level=level)

@@ -1,0 +1,118 @@
+"""The record of cohorts: who joined when, for ever, or a refusal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.spending.cohorts import COUNTED, SPLIT, join_cohorts, known_sizes
+from flows.spending.year import Year
+from privacy import LatticeLaplace, Ledger, LedgerError, Part, Publication, Query, Unit
+
+PRICES = Year(1.0, 0.0, 0.6, 0.0, 0.2, 0.8, 0.0).text()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    (tmp_path / "ledger.sqlite").parent.mkdir(exist_ok=True)
+    found = Ledger(tmp_path / "ledger.sqlite", key=bytes(32))
+    found.open_budget("toy", unit=Unit.CONSENSUS_LABEL, epsilon=2.0, delta=0.0, n=4)
+    return found
+
+
+def join(folder: Path, ledger: Ledger, names: str, *, key: str | None = None, **given: object):
+    tasks = np.array(names.split())
+    about = {"group": np.array(["north"] * tasks.size), "use": np.zeros(tasks.size, np.int64)}
+    about |= {"key": key, "at_most": 12, "prices": PRICES} | given
+    return join_cohorts(folder, ledger, "toy", task=tasks, **about)  # type: ignore[arg-type]
+
+
+def test_a_tasks_cohort_group_and_use_never_change_whatever_later_runs_say(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    join(tmp_path, ledger, "a b")
+    later = join(
+        tmp_path, ledger, "c b a",
+        group=np.array(["south"] * 3), use=np.array([2, 2, 2]), prices=PRICES.replace("0.8", "0.7"),
+    )  # fmt: skip
+    assert later.cohort.tolist() == [1, 0, 0]
+    assert later.group.tolist() == ["south", "north", "north"]
+    assert later.use.tolist() == [2, 0, 0]
+    assert [year.gate for year in later.years()] == [0.8, 0.7]
+
+
+def test_a_cohort_never_gains_a_task_once_it_is_recorded(tmp_path: Path, ledger: Ledger) -> None:
+    join(tmp_path, ledger, "a b", key="2026-01")
+    assert join(tmp_path, ledger, "a b c", key="2026-01").cohort.tolist() == [0, 0, -1]
+    assert join(tmp_path, ledger, "a b c", key="2026-02").cohort.tolist() == [0, 0, 1]
+    assert join(tmp_path, ledger, "d", key="2026-01").cohort.tolist() == [-1]
+    assert known_sizes(tmp_path, "toy") == {"2026-01": 2, "2026-02": 1}
+
+
+def test_tasks_that_join_after_the_planned_runs_wait(tmp_path: Path, ledger: Ledger) -> None:
+    join(tmp_path, ledger, "a", at_most=1)
+    assert join(tmp_path, ledger, "a b", at_most=1).cohort.tolist() == [0, -1]
+    assert join(tmp_path, ledger, "a b", at_most=2).cohort.tolist() == [0, 1]
+
+
+def test_a_run_without_new_tasks_makes_no_cohort(tmp_path: Path, ledger: Ledger) -> None:
+    join(tmp_path, ledger, "a b")
+    assert join(tmp_path, ledger, "b a").keys == ("run-1",)
+
+
+@pytest.mark.parametrize("partition", [COUNTED, SPLIT])
+def test_what_the_ledger_has_released_is_on_record_or_all_is_refused(
+    tmp_path: Path, ledger: Ledger, partition: str
+) -> None:
+    join(tmp_path, ledger, "a b", key="2026-01")
+    early = (tmp_path / "cohorts-toy.npz").read_bytes()
+    join(tmp_path, ledger, "a b c d", key="2026-02")
+    query = Query(
+        "toy", "class counts", np.array([1, 1]), Unit.CONSENSUS_LABEL, 2, 2.0,
+        Part(partition, "2026-02: north"), Publication("2026-02"),
+    )  # fmt: skip
+    ledger.release(LatticeLaplace(1.0), query)
+    join(tmp_path, ledger, "a b c d")
+    (tmp_path / "cohorts-toy.npz").write_bytes(early)
+    with pytest.raises(LedgerError, match="lacks the cohort '2026-02'"):
+        join(tmp_path, ledger, "a b c d", key="2026-03")
+    (tmp_path / "cohorts-toy.npz").unlink()
+    with pytest.raises(LedgerError, match="lacks the cohort '2026-02'"):
+        join(tmp_path, ledger, "a b c d", key="2026-03")
+    (tmp_path / "cohorts-toy.npz").write_bytes(b"damaged")
+    with pytest.raises(LedgerError, match="cannot be read"):
+        join(tmp_path, ledger, "a b c d", key="2026-03")
+
+
+def test_any_number_of_cohorts_costs_what_the_dearest_does(tmp_path: Path, ledger: Ledger) -> None:
+    prices = {"one": 0.5, "two": 1.0, "three": 0.25}
+    for key, price in prices.items():
+        for cell in ("north", "south"):
+            query = Query(
+                "toy", "class counts", np.array([1, 1]), Unit.CONSENSUS_LABEL, 2, 2.0,
+                Part(COUNTED, f"{key}: {cell}"), Publication(key),
+            )  # fmt: skip
+            ledger.release(LatticeLaplace(price), query)
+    assert float(ledger.statement("toy").spent.epsilon) == 1.0
+
+
+def test_a_neighbour_touches_one_cell_of_each_partition_however_a_campaign_grew(
+    tmp_path: Path, ledger: Ledger, rng: np.random.Generator
+) -> None:
+    """Parallel composition is about that alone; 20 months in any order of tasks, groups and uses."""
+    cells: dict[str, set[tuple[int, str, bool]]] = {}
+    for _ in range(20):
+        names = rng.choice(60, size=int(rng.integers(1, 40)), replace=False)
+        found = join(
+            tmp_path, ledger, " ".join(f"t{j}" for j in names),
+            group=rng.choice(["north", "south"], size=names.size),
+            use=rng.integers(3, size=names.size), at_most=15,
+        )  # fmt: skip
+        asked = zip(names, found.cohort, found.group, found.use, strict=True)
+        for name, cohort, group, use in asked:
+            if cohort >= 0:
+                cells.setdefault(f"t{name}", set()).add((int(cohort), str(group), use == 2))
+    assert len(cells) > 40
+    assert all(len(of_task) == 1 for of_task in cells.values())

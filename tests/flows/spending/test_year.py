@@ -1,0 +1,128 @@
+"""The split of a year's budget, and what its preview foretells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flows.settings import PrivacySettings, Settings, load_settings
+from flows.spending.prices import check_budget, preview
+from flows.spending.year import Year, parse_year, split_budget, year_months, year_of
+from privacy import BudgetError, LatticeLaplace
+from privacy.accounting import exact
+from tests.flows.campaign import write_small_campaign
+
+
+def year_settings(folder: Path, *lines: str, model: bool = True) -> Settings:
+    """The small campaign with a year of four runs, and no prices but that."""
+    return load_settings(year_campaign(folder, *lines, model=model))
+
+
+def year_campaign(folder: Path, *lines: str, model: bool = True) -> Path:
+    path = write_small_campaign(folder)
+    given = "\n".join(["epsilon = 20.0", "delta = 1e-4", "planned_runs = 4", *lines])
+    text = path.read_text().replace("epsilon = 20.0", given)
+    text = text.replace('gold = "gold.csv"', 'gold = "gold.csv"\ngold_sampling = "random"')
+    kept = [
+        line
+        for line in text.splitlines()
+        if not line.startswith(("proportions_epsilon", "epsilon_", "sigma", "budget"))
+    ]
+    text = "\n".join(kept) + "\n"
+    path.write_text(text if model else text.partition("[model]")[0])
+    return path
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 1 / 3, 20.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("correction", [None, 0.05])
+def test_the_whole_never_costs_more_than_the_budget(
+    epsilon: float, delta: float, learns: bool, correction: float | None
+) -> None:
+    privacy = PrivacySettings(
+        epsilon=epsilon, delta=delta, planned_runs=12, correction_epsilon=correction
+    )
+    cost = split_budget(privacy, learns=learns).cost()
+    assert cost.epsilon <= exact(epsilon)
+    assert cost.delta <= exact(delta)
+    assert cost.epsilon > exact(epsilon) * 999 / 1000
+
+
+def test_counts_take_the_price_that_is_given_and_learning_the_rest() -> None:
+    year = split_budget(
+        PrivacySettings(epsilon=4.0, delta=1e-6, planned_runs=12, proportions_epsilon=1.0),
+        learns=True,
+    )
+    assert (year.counts, year.gate, year.train + year.score) == (1.0, 3.0, 3.0)
+
+
+def test_without_a_delta_a_part_of_training_chooses_among_candidates() -> None:
+    year = split_budget(PrivacySettings(epsilon=4.0, planned_runs=12), learns=True)
+    assert year.select > 0
+    assert year.cost().epsilon == 4
+
+
+def test_prices_are_read_back_as_they_were_written() -> None:
+    year = Year(4.0, 0.5, 3.6, 0.0, 0.4, 4.0, 1e-6)
+    assert parse_year(year.text()) == year
+    with pytest.raises(ValueError, match="not the prices"):
+        parse_year("{}")
+
+
+def test_errors_foretold_are_those_of_sums_over_cohorts(tmp_path: Path) -> None:
+    settings = year_settings(tmp_path, "planned_tasks = 360")
+    year = year_of(settings)
+    assert year is not None
+    months = year_months(settings, year, n_tasks=None)
+    law = LatticeLaplace(year.counts).law(3)
+    assert months[0]["counts_l1"] == pytest.approx(law.expected_l1)
+    assert months[1]["counts_l1"] == pytest.approx(law.plus(law).expected_l1)
+    assert [month["n_tasks"] for month in months] == [90, 180, 270, 360]
+    assert months[0]["threshold"] > months[-1]["threshold"]
+    assert months[0]["power"] < months[-1]["power"]
+
+
+def test_without_sizes_a_preview_foretells_the_counts_alone(tmp_path: Path) -> None:
+    months = preview(tmp_path / "state", year_settings(tmp_path))["year"]["months"]
+    assert [set(month) for month in months] == [{"run", "counts_l1"}] * 4
+
+
+def test_the_preview_of_a_year_asks_the_price_of_the_plan(tmp_path: Path) -> None:
+    settings = year_settings(tmp_path, "planned_tasks = 360")
+    found, year = preview(settings.state, settings), year_of(settings)
+    assert year is not None
+    assert found["asked"] == found["year"]["price"] == {"epsilon": 20.0, "delta": 1e-4}
+    assert found["fits"] is True
+    assert (found["affordable"], found["year"]["used"]) == (4, 0)
+
+
+def test_a_year_beyond_the_budget_is_refused_in_the_first_second_where_settings_say_so(
+    tmp_path: Path,
+) -> None:
+    refuses = year_settings(tmp_path, 'unpaid = "refuse"', "proportions_epsilon = 1.0")
+    assert check_budget(refuses) is None
+    from flows.spending import open_account
+
+    assert refuses.privacy is not None
+    ledger = open_account(refuses, refuses.privacy, n=360)
+    spend(ledger, 19.5)
+    with pytest.raises(BudgetError, match="left epsilon=0.5"):
+        check_budget(refuses)
+    skips = refuses.model_copy(
+        update={"privacy": refuses.privacy.model_copy(update={"unpaid": None})}
+    )
+    warning = check_budget(skips)
+    assert warning is not None
+    assert "will be skipped" in warning
+
+
+def spend(ledger, epsilon: float) -> None:  # type: ignore[no-untyped-def]
+    """Spend of the small campaign's budget on something else."""
+    import numpy as np
+
+    from privacy import Query, Unit
+
+    query = Query("small", "other", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=2.0)
+    ledger.release(LatticeLaplace(epsilon), query)

@@ -1,0 +1,178 @@
+"""A year of runs of the small campaign, which grows: paid once, published every month, killed anywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flows.pipeline import run_pipeline, run_stage
+from flows.run import Run
+from flows.settings import Settings, load_settings
+from flows.spending import open_account, preview, read_statements, year_of
+from flows.stages import Stage
+from tests.flows.spending.keyed_campaign import Died, die_before
+from tests.flows.spending.test_year import spend, year_campaign
+
+OUTPUTS = ("proportions", "corrected_shares", "model", "gate", "bounds")
+
+
+def grow(path: Path, share: float) -> Settings:
+    """Leave the labels and gold of the first tasks of every group alone, so that a campaign can grow."""
+    for name, column in (("labels.csv", 1), ("gold.csv", 0)):
+        file = path.with_name(name)
+        whole = path.with_name(f"whole-{name}")
+        if not whole.exists():
+            whole.write_text(file.read_text())
+        head, *rows = whole.read_text().splitlines()
+        kept = [row for row in rows if int(row.split(",")[column][1:]) % 60 < 60 * share]
+        file.write_text("\n".join([head, *kept]) + "\n")
+    return load_settings(path)
+
+
+def found(settings: Settings, folder: Path) -> dict[str, dict[str, Any]]:
+    run = Run(folder, settings)
+    return {name: run.read_json(f"{name}.json") for name in OUTPUTS}
+
+
+@pytest.fixture(scope="module")
+def months(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, list[Run], list[Any]]:
+    """Three of four planned months, each with the ledger's sum after it."""
+    path = year_campaign(
+        tmp_path_factory.mktemp("year"), "planned_tasks = 360", "correction_epsilon = 2.0"
+    )
+    runs, spent = [], []
+    for share in (0.4, 0.7, 1.0):
+        settings = grow(path, share)
+        runs.append(Run(run_pipeline(settings).folder, settings))
+        spent.append(read_statements(settings.state)[0]["spent"])
+    return settings, runs, spent
+
+
+def test_no_month_is_silent(months: tuple[Settings, list[Run], list[Any]]) -> None:
+    settings, runs, _ = months
+    for run in runs:
+        assert not any("skipped" in one for one in found(settings, run.folder).values())
+
+
+def test_the_ledgers_sum_is_the_plans_price_and_the_previews_from_the_first_month_on(
+    months: tuple[Settings, list[Run], list[Any]],
+) -> None:
+    settings, _, spent = months
+    year = year_of(settings)
+    assert year is not None
+    price = preview(settings.state, settings)["year"]["price"]
+    assert spent == [price] * 3
+    assert price == {"epsilon": float(year.cost().epsilon), "delta": float(year.cost().delta)}
+    assert preview(settings.state, settings)["asked"] == {"epsilon": 0.0, "delta": 0.0}
+
+
+def test_counts_are_those_of_all_cohorts_and_their_intervals_those_of_the_summed_noise(
+    months: tuple[Settings, list[Run], list[Any]],
+) -> None:
+    _, runs, _ = months
+    widths = []
+    for run, n in zip(runs, (24, 42, 60), strict=True):
+        table = run.read_table("proportions.parquet").to_pydict()
+        assert set(table["n"]) == {n}
+        noisy = np.array(table["noisy_count"]).reshape(-1, 3)
+        assert (noisy.sum(axis=1) == n).all()
+        widths.append(run.read_json("proportions.json")["noise"]["variance"])
+    np.testing.assert_allclose(widths, np.array([1, 2, 3]) * widths[0])
+
+
+def test_each_cohort_is_asked_once(months: tuple[Settings, list[Run], list[Any]]) -> None:
+    settings, _, _ = months
+    entries = read_statements(settings.state, entries=10_000)[0]["entries"]
+    asked = [(entry["what"], entry["cell"]) for entry in entries]
+    assert len(set(asked)) == len(asked)
+    assert sum("rows to train on" in what for what, _ in asked) == 3
+
+
+def test_a_line_of_the_report_says_how_far_the_year_is_used(
+    months: tuple[Settings, list[Run], list[Any]],
+) -> None:
+    _, runs, _ = months
+    for used, run in enumerate(runs, start=1):
+        said = run.read_json("proportions.json")["year"]
+        assert (said["planned"], said["used"]) == (4, used)
+        assert f"4 runs paid for, {used} used, {4 - used} left" in (
+            run.folder / "report.html"
+        ).read_text(encoding="utf-8")
+
+
+def test_a_run_without_new_tasks_publishes_the_same(
+    months: tuple[Settings, list[Run], list[Any]],
+) -> None:
+    settings, runs, spent = months
+    again = run_pipeline(settings, again=True)
+    for name in ("release.json", "proportions.csv"):
+        old, new = (folder / "public" / name for folder in (runs[-1].folder, again.folder))
+        assert old.read_bytes() == new.read_bytes()
+    assert read_statements(settings.state)[0]["spent"] == spent[-1]
+
+
+@pytest.mark.parametrize("stage", ["publish_proportions", "train_privately", "ask_holdout"])
+@pytest.mark.parametrize("within", [False, True])
+def test_a_month_that_dies_anywhere_costs_and_publishes_what_it_would_have(
+    tmp_path: Path, stage: str, within: bool
+) -> None:
+    """Before the stage, or after what it paid and before it wrote; then a month later, not resumed."""
+    path = year_campaign(tmp_path, "planned_tasks = 360")
+    settings = grow(path, 0.5)
+
+    def dies_after_paying(one: Stage, run: Run) -> str:
+        if one.name == stage:
+            one(run)
+            raise Died
+        return run_stage(one, run)
+
+    with pytest.raises(Died):
+        run_pipeline(settings, step=dies_after_paying if within else die_before(stage))
+    paid = released(settings)
+    later = run_pipeline(grow(path, 1.0))
+    assert not any("skipped" in one for name, one in found(settings, later.folder).items()
+                   if name != "corrected_shares")  # fmt: skip
+    assert paid.items() <= released(settings).items()
+    year = year_of(settings)
+    assert year is not None
+    assert read_statements(settings.state)[0]["spent"]["epsilon"] == float(year.cost().epsilon)
+
+
+def released(settings: Settings) -> dict[int, str]:
+    """Entries of the ledger, with what each is."""
+    if not settings.state.exists() or not (settings.state / "ledger.sqlite").exists():
+        return {}
+    entries = read_statements(settings.state, entries=10_000)
+    return {one["entry"]: f"{one['what']} {one['cell']}" for one in entries[0]["entries"]}
+
+
+def test_a_stage_that_the_budget_does_not_cover_is_skipped_with_its_sentence(
+    tmp_path: Path,
+) -> None:
+    settings = grow(year_campaign(tmp_path), 1.0)
+    assert settings.privacy is not None
+    spend(open_account(settings, settings.privacy, n=360), 6.0)
+    said = found(settings, run_pipeline(settings).folder)
+    assert "skipped" not in said["proportions"]
+    for name in ("model", "gate", "bounds"):
+        assert "does not cover the epsilon 10" in said[name]["skipped"]
+
+
+def test_settings_may_refuse_a_run_that_is_not_covered_whole(tmp_path: Path) -> None:
+    settings = grow(year_campaign(tmp_path, 'unpaid = "refuse"'), 1.0)
+    assert settings.privacy is not None
+    spend(open_account(settings, settings.privacy, n=360), 6.0)
+    with pytest.raises(RuntimeError, match="does not cover this"):
+        run_pipeline(settings)
+    assert not any(settings.runs.glob("*"))
+
+
+def test_a_year_of_counts_alone_spends_all_on_them(tmp_path: Path) -> None:
+    settings = grow(year_campaign(tmp_path, model=False), 1.0)
+    run = run_pipeline(settings)
+    assert json.loads((run.folder / "proportions.json").read_text())["epsilon"] == 20.0
+    assert read_statements(settings.state)[0]["spent"]["epsilon"] == 20.0

@@ -1,0 +1,109 @@
+"""The gate of fresh holdouts: what passes, what is refuted, and the bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from learners.holdout import (
+    ScoreCounts,
+    fitted_gate,
+    foretold_power,
+    judge_pooled,
+    pooled_error_limit,
+)
+
+YEARS = 2_000
+
+
+def said(
+    rng: np.random.Generator, shares: tuple[float, float], months: int, variance: float = 2.0
+) -> float:
+    """Share of years whose gate says overfit; months of 213 training and 67 holdout rows."""
+    sizes, deviation = (213, 67), np.sqrt(variance)
+    drawn = [
+        rng.binomial(n, share, (YEARS, months))
+        + np.rint(deviation * rng.normal(size=(YEARS, months))).astype(int)
+        for n, share in zip(sizes, shares, strict=True)
+    ]
+    overfit = 0
+    for year in range(YEARS):
+        train, holdout = (
+            ScoreCounts(tuple(right[year].tolist()), (n,) * months, variance)
+            for right, n in zip(drawn, sizes, strict=True)
+        )
+        overfit += judge_pooled(train, holdout).status == "overfit"
+    return overfit / YEARS
+
+
+@pytest.mark.parametrize("months", [1, 2, 4, 6, 12])
+@pytest.mark.parametrize("right", [0.6, 0.85])
+def test_a_sound_model_passes_99_times_in_100(
+    months: int, right: float, rng: np.random.Generator
+) -> None:
+    """Least share seen .993; at .997 the chance of more than 1.6 % of 2,000 years is below 1e-10."""
+    assert said(rng, (right, right), months) < 0.016
+
+
+@pytest.mark.parametrize("months", [6, 8, 10, 12])
+def test_a_model_overfitted_by_a_tenth_is_refuted_9_times_in_10(
+    months: int, rng: np.random.Generator
+) -> None:
+    """Least power seen .92; below .89 its chance is 1e-6."""
+    assert said(rng, (0.9, 0.8), months) > 0.89
+
+
+def test_a_small_first_month_says_how_little_it_can_refute() -> None:
+    first = foretold_power(ScoreCounts((0,), (213,), 12.0), ScoreCounts((0,), (67,), 0.04))
+    whole = foretold_power(ScoreCounts((0,), (2560,), 144.0), ScoreCounts((0,), (800,), 0.5))
+    assert first[0] > 0.15
+    assert first[1] < 0.2 < 0.9 < whole[1]
+
+
+def test_noise_widens_the_threshold() -> None:
+    counts = {"right": (180,), "n": (213,)}
+    exact, noisy = (
+        judge_pooled(ScoreCounts(**counts, variance=one), ScoreCounts((56,), (67,), one))
+        for one in (0.0, 40.0)
+    )
+    assert noisy.threshold > exact.threshold
+    assert noisy.gap == exact.gap
+
+
+def test_the_bound_holds_with_its_probability(rng: np.random.Generator) -> None:
+    """Of 2,000 models at least .95; a bound that fails 5 times in 100 fails 170 times with chance 1e-11."""
+    wrong, n, missed = 0.2, 67, 0
+    for right in rng.binomial(n, 1 - wrong, 2_000).tolist():
+        noisy = right + int(rng.integers(-1, 2))
+        missed += pooled_error_limit(noisy, n, half_width=1, level=0.95) < wrong
+    assert missed < 170
+
+
+def test_counts_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="one count for each size"):
+        ScoreCounts((1, 2), (3,), 0.0)
+    with pytest.raises(ValueError, match="variance must be"):
+        ScoreCounts((1,), (3,), -1.0)
+    with pytest.raises(ValueError, match="months must be as many"):
+        judge_pooled(ScoreCounts((1,), (3,), 0.0), ScoreCounts((1, 1), (3, 3), 0.0))
+
+
+@pytest.mark.parametrize("n", [30, 67, 400, 4_000])
+@pytest.mark.parametrize("budget", [1, 3])
+def test_a_fitted_gate_costs_no_more_than_its_price_for_any_size(n: int, budget: int) -> None:
+    gate = fitted_gate(2.5, n=n, n_scored=3 * n, epsilon_score=0.2, budget=budget)
+    assert 2 * budget / (gate.sigma * n) <= 2.5
+
+
+@pytest.mark.parametrize(("n", "right"), [(67, 0.8), (400, 0.5), (4_000, 0.8)])
+def test_a_model_that_does_not_overfit_passes_a_fitted_gate(
+    n: int, right: float, rng: np.random.Generator
+) -> None:
+    """99 times in 100, of 400,000 first questions; the law is that of the gate, in real numbers."""
+    times, price = 400_000, 0.2
+    gate = fitted_gate(2.5, n=n, n_scored=3 * n, epsilon_score=price, budget=1)
+    scored = rng.binomial(3 * n, right, times) / (3 * n)
+    scored = np.clip(scored + rng.laplace(0, 1 / (price * 3 * n), times), 0, 1)
+    gap = np.abs(rng.binomial(n, right, times) / n - scored)
+    threshold = gate.threshold + rng.laplace(0, 2 * gate.sigma, times)
+    assert (gap + rng.laplace(0, 4 * gate.sigma, times) > threshold).mean() < 0.01
