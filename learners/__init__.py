@@ -162,7 +162,17 @@ def __getattr__(name: str) -> Any:
 
         return Simulation
     # their faces load scikit-learn, or numba, for this name
-    from learners import class_ratios, cluster, images, private, search, streams, svm, task_features, topics
+    from learners import (
+        class_ratios,
+        cluster,
+        images,
+        private,
+        search,
+        streams,
+        svm,
+        task_features,
+        topics,
+    )
 
     faces = (
         class_ratios, cluster, images, private, search, streams, svm, task_features, topics,

@@ -9,7 +9,6 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
-from quality.parallel import kernel  # the decorator alone: it knows no label
 from learners.topics.concept_slots import PathTable
 from learners.topics.level_law import level_probabilities, log_normaliser
 from learners.topics.path_step import draw_log
@@ -20,6 +19,7 @@ from learners.topics.topic_counts import (
     Law,
     add_words,
 )
+from quality.parallel import kernel  # the decorator alone: it knows no label
 
 __all__ = [
     "block_move", "draw_levels", "fill_topics", "log_path", "path_log_likelihoods", "propose",

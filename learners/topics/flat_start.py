@@ -10,10 +10,10 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
-from quality.parallel import kernel  # the decorator alone: it knows no label
 from learners.topics.block_move import path_log_likelihoods
 from learners.topics.concept_slots import PathTable, Slots
 from learners.topics.topic_counts import Documents
+from quality.parallel import kernel  # the decorator alone: it knows no label
 
 __all__ = ["flat_topics"]
 

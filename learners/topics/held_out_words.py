@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import betaln, logsumexp, roots_jacobi
 
-from quality.parallel import kernel  # the decorator alone: it knows no label
 from learners.topics.block_move import path_log_likelihoods
 from learners.topics.concept_slots import PathTable, Slots
 from learners.topics.level_law import LEAST_TAU, level_probabilities
 from learners.topics.topic_counts import Counts, Documents, Law
+from quality.parallel import kernel  # the decorator alone: it knows no label
 
 __all__ = ["Sample", "log_mean", "path_log_weights", "quadrature", "sample_of", "word_shares"]
 

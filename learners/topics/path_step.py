@@ -9,9 +9,9 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
-from quality.parallel import kernel  # the decorator alone: it knows no label
 from learners.topics.level_law import log_normaliser
 from learners.topics.topic_counts import Assignment, Counts, Documents, Law
+from quality.parallel import kernel  # the decorator alone: it knows no label
 
 __all__ = ["draw_log", "draw_path", "score_levels"]
 

@@ -8,8 +8,8 @@ import math
 import numpy as np
 from jaxtyping import Int
 
-from quality.parallel import kernel  # the decorator alone: it knows no label
 from learners.topics.topic_counts import Counts, Law, refresh_row
+from quality.parallel import kernel  # the decorator alone: it knows no label
 
 __all__ = ["shuffle_orders", "sort_orders", "swap_log_ratio"]
 

@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Int
 from scipy.special import gammaln
 
-from quality.parallel import kernel  # the decorator alone: it knows no label
 from learners.topics.block_move import block_move, fill_topics, propose
 from learners.topics.concept_slots import PathTable
 from learners.topics.level_law import draw_tau
@@ -24,6 +23,7 @@ from learners.topics.topic_counts import (
     refresh_row,
     remove_words,
 )
+from quality.parallel import kernel  # the decorator alone: it knows no label
 
 __all__ = ["Moves", "place", "step_priors", "sweep"]
 

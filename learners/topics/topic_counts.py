@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 from scipy.special import betaln, gammaln
 
-from quality.parallel import kernel  # the decorator alone: it knows no label
 from learners.topics.concept_slots import Slots
+from quality.parallel import kernel  # the decorator alone: it knows no label
 
 __all__ = [
     "Assignment", "Counts", "Documents", "Law", "add_path", "add_words", "count", "documents_of",

@@ -16,7 +16,7 @@ The other names are for :mod:`quality.reports`.
 
 from quality.reputation.false_removal import FilteredDishonest, filter_dishonest
 from quality.reputation.filtering import Filtered, filter_workers
-from quality.reputation.honest_null import HonestPopulation
+from quality.reputation.honest_population import HonestPopulation
 from quality.reputation.penalties import (
     BalancedLoads,
     balanced_loads,

@@ -17,7 +17,8 @@ from jaxtyping import Bool, Float64, Int32
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.parallel import Progress
 from quality.reputation.filtering import Removals, ShrinkingCrowd
-from quality.reputation.honest_null import HonestNull, HonestPopulation, honest_null, step_up_ratio
+from quality.reputation.honest_null import HonestNull, honest_level, honest_null, step_up_ratio
+from quality.reputation.honest_population import HonestPopulation
 
 __all__ = ["FilteredDishonest", "filter_dishonest"]
 
@@ -179,19 +180,21 @@ def filter_dishonest(
     if not min_labels_per_task >= 0:
         message = f"must be >= 0, got min_labels_per_task={min_labels_per_task}"
         raise ValueError(f"min_labels_per_task {message}")
-    rounds = _Rounds(labels, min_labels_per_task)
+    rounds, before, level = _Rounds(labels, min_labels_per_task), None, 0.0
     while True:
-        null = honest_null(
-            rounds.kept,
-            rounds.removals.judged,
-            false_removal_rate=false_removal_rate,
-            rng=rng,
-            progress=progress,
-        )
-        rounds.level.append(min(null.level, false_removal_rate))
+        null = honest_null(rounds.kept, rounds.removals.judged, before=before)
+        before = null.fit
         if null.population.adversaries > MAX_ADVERSARIES:
+            rounds.level.append(level)
             return rounds.result(null, "as many dishonest as honest workers fitted")
-        flagged = rounds.flag(null)
+        flagged = rounds.flag(null, level)  # in the first round by level 0: nobody
+        if not len(flagged):  # by an earlier level: draw one for those who are left
+            level = honest_level(
+                rounds.kept, null, false_removal_rate=false_removal_rate, rng=rng, progress=progress
+            )
+            level = min(level, false_removal_rate)
+            flagged = rounds.flag(null, level)
+        rounds.level.append(level)
         if not len(flagged):
             return rounds.result(null, "nobody flagged")
         rounds.remove(flagged, null)
@@ -207,14 +210,14 @@ class _Rounds:
         self.p_value = np.ones(labels.n_workers)  # of each worker when she was last judged
         self.pending, self.highest = np.zeros(labels.n_workers, dtype=np.bool_), 0.0
 
-    def flag(self, null: HonestNull) -> Int32[np.ndarray, " flagged"]:
+    def flag(self, null: HonestNull, level: float) -> Int32[np.ndarray, " flagged"]:
         """Return who is flagged, the most extreme first; equals by penalty, then by code."""
         workers = self._judged(null)
         self.p_value[workers] = null.p_value[workers]
         order = np.lexsort((-null.penalty[workers], null.p_value[workers]))
         workers = workers[order]
         p_value = null.p_value[workers]
-        below = np.flatnonzero(step_up_ratio(p_value, null.population) <= self.level[-1])
+        below = np.flatnonzero(step_up_ratio(p_value, null.population) <= level)
         flagged = np.arange(len(workers)) <= below.max(initial=-1)
         # removing some must not raise the bar for those who were flagged with them
         flagged |= self.pending[workers] & (p_value <= self.highest)

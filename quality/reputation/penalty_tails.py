@@ -11,32 +11,41 @@ as normal.
 Normal tails are nine times too small for a worker of one label, whose penalty takes two values:
 
 >>> from quality import encode
+>>> from quality.reputation.other_answers import Asked, TaskAnswers, ask_others
 >>> labels = encode(["ann", "bob", "cy", "dee"], [1, 1, 1, 1], list("xxxy"))
->>> tails = PenaltyTails.of(labels, np.full((4, 2), 0.5), np.array([0.8]))
+>>> others, _ = ask_others(labels, TaskAnswers.of(labels), np.zeros(4), np.full(2, 0.5))
+>>> tails = PenaltyTails.of(others, Asked.everybody(labels), np.array([0.8]))
 >>> tails.p_values(np.array([0.0, 0.0, 0.0, 1.0]), np.array([1.0]))
 array([1. , 1. , 1. , 0.5])
 """
 
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import ndtr
 
-from quality.labels import CrowdLabels
+from quality.parallel import kernel
+from quality.reputation.other_answers import Asked, OtherAnswers, answer_terms
 
-__all__ = ["EXACT", "PenaltyTails"]
+__all__ = ["EXACT", "PenaltyTails", "honest_p_values"]
 
 EXACT = 24  # labels of a worker, up to which nothing is approximated
 NEAR = 1e-9  # penalties closer than this are equal
-CHUNK = 500  # workers whose distributions are worked out together
 MOST = 2_000_000  # penalties kept of all workers, a polynomial each
-WIDTHS = (NEAR, 1e-4, 1e-3, 1e-2, 0.1)  # of a sum's rounding, the first that is coarse enough
+WIDTHS = np.array(
+    [NEAR, 1e-4, 1e-3, 1e-2, 0.1]
+)  # of a sum's rounding, the first that is coarse enough
+COARSEST = 11 * EXACT * (EXACT + 1)  # sums and numbers of tasks, at the coarsest width
+APART = 64.0  # between sums of other numbers of tasks, more than any sum
+N_MOMENTS = 15
+BLOCK = 50_000  # workers with a normal tail at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PenaltyTails:
-    """The distribution of each worker's penalty if she were honest.
+    """The distribution of each worker's penalty if she were honest, for many populations.
 
     Parameters
     ----------
@@ -47,7 +56,7 @@ class PenaltyTails:
     moments
         Sums over a worker's tasks that make the mean and the variance of her penalty's two sums.
     key, tail
-        Of workers with few labels, penalty by penalty: twice the worker's code plus the penalty,
+        Of workers with few labels, penalty by penalty: twice the worker's place plus the penalty,
         ascending, and the chance of as much or more, as coefficients of the powers of reliability.
     """
 
@@ -59,23 +68,25 @@ class PenaltyTails:
 
     @classmethod
     def of(
-        cls,
-        labels: CrowdLabels,
-        others: Float64[np.ndarray, "labels classes"],
-        reliability: Float64[np.ndarray, " grid"],
+        cls, others: OtherAnswers, asked: Asked, reliability: Float64[np.ndarray, " grid"]
     ) -> "PenaltyTails":
-        """Work the distributions out; `others` is P(truth | the others' labels) at each label."""
-        n_labels = np.diff(labels.worker_start)
-        terms = _Terms.of(labels, others)
+        """Work the distributions out for the workers asked."""
+        n_labels = np.diff(asked.start)
         few = np.flatnonzero((n_labels > 0) & (n_labels <= EXACT))
-        most = CHUNK * min(max(MOST // max(len(few), 1), 50), 4096)
-        parts = [
-            _distributions(labels, terms, few[first : first + CHUNK], most)
-            for first in range(0, len(few), CHUNK)
-        ]
-        key = np.concatenate([part[0] for part in parts] or [np.empty(0)])
-        tail = np.concatenate([part[1] for part in parts] or [np.empty((0, EXACT + 1))])
-        return cls(reliability, n_labels, _moments(labels, terms), key, tail)
+        work, most = _Work.of(others, asked, few), _most_states(len(few))
+        keys, tails = [np.empty(0)], [np.empty((0, EXACT + 1))]
+        for place in few.tolist():
+            n_states = _distribution(
+                asked.rows[asked.start[place] : asked.start[place + 1]], *others.table,
+                most, WIDTHS, *work.arrays,
+            )  # fmt: skip
+            total, chance = work.total[:n_states], work.chance[:n_states]
+            penalty = (total % APART) / np.maximum(total // APART, 1)
+            order = np.argsort(penalty, kind="stable")
+            keys.append(2.0 * place + penalty[order])
+            tails.append(np.cumsum(chance[order][::-1], axis=0)[::-1])
+        moments = _moments_of(others, asked)
+        return cls(reliability, n_labels, moments, np.concatenate(keys), np.concatenate(tails))
 
     def p_values(
         self, penalty: Float64[np.ndarray, " workers"], probability: Float64[np.ndarray, " grid"]
@@ -87,145 +98,275 @@ class PenaltyTails:
         p_value = np.ones(len(penalty))
         few = np.flatnonzero((penalty > 0) & (self.n_labels <= EXACT))
         at = np.searchsorted(self.key, 2.0 * few + penalty[few] - NEAR)
-        powers = self.reliability[:, np.newaxis] ** np.arange(EXACT + 1)
-        p_value[few] = np.clip(self.tail[at] @ (probability @ powers), 0.0, 1.0)
+        p_value[few] = np.clip(self.tail[at] @ _powers(self.reliability, probability), 0.0, 1.0)
         many = np.flatnonzero((penalty > 0) & (self.n_labels > EXACT))
-        p_value[many] = self._normal(penalty[many], self.moments[many]) @ probability
+        p_value[many] = _normal(penalty[many], self.moments[many], self.reliability) @ probability
         return p_value
 
-    def _normal(
-        self,
-        penalty: Float64[np.ndarray, " chosen"],
-        moments: Float64[np.ndarray, "chosen moments"],
-    ) -> Float64[np.ndarray, "chosen grid"]:
-        """P(as much penalty or more) at each reliability.
 
-        A penalty S / N is t or more where S - t N is 0 or more: a sum over tasks, taken as normal.
-        """
-        flat, square = np.ones_like(self.reliability), self.reliability**2
-        line = np.array([flat, self.reliability])
-        curve = np.array([flat, self.reliability, square])
-        s, n, ss_each = (moments[:, low : low + 2] @ line for low in (0, 2, 4))
-        ss, sn, nn = (moments[:, low : low + 3] @ curve for low in (6, 9, 12))
-        t = penalty[:, np.newaxis]
-        variance = ss_each - 2 * t * s + t**2 * n - (ss - 2 * t * sn + t**2 * nn)
-        tail: np.ndarray = ndtr((s - t * n) / np.sqrt(np.maximum(variance, 1e-12)))
-        return tail
+def honest_p_values(
+    others: OtherAnswers,
+    asked: Asked,
+    reliability: Float64[np.ndarray, " grid"],
+    penalty: Float64[np.ndarray, " workers"],
+    probability: Float64[np.ndarray, " grid"],
+) -> Float64[np.ndarray, " workers"]:
+    """Return what :meth:`PenaltyTails.p_values` does, for one population; no distribution is kept."""
+    n_labels = np.diff(asked.start)
+    p_value = np.ones(len(n_labels))
+    few = np.flatnonzero((penalty > 0) & (n_labels <= EXACT))
+    work = _Work.of(others, asked, few)
+    powers = _powers(reliability, probability)
+    _exact_p_values(
+        few, asked.rows, asked.start, *others.table, _most_states(len(few)), WIDTHS, *work.arrays,
+        penalty, powers, p_value,
+    )  # fmt: skip
+    many = np.flatnonzero((penalty > 0) & (n_labels > EXACT))
+    moments = _moments_of(others, asked, many)
+    for first in range(0, len(many), BLOCK):
+        some = slice(first, first + BLOCK)
+        tail = _normal(penalty[many[some]], moments[some], reliability)
+        p_value[many[some]] = tail @ probability
+    return p_value
+
+
+def _powers(
+    reliability: Float64[np.ndarray, " grid"], probability: Float64[np.ndarray, " grid"]
+) -> Float64[np.ndarray, " powers"]:
+    """Return the population's moments, as far as polynomials of `EXACT` labels have powers."""
+    powers: np.ndarray = probability @ (reliability[:, np.newaxis] ** np.arange(EXACT + 1))
+    return powers
+
+
+def _normal(
+    penalty: Float64[np.ndarray, " chosen"],
+    moments: Float64[np.ndarray, "chosen moments"],
+    reliability: Float64[np.ndarray, " grid"],
+) -> Float64[np.ndarray, "chosen grid"]:
+    """P(as much penalty or more) at each reliability.
+
+    A penalty S / N is t or more where S - t N is 0 or more: a sum over tasks, taken as normal.
+    """
+    flat, square = np.ones_like(reliability), reliability**2
+    line = np.array([flat, reliability])
+    curve = np.array([flat, reliability, square])
+    s, n, ss_each = (moments[:, low : low + 2] @ line for low in (0, 2, 4))
+    ss, sn, nn = (moments[:, low : low + 3] @ curve for low in (6, 9, 12))
+    t = penalty[:, np.newaxis]
+    variance = ss_each - 2 * t * s + t**2 * n - (ss - 2 * t * sn + t**2 * nn)
+    tail: np.ndarray = ndtr((s - t * n) / np.sqrt(np.maximum(variance, 1e-12)))
+    return tail
+
+
+def _most_states(n_workers: int) -> int:
+    """Return how many penalties a worker's distribution may have."""
+    return min(max(MOST // max(n_workers, 1), 50), 4096)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Terms:
-    """Of each label's task and each answer: its chance, ``flat + slope * reliability``, and its penalty.
+class _Work:
+    """Room for one worker's distribution: terms of a label, states, and states one label on."""
 
-    The penalty is 0 where the answer makes no conflict. Answers may be put together.
-    """
-
-    flat: Float64[np.ndarray, "rows answers"]
-    slope: Float64[np.ndarray, "rows answers"]
-    penalty: Float64[np.ndarray, "rows answers"]
+    flat: np.ndarray
+    slope: np.ndarray
+    penalty: np.ndarray
+    total: np.ndarray
+    chance: np.ndarray
+    next_total: np.ndarray
+    next_chance: np.ndarray
 
     @classmethod
-    def of(cls, labels: CrowdLabels, others: Float64[np.ndarray, "labels classes"]) -> "_Terms":
-        same = labels.counts()[labels.task]
-        same[np.arange(labels.n_labels), labels.label] -= 1
-        n_others = same.sum(axis=1, keepdims=True)
-        flat = (1 - others) / max(labels.n_classes - 1, 1)
-        return cls(flat, others - flat, np.where(same < n_others, 1.0 / (same + 1), 0.0))
+    def of(cls, others: OtherAnswers, asked: Asked, few: Int64[np.ndarray, " few"]) -> "_Work":
+        """Make room for the workers asked."""
+        most_terms = others.most_terms
+        terms = (np.empty(most_terms) for _ in range(3))
+        # penalties of one task are of different numbers of labels, which add up to its own
+        largest = int(np.bincount(others.task).max(initial=1))
+        n_penalties = min(most_terms, isqrt(2 * largest) + 3)
+        longest = int(np.diff(asked.start)[few].max(initial=0))
+        most = max(_most_states(len(few)), COARSEST)
+        most = int(min(float(n_penalties) ** longest, most))
+        size = most, most * n_penalties
+        states = (part for n in size for part in (np.empty(n), np.empty((n, EXACT + 1))))
+        return cls(*terms, *states)
 
-    def together(self, rows: Int64[np.ndarray, " chosen"]) -> "_Terms":
-        """Return these rows, answers of the same penalty put together: there are few penalties."""
-        order = np.argsort(self.penalty[rows], axis=1)
-        flat, slope, penalty = (
-            np.take_along_axis(part[rows], order, axis=1)
-            for part in (self.flat, self.slope, self.penalty)
-        )
-        group = np.zeros(penalty.shape, dtype=np.int64)
-        group[:, 1:] = np.cumsum(np.diff(penalty, axis=1) > 0, axis=1)
-        shape = len(rows), int(group.max(initial=0)) + 1
-        found = [np.zeros(shape) for _ in range(3)]
-        place = np.arange(len(rows))[:, np.newaxis]
-        np.add.at(found[0], (place, group), flat)
-        np.add.at(found[1], (place, group), slope)
-        found[2][place, group] = penalty
-        return _Terms(*found)
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """All of them, as `_distribution` takes them."""
+        return (
+            self.flat, self.slope, self.penalty, self.total, self.chance, self.next_total,
+            self.next_chance,
+        )  # fmt: skip
 
 
-def _distributions(
-    labels: CrowdLabels, terms: _Terms, workers: Int64[np.ndarray, " chosen"], most: int
-) -> tuple[Float64[np.ndarray, " values"], Float64[np.ndarray, "values powers"]]:
-    """Return key and tail of some workers, task by task; states of equal sums are one."""
-    n_labels = np.diff(labels.worker_start)[workers]
-    place, total = np.arange(len(workers)), np.zeros(len(workers))
-    n_conflict, chance = np.zeros(len(workers), int), np.zeros((len(workers), EXACT + 1))
-    chance[:, 0] = 1.0
-    for step in range(int(n_labels.max(initial=0))):
-        asked = n_labels > step
-        mine = np.cumsum(asked) - 1
-        given = terms.together(labels.worker_order[labels.worker_start[workers[asked]] + step])
-        moves = asked[place]
-        kept = [part[~moves] for part in (place, total, n_conflict, chance)]
-        before = [part[moves] for part in (place, total, n_conflict, chance)]
-        flat, slope, penalty = (
-            part[mine[before[0]]] for part in (given.flat, given.slope, given.penalty)
-        )
-        raised = np.roll(before[3], 1, axis=1)  # the highest power is 0 until the last task
-        grown = before[3][:, np.newaxis] * flat[:, :, np.newaxis]
-        grown += raised[:, np.newaxis] * slope[:, :, np.newaxis]
-        place, total, n_conflict, chance = _merged(
-            np.concatenate([kept[0], np.repeat(before[0], penalty.shape[1])]),
-            np.concatenate([kept[1], (before[1][:, np.newaxis] + penalty).ravel()]),
-            np.concatenate([kept[2], (before[2][:, np.newaxis] + (penalty > 0)).ravel()]),
-            np.concatenate([kept[3], grown.reshape(-1, EXACT + 1)]),
-            most,
-        )
-    penalty = total / np.maximum(n_conflict, 1)
-    order = np.lexsort((penalty, place))
-    place, penalty, chance = place[order], penalty[order], chance[order]
-    for states in np.split(np.arange(len(place)), np.flatnonzero(np.diff(place)) + 1):
-        chance[states] = np.cumsum(chance[states][::-1], axis=0)[::-1]
-    return 2.0 * workers[place] + penalty, chance
+@kernel
+def _distribution(
+    rows, task, start, count, place, row_start, others, n_classes, most, widths,
+    flat, slope, penalty, total, chance, next_total, next_chance,
+) -> int:  # fmt: skip
+    """Write the states of one worker's penalty; return how many.
 
-
-def _merged(
-    place: Int64[np.ndarray, " states"],
-    total: Float64[np.ndarray, " states"],
-    n_conflict: Int64[np.ndarray, " states"],
-    chance: Float64[np.ndarray, "states powers"],
-    most: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Add up the chances of states with the same sum and number of conflict tasks.
-
-    If more than `most` would be left, sums are rounded up, which makes no chance smaller.
+    A state's total is the sum of penalties plus `APART` times the number of conflict tasks; its
+    chance is a polynomial in the reliability. States of equal totals are one. If more than `most`
+    would be left, sums are rounded up.
     """
-    for width in WIDTHS:
+    total[0], n_states = 0.0, 1
+    chance[0, :] = 0.0
+    chance[0, 0] = 1.0
+    for step in range(len(rows)):
+        n_terms = answer_terms(
+            rows[step],
+            task,
+            start,
+            count,
+            place,
+            row_start,
+            others,
+            n_classes,
+            flat,
+            slope,
+            penalty,
+        )
+        n_terms = _together(n_terms, flat, slope, penalty)
+        n_next = 0
+        for state in range(n_states):
+            for term in range(n_terms):
+                next_total[n_next] = total[state] + penalty[term] + APART * (penalty[term] > 0)
+                grown = next_chance[n_next]
+                grown[0] = 0.0
+                for power in range(step + 1):
+                    grown[power] += chance[state, power] * flat[term]
+                    grown[power + 1] = chance[state, power] * slope[term]
+                n_next += 1
+        n_states = _merged(n_next, step + 2, most, widths, next_total, next_chance, total, chance)
+    for state in range(n_states):
+        chance[state, len(rows) + 1 :] = 0.0
+    return n_states
+
+
+@kernel
+def _together(n_terms, flat, slope, penalty) -> int:
+    """Put terms of the same penalty together: there are few penalties."""
+    n_left = 0
+    for term in range(n_terms):
+        found = 0
+        while found < n_left and penalty[found] != penalty[term]:
+            found += 1
+        if found == n_left:
+            flat[found], slope[found], penalty[found] = flat[term], slope[term], penalty[term]
+            n_left += 1
+        else:
+            flat[found] += flat[term]
+            slope[found] += slope[term]
+    return n_left
+
+
+@kernel
+def _merged(n_states, n_powers, most, widths, total, chance, new_total, new_chance) -> int:
+    """Write states with the chances of equal totals added up; return how many."""
+    for width in widths:
         if width > NEAR:
-            total = np.ceil(total / width - NEAR) * width
-        order = np.lexsort((total, n_conflict, place))
-        new = np.ones(len(place), dtype=np.bool_)
-        new[1:] = np.diff(total[order]) > NEAR
-        for part in (place, n_conflict):
-            new[1:] |= np.diff(part[order]) != 0
-        first = np.flatnonzero(new)
-        if len(first) <= most:
+            for state in range(n_states):
+                n_conflict = total[state] // APART
+                sums = np.ceil((total[state] - APART * n_conflict) / width - NEAR) * width
+                total[state] = APART * n_conflict + sums
+        order = np.argsort(total[:n_states])
+        n_left = 1
+        for place in range(1, n_states):
+            n_left += total[order[place]] - total[order[place - 1]] > NEAR
+        if n_left <= most:
             break
-    chosen = order[first]
-    sums = np.add.reduceat(chance[order], first) if len(first) else chance[:0]
-    return place[chosen], total[chosen], n_conflict[chosen], sums
+    left = -1
+    for place in range(n_states):
+        state = order[place]
+        if place == 0 or total[state] - total[order[place - 1]] > NEAR:
+            left += 1
+            new_total[left] = total[state]
+            for power in range(n_powers):
+                new_chance[left, power] = chance[state, power]
+        else:
+            for power in range(n_powers):
+                new_chance[left, power] += chance[state, power]
+    return left + 1
 
 
-def _moments(labels: CrowdLabels, terms: _Terms) -> Float64[np.ndarray, "workers moments"]:
-    """Sums over a worker's tasks that make mean and variance of her penalty's two sums.
+@kernel
+def _exact_p_values(
+    few, rows, first, task, start, count, place, row_start, others, n_classes, most, widths,
+    flat, slope, term_penalty, total, chance, next_total, next_chance, penalty, powers, p_value,
+) -> None:  # fmt: skip
+    """Write the p-value of each worker with few labels."""
+    for worker in few:
+        n_states = _distribution(
+            rows[first[worker] : first[worker + 1]], task, start, count, place, row_start, others,
+            n_classes, most, widths, flat, slope, term_penalty, total, chance, next_total,
+            next_chance,
+        )  # fmt: skip
+        n_powers, found = first[worker + 1] - first[worker] + 1, 0.0
+        for state in range(n_states):
+            n_conflict = total[state] // APART
+            reached = (total[state] - APART * n_conflict) / max(n_conflict, 1.0)
+            if reached >= penalty[worker] - NEAR:
+                for power in range(n_powers):
+                    found += chance[state, power] * powers[power]
+        p_value[worker] = min(max(found, 0.0), 1.0)
+
+
+def _moments_of(
+    others: OtherAnswers, asked: Asked, chosen: Int64[np.ndarray, " chosen"] | None = None
+) -> Float64[np.ndarray, "chosen moments"]:
+    """Return sums over the tasks of the workers chosen, or of all, for the normal tails.
 
     On a task she adds s to the sum of penalties and n to the number of conflict tasks. Means of s,
     n and s squared are linear in her reliability, two coefficients each; the products of the
     means s s, s n and n n are quadratic, three each.
     """
-    conflict = terms.penalty > 0
-    s0, s1 = ((part * terms.penalty).sum(axis=1) for part in (terms.flat, terms.slope))
-    n0, n1 = ((part * conflict).sum(axis=1) for part in (terms.flat, terms.slope))
-    q0, q1 = ((part * terms.penalty**2).sum(axis=1) for part in (terms.flat, terms.slope))
-    sums = (
-        s0, s1, n0, n1, q0, q1, s0 * s0, 2 * s0 * s1, s1 * s1,
-        s0 * n0, s0 * n1 + s1 * n0, s1 * n1, n0 * n0, 2 * n0 * n1, n1 * n1,
-    )  # fmt: skip
-    return np.column_stack([np.bincount(labels.worker, term, labels.n_workers) for term in sums])
+    n_asked = len(asked.start) - 1
+    chosen = np.arange(n_asked) if chosen is None else chosen
+    place = np.full(n_asked, -1, dtype=np.int32)
+    place[chosen] = np.arange(len(chosen))
+    owner = np.full(len(others.right), -1, dtype=np.int32)
+    owner[asked.rows] = np.repeat(place, np.diff(asked.start))
+    moments = np.zeros((len(chosen), N_MOMENTS))
+    terms = (np.empty(others.most_terms) for _ in range(3))
+    _add_moments(owner, *others.table, *terms, moments)
+    return moments
+
+
+@kernel
+def _add_moments(
+    owner, task, start, count, place, row_start, others, n_classes, flat, slope, penalty, moments
+) -> None:
+    """Add every label's terms to the moments of its owner; -1 is nobody."""
+    for row in range(len(owner)):
+        if owner[row] < 0:
+            continue
+        n_terms = answer_terms(
+            row, task, start, count, place, row_start, others, n_classes, flat, slope, penalty
+        )
+        s0 = s1 = n0 = n1 = q0 = q1 = 0.0
+        for term in range(n_terms):
+            share = penalty[term]
+            s0 += flat[term] * share
+            s1 += slope[term] * share
+            q0 += flat[term] * share * share
+            q1 += slope[term] * share * share
+            if share > 0:
+                n0 += flat[term]
+                n1 += slope[term]
+        found = moments[owner[row]]
+        found[0] += s0
+        found[1] += s1
+        found[2] += n0
+        found[3] += n1
+        found[4] += q0
+        found[5] += q1
+        found[6] += s0 * s0
+        found[7] += 2 * s0 * s1
+        found[8] += s1 * s1
+        found[9] += s0 * n0
+        found[10] += s0 * n1 + s1 * n0
+        found[11] += s1 * n1
+        found[12] += n0 * n0
+        found[13] += 2 * n0 * n1
+        found[14] += n1 * n1

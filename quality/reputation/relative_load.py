@@ -67,7 +67,7 @@ def relative_penalty(
     if labels.n_classes < 2:
         return load.astype(np.float64)
     honest = np.zeros(labels.n_workers)
-    reliability = min(fit_honest(labels)[0].mean, MAX_RIGHT)
+    reliability = min(fit_honest(labels).population.mean, MAX_RIGHT)
     believed = np.cumsum(_truth(labels, reliability), axis=1)
     for _ in range(N_CROWDS):
         honest += balanced_penalty(

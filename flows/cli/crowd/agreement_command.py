@@ -82,7 +82,9 @@ def agreement(
 
     with mistakes():
         written = output_file(output, labels, force)
-        read = read_labels_of(labels, duplicates, reading_of_options(sep, encoding, sheet, wide)).labels
+        read = read_labels_of(
+            labels, duplicates, reading_of_options(sep, encoding, sheet, wide)
+        ).labels
         values = class_numbers(read, metric, order)
         group = None if tasks is None else _groups_of(read, tasks)
         if not min_common >= 1:

@@ -16,8 +16,20 @@ from quality import (
     soft_penalty,
 )
 from quality.reputation.false_removal import filter_dishonest
-from quality.reputation.honest_null import RELIABILITY, fit_honest, honest_null
+from quality.reputation.honest_null import (
+    fit_honest,
+    honest_level,
+    honest_null,
+)
+from quality.reputation.honest_population import (
+    RELIABILITY,
+    SHARES,
+    SIZES,
+    Candidates,
+    fit_population,
+)
 from tests.quality.labels.strategies import crowds
+from tests.quality.reputation.test_other_answers import dense
 
 QUICK = settings(max_examples=12, deadline=None, derandomize=True)
 ARRAYS = (
@@ -62,7 +74,8 @@ def one_always_wrong() -> tuple[list[int], list[int], list[int]]:
 
 def slow_p_value(labels: CrowdLabels, worker: int) -> float:
     """The null told task by task: every answer she could give, with its chance and its penalty."""
-    population, others = fit_honest(labels)
+    fit = fit_honest(labels)
+    population, others = fit.population, dense(fit.others)
     penalty, counts, n_classes = soft_penalty(labels)[worker], labels.counts(), labels.n_classes
     tail = np.zeros(len(RELIABILITY))
     for place, reliability in enumerate(RELIABILITY):
@@ -83,8 +96,7 @@ def test_p_values_are_those_of_the_null_told_task_by_task(n_classes: int) -> Non
     """Of 30 labels each: those of workers of few are in test_penalty_tails.py."""
     labels, _ = simulated(3, n_workers=12, n_tasks=60, n_classes=n_classes)
     everybody = np.full(12, True)
-    rng = np.random.default_rng(0)
-    null = honest_null(labels, everybody, false_removal_rate=0.1, rng=rng)
+    null = honest_null(labels, everybody)
     slow = [slow_p_value(labels, worker) for worker in range(12)]
     np.testing.assert_allclose(null.p_value, slow, rtol=1e-8)
     np.testing.assert_array_equal(null.penalty, soft_penalty(labels))
@@ -92,7 +104,7 @@ def test_p_values_are_those_of_the_null_told_task_by_task(n_classes: int) -> Non
 
 def test_the_others_say_nothing_where_nobody_else_labelled() -> None:
     labels = encode(["ann", "bob", "cy"], [1, 2, 3], ["x", "y", "z"])
-    np.testing.assert_allclose(fit_honest(labels)[1], 1 / 3)
+    np.testing.assert_allclose(dense(fit_honest(labels).others), 1 / 3)
 
 
 @pytest.mark.parametrize("strategy", [None, "malicious", "random"])
@@ -103,7 +115,7 @@ def test_the_honest_population_is_found_beside_adversaries(strategy: str | None)
     labels, _ = simulated(
         1, n_workers=200, n_tasks=1500, labels_per_task=10, adversaries=adversaries
     )
-    population, _ = fit_honest(labels)
+    population = fit_honest(labels).population
     assert abs(population.mean - 0.8) < 0.03
     assert abs(population.spread - 0.1) < 0.03
     assert abs(population.adversaries - 0.3 * bool(strategy)) < 0.06
@@ -114,7 +126,7 @@ def test_more_classes_than_the_grid_is_fine_for_are_no_trouble() -> None:
     labels = encode(
         ["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], [0, 0, 1] * 2, classes=range(9000)
     )
-    population, _ = fit_honest(labels)
+    population = fit_honest(labels).population
     assert np.isfinite(population.probability).all()
 
 
@@ -169,16 +181,16 @@ def test_p_values_of_honest_workers_are_small_as_often_as_they_say() -> None:
     small = []
     for seed in range(30):
         labels, _ = simulated(100 + seed)
-        rng = np.random.default_rng(seed)
-        null = honest_null(labels, np.full(40, True), false_removal_rate=0.5, rng=rng)
+        null = honest_null(labels, np.full(40, True))
         small.append(np.mean(null.p_value <= 0.05))
     assert 0.015 < np.mean(small) < 0.085
 
 
 def test_a_stricter_rate_has_a_stricter_level() -> None:
-    labels, everybody = simulated(2)[0], np.full(40, True)
+    labels = simulated(2)[0]
+    null = honest_null(labels, np.full(40, True))
     levels = [
-        honest_null(labels, everybody, false_removal_rate=rate, rng=np.random.default_rng(0)).level
+        honest_level(labels, null, false_removal_rate=rate, rng=np.random.default_rng(0))
         for rate in (0.05, 0.1, 0.3)
     ]
     assert levels == sorted(levels)
@@ -189,9 +201,7 @@ def test_workers_without_conflict_tasks_are_not_flagged() -> None:
     """Zoe labels alone, and is not judged though she is the only one left to remove."""
     worker, task, label = one_always_wrong()
     labels = encode(worker + [99] * 5, task + list(range(100, 105)), label + [0] * 5)
-    null = honest_null(
-        labels, np.full(21, True), false_removal_rate=0.1, rng=np.random.default_rng(0)
-    )
+    null = honest_null(labels, np.full(21, True))
     assert null.p_value[20] == 1.0
     assert filter_dishonest(labels, rng=np.random.default_rng(0)).keep[20]
     alone = encode(["ann", "bob"], [1, 2], ["x", "y"])
@@ -269,3 +279,48 @@ def test_values_out_of_range_are_refused(asked: dict[str, float], message: str) 
     labels = encode(["a", "b"], [1, 1], ["x", "y"])
     with pytest.raises(ValueError, match=message):
         filter_dishonest(labels, rng=np.random.default_rng(0), **asked)  # type: ignore[arg-type]
+
+
+def test_mixtures_given_up_on_the_way_do_not_change_the_population() -> None:
+    """Every mixture of every worker, in one product of matrices; the adversaries come last."""
+    labels, _ = simulated(
+        6, n_workers=300, n_tasks=900, labels_per_task=8, adversaries={"random": 60}
+    )
+    rng, n_workers = np.random.default_rng(0), labels.n_workers
+    evidence = np.exp(-((RELIABILITY - np.sort(rng.beta(8, 3, n_workers))[::-1, None]) ** 2) / 0.02)
+    candidates = Candidates.of(2)
+    honest, adversary = evidence @ candidates.honest.T, evidence @ candidates.adversary.T
+    alone = np.log(honest).sum(axis=0)[:, None] + np.log(0.5)
+    mixed = np.log(
+        honest[:, :, None, None] * (1 - SHARES) + adversary[:, None, :, None] * SHARES
+    ).sum(axis=0) + np.log(0.5 / 21)
+    log_likelihood = np.concatenate([alone, mixed.reshape(len(SIZES) * 18, -1)], axis=1)
+    weight = np.exp(log_likelihood - log_likelihood.max())
+    weight /= weight.sum()
+    population, _ = fit_population(evidence, np.arange(n_workers), candidates)
+    expected = weight.sum(axis=1) @ candidates.honest
+    np.testing.assert_allclose(population.probability, expected, rtol=1e-9, atol=1e-15)
+
+
+def test_a_fit_from_an_earlier_one_is_that_from_the_beginning() -> None:
+    """Three turns against eight: populations as near as the eighth turn is to the seventh."""
+    labels, adversary = simulated(7, n_workers=60, n_tasks=300, adversaries={"malicious": 12})
+    before = fit_honest(labels)
+    kept = labels.keep_workers(~adversary[np.argsort(labels.workers)] | (np.arange(60) % 2 > 0))
+    anew, onward = fit_honest(kept), fit_honest(kept, before=before)
+    assert onward.population.mean == pytest.approx(anew.population.mean, abs=2e-3)
+    assert onward.population.adversaries == pytest.approx(anew.population.adversaries, abs=5e-3)
+
+
+def test_a_level_drawn_from_a_part_of_the_crowd_is_that_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The 20th of 200 least ratios has a relative error of about 0.22; five of it on each side."""
+    labels, _ = simulated(8, n_workers=240, n_tasks=1600, labels_per_task=6)
+    null, levels = honest_null(labels, np.full(240, True)), []
+    for most in (1000, 120):
+        monkeypatch.setattr("quality.reputation.honest_null.MAX_DRAWN", most)
+        monkeypatch.setattr("quality.reputation.honest_null.MAX_LABELS", most)
+        rng = np.random.default_rng(1)
+        levels.append(honest_level(labels, null, false_removal_rate=0.1, rng=rng))
+    assert 1 / 3 < levels[1] / levels[0] < 3

@@ -7,8 +7,11 @@ import pytest
 from scipy.stats import kstest
 
 from quality import CrowdLabels, encode, soft_penalty
-from quality.reputation.honest_null import RELIABILITY, fit_honest
-from quality.reputation.penalty_tails import EXACT, NEAR, PenaltyTails
+from quality.reputation.honest_null import fit_honest
+from quality.reputation.honest_population import RELIABILITY
+from quality.reputation.other_answers import Asked, OtherAnswers, TaskAnswers, ask_others
+from quality.reputation.penalty_tails import EXACT, NEAR, PenaltyTails, honest_p_values
+from tests.quality.reputation.test_other_answers import dense
 
 POPULATION = np.exp(-((RELIABILITY - 0.8) ** 2) / 0.02)
 POPULATION /= POPULATION.sum()
@@ -22,6 +25,11 @@ def crowd(rng: np.random.Generator, n_labels: int, n_classes: int) -> CrowdLabel
     worker, task = np.divmod(np.arange(240), 30)
     hers = (worker > 0) | (task < n_labels)
     return encode(worker[hers], task[hers], label.ravel()[hers], classes=range(n_classes))
+
+
+def tails_of(labels: CrowdLabels, others: OtherAnswers) -> PenaltyTails:
+    """Of all workers."""
+    return PenaltyTails.of(others, Asked.everybody(labels), RELIABILITY)
 
 
 def outcomes(labels: CrowdLabels, others: np.ndarray, worker: int) -> tuple[np.ndarray, np.ndarray]:
@@ -48,8 +56,8 @@ def test_the_chance_is_that_of_all_outcomes(
     rng: np.random.Generator, n_labels: int, n_classes: int
 ) -> None:
     labels = crowd(rng, n_labels, n_classes)
-    _, others = fit_honest(labels)
-    tails = PenaltyTails.of(labels, others, RELIABILITY)
+    found = fit_honest(labels).others
+    tails, others = tails_of(labels, found), dense(found)
     penalty, chance = outcomes(labels, others, 0)
     assert chance.sum(axis=0) == pytest.approx(np.ones(len(RELIABILITY)))
     for asked in np.unique(penalty[penalty > 0]):
@@ -63,8 +71,8 @@ def test_the_chance_is_that_of_all_outcomes(
 def test_p_values_of_an_honest_worker_are_uniform(rng: np.random.Generator, n_labels: int) -> None:
     """Kolmogorov–Smirnov, false alarms 1e-6; what equal penalties share is spread evenly."""
     labels = crowd(rng, n_labels, 3)
-    _, others = fit_honest(labels)
-    tails = PenaltyTails.of(labels, others, RELIABILITY)
+    found = fit_honest(labels).others
+    tails, others = tails_of(labels, found), dense(found)
     rows = np.flatnonzero(labels.worker == 0)
     same = labels.counts()[labels.task[rows]]
     same[np.arange(n_labels), labels.label[rows]] -= 1
@@ -90,11 +98,10 @@ def test_sums_are_rounded_up_where_they_would_be_too_many(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels = crowd(rng, 9, 3)
-    _, others = fit_honest(labels)
-    exact = PenaltyTails.of(labels, others, RELIABILITY)
+    others = fit_honest(labels).others
+    exact = tails_of(labels, others)
     monkeypatch.setattr("quality.reputation.penalty_tails.MOST", 50)
-    monkeypatch.setattr("quality.reputation.penalty_tails.CHUNK", 1)
-    coarse = PenaltyTails.of(labels, others, RELIABILITY)
+    coarse = tails_of(labels, others)
     assert len(coarse.key) < len(exact.key)
     penalty = soft_penalty(labels)
     fine, rough = (tails.p_values(penalty, POPULATION)[0] for tails in (exact, coarse))
@@ -104,9 +111,24 @@ def test_sums_are_rounded_up_where_they_would_be_too_many(
 def test_a_worker_of_one_label_is_not_told_nine_times_too_small(rng: np.random.Generator) -> None:
     """Alone against seven: the chance is hers to be wrong where all others are right."""
     labels = encode(range(8), [0] * 8, [1, 1, 1, 1, 1, 1, 1, 0])
-    others = np.full((8, 2), [0.02, 0.98])
-    tails = PenaltyTails.of(labels, others, RELIABILITY)
+    found, _ = ask_others(
+        labels, TaskAnswers.of(labels), np.zeros(8), np.array([0.02, 0.98])
+    )  # of one class each, by the prior
+    tails = tails_of(labels, found)
     wrong = POPULATION @ (1 - RELIABILITY)
     found = tails.p_values(soft_penalty(labels), POPULATION)[7]
     assert found == pytest.approx(0.98 * wrong + 0.02 * (1 - wrong), abs=1e-12)
     assert EXACT >= 12
+
+
+@pytest.mark.parametrize("n_labels", [3, 12, 30])
+def test_p_values_of_one_population_are_those_of_many(
+    rng: np.random.Generator, n_labels: int
+) -> None:
+    labels = crowd(rng, n_labels, 3)
+    others, penalty = fit_honest(labels).others, soft_penalty(labels)
+    asked = Asked.everybody(labels)
+    once = honest_p_values(others, asked, RELIABILITY, penalty, POPULATION)
+    np.testing.assert_allclose(
+        once, tails_of(labels, others).p_values(penalty, POPULATION), rtol=1e-9, atol=1e-13
+    )

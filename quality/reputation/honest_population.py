@@ -1,0 +1,178 @@
+"""What a crowd may be made of, and the mixture that its workers' labels speak for.
+
+Every worker has one reliability. Honest ones draw theirs from a Beta distribution; adversaries, at most
+half of the crowd, guess or are mostly wrong. Both parts are fitted together, so adversaries in number do
+not widen what counts as honest: a single distribution for all would. All is done on a grid of
+reliabilities, so that a fit can be repeated for hundreds of simulated crowds.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from quality.labels import freeze_arrays
+from quality.parallel import kernel
+
+__all__ = ["N_GRID", "RELIABILITY", "Candidates", "HonestPopulation", "fit_population"]
+
+N_GRID = 48
+# even in the arc sine of the root: fine where workers are nearly always right or always wrong
+RELIABILITY = np.sin((np.arange(N_GRID) + 0.5) * np.pi / (2 * N_GRID)) ** 2
+RELIABILITY.setflags(write=False)
+MEANS = np.linspace(0.1, 0.97, 18)  # of the honest, from chance (0) to always right (1)
+SIZES = np.geomspace(4, 200, 8)  # a + b of the Beta distribution
+SHARES = np.array([0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5])  # of adversaries, if there are any
+NO_ADVERSARIES = 0.5  # prior chance of that
+FLOOR = 1e-30  # of a worker's likelihood: eight of them can be multiplied
+MAX_FITTED = 20_000  # workers: more of them change no population
+BLOCK = 64  # workers between two looks at which mixtures are left
+HOPELESS = 50.0  # nats behind the best: a mixture that the crowd is drawn from falls so far behind once in e**50
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HonestPopulation:
+    """Reliabilities of a crowd's honest workers, as :func:`quality.reputation.honest_null.fit_honest` finds them.
+
+    Parameters
+    ----------
+    reliability
+        Chances of a right answer: a grid over (0, 1).
+    probability
+        Share of the honest workers at each of them; adds up to 1.
+    adversaries
+        Estimated share of the crowd that is not honest, in [0, 0.5].
+    """
+
+    reliability: Float64[np.ndarray, " grid"]
+    probability: Float64[np.ndarray, " grid"]
+    adversaries: float
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"HonestPopulation(reliability {self.mean:.2f} ± {self.spread:.2f}, "
+            f"{100 * self.adversaries:.0f} % adversaries)"
+        )
+
+    @property
+    def mean(self) -> float:
+        """Mean reliability of the honest."""
+        return float(self.probability @ self.reliability)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the honest reliabilities."""
+        return float(np.sqrt(self.probability @ (self.reliability - self.mean) ** 2))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """What a crowd may be made of: distributions of reliability, a row each."""
+
+    honest: Float64[np.ndarray, "beta grid"]
+    adversary: Float64[np.ndarray, "kinds grid"]
+
+    @classmethod
+    def of(cls, n_classes: int) -> "Candidates":
+        """Beta distributions better than chance; guessing, mostly wrong, and half of each."""
+        chance = max(1 / n_classes, 2 * RELIABILITY[0])  # the grid is no finer
+        mean, size = (axis.ravel() for axis in np.meshgrid(chance + (1 - chance) * MEANS, SIZES))
+        a, b = (mean * size)[:, None], ((1 - mean) * size)[:, None]
+        # the grid's spacing adds a half to each exponent
+        log_density = (a - 0.5) * np.log(RELIABILITY) + (b - 0.5) * np.log1p(-RELIABILITY)
+        honest = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+        guessing = np.zeros(N_GRID)
+        above = int(np.searchsorted(RELIABILITY, chance))
+        low, high = RELIABILITY[above - 1 : above + 1]
+        guessing[above - 1 : above + 1] = np.array([high - chance, chance - low]) / (high - low)
+        wrong = np.where(chance / 2 >= RELIABILITY, 1.0, 0.0)
+        wrong /= wrong.sum()
+        adversary = np.array([guessing, wrong, (guessing + wrong) / 2])
+        return cls(honest / honest.sum(axis=1, keepdims=True), adversary)
+
+
+def fit_population(
+    evidence: Float64[np.ndarray, "workers grid"],
+    asked: Int64[np.ndarray, " asked"],
+    candidates: Candidates,
+) -> tuple[HonestPopulation, Float64[np.ndarray, " grid"]]:
+    """Fit the honest to the likelihood on the grid of each worker asked; also the whole crowd's distribution.
+
+    The mean over all candidates, weighted by how likely they make the labels: the uncertainty of
+    the fit widens it. Of more than `MAX_FITTED` workers so many are looked at.
+    """
+    n_kinds = len(candidates.adversary)
+    # in an order of no meaning: mixtures are given up on the way
+    order = asked[np.random.default_rng(0).permutation(len(asked))[:MAX_FITTED]]
+    shape = len(candidates.honest), 1 + n_kinds * len(SHARES)
+    left = np.append(1.0, np.tile(1 - SHARES, n_kinds))
+    share = np.append(0.0, np.tile(SHARES, n_kinds))
+    kind = np.append(0, np.repeat(np.arange(n_kinds), len(SHARES)))
+    log_likelihood = np.log(np.full(shape, (1 - NO_ADVERSARIES) / (n_kinds * len(SHARES))))
+    log_likelihood[:, 0] = np.log(NO_ADVERSARIES)
+    _log_likelihood(
+        evidence, order, candidates.honest, candidates.adversary, left, share, kind, log_likelihood
+    )
+    weight = np.exp(log_likelihood - log_likelihood.max())
+    weight /= weight.sum()
+    probability = weight.sum(axis=1) @ candidates.honest
+    shares = weight[:, 1:].sum(axis=0).reshape(n_kinds, len(SHARES)) @ SHARES  # of each kind
+    population = HonestPopulation(RELIABILITY, probability, float(shares.sum()))
+    return population, (1 - shares.sum()) * probability + shares @ candidates.adversary
+
+
+@kernel
+def _log_likelihood(evidence, order, honest, adversary, left, share, kind, log_likelihood) -> None:
+    """Add the workers' to each mixture of a Beta distribution and a share of adversaries.
+
+    A mixture that is hopelessly behind is given up, and so is a Beta distribution without mixtures.
+    """
+    n_beta, n_mixtures = log_likelihood.shape
+    beta, mixture = np.empty(n_beta * n_mixtures, np.int64), np.empty(n_beta * n_mixtures, np.int64)
+    for cell in range(n_beta * n_mixtures):
+        beta[cell], mixture[cell] = cell // n_mixtures, cell % n_mixtures
+    n_cells, product = n_beta * n_mixtures, np.ones(n_beta * n_mixtures)
+    hers, others, added = np.empty(n_beta), np.empty(len(adversary)), np.empty(n_mixtures)
+    for place in range(len(order)):
+        seen = evidence[order[place]]
+        for k in range(len(adversary)):
+            others[k] = _dot(adversary[k], seen)
+        for m in range(n_mixtures):
+            added[m] = share[m] * others[kind[m]] + FLOOR
+        last = -1
+        for cell in range(n_cells):
+            b, m = beta[cell], mixture[cell]
+            if b != last:
+                hers[b] = _dot(honest[b], seen)
+                last = b
+            product[cell] *= hers[b] * left[m] + added[m]
+        if place % 8 == 7 or place == len(order) - 1:  # a logarithm for several workers at once
+            for cell in range(n_cells):
+                log_likelihood[beta[cell], mixture[cell]] += np.log(product[cell])
+                product[cell] = 1.0
+        if place % BLOCK == BLOCK - 1:
+            highest = log_likelihood.max()
+            kept = 0
+            for cell in range(n_cells):
+                b, m = beta[cell], mixture[cell]
+                if log_likelihood[b, m] < highest - HOPELESS:
+                    log_likelihood[b, m] = -np.inf
+                else:
+                    beta[kept], mixture[kept] = b, m
+                    kept += 1
+            n_cells = kept
+
+
+@kernel
+def _dot(one, other) -> float:
+    """Four sums at once: one alone would wait for each addition. The grid is a multiple of four."""
+    a = b = c = d = 0.0
+    for place in range(0, len(one), 4):
+        a += one[place] * other[place]
+        b += one[place + 1] * other[place + 1]
+        c += one[place + 2] * other[place + 2]
+        d += one[place + 3] * other[place + 3]
+    return (a + b) + (c + d)

@@ -1,0 +1,260 @@
+"""What the other workers' labels say about the truth of a task, at each label.
+
+Only the answers that somebody gave have a place; all others of a task share one. So the tables grow with
+the labels, whatever the number of classes.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], list("xxy"), classes=list("wxyz"))
+>>> answers = TaskAnswers.of(labels)
+>>> answers.answer, answers.count, answers.place
+(array([1, 2], dtype=int16), array([2, 1], dtype=int32), array([0, 0, 1], dtype=int32))
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int16, Int32, Int64
+
+from quality.labels import CrowdLabels, freeze_arrays
+from quality.parallel import kernel
+
+__all__ = ["Asked", "OtherAnswers", "TaskAnswers", "answer_terms", "ask_others"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskAnswers:
+    """The different answers of each task.
+
+    Parameters
+    ----------
+    start
+        Answers of task ``t`` are ``start[t]:start[t + 1]``.
+    answer, count
+        The class of each, and how many gave it; ascending within a task.
+    place
+        Of each label's class among its task's answers.
+    row_start
+        A label has one place for every answer of its task: from here on.
+    """
+
+    start: Int64[np.ndarray, " tasks+1"]
+    answer: Int16[np.ndarray, " answers"]
+    count: Int32[np.ndarray, " answers"]
+    place: Int32[np.ndarray, " labels"]
+    row_start: Int64[np.ndarray, " labels+1"]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @classmethod
+    def of(cls, labels: CrowdLabels) -> "TaskAnswers":
+        """Find the answers of each task."""
+        start = np.zeros(labels.n_tasks + 1, dtype=np.int64)
+        answer, count = np.empty(labels.n_labels, np.int16), np.empty(labels.n_labels, np.int32)
+        place = np.empty(labels.n_labels, dtype=np.int32)
+        found = np.zeros(labels.n_classes, dtype=np.int32)
+        longest = int(np.diff(labels.task_start).max(initial=0))
+        given = np.empty(longest, dtype=np.int16)
+        _find_answers(labels.task_start, labels.label, found, given, start, answer, count, place)
+        n_places = np.diff(start)[labels.task]
+        row_start = np.concatenate([[0], np.cumsum(n_places)]).astype(np.int64)
+        n_answers = int(start[-1])
+        return cls(start, answer[:n_answers].copy(), count[:n_answers].copy(), place, row_start)
+
+
+@kernel
+def _find_answers(task_start, label, found, given, start, answer, count, place) -> None:
+    """Write each task's answers; `found` is 0 for every class before and after a task."""
+    last = 0
+    for task in range(len(task_start) - 1):
+        n_answers = 0
+        for row in range(task_start[task], task_start[task + 1]):
+            code = label[row]
+            if found[code] == 0:
+                at = n_answers  # put in by class
+                while at > 0 and given[at - 1] > code:
+                    given[at] = given[at - 1]
+                    at -= 1
+                given[at] = code
+                n_answers += 1
+            found[code] += 1
+        for at in range(n_answers):
+            answer[last + at] = given[at]
+            count[last + at] = found[given[at]]
+            found[given[at]] = at
+        for row in range(task_start[task], task_start[task + 1]):
+            place[row] = found[label[row]]
+        for at in range(n_answers):
+            found[given[at]] = 0
+        last += n_answers
+        start[task + 1] = last
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OtherAnswers:
+    """The chance of each answer to be right, by the others' labels.
+
+    Parameters
+    ----------
+    task
+        The task of each label.
+    answers
+        The answers of each task.
+    right
+        Of each label: the chance that it is right, by the labels of the others.
+    chance
+        Of each label and each answer of its task; what is left to 1 is of the classes that nobody gave.
+    n_classes
+        How many classes there are.
+    """
+
+    task: Int32[np.ndarray, " labels"]
+    answers: TaskAnswers
+    right: Float64[np.ndarray, " labels"]
+    chance: Float64[np.ndarray, " places"]
+    n_classes: int
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @property
+    def table(self) -> tuple[np.ndarray | int, ...]:
+        """The arrays that `answer_terms` takes after the row, and the number of classes."""
+        found = self.answers
+        return (
+            self.task, found.start, found.count, found.place, found.row_start, self.chance,
+            self.n_classes,
+        )  # fmt: skip
+
+    @property
+    def most_terms(self) -> int:
+        """The most terms that `answer_terms` writes for a label."""
+        return int(np.diff(self.answers.start).max(initial=0)) + 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Rows of some workers: those of place ``i`` are ``rows[start[i]:start[i + 1]]``."""
+
+    rows: Int64[np.ndarray, " rows"]
+    start: Int64[np.ndarray, " chosen+1"]
+
+    @classmethod
+    def everybody(cls, labels: CrowdLabels) -> "Asked":
+        """All labels of all workers; a worker's place is her code."""
+        return cls(labels.worker_order, labels.worker_start)
+
+    def sample(self, chosen: Int64[np.ndarray, " chosen"], most: int) -> "Asked":
+        """Return some workers, with at most so many of their rows, evenly over their tasks."""
+        size = np.diff(self.start)[chosen]
+        taken = np.minimum(size, most)
+        start = np.concatenate([[0], np.cumsum(taken)]).astype(np.int64)
+        place = np.arange(start[-1]) - np.repeat(start[:-1], taken)
+        step = place * np.repeat(size, taken) // np.maximum(np.repeat(taken, taken), 1)
+        return Asked(self.rows[np.repeat(self.start[chosen], taken) + step], start)
+
+
+def ask_others(
+    labels: CrowdLabels,
+    answers: TaskAnswers,
+    log_odds: Float64[np.ndarray, " workers"],
+    prior: Float64[np.ndarray, " classes"],
+) -> tuple[OtherAnswers, Float64[np.ndarray, " classes"]]:
+    """Return P(truth | labels but this one) at each label, and the expected tasks of each class.
+
+    A label counts by the log odds of its worker: those of being right over giving one wrong answer.
+    """
+    right, chance = np.empty(labels.n_labels), np.empty(int(answers.row_start[-1]))
+    mass = np.zeros(labels.n_classes)
+    belief = np.empty(int(np.diff(answers.start).max(initial=0)) + 1)
+    absent = _ask_others(
+        labels.task_start, labels.worker, answers.start, answers.answer, answers.place,
+        answers.row_start, log_odds, prior, np.log(prior), belief, np.empty_like(belief), right,
+        chance, mass,
+    )  # fmt: skip
+    mass = np.maximum(mass + absent * prior, 0.0)
+    return OtherAnswers(labels.task, answers, right, chance, labels.n_classes), mass
+
+
+@kernel
+def _ask_others(
+    task_start, worker, start, answer, place, row_start, log_odds, prior, log_prior, belief, power,
+    right, chance, mass,
+) -> float:  # fmt: skip
+    """Write the chances; add to `mass`, but for the classes' share of the number returned.
+
+    A class that nobody gave has its prior times the same number at a task. So this number is added
+    up, and taken back for the classes that somebody gave.
+    """
+    total_absent = 0.0
+    for task in range(len(task_start) - 1):
+        first, n_answers = start[task], start[task + 1] - start[task]
+        if n_answers == 0:
+            continue
+        rest = 1.0
+        for k in range(n_answers):
+            belief[k] = log_prior[answer[first + k]]
+            rest -= prior[answer[first + k]]
+        is_all = n_answers == len(prior) or rest < 1e-12
+        for row in range(task_start[task], task_start[task + 1]):
+            belief[place[row]] += log_odds[worker[row]]
+        for row in range(task_start[task], task_start[task + 1]):
+            own = place[row]
+            belief[own] -= log_odds[worker[row]]
+            total = _powers_of(belief, n_answers, 0.0 if is_all else rest, power)
+            at = row_start[row]
+            for k in range(n_answers):
+                chance[at + k] = power[k] / total
+            right[row] = power[own] / total
+            belief[own] += log_odds[worker[row]]
+        total = _powers_of(belief, n_answers, 0.0 if is_all else rest, power)
+        absent = 0.0 if is_all else power[n_answers] / (total * rest)
+        total_absent += absent
+        for k in range(n_answers):
+            code = answer[first + k]
+            mass[code] += power[k] / total - absent * prior[code]
+    return total_absent
+
+
+@kernel
+def _powers_of(belief, n_answers, rest, power):
+    """Write chances in proportion, the classes that nobody gave last; return their sum."""
+    highest = 0.0 if rest > 0 else belief[0]
+    for k in range(n_answers):
+        highest = max(highest, belief[k])
+    total = 0.0
+    for k in range(n_answers):
+        power[k] = np.exp(belief[k] - highest)
+        total += power[k]
+    power[n_answers] = rest * np.exp(-highest) if rest > 0 else 0.0
+    return total + power[n_answers]
+
+
+@kernel
+def answer_terms(
+    row, task, start, count, place, row_start, chance, n_classes, flat, slope, penalty
+) -> int:
+    """Write what a worker may answer at a label: the chance ``flat + slope * reliability``, and the penalty.
+
+    The penalty is 0 where the answer makes no conflict. The last term, if any, is of all classes that
+    nobody gave. Return the number of terms.
+    """
+    first, n_answers = start[task[row]], start[task[row] + 1] - start[task[row]]
+    wrong, n_others, rest = max(n_classes - 1, 1), -1, 1.0
+    for k in range(n_answers):
+        n_others += count[first + k]
+    for k in range(n_answers):
+        same = count[first + k] - (k == place[row])
+        x = chance[row_start[row] + k]
+        rest -= x
+        flat[k] = (1 - x) / wrong
+        slope[k] = x - flat[k]
+        penalty[k] = 1.0 / (same + 1) if same < n_others else 0.0
+    n_absent = n_classes - n_answers
+    if n_absent == 0:
+        return n_answers
+    rest = max(rest, 0.0)
+    flat[n_answers] = (n_absent - rest) / wrong
+    slope[n_answers] = rest - flat[n_answers]
+    penalty[n_answers] = 1.0 if n_others > 0 else 0.0
+    return n_answers + 1
