@@ -400,19 +400,22 @@ def _hughes(
     within = error * np.maximum(n - 1, 0)
     all_pairs = (touching.sum() + within.sum()) / 2
     mean_n = (total - (n**2).sum() / total) / (a - 1)
-
-    def log_ratio(pairs: np.ndarray, wrong: np.ndarray, n_two: np.ndarray, size: np.ndarray,
-                  tasks: int) -> np.ndarray:  # fmt: skip
-        """log(MSA / MSE) from distances of all pairs, error of all tasks, and their numbers."""
-        mse = wrong / n_two
-        msa = (pairs / size - (size - tasks) * mse) / (tasks - 1)
-        ratio: np.ndarray = np.log(msa / mse)
-        return ratio
-
     with np.errstate(divide="ignore", invalid="ignore"):
-        eta = float(log_ratio(*np.atleast_1d(all_pairs, error.sum(), n_paired, total), tasks=a)[0])
-        left = log_ratio(
-            all_pairs - touching, error.sum() - error, n_paired - paired, total - n, a - 1
+        eta = float(
+            _log_ratio(
+                np.array(all_pairs),
+                np.array(error.sum()),
+                np.array(n_paired),
+                np.array(total),
+                np.array(a),
+            )
+        )
+        left = _log_ratio(
+            all_pairs - touching,
+            error.sum() - error,
+            n_paired - paired,
+            total - n,
+            np.array(a - 1),
         )
     if eta == math.inf:
         return 1.0, float("nan"), float("nan")
@@ -424,6 +427,20 @@ def _hughes(
         return unbiased, float("nan"), float("nan")
     reach = float(stdtrit(a - 1, (1 + level) / 2)) * math.sqrt(pseudo.var(ddof=1) / a)
     return unbiased, _alpha_of(eta - reach, mean_n), _alpha_of(eta + reach, mean_n)
+
+
+def _log_ratio(
+    pairs: Float64[np.ndarray, "*left"],
+    wrong: Float64[np.ndarray, "*left"],
+    n_paired: Float64[np.ndarray, "*left"],
+    size: Float64[np.ndarray, "*left"],
+    n_tasks: Int64[np.ndarray, ""],
+) -> Float64[np.ndarray, "*left"]:
+    """log(MSA / MSE) from distances of all pairs, error of all tasks, and the numbers of labels and tasks."""
+    mse = wrong / n_paired
+    msa = (pairs / size - (size - n_tasks) * mse) / (n_tasks - 1)
+    ratio: np.ndarray = np.log(msa / mse)
+    return ratio
 
 
 def _alpha_of(eta: float, mean_n: float) -> float:
