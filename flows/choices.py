@@ -10,15 +10,19 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 __all__ = [
+    "BlockedBy",
     "Duplicates",
     "FeatureUse",
     "GoldSampling",
     "Grouping",
     "Metric",
     "Penalty",
+    "PostedTo",
     "TrainingMethod",
 ]
 
+BlockedBy: TypeAlias = Literal["mturk", "toloka"]
+"""Platforms that read a list of workers to block."""
 Duplicates: TypeAlias = Literal["error", "first", "last"]
 """What to do with a worker's repeated labels of one task: refuse them, or keep the first or the last."""
 FeatureUse: TypeAlias = Literal["auto", "join", "ignore"]
@@ -31,5 +35,7 @@ Metric: TypeAlias = Literal["nominal", "ordinal", "interval"]
 """How far two labels are apart: at all; by the labels ranked between them; by their numbers."""
 Penalty: TypeAlias = Literal["soft", "hard"]
 """The penalty by which the filter removes workers."""
+PostedTo: TypeAlias = Literal["mturk", "toloka", "label_studio"]
+"""Platforms that read tasks to post again."""
 TrainingMethod: TypeAlias = Literal["auto", "objective_perturbation", "noisy_descent"]
 """How to train privately: as public numbers choose, tuned and pure, or with a delta and no knob."""

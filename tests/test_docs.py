@@ -231,6 +231,19 @@ PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_first_python_of_a_first_screen_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        (f"w{w}", f"t{t}", "cat" if t % 2 or w == t else "dog") for w in range(4) for t in range(9)
+    ]
+    pd.DataFrame(rows, columns=["worker", "task", "label"]).to_csv("labels.csv", index=False)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    exec(compile(PYTHON.findall(text)[0], page, "exec"), {})
+
+
 @pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)
 def test_the_python_of_a_how_to_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from flows.faces import late_face
 
 if TYPE_CHECKING:
-    from flows.exporters.block_lists import BlockedBy, write_block_list
-    from flows.exporters.reposts import PostedTo, Reposted, write_repost
+    from flows.exporters.block_lists import write_block_list
+    from flows.exporters.reposts import Reposted, write_repost
 
-__all__ = ["BlockedBy", "PostedTo", "Reposted", "write_block_list", "write_repost"]
+__all__ = ["Reposted", "write_block_list", "write_repost"]
 
 __getattr__, __dir__ = late_face(__name__)

@@ -17,15 +17,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
+from flows.choices import BlockedBy
 from flows.files import OutputFile
 
-__all__ = ["BlockedBy", "mturk_list", "toloka_list", "write_block_list"]
+__all__ = ["mturk_list", "toloka_list", "write_block_list"]
 
 Blocked: TypeAlias = Sequence[tuple[str, str]]
 """Worker ids, each with the reason."""
-BlockedBy: TypeAlias = Literal["mturk", "toloka"]
 
 
 def mturk_list(workers: Blocked) -> str:

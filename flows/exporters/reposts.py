@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
+from flows.choices import PostedTo
 from flows.files import OutputFile
 from flows.importers import open_sheet, read_records
 from flows.tables import TableError
 
-__all__ = ["PostedTo", "Reposted", "write_repost"]
+__all__ = ["Reposted", "write_repost"]
 
-PostedTo: TypeAlias = Literal["mturk", "toloka", "label_studio"]
 Wanted: TypeAlias = Mapping[str, Sequence[str]]
 """Tasks, each with the workers whom the plan asks."""
 INPUTS = {"mturk": "Input.", "toloka": "INPUT:"}

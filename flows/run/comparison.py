@@ -95,7 +95,7 @@ def compare_runs(before: Path, after: Path) -> RunChanges:
     shares = list(_share_changes(*(_shares(folder) for folder in folders)))
     labels = [_labels(folder) for folder in folders]
     common = labels[0].keys() & labels[1].keys()
-    turned = list(_turned(*labels, common))
+    turned = list(_turned(labels[0], labels[1], common))
     new, gone = (len(one.keys() - other.keys()) for one, other in (labels[::-1], labels))
     tasks = [
         Change("tasks", "run", f"{len(labels[0]):,}", f"{len(labels[1]):,}", f"{new:,} new, {gone:,} gone")
@@ -153,7 +153,7 @@ def _worker_changes(
         if states[0] != states[1]:
             removed = after if states[1] == "removed" else before
             reason = removed.get(name, (False, ""))[1] if "removed" in states else ""
-            yield Change("worker", name, *states, reason)
+            yield Change("worker", name, states[0], states[1], reason)
 
 
 def _shares(folder: Path) -> dict[tuple[str, str, str], tuple[float, float | None, float | None]]:
@@ -185,7 +185,7 @@ def _share_changes(
             else:
                 apart = low_now > high or low > high_now  # type: ignore[operator]  # None is dealt with
                 note = "moved: the intervals do not meet" if apart else "within the intervals"
-        yield Change(f"{key[0]} of {key[2]}", key[1], *words, note)
+        yield Change(f"{key[0]} of {key[2]}", key[1], words[0], words[1], note)
 
 
 def _share_words(share: tuple[float, float | None, float | None] | None) -> str:
@@ -212,4 +212,4 @@ def _turned(
     turned = [task for task in common if before[task][0] != after[task][0]]
     for task in sorted(turned, key=lambda task: (-min(before[task][1], after[task][1]), task)):
         words = [f"{label} ({sure:.1%})" for label, sure in (before[task], after[task])]
-        yield Change("label", task, *words, "turned")
+        yield Change("label", task, words[0], words[1], "turned")

@@ -82,7 +82,7 @@ def alpha_interval(
     labels: CrowdLabels,
     metric: Metric = "nominal",
     *,
-    values: Sequence[float] | np.ndarray | None = None,
+    values: Sequence[float | int] | np.ndarray | None = None,
     level: float = 0.95,
 ) -> Alpha:
     """Return Krippendorff's alpha and Hughes' jackknife interval for it.
@@ -178,7 +178,7 @@ def alpha_by_group(
     n_groups: int,
     metric: Metric = "nominal",
     *,
-    values: Sequence[float] | np.ndarray | None = None,
+    values: Sequence[float | int] | np.ndarray | None = None,
     level: float = 0.95,
 ) -> tuple[Alpha, ...]:
     """Return alpha of each group of tasks, as if there were no others.
@@ -233,7 +233,7 @@ def check_level(level: float) -> None:
 
 
 def class_values(
-    labels: CrowdLabels, metric: Metric, values: Sequence[float] | np.ndarray | None
+    labels: CrowdLabels, metric: Metric, values: Sequence[float | int] | np.ndarray | None
 ) -> Float64[np.ndarray, " classes"]:
     """Return the number of each class that the metric works on; raise ValueError if there is none."""
     if metric not in METRICS:
@@ -400,19 +400,21 @@ def _hughes(
     within = error * np.maximum(n - 1, 0)
     all_pairs = (touching.sum() + within.sum()) / 2
     mean_n = (total - (n**2).sum() / total) / (a - 1)
-
-    def log_ratio(pairs: np.ndarray, wrong: np.ndarray, n_two: np.ndarray, size: np.ndarray,
-                  tasks: int) -> np.ndarray:  # fmt: skip
-        """log(MSA / MSE) from distances of all pairs, error of all tasks, and their numbers."""
-        mse = wrong / n_two
-        msa = (pairs / size - (size - tasks) * mse) / (tasks - 1)
-        ratio: np.ndarray = np.log(msa / mse)
-        return ratio
-
     with np.errstate(divide="ignore", invalid="ignore"):
-        eta = float(log_ratio(*np.atleast_1d(all_pairs, error.sum(), n_paired, total), tasks=a)[0])
-        left = log_ratio(
-            all_pairs - touching, error.sum() - error, n_paired - paired, total - n, a - 1
+        whole = _log_ratio(
+            np.array([all_pairs]),
+            np.array([error.sum()]),
+            np.array([n_paired]),
+            np.array([total]),
+            a,
+        )
+        eta = float(whole[0])
+        left = _log_ratio(
+            all_pairs - touching,
+            error.sum() - error,
+            n_paired - paired,
+            total - n,
+            a - 1,
         )
     if eta == math.inf:
         return 1.0, float("nan"), float("nan")
@@ -424,6 +426,20 @@ def _hughes(
         return unbiased, float("nan"), float("nan")
     reach = float(stdtrit(a - 1, (1 + level) / 2)) * math.sqrt(pseudo.var(ddof=1) / a)
     return unbiased, _alpha_of(eta - reach, mean_n), _alpha_of(eta + reach, mean_n)
+
+
+def _log_ratio(
+    pairs: Float64[np.ndarray, " left"],
+    wrong: Float64[np.ndarray, " left"],
+    n_paired: Float64[np.ndarray, " left"],
+    size: Float64[np.ndarray, " left"],
+    n_tasks: int,
+) -> Float64[np.ndarray, " left"]:
+    """log(MSA / MSE) from distances of all pairs, error of all tasks, and the numbers of labels and tasks."""
+    mse = wrong / n_paired
+    msa = (pairs / size - (size - n_tasks) * mse) / (n_tasks - 1)
+    ratio: np.ndarray = np.log(msa / mse)
+    return ratio
 
 
 def _alpha_of(eta: float, mean_n: float) -> float:

@@ -80,7 +80,7 @@ def alt_test(
     is_model: Bool[np.ndarray, " workers"],
     *,
     epsilon: float = 0.1,
-    values: Sequence[float] | np.ndarray | None = None,
+    values: Sequence[float | int] | np.ndarray | None = None,
     false_discovery_rate: float = 0.05,
     min_tasks: int = 30,
 ) -> tuple[AltTest, ...]:

@@ -137,7 +137,7 @@ def _shares(labels: CrowdLabels) -> Float64[np.ndarray, " classes"]:
     n_labels = np.diff(labels.task_start)
     weight = np.repeat(1 / np.maximum(n_labels, 1), n_labels)
     given = np.bincount(labels.label, weight, labels.n_classes)
-    shares: np.ndarray = given / max(np.count_nonzero(n_labels), 1)
+    shares: np.ndarray = given / max(int(np.count_nonzero(n_labels)), 1)
     return shares
 
 

@@ -6,7 +6,8 @@ from typing import get_args
 
 import pytest
 
-from flows.choices import Duplicates, Metric, Penalty
+from flows.choices import BlockedBy, Duplicates, Metric, Penalty, PostedTo
+from flows.exporters import block_lists, reposts
 from flows.settings import FilterSettings, InputSettings, SettingsError
 from flows.spending import audit
 from privacy.mechanisms import COUNT_MECHANISMS
@@ -25,3 +26,5 @@ def test_settings_and_commands_have_the_same_choices() -> None:
     assert InputSettings.model_fields["duplicates"].annotation is Duplicates
     assert FilterSettings.model_fields["penalty"].annotation is Penalty
     assert get_args(Metric) == METRICS
+    assert set(get_args(BlockedBy)) == block_lists.WRITERS.keys()
+    assert set(get_args(PostedTo)) == reposts.WRITERS.keys() == reposts.FOUND.keys()

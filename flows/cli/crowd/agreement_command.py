@@ -137,11 +137,12 @@ def agreement_rows(
             names, alpha_by_group(labels, code, len(names), metric, values=values), strict=True
         ):
             yield alpha(f"group {name}", found)
-    for at in () if pairs is None else np.argsort(pairs.kappa, kind="stable"):
+    if pairs is None:
+        return
+    for at in np.argsort(pairs.kappa, kind="stable"):
         one, other = labels.workers[pairs.pair[at]]
-        of = f"{one}, {other}"
-        n = str(pairs.n_common[at])
-        yield ["Cohen's kappa", of, _number(pairs.kappa[at]), "", "", n, "common tasks"]
+        n, kappa = str(pairs.n_common[at]), _number(pairs.kappa[at])
+        yield ["Cohen's kappa", f"{one}, {other}", kappa, "", "", n, "common tasks"]
 
 
 def model_rows(labels: CrowdLabels, tests: Sequence[AltTest]) -> Iterator[Row]:

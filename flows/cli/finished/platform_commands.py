@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from flows.choices import BlockedBy, PostedTo
 from flows.cli.root import Force, Quiet, app, mistakes, print_line
-from flows.exporters import BlockedBy, PostedTo
 
 __all__ = ["block", "repost"]
 

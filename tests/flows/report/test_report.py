@@ -138,7 +138,7 @@ def test_a_filter_that_did_not_help_is_told(tmp_path: Path, report: str) -> None
     gold = consensus["gold"] | {"unfiltered": 0.96}
     edit(folder / "consensus.json", gold=gold)
     assert (
-        "On gold this did not help: the consensus is right on 94.4%, with all workers on 96.0%."
+        "On gold this did not help: 94.4% right, with all workers 96.0%."
         in Page(render_report(folder)).text
     )
     edit(folder / "consensus.json", gold=None)

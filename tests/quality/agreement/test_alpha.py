@@ -251,6 +251,7 @@ def test_the_interval_covers_the_alpha_of_the_population() -> None:
     assert 356 <= covered <= 397
 
 
+@pytest.mark.refusal
 @pytest.mark.parametrize(
     ("given_", "sentence"),
     [
