@@ -104,9 +104,9 @@ class Asked(NamedTuple):
 def _platform(labels: Path, reading: Reading) -> FormatName | None:
     """Return whose export a file is that is no label table; None for a label table, or if nobody knows."""
     from flows.importers import recognise  # Arrow and DuckDB, for this command only
-    from flows.tables import is_query, open_table
+    from flows.tables import is_fetched, open_table
 
-    if reading.wide or is_query(labels) or not labels.is_file():
+    if reading.wide or is_fetched(labels) or not labels.is_file():
         return None
     try:
         names = set(open_table(labels, (), reading).names)

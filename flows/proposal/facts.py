@@ -23,7 +23,7 @@ from flows.tables import (
     TaskColumns,
     TaskTable,
     find_files,
-    is_query,
+    is_fetched,
     open_sources,
     open_table,
     quote,
@@ -95,7 +95,7 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
     """
     keys = ("labels", "tasks", "gold", "url_env", "duplicates")
     inputs = input_settings(**{key: getattr(given, key) for key in keys}, **given.reading.keys())
-    first = None if is_query(given.labels) else find_files(given.labels)[0]
+    first = None if is_fetched(given.labels) else find_files(given.labels)[0]
     if first is not None and SECONDS in _other_columns(first, given.reading):
         inputs = inputs.model_copy(update={"seconds": SECONDS})
     with tempfile.TemporaryDirectory() as folder:

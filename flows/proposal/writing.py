@@ -33,6 +33,8 @@ from flows.settings import (
     Section,
     Settings,
     SettingsError,
+    address_of,
+    is_remote,
 )
 from flows.tables import find_files
 from privacy import choose_mechanism
@@ -86,9 +88,15 @@ def _paths(given: CampaignTables, folder: Path) -> dict[str, Sequence[str]]:
     """Return the tables' paths relative to the settings file's folder."""
     by_role = {"labels": [given.labels], "tasks": given.tasks, "gold": [given.gold]}
     return {
-        role: [Path(os.path.relpath(path.resolve(), folder)).as_posix() for path in paths if path]
-        for role, paths in by_role.items()
+        role: [_relative(path, folder) for path in paths if path] for role, paths in by_role.items()
     }
+
+
+def _relative(path: Path, folder: Path) -> str:
+    """Return a path relative to the folder; an address as it is."""
+    if is_remote(path):
+        return address_of(path)
+    return Path(os.path.relpath(path.resolve(), folder)).as_posix()
 
 
 class Line(NamedTuple):

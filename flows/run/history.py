@@ -23,7 +23,7 @@ import numpy as np
 from flows.files import file_digest, write_arrays, write_whole
 from flows.run.store import MANIFEST, Run, code_version, digest_key, publication_now
 from flows.settings import Settings
-from flows.tables import input_paths, is_query
+from flows.tables import input_paths, is_fetched
 
 if TYPE_CHECKING:
     from quality import CrowdLabels, EMStart
@@ -92,13 +92,13 @@ def ledger_heads(settings: Settings) -> dict[tuple[int, str], str]:
 
 def _same_answer(run: Run, role: str, path: Path) -> bool:
     """Whether a query has the answer that a run has read; the identity covers files already."""
-    if not is_query(path):
+    if not is_fetched(path):
         return True
-    from flows.tables import fetch  # a client of databases, for a query only
+    from flows.tables import fetch_rows  # clients of databases and stores, for such tables only
 
     with tempfile.TemporaryDirectory(dir=run.settings.runs, prefix=".asked-") as folder:
         answer = Path(folder) / "answer.parquet"
-        fetch(path, run.settings.input.url_env, answer)
+        fetch_rows(path, run.settings.input.url_env, answer)
         digest = file_digest(answer, digest_key(run.settings))
         one = {"role": role, "name": path.name, "digest": digest}
     return one in run.read_json("inputs.json")["files"]

@@ -8,6 +8,7 @@ environment variables, `crowdassay init` and the reference are derived. Settings
 raise `SettingsError`.
 """
 
+from flows.settings.addresses import LAKES, SCHEMES, address_of, is_remote
 from flows.settings.environment import variables_of
 from flows.settings.faults import fault_sentence
 from flows.settings.feature_use import why_features_stay_out
@@ -37,9 +38,5 @@ from flows.settings.settings import (
 )
 
 __all__ = [
-    "GRANULARITIES", "NAME", "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings",
-    "GateSettings", "Granularity", "GroupSettings", "InputSettings", "ModelSettings",
-    "PrivacySettings", "ReportSettings", "Section", "Settings", "SettingsError", "fault_sentence",
-    "filter_settings", "granularity_of", "input_settings", "key_at", "load_settings",
-    "run_settings", "section_of", "variables_of", "why_features_stay_out",
+    "GRANULARITIES", "NAME", "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings", "GateSettings", "Granularity", "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section", "Settings", "SettingsError", "fault_sentence", "filter_settings", "granularity_of", "input_settings", "key_at", "load_settings", "run_settings", "section_of", "variables_of", "why_features_stay_out", "LAKES", "SCHEMES", "address_of", "is_remote",
 ]  # fmt: skip

@@ -32,6 +32,7 @@ from flows.choices import (
     Penalty,
     TrainingMethod,
 )
+from flows.settings.addresses import check_address, is_remote
 from flows.settings.feature_use import why_features_stay_out, why_voices_stay_out
 from flows.settings.publication_keys import check_key
 from privacy import Unit
@@ -111,6 +112,9 @@ class InputSettings(Section):
 
     A path is a file, or a folder or pattern of files that arrive day by day. A query is a file `*.sql`.
     The address of its database is a secret and never stands in settings.
+
+    A table elsewhere is named by its address, without keys: ``s3://``, ``gs://``, ``https://`` and others, or
+    ``delta+s3://``, ``iceberg+s3://`` for a whole table; DuckDB's extensions read it, where installed.
     """
 
     labels: Path
@@ -157,6 +161,8 @@ class InputSettings(Section):
     @model_validator(mode="after")
     def _queries_have_an_address(self) -> InputSettings:
         given = (self.labels, *self.tasks, *filter(None, (self.gold, self.reference)))
+        for path in given:
+            check_address(path)
         query = next((path.name for path in given if path.suffix == ".sql"), None)
         if self.url_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.url_env):
             raise ValueError(
@@ -624,6 +630,8 @@ class Settings(Section):
         """Return the same settings with every path made absolute under `folder`."""
 
         def found(path: Path) -> Path:
+            if is_remote(path):
+                return path
             return Path(os.path.normpath(folder / path))
 
         absolute = {

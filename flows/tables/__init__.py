@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
     from flows.tables.comparison_columns import read_comparisons
     from flows.tables.dialect import AS_FOUND, Reading
+    from flows.tables.fetching import fetch
     from flows.tables.frames import Frame, ResultTable, frame_table, result_table, typed_like
     from flows.tables.output_tables import OUTPUT_SUFFIXES, table_file, write_table
     from flows.tables.refusals import (
@@ -35,15 +36,15 @@ if TYPE_CHECKING:
     from flows.tables.sources import (
         STANDARD_INPUT,
         Sources,
+        fetch_rows,
         find_files,
         input_files,
         input_paths,
-        is_query,
+        is_fetched,
         keep_standard_input,
         open_sources,
         reading_of,
     )
-    from flows.tables.sql import fetch
     from flows.tables.tables import (
         Gold,
         Reference,
@@ -66,13 +67,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AS_FOUND", "OUTPUT_SUFFIXES", "ROW", "STANDARD_INPUT", "WHOLE", "Finding", "Frame", "Gold",
     "LabelCheck", "Reading", "Reference", "ResultTable", "Sources", "TableError", "TaskColumns",
-    "TaskTable", "TextTable", "arrow_array", "arrow_table", "check_labels", "fetch", "find_files",
-    "frame_table", "has_lists", "input_files", "input_paths", "is_query", "keep_standard_input",
-    "list_tasks", "literal", "numpy_array", "open_lenient", "open_sources", "open_table", "quote",
-    "read_comparisons", "read_gold", "read_labels", "read_models", "read_parquet", "read_reference",
-    "read_seconds", "read_tasks", "reading_of", "refuse_blanks", "refuse_duplicates",
-    "refuse_features", "refuse_hollow", "refuse_outside", "result_table", "select_features",
-    "standardized", "table_file", "task_texts", "text_of_cell", "typed_like", "write_table",
+    "TaskTable", "TextTable", "arrow_array", "arrow_table", "check_labels", "fetch", "find_files", "frame_table", "has_lists", "input_files", "input_paths", "keep_standard_input", "list_tasks", "literal", "numpy_array", "open_lenient", "open_sources", "open_table", "quote", "read_comparisons", "read_gold", "read_labels", "read_models", "read_parquet", "read_reference", "read_seconds", "read_tasks", "reading_of", "refuse_blanks", "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside", "result_table", "select_features", "standardized", "table_file", "task_texts", "text_of_cell", "typed_like", "write_table", "fetch_rows", "is_fetched",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

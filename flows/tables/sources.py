@@ -22,15 +22,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.files import file_digest, write_whole
-from flows.settings import InputSettings
+from flows.settings import InputSettings, address_of, is_remote
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.file_formats import SUFFIXES, is_plain
 from flows.tables.refusals import TableError, cell, literal, quote
 from flows.tables.text_table import open_table, refuse_missing
 
 __all__ = [
-    "STANDARD_INPUT", "Source", "Sources", "find_files", "input_files", "input_paths", "is_query",
-    "keep_standard_input", "open_source", "open_sources", "reading_of",
+    "STANDARD_INPUT", "Source", "Sources", "fetch_rows", "find_files", "input_files", "input_paths",
+    "is_fetched", "keep_standard_input", "open_source", "open_sources", "reading_of",
 ]  # fmt: skip
 
 BATCH = 100_000  # rows in memory at a time
@@ -64,9 +64,19 @@ def input_files(inputs: InputSettings) -> list[tuple[str, Path]]:
     return files + ([] if inputs.embeddings is None else [("embeddings", inputs.embeddings)])
 
 
-def is_query(path: Path) -> bool:
-    """Return whether a path is a query, in a file of SQL."""
-    return path.suffix == ".sql"
+def is_fetched(path: Path) -> bool:
+    """Return whether a table's rows come from elsewhere: for a query in a file of SQL, or an address."""
+    return is_remote(path) or path.suffix == ".sql"
+
+
+def fetch_rows(path: Path, url_env: str | None, output: Path) -> None:
+    """Write the rows of a query or of an address to a Parquet file."""
+    from flows.tables.fetching import fetch, fetch_address  # their clients, for such a table only
+
+    if is_remote(path):
+        fetch_address(path, output)
+    else:
+        fetch(path, url_env, output)
 
 
 def find_files(path: Path) -> tuple[Path, ...]:
@@ -89,6 +99,8 @@ def find_files(path: Path) -> tuple[Path, ...]:
     >>> find_files(Path("labels.csv"))
     (PosixPath('labels.csv'),)
     """
+    if is_remote(path):
+        return (path,)
     if path.is_dir():
         return _tables_in(path)
     if path.exists() or not glob.has_magic(str(path)):
@@ -193,11 +205,9 @@ def open_source(
     TableError
         If a file cannot be read or lacks a column, or the database refuses.
     """
-    if is_query(path):
-        from flows.tables.sql import fetch  # SQLAlchemy, for a query only
-
+    if is_fetched(path):
         table = folder / f"{role}.parquet"
-        write_whole(table, lambda aside: fetch(path, url_env, aside))
+        write_whole(table, lambda aside: fetch_rows(path, url_env, aside))
         return Source(table, path.name)
     table, parts = folder / f"{role}.parquet", list[_Part]()
     if len(files) == 1:
@@ -304,7 +314,7 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
         If a table cannot be found or read, or if the order of the labels matters and their query has no
         ORDER BY.
     """
-    if inputs.duplicates != "error" and is_query(inputs.labels):
+    if inputs.duplicates != "error" and is_fetched(inputs.labels):
         _check_ordered(inputs)
     seconds = [inputs.seconds] if inputs.seconds else []
     columns = {
@@ -316,7 +326,7 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
     described = []
     for role, path in input_paths(inputs):
         files = find_files(path)
-        described += [] if is_query(path) else [_described(role, file, key) for file in files]
+        described += [] if is_fetched(path) else [_described(role, file, key) for file in files]
         for one in [(file,) for file in files] if role == "tasks" else [files]:
             name = f"{role}-{len(found[role]) + 1}" if found[role] else role
             opened = open_source(
@@ -325,7 +335,7 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
                 url_env=inputs.url_env, files=one, reading=reading_of(inputs, role),
             )  # fmt: skip
             found[role].append(opened)
-        if is_query(path):
+        if is_fetched(path):
             digest = file_digest(opened.table, key)
             described.append({"role": role, "name": path.name, "digest": digest})
     if inputs.embeddings is not None:
@@ -369,8 +379,13 @@ def _described(role: str, file: Path, key: bytes) -> dict[str, str]:
 
 def _check_ordered(inputs: InputSettings) -> None:
     """Raise TableError for a query without ORDER BY where the order of its rows decides."""
-    from flows.tables.sql import is_ordered  # SQLAlchemy, for a query only
+    from flows.tables.fetching import is_ordered  # SQLAlchemy, for a query only
 
+    if is_remote(inputs.labels):
+        raise TableError(
+            f'{address_of(inputs.labels)}: duplicates must be "error" for a table at an address, whose rows '
+            "have no order; fetch it and name the file"
+        )
     if not is_ordered(inputs.labels):
         raise TableError(
             f'{inputs.labels.name} must say ORDER BY where duplicates = "{inputs.duplicates}": '

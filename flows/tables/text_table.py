@@ -148,8 +148,10 @@ def _torn_lines(connection: duckdb.DuckDBPyConnection) -> tuple[tuple[int, str],
 
 def refuse_missing(path: Path) -> NoReturn:
     """Raise TableError for a file that is not there, and say what to do."""
-    if re.match(r"(s3|gs|gcs|az|abfss|hf|https?|ftp):/", str(path)):
-        raise TableError(f"{path} is not on this machine; fetch it first, and name the file")
+    if re.match(r"((delta|iceberg)\+)?(s3|gs|gcs|r2|az|abfss|hf|https?|ftp|file):/", str(path)):
+        raise TableError(
+            f"{str(path).partition('?')[0]} is not on this machine; fetch it first, and name the file"
+        )
     raise TableError(f"{path} does not exist; mend the path")
 
 

@@ -228,7 +228,18 @@ def asked(api: str, **parameters: str) -> FlowRun:
 
 
 @pytest.fixture(scope="module")
-def failed(api: str, serving: object, tmp_path_factory: pytest.TempPathFactory) -> FlowRun:
+def stopped_alert(client: SyncPrefectClient) -> str:
+    """The sample automation for runs without a result, created as its file says; its id."""
+    from prefect.automations import Automation
+
+    text = (ROOT / "sample_data" / "prefect" / "stopped.yaml").read_text()
+    return str(Automation(**yaml.safe_load(text)).create().id)
+
+
+@pytest.fixture(scope="module")
+def failed(
+    api: str, serving: object, stopped_alert: str, tmp_path_factory: pytest.TempPathFactory
+) -> FlowRun:
     """A run that refuses a label, which is planted, and quotes it where the flow is served."""
     path = plant(tmp_path_factory.mktemp("refused"))
     table = path.parent / "labels.csv"
@@ -240,8 +251,19 @@ def failed(api: str, serving: object, tmp_path_factory: pytest.TempPathFactory) 
 
 def test_a_failed_run_tells_its_errors_type_alone(failed: FlowRun) -> None:
     assert failed.state is not None
-    assert failed.state.type.value == "FAILED"
+    assert (failed.state.type.value, failed.state.name) == ("FAILED", "Refused")
     assert "TableError" in str(failed.state.message)
+    assert failed.name.startswith("small ")
+
+
+def test_a_refused_run_sets_off_the_sample_automation(
+    client: SyncPrefectClient, failed: FlowRun, stopped_alert: str
+) -> None:
+    def went_off() -> list[dict[str, Any]] | None:
+        told = events(client, "prefect.automation.action.executed")
+        return [one for one in told if stopped_alert in str(one["resource"])] or None
+
+    assert str(failed.id) in str(until(went_off))
 
 
 @pytest.mark.slow

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.pipeline import RunResult, nothing_new, run_pipeline
 from flows.settings import InputSettings, Settings, SettingsError, load_settings
+from flows.tables.fetching import fetch
 from flows.tables.sources import open_sources
-from flows.tables.sql import fetch
 from flows.tables.tables import TableError, read_labels
 from tests.flows.campaign import write_small_campaign
 
