@@ -38,5 +38,10 @@ from flows.settings.settings import (
 )
 
 __all__ = [
-    "GRANULARITIES", "NAME", "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings", "GateSettings", "Granularity", "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section", "Settings", "SettingsError", "fault_sentence", "filter_settings", "granularity_of", "input_settings", "key_at", "load_settings", "run_settings", "section_of", "variables_of", "why_features_stay_out", "LAKES", "SCHEMES", "address_of", "is_remote",
+    "GRANULARITIES", "LAKES", "NAME", "SCHEMES", "ConsensusSettings", "EngineError",
+    "EngineSettings", "FilterSettings", "GateSettings", "Granularity", "GroupSettings",
+    "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section", "Settings",
+    "SettingsError", "address_of", "fault_sentence", "filter_settings", "granularity_of",
+    "input_settings", "is_remote", "key_at", "load_settings", "run_settings", "section_of",
+    "variables_of", "why_features_stay_out",
 ]  # fmt: skip
