@@ -53,7 +53,7 @@ def notice() -> str | None:
 
 
 def compile_kernels() -> int:
-    """Run the sample campaign, whole and in shards, every reader, penalty, aggregator and estimator, and watch.
+    """Run the sample, whole and in shards, every reader, penalty, aggregator and estimator, and watch.
 
     Return how many kernels were compiled.
 
