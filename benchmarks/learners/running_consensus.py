@@ -3,7 +3,8 @@
     python -m benchmarks.learners.running_consensus
 
 *As filed* takes the labels in the order of the file, *shuffled* in a random one (seed 0); each label is seen
-once. The batch fits may go through all labels as often as they like. *µs* is CPU time for each label, as filed.
+once. The batch fits may go through all labels as often as they like. *µs* is CPU time for each label, as
+filed.
 """
 
 from __future__ import annotations

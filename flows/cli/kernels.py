@@ -53,7 +53,7 @@ def notice() -> str | None:
 
 
 def compile_kernels() -> int:
-    """Run the sample campaign, whole and in shards, every reader, penalty, aggregator and estimator.
+    """Run the sample, whole and in shards, every reader, penalty, aggregator and estimator, and watch.
 
     Return how many kernels were compiled.
 
@@ -73,6 +73,7 @@ def compile_kernels() -> int:
         _aggregate(_some_labels(n_classes))
     _penalize(_some_labels(2))
     _fit_crowdkit(_some_labels(2))
+    _watch()
     return _n_compiled() - before
 
 
@@ -145,6 +146,16 @@ def _fit_crowdkit(labels: CrowdLabels) -> None:
     for name in crowdkit.__all__:
         given = [gold] if name == "GoldMajorityVote" else []
         getattr(crowdkit, name)().fit(answers, *given)
+
+
+def _watch() -> None:
+    """Watch some labels."""
+    from flows.watching import LabelRows, LabelWatcher  # numba, for `warm` only
+
+    watcher = LabelWatcher()
+    task = [str(row // 4) for row in range(40)]
+    watcher.take(LabelRows(list("abcd") * 10, task, list("yyn" * 14)[:40], [0.0] * 40, [1.0] * 40))
+    watcher.consensus()
 
 
 def _read_parquet(path: Path) -> None:

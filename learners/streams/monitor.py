@@ -98,8 +98,8 @@ class StreamMonitor:
 
     Notes
     -----
-    CUSUM is quicker, and wrong about one stable worker in a hundred for each thousand labels or so. The other
-    alarm needs some two to three times the labels, and may be looked at as often as one likes.
+    CUSUM is quicker, and wrong about fewer than one stable worker in a hundred for each thousand labels. The
+    other alarm needs three to four times the labels, and may be looked at as often as one likes.
 
     **Guarantees.** (1) If every worker's agreements are independent with a rate that does not change, the
     probability that `proven_at` is ever set for any of them is at most `false_alarm`, for any number of
