@@ -102,6 +102,7 @@ def _year_preview(
         "parts": [
             {"what": what, "arithmetic": arithmetic, "note": note} | numbers(cost)
             for what, cost, arithmetic, note in _year_parts(year)
+            if cost is not None
         ],
         "asked": numbers(asked),
         "fits": fits,
@@ -240,6 +241,11 @@ def check_budget(settings: Settings) -> str | None:
     asked = _asked([counts, *_correction_price(settings), *_learning_prices(settings, None)])
     if asked.within(left):
         return None
+    if privacy.skips_unpaid:
+        return (
+            f"{cost_text(left)} per {privacy.unit} is left of {cost_text(limit)}, and where all is new a "
+            f"run asks {cost_text(asked)}: a stage that is not covered will be skipped"
+        )
     if found is None or not found.n_entries:
         raise BudgetError(settings.name, privacy.unit, limit, NOTHING, asked)
     return (
