@@ -182,6 +182,12 @@ def propose_key(settings: Settings, *, runs_a_year: float = math.inf) -> str | N
     if privacy is None or settings.classes is None:
         return None
     found, key = preview(settings.state, settings), privacy.publication
+    if privacy.planned_runs > 1:
+        cohort = "every run with new tasks" if key is None else f'"{key}"'
+        return (
+            f"planned_runs = {privacy.planned_runs:,}: {found['affordable']:,} are left, paid together; a "
+            f"cohort for {cohort}"
+        )
     now = None if key is None else granularity_of(key)
     affordable = found["affordable"]
     paid = (one for one in GRANULARITIES if min(one.a_year, runs_a_year) <= affordable)

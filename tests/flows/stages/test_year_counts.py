@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from flows.spending import open_account, preview, read_statements, year_of
 from flows.stages import Stage
 from tests.flows.spending.keyed_campaign import Died, campaign, die_before
 from tests.flows.spending.test_year import spend, year_campaign
+from tests.flows.test_pipeline import STAGE_MODULES, run_and_die_in
 
 OUTPUTS = ("proportions", "corrected_shares", "model", "gate", "bounds")
 
@@ -150,6 +153,28 @@ def test_a_month_that_dies_anywhere_costs_and_publishes_what_it_would_have(
     assert not any("skipped" in one for name, one in found(settings, later.folder).items()
                    if name != "corrected_shares")  # fmt: skip
     assert paid.items() <= released(settings).items()
+    year = year_of(settings)
+    assert year is not None
+    assert read_statements(settings.state)[0]["spent"]["epsilon"] == float(year.cost().epsilon)
+
+
+def test_a_month_killed_in_every_paying_stage_delivers_what_it_paid_for(tmp_path: Path) -> None:
+    """SIGKILL as a price is booked and nothing drawn, then as a value is stored and not written."""
+    path = year_campaign(tmp_path, "planned_tasks = 360")
+    settings, context = grow(path, 0.5), multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([f"flows.stages.{module}" for module in STAGE_MODULES])
+    for stage in ("publish_proportions", "train_privately", "ask_holdout"):
+        for when in ("paid", "stored"):
+            killed = context.Process(target=run_and_die_in, args=(path, stage, when))
+            killed.start()
+            killed.join()
+            assert killed.exitcode == -signal.SIGKILL, (stage, when)
+    resumed = run_pipeline(settings, resume=True)
+    said = found(settings, resumed.folder)
+    assert not any("skipped" in said[name] for name in ("proportions", "model", "gate", "bounds"))
+    entries = read_statements(settings.state, entries=10_000)[0]["entries"]
+    assert all(one["released"] for one in entries)
+    assert len({(one["what"], one["cell"]) for one in entries}) == len(entries) == 6 + 3
     year = year_of(settings)
     assert year is not None
     assert read_statements(settings.state)[0]["spent"]["epsilon"] == float(year.cost().epsilon)
