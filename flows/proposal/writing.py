@@ -317,9 +317,8 @@ def _model(facts: CampaignFacts) -> list[str]:
 
 def _gate(facts: CampaignFacts) -> list[str]:
     default, off = GateSettings(), why_no_model(facts) is not None
-    gate = gate_for(facts.n_labelled) or GateNumbers(
-        0, default.threshold, default.sigma, default.budget
-    )
+    passes = GateSettings.model_fields["threshold"].default
+    gate = gate_for(facts.n_labelled) or GateNumbers(0, passes, default.sigma, default.budget)
     price = f"least with which {gate.holdout:,} tasks cost no more than the model does"
     share = f"share of {facts.n_labelled:,} labelled tasks, never trained on"
     given = {

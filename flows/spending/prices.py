@@ -102,6 +102,7 @@ def _year_preview(
         "parts": [
             {"what": what, "arithmetic": arithmetic, "note": note} | numbers(cost)
             for what, cost, arithmetic, note in _year_parts(year)
+            if cost is not None
         ],
         "asked": numbers(asked),
         "fits": fits,
@@ -181,6 +182,12 @@ def propose_key(settings: Settings, *, runs_a_year: float = math.inf) -> str | N
     if privacy is None or settings.classes is None:
         return None
     found, key = preview(settings.state, settings), privacy.publication
+    if privacy.planned_runs > 1:
+        cohort = "every run with new tasks" if key is None else f'"{key}"'
+        return (
+            f"planned_runs = {privacy.planned_runs:,}: {found['affordable']:,} are left, paid together; a "
+            f"cohort for {cohort}"
+        )
     now = None if key is None else granularity_of(key)
     affordable = found["affordable"]
     paid = (one for one in GRANULARITIES if min(one.a_year, runs_a_year) <= affordable)
@@ -240,6 +247,11 @@ def check_budget(settings: Settings) -> str | None:
     asked = _asked([counts, *_correction_price(settings), *_learning_prices(settings, None)])
     if asked.within(left):
         return None
+    if privacy.skips_unpaid:
+        return (
+            f"{cost_text(left)} per {privacy.unit} is left of {cost_text(limit)}, and where all is new a "
+            f"run asks {cost_text(asked)}: a stage that is not covered will be skipped"
+        )
     if found is None or not found.n_entries:
         raise BudgetError(settings.name, privacy.unit, limit, NOTHING, asked)
     return (

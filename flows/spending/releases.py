@@ -375,7 +375,7 @@ def _learning(
         return _published(run, found, {"n": found.n}, **terms)
 
     judge = gate_of(
-        gate, sum(map(exact, prices)), n=int(rows.holdout.sum()), n_scored=int(rows.training.sum()),
+        gate, sum(map(exact, prices), exact(0)), n=int(rows.holdout.sum()), n_scored=int(rows.training.sum()),
         epsilon_score=score, rows=size,
     )  # fmt: skip
     return Learning(

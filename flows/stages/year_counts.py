@@ -150,7 +150,9 @@ def _add_up(
         sizes[place] += published_size(query, release)
         entry[place] = max(entry[place], release.entry)
         drawn[place].append(mechanism.epsilon)
-    one = {price: LatticeLaplace(price).law(k) for prices in drawn for price in prices}
+    one: dict[float, ExactLaw] = {
+        price: LatticeLaplace(price).law(k) for prices in drawn for price in prices
+    }
     keys = [tuple(sorted(prices)) for prices in drawn]
     sums = {key: reduce(ExactLaw.plus, (one[price] for price in key)) for key in set(keys)}
     return _Sums(noisy, sizes, tuple(sums[key] for key in keys), entry)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.settings import PrivacySettings, Settings, load_settings
-from flows.spending.prices import check_budget, preview
+from flows.spending.prices import check_budget, preview, propose_key
 from flows.spending.year import Year, parse_year, split_budget, year_months, year_of
 from privacy import BudgetError, LatticeLaplace
 from privacy.accounting import exact
@@ -96,6 +96,11 @@ def test_the_preview_of_a_year_asks_the_price_of_the_plan(tmp_path: Path) -> Non
     assert found["asked"] == found["year"]["price"] == {"epsilon": 20.0, "delta": 1e-4}
     assert found["fits"] is True
     assert (found["affordable"], found["year"]["used"]) == (4, 0)
+
+
+def test_a_schedule_is_told_how_many_runs_are_left(tmp_path: Path) -> None:
+    said = propose_key(year_settings(tmp_path, 'publication = "%Y-%m"'), runs_a_year=12)
+    assert said == 'planned_runs = 4: 4 are left, paid together; a cohort for "%Y-%m"'
 
 
 def test_a_year_beyond_the_budget_is_refused_in_the_first_second_where_settings_say_so(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from flows.run import Run
 from flows.settings import Settings, load_settings
 from flows.spending import open_account, preview, read_statements, year_of
 from flows.stages import Stage
-from tests.flows.spending.keyed_campaign import Died, die_before
+from tests.flows.spending.keyed_campaign import Died, campaign, die_before
 from tests.flows.spending.test_year import spend, year_campaign
+from tests.flows.test_pipeline import STAGE_MODULES, run_and_die_in
 
 OUTPUTS = ("proportions", "corrected_shares", "model", "gate", "bounds")
 
@@ -84,6 +87,13 @@ def test_counts_are_those_of_all_cohorts_and_their_intervals_those_of_the_summed
     np.testing.assert_allclose(widths, np.array([1, 2, 3]) * widths[0])
 
 
+def test_class_ratios_are_learned_from_the_corrected_shares(
+    months: tuple[Settings, list[Run], list[Any]],
+) -> None:
+    _, runs, _ = months
+    assert [run.read_json("class_ratios.json")["corrected"] for run in runs] == [True] * 3
+
+
 def test_each_cohort_is_asked_once(months: tuple[Settings, list[Run], list[Any]]) -> None:
     settings, _, _ = months
     entries = read_statements(settings.state, entries=10_000)[0]["entries"]
@@ -115,8 +125,14 @@ def test_a_run_without_new_tasks_publishes_the_same(
     assert read_statements(settings.state)[0]["spent"] == spent[-1]
 
 
-@pytest.mark.parametrize("stage", ["publish_proportions", "train_privately", "ask_holdout"])
-@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize(
+    ("stage", "within"),
+    [
+        ("publish_proportions", True),
+        ("train_privately", True),
+        ("ask_holdout", False),
+    ],
+)
 def test_a_month_that_dies_anywhere_costs_and_publishes_what_it_would_have(
     tmp_path: Path, stage: str, within: bool
 ) -> None:
@@ -137,6 +153,28 @@ def test_a_month_that_dies_anywhere_costs_and_publishes_what_it_would_have(
     assert not any("skipped" in one for name, one in found(settings, later.folder).items()
                    if name != "corrected_shares")  # fmt: skip
     assert paid.items() <= released(settings).items()
+    year = year_of(settings)
+    assert year is not None
+    assert read_statements(settings.state)[0]["spent"]["epsilon"] == float(year.cost().epsilon)
+
+
+def test_a_month_killed_in_every_paying_stage_delivers_what_it_paid_for(tmp_path: Path) -> None:
+    """SIGKILL as a price is booked and nothing drawn, then as a value is stored and not written."""
+    path = year_campaign(tmp_path, "planned_tasks = 360")
+    settings, context = grow(path, 0.5), multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([f"flows.stages.{module}" for module in STAGE_MODULES])
+    for stage in ("publish_proportions", "train_privately", "ask_holdout"):
+        for when in ("paid", "stored"):
+            killed = context.Process(target=run_and_die_in, args=(path, stage, when))
+            killed.start()
+            killed.join()
+            assert killed.exitcode == -signal.SIGKILL, (stage, when)
+    resumed = run_pipeline(settings, resume=True)
+    said = found(settings, resumed.folder)
+    assert not any("skipped" in said[name] for name in ("proportions", "model", "gate", "bounds"))
+    entries = read_statements(settings.state, entries=10_000)[0]["entries"]
+    assert all(one["released"] for one in entries)
+    assert len({(one["what"], one["cell"]) for one in entries}) == len(entries) == 6 + 3
     year = year_of(settings)
     assert year is not None
     assert read_statements(settings.state)[0]["spent"]["epsilon"] == float(year.cost().epsilon)
@@ -169,6 +207,27 @@ def test_settings_may_refuse_a_run_that_is_not_covered_whole(tmp_path: Path) -> 
     with pytest.raises(RuntimeError, match="does not cover this"):
         run_pipeline(settings)
     assert not any(settings.runs.glob("*"))
+
+
+def test_without_a_year_a_key_lets_a_run_skip_what_is_not_covered(tmp_path: Path) -> None:
+    path = campaign(tmp_path, "2026-11", 'unpaid = "skip"')
+    path.write_text(path.read_text().replace("epsilon = 40.0", "epsilon = 5.0"))
+    settings = load_settings(path)
+    said = found(settings, run_pipeline(settings).folder)
+    assert "skipped" not in said["proportions"]
+    assert all("does not cover" in said[name]["skipped"] for name in ("model", "gate", "bounds"))
+    assert read_statements(settings.state)[0]["spent"]["epsilon"] == 2.0
+
+
+def test_a_gate_that_fits_the_data_costs_what_training_costs(tmp_path: Path) -> None:
+    path = campaign(tmp_path, "2026-11")
+    path.write_text(path.read_text().replace("sigma = 0.02", 'threshold = "auto"'))
+    settings = load_settings(path)
+    gate = Run(run_pipeline(settings).folder, settings).read_json("gate.json")
+    assert gate["threshold"] > 0.1
+    assert 0.85 * 7.5 < gate["epsilon"] <= 7.5
+    parts = {one["what"]: one for one in preview(settings.state, settings)["parts"]}
+    assert parts["gate"]["epsilon"] <= parts["model"]["epsilon"] == 7.5
 
 
 def test_a_year_of_counts_alone_spends_all_on_them(tmp_path: Path) -> None:
