@@ -65,7 +65,7 @@ LIVE = {"distributed", "prefect"}  # they have threads, which an ordinary exit w
 
 DAY = (
     "import", "check", "init", "run", "report", "workers", "aggregate", "budget", "serve", "deploy",
-    "prune", "doctor", "demo", "simulate", "audit", "ledger", "warm",
+    "prune", "doctor", "demo", "simulate", "power", "audit", "ledger", "warm",
 )  # fmt: skip
 
 

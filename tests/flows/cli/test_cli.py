@@ -29,6 +29,7 @@ COMMANDS = (
     "ledger",
     "ledger backup",
     "ledger verify",
+    "power",
     "prune",
     "report",
     "run",

@@ -31,7 +31,7 @@ def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
-READ = {"export", "gold", "labels", "preview", "run_folder", "settings", "state", "tasks"}
+READ = {"export", "gold", "labels", "preview", "run_folder", "script", "settings", "state", "tasks"}
 # How a command that writes where the user says is called: {} is what it writes.
 WRITTEN = {
     ("aggregate", "output"): "aggregate labels.csv --output {}",
