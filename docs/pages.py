@@ -45,7 +45,51 @@ FIGURE = re.compile(r"\{\{([\w.]+): (.+?) → (.+?)\}\}")
 PROBED = re.compile(r"^\{\{comparison\.md: ([\w-]+)\}\}$", re.MULTILINE)
 ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod|obj):<code>(~?)([^<]+)</code>")
 # faces of a room that a user of Python imports from, beside the room's own
-FACES = {"flows": ("flows.crowdkit", "flows.importers")}
+FACES = {"flows": ("flows.crowdkit", "flows.importers"), "learners": ("learners.genesis",)}
+GRAMMAR = """\
+One command per line; `//` and `/* */` are comments, and a line that ends in `\\` goes on. Words are
+separated by blanks; those within quotes or brackets belong together. `{expression}` stands for its
+value, alone or inside a word (`/cell{i}`), and `(1, 2, 3)` is a list. The noise word `to` may be
+left out. Options are `-name value`.
+
+| statement | |
+|---|---|
+| `int x = 1`, `float y = x / 2`, `str s = "a"` | declare a variable, in a function one of its own |
+| `x = x + 1` | set it |
+| `if (x > 1)` ... `else` ... `end` | branches; `else` may be left out |
+| `while (x < 9)` ... `end` | a loop |
+| `for (i = 0; i < 3; i = i + 1)` ... `end` | a loop that counts |
+| `foreach w (a b {x})` ... `end` | a loop over words |
+| `function f(a, b)` ... `end`, `return a * b` | a function, called as `f 1 2` or `f(1, 2)` |
+| `include file.g` | another script of the same folder, or one of the package |
+| `quit` | end the script |
+
+Expressions have `+ - * / // % **`, comparisons, `&& || !` (or `and or not`), `a if t else b`, the
+functions `abs min max round len int float str sqrt exp log sin cos tan floor ceil`, the constants
+`pi` and `inf`, `get(path, field)`, `exists(path)` and `time()`. A field may be drawn for every row:
+`{normal 1.6 .3}` or `{normal(1.6, .3)}`; likewise `uniform`, `beta`, `gamma`, `lognormal`,
+`integers` (two numbers) and `exponential` (one). There is nothing else: no file, no other module
+can be reached.
+
+Paths are absolute or relative to the working element (`ce`). `..` is the parent, `pool[3]` and
+`pool[2:5]` are rows, `#` stands for any characters of a name, `##` for any number of levels,
+`[CLASS=synapse]` behind a name for a class.
+
+A mistake ends the script with one sentence that begins with file and line. A script may execute a
+million statements.
+
+## A worker's fields
+
+Seconds for times. Evidence for the true option grows by `base + drift x clarity` a second, for
+others by `base`, for the `favourite` option by `bias` more; it loses `leak` times itself and
+`inhibition` times the others', has `noise`, and decides at `bound` (after `deadline` the option
+ahead wins). `relative 1` lets the difference of two options decide between -bound and bound. `t0`
+is added to every decision; `rt`, if not 0, stands for the whole time. With probability `lapse` the
+label is a guess. Each answer adds `fatigue`, which falls off with time constant `recovery` and
+divides the drift by 1 plus itself. `gap` is the mean pause before a task, `activity` the weight
+with which a desk draws her. She copies what she hears after `copy_time`, changes it with
+probability `slip`, and with `unasked 1` also gives labels of tasks that she was not asked for.
+"""
 SOURCE = re.compile(r"References\n-+\n(.*?)(?=\n\s*\n[A-Z][a-z]+\n-+|\Z)", re.DOTALL)
 
 
@@ -57,6 +101,7 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
         "reference/command-line.md": command_line(),
         "reference/settings.md": settings(),
         "reference/run-folder.md": run_folder(),
+        "reference/script-language.md": script_language(),
         **{f"reference/{room}.md": reference(room) for room in ROOMS},
     }
     for path, text in made.items():
@@ -113,7 +158,8 @@ def reference(room: str) -> str:
         home = face(room)[name].final_target.path if face(room)[name].is_alias else room
         groups.setdefault(".".join(home.split(".")[:2]), []).append(f"{room}.{name}")
     for package in FACES.get(room, ()):
-        groups[package] = [f"{package}.{name}" for name in names_of(package)]
+        inside = [name for name in names_of(package) if name not in names_of(room)]
+        groups.setdefault(package, []).extend(f"{package}.{name}" for name in inside)
     lines = [
         f"# `{room}`",
         "",
@@ -329,6 +375,61 @@ def run_folder() -> str:
             only = f" (only with `{output.only}`)" if output.only else ""
             lines.append(f"| `{output.name}` | {output.about}{only} | {seen} |")
     return "\n".join(lines) + "\n"
+
+
+def script_language() -> str:
+    """Return the reference of the simulator's scripts: grammar, commands, and the classes of elements."""
+    from learners.genesis import CLASSES, COMMANDS
+
+    lines = [
+        "# The script language",
+        "",
+        "For `crowdassay simulate campaign.g` and `learners.genesis.Simulation`.",
+    ]
+    lines += ["", GRAMMAR, "## Commands", "", "| command | options | |", "|---|---|---|"]
+    for name, form in COMMANDS.items():
+        options = ", ".join(f"`-{one}`" for one in (*form.options, *form.flags))
+        alias = "" if form.usage.startswith(name) else f" (written `{name}` too)"
+        lines.append(f"| `{form.usage.replace('|', 'or')}`{alias} | {options} | {form.about} |")
+    lines += [
+        "",
+        "## Classes",
+        "",
+        "| class | fields and their defaults | sends, takes |",
+        "|---|---|---|",
+    ]
+    for name, cls in sorted(CLASSES.items()):
+        known = cls.process or cls.behaviour or cls.reset
+        if known is not None and not known.__module__.startswith("learners."):
+            continue  # somebody else's
+        usual = CLASSES[cls.base].fields if cls.base != name else {}
+        differ = [
+            f"{field} {_shown(default)}"
+            for field, default in cls.fields.items()
+            if field not in usual or usual[field] != default
+        ]
+        fields = "; ".join(filter(None, [usual and f"as `{cls.base}`", ", ".join(differ)]))
+        ends = [
+            f"links: {', '.join(cls.outputs)}" * bool(cls.outputs),
+            cls.emits and f"events: {cls.emits}",
+        ]
+        takes = ", ".join((*cls.inputs, *cls.receives))
+        sends = "; ".join(filter(None, [*ends, takes and f"takes {takes}"]))
+        lines.append(f"| `{name}` | {fields} | {sends} |")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(default: Any) -> str:
+    """Return the default of a field in short; NaN is one that is not set."""
+    if isinstance(default, tuple):
+        return f"({', '.join(f'{one:g}' for one in default)})"
+    return (
+        "-"
+        if default != default
+        else f"{default:g}"
+        if isinstance(default, float)
+        else f"{default!r}"
+    )
 
 
 def _ranges(field: Any) -> Iterator[str]:

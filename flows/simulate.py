@@ -17,13 +17,17 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flows.files import OutputFile, output_folder
 from quality import Campaign, SimulatedCrowd, regular_assignment, simulate_campaign, simulate_crowd
 
-__all__ = ["copy_sample", "strategies_of", "write_campaign", "write_crowd"]
+if TYPE_CHECKING:
+    from learners.genesis import CrowdRecord
+
+__all__ = ["copy_sample", "strategies_of", "write_campaign", "write_crowd", "write_scripted"]
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)  # of the first label
 GOLD_SHARE = 0.2  # of a simulated crowd's tasks
@@ -155,6 +159,102 @@ def write_crowd(
     settings = CROWD_SETTINGS.format(classes=json.dumps(classes.tolist()))
     outputs["settings.toml"].write(lambda aside: aside.write_text(settings, encoding="utf-8"))
     return crowd
+
+
+def write_scripted(
+    folder: Path, script: Path, *, seed: int, force: bool = False
+) -> tuple[CrowdRecord, list[str]]:
+    """Run a script of the population simulator and write what its recorder has as a campaign.
+
+    Parameters
+    ----------
+    folder
+        Where the files go; labels have their time and the seconds that they took.
+    script
+        A file, or the name of one in `sample_data/crowds`. It may include others of its folder.
+    seed, force
+        As for :func:`write_crowd`.
+
+    Returns
+    -------
+    tuple
+        The recorder's labels, and the lines that the script printed.
+
+    Raises
+    ------
+    SettingsError
+        For a mistake in the script, with file and line; if it has not exactly one recorder; if a script
+        outside of its folder is included.
+    OutputError
+        If one of the files exists, and `force` does not say that they may be overwritten.
+    """
+    from flows.settings import SettingsError  # pydantic and numba, for scripts only
+    from learners.genesis import Simulation
+
+    shipped = Path(str(files("sample_data"))) / "crowds" / script.name
+    if not script.exists() and len(script.parts) == 1 and shipped.is_file():
+        script = shipped
+    text = script.read_text(encoding="utf-8")
+    top = script.resolve().parent
+
+    def read(name: str) -> str:
+        included = (top / name).resolve()
+        if not included.is_relative_to(top):
+            raise ValueError(f"included script {name!r} must lie in the folder of {script.name}")
+        return included.read_text(encoding="utf-8")
+
+    simulation = Simulation(rng=np.random.default_rng(seed), read=read)
+    try:
+        simulation.script(text, name=script.name)
+        every = simulation.tree.root.subtree()
+        recorders = [one.path for one in every if one.cls.name == "recorder"]
+        if len(recorders) != 1:
+            raise ValueError(f"{script.name} must have one recorder, got {len(recorders)}")
+        simulation.run()
+        record: CrowdRecord = simulation.result(recorders[0])
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    _write_record(folder, record, script, seed=seed, force=force)
+    return record, simulation.output
+
+
+def _write_record(
+    folder: Path, record: CrowdRecord, script: Path, *, seed: int, force: bool
+) -> None:
+    """Write a recorder's labels as a campaign: names of workers say nothing of who they are."""
+    n_tasks = len(record.truth)
+    classes = np.array([f"class-{code}" for code in range(int(record.options.max()))])
+    tasks, workers = _names("t", n_tasks), _names("w", len(record.worker_path))
+    rng = np.random.default_rng([seed, 1])
+    gold = np.sort(rng.permutation(n_tasks)[: round(GOLD_SHARE * n_tasks)])
+    times = (START + timedelta(seconds=float(second)) for second in record.time)
+    tables: dict[str, dict[str, Iterable[object]]] = {
+        "labels.csv": {
+            "worker": workers[record.worker],
+            "task": tasks[record.task],
+            "label": classes[record.label],
+            "time": (f"{time:%Y-%m-%dT%H:%M:%S}" for time in times),
+            "seconds": (f"{second:.3f}" for second in record.seconds),
+        },
+        "gold.csv": {"task": tasks[gold], "label": classes[record.truth[gold]]},
+        "truth/tasks.csv": {"task": tasks, "label": classes[record.truth]},
+        "truth/workers.csv": {
+            "worker": workers,
+            "kind": record.worker_kind,
+            "element": record.worker_path,
+            "row": record.worker_row,
+            "accuracy": _shares(record.accuracy),
+        },
+    }
+    output_folder(folder / "truth")
+    outputs = {
+        name: OutputFile(folder / name, inputs=(script,), force=force)
+        for name in (*tables, "settings.toml")
+    }
+    for name, columns in tables.items():
+        outputs[name].write(partial(_write, columns))
+    settings = CROWD_SETTINGS.format(classes=json.dumps(classes.tolist())) + 'seconds = "seconds"\n'
+    outputs["settings.toml"].write(lambda aside: aside.write_text(settings, encoding="utf-8"))
 
 
 def strategies_of(given: Iterable[str]) -> dict[str, int]:

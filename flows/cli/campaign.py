@@ -62,10 +62,17 @@ def demo(
 
 
 @app.command(
-    epilog="Example: `crowdassay simulate --tasks 500 --workers 40 --strategy sybils=6 --output crowd`"
+    epilog="Example: `crowdassay simulate --tasks 500 --strategy sybils=6 --output crowd`, or from a "
+    "script `crowdassay simulate campaign.g --output crowd`"
 )
 def simulate(
     output: Annotated[Path, typer.Option(help="folder to write the campaign into")],
+    script: Annotated[
+        Path | None,
+        typer.Argument(
+            help="a script of the population simulator, or one that comes along: sybils.g"
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="seed of the simulation")] = 1,
     tasks: Annotated[int | None, typer.Option(min=1, help="a crowd of so many tasks")] = None,
     workers: Annotated[int, typer.Option(min=1, help="its honest workers")] = 40,
@@ -77,13 +84,25 @@ def simulate(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate labels whose truth is known: a whole campaign, or with --tasks a crowd of any size."""
-    from flows.simulate import strategies_of, write_campaign, write_crowd  # NumPy
+    """Simulate labels whose truth is known: a campaign, with --tasks a crowd, or what a script says."""
+    from flows.simulate import (  # NumPy
+        strategies_of,
+        write_campaign,
+        write_crowd,
+        write_scripted,
+    )
 
     if strategy and tasks is None:
         raise typer.BadParameter("--strategy is for a crowd: give its size as --tasks")
+    if script is not None and tasks is not None:
+        raise typer.BadParameter("--tasks is for a crowd without a script")
     with mistakes():
-        if tasks is None:
+        if script is not None:
+            record, said = write_scripted(output, script, seed=seed, force=force)
+            for line in said:
+                print_line(line)
+            n_labels = len(record.label)
+        elif tasks is None:
             n_labels = len(write_campaign(output, seed=seed, force=force).label)
         else:
             try:

@@ -35,6 +35,8 @@ from learners.genesis.widgets import Form
 
 __all__ = ["Simulation", "SpikeTimes", "Trace"]
 
+MAX_COPIED = 100_000  # elements, so that copies of copies do not fill the memory
+
 
 class Trace(NamedTuple):
     """What a graph has recorded: `value` has an entry, or a row, per time."""
@@ -150,8 +152,18 @@ class Simulation:
         self._world = None
 
     def copy(self, source: str, target: str) -> Element:
-        """Copy an element and all below it, with the messages that stay within."""
+        """Copy an element and all below it, with the messages that stay within.
+
+        Raises
+        ------
+        ValueError
+            If these are more than 100,000 elements, or the target exists.
+        """
         element = self.tree.one(source).element
+        if sum(1 for _ in element.subtree()) > MAX_COPIED:
+            raise ValueError(
+                f"a copy must have at most {MAX_COPIED} elements, got more in {source!r}"
+            )
         parent, name = self.tree.place(target)
         copies = copy_subtree(element, name, parent)
         self.wiring.repeat(copies)
@@ -236,7 +248,7 @@ class Simulation:
 
     # fields
 
-    def set(self, path: str, **fields: Any) -> None:
+    def set(self, path: str, /, **fields: Any) -> None:
         """Set fields of all that a path names: numbers, texts, an array with an entry per row, draws.
 
         Raises
@@ -282,7 +294,7 @@ class Simulation:
         """The time that has been reached."""
         return self._clock.time
 
-    def setclock(self, dt: float | None = None, **every: int) -> None:
+    def setclock(self, dt: float | None = None, /, **every: int) -> None:
         """Set the length of a step (> 0), or the number of steps between two of a class."""
         if dt is not None:
             if not 0 < dt < float("inf"):

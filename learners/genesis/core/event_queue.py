@@ -80,10 +80,6 @@ class World:
         """Return the connections from an element, each with the behaviour that it leads to."""
         return self._receivers.get(id(element), [])
 
-    def senders(self, element: Element) -> list[Connection]:
-        """Return the connections to an element."""
-        return [one for one in self._connections if one.target.element is element]
-
     def links_to(self, element: Element) -> list[Link]:
         """Return the links to an element."""
         return [one for one in self._links if one.target.element is element]

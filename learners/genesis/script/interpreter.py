@@ -131,6 +131,10 @@ class Interpreter:
                 self._do(statement)
             except ScriptError:
                 raise
+            except RecursionError:
+                raise statement.line.error(
+                    "elements must be less nested, got too many levels"
+                ) from None
             except (ValueError, TypeError) as error:
                 raise statement.line.error(str(error)) from error
 

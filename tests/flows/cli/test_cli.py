@@ -32,6 +32,7 @@ COMMANDS = (
     "ledger",
     "ledger backup",
     "ledger verify",
+    "power",
     "prune",
     "report",
     "repost",

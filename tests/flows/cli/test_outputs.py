@@ -34,11 +34,13 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 READ = {
     "after",
     "before",
+    "comparisons",
     "export",
     "gold",
     "labels",
     "preview",
     "run_folder",
+    "script",
     "settings",
     "state",
     "tasks",

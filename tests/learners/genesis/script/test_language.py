@@ -183,6 +183,24 @@ def test_every_command_is_a_method_and_has_a_usage():
         assert form.about.endswith(".")
 
 
+def test_elements_cannot_be_nested_or_multiplied_until_python_breaks():
+    deep = (
+        "create neutral a\nce a\nfor (i = 0; i < 3000; i = i + 1)\n  create neutral a\n  ce a\nend"
+    )
+    with pytest.raises(ScriptError, match=r"^x.g:\d: elements must be less nested"):
+        said(deep)
+    wide = "create neutral /a\nfor (i = 0; i < 40; i = i + 1)\n  copy /a to /a/b{i}\nend"
+    with pytest.raises(ScriptError, match=r"^x.g:3: a copy must have at most 100000 elements"):
+        said(wide)
+
+
+def test_a_field_or_a_class_may_have_the_name_of_an_argument():
+    with pytest.raises(ScriptError, match=r"^x.g:2: neutral has no field 'path'"):
+        said("create neutral /a\nset /a path 1")
+    with pytest.raises(ScriptError, match=r"^x.g:1: class must be one of .*, got 'dt'"):
+        said("setclock dt 2")
+
+
 WHOLE = """
 include hodgkin_huxley.g
 setclock .02

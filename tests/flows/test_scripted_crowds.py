@@ -1,0 +1,119 @@
+"""Scripts of the population simulator as campaigns: those that come along, and mistakes in one's own."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.settings import SettingsError, load_settings
+from flows.simulate import write_scripted
+from quality import CrowdLabels, dawid_skene, dependent_groups, encode, majority_vote
+
+SHIPPED = sorted(path.name for path in Path(str(files("sample_data"))).glob("crowds/*.g"))
+WHOLE = [name for name in SHIPPED if name != "honest.g"]
+SMALL = """
+create task /tasks -n 40
+set /tasks truth {integers 0 2}
+create honest /pool -n 4
+create recorder /labels
+connect /tasks to /pool
+connect /pool to /labels
+echo a line
+"""
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def right(found: np.ndarray, labels: CrowdLabels, truth: dict[str, str]) -> float:
+    wanted = np.array([truth[str(task)] for task in labels.tasks])
+    return float((labels.classes[found] == wanted).mean())
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_script_that_comes_along_is_a_campaign_that_the_pipeline_reads(
+    name: str, tmp_path: Path
+) -> None:
+    """With one seed; majority vote and Dawid–Skene fall as with the crowds of `simulate_crowd`."""
+    record, _ = write_scripted(tmp_path / "crowd", Path(name), seed=1)
+    given = rows(tmp_path / "crowd" / "labels.csv")
+    assert len(given) == len(record.label)
+    assert list(given[0]) == ["worker", "task", "label", "time", "seconds"]
+    settings = load_settings(tmp_path / "crowd" / "settings.toml")
+    assert settings.input.seconds == "seconds"
+    truth = {row["task"]: row["label"] for row in rows(tmp_path / "crowd" / "truth" / "tasks.csv")}
+    labels = encode(*([row[c] for row in given] for c in ("worker", "task", "label")))
+    vote = right(majority_vote(labels).label, labels, truth)
+    kinds = rows(tmp_path / "crowd" / "truth" / "workers.csv")
+    groups = dependent_groups(labels)
+    assert all(0 <= float(row["accuracy"]) <= 1 for row in kinds)
+    if name == "copiers.g":
+        assert {row["kind"] for row in kinds} == {"honest", "hasty", "spammer", "copier"}
+        return
+    honest = [float(row["accuracy"]) for row in kinds if row["element"] == "/crowd/honest"]
+    assert 0.75 < np.mean(honest) < 0.85
+    assert vote < 0.93
+    n_dependent = sum(row["element"] != "/crowd/honest" for row in kinds)
+    assert groups.worth <= len(kinds) - 0.6 * n_dependent
+    if name in ("sybils.g", "rings.g", "models.g"):
+        assert right(dawid_skene(labels).label, labels, truth) < vote
+
+
+def test_a_seed_writes_the_same_files(tmp_path: Path) -> None:
+    script = tmp_path / "mine.g"
+    script.write_text(SMALL, encoding="utf-8")
+    for folder in ("one", "two"):
+        write_scripted(tmp_path / folder, script, seed=3)
+    for name in ("labels.csv", "gold.csv", "truth/tasks.csv", "truth/workers.csv", "settings.toml"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert tomllib.loads((tmp_path / "one" / "settings.toml").read_text())["classes"] == [
+        "class-0",
+        "class-1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (SMALL + "\nset /pol drift 1", "mine.g:10: '/pol' must exist, got no pol in /"),
+        (SMALL + "\nset /pool bound 0", r"bound of /pool\[0\] must be > 0"),
+        ("create task /tasks", "mine.g must have one recorder, got 0"),
+        ("create recorder /r", "/r must be sent labels, got none"),
+        ("include ../secret.g", "mine.g:1: included script '../secret.g' must lie in the folder"),
+        ("include none.g", "mine.g:1: included script 'none.g' must be readable"),
+    ],
+)
+def test_a_mistake_in_a_script_is_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "secret.g").write_text("echo secret", encoding="utf-8")
+    (tmp_path / "in").mkdir()
+    script = tmp_path / "in" / "mine.g"
+    script.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError, match=f"^{sentence}"):
+        write_scripted(tmp_path / "out", script, seed=1)
+
+
+def test_the_command_prints_what_the_script_prints_and_overwrites_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "mine.g"
+    script.write_text(SMALL, encoding="utf-8")
+    command = ["simulate", str(script), "--output", str(tmp_path / "crowd")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[0] == "a line"
+    assert "160 labels written to" in done.output
+    again = CliRunner().invoke(app, command)
+    assert again.exit_code == 2
+    assert "--force" in again.output
+    both = CliRunner().invoke(app, [*command, "--tasks", "5"])
+    assert both.exit_code == 2
+    missing = CliRunner().invoke(app, ["simulate", "none.g", "--output", str(tmp_path / "x")])
+    assert missing.exit_code == 2
+    assert "none.g" in missing.output
