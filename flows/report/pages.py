@@ -112,9 +112,15 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         "gate": _read_json(folder, "gate.json"),
         "spend": _spend(folder),
         "trend": trend,
+        "topics": _topics(folder),
         "asked": _asked(trend),
         "lineage": lineage(manifest),
     }
+
+
+def _topics(folder: Path) -> Facts | None:
+    """The concepts of the tasks' texts; None if the settings ask for none."""
+    return _read_json(folder, "topics.json") if (folder / "topics.json").is_file() else None
 
 
 def public_page(folder: Path) -> Facts:

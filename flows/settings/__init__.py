@@ -27,6 +27,7 @@ from flows.settings.sections import (
     Section,
     Settings,
     SettingsError,
+    TopicsSettings,
     section_of,
 )
 from flows.settings.settings import filter_settings, input_settings, load_settings
@@ -34,7 +35,7 @@ from flows.settings.settings import filter_settings, input_settings, load_settin
 __all__ = [
     "GRANULARITIES", "NAME", "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings",
     "GateSettings", "Granularity", "GroupSettings", "InputSettings", "ModelSettings",
-    "PrivacySettings", "ReportSettings", "Section", "Settings", "SettingsError", "fault_sentence",
-    "filter_settings", "granularity_of", "input_settings", "key_at", "load_settings", "section_of",
-    "variables_of", "why_features_stay_out",
+    "PrivacySettings", "ReportSettings", "Section", "Settings", "SettingsError", "TopicsSettings",
+    "fault_sentence", "filter_settings", "granularity_of", "input_settings", "key_at",
+    "load_settings", "section_of", "variables_of", "why_features_stay_out",
 ]  # fmt: skip

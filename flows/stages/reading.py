@@ -25,12 +25,14 @@ from flows.tables import (
     Reference,
     Sources,
     TableError,
+    arrow_table,
     open_sources,
     read_gold,
     read_labels,
     read_reference,
     read_seconds,
     read_tasks,
+    read_texts,
     refuse_hollow,
 )
 from quality import LabelShard
@@ -82,7 +84,14 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
     inputs, classes, groups = run.settings.input, run.settings.classes, run.settings.groups
     tables, tasks = [source.table for source in sources.tasks], None
     if tables:
-        tasks = read_tasks(tables, groups, standardize=inputs.standardize, subject=inputs.subject)
+        topics = run.settings.topics
+        texts = None if topics is None else read_texts(tables, topics.text)
+        tasks = read_tasks(
+            tables, groups, standardize=inputs.standardize, subject=inputs.subject,
+            text=None if topics is None else topics.text,
+        )  # fmt: skip
+        if texts is not None:
+            run.write_table("topic_texts.parquet", arrow_table(texts))
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=classes)
     labels = read_labels(
         sources.labels.table,

@@ -56,6 +56,7 @@ class Output:
             "privacy.correction_epsilon",
             "several files or a query",
             "task features",
+            "topics",
         ]
         | None
     ) = None

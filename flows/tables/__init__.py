@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         read_reference,
         read_seconds,
         read_tasks,
+        read_texts,
         refuse_features,
         refuse_hollow,
         select_features,
@@ -65,9 +66,9 @@ __all__ = [
     "arrow_array", "arrow_table", "check_labels", "fetch", "find_files", "input_files",
     "input_paths", "is_query", "keep_standard_input", "list_tasks", "literal", "numpy_array",
     "open_lenient", "open_sources", "open_table", "quote", "read_gold", "read_labels",
-    "read_parquet", "read_reference", "read_seconds", "read_tasks", "reading_of", "refuse_blanks",
-    "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside", "select_features",
-    "standardized", "table_file", "text_of_cell", "write_table",
+    "read_parquet", "read_reference", "read_seconds", "read_tasks", "read_texts", "reading_of",
+    "refuse_blanks", "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside",
+    "select_features", "standardized", "table_file", "text_of_cell", "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

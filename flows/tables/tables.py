@@ -35,7 +35,7 @@ from quality import CrowdLabels, RepeatError
 
 __all__ = [
     "Gold", "Reference", "TableError", "TaskTable", "features_of", "list_tasks", "read_gold",
-    "read_labels", "read_reference", "read_seconds", "read_tasks", "refuse_features",
+    "read_labels", "read_reference", "read_seconds", "read_tasks", "read_texts", "refuse_features",
     "refuse_hollow", "select_features", "standardized",
 ]  # fmt: skip
 
@@ -274,14 +274,15 @@ def read_tasks(
     *,
     standardize: bool = False,
     subject: str | None = None,
+    text: str | None = None,
 ) -> TaskTable:
-    """Return the checked tasks; every column except task, group and subject is a feature.
+    """Return the checked tasks; every column except task, group, subject and text is a feature.
 
     With `standardize` each feature is centred and divided by its standard deviation over all tasks,
     which reads the features in the clear.
     """
     tables = [open_table(path, ("task",)) for path in paths]
-    tasks, groups_of, order = list_tasks(tables, groups, subject)
+    tasks, groups_of, order = list_tasks(tables, groups, subject, text)
     parts = [
         features_of(table, group, tasks.feature_names)
         for table, group in zip(tables, groups_of, strict=True)
@@ -291,7 +292,10 @@ def read_tasks(
 
 
 def list_tasks(
-    tables: Sequence[TextTable], groups: GroupSettings, subject: str | None = None
+    tables: Sequence[TextTable],
+    groups: GroupSettings,
+    subject: str | None = None,
+    text: str | None = None,
 ) -> tuple[TaskTable, list[np.ndarray], Int[np.ndarray, " tasks"]]:
     """Return tasks without their features, the groups of every table, and each task's row among all rows."""
     parts = [_tasks_of(table, groups, tables[0]) for table in tables]
@@ -302,7 +306,7 @@ def list_tasks(
         raise TableError(f"task {names[order][again[0]]!r} is in two task tables; keep one")
     by_table = [part[1] for part in parts]
     group_names, group = np.unique(np.concatenate(by_table), return_inverse=True)
-    others = ("task", groups.column, subject)
+    others = ("task", groups.column, subject, text)
     feature_names = tuple(n for n in tables[0].names if n not in others)
     code, nothing = group[order].astype(np.int32), np.empty((0, len(feature_names)))
     whose = None if subject is None else _subjects_of(tables, subject)[order]
@@ -323,6 +327,24 @@ def _subjects_of(tables: Sequence[TextTable], subject: str) -> np.ndarray:
             )
         refuse_blanks(table, (subject,))
     return np.concatenate([table.columns(subject)[subject] for table in tables])
+
+
+def read_texts(paths: Sequence[Path], column: str) -> dict[str, np.ndarray]:
+    """Return tasks and their texts, sorted by task; raise TableError where a table has no such column."""
+    found: dict[str, list[np.ndarray]] = {"task": [], "text": []}
+    for path in paths:
+        table = open_table(path, ("task",))
+        if column not in table.names:
+            raise TableError(
+                f"{table.file} has no column {column!r}, which topics.text names; its columns are "
+                f"{', '.join(table.names[:8])}"
+            )
+        cells = table.columns("task", column)
+        found["task"].append(cells["task"])
+        found["text"].append(cells[column])
+    task, text = (np.concatenate(found[name]) for name in ("task", "text"))
+    order = np.argsort(task, kind="stable")
+    return {"task": task[order], "text": text[order]}
 
 
 def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
