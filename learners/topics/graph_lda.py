@@ -88,8 +88,8 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     Notes
     -----
     Where not to use it: where a label is not a matter of words, with fewer than some hundred documents
-    or tokens of a few words, or to classify with many labels of each class, where a linear model is as
-    good and quicker (``python -m benchmarks.learners.topics``).
+    or documents of a few words, or to classify with many labels of each class, where a linear model is
+    quicker (``python -m benchmarks.learners.topics`` compares them).
 
     **Guarantees.** Every sweep after burn-in leaves the posterior as it is; a labelled training document's
     path ends at its label; the same seed gives the same result; `score` is the exact likelihood of each
