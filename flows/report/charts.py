@@ -27,8 +27,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 __all__ = [
-    "budget_bar", "confidence_histogram", "interval_rows", "reliability_curve", "robustness_curve",
-    "trend_lines", "worker_scatter",
+    "budget_bar", "concept_graph", "confidence_histogram", "interval_rows", "reliability_curve",
+    "robustness_curve", "trend_lines", "worker_scatter",
 ]  # fmt: skip
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -242,6 +242,47 @@ def trend_lines(runs: Sequence[Mapping[str, Any]], *, label: str) -> str:
         axes.grid()
         _legend(figure, axes)
         return _svg(figure, "trend", label)
+
+
+def concept_graph(
+    concepts: Sequence[Mapping[str, Any]], edges: Sequence[tuple[int, int, int]], *, label: str
+) -> str:
+    """Draw concepts level by level from the left, and edges as wide as the tasks that use them.
+
+    `concepts` are `{"name", "depth", "tasks", "is_new"}`, the area of a mark as its tasks; those that no
+    class names are triangles. `edges` are parent, child and tasks, by place.
+    """
+    levels = [[i for i, one in enumerate(concepts) if one["depth"] == d]
+              for d in range(1 + max(one["depth"] for one in concepts))]  # fmt: skip
+    tallest = max(len(level) for level in levels)
+    at = {
+        i: (depth, (row + 0.5) * tallest / len(level))
+        for depth, level in enumerate(levels)
+        for row, i in enumerate(level)
+    }
+    most = max(one["tasks"] for one in concepts) or 1
+    with _styled("concepts"):
+        figure, axes = _axes(max(1.6, 0.6 + 0.5 * tallest))
+        for parent, child, n in edges:
+            (x, y), (to_x, to_y) = at[parent], at[child]
+            width = 0.5 + 5 * n / most
+            axes.plot([x, to_x], [y, to_y], color=NEUTRAL, lw=width, alpha=0.4, zorder=1)
+        for is_new, colour, mark, name in (
+            (False, BLUE, "o", "class"),
+            (True, VERMILLION, "^", "no class"),
+        ):
+            some = [i for i, one in enumerate(concepts) if one["is_new"] == is_new]
+            area = [30 + 220 * concepts[i]["tasks"] / most for i in some]
+            place = _columns([at[i] for i in some])
+            axes.scatter(*place, s=area, marker=mark, color=colour, linewidths=0, label=name)
+        for i, one in enumerate(concepts):
+            text = f"{_short(one['name'])} ({one['tasks']:,})"
+            axes.annotate(text, at[i], (0, 9), textcoords="offset points", ha="center", fontsize=8)
+        axes.set_xlim(-0.5, len(levels) - 0.5)
+        axes.set_ylim(tallest, -0.35)
+        axes.set_axis_off()
+        _legend(figure, axes)
+        return _svg(figure, "concepts", label)
 
 
 def _axes(height: float) -> tuple[Figure, Axes]:

@@ -113,6 +113,7 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         "gate": _read_json(folder, "gate.json"),
         "spend": _spend(folder),
         "trend": trend,
+        "topics": _topics(folder),
         "asked": _asked(trend),
         "lineage": lineage(manifest),
     }
@@ -124,6 +125,11 @@ def _texts(folder: Path) -> dict[str, str]:
         return {}
     rows = read_parquet(folder / "task_texts.parquet")
     return dict(zip(rows["task"].to_pylist(), rows["text"].to_pylist(), strict=True))
+
+
+def _topics(folder: Path) -> Facts | None:
+    """The concepts of the tasks' texts; None if the settings ask for none."""
+    return _read_json(folder, "topics.json") if (folder / "topics.json").is_file() else None
 
 
 def public_page(folder: Path) -> Facts:

@@ -28,6 +28,7 @@ from flows.settings.sections import (
     Section,
     Settings,
     SettingsError,
+    TopicsSettings,
     section_of,
 )
 from flows.settings.settings import (
@@ -41,7 +42,7 @@ __all__ = [
     "GRANULARITIES", "LAKES", "NAME", "SCHEMES", "ConsensusSettings", "EngineError",
     "EngineSettings", "FilterSettings", "GateSettings", "Granularity", "GroupSettings",
     "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section", "Settings",
-    "SettingsError", "address_of", "fault_sentence", "filter_settings", "granularity_of",
-    "input_settings", "is_remote", "key_at", "load_settings", "run_settings", "section_of",
-    "variables_of", "why_features_stay_out",
+    "SettingsError", "TopicsSettings", "address_of", "fault_sentence", "filter_settings",
+    "granularity_of", "input_settings", "is_remote", "key_at", "load_settings", "run_settings",
+    "section_of", "variables_of", "why_features_stay_out",
 ]  # fmt: skip

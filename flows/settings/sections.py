@@ -8,6 +8,7 @@ Longer than 500 lines: it is the one list of settings.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
@@ -40,7 +41,7 @@ from privacy import Unit
 __all__ = [
     "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings", "GateSettings",
     "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section",
-    "Settings", "SettingsError", "section_of",
+    "Settings", "SettingsError", "TopicsSettings", "section_of",
 ]  # fmt: skip
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a campaign: it names run folders
@@ -445,6 +446,33 @@ class ReportSettings(Section):
     """Maximal number of labels to ask of one worker."""
 
 
+class TopicsSettings(Section):
+    """A graph of concepts learned from the tasks' texts, with the labels of confident tasks as its classes.
+
+    The internal report draws it, with difficulty and agreement of each concept and what no class names. It
+    changes no label.
+    """
+
+    text: str
+    """The column of the task tables that holds each task's text; it is no feature."""
+    levels: tuple[Annotated[int, Field(ge=1, le=100)], ...] = (10, 10)
+    """The most concepts on each level below the root; the first holds the classes."""
+    confidence: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """A task's consensus label names its concept from this confidence on; the others find theirs."""
+    min_tasks: Annotated[int, Field(ge=1)] = 5
+    """Tasks that a concept without a class needs to be called one that the classes miss."""
+
+    @model_validator(mode="after")
+    def _levels_are_few(self) -> TopicsSettings:
+        if not 1 <= len(self.levels) <= 3 or math.prod(self.levels) > 5000:
+            raise ValueError(
+                f"levels must be one to three numbers of product at most 5,000, got {list(self.levels)}"
+            )
+        if self.text == "task":
+            raise ValueError("text must name a column of its own, got 'task'")
+        return self
+
+
 class EngineSettings(Section):
     """The place where a label table larger than memory is processed, in shards of some millions of labels.
 
@@ -511,6 +539,7 @@ class Settings(Section):
     model: ModelSettings | None = None
     gate: GateSettings = GateSettings()
     report: ReportSettings = ReportSettings()
+    topics: TopicsSettings | None = None
     engine: EngineSettings | None = None
 
     @model_validator(mode="after")
@@ -525,6 +554,8 @@ class Settings(Section):
             raise ValueError("[model] needs a [privacy] section with the data set's budget")
         if self.model is not None and not self.input.tasks:
             raise ValueError("[model] needs input.tasks, the tables that hold the features")
+        if self.topics is not None and not self.input.tasks:
+            raise ValueError("[topics] needs input.tasks, the tables that hold the texts")
         if self.groups.pattern is not None and not self.input.tasks:
             raise ValueError("groups.pattern needs input.tasks, the tables whose names it reads")
         if self.consensus.use_gold and self.input.gold is None:
@@ -621,6 +652,8 @@ class Settings(Section):
             raise ValueError(
                 f"[engine] needs consensus.aggregator to be {sharded}, not {aggregator}"
             )
+        if self.topics is not None:
+            raise ValueError("[engine] must be without [topics]: texts are learned from in memory")
         if self.input.seconds is not None:
             raise ValueError(
                 "[engine] must be without input.seconds: medians need all labels in memory"

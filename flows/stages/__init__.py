@@ -63,6 +63,7 @@ STAGES = (
                 private_names=True,
                 only="task texts",
             ),
+            Output("topic_texts.parquet", "the tasks' texts", private_names=True, only="topics"),
             Output("shards", "the labels, cut by task", private_names=True, only="engine"),
             Output(
                 "features", "the tasks' features, group by group", private_names=True, only="engine"
@@ -122,6 +123,18 @@ STAGES = (
                 "tasks with nearly the same features",
                 private_names=True,
                 only="task features",
+            ),
+            Output(
+                "topics.json",
+                "concepts found in the tasks' texts, and what no class names",
+                private_names=True,
+                only="topics",
+            ),
+            Output(
+                "task_concepts.parquet",
+                "the concept of each task",
+                private_names=True,
+                only="topics",
             ),
             Output("class_counts.parquet", "exact class counts of each group", only="engine"),
             Output("unfiltered_fit.npz", "parameters of all workers' consensus", only="engine"),

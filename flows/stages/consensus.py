@@ -11,7 +11,7 @@ import pyarrow as pa
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.label_plan import plan_next
 from flows.stages.labels import Aggregated, CampaignLabels, Groups, open_labels
-from flows.stages.learning import join_voices, models_beside, voices_sentence
+from flows.stages.learning import join_voices, map_concepts, models_beside, voices_sentence
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
 from quality import (
@@ -59,6 +59,7 @@ def aggregate(run: Run) -> str:
         run.write_table("class_counts.parquet", _count_table(crowd, found.class_counts))
     if found.next_start is not None:
         keep_fit(run, found.next_start)
+    map_concepts(run, crowd, found.tasks, found.consensus.label, sure.confidence)
     facts = _facts(run, crowd, found) | {
         "entropy": float(posterior_entropy(believed).sum()),
         "plan": planned,

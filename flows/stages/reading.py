@@ -34,6 +34,7 @@ from flows.tables import (
     read_reference,
     read_seconds,
     read_tasks,
+    read_texts,
     refuse_hollow,
     task_texts,
 )
@@ -88,7 +89,10 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
     inputs, classes, groups = run.settings.input, run.settings.classes, run.settings.groups
     tables, tasks = [source.table for source in sources.tasks], None
     if tables:
-        columns, subject = TaskColumns.of(inputs), inputs.subject
+        columns, subject = TaskColumns.of(inputs, run.settings.topics), inputs.subject
+        if run.settings.topics is not None:
+            concepts = read_texts(tables, run.settings.topics.text)
+            run.write_table("topic_texts.parquet", arrow_table(concepts))
         tasks = read_tasks(
             tables, groups, standardize=inputs.standardize, subject=subject, columns=columns
         )

@@ -57,6 +57,7 @@ class Output:
             "several files or a query",
             "task features",
             "task texts",
+            "topics",
         ]
         | None
     ) = None

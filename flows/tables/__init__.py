@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         read_reference,
         read_seconds,
         read_tasks,
+        read_texts,
         refuse_features,
         refuse_hollow,
         select_features,
@@ -71,10 +72,10 @@ __all__ = [
     "find_files", "frame_table", "has_lists", "input_files", "input_paths", "is_fetched",
     "keep_standard_input", "list_tasks", "literal", "numpy_array", "open_lenient", "open_sources",
     "open_table", "quote", "read_comparisons", "read_gold", "read_labels", "read_models",
-    "read_parquet", "read_reference", "read_seconds", "read_tasks", "reading_of", "refuse_blanks",
-    "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside", "result_table",
-    "select_features", "standardized", "table_file", "task_texts", "text_of_cell", "typed_like",
-    "write_table",
+    "read_parquet", "read_reference", "read_seconds", "read_tasks", "read_texts", "reading_of",
+    "refuse_blanks", "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside",
+    "result_table", "select_features", "standardized", "table_file", "task_texts", "text_of_cell",
+    "typed_like", "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

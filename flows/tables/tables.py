@@ -42,8 +42,8 @@ from quality import CrowdLabels, RepeatError
 
 __all__ = [
     "Gold", "Reference", "TableError", "TaskTable", "features_of", "list_tasks", "read_gold",
-    "read_labels", "read_models", "read_reference", "read_seconds", "read_tasks", "refuse_features",
-    "refuse_hollow", "select_features", "standardized",
+    "read_labels", "read_models", "read_reference", "read_seconds", "read_tasks", "read_texts",
+    "refuse_features", "refuse_hollow", "select_features", "standardized",
 ]  # fmt: skip
 
 
@@ -376,6 +376,24 @@ def _subjects_of(tables: Sequence[TextTable], subject: str) -> np.ndarray:
             )
         refuse_blanks(table, (subject,))
     return np.concatenate([table.columns(subject)[subject] for table in tables])
+
+
+def read_texts(paths: Sequence[Path], column: str) -> dict[str, np.ndarray]:
+    """Return tasks and their texts, sorted by task; raise TableError where a table has no such column."""
+    found: dict[str, list[np.ndarray]] = {"task": [], "text": []}
+    for path in paths:
+        table = open_table(path, ("task",))
+        if column not in table.names:
+            raise TableError(
+                f"{table.file} has no column {column!r}, which topics.text names; its columns are "
+                f"{', '.join(table.names[:8])}"
+            )
+        cells = table.columns("task", column)
+        found["task"].append(cells["task"])
+        found["text"].append(cells[column])
+    task, text = (np.concatenate(found[name]) for name in ("task", "text"))
+    order = np.argsort(task, kind="stable")
+    return {"task": task[order], "text": text[order]}
 
 
 def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:

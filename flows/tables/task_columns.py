@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from flows.settings import InputSettings
+from flows.settings import InputSettings, TopicsSettings
 from flows.tables.refusals import ROW, TableError, quote
 from flows.tables.text_table import TextTable, open_table
 
@@ -38,18 +38,21 @@ class TaskColumns:
     """What the settings say of the task tables' columns; patterns are those of the shell.
 
     `features` are the columns to learn from, all if empty; `ignore` those that are not read; `shown`
-    those that say what a task is; `embeddings` a matrix with a row per row of the tables.
+    those that say what a task is; `embeddings` a matrix with a row per row of the tables; `concepts` the
+    column whose texts are learned from, which is no feature.
     """
 
     features: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     shown: tuple[str, ...] = SHOWN
     embeddings: Path | None = None
+    concepts: str | None = None
 
     @classmethod
-    def of(cls, inputs: InputSettings) -> TaskColumns:
-        """Return what the section ``[input]`` says."""
-        return cls(inputs.features, inputs.ignore, inputs.shown, inputs.embeddings)
+    def of(cls, inputs: InputSettings, topics: TopicsSettings | None = None) -> TaskColumns:
+        """Return what the sections ``[input]`` and ``[topics]`` say."""
+        concepts = None if topics is None else topics.text
+        return cls(inputs.features, inputs.ignore, inputs.shown, inputs.embeddings, concepts)
 
     def features_in(
         self, names: Sequence[str], *, apart: Sequence[str], file: str
@@ -66,7 +69,8 @@ class TaskColumns:
         return tuple(
             name
             for name in free
-            if (not self.features or _fits(name, self.features))
+            if name != self.concepts
+            and (not self.features or _fits(name, self.features))
             and not _fits(name, (*self.ignore, *texts))
         )
 

@@ -23,7 +23,7 @@ from learners.topics.concept_graph import ConceptGraph, GivenGraph
 from learners.topics.concept_slots import PathTable, Slots, all_paths
 from learners.topics.held_out_words import log_mean, path_log_weights, word_shares
 from learners.topics.topic_chain import Moves
-from learners.topics.topic_counts import Documents, documents_of, law_of
+from learners.topics.topic_counts import Documents, Law, documents_of, law_of
 from learners.topics.topic_fit import Chain, Schedule, Start, go_on, learn
 
 __all__ = ["GraphLDA"]
@@ -88,8 +88,8 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     Notes
     -----
     Where not to use it: where a label is not a matter of words, with fewer than some hundred documents
-    or tokens of a few words, or to classify with many labels of each class, where a linear model is as
-    good and quicker (``python -m benchmarks.learners.topics``).
+    or documents of a few words, or to classify with many labels of each class, where a linear model is
+    quicker (``python -m benchmarks.learners.topics`` compares them).
 
     **Guarantees.** Every sweep after burn-in leaves the posterior as it is; a labelled training document's
     path ends at its label; the same seed gives the same result; `score` is the exact likelihood of each
@@ -193,7 +193,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             init = "labels" if (end >= 0).any() else "flat"
         rng = np.random.default_rng(self.random_state)
         chain = learn(
-            documents, end, self._law(documents), self._slots, self._table, rows.shape[1],
+            documents, end, self._law(documents, self), self._slots, self._table, rows.shape[1],
             self._schedule(init), rng,
         )  # fmt: skip
         return self._learned(chain)
@@ -215,7 +215,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         documents = documents_of(rows)
         rng = np.random.default_rng(self.random_state)
         chain = go_on(
-            self._chain, documents, end, self._law(documents), self._table,
+            self._chain, documents, end, self._law(documents, self._chain.law), self._table,
             self._schedule("labels"), freeze=freeze, rng=rng,
         )  # fmt: skip
         self._rows = rows
@@ -327,11 +327,12 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if unknown:
             raise ValueError(f"optimize must name some of {PRIORS}, got {sorted(unknown)}")
 
-    def _law(self, documents: Documents) -> Any:
+    def _law(self, documents: Documents, priors: Any) -> Law:
+        """The law with alpha, beta and eta of the parameters, or as a chain has sampled them."""
         a, b = map(float, self.tau_prior)
         return law_of(
-            self._slots, documents, self.n_features_in_, alpha=self.alpha, beta=self.beta,
-            eta=self.eta, tau_prior=(a, b), closed=self.sticks == "closed",
+            self._slots, documents, self.n_features_in_, alpha=priors.alpha, beta=priors.beta,
+            eta=priors.eta, tau_prior=(a, b), closed=self.sticks == "closed",
         )  # fmt: skip
 
     def _schedule(self, start: Start) -> Schedule:

@@ -181,6 +181,14 @@ def test_growth_leaves_old_paths_and_opens_new_concepts(animals):
     }
 
 
+def test_growth_goes_on_with_the_priors_that_were_sampled(animals):
+    model = fitted(animals, optimize=("eta",))
+    sampled = model._chain.law.eta
+    assert sampled != 0.1
+    model.set_params(optimize=None).partial_fit(animals[0][:2])
+    assert model._chain.law.eta == sampled
+
+
 def test_a_given_graph_names_slots_of_every_level(animals):
     X, y, _ = animals
     graph = nx.DiGraph([("pet", "furry"), ("pet", "loud"), ("furry", "cat"), ("loud", "dog")])
