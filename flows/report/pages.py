@@ -108,6 +108,7 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         "proportions": _by_group(folder, "proportions"),
         "corrected_shares": _by_group(folder, "corrected_shares"),
         "class_ratios": _by_group(folder, "class_ratios"),
+        "archetypes": _archetypes(folder),
         "model": _read_json(folder, "model.json"),
         "gate": _read_json(folder, "gate.json"),
         "spend": _spend(folder),
@@ -140,6 +141,12 @@ def _read_json(folder: Path, name: str) -> Facts:
     """One JSON object of the run folder."""
     facts: Facts = json.loads((folder / name).read_text(encoding="utf-8"))
     return facts
+
+
+def _archetypes(folder: Path) -> Facts | None:
+    """Kinds of workers and of tasks; None where the settings did not ask for them."""
+    there = (folder / "archetypes.json").is_file()
+    return _read_json(folder, "archetypes.json") if there else None
 
 
 def _released(facts: Facts, fields: Iterable[str]) -> Facts | None:

@@ -373,6 +373,8 @@ class ReportSettings(Section):
     """Maximal number of labels to ask for next."""
     plan_per_worker: Annotated[int, Field(ge=1)] = 10
     """Maximal number of labels to ask of one worker."""
+    archetypes: bool = False
+    """True: kinds of workers, and of tasks by their features, with the evidence that there are any."""
 
 
 class EngineSettings(Section):

@@ -54,6 +54,7 @@ class Output:
             "engine",
             "filter.potentials",
             "privacy.correction_epsilon",
+            "report.archetypes",
             "several files or a query",
             "task features",
         ]

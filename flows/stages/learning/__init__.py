@@ -1,17 +1,18 @@
-"""Stages that learn from features: class ratios, the private model, voices beside the crowd, potentials."""
+"""Stages that learn: class ratios, the private model, voices, potentials, kinds of workers."""
 
 from typing import TYPE_CHECKING
 
 from flows.faces import late_face
 
 if TYPE_CHECKING:
+    from flows.stages.learning.archetypes import find_structure
     from flows.stages.learning.class_ratios import Published, published_in, why_no_features
     from flows.stages.learning.potentials import potential_table
     from flows.stages.learning.task_voices import join_voices, models_beside, voices_sentence
 
 __all__ = [
-    "Published", "join_voices", "models_beside", "potential_table", "published_in", "voices_sentence",
-    "why_no_features",
+    "Published", "find_structure", "join_voices", "models_beside", "potential_table", "published_in",
+    "voices_sentence", "why_no_features",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)
