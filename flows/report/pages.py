@@ -108,7 +108,8 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         "proportions": _by_group(folder, "proportions"),
         "corrected_shares": _by_group(folder, "corrected_shares"),
         "class_ratios": _by_group(folder, "class_ratios"),
-        "archetypes": _archetypes(folder),
+        "archetypes": _asked_for(folder, "archetypes.json"),
+        "error_features": _asked_for(folder, "error_features.json"),
         "model": _read_json(folder, "model.json"),
         "gate": _read_json(folder, "gate.json"),
         "spend": _spend(folder),
@@ -143,10 +144,9 @@ def _read_json(folder: Path, name: str) -> Facts:
     return facts
 
 
-def _archetypes(folder: Path) -> Facts | None:
-    """Kinds of workers and of tasks; None where the settings did not ask for them."""
-    there = (folder / "archetypes.json").is_file()
-    return _read_json(folder, "archetypes.json") if there else None
+def _asked_for(folder: Path, name: str) -> Facts | None:
+    """One JSON object that settings may ask for; None where they did not."""
+    return _read_json(folder, name) if (folder / name).is_file() else None
 
 
 def _released(facts: Facts, fields: Iterable[str]) -> Facts | None:

@@ -375,6 +375,8 @@ class ReportSettings(Section):
     """Maximal number of labels to ask of one worker."""
     archetypes: bool = False
     """True: kinds of workers, and of tasks by their features, with the evidence that there are any."""
+    error_features: bool = False
+    """True: which features of tasks go with the consensus's errors on gold, at a level of 5 %."""
 
 
 class EngineSettings(Section):

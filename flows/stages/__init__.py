@@ -125,6 +125,11 @@ STAGES = (
                     ("strata.parquet", "which task is in which stratum of features", True),
                 )
             ),
+            Output(
+                "error_features.json",
+                "which features go with errors on gold tasks",
+                only="report.error_features",
+            ),
             Output("class_counts.parquet", "exact class counts of each group", only="engine"),
             Output("unfiltered_fit.npz", "parameters of all workers' consensus", only="engine"),
             Output(

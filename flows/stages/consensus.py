@@ -11,7 +11,13 @@ import pyarrow as pa
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.label_plan import plan_next
 from flows.stages.labels import Aggregated, CampaignLabels, Groups, open_labels
-from flows.stages.learning import find_structure, join_voices, models_beside, voices_sentence
+from flows.stages.learning import (
+    find_error_features,
+    find_structure,
+    join_voices,
+    models_beside,
+    voices_sentence,
+)
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
 from quality import (
@@ -59,6 +65,9 @@ def aggregate(run: Run) -> str:
     if run.settings.report.archetypes:
         kinds = find_structure(run, crowd, whole, found.consensus.posterior, sure.confidence)
         run.write_json("archetypes.json", kinds)
+    if run.settings.report.error_features:
+        errors = find_error_features(run, crowd, found.consensus.label)
+        run.write_json("error_features.json", errors)
     if found.class_counts is not None:
         run.write_table("class_counts.parquet", _count_table(crowd, found.class_counts))
     if found.next_start is not None:

@@ -55,6 +55,7 @@ class Output:
             "filter.potentials",
             "privacy.correction_epsilon",
             "report.archetypes",
+            "report.error_features",
             "several files or a query",
             "task features",
         ]
