@@ -109,6 +109,8 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         "proportions": _by_group(folder, "proportions"),
         "corrected_shares": _by_group(folder, "corrected_shares"),
         "class_ratios": _by_group(folder, "class_ratios"),
+        "archetypes": _asked_for(folder, "archetypes.json"),
+        "error_features": _asked_for(folder, "error_features.json"),
         "model": _read_json(folder, "model.json"),
         "gate": _read_json(folder, "gate.json"),
         "spend": _spend(folder),
@@ -155,6 +157,11 @@ def _read_json(folder: Path, name: str) -> Facts:
     """One JSON object of the run folder."""
     facts: Facts = json.loads((folder / name).read_text(encoding="utf-8"))
     return facts
+
+
+def _asked_for(folder: Path, name: str) -> Facts | None:
+    """One JSON object that settings may ask for; None where they did not."""
+    return _read_json(folder, name) if (folder / name).is_file() else None
 
 
 def _released(facts: Facts, fields: Iterable[str]) -> Facts | None:

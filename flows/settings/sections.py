@@ -444,6 +444,10 @@ class ReportSettings(Section):
     """Maximal number of labels to ask for next."""
     plan_per_worker: Annotated[int, Field(ge=1)] = 10
     """Maximal number of labels to ask of one worker."""
+    archetypes: bool = False
+    """True: kinds of workers, and of tasks by their features, with the evidence that there are any."""
+    error_features: bool = False
+    """True: which features of tasks go with the consensus's errors on gold, at a level of 5 %."""
 
 
 class TopicsSettings(Section):

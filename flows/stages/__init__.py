@@ -136,6 +136,19 @@ STAGES = (
                 private_names=True,
                 only="topics",
             ),
+            *(
+                Output(name, about, private_names=tables, only="report.archetypes")
+                for name, about, tables in (
+                    ("archetypes.json", "kinds of workers and of tasks, with the evidence", False),
+                    ("archetypes.parquet", "which worker is of which kind", True),
+                    ("strata.parquet", "which task is in which stratum of features", True),
+                )
+            ),
+            Output(
+                "error_features.json",
+                "which features go with errors on gold tasks",
+                only="report.error_features",
+            ),
             Output("class_counts.parquet", "exact class counts of each group", only="engine"),
             Output("unfiltered_fit.npz", "parameters of all workers' consensus", only="engine"),
             Output(

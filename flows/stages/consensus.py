@@ -11,7 +11,14 @@ import pyarrow as pa
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.label_plan import plan_next
 from flows.stages.labels import Aggregated, CampaignLabels, Groups, open_labels
-from flows.stages.learning import join_voices, map_concepts, models_beside, voices_sentence
+from flows.stages.learning import (
+    find_error_features,
+    find_structure,
+    join_voices,
+    map_concepts,
+    models_beside,
+    voices_sentence,
+)
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
 from quality import (
@@ -44,6 +51,7 @@ def aggregate(run: Run) -> str:
         found = labels.aggregate(keep, groups)
         found, voices = join_voices(run, crowd, found, groups, models)
         gold = _gold_check(run, labels, found, groups)
+        whole = labels.whole() if run.settings.report.archetypes else None
     sure, refused = _calibrated(run, crowd, found), _models_alone(crowd)
     refused = refused and sure.evidence != "gold"
     believed = sure.believed(found.consensus.posterior)
@@ -55,6 +63,12 @@ def aggregate(run: Run) -> str:
     run.write_table("consensus.parquet", _consensus_table(crowd, found, shown))
     run.write_table("next_labels.parquet", _next_table(found, shown, order))
     run.write_table("label_plan.parquet", plan)
+    if run.settings.report.archetypes:
+        kinds = find_structure(run, crowd, whole, found.consensus.posterior, sure.confidence)
+        run.write_json("archetypes.json", kinds)
+    if run.settings.report.error_features:
+        errors = find_error_features(run, crowd, found.consensus.label)
+        run.write_json("error_features.json", errors)
     if found.class_counts is not None:
         run.write_table("class_counts.parquet", _count_table(crowd, found.class_counts))
     if found.next_start is not None:

@@ -54,6 +54,8 @@ class Output:
             "engine",
             "filter.potentials",
             "privacy.correction_epsilon",
+            "report.archetypes",
+            "report.error_features",
             "several files or a query",
             "task features",
             "task texts",

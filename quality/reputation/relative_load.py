@@ -97,7 +97,8 @@ def _answers(
     answer = np.minimum(truth, n_classes - 1)[labels.task]
     wrong = rng.random(labels.n_labels) >= reliability
     answer[wrong] += rng.integers(1, n_classes, size=np.count_nonzero(wrong))
-    return (answer % n_classes).astype(np.int16)
+    codes: np.ndarray = (answer % n_classes).astype(np.int16)
+    return codes
 
 
 def _relabelled(labels: CrowdLabels, answer: Int16[np.ndarray, " labels"]) -> CrowdLabels:

@@ -1,18 +1,20 @@
-"""Stages that learn from features or texts: class ratios, the model, voices, potentials, concepts."""
+"""Stages that learn: class ratios, the model, voices, potentials, concepts, kinds of workers and tasks."""
 
 from typing import TYPE_CHECKING
 
 from flows.faces import late_face
 
 if TYPE_CHECKING:
+    from flows.stages.learning.archetypes import find_structure
     from flows.stages.learning.class_ratios import Published, published_in, why_no_features
     from flows.stages.learning.concepts import map_concepts
+    from flows.stages.learning.error_features import find_error_features
     from flows.stages.learning.potentials import potential_table
     from flows.stages.learning.task_voices import join_voices, models_beside, voices_sentence
 
 __all__ = [
-    "Published", "join_voices", "map_concepts", "models_beside", "potential_table", "published_in",
-    "voices_sentence", "why_no_features",
+    "Published", "find_error_features", "find_structure", "join_voices", "map_concepts",
+    "models_beside", "potential_table", "published_in", "voices_sentence", "why_no_features",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)
