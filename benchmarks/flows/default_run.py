@@ -2,13 +2,13 @@
 
     python -m benchmarks.flows.default_run --shapes small million
 
-Each shape is a simulated campaign of text ids in shuffled rows (degrees by a power law, or one to three
+Each shape is a simulated campaign of text ids in shuffled rows (degrees by a power law, or one to five
 labels each where workers are many; 70 % of the workers honest, 20 % random, 10 % malicious), written as
 Parquet with its task table: groups, features around class means, and a tenth of the tasks in groups
-without labels. `init` proposes settings from the tables, and the run goes through them in a process of its own, on
-all its threads; compiled kernels are loaded by a small run before the clock starts. CPU seconds are those of
-all threads; wall seconds depend on what else the cores are doing. Peak memory is that of the process so
-far, the interpreter, its libraries and the small run included.
+without labels. `init` proposes settings from the tables, and the run goes through them in a process of
+its own, on all its threads; compiled kernels are loaded by a small run before the clock starts. CPU
+seconds are those of all threads; wall seconds depend on what else the cores are doing. Peak memory is
+that of the process so far, the interpreter, its libraries and the small run included.
 """
 
 from __future__ import annotations
@@ -86,7 +86,15 @@ def main() -> None:
             rows += [(title, stage, *map(_figure, figures)) for stage, *figures in found]
             if shape.n_labels <= MOST_LABELS_OF_PEER and shape.n_classes < 100:
                 seconds = peer_seconds(folder / "labels.parquet")
-                rows.append((title, f"crowd-kit's DawidSkene alone, {PEER[-3:]} iterations", seconds, "", ""))
+                rows.append(
+                    (
+                        title,
+                        f"crowd-kit's DawidSkene alone, {PEER[-3:]} iterations",
+                        seconds,
+                        "",
+                        "",
+                    )
+                )
     note = " ".join(" ".join(__doc__.splitlines()[4:]).split())
     publish("default_run", "What a run does by default", HEADER, rows, note=note)
 
@@ -120,7 +128,9 @@ def run_by_default(folder: Path) -> list[tuple[str, float, float, float]]:
 
     settings = folder / "settings.toml"
     write_settings(
-        settings, CampaignTables(folder / "labels.parquet", (folder / "tasks.parquet",)), name="trial"
+        settings,
+        CampaignTables(folder / "labels.parquet", (folder / "tasks.parquet",)),
+        name="trial",
     )
     clock("init")
     run_pipeline(load_settings(settings), step=step)
@@ -152,7 +162,10 @@ def write_campaign(folder: Path, shape: Shape) -> None:
     group[n_labelled:] = n_labelled_groups + np.arange(n_tasks - n_labelled) % (
         shape.n_groups - n_labelled_groups
     )
-    tasks = {"task": names["task"], "group": pa.array([f"group-{value:05d}" for value in group.tolist()])}
+    tasks = {
+        "task": names["task"],
+        "group": pa.array([f"group-{value:05d}" for value in group.tolist()]),
+    }
     centre = rng.standard_normal((shape.n_classes, shape.n_features))
     for place in range(shape.n_features):
         feature = centre[truth, place] + rng.standard_normal(n_tasks)

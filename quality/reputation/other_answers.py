@@ -55,9 +55,7 @@ class TaskAnswers:
         found = np.zeros(labels.n_classes, dtype=np.int32)
         longest = int(np.diff(labels.task_start).max(initial=0))
         given = np.empty(longest, dtype=np.int16)
-        _find_answers(
-            labels.task_start, labels.label, found, given, start, answer, count, place
-        )
+        _find_answers(labels.task_start, labels.label, found, given, start, answer, count, place)
         n_places = np.diff(start)[labels.task]
         row_start = np.concatenate([[0], np.cumsum(n_places)]).astype(np.int64)
         n_answers = int(start[-1])

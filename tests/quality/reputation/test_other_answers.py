@@ -72,7 +72,9 @@ def test_the_answers_of_a_task_are_its_classes_with_their_counts(labels: CrowdLa
         mine = slice(*found.start[task : task + 2])
         np.testing.assert_array_equal(found.answer[mine], np.flatnonzero(counts[task]))
         np.testing.assert_array_equal(found.count[mine], counts[task][counts[task] > 0])
-    np.testing.assert_array_equal(found.answer[found.start[labels.task] + found.place], labels.label)
+    np.testing.assert_array_equal(
+        found.answer[found.start[labels.task] + found.place], labels.label
+    )
 
 
 def test_a_sample_has_the_labels_of_those_chosen_evenly_over_their_tasks() -> None:
@@ -85,7 +87,9 @@ def test_a_sample_has_the_labels_of_those_chosen_evenly_over_their_tasks() -> No
 
 
 def test_tables_do_not_grow_with_the_number_of_classes() -> None:
-    labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], [0, 0, 1] * 2, classes=range(9000))
+    labels = encode(
+        ["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], [0, 0, 1] * 2, classes=range(9000)
+    )
     others, mass = ask_others(labels, TaskAnswers.of(labels), np.ones(3), np.full(9000, 1 / 9000))
     assert len(others.chance) == 12
     assert mass.sum() == pytest.approx(2)
