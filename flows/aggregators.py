@@ -154,6 +154,9 @@ def consensus_of(
     """
     import numpy as np  # `--help` need not load it
 
+    from quality.labels import check_table  # likewise
+
+    check_table(labels.n_tasks, labels.n_classes, labels.n_labels)
     row = AGGREGATORS[chosen.named()]
     function = row.function
     takes = inspect.signature(function).parameters

@@ -2,13 +2,13 @@
 
     python -m benchmarks.flows.default_run --shapes small million
 
-Each shape is a simulated campaign of text ids in shuffled rows (degrees by a power law, or one to three
+Each shape is a simulated campaign of text ids in shuffled rows (degrees by a power law, or one to five
 labels each where workers are many; 70 % of the workers honest, 20 % random, 10 % malicious), written as
 Parquet with its task table: groups, features around class means, and a tenth of the tasks in groups
-without labels. `init` proposes settings from the tables, and the run goes through them in a process of its own, on
-all its threads; compiled kernels are loaded by a small run before the clock starts. CPU seconds are those of
-all threads; wall seconds depend on what else the cores are doing. Peak memory is that of the process so
-far, the interpreter, its libraries and the small run included.
+without labels. `init` proposes settings from the tables, and the run goes through them in a process of
+its own, on all its threads; compiled kernels are loaded by a small run before the clock starts. CPU
+seconds are those of all threads; wall seconds depend on what else the cores are doing. Peak memory is
+that of the process so far, the interpreter, its libraries and the small run included.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ from flows.tables import (
     task_texts,
 )
 from quality import LabelShard
+from quality.labels import check_table
 
 __all__ = ["names_of_models", "public_sizes", "read_and_check"]
 
@@ -53,6 +54,8 @@ def read_and_check(run: Run) -> str:
     with sources.telling():
         if engine is None:
             crowd = _read_whole(run, sources)
+            labels = crowd.labels
+            check_table(labels.n_tasks, labels.n_classes, labels.n_labels)
         else:
             crowd, shards = _read_shards(run, sources, engine)
             counts, where = {"n_labels": shards.n_labels}, f", in {len(shards.paths):,} shards"

@@ -35,7 +35,7 @@ from quality.aggregation.dawid_skene_em import (
     start_from,
 )
 from quality.aggregation.ebcc_em import Ebcc, ebcc
-from quality.aggregation.em import EMFit, EMStart, SharedPrior
+from quality.aggregation.em import EMFit, EMStart, SharedPrior, check_cells
 from quality.aggregation.glad_em import Glad, glad
 from quality.aggregation.hierarchical_em import (
     HierarchicalDawidSkene,
@@ -84,6 +84,7 @@ __all__ = [
     "Result",
     "SharedPrior",
     "WeightedMajority",
+    "check_cells",
     "class_sums",
     "confusion_under",
     "dawid_skene",

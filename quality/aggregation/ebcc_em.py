@@ -24,6 +24,7 @@ from quality.aggregation.em import (
     EMFit,
     Stop,
     TablePasses,
+    check_cells,
     check_em,
     fit_em,
     passes_over,
@@ -147,6 +148,7 @@ def ebcc(
         if not 0 < value < np.inf:
             raise ValueError(f"{name} must be > 0 and finite, got {name}={value}")
     labels = labels.merge_workers(groups)
+    check_cells(labels.n_workers, labels.n_classes, labels.n_classes * n_subtypes)
     share = majority_vote(labels).posterior
     labelled = np.flatnonzero(np.diff(labels.task_start))
     every = _Model.of(labels.n_classes, n_subtypes, right_prior, wrong_prior)

@@ -30,7 +30,15 @@ import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64, Shaped
 
 from quality.aggregation.em_pass import MIN_ENTRY, TINY, majority_pass, task_pass, wide_pass
-from quality.labels import CrowdLabels, LabelShard, Sums, freeze_arrays, lookup, tree_total
+from quality.labels import (
+    CrowdLabels,
+    LabelError,
+    LabelShard,
+    Sums,
+    freeze_arrays,
+    lookup,
+    tree_total,
+)
 from quality.parallel import Progress, check_threads, chunk_starts, shared_out
 
 __all__ = [
@@ -40,6 +48,7 @@ __all__ = [
     "SharedPrior",
     "Stop",
     "TablePasses",
+    "check_cells",
     "check_em",
     "check_smoothing",
     "first_counts",
@@ -52,6 +61,7 @@ __all__ = [
     "uniform",
 ]
 
+MAX_CELLS = 2**27  # of the workers' confusion matrices: 1 GB, of which a fit holds four
 MIN_BELIEF = 1e-150  # a product of two such numbers still has digits
 UNROLLED = 8  # the pass is compiled for each number of classes up to this one
 
@@ -287,6 +297,7 @@ def fit_table(
 ) -> tuple[EMFit, Float64[np.ndarray, "tasks classes"]]:
     """Fit a model to a table in memory; return the fit and P(truth | labels) of each task."""
     check_em(max_iter, tol, threads)
+    check_cells(labels.n_workers, labels.n_classes, labels.n_classes)
     known = None if start is None else start.matched(labels.workers, labels.classes)
     with passes_over(labels, gold, threads) as passes:
         fit = fit_em(
@@ -313,6 +324,21 @@ def check_em(max_iter: int, tol: float, threads: int | None) -> None:
     if not tol >= 0:
         raise ValueError(f"tol must be >= 0, got tol={tol}")
     check_threads(threads)
+
+
+def check_cells(n_workers: int, n_answers: int, n_truths: int) -> None:
+    """Raise LabelError unless confusion matrices of so many workers, answers and truths can be held.
+
+    >>> check_cells(2_000, 40, 40)
+    """
+    cells = n_workers * n_answers * n_truths
+    if cells > MAX_CELLS:
+        raise LabelError(
+            f"confusion matrices must have at most {MAX_CELLS:,} cells in all, got {cells:,} of "
+            f"{n_workers:,} workers, {n_answers:,} answers and {n_truths:,} truths; majority_vote, "
+            "weighted_majority, penalty_vote, glad, mmsr, kos and kos_plus need none",
+            column="classes",
+        )
 
 
 def check_smoothing(smoothing: float) -> None:
@@ -421,6 +447,7 @@ def passes_over(
     """
     n_workers, n_classes = labels.n_workers, labels.n_classes
     shape = n_workers, n_classes, n_classes if n_truths is None else n_truths
+    check_cells(*shape)
     chunk_start = chunk_starts(labels.task_start, 4 * math.prod(shape))
     with shared_out(threads, len(chunk_start) - 1) as share:
         yield _passes(labels, gold, shape, chunk_start, share)

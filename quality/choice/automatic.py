@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float64, Int, Int16
 from quality.aggregation import (
     Consensus,
     Result,
+    check_cells,
     confusion_under,
     dawid_skene,
     decide,
@@ -152,7 +153,8 @@ def auto(
     Raises
     ------
     ValueError
-        If there is no candidate or a parameter is out of its range.
+        If there is no candidate or a parameter is out of its range; a LabelError where workers and classes
+        are too many for confusion matrices.
 
     Notes
     -----
@@ -189,6 +191,7 @@ def auto(
     if not enough >= 1:
         raise ValueError(f"enough must be >= 1, got enough={enough}")
     labels = labels.merge_workers(groups)
+    check_cells(labels.n_workers, labels.n_classes, labels.n_classes)
     fold = folds(labels, n_folds)
     held = held_folds(fold, enough)
     tell, n_fits = counter(progress, "auto", (1 + held) * len(candidates)), count(1)

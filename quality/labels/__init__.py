@@ -34,13 +34,18 @@ from quality.labels.shards import (
     join_shards,
     tree_total,
 )
-from quality.labels.table import CrowdLabels, LabelError, RepeatError, encode, encode_gold
+from quality.labels.table import (
+    CrowdLabels,
+    LabelError,
+    RepeatError,
+    check_table,
+    encode,
+    encode_gold,
+)
 from quality.labels.text_codes import code_texts
 from quality.labels.texts import Texts, taken, text_array
 
 __all__ = [
     "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "RepeatError", "Sums",
-    "Texts", "add_parts", "array_texts", "check_groups", "code_columns", "code_integers",
-    "code_texts", "cut_labels", "encode", "encode_gold", "freeze_arrays", "join_shards", "lookup",
-    "of_voters", "sort_codes", "taken", "text_array", "tree_total", "voters",
+    "Texts", "add_parts", "array_texts", "check_groups", "code_columns", "code_integers", "code_texts", "cut_labels", "encode", "encode_gold", "freeze_arrays", "join_shards", "lookup", "of_voters", "sort_codes", "taken", "text_array", "tree_total", "voters", "check_table",
 ]  # fmt: skip

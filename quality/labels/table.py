@@ -32,8 +32,18 @@ from quality.labels.columns import (
 from quality.labels.merging import check_groups, merge_rows
 from quality.labels.sort import RepeatError, keep_rows, sort_rows
 
-__all__ = ["CrowdLabels", "LabelError", "RepeatError", "count_labels", "encode", "encode_gold"]
+__all__ = [
+    "CrowdLabels",
+    "LabelError",
+    "RepeatError",
+    "check_table",
+    "count_labels",
+    "encode",
+    "encode_gold",
+]
 
+MAX_CELLS = 2**27  # of a table of tasks by classes: 1 GB of probabilities
+MAX_CELLS_PER_LABEL = 100
 MAX_CLASSES = int(np.iinfo(np.int16).max)
 
 
@@ -250,9 +260,25 @@ def count_labels(
     n_classes: int,
 ) -> Int32[np.ndarray, "tasks classes"]:
     """Return the number of labels of each class that each task has."""
+    check_table(n_tasks, n_classes, len(label))
     cell = task.astype(np.int64) * n_classes + label
     count = np.bincount(cell, minlength=n_tasks * n_classes)
     return count.astype(np.int32).reshape(n_tasks, n_classes)
+
+
+def check_table(n_tasks: int, n_classes: int, n_labels: int) -> None:
+    """Raise LabelError where a table of tasks by classes would be huge and nearly empty.
+
+    >>> check_table(n_tasks=200_000, n_classes=40, n_labels=1_000_000)
+    """
+    cells = n_tasks * n_classes
+    if cells > MAX_CELLS and cells > MAX_CELLS_PER_LABEL * n_labels:
+        raise LabelError(
+            f"tasks times classes must be at most {MAX_CELLS:,}, or {MAX_CELLS_PER_LABEL} for each label, "
+            f"got {n_tasks:,} tasks and {n_classes:,} classes with {n_labels:,} labels; deal the tasks to "
+            "several campaigns, or put classes together",
+            column="classes",
+        )
 
 
 def encode(

@@ -27,12 +27,14 @@ NO_ADVERSARIES = 0.5  # prior chance of that
 FLOOR = 1e-30  # of a worker's likelihood: eight of them can be multiplied
 MAX_FITTED = 20_000  # workers: more of them change no population
 BLOCK = 64  # workers between two looks at which mixtures are left
-HOPELESS = 50.0  # nats behind the best: a mixture that the crowd is drawn from falls so far behind once in e**50
+HOPELESS = (
+    50.0  # nats behind the best; the mixture that the crowd is drawn from is so once in e**50
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HonestPopulation:
-    """Reliabilities of a crowd's honest workers, as :func:`quality.reputation.honest_null.fit_honest` finds them.
+    """Reliabilities of a crowd's honest workers, as :func:`fit_population` finds them.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from flows.aggregators import (
     title_of,
 )
 from flows.settings import ConsensusSettings
-from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
+from quality import CrowdLabels, LabelError, encode, regular_assignment, simulate_crowd
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +94,41 @@ def test_gold_is_believed_where_settings_say_so_and_only_there(
         chosen = ConsensusSettings.model_validate({"aggregator": name, "use_gold": use_gold})
         found = consensus_of(labels, chosen, seed=0, gold=gold)
         assert bool(found.label[7] == gold[7]) is use_gold
+
+
+MANY = 600  # classes: confusion matrices of 400 workers have 144 million cells
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_many_classes_are_aggregated_or_refused_in_a_sentence_that_names_what_works(
+    name: str,
+) -> None:
+    rng = np.random.default_rng(0)
+    worker, task = np.divmod(np.arange(1200), 3)
+    truth = rng.integers(MANY, size=300)
+    label = np.where(rng.random(1200) < 0.8, truth[task * 100 + worker % 100], 0)
+    labels = encode(worker, task * 100 + worker % 100, label, classes=range(MANY))
+    chosen = ConsensusSettings(aggregator=name)
+    needs = {
+        "auto",
+        "dawid_skene",
+        "ebcc",
+        "hierarchical_dawid_skene",
+        "mace",
+        "one_coin_dawid_skene",
+    }
+    if name not in needs:
+        assert consensus_of(labels, chosen, seed=0).posterior.shape == (300, MANY)
+        return
+    with pytest.raises(
+        LabelError, match=r"at most 134,217,728 cells in all, got [0-9,]+ of"
+    ) as told:
+        consensus_of(labels, chosen, seed=0)
+    offered = re.findall(r"[a-z_]+", str(told.value).split("; ")[1])
+    assert set(offered) & set(AGGREGATORS) == set(AGGREGATORS) - needs
+
+
+def test_a_table_of_tasks_by_classes_that_is_nearly_empty_is_refused() -> None:
+    labels = encode(range(20_000), range(20_000), np.zeros(20_000, int), classes=range(10_000))
+    with pytest.raises(LabelError, match="got 20,000 tasks and 10,000 classes with 20,000 labels"):
+        consensus_of(labels, ConsensusSettings(aggregator="majority_vote"), seed=0)

@@ -1,12 +1,14 @@
 """Class ratios of the groups that nobody labelled, from published proportions and features alone.
 
-Features in memory are worked on whole, by the method that foretells the labelled groups best; features in a
+Features in memory are worked on whole, by the method that foretells the labelled groups best, up to
+`WHOLE_ROWS` of them, beyond which every method takes minutes; more are worked on by kernel mean matching, and
+of more than `MAX_ROWS` an even part is looked at, whose chance is part of the intervals. Features in a
 folder are streamed a block at a time, here or by Dask, by kernel mean matching.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +28,10 @@ from learners import ClassRatio, learn_ratios, learn_streamed_ratios
 from quality.shares import unmixed_shares
 
 __all__ = ["Published", "estimate_ratios", "published_in", "ratios_verdict", "why_no_features"]
+
+
+WHOLE_ROWS = 20_000
+MAX_ROWS = 50_000
 
 
 def estimate_ratios(run: Run) -> str:
@@ -82,6 +88,16 @@ class Published:
     def known(self) -> dict[str, Any]:
         """Return what a learner takes by name."""
         return {"noise": self.noise, "level": self.level, "classes": self.classes}
+
+    def noise_of_parts(
+        self, bags: Sequence[np.ndarray], parts: Sequence[np.ndarray]
+    ) -> Float[np.ndarray, "bags classes classes"]:
+        """Return the noise of the proportions, as those of parts that are drawn without replacement."""
+        n, m = (np.array([len(one) for one in some], dtype=np.float64) for some in (bags, parts))
+        share = self.proportions
+        spread = share[:, :, None] * (np.eye(share.shape[1]) - share[:, None, :])
+        drawn: np.ndarray = spread * ((1 - m / n) / m)[:, None, None]
+        return self.noise + drawn
 
 
 def published_in(run: Run, crowd: Crowd) -> Published | str:
@@ -153,8 +169,20 @@ def _learn_whole(crowd: Crowd, published: Published) -> Learned:
     codes = np.searchsorted(crowd.group_names, published.groups)
     new = [table.features[table.group == code] for code in published.unlabelled]
     bags = [features[group == code] for code in codes]
-    model = learn_ratios(bags, published.proportions, **published.known())
-    return [model.ratio(bag) for bag in new], [len(bag) for bag in new]
+    sizes = [len(bag) for bag in new]
+    if len(features) <= WHOLE_ROWS:
+        model = learn_ratios(bags, published.proportions, **published.known())
+        return [model.ratio(bag) for bag in new], sizes
+    parts = [_even_part(bag, len(bag) / len(features)) for bag in bags]
+    known = published.known() | {"noise": published.noise_of_parts(bags, parts)}
+    streamed = learn_streamed_ratios([[part] for part in parts], published.proportions, **known)
+    return streamed.ratios([[bag] for bag in new]), sizes
+
+
+def _even_part(bag: Float[np.ndarray, "rows features"], share: float) -> np.ndarray:
+    """Return a bag's share of `MAX_ROWS` rows, evenly over its rows; two at least, if it has them."""
+    wanted = min(len(bag), max(2, round(share * MAX_ROWS)))
+    return bag[np.arange(wanted) * len(bag) // wanted] if wanted else bag
 
 
 def _learn_streamed(

@@ -6,10 +6,13 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from flows.pipeline import run_pipeline
 from flows.settings.settings import load_settings
+from flows.stages.learning.class_ratios import Published
 from tests.flows.campaign import write_small_campaign
 
 
@@ -60,3 +63,31 @@ def test_the_report_and_the_line_say_why_class_ratios_stay_internal(tmp_path: Pa
     assert line.endswith(f"; internal: {reason}")
     page = (result.folder / "report.html").read_text()
     assert "They stay internal: the unit &#39;row&#39; protects the features" in page
+
+
+def test_many_tasks_are_streamed_and_their_parts_are_in_the_intervals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third of the rows: the proportions of a part are those of its group and the chance of the draw."""
+    rng = np.random.default_rng(0)
+    share = np.array([[0.5, 0.3, 0.2]])
+    published = Published(
+        ("g",), share, np.full((1, 3, 3), 0.01), np.array([0]), 0.9, ("a", "b", "c")
+    )
+    rows = [np.zeros((90, 1))], [np.zeros((30, 1))]
+    truth = np.repeat(np.arange(3), [45, 27, 18])
+    drawn = [
+        np.bincount(rng.permutation(truth)[:30], minlength=3) / 30 - share[0] for _ in range(20_000)
+    ]
+    # off by a factor 90 / 89 that the formula leaves out, and by 6 standard errors of a variance
+    np.testing.assert_allclose(
+        published.noise_of_parts(*rows)[0] - 0.01, np.cov(np.array(drawn).T), rtol=0.1
+    )
+    whole = run_pipeline(load_settings(campaign(tmp_path / "whole", "consensus label")))
+    monkeypatch.setattr("flows.stages.learning.class_ratios.WHOLE_ROWS", 10)
+    monkeypatch.setattr("flows.stages.learning.class_ratios.MAX_ROWS", 60)
+    part = run_pipeline(load_settings(campaign(tmp_path / "part", "consensus label")))
+    tables = [pq.read_table(run.folder / "class_ratios.parquet") for run in (whole, part)]
+    assert tables[0].column("n") == tables[1].column("n")
+    facts = json.loads((part.folder / "class_ratios.json").read_text())
+    assert facts["method"] == "kernel mean matching"
