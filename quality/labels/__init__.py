@@ -47,5 +47,8 @@ from quality.labels.texts import Texts, taken, text_array
 
 __all__ = [
     "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "RepeatError", "Sums",
-    "Texts", "add_parts", "array_texts", "check_groups", "code_columns", "code_integers", "code_texts", "cut_labels", "encode", "encode_gold", "freeze_arrays", "join_shards", "lookup", "of_voters", "sort_codes", "taken", "text_array", "tree_total", "voters", "check_table",
+    "Texts", "add_parts", "array_texts", "check_groups", "check_table", "code_columns",
+    "code_integers", "code_texts", "cut_labels", "encode", "encode_gold", "freeze_arrays",
+    "join_shards", "lookup", "of_voters", "sort_codes", "taken", "text_array", "tree_total",
+    "voters",
 ]  # fmt: skip
