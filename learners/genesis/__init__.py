@@ -43,7 +43,8 @@ from learners.genesis.crowd import (
 )
 from learners.genesis.neuro import COMPARTMENT
 from learners.genesis.script import COMMANDS, LIBRARY, Distribution, ScriptError, evaluate
-from learners.genesis.simulation import Simulation, SpikeTimes, Trace
+from learners.genesis.simulation import Simulation
+from learners.genesis.traces import SpikeTimes, Trace
 from learners.genesis.widgets import Form
 
 __all__ = [

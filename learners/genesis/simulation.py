@@ -13,7 +13,7 @@ array([0. , 0.1, 0.2])
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,48 +31,12 @@ from learners.genesis.core import (
     key_of,
 )
 from learners.genesis.script import Distribution, Interpreter, written
+from learners.genesis.traces import Graph, SpikeTimes, Trace
 from learners.genesis.widgets import Form
 
-__all__ = ["Simulation", "SpikeTimes", "Trace"]
+__all__ = ["Simulation"]
 
 MAX_COPIED = 100_000  # elements, so that copies of copies do not fill the memory
-
-
-class Trace(NamedTuple):
-    """What a graph has recorded: `value` has an entry, or a row, per time."""
-
-    time: np.ndarray
-    value: np.ndarray
-
-
-class SpikeTimes(NamedTuple):
-    """The events of an element: when, and from which of its rows."""
-
-    time: np.ndarray
-    row: np.ndarray
-
-
-class _Graph:
-    """What is recorded of a field, every so many steps."""
-
-    def __init__(self, selection: Selection, field: str, every: int) -> None:
-        self.selection, self.field, self.every = selection, field, every
-        self.times: list[float] = []
-        self.values: list[np.ndarray] = []
-
-    def sample(self, n_steps: int, time: float) -> None:
-        """Record the field if it is time to."""
-        if n_steps % self.every == 0:
-            rows = self.selection.element.values[self.field][
-                self.selection.start : self.selection.stop
-            ]
-            self.times.append(time)
-            self.values.append(rows.copy())
-
-    def clear(self) -> None:
-        """Forget what was recorded."""
-        self.times.clear()
-        self.values.clear()
 
 
 class Simulation:
@@ -119,7 +83,7 @@ class Simulation:
         self.output: list[str] = []
         self._clock = Clock(self.tree, self.wiring)
         self._world: World | None = None
-        self._graphs: list[_Graph] = []
+        self._graphs: list[Graph] = []
         self._form: Form | None = None
         self._interpreter = Interpreter(self, read=read, max_statements=max_statements)
 
@@ -362,7 +326,7 @@ class Simulation:
             raise ValueError(f"every must be >= 1, got every={every}")
         for found in self.tree.select(path):
             name = found.element.cls.field_named(field)
-            self._graphs.append(_Graph(found, name, int(every)))
+            self._graphs.append(Graph(found, name, int(every)))
         self._world = None
 
     def graphs(self) -> list[tuple[Selection, str, int]]:
