@@ -208,10 +208,15 @@ def _assessment(
     crowd = load_crowd(found.folder)
     consensus = found.consensus
     next_labels = ResultTable(found.run.read_table("next_labels.parquet"), "next labels")
-    tables = (found.workers, consensus, _shares(crowd, consensus, gold_sampling), next_labels)
-    typed = [_typed(table, types) for table in tables]
     report = found.report.read_text(encoding="utf-8")
-    return Assessment(*typed, found.verdicts, report)
+    return Assessment(
+        _typed(found.workers, types),
+        _typed(consensus, types),
+        _typed(_shares(crowd, consensus, gold_sampling), types),
+        _typed(next_labels, types),
+        found.verdicts,
+        report,
+    )
 
 
 def _typed(table: ResultTable, types: Mapping[str, pa.DataType]) -> ResultTable:

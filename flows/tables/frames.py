@@ -157,9 +157,9 @@ def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Tabl
                 f"{what} must have one column {theirs!r}, it has {', '.join(found[:8]) or 'none'}; "
                 f"rename one, or pass {ours}= the name that it has"
             )
-    ours = {theirs: name for name, theirs in names.items()}
-    kept = [name for name in found if name in ours or name not in names]
-    return pa.table({ours.get(name, name): _plain(table.column(name)) for name in kept})
+    own = {theirs: name for name, theirs in names.items()}
+    kept = [name for name in found if name in own or name not in names]
+    return pa.table({own.get(name, name): _plain(table.column(name)) for name in kept})
 
 
 def typed_like(names: pa.ChunkedArray, source: pa.DataType) -> pa.ChunkedArray:

@@ -149,7 +149,7 @@ def propose(
 @kernel
 def _log_levels(tau: float, n: int, depth: float, length: int) -> float:
     """Log probability of n words' levels, which sum to `depth`."""
-    return n * (math.log(tau) - log_normaliser(tau, length)) + depth * math.log1p(-tau)
+    return float(n * (math.log(tau) - log_normaliser(tau, length)) + depth * math.log1p(-tau))
 
 
 @kernel

@@ -252,9 +252,9 @@ def answer_terms(
         penalty[k] = 1.0 / (same + 1) if same < n_others else 0.0
     n_absent = n_classes - n_answers
     if n_absent == 0:
-        return n_answers
+        return int(n_answers)
     rest = max(rest, 0.0)
     flat[n_answers] = (n_absent - rest) / wrong
     slope[n_answers] = rest - flat[n_answers]
     penalty[n_answers] = 1.0 if n_others > 0 else 0.0
-    return n_answers + 1
+    return int(n_answers + 1)

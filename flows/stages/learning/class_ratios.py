@@ -97,7 +97,7 @@ class Published:
         share = self.proportions
         spread = share[:, :, None] * (np.eye(share.shape[1]) - share[:, None, :])
         drawn: np.ndarray = spread * ((1 - m / n) / m)[:, None, None]
-        return self.noise + drawn
+        return np.asarray(self.noise + drawn)
 
 
 def published_in(run: Run, crowd: Crowd) -> Published | str:
