@@ -20,16 +20,19 @@ SUBROOMS = (
     "private",
     "search",
     "selection",
+    "streams",
     "svm",
     "task_features",
 )
 MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [
-    "BoostedTrees", "ClassRatioEstimator", "CrossFitted", "DecisionImage", "Found",
-    "ImageComparison", "PairwiseRiskClustering", "PotentialSVC", "PotentialSVR", "PredictiveIndex",
-    "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction",
-    "RelevanceVectorClassifier", "StreamedRatioEstimator", "check_search",
-    "compare_decision_images", "cross_fitted_probabilities",
+    "BoostedTrees", "CELLS", "ClassRatioEstimator", "ConfigError", "CrossFitted", "DecisionImage",
+    "FPLA", "FloatingGate", "Found", "ImageComparison", "JudgedLabels", "PairwiseRiskClustering",
+    "PotentialSVC", "PotentialSVR", "PredictiveIndex", "PrivateHistogram",
+    "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction", "RelevanceVectorClassifier",
+    "RoutingError", "RunningConsensus", "StreamMonitor", "StreamedRatioEstimator", "WorkerCards",
+    "alarm_levels", "check_search", "compare_decision_images", "constant_rate_interval",
+    "cross_fitted_probabilities",
 ]  # fmt: skip
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]
 
