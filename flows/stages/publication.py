@@ -54,27 +54,8 @@ def publish_proportions(run: Run) -> str:
     sizes = published_group_sizes(plan, releases)
     table = _proportion_table(classes, plan.groups, sizes, releases, noise.half_width)
     run.write_table("proportions.parquet", table)
-    run.write_json(
-        "proportions.json",
-        {
-            "mechanism": noise.name,
-            "reason": noise.reason,
-            "epsilon": noise.epsilon,
-            "delta": noise.delta,
-            "arithmetic": releases[0].event.arithmetic,
-            **planned,
-            "unit": str(privacy.unit),
-            "level": privacy.level,
-            "half_width_labels": noise.half_width,
-            "expected_l1_labels": noise.expected_l1,
-            "noise": noise.described(),
-            "released_at": released_at,
-            "publication": run.publication,
-            "n_stale": sum(release.stale for release in releases),
-            "budget": {"epsilon": privacy.epsilon, "delta": privacy.delta},
-            **_subject_facts(plan, privacy),
-        },
-    )
+    found = _facts(run, plan, privacy, releases) | planned | {"released_at": released_at}
+    run.write_json("proportions.json", found)
     again = sum(not release.fresh for release in releases) * n_groups // len(releases)
     paid = f"{again} of them paid for before" if again else "all newly paid"
     if planned:
@@ -91,6 +72,29 @@ def publish_proportions(run: Run) -> str:
         f"{privacy.proportions_epsilon:g} per {privacy.unit} ({paid}), expected error "
         f"{noise.expected_l1:.1f} labels a group{_left_out(plan, privacy)}{corrected}"
     )
+
+
+def _facts(
+    run: Run, plan: Plan, privacy: PrivacySettings, releases: Sequence[Release[Any]]
+) -> dict[str, Any]:
+    """What the run says of all groups."""
+    noise = plan.noise
+    return {
+        "mechanism": noise.name,
+        "reason": noise.reason,
+        "epsilon": noise.epsilon,
+        "delta": noise.delta,
+        "arithmetic": releases[0].event.arithmetic,
+        "unit": str(privacy.unit),
+        "level": privacy.level,
+        "half_width_labels": noise.half_width,
+        "expected_l1_labels": noise.expected_l1,
+        "noise": noise.described(),
+        "publication": run.publication,
+        "n_stale": sum(release.stale for release in releases),
+        "budget": {"epsilon": privacy.epsilon, "delta": privacy.delta},
+        **_subject_facts(plan, privacy),
+    }
 
 
 def _subject_facts(plan: Plan, privacy: PrivacySettings) -> dict[str, Any]:

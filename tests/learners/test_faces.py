@@ -21,18 +21,20 @@ SUBROOMS = (
     "private",
     "search",
     "selection",
+    "streams",
     "svm",
     "task_features",
     "topics",
 )
 MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [
-    "BoostedTrees", "ClassRatioEstimator", "ConceptGraph", "CrossFitted", "DecisionImage", "Found",
-    "GraphLDA", "ImageComparison", "PairwiseRiskClustering", "PotentialSVC", "PotentialSVR",
-    "PredictiveIndex",
-    "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction",
-    "RelevanceVectorClassifier", "Simulation", "StreamedRatioEstimator", "check_search",
-    "compare_decision_images", "cross_fitted_probabilities",
+    "BoostedTrees", "CELLS", "ClassRatioEstimator", "ConceptGraph", "ConfigError", "CrossFitted",
+    "DecisionImage", "FPLA", "FloatingGate", "Found", "GraphLDA", "ImageComparison", "JudgedLabels",
+    "PairwiseRiskClustering", "PotentialSVC", "PotentialSVR", "PredictiveIndex", "PrivateHistogram",
+    "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction", "RelevanceVectorClassifier",
+    "RoutingError", "RunningConsensus", "Simulation", "StreamMonitor", "StreamedRatioEstimator",
+    "WorkerCards", "alarm_levels", "check_search", "compare_decision_images",
+    "constant_rate_interval", "cross_fitted_probabilities",
 ]  # fmt: skip
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]
 

@@ -75,7 +75,7 @@ def runs(
             listed = [one._asdict() for one in map(_run_facts, found)]
             print(json.dumps({"runs": listed, "last_failure": failure}, indent=1))
             return
-        from flows.terminal import print_rows
+        from flows.terminal import print_rows  # loads the rooms
 
         rows = [[one.name, one.state, one.started, one.stages] for one in map(_run_facts, found)]
         print_rows(console(), "Runs", ["run", "state", "started", "whole stages"], rows)
