@@ -158,7 +158,7 @@ def _exchanges(content: Int[np.ndarray, " nodes"], slots: Slots) -> Int[np.ndarr
         node
         for node in range(slots.n_nodes)
         if content[node] >= 0
-        or node == slots.level(slots.depth[node]).start
+        or node == slots.level(int(slots.depth[node])).start
         or content[node - 1] >= 0
     ]
     pairs = [

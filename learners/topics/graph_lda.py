@@ -466,7 +466,7 @@ def _graph(
     visits = np.bincount(state.path[state.path >= 0], minlength=slots.n_nodes)
     edges = [
         (row[int(x)], row[y], int(counts.edges[x, c]), float(chain.samples[-1].edges[x, c]))
-        for x in shown
+        for x in shown.tolist()
         for c, y in enumerate(slots.children(x))
         if counts.edges[x, c] > 0
     ]

@@ -224,6 +224,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.refusal  # some are of no kind that the signature allows
 @pytest.mark.parametrize(("knobs", "message"), REFUSED, ids=[message for _, message in REFUSED])
 def test_a_knob_out_of_range_is_refused(animals, knobs, message):
     with pytest.raises(ValueError, match=message):

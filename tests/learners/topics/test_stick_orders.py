@@ -25,7 +25,7 @@ def counted(n, alpha, beta, closed):
     slots = Slots.of((1, len(n) - 1))
     documents = documents_of(csr_array(np.ones((1, 2))))
     law = law_of(
-        slots, documents, 2, alpha=alpha, beta=beta, eta=0.1, tau_prior=(1, 1), closed=closed
+        slots, documents, 2, alpha=alpha, beta=beta, eta=0.1, tau_prior=(1.0, 1.0), closed=closed
     )
     m = len(n)
     edges = np.zeros((m, m), np.int64)
