@@ -18,10 +18,10 @@ from flows.faces import late_face
 if TYPE_CHECKING:
     from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet
     from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
-    from flows.tables.comparison_columns import read_comparisons
+    from flows.tables.columns import TaskColumns, has_lists, read_comparisons, task_texts
+    from flows.tables.data_frames import Frame, ResultTable, frame_table, result_table, typed_like
     from flows.tables.dialect import AS_FOUND, Reading
     from flows.tables.fetching import fetch
-    from flows.tables.frames import Frame, ResultTable, frame_table, result_table, typed_like
     from flows.tables.output_tables import OUTPUT_SUFFIXES, table_file, write_table
     from flows.tables.refusals import (
         ROW,
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
         select_features,
         standardized,
     )
-    from flows.tables.task_columns import TaskColumns, has_lists, task_texts
     from flows.tables.text_table import WHOLE, TextTable, open_table
 
 __all__ = [

@@ -24,6 +24,7 @@ from jaxtyping import Float, Float64, Int
 
 from flows.choices import Duplicates
 from flows.settings import GroupSettings
+from flows.tables.columns import TaskColumns, list_features_of, read_matrix, with_places
 from flows.tables.dialect import AS_FOUND
 from flows.tables.file_formats import format_of
 from flows.tables.parquet import parquet_codes
@@ -36,7 +37,6 @@ from flows.tables.refusals import (
     refuse_outside,
     text_of_cell,
 )
-from flows.tables.task_columns import TaskColumns, list_features_of, read_matrix, with_places
 from flows.tables.text_table import Coded, TextTable, open_table
 from quality import CrowdLabels, RepeatError
 
