@@ -45,7 +45,7 @@ class FilteredDishonest:
         The code of the kept worker with the lowest p-value in the last round, and why she was kept;
         -1 and an empty reason if nobody was judged.
     level
-        The level of each round; the last round removes nobody.
+        The level of each round, 0 where none was drawn; the last round removes nobody.
     population
         The honest population as fitted in the last round.
     stopped
@@ -94,7 +94,8 @@ def filter_dishonest(
 
     In rounds. Each fits the honest population to who is left, takes every worker's p-value, and
     flags workers by Benjamini and Hochberg's rule, at the rate asked for or at the level at which
-    simulated honest crowds are left alone, whichever is stricter. The more extreme half of the
+    simulated honest crowds are left alone, whichever is stricter. That level is drawn in the first
+    round, and drawn anew for those who are left when it flags nobody. The more extreme half of the
     flagged is removed, at least one, and the rest are judged anew: an adversary's penalty shows
     more clearly with others gone. Who was flagged and not removed stays flagged while her p-value
     is no higher than the highest that was flagged with her. The round that flags nobody is the
@@ -147,9 +148,10 @@ def filter_dishonest(
     not filter malicious workers before Dawid–Skene, which can turn their inverted labels round
     and use them.
 
-    **Cost.** Some 200 honest crowds a round, or 10 / `false_removal_rate` if that is more, each
-    48 additions a label and as many steps a worker as there are mixtures on the grid, 3168. About
-    log2 of the removals rounds.
+    **Cost.** A round fits the population, three passes over the labels and eight in the first. A level
+    is drawn twice as a rule: some 200 honest crowds, or 10 / `false_removal_rate` if that is more, of
+    at most 500 workers with 128 labels each, however large the crowd is. About log2 of the removals
+    rounds. Tables grow with the labels, not with the number of classes.
 
     References
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -193,12 +194,37 @@ class WholeLabels:
         start: EMStart | None = None,
         progress: Progress | None = None,
     ) -> Consensus:
-        """The consensus of these labels as the settings ask for it."""
+        """The consensus that the settings ask for; an earlier stage's if it is of the same inputs."""
         settings, gold = self.run.settings, self.crowd.gold_code()
-        return consensus_of(
-            labels, settings.consensus, seed=settings.seed, gold=gold, groups=groups, start=start,
-            progress=progress,
-        )  # fmt: skip
+        asked = f"{settings.consensus!r} {settings.seed}"
+        key = None if start is not None else _inputs_digest(labels, asked, gold, groups)
+        if key is None or key not in _RECENT:
+            found = consensus_of(
+                labels, settings.consensus, seed=settings.seed, gold=gold, groups=groups, start=start,
+                progress=progress,
+            )  # fmt: skip
+            if key is None:
+                return found
+            if len(_RECENT) == MAX_RECENT:
+                del _RECENT[next(iter(_RECENT))]
+            _RECENT[key] = found
+        return _RECENT[key]
+
+
+MAX_RECENT = 2  # consensuses kept: that of the workers kept, and that of all
+_RECENT: dict[bytes, Consensus] = {}  # by the digest of all that they depend on, the oldest first
+
+
+def _inputs_digest(
+    labels: CrowdLabels, asked: str, gold: Int[np.ndarray, " tasks"], groups: Groups
+) -> bytes:
+    """Return a digest of what a consensus depends on: codes, numbers of names, gold, groups and settings."""
+    sizes = f"{asked} {labels!r} {groups is None}"
+    digest = hashlib.sha256(sizes.encode())
+    for part in (labels.worker, labels.task, labels.label, gold, groups):
+        if part is not None:
+            digest.update(np.ascontiguousarray(part).data)
+    return digest.digest()
 
 
 def filter_by(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from flows.aggregators import consensus_of
 from flows.pipeline import run_pipeline
 from flows.settings.settings import load_settings
 from flows.stages.consensus import _compared, consensus_verdict
+from quality import CrowdLabels
 from tests.flows.campaign import write_small_campaign
 
 
@@ -111,3 +114,20 @@ def test_the_verdict_compares_the_model_with_gold(
         "confidence": {"n_gold": 300, "compared": compared},
     }
     assert consensus_verdict(found).endswith(compared)
+
+
+def test_a_consensus_of_the_same_inputs_is_fitted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judging, aggregating and the check against gold: of the workers kept, and of all."""
+    fitted = []
+
+    def counted(labels: CrowdLabels, *given: Any, **named: Any) -> Any:
+        fitted.append(labels.n_labels)
+        return consensus_of(labels, *given, **named)
+
+    monkeypatch.setattr("flows.stages.labels.whole_labels.consensus_of", counted)
+    monkeypatch.setattr("flows.stages.labels.whole_labels._RECENT", {})
+    run_pipeline(load_settings(write_small_campaign(tmp_path)))
+    assert 1 <= len(fitted) <= 2
+    assert len(set(fitted)) == len(fitted)
