@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flows.cli import folder_audit
+from flows.cli.spending import folder_audit
 from flows.cli.spending.folder_audit import (
     NEIGHBOURS,
     audit_folder,
