@@ -263,7 +263,13 @@ def test_a_refused_run_sets_off_the_sample_automation(
         told = events(client, "prefect.automation.action.executed")
         return [one for one in told if stopped_alert in str(one["resource"])] or None
 
-    assert str(failed.id) in str(until(went_off))
+    def refused() -> dict[str, Any] | None:
+        told = events(client, "prefect.flow-run.Refused")
+        own = f"prefect.flow-run.{failed.id}"
+        return next((one for one in told if one["resource"]["prefect.resource.id"] == own), None)
+
+    assert until(refused)["resource"]["prefect.state-type"] == "FAILED"
+    assert until(went_off)  # nothing else that this module runs ends without a result
 
 
 @pytest.mark.slow
