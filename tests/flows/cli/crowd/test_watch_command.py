@@ -101,9 +101,18 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def heed_interrupts() -> None:
+    """Take the default, whether or not the tests run in the background, where they are ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(
     ("number", "before"),
-    [(signal.SIGINT, None), (signal.SIGTERM, None), (signal.SIGTERM, ignore_interrupts)],
+    [
+        (signal.SIGINT, heed_interrupts),
+        (signal.SIGTERM, heed_interrupts),
+        (signal.SIGTERM, ignore_interrupts),
+    ],
 )
 def test_a_signal_ends_it_cleanly_with_its_table_and_its_state(
     labels: Path, tmp_path: Path, number: int, before: object
@@ -116,7 +125,7 @@ def test_a_signal_ends_it_cleanly_with_its_table_and_its_state(
     with labels.open("a") as file:
         file.write("w9,t0,a\n")
     assert "161 labels" in process.stdout.readline()
-    if before is not None:
+    if before is ignore_interrupts:
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         assert process.poll() is None
@@ -147,7 +156,9 @@ def test_on_a_terminal_the_table_is_live(labels: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "flows.cli", "watch", str(labels), "--every", "0.1"]
     environment = dict(os.environ, TERM="xterm", COLUMNS="120")
-    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
+    process = subprocess.Popen(
+        command, stdout=theirs, stderr=theirs, env=environment, preexec_fn=heed_interrupts
+    )
     os.close(theirs)
     seen = b""
     while b"Watching: 160 labels" not in seen:
