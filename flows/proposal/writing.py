@@ -33,6 +33,7 @@ from flows.settings import (
     Section,
     Settings,
     SettingsError,
+    TopicsSettings,
     address_of,
     is_remote,
 )
@@ -124,6 +125,7 @@ def settings_text(
         _model(facts),
         _gate(facts),
         ["[report]", *_lines(ReportSettings)],
+        _topics(),
         _engine(),
     )
     return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
@@ -329,6 +331,14 @@ def _gate(facts: CampaignFacts) -> list[str]:
     }
     head = "# [gate]  is left out: it judges the model" if off else "[gate]"
     return [head, *_lines(GateSettings, given, off=off)]
+
+
+def _topics() -> list[str]:
+    """Return a section of comments; the key without a default has an example."""
+    return [
+        "# [topics]  is off: for tasks with texts, whose concepts the report then draws",
+        *_lines(TopicsSettings, {"text": Line("text")}, off=True),
+    ]
 
 
 def _engine() -> list[str]:

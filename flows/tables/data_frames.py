@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeAlias, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,9 @@ import pyarrow.compute as pc
 
 from flows.tables.arrow import arrow_table
 from flows.tables.refusals import TableError
-from quality import CrowdLabels
+
+if TYPE_CHECKING:
+    from quality import CrowdLabels
 
 __all__ = ["Frame", "ResultTable", "frame_table", "result_table", "typed_like"]
 

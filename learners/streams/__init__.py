@@ -14,7 +14,6 @@ beneath the cards: cells that learn, nets between them, and one program that run
 All names load when they are first used, because their loops are compiled by numba.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,19 +24,6 @@ if TYPE_CHECKING:
     from learners.streams.placement import RoutingError
     from learners.streams.running_consensus import JudgedLabels, RunningConsensus
 
-HOMES = {
-    "CELLS": "cells",
-    "ConfigError": "cells",
-    "FPLA": "learning_array",
-    "FloatingGate": "cells",
-    "JudgedLabels": "running_consensus",
-    "RoutingError": "placement",
-    "RunningConsensus": "running_consensus",
-    "StreamMonitor": "monitor",
-    "WorkerCards": "monitor",
-    "alarm_levels": "drift_evidence",
-    "constant_rate_interval": "drift_evidence",
-}
 __all__ = [
     "CELLS", "FPLA", "ConfigError", "FloatingGate", "JudgedLabels", "RoutingError",
     "RunningConsensus", "StreamMonitor", "WorkerCards", "alarm_levels", "constant_rate_interval",
@@ -45,9 +31,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"learners.streams.{HOMES[name]}"), name)
+    from learners.streams import (  # numba, when first used
+        cells,
+        drift_evidence,
+        learning_array,
+        monitor,
+        placement,
+        running_consensus,
+    )
+
+    homes = (cells, drift_evidence, learning_array, monitor, placement, running_consensus)
+    return getattr(next(home for home in homes if name in home.__all__), name)
 
 
 def __dir__() -> list[str]:

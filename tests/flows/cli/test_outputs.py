@@ -55,14 +55,17 @@ WRITTEN = {
     ("import", "output"): "import labels.csv --format table --output {}",
     ("init", "output"): "init labels.csv tasks.csv --gold gold.csv --output {}",
     ("plan gold", "output"): "plan gold settings.toml --output {}",
+    ("rank", "output"): "rank comparisons.csv --output {}",
     ("simulate", "output"): "simulate --output {}",
+    ("watch", "consensus"): "watch labels.csv --once --consensus {}",
     ("workers", "output"): "workers labels.csv --output {}",
 }
 # These never overwrite: `test_a_demo_keeps_what_is_there`, `test_a_backup_is_a_ledger_and_never_overwrites`.
 NEVER = {("demo", "folder"), ("ledger backup", "file")}
 # These need a finished run: tests/flows/cli/finished.
 FINISHED = {("block", "output"), ("compare", "output"), ("repost", "output")}
-INPUTS = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml")
+INPUTS = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml", "comparisons.csv")
+COMPARED = "worker,left,right,winner\nann,x,y,x\nbob,y,z,tie\ncy,z,x,x\n"
 
 
 def test_every_command_that_writes_where_the_user_says_is_tried_here() -> None:
@@ -88,6 +91,7 @@ def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "campaign"
     folder.mkdir()
     write_small_campaign(folder)
+    (folder / "comparisons.csv").write_text(COMPARED)
     monkeypatch.chdir(folder)
     return folder
 

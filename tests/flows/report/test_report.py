@@ -290,7 +290,7 @@ def test_one_entry_and_a_campaign_that_is_labelled_whole_are_told_so(tmp_path: P
 def test_whom_to_ask_begins_with_whose_answers_tell_most() -> None:
     asked = [("ann", "t1", 0.9), ("bob", "t2", 0.8), ("bob", "t3", 0.7), ("cy", "t4", 0.6)]
     plan = pa.table(dict(zip(("worker", "task", "gain"), zip(*asked, strict=True), strict=True)))
-    found = planned_rows(plan)
+    found = planned_rows(plan, {})
     assert [row["worker"] for row in found["rows"]] == ["bob", "ann", "cy"]
     assert found["n_more"] == 0
 
@@ -422,13 +422,13 @@ def test_a_large_crowd_is_added_up_by_agreement(tmp_path: Path) -> None:
 def test_answers_are_told_in_words_the_commonest_first() -> None:
     counts = [[1, 0, 3], [0, 0, 0]]
     tasks = pa.table({"task": ["a", "b"], "counts": pa.array(counts, pa.list_(pa.int32()))})
-    assert [row["given"] for row in task_rows(tasks, ["x", "y", "z"])] == [
+    assert [row["given"] for row in task_rows(tasks, ["x", "y", "z"], {})] == [
         "3\u00a0×\u00a0z, 1\u00a0×\u00a0x",
         "",
     ]
-    many = pa.table({"counts": pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int32()))})
+    many = pa.table({"task": ["c"], "counts": pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int32()))})
     assert (
-        task_rows(many, list("abcdef"))[0]["given"].replace("\u00a0", " ")
+        task_rows(many, list("abcdef"), {})[0]["given"].replace("\u00a0", " ")
         == "6 × f, 5 × e, 4 × d, 3 × c, 3 others"
     )
 
