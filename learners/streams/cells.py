@@ -46,7 +46,7 @@ class Parameter:
     open_high: bool = False
     whole: bool = False
 
-    def __contains__(self, value: float) -> bool:
+    def __contains__(self, value: float | int) -> bool:
         above = value > self.low if self.open_low else value >= self.low
         below = value < self.high if self.open_high else value <= self.high
         return isfinite(value) and above and below and (not self.whole or value == int(value))
@@ -87,10 +87,10 @@ class Cell:
 
 _ANY = Parameter(0.0)
 _GAIN = Parameter(1.0)
-_POSITIVE = Parameter(1.0, low=0, open_low=True)
-_GAMMA = Parameter(0.01, low=0, high=1, open_low=True)
-_BEFORE = Parameter(0.0, low=0)
-_FLAG = Parameter(0.0, low=0, high=1, whole=True)
+_POSITIVE = Parameter(1.0, low=0.0, open_low=True)
+_GAMMA = Parameter(0.01, low=0.0, high=1.0, open_low=True)
+_BEFORE = Parameter(0.0, low=0.0)
+_FLAG = Parameter(0.0, low=0.0, high=1.0, whole=True)
 
 CELLS: dict[str, Cell] = {
     "bias": Cell("the constant c", "bias", 0, {"c": _ANY}),
@@ -105,10 +105,10 @@ CELLS: dict[str, Cell] = {
         "synapse",
         2,
         {
-            "inc": Parameter(0.01, low=0),
-            "dec": Parameter(0.01, low=0),
-            "sigma": Parameter(1.0, low=0),
-            "epsilon": Parameter(0.5, low=0),
+            "inc": Parameter(0.01, low=0.0),
+            "dec": Parameter(0.01, low=0.0),
+            "sigma": Parameter(1.0, low=0.0),
+            "epsilon": Parameter(0.5, low=0.0),
             "linear": _FLAG,
             "start": _POSITIVE,
         },
@@ -118,7 +118,7 @@ CELLS: dict[str, Cell] = {
         "Pr(x | y): the mean of x over events with y > 0",
         "synapse",
         2,
-        {"gamma": _GAMMA, "n0": _BEFORE, "start": Parameter(0.5, low=0, high=1)},
+        {"gamma": _GAMMA, "n0": _BEFORE, "start": Parameter(0.5, low=0.0, high=1.0)},
         True,
     ),
     "regr": Cell(
@@ -126,8 +126,8 @@ CELLS: dict[str, Cell] = {
         "synapse",
         2,
         {
-            "mu": Parameter(0.1, low=0, open_low=True),
-            "decay": Parameter(0.0, low=0, high=1, open_high=True),
+            "mu": Parameter(0.1, low=0.0, open_low=True),
+            "decay": Parameter(0.0, low=0.0, high=1.0, open_high=True),
             "nlms": _BEFORE,
         },
         True,
@@ -137,11 +137,11 @@ CELLS: dict[str, Cell] = {
         "synapse",
         1,
         {
-            "K": Parameter(1.0, low=1, high=16, whole=True),
+            "K": Parameter(1.0, low=1.0, high=16.0, whole=True),
             "gamma": _GAMMA,
-            "s_min": Parameter(0.01, low=0, open_low=True),
+            "s_min": Parameter(0.01, low=0.0, open_low=True),
             "n0": _BEFORE,
-            "warm": Parameter(0.0, low=0, high=1000, whole=True),
+            "warm": Parameter(0.0, low=0.0, high=1000.0, whole=True),
             "start": _ANY,
             "width": _POSITIVE,
             "hard": _FLAG,
@@ -154,10 +154,10 @@ CELLS: dict[str, Cell] = {
         "synapse",
         1,
         {
-            "h": Parameter(9.0, low=0, open_low=True),
-            "d": Parameter(0.2, low=0, high=0.9, open_low=True),
-            "window": Parameter(250.0, low=1),
-            "warm_up": Parameter(60.0, low=1, whole=True),
+            "h": Parameter(9.0, low=0.0, open_low=True),
+            "d": Parameter(0.2, low=0.0, high=0.9, open_low=True),
+            "window": Parameter(250.0, low=1.0),
+            "warm_up": Parameter(60.0, low=1.0, whole=True),
         },
         True,
     ),
@@ -165,14 +165,14 @@ CELLS: dict[str, Cell] = {
         "Pr(label x | truth y): K x K cond cells that share their inputs",
         "synapse",
         2,
-        {"K": Parameter(2.0, low=2, high=256, whole=True), "gamma": _GAMMA, "n0": _BEFORE},
+        {"K": Parameter(2.0, low=2.0, high=256.0, whole=True), "gamma": _GAMMA, "n0": _BEFORE},
         True,
     ),
     "evidence": Cell(
         "an e-value that the rate of x has fallen, valid at any stopping time; an alarm at its lane's level",
         "synapse",
         1,
-        {"alpha": Parameter(0.05, low=0, high=1, open_low=True, open_high=True)},
+        {"alpha": Parameter(0.05, low=0.0, high=1.0, open_low=True, open_high=True)},
         True,
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Self
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -77,17 +77,17 @@ class FPLA:
         self._n_lanes = 0
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
+    def from_config(cls, config: Mapping[str, Any]) -> FPLA:
         """Return a new array without lanes."""
         return cls(config)
 
     @classmethod
-    def from_bitstream(cls, data: bytes) -> Self:
+    def from_bitstream(cls, data: bytes) -> FPLA:
         """Return a new array of the configuration in a bitstream; ConfigError if it is damaged."""
         return cls(configuration_of(data))
 
     @classmethod
-    def from_snapshot(cls, data: bytes) -> Self:
+    def from_snapshot(cls, data: bytes) -> FPLA:
         """Return an array as it was when `snapshot` was called."""
         array = cls.from_bitstream(_arrays_of(data)["bitstream"].tobytes())
         return array.restore(data)
@@ -210,7 +210,7 @@ class FPLA:
         )
         return file.getvalue()
 
-    def restore(self, data: bytes) -> Self:
+    def restore(self, data: bytes) -> FPLA:
         """Take the lanes of a snapshot in place of the present ones, and return the array.
 
         Raises
@@ -235,7 +235,7 @@ class FPLA:
         self._state[seen] = self._program.start
         self._events[seen] = 0
 
-    def merge(self, other: FPLA) -> Self:
+    def merge(self, other: FPLA) -> FPLA:
         """Take over the lanes of another array of this configuration, and return the array.
 
         Raises

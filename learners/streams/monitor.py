@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -146,7 +146,7 @@ class StreamMonitor:
         )
 
     @classmethod
-    def from_snapshot(cls, data: bytes) -> Self:
+    def from_snapshot(cls, data: bytes) -> StreamMonitor:
         """Return a monitor as it was when `snapshot` was called."""
         monitor = cls.__new__(cls)
         monitor._array = FPLA.from_snapshot(data)
@@ -284,7 +284,7 @@ class StreamMonitor:
         """Return all that the monitor holds as an ``.npz`` file in memory, without pickle."""
         return self._array.snapshot()
 
-    def restore(self, data: bytes) -> Self:
+    def restore(self, data: bytes) -> StreamMonitor:
         """Take the cards of a snapshot in place of the present ones; ConfigError if it is another's."""
         self._array.restore(data)
         return self
@@ -293,7 +293,7 @@ class StreamMonitor:
         """Begin the cards of lanes, or of all, anew."""
         self._array.reset(lanes)
 
-    def merge(self, other: StreamMonitor) -> Self:
+    def merge(self, other: StreamMonitor) -> StreamMonitor:
         """Take over the cards of another monitor with the same parameters; a lane may be in one alone."""
         self._array.merge(other.array)
         return self

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -103,7 +102,7 @@ class RunningConsensus:
         self._rows = np.zeros((k, k))
 
     @classmethod
-    def from_snapshot(cls, data: bytes) -> Self:
+    def from_snapshot(cls, data: bytes) -> RunningConsensus:
         """Return a consensus as it was when `snapshot` was called; ConfigError if it is damaged."""
         found = cls.__new__(cls)
         try:

@@ -37,7 +37,7 @@ class TaskAnswers:
         A label has one place for every answer of its task: from here on.
     """
 
-    start: Int64[np.ndarray, " tasks+1"]
+    start: Int64[np.ndarray, " starts"]
     answer: Int16[np.ndarray, " answers"]
     count: Int32[np.ndarray, " answers"]
     place: Int32[np.ndarray, " labels"]
@@ -137,7 +137,7 @@ class Asked:
     """Rows of some workers: those of place ``i`` are ``rows[start[i]:start[i + 1]]``."""
 
     rows: Int64[np.ndarray, " rows"]
-    start: Int64[np.ndarray, " chosen+1"]
+    start: Int64[np.ndarray, " starts"]
 
     @classmethod
     def everybody(cls, labels: CrowdLabels) -> "Asked":

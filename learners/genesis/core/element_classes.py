@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -37,6 +37,7 @@ Process: TypeAlias = Callable[[Any, float], Mapping[str, np.ndarray]]
 """A function from a block of elements and the length of a step to the new values of some fields."""
 
 
+@runtime_checkable
 class Behaviour(Protocol):
     """An element that acts on events; it is made anew by every reset."""
 

@@ -85,6 +85,7 @@ def test_a_damaged_bitstream_is_refused() -> None:
             FPLA.from_bitstream(cut)
 
 
+@pytest.mark.refusal
 def test_switches_say_what_is_wired_also_where_the_checksum_is_right() -> None:
     """Every switch that is turned is either refused, or another program."""
     array = FPLA.from_config(config())

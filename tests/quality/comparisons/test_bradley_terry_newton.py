@@ -82,6 +82,7 @@ def test_a_group_that_repeats_itself_counts_once() -> None:
     assert found.score == pytest.approx(bradley_terry(alone).score, abs=1e-9)
 
 
+@pytest.mark.refusal
 def test_what_is_not_a_choice_is_refused() -> None:
     table = table_of()
     with pytest.raises(ValueError, match="ties must be one of davidson, half, drop"):

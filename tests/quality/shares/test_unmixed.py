@@ -81,6 +81,7 @@ def test_the_covariance_is_turned_and_the_corrections_own_is_added() -> None:
     np.testing.assert_allclose(found.covariance[0], noise * (0.01 / 0.6**2 + 0.001), atol=1e-9)
 
 
+@pytest.mark.refusal
 def test_what_does_not_fit_is_refused() -> None:
     said = np.array([[0.5, 0.5]])
     with pytest.raises(ValueError, match="wrong in"):

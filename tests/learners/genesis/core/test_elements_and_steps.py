@@ -261,5 +261,5 @@ def test_what_cannot_be_linked_names_both_classes():
         ValueError, match="equally many rows, or one with many, got 3 of /t and 2 of /c"
     ):
         sim.link("/t", "/c")
-    with pytest.raises(ValueError, match="delay must be >= 0 and finite, got delay=-1"):
-        sim.connect("/x", "/s", delay=-1)
+    with pytest.raises(ValueError, match="delay must be >= 0 and finite, got delay=-1.0"):
+        sim.connect("/x", "/s", delay=-1.0)

@@ -194,6 +194,7 @@ def test_elements_cannot_be_nested_or_multiplied_until_python_breaks():
         said(wide)
 
 
+@pytest.mark.refusal
 def test_a_field_or_a_class_may_have_the_name_of_an_argument():
     with pytest.raises(ScriptError, match=r"^x.g:2: neutral has no field 'path'"):
         said("create neutral /a\nset /a path 1")
