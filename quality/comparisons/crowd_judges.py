@@ -105,7 +105,7 @@ def crowd_bradley_terry(
     """Rank items, and learn how sharply each worker judges, leans to a side and calls ties.
 
     A hierarchical model: the scores are normal around 0, discriminations around 1, sides and ties
-    around what the crowd does; the variances are learned. Newton's method takes scores and workers
+    around what the crowd does, its side being normal around 0; the variances are learned. Newton's method takes scores and workers
     in turn, and the variances follow from what is left uncertain (EM).
 
     Parameters
@@ -155,7 +155,8 @@ def crowd_bradley_terry(
         if scale > MIN_SCALE:
             judge[:, 0] /= scale
             risen, spread = risen * scale, spread * scale**2
-        centre = np.array([1.0, *judge[:, 1:].mean(axis=0)])
+        lean = judge[:, 1].sum() / (n_workers + variance[1])  # normal around 0, variance 1
+        centre = np.array([1.0, lean, judge[:, 2].mean()])
         off = ((judge - centre) ** 2 + np.diagonal(known, axis1=1, axis2=2)).sum(axis=0)
         variance = (off + SEEN * SPREAD) / (n_workers + SEEN)
         n_iter += 1
