@@ -105,8 +105,8 @@ def crowd_bradley_terry(
     """Rank items, and learn how sharply each worker judges, leans to a side and calls ties.
 
     A hierarchical model: the scores are normal around 0, discriminations around 1, sides and ties
-    around what the crowd does, its side being normal around 0; the variances are learned. Newton's method takes scores and workers
-    in turn, and the variances follow from what is left uncertain (EM).
+    around what the crowd does, its side being normal around 0; the variances are learned. Newton's
+    method takes scores and workers in turn, and the variances follow from what is left uncertain (EM).
 
     Parameters
     ----------
