@@ -326,7 +326,7 @@ def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]
 
 def settings() -> str:
     """Every key of the settings file, by section: what it is for, takes and is without being set."""
-    from flows.settings import Settings, section_of, variables_of
+    from flows.settings import Settings, key_sentences, section_of, variables_of
 
     sections = [("", Settings)]
     sections += [
@@ -347,13 +347,12 @@ def settings() -> str:
         doc = " ".join((section.__doc__ or "").split())
         lines += ["", f"## [{name}]" if name else "## Top of the file", "", doc]
         lines += ["", "| key | |", "|---|---|"]
+        sentences = key_sentences(section)
         for key, field in section.model_fields.items():
             if section_of(field.annotation) is None:
                 takes = ", ".join((_taken(field.annotation), *_ranges(field)))
                 facts = (takes, _unset(field), f"`{variables[(name, key) if name else (key,)]}`")
-                lines.append(
-                    f"| `{key}` | {field.description}<br>{'; '.join(filter(None, facts))} |"
-                )
+                lines.append(f"| `{key}` | {sentences[key]}<br>{'; '.join(filter(None, facts))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -18,7 +18,7 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 
 Sub-rooms import one way: `holdout` uses `bounds`, `selection` uses `private`, and no others meet.
 What stands on scikit-learn loads when first used, because scikit-learn brings pandas and scipy.stats; and
-what numba compiles.
+so do the families that few runs need.
 
 >>> clopper_pearson_bound(0, 60, level=0.95).value < 0.05
 True
@@ -48,13 +48,6 @@ from learners.class_ratios import (
     learn_ratios,
     learn_streamed_ratios,
 )
-from learners.cluster import (
-    ClusteringRisk,
-    ClusterNumber,
-    cluster_number,
-    clustering_risk,
-    penalized_risks,
-)
 from learners.holdout import (
     Auc,
     CertifiedHoldout,
@@ -71,7 +64,6 @@ from learners.holdout import (
     private_holdout_bound,
     thresholdout_advice,
 )
-from learners.images import ErrorImage, error_image_test
 from learners.private import (
     ConvergenceError,
     DeflatedDirections,
@@ -88,7 +80,6 @@ from learners.private import (
     private_subspace,
     private_training,
 )
-from learners.search import FeatureCover, HyperplaneCover
 from learners.selection import (
     HistogramValidation,
     PerCandidateValidation,
@@ -103,19 +94,26 @@ from learners.selection import (
     histogram_query,
     tuning_advice,
 )
-from learners.svm import coulomb_kernel, epsilon_path, plummer_kernel
-from learners.task_features import NearDuplicates, near_duplicates
 
 if TYPE_CHECKING:
     from learners.class_ratios import BoostedTrees, ClassRatioEstimator, StreamedRatioEstimator
-    from learners.cluster import PairwiseRiskClustering
+    from learners.cluster import (
+        ClusteringRisk,
+        ClusterNumber,
+        PairwiseRiskClustering,
+        cluster_number,
+        clustering_risk,
+        penalized_risks,
+    )
     from learners.genesis import Simulation
     from learners.images import (
         DecisionImage,
+        ErrorImage,
         ImageComparison,
         PsychometricFunction,
         RelevanceVectorClassifier,
         compare_decision_images,
+        error_image_test,
     )
     from learners.private import (
         PrivateHistogram,
@@ -123,10 +121,21 @@ if TYPE_CHECKING:
         PrivatePCA,
         check_search,
     )
-    from learners.search import Found, PredictiveIndex
+    from learners.search import FeatureCover, Found, HyperplaneCover, PredictiveIndex
     from learners.streams import FPLA, RunningConsensus, StreamMonitor, WorkerCards
-    from learners.svm import PotentialSVC, PotentialSVR
-    from learners.task_features import CrossFitted, cross_fitted_probabilities
+    from learners.svm import (
+        PotentialSVC,
+        PotentialSVR,
+        coulomb_kernel,
+        epsilon_path,
+        plummer_kernel,
+    )
+    from learners.task_features import (
+        CrossFitted,
+        NearDuplicates,
+        cross_fitted_probabilities,
+        near_duplicates,
+    )
     from learners.topics import ConceptGraph, GraphLDA
 
 __all__ = [

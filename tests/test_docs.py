@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.peers import comparison
-from flows.settings import Section, Settings, section_of, variables_of
+from flows.settings import Section, Settings, key_sentences, section_of, variables_of
 from flows.stages import STAGES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -172,7 +172,7 @@ def test_the_reference_of_settings_has_every_key_with_its_sentence_and_its_varia
         section: type[Section] = Settings
         for name in inside:
             section = section_of(section.model_fields[name].annotation) or section
-        sentence = section.model_fields[key].description
+        sentence = key_sentences(section)[key]
         (row,) = (line for line in text.splitlines() if line.endswith(f"; `{variable}` |"))
         assert row.startswith(f"| `{key}` | {sentence}<br>")
     assert "<br>number, at least 0, below 1; default `0.0`; " in text

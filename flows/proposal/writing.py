@@ -36,6 +36,7 @@ from flows.settings import (
     TopicsSettings,
     address_of,
     is_remote,
+    key_sentences,
 )
 from flows.tables import find_files
 from privacy import choose_mechanism
@@ -152,11 +153,11 @@ def _lines(
     off: bool = False,
 ) -> list[str]:
     """Return a line for each of the keys, by default all of the section; `off` makes all of them comments."""
-    given, lines = given or {}, []
+    given, lines, sentences = given or {}, [], key_sentences(section)
     for key in keys or section.model_fields:
         field = section.model_fields[key]
         line = given.get(key) or Line(field.default)
-        sentence = (field.description or "").removesuffix(".")
+        sentence = sentences[key].removesuffix(".")
         why = line.why or sentence[:1].lower() + sentence[1:]
         name = f"# {key}" if off or line.off else key
         lines.append(f"{name} = {toml_value(line.value)}".ljust(WIDTH) + f"  # {why}")

@@ -29,6 +29,7 @@ from flows.settings.sections import (
     Settings,
     SettingsError,
     TopicsSettings,
+    key_sentences,
     section_of,
 )
 from flows.settings.settings import (
@@ -43,6 +44,6 @@ __all__ = [
     "EngineSettings", "FilterSettings", "GateSettings", "Granularity", "GroupSettings",
     "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section", "Settings",
     "SettingsError", "TopicsSettings", "address_of", "fault_sentence", "filter_settings",
-    "granularity_of", "input_settings", "is_remote", "key_at", "load_settings", "run_settings",
-    "section_of", "variables_of", "why_features_stay_out",
+    "granularity_of", "input_settings", "is_remote", "key_at", "key_sentences", "load_settings",
+    "run_settings", "section_of", "variables_of", "why_features_stay_out",
 ]  # fmt: skip

@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float64, Int, Shaped
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from quality.comparisons.comparison_table import LEFT, RIGHT, TIE, Comparisons
 from quality.comparisons.judged_pass import judge_pass, score_pass
@@ -272,6 +271,9 @@ def _halved(rows: Rows) -> Rows:
 
 def _check_linked(rows: Rows, items: Shaped[np.ndarray, " items"]) -> None:
     """Refuse items whose scores have no finite estimate."""
+    # SciPy's graphs bring its solvers of sparse systems: not for runs without comparisons
+    from scipy.sparse.csgraph import connected_components
+
     ties = rows.outcome == TIE
     won = np.where(rows.outcome == RIGHT, rows.right, rows.left)
     lost = np.where(rows.outcome == RIGHT, rows.left, rows.right)

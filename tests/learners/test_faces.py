@@ -28,13 +28,15 @@ SUBROOMS = (
 )
 MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [
-    "BoostedTrees", "CELLS", "ClassRatioEstimator", "ConceptGraph", "ConfigError", "CrossFitted",
-    "DecisionImage", "FPLA", "FloatingGate", "Found", "GraphLDA", "ImageComparison", "JudgedLabels",
+    "BoostedTrees", "CELLS", "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConceptGraph",
+    "ConfigError", "CrossFitted", "DecisionImage", "ErrorImage", "FPLA", "FeatureCover", "FloatingGate",
+    "Found", "GraphLDA", "HyperplaneCover", "ImageComparison", "JudgedLabels", "NearDuplicates",
     "PairwiseRiskClustering", "PotentialSVC", "PotentialSVR", "PredictiveIndex", "PrivateHistogram",
     "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction", "RelevanceVectorClassifier",
     "RoutingError", "RunningConsensus", "Simulation", "StreamMonitor", "StreamedRatioEstimator",
-    "WorkerCards", "alarm_levels", "check_search", "compare_decision_images",
-    "constant_rate_interval", "cross_fitted_probabilities",
+    "WorkerCards", "alarm_levels", "check_search", "cluster_number", "clustering_risk",
+    "compare_decision_images", "constant_rate_interval", "coulomb_kernel", "cross_fitted_probabilities",
+    "epsilon_path", "error_image_test", "near_duplicates", "penalized_risks", "plummer_kernel",
 ]  # fmt: skip
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]
 

@@ -21,7 +21,7 @@ from flows.cli import app
 from flows.files import OutputError
 from flows.pipeline import RunResult, run_pipeline
 from flows.proposal import CampaignTables, facts_of, toml_value, why_no_model, write_settings
-from flows.settings import Settings, load_settings, section_of
+from flows.settings import Settings, key_sentences, load_settings, section_of
 from learners import Thresholdout
 from privacy import Query, Unit, choose_mechanism
 from privacy.noise import SystemNoise
@@ -114,8 +114,8 @@ def test_a_key_is_explained_in_the_words_of_its_section(tmp_path: Path) -> None:
     for section in [Settings, *filter(None, sections)]:
         for key, field in section.model_fields.items():
             if section_of(field.annotation) is None and key not in own:
-                assert field.description is not None
-                said = field.description[:1].lower() + field.description[1:-1]
+                sentence = key_sentences(section)[key]
+                said = sentence[:1].lower() + sentence[1:-1]
                 assert re.search(rf"(?m)^(?:# )?{key} = .*  # {re.escape(said)}$", text), key
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings.sections import Section, Settings, SettingsError, section_of
+from flows.settings.sections import Section, Settings, SettingsError, key_sentences, section_of
 from flows.settings.settings import load_settings
 from privacy import Unit
 
@@ -107,8 +107,7 @@ def keys_of(section: type[Section]) -> Iterator[tuple[type[Section], str]]:
 
 @pytest.mark.parametrize(("section", "key"), list(keys_of(Settings)))
 def test_every_key_says_in_a_sentence_what_it_is_for(section: type[Section], key: str) -> None:
-    said = section.model_fields[key].description
-    assert said is not None
+    said = key_sentences(section)[key]
     assert re.fullmatch(r"[A-Z][^\n|]+\.", said), said
 
 
