@@ -105,11 +105,11 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
         return HonestFit(fit_population(none, asked[:0], candidates)[0], others, reliability, prior)
     if before is not None:
         reliability, prior = before.reliability, before.prior
+    evidence = np.empty((labels.n_workers, N_GRID))  # once: fresh memory costs time
     for _ in range(N_STEPS if before is None else N_MORE_STEPS):
         log_odds = np.log(reliability * (n_classes - 1) / (1 - reliability))
         others, mass = ask_others(labels, answers, log_odds, prior)
         prior = (mass + 1) / (mass.sum() + n_classes)
-        evidence = np.empty((labels.n_workers, N_GRID))
         rows = labels.worker_order, labels.worker_start
         _write_evidence(*rows, others.right, n_classes, RELIABILITY, evidence)
         population, crowd = fit_population(evidence, asked, candidates)
