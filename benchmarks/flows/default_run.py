@@ -8,7 +8,9 @@ Parquet with its task table: groups, features around class means, and a tenth of
 without labels. `init` proposes settings from the tables, and the run goes through them in a process of
 its own, on all its threads; compiled kernels are loaded by a small run before the clock starts. CPU
 seconds are those of all threads; wall seconds depend on what else the cores are doing. Peak memory is
-that of the process so far, the interpreter, its libraries and the small run included.
+that of the process so far, the interpreter, its libraries and the small run included. A refusal is
+given in its own words. The last rows are no measurements: they carry the labels' CPU seconds and memory
+on, from the smallest of these campaigns with a power law to the largest, in proportion to the labels.
 """
 
 from __future__ import annotations
@@ -37,8 +39,10 @@ from quality import power_law_assignment, simulate_crowd
 
 HEADER = ("campaign", "stage", "cpu s", "wall s", "peak MB so far")
 MOST_LABELS_OF_PEER = 1_000_000
-PEER = "DawidSkene:100"
+PEER_ITERATIONS = 20  # of the hundred that crowd-kit makes by default
+DAY, CORES, MEMORY_GB = 86_400, 16, 64  # of a machine that is to be done within a day
 UNLABELLED = 0.1  # of the tasks
+REFUSED = "refused: "
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,14 @@ class Shape:
     n_features: int = 8
     per_task: int = 5
 
+    @property
+    def title(self) -> str:
+        """The size in words."""
+        return (
+            f"{self.n_labels:,} labels, {self.n_workers:,} workers, {self.n_classes:,} classes, "
+            f"{self.n_groups:,} groups, {self.n_features} features"
+        )
+
 
 SHAPES = {
     "small": Shape(20_000, 120),
@@ -64,48 +76,87 @@ SHAPES = {
 }
 
 
+USUAL = ("small", "million", "many-workers", "many-classes", "most-classes")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(USUAL))
     parser.add_argument("--folder", type=Path, help="run the campaign in this folder alone")
     asked = parser.parse_args()
     if asked.folder:
         print(json.dumps(measure(asked.folder)))
         return
-    rows = []
+    rows, totals = [], dict[int, tuple[float, float]]()
     for name in asked.shapes:
         shape = SHAPES[name]
-        title = (
-            f"{shape.n_labels:,} labels, {shape.n_workers:,} workers, {shape.n_classes:,} classes, "
-            f"{shape.n_groups:,} groups, {shape.n_features} features"
-        )
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch)
-            write_campaign(folder, shape)
-            found = in_own_process("flows.default_run", "--folder", str(folder))
-            rows += [(title, stage, *map(_figure, figures)) for stage, *figures in found]
-            if shape.n_labels <= MOST_LABELS_OF_PEER and shape.n_classes < 100:
-                seconds = peer_seconds(folder / "labels.parquet")
-                rows.append(
-                    (
-                        title,
-                        f"crowd-kit's DawidSkene alone, {PEER[-3:]} iterations",
-                        seconds,
-                        "",
-                        "",
-                    )
-                )
+        found, seconds = measured(shape, peer=shape.n_labels <= MOST_LABELS_OF_PEER)
+        rows += [(shape.title, stage, *map(_figure, figures)) for stage, *figures in found]
+        if seconds is not None:
+            said = f"crowd-kit's DawidSkene alone, {PEER_ITERATIONS} iterations"
+            rows.append((shape.title, said, _figure(seconds), "", ""))
+        if not is_open(shape) and found[-1][0] == "whole run":
+            totals[shape.n_labels] = found[-1][1], found[-1][3]
     note = " ".join(" ".join(__doc__.splitlines()[4:]).split())
-    publish("default_run", "What a run does by default", HEADER, rows, note=note)
+    publish(
+        "default_run", "What a run does by default", HEADER, rows + carried_on(totals), note=note
+    )
+
+
+def measured(
+    shape: Shape, *, peer: bool
+) -> tuple[list[tuple[str, float, float, float]], float | None]:
+    """Name, CPU and wall seconds and peak memory of each step; and the peer's CPU seconds, if asked for.
+
+    There is no peer for a hundred classes or more: its tables are a row for each worker and class.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        write_campaign(folder, shape)
+        found = in_own_process("flows.default_run", "--folder", str(folder))
+        if not peer or shape.n_classes >= 100:
+            return found, None
+        return found, peer_seconds(folder / "labels.parquet", PEER_ITERATIONS)
+
+
+def ratio_to_crowdkit_alone(n_labels: int) -> float:
+    """How many times a whole default run goes into 100 iterations of crowd-kit's Dawid–Skene."""
+    shape = Shape(n_labels, n_labels // 500)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        write_campaign(folder, shape)
+        *_, (_, seconds, _, _) = in_own_process("flows.default_run", "--folder", str(folder))
+        return peer_seconds(folder / "labels.parquet", 100) / seconds
+
+
+def carried_on(totals: dict[int, tuple[float, float]]) -> list[tuple[str, ...]]:
+    """What 1e9 and 1e10 labels would take, and how many machines, by two or more of the totals."""
+    if len(totals) < 2:
+        return []
+    low, high = min(totals), max(totals)
+    cpu, memory = ((totals[high][at] - totals[low][at]) / (high - low) for at in (0, 1))
+    rows = []
+    for n_labels in (10**9, 10**10):
+        seconds, megabytes = cpu * n_labels, memory * n_labels
+        by_time, by_memory = seconds / (DAY * CORES), megabytes / (MEMORY_GB * 1e3)
+        machines = max(1, round(max(by_time, by_memory) + 0.5))
+        what = (
+            f"in proportion: {seconds / 3600:,.0f} CPU hours, and {megabytes / 1e3:,.0f} GB if nothing "
+            f"were left in shards; {machines:,} machines of {CORES} cores and {MEMORY_GB} GB for a day"
+        )
+        rows.append((f"{n_labels:,} labels", what, _figure(seconds), "", _figure(megabytes)))
+    return rows
 
 
 def measure(folder: Path) -> list[tuple[str, float, float, float]]:
     """Name, CPU and wall seconds and peak memory of each step of a campaign's run."""
     with tempfile.TemporaryDirectory() as scratch:
         warm = Path(scratch)
-        write_campaign(warm, Shape(2_000, 30, n_groups=4))
+        write_campaign(warm, Shape(2_000, 30))
         run_by_default(warm)
     lines = run_by_default(folder)
+    if lines[-1][0].startswith(REFUSED):
+        return lines
     total = [sum(line[place] for line in lines) for place in (1, 2)]
     return [*lines, ("whole run", *total, lines[-1][3])]
 
@@ -133,7 +184,11 @@ def run_by_default(folder: Path) -> list[tuple[str, float, float, float]]:
         name="trial",
     )
     clock("init")
-    run_pipeline(load_settings(settings), step=step)
+    try:
+        run_pipeline(load_settings(settings), step=step)
+    except ValueError as error:
+        clock(f"{REFUSED}{error}")
+        return [line for line in lines if line[0] != "between stages"]
     clock("between stages")
     between = [line for line in lines if line[0] == "between stages"]
     rest = ("opening, closing", *(sum(line[at] for line in between) for at in (1, 2)), lines[-1][3])
@@ -178,7 +233,7 @@ def labels_of(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Worker, task and class code of each label."""
     n_workers = shape.n_workers
-    if shape.n_labels < 10 * n_workers:  # an open crowd: each worker comes by once
+    if is_open(shape):
         return open_crowd(shape, truth, rng)
     assignment = power_law_assignment(
         n_tasks=len(truth), n_workers=n_workers, labels_per_task=shape.per_task, rng=rng
@@ -188,6 +243,11 @@ def labels_of(
         assignment, truth, n_classes=shape.n_classes, adversaries=adversaries, rng=rng
     )
     return crowd.worker, crowd.task, crowd.label
+
+
+def is_open(shape: Shape) -> bool:
+    """Whether each worker comes by once."""
+    return shape.n_labels < 10 * shape.n_workers
 
 
 def open_crowd(
@@ -206,10 +266,11 @@ def open_crowd(
     return worker, task, np.where(right, truth[task], other)
 
 
-def peer_seconds(path: Path) -> str:
+def peer_seconds(path: Path, n_iter: int) -> float:
     """CPU seconds of crowd-kit's Dawid–Skene on the same labels, as integer codes."""
     labels = read_labels(path, classes=None, duplicates="error", known_tasks=None)
-    return _figure(float(measure_crowdkit(labels, PEER).seconds[PEER]))
+    work = f"DawidSkene:{n_iter}"
+    return float(measure_crowdkit(labels, work).seconds[work])
 
 
 def _figure(value: float) -> str:

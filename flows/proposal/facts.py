@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from flows.tables import (
     TableError,
     TaskColumns,
     TaskTable,
+    TextTable,
     find_files,
     is_fetched,
     open_sources,
@@ -38,6 +40,7 @@ from quality import CrowdLabels
 __all__ = ["CampaignFacts", "CampaignTables", "facts_of"]
 
 SECONDS = "seconds"  # a column of this name is read as response times
+TOP = 1000  # rows in which most columns of numbers have one
 KIND, MODEL = "kind", "model"  # a worker whose rows say so is a language model, as imports write it
 
 
@@ -96,23 +99,24 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
     keys = ("labels", "tasks", "gold", "url_env", "duplicates")
     inputs = input_settings(**{key: getattr(given, key) for key in keys}, **given.reading.keys())
     first = None if is_fetched(given.labels) else find_files(given.labels)[0]
-    if first is not None and SECONDS in _other_columns(first, given.reading):
+    others = () if first is None else _other_columns(first, given.reading)
+    if SECONDS in others:
         inputs = inputs.model_copy(update={"seconds": SECONDS})
     with tempfile.TemporaryDirectory() as folder:
         sources = open_sources(inputs, Path(folder))
         with sources.telling():
-            others = _other_columns(
-                first or sources.labels.table, AS_FOUND if first is None else given.reading
-            )
+            if first is None:
+                others = _other_columns(sources.labels.table, AS_FOUND)
             found = _facts_of(given, sources, others)
-    models = () if first is None else _models(first, given.reading)
+    models = () if first is None or KIND not in others else _models(first, given.reading)
     return replace(found, models=models)
 
 
 def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) -> CampaignFacts:
     """Return the facts of tables that exist; `others` are columns of the labels that are not needed."""
-    grouped = _has_column(given, sources)
-    texts = _texts(given, sources)
+    first = open_table(sources.tasks[0].table, ("task",)) if sources.tasks else None
+    grouped = first is not None and (given.column or GroupSettings().column) in first.names
+    texts = () if first is None else _texts(given, first)
     tasks = _tasks(given, sources, grouped=grouped, texts=texts)
     known = None if tasks is None else tasks.names
     table = sources.labels.table
@@ -161,13 +165,16 @@ def _tasks(
     return read_tasks(tables, GroupSettings(column=column), columns=TaskColumns(shown=texts))
 
 
-def _texts(given: CampaignTables, sources: Sources) -> tuple[str, ...]:
+def _texts(given: CampaignTables, table: TextTable) -> tuple[str, ...]:
     """Return the columns of the first task table, other than its groups, in which no cell is a number."""
-    if not sources.tasks:
-        return ()
-    table = open_table(sources.tasks[0].table, ("task",))
     apart = ("task", given.column or GroupSettings().column)
     names = [name for name in table.names if name not in apart]
+    # a number near the top is a number: only what is left is looked at in every row
+    return _without_numbers(table, _without_numbers(table, names, f" LIMIT {TOP}"))
+
+
+def _without_numbers(table: TextTable, names: Sequence[str], some: str = "") -> tuple[str, ...]:
+    """Return the columns with cells, and no number in any; with a `LIMIT`, those with no number there."""
     if not names:
         return ()
     cells = ", ".join(
@@ -175,15 +182,9 @@ def _texts(given: CampaignTables, sources: Sources) -> tuple[str, ...]:
         f"count({quote(name)})"
         for name in names
     )
-    counts = table.query(f"SELECT {cells} FROM t")[0]
+    counts = table.query(f"SELECT {cells} FROM (SELECT * FROM t{some})")[0]
     pairs = zip(names, counts[::2], counts[1::2], strict=True)
-    return tuple(name for name, n_numbers, n_cells in pairs if n_cells and not n_numbers)
-
-
-def _has_column(given: CampaignTables, sources: Sources) -> bool:
-    column = given.column or GroupSettings().column
-    first = next(iter(sources.tasks), None)
-    return first is not None and column in open_table(first.table, ("task",)).names
+    return tuple(name for name, n_numbers, n_cells in pairs if not n_numbers and (n_cells or some))
 
 
 def _other_columns(path: Path, reading: Reading) -> tuple[str, ...]:
@@ -192,9 +193,7 @@ def _other_columns(path: Path, reading: Reading) -> tuple[str, ...]:
 
 
 def _models(path: Path, reading: Reading) -> tuple[str, ...]:
-    """Return the workers that a column of kinds calls models, in order."""
-    if KIND not in _other_columns(path, reading):
-        return ()
+    """Return the workers that the column of kinds calls models, in order."""
     table = open_table(path, ("worker", KIND), reading)
     found = table.query(f"SELECT DISTINCT worker FROM t WHERE {KIND} = ? ORDER BY worker", MODEL)
     return tuple(name for (name,) in found)

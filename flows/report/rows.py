@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -104,11 +103,23 @@ def pseudonyms(names: Iterable[str]) -> dict[str, str]:
     >>> pseudonyms(["A1B2C3", "A9Z8Y7"])
     {'A1B2C3': 'worker 675c', 'A9Z8Y7': 'worker 7b63'}
     """
-    digest = {name: hashlib.blake2b(name.encode(), digest_size=16).hexdigest() for name in names}
-    numbers = sorted(int(text, 16) for text in digest.values())
-    closest = min((one ^ next_ for one, next_ in pairwise(numbers)), default=(1 << 128) - 1)
-    digits = max(4, 33 - -(-closest.bit_length() // 4))  # one more than the two closest share
-    return {name: f"worker {text[:digits]}" for name, text in digest.items()}
+    own = list(dict.fromkeys(names))
+    digests = [hashlib.blake2b(name.encode(), digest_size=16).digest() for name in own]
+    digits = max(4, _common_digits(b"".join(digests)) + 1)  # one more than the two closest share
+    return {
+        name: f"worker {digest.hex()[:digits]}" for name, digest in zip(own, digests, strict=True)
+    }
+
+
+def _common_digits(digests: bytes) -> int:
+    """Return how many leading hexadecimal digits the two closest of these digests share; 0 of one."""
+    halves = np.frombuffer(digests, dtype=">u8").reshape(-1, 2).astype(np.uint64)
+    halves = halves[np.lexsort((halves[:, 1], halves[:, 0]))]
+    if len(halves) < 2:
+        return 0
+    high, low = (halves[1:] ^ halves[:-1]).T
+    closest = int(high.min()) << 64 | int(low[high == high.min()].min())
+    return 32 - -(-closest.bit_length() // 4)
 
 
 def worker_rows(workers: pa.Table) -> dict[str, Any]:

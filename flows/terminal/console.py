@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,17 +78,24 @@ def sentence(error: Exception) -> str:
 NAME_WIDTH = 20
 
 
+FIRST_WORD = (
+    30.0  # seconds after which a log is told what a stage is at; then at twice as many, and so on
+)
+
+
 def console_step(console: Console) -> Step:
-    """Return a step that runs a stage with a progress bar, and prints the stage's line at its end."""
+    """Return a step that runs a stage and prints its line at its end.
+
+    Meanwhile a terminal shows a progress bar; a log gets a line about a stage that takes long, after half a
+    minute, a minute, two and so on: what it waits for, how much of that is done, and for how long.
+    """
 
     def step(stage: Stage, run: Run) -> str:
         name = stage.name.replace("_", " ")
         begin = time.perf_counter()
-        columns = (SpinnerColumn(), "{task.description}", BarColumn(), TimeElapsedColumn())
-        with Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal
-        ) as bars:
-            line = run_stage(stage, replace(run, progress=_bar(bars, f"{name} …")))
+        waiting = _bar if console.is_terminal else _words
+        with waiting(console, f"{name} …") as progress:
+            line = run_stage(stage, replace(run, progress=progress))
         seconds = f"{time.perf_counter() - begin:6.1f} s"
         shown = Text.assemble(
             (f"{name:<{NAME_WIDTH}}", "bold"), (seconds, "dim"), "  ", printable(line)
@@ -97,14 +106,41 @@ def console_step(console: Console) -> Step:
     return step
 
 
-def _bar(bars: Progress, name: str) -> Callable[[str, int, int], None]:
-    """Return a callback that draws the progress of long work; before its first call the bar is indefinite."""
-    bar = bars.add_task(name, total=None)
+@contextmanager
+def _bar(console: Console, name: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a callback that draws the progress of long work; before its first call the bar is indefinite."""
+    columns = (SpinnerColumn(), "{task.description}", BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        bar = bars.add_task(name, total=None)
 
-    def draw(what: str, done: int, total: int) -> None:
-        bars.update(bar, description=f"{name} {what}", completed=done, total=total)
+        def draw(what: str, done: int, total: int) -> None:
+            bars.update(bar, description=f"{name} {what}", completed=done, total=total)
 
-    return draw
+        yield draw
+
+
+@contextmanager
+def _words(console: Console, name: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a callback that notes the progress of long work, of which a line is printed now and then."""
+    begin, ended, last = time.perf_counter(), threading.Event(), [""]
+
+    def note(what: str, done: int, total: int) -> None:
+        last[0] = f"{what}, {done:,} of {total:,}; "
+
+    def tell() -> None:
+        after = FIRST_WORD
+        while not ended.wait(begin + after - time.perf_counter()):
+            seconds = time.perf_counter() - begin
+            console.print(f"{name} {last[0]}{seconds:,.0f} s so far", style="dim", soft_wrap=True)
+            after *= 2
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield note
+    finally:
+        ended.set()
+        teller.join()
 
 
 def print_summary(console: Console, result: RunResult) -> None:

@@ -132,6 +132,23 @@ class NystroemMap:
         """Features of points."""
         return np.asarray(_centred_gaussian(x, self.landmark, self.bandwidth) @ self.root)
 
+    def projected(
+        self,
+        x: Float[np.ndarray, "points features"],
+        direction: Float[np.ndarray, "directions some"],
+    ) -> Float[np.ndarray, "points some"]:
+        """Features of points along some directions: m per point and direction, not m^2.
+
+        Examples
+        --------
+        >>> line = np.linspace(0, 1, 5)[:, None]
+        >>> features, one = NystroemMap.of(line, 0.5), np.ones((5, 1))
+        >>> np.allclose(features.projected(line, one), features(line) @ one)
+        True
+        """
+        span = self.root @ direction
+        return np.asarray(_centred_gaussian(x, self.landmark, self.bandwidth) @ span)
+
 
 def fit_features(bags: Bags) -> NystroemMap:
     """Return the features in which a test of fit compares means, from rescaled labelled bags.

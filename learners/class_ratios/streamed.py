@@ -65,6 +65,10 @@ class _RowFeatures:
     def __call__(self, point: Block) -> Float[np.ndarray, "_ directions"]:
         return self.features(self._rescaled(point))
 
+    def projected(self, point: Block, direction: Directions) -> Float[np.ndarray, "_ classes"]:
+        """Return the features along directions, without the features themselves."""
+        return self.features.projected(self._rescaled(point), direction)
+
     def along(self, point: Block) -> Float[np.ndarray, "_ directions"]:
         return self.embed(self._rescaled(point))
 
@@ -270,7 +274,7 @@ def _feature_sums(
 def _moments(block: Block, parameters: tuple[Directions, _RowFeatures]) -> _Moments:
     """Return the moments of a block's features along directions."""
     direction, features = parameters
-    return _spread(features(block) @ direction)
+    return _spread(features.projected(block, direction))
 
 
 def _both_moments(

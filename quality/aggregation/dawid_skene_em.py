@@ -19,9 +19,9 @@ from jaxtyping import Bool, Float, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import EMStart, check_smoothing, fit_table
-from quality.aggregation.hierarchical_em import HierarchicalDawidSkene
+from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, pseudo_table
 from quality.labels import CrowdLabels, of_voters
-from quality.parallel import Progress
+from quality.parallel import Progress, kernel
 
 __all__ = [
     "DawidSkene",
@@ -155,9 +155,7 @@ def smoothed_table(
     counts: Float64[np.ndarray, "workers answers truths"], smoothing: float
 ) -> Float64[np.ndarray, "workers answers truths"]:
     """Return P(label | truth) of each worker from her own expected counts."""
-    table = counts + smoothing
-    table /= table.sum(axis=1, keepdims=True)
-    return table
+    return pseudo_table(counts, np.full(counts.shape[1:], smoothing))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -252,15 +250,31 @@ def one_coin_table(
     counts: Float64[np.ndarray, "workers answers truths"], smoothing: float
 ) -> Float64[np.ndarray, "workers answers truths"]:
     """Return P(label | truth) with the worker's share of right labels on the diagonal."""
-    n_classes = counts.shape[1]
-    same = np.eye(n_classes, dtype=np.bool_)
-    right = counts.sum(axis=(1, 2), where=same) + smoothing
-    # wrong labels are added up, not subtracted: nearly perfect workers keep their digits
-    wrong = counts.sum(axis=(1, 2), where=~same) + (n_classes - 1) * smoothing
-    reliability = right / (right + wrong)
-    each_wrong = wrong / ((right + wrong) * max(n_classes - 1, 1))
-    table: np.ndarray = np.where(same, reliability[:, None, None], each_wrong[:, None, None])
+    table = np.empty_like(counts, order="C")
+    _write_one_coin(counts, smoothing, table)
     return table
+
+
+@kernel
+def _write_one_coin(counts, smoothing, table) -> None:
+    """Write the matrices; wrong labels are added up, not subtracted: the nearly perfect keep their digits."""
+    n_workers, n_answers, n_truths = counts.shape
+    n_wrong = n_answers - 1
+    for worker in range(n_workers):
+        right = wrong = 0.0
+        for answer in range(n_answers):
+            for truth in range(n_truths):
+                if answer == truth:
+                    right += counts[worker, answer, truth]
+                else:
+                    wrong += counts[worker, answer, truth]
+        right += smoothing
+        wrong += n_wrong * smoothing
+        reliability = right / (right + wrong)
+        each_wrong = wrong / ((right + wrong) * max(n_wrong, 1))
+        for answer in range(n_answers):
+            for truth in range(n_truths):
+                table[worker, answer, truth] = reliability if answer == truth else each_wrong
 
 
 Fit: TypeAlias = DawidSkene | HierarchicalDawidSkene | OneCoin

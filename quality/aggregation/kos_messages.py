@@ -186,11 +186,12 @@ def _exchange(
     cut = chunk_starts(labels.task_start, 4 * labels.n_workers)
     message, totals = first.copy(), np.empty((len(cut) - 1, labels.n_workers))
     total, scale, n_iter, converged = np.zeros(labels.n_workers), 1.0, 0, False
+    sign = np.where(plus, 1.0, -1.0)
+    about = np.column_stack([total, worker_scale])  # of a worker at once: half the cache lines
 
     def chunk(number: int) -> float:
-        part = cut[number], cut[number + 1], labels.task_start, labels.worker, plus
-        scales = scale, total, task_scale, worker_scale
-        return float(_pass(*part, message, *scales, totals[number]))
+        part = cut[number], cut[number + 1], labels.task_start, labels.worker, sign
+        return float(_pass(*part, message, scale, about, task_scale, totals[number]))
 
     with shared_out(threads, len(totals)) as shared:
         while n_iter < max_iter and not converged:
@@ -198,6 +199,7 @@ def _exchange(
             # messages that nobody else confirms are subtracted to exactly 0
             scale = 1.0 / np.sqrt(square) if square > 0.0 else 0.0
             before, total = total, totals.sum(axis=0) * scale
+            about[:, 0] = total
             n_iter += 1
             moved = np.sqrt(((total - before) ** 2).sum())
             converged = bool(square == 0.0 or (n_iter > 1 and moved <= tol))
@@ -211,31 +213,31 @@ def _pass(
     last: int,
     task_start: Int64[np.ndarray, " tasks+1"],
     worker: Int32[np.ndarray, " labels"],
-    plus: Bool[np.ndarray, " labels"],
+    sign: Float64[np.ndarray, " labels"],
     message: Float64[np.ndarray, " labels"],
     scale: float,
-    total: Float64[np.ndarray, " workers"],
+    about: Float64[np.ndarray, "workers 2"],
     task_scale: Float64[np.ndarray, " tasks"],
-    worker_scale: Float64[np.ndarray, " workers"],
     to_workers: Float64[np.ndarray, " workers"],
 ) -> float:
     """Make both halves of an iteration in some tasks, in place; return the messages' square sum.
 
     A worker's message to a task is her total without that task's message to her, so that only the
-    tasks' messages are kept.
+    tasks' messages are kept. `about` holds her total and her scale.
     """
     to_workers[:] = 0.0
     square = 0.0
     for task in range(first, last):
         votes = 0.0
         for row in range(task_start[task], task_start[task + 1]):
-            reply = (total[worker[row]] - message[row] * scale) * worker_scale[worker[row]]
+            who = np.uint64(worker[row])  # unsigned: no check for indices from the end
+            reply = (about[who, 0] - message[row] * scale) * about[who, 1]
             message[row] = reply
-            votes += reply if plus[row] else -reply
+            votes += sign[row] * reply
         for row in range(task_start[task], task_start[task + 1]):
-            sent = ((votes if plus[row] else -votes) - message[row]) * task_scale[task]
+            sent = (votes * sign[row] - message[row]) * task_scale[task]
             message[row] = sent
-            to_workers[worker[row]] += sent
+            to_workers[np.uint64(worker[row])] += sent
             square += sent * sent
     return square
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
-from scipy.special import digamma
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import fit_table, uniform
+from quality.aggregation.hierarchical_em import digamma
 from quality.labels import CrowdLabels, of_voters
-from quality.parallel import Progress
+from quality.parallel import Progress, kernel
 
 __all__ = ["Mace", "mace"]
 
@@ -138,14 +138,16 @@ class _KnowOrGuess:
     def __call__(
         self, counts: Float64[np.ndarray, "workers answers truths"]
     ) -> Float64[np.ndarray, "workers answers truths"]:
-        known, guessed = self.split(counts)
-        both = np.column_stack([known, guessed.sum(axis=1)]) + self.competence_prior
-        self.know, self.guess = _variational(both).T
-        self.strategy = _variational(guessed + self.strategy_prior)
-        habit = self.guess[:, None] * self.strategy
-        table = np.repeat(habit[:, :, np.newaxis], habit.shape[1], axis=2)
-        both_ways = np.arange(habit.shape[1])
-        table[:, both_ways, both_ways] += self.know[:, None]
+        table = np.empty_like(counts, order="C")
+        _know_or_guess(
+            counts,
+            self.competence_prior,
+            self.strategy_prior,
+            self.know,
+            self.guess,
+            self.strategy,
+            table,
+        )
         return table
 
     def split(
@@ -158,12 +160,36 @@ class _KnowOrGuess:
         return known.sum(axis=1), counts.sum(axis=2) - known
 
 
-def _variational(
-    pseudo: Float64[np.ndarray, "workers kinds"],
-) -> Float64[np.ndarray, "workers kinds"]:
-    """Return the exponential of the expected logarithm of probabilities that are Dirichlet."""
-    weight: np.ndarray = np.exp(digamma(pseudo) - digamma(pseudo.sum(axis=1, keepdims=True)))
-    return weight
+@kernel
+def _know_or_guess(counts, competence_prior, strategy_prior, know, guess, strategy, table) -> None:
+    """Write the M step: parameters anew in their places, by what they were, and the table.
+
+    A parameter is the exponential of the expected logarithm of a probability that is Dirichlet.
+    """
+    n_workers, n_classes = strategy.shape
+    guessed = np.empty(n_classes)
+    for worker in range(n_workers):
+        n_known = n_guessed = 0.0
+        for answer in range(n_classes):
+            habit = guess[worker] * strategy[worker, answer]
+            known = counts[worker, answer, answer] * (know[worker] / (know[worker] + habit))
+            given = 0.0
+            for truth in range(n_classes):
+                given += counts[worker, answer, truth]
+            n_known += known
+            guessed[answer] = given - known
+            n_guessed += guessed[answer]
+        total = digamma(n_known + n_guessed + 2.0 * competence_prior)
+        know[worker] = np.exp(digamma(n_known + competence_prior) - total)
+        guess[worker] = np.exp(digamma(n_guessed + competence_prior) - total)
+        total = digamma(n_guessed + n_classes * strategy_prior)
+        for answer in range(n_classes):
+            habit = np.exp(digamma(guessed[answer] + strategy_prior) - total)
+            strategy[worker, answer] = habit
+            habit *= guess[worker]
+            for truth in range(n_classes):
+                table[worker, answer, truth] = habit
+            table[worker, answer, answer] += know[worker]
 
 
 def _mean(pseudo: Float64[np.ndarray, "workers kinds"]) -> Float64[np.ndarray, "workers kinds"]:

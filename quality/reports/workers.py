@@ -1,7 +1,6 @@
 """The report on each worker, in numbers and in a sentence. Internal: it is about people."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
@@ -164,7 +163,7 @@ def report_of(
         "reputation": np.where(numbers["n_conflict"] > 0, 1 - numbers["soft_penalty"], np.nan),
         "constant": only >= 0,
     }
-    named = tuple(f", always {classes[k]}" if k >= 0 else "" for k in only)
+    named = tuple(f", always {classes[k]}" if k >= 0 else "" for k in only.tolist())
     reason = _reasons(filtered, numbers, named)
     return WorkerReport(**numbers, flagged=~filtered.keep, reason=reason)
 
@@ -200,7 +199,7 @@ def _reasons(
     """One sentence per worker."""
     chance = [""] * len(filtered.keep)  # that an honest worker gets as much
     if isinstance(filtered, FilteredDishonest):
-        chance = [f" (p-value {p_value:.2g})" for p_value in filtered.p_value]
+        chance = [f" (p-value {p_value:.2g})" for p_value in filtered.p_value.tolist()]
     verdict = {
         int(
             worker
@@ -213,32 +212,39 @@ def _reasons(
         filtered.refused, filtered.refused_penalty, filtered.refused_reason, strict=True
     ):
         verdict[int(worker)] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
+    columns = {name: numbers[name].tolist() for name in SAID}  # Python's numbers are written faster
+    penalties = numbers["soft_penalty"].tolist()
     return tuple(
         _sentence(
-            verdict.get(
-                worker, f"kept: soft penalty {numbers['soft_penalty'][worker]:.3g}{chance[worker]}"
-            ),
-            {name: column[worker] for name, column in numbers.items()},
+            verdict.get(worker) or f"kept: soft penalty {penalty:.3g}{chance[worker]}",
             named[worker],
+            *number,
         )
-        for worker in range(len(filtered.keep))
+        for worker, (penalty, *number) in enumerate(zip(penalties, *columns.values(), strict=True))
     )
 
 
-def _sentence(verdict: str, number: dict[str, Any], always: str) -> str:
-    """The verdict and the evidence."""
-    if not number["n_labels"]:
+SAID = (
+    "n_labels", "n_conflict", "agreement", "gold_n", "gold_correct", "hasty", "median_seconds",
+)  # fmt: skip
+
+
+def _sentence(
+    verdict: str, always: str, n_labels: int, n_conflict: int, agreement: float, gold_n: int,
+    gold_correct: int, hasty: bool, median_seconds: float,
+) -> str:  # fmt: skip
+    """The verdict and the evidence; the numbers are those of `SAID`."""
+    if not n_labels:
         return "no labels: nothing can be said"
-    gold = f", {number['gold_correct']} of {number['gold_n']} right on gold"
-    evidence = always + (gold if number["gold_n"] else "")
-    if number["hasty"]:
-        evidence += f", half of them within {number['median_seconds']:.3g} s"
-    if not number["n_conflict"]:
+    evidence = always + (f", {gold_correct} of {gold_n} right on gold" if gold_n else "")
+    if hasty:
+        evidence += f", half of them within {median_seconds:.3g} s"
+    if not n_conflict:
         return f"no conflict task: nothing can be said{evidence}"
-    plural = "s" if number["n_labels"] != 1 else ""
+    plural = "s" if n_labels != 1 else ""
     return (
-        f"{verdict}, agrees with the consensus on {100 * number['agreement']:.0f}% "
-        f"of {number['n_labels']} label{plural}{evidence}"
+        f"{verdict}, agrees with the consensus on {100 * agreement:.0f}% "
+        f"of {n_labels} label{plural}{evidence}"
     )
 
 

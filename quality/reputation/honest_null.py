@@ -105,11 +105,11 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
         return HonestFit(fit_population(none, asked[:0], candidates)[0], others, reliability, prior)
     if before is not None:
         reliability, prior = before.reliability, before.prior
+    evidence = np.empty((labels.n_workers, N_GRID))  # once: fresh memory costs time
     for _ in range(N_STEPS if before is None else N_MORE_STEPS):
         log_odds = np.log(reliability * (n_classes - 1) / (1 - reliability))
         others, mass = ask_others(labels, answers, log_odds, prior)
         prior = (mass + 1) / (mass.sum() + n_classes)
-        evidence = np.empty((labels.n_workers, N_GRID))
         rows = labels.worker_order, labels.worker_start
         _write_evidence(*rows, others.right, n_classes, RELIABILITY, evidence)
         population, crowd = fit_population(evidence, asked, candidates)
@@ -131,11 +131,26 @@ def _write_evidence(worker_order, worker_start, right, n_classes, reliability, e
             slope = x - flat
             for place in range(len(reliability)):
                 product[place] *= flat + slope * reliability[place]
-            if (at - begin) % 32 == 31 or at == end - 1:  # a logarithm for several labels at once
+            if (at - begin) % 32 == 31 and at < end - 1:  # a logarithm for several labels at once
                 for place in range(len(reliability)):
                     total[place] += np.log(product[place])
                     product[place] = 1.0
-        _powers(total, evidence[worker])
+        if end - begin > 32:
+            for place in range(len(reliability)):
+                total[place] += np.log(product[place])
+            _powers(total, evidence[worker])
+        else:  # with few labels no logarithm is needed
+            _over_largest(product, evidence[worker])
+
+
+@kernel
+def _over_largest(number, share) -> None:
+    """Write numbers divided by the largest of them."""
+    highest = number[0]
+    for place in range(1, len(number)):
+        highest = max(highest, number[place])
+    for place in range(len(number)):
+        share[place] = number[place] / highest
 
 
 MAX_DRAWN = 500  # workers of a simulated crowd

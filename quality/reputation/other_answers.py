@@ -169,8 +169,8 @@ def ask_others(
     belief = np.empty(int(np.diff(answers.start).max(initial=0)) + 1)
     absent = _ask_others(
         labels.task_start, labels.worker, answers.start, answers.answer, answers.place,
-        answers.row_start, log_odds, prior, np.log(prior), belief, np.empty_like(belief), right,
-        chance, mass,
+        answers.row_start, log_odds, np.exp(-log_odds), prior, np.log(prior), belief,
+        np.empty_like(belief), right, chance, mass,
     )  # fmt: skip
     mass = np.maximum(mass + absent * prior, 0.0)
     return OtherAnswers(labels.task, answers, right, chance, labels.n_classes), mass
@@ -178,11 +178,12 @@ def ask_others(
 
 @kernel
 def _ask_others(
-    task_start, worker, start, answer, place, row_start, log_odds, prior, log_prior, belief, power,
-    right, chance, mass,
+    task_start, worker, start, answer, place, row_start, log_odds, without, prior, log_prior, belief,
+    power, right, chance, mass,
 ) -> float:  # fmt: skip
     """Write the chances; add to `mass`, but for the classes' share of the number returned.
 
+    `without` is what a label's absence multiplies the power of its answer by.
     A class that nobody gave has its prior times the same number at a task. So this number is added
     up, and taken back for the classes that somebody gave.
     """
@@ -198,16 +199,18 @@ def _ask_others(
         is_all = n_answers == len(prior) or rest < 1e-12
         for row in range(task_start[task], task_start[task + 1]):
             belief[place[row]] += log_odds[worker[row]]
-        for row in range(task_start[task], task_start[task + 1]):
-            own = place[row]
-            belief[own] -= log_odds[worker[row]]
-            total = _powers_of(belief, n_answers, 0.0 if is_all else rest, power)
-            at = row_start[row]
-            for k in range(n_answers):
-                chance[at + k] = power[k] / total
-            right[row] = power[own] / total
-            belief[own] += log_odds[worker[row]]
         total = _powers_of(belief, n_answers, 0.0 if is_all else rest, power)
+        for row in range(task_start[task], task_start[task + 1]):
+            own, at = place[row], row_start[row]
+            mine = power[own] * without[worker[row]]
+            others = power[n_answers]  # added up, not subtracted: what is small keeps its digits
+            for k in range(n_answers):
+                if k != own:
+                    others += power[k]
+            share = 1.0 / (others + mine)
+            for k in range(n_answers):
+                chance[at + k] = power[k] * share
+            right[row] = chance[at + own] = mine * share
         absent = 0.0 if is_all else power[n_answers] / (total * rest)
         total_absent += absent
         for k in range(n_answers):

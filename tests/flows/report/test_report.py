@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -719,6 +720,20 @@ def test_pseudonyms_lengthen_where_two_would_meet() -> None:
     called = pseudonyms(names)
     assert len(set(called.values())) == len(names)
     assert len(called["w0"]) > len("worker 7f3a")
+
+
+@pytest.mark.parametrize("n_names", [0, 1, 2, 400, 10_000])
+def test_pseudonyms_have_one_digit_more_than_the_two_closest_share(n_names: int) -> None:
+    """Told digest by digest; at least four digits."""
+    texts = {
+        f"w{code}": hashlib.blake2b(b"w%d" % code, digest_size=16).hexdigest()
+        for code in range(n_names)
+    }
+    in_order = sorted(texts.values())
+    shared = [next(i for i in range(32) if a[i] != b[i]) for a, b in pairwise(in_order)]
+    digits = max(4, max(shared, default=0) + 1)
+    expected = {name: f"worker {text[:digits]}" for name, text in texts.items()}
+    assert pseudonyms(texts) == expected
 
 
 def test_worker_ids_are_shown_only_on_request(folder: Path, report: str) -> None:

@@ -100,6 +100,23 @@ def test_names_are_matched_whatever_their_codes(
     assert one.posterior.tobytes() == other.posterior.tobytes()
 
 
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 12])
+def test_a_one_coin_table_has_each_workers_share_of_right_labels(
+    n_classes: int, rng: np.random.Generator
+) -> None:
+    """Oracle: NumPy's sums over the diagonal and over the rest."""
+    counts = rng.gamma(0.5, size=(40, n_classes, n_classes))
+    same = np.eye(n_classes, dtype=np.bool_)
+    right = counts.sum(axis=(1, 2), where=same) + 0.01
+    wrong = counts.sum(axis=(1, 2), where=~same) + (n_classes - 1) * 0.01
+    expected = np.where(
+        same,
+        (right / (right + wrong))[:, None, None],
+        (wrong / (right + wrong) / max(n_classes - 1, 1))[:, None, None],
+    )
+    np.testing.assert_allclose(one_coin_table(counts, 0.01), expected, rtol=1e-14)
+
+
 @QUICK
 @given(crowds())
 def test_where_nothing_is_known_it_is_the_majority_vote(labels: CrowdLabels) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy.optimize import minimize_scalar
+from scipy.special import digamma as scipy_digamma
 from scipy.special import gammaln
 
 from benchmarks.quality.crowd_sets import read_set
@@ -16,7 +17,12 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.aggregation.hierarchical_em import _fit_strength, hierarchical_dawid_skene
+from quality.aggregation.hierarchical_em import (
+    _fit_strength,
+    digamma,
+    hierarchical_dawid_skene,
+    pseudo_table,
+)
 from tests.quality.aggregation.textbook_em import bayes, textbook_em
 from tests.quality.labels.strategies import crowds
 
@@ -144,3 +150,20 @@ def test_it_is_no_worse_than_dawid_skene_and_far_better_where_a_class_runs_away(
         for estimate in (dawid_skene, hierarchical_dawid_skene)
     )
     assert result - plain > least_gain
+
+
+def test_digamma_is_scipys() -> None:
+    """From the smallest pseudo-counts to many labels, on both sides of where the series begins."""
+    x = np.concatenate([np.geomspace(1e-15, 1e7, 4001), np.linspace(7.9, 8.1, 201)])
+    found = np.array([digamma(one) for one in x])
+    np.testing.assert_allclose(found, scipy_digamma(x), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(50, 2, 2), (50, 3, 3), (4, 12, 12), (5, 3, 4)])
+def test_shares_are_numpys_to_the_bit(
+    shape: tuple[int, int, int], rng: np.random.Generator
+) -> None:
+    counts, pseudo = rng.gamma(0.5, size=shape), rng.random(shape[1:])
+    expected = counts + pseudo
+    expected /= expected.sum(axis=1, keepdims=True)
+    assert np.array_equal(pseudo_table(counts, pseudo), expected)

@@ -17,6 +17,7 @@ from quality import (
 )
 from quality.reputation.false_removal import filter_dishonest
 from quality.reputation.honest_null import (
+    _write_evidence,
     fit_honest,
     honest_level,
     honest_null,
@@ -324,3 +325,15 @@ def test_a_level_drawn_from_a_part_of_the_crowd_is_that_of_all(
         rng = np.random.default_rng(1)
         levels.append(honest_level(labels, null, false_removal_rate=0.1, rng=rng))
     assert 1 / 3 < levels[1] / levels[0] < 3
+
+
+@pytest.mark.parametrize("n_labels", [1, 31, 32, 33, 64, 65])
+def test_evidence_is_the_likelihood_over_the_largest(n_labels: int) -> None:
+    """On both sides of where logarithms begin, against a product in logarithms throughout."""
+    rng = np.random.default_rng(n_labels)
+    right, evidence = rng.random(n_labels), np.empty((1, len(RELIABILITY)))
+    rows = np.arange(n_labels), np.array([0, n_labels])
+    _write_evidence(*rows, right, 3, RELIABILITY, evidence)
+    flat = (1 - right[:, None]) / 2
+    log_p = np.log(flat + (right[:, None] - flat) * RELIABILITY).sum(axis=0)
+    np.testing.assert_allclose(evidence[0], np.exp(log_p - log_p.max()), rtol=1e-11)
