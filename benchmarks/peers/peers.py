@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
-    "CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "KEEL", "KRIPPENDORFF", "PAIRWISE", "QUAPY", "RIVER",
-    "TOPICS", "Peer",
+    "CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "GENESIS", "KEEL", "KRIPPENDORFF", "PAIRWISE", "QUAPY",
+    "RIVER", "TOPICS", "Peer",
 ]  # fmt: skip
 
 
@@ -63,6 +63,14 @@ CROWDKIT = Peer(
 # newer scikit-learn has lost what it imports
 DIFFPRIVLIB = Peer("diffprivlib-0.6.6", ("diffprivlib==0.6.6", "scikit-learn==1.5.2"))
 FAISS = Peer("faiss-cpu-1.15.1", ("faiss-cpu==1.15.1", "numpy==2.3.5"))
+# Brian2 2.9 fails on numpy 2.4; the others follow its numpy
+GENESIS = Peer(
+    "brian2-2.9.0-neuron-9.0.2-pyddm-0.9.0",
+    (
+        "brian2==2.9.0", "neuron==9.0.2", "pyddm==0.9.0", "numpy==1.26.4", "scipy==1.15.3",
+        "pandas==2.3.3", "setuptools==80.9.0", "cython==3.3.1",
+    ),
+)  # fmt: skip
 PAIRWISE = Peer(
     "pairwise-evalica-0.4.2",
     ("evalica==0.4.2", "choix==0.4.1", *CROWDKIT.packages),
