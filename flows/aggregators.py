@@ -76,6 +76,12 @@ ROWS = (
         (*ITERATED, "smoothing", *STARTED),
         sharded=True,
     ),
+    Aggregator(
+        "ordinal_crowd",
+        "the ordinal model",
+        (*ITERATED, "use_gold"),
+        module="quality.ordered",
+    ),
     Aggregator("penalty_vote", "penalty vote"),
     Aggregator("weighted_majority", "majority vote weighted by reputation", module=__name__),
 )

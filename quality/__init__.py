@@ -21,6 +21,8 @@ The sub-rooms, in the order in which a campaign meets them:
 - :mod:`quality.voices`: what is known of tasks from elsewhere, joined with a consensus for what it
   is worth.
 - :mod:`quality.comparisons`: which of two items is better; ranks, and how each worker judges.
+- :mod:`quality.ordered`: classes that are grades: an ordinal model, decisions by what a miss costs,
+  and a test of the order.
 - :mod:`quality.shares`: class shares corrected by gold, with intervals that cover the truth.
 - :mod:`quality.networks`: conflicts, semi-matchings and pairs of workers as graphs of networkx.
 - :mod:`quality.reports`: what to tell the campaign's owner about workers, tasks and agreement,
@@ -130,6 +132,7 @@ from quality.matching import (
     semi_matching,
 )
 from quality.networks import to_networkx
+from quality.ordered import OrderFit, OrdinalCrowd, least_loss, order_fit, ordinal_crowd
 from quality.parallel import Progress
 from quality.reports import (
     Accuracy,
@@ -200,7 +203,8 @@ __all__ = [
     "DynamicMatching", "EMStart", "Ebcc", "Engine", "Filtered", "FilteredDishonest", "Glad",
     "GoldPlan", "HeldOut", "HierarchicalDawidSkene", "HonestPopulation", "JoinedVoice",
     "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
-    "MessagePassing", "Mmsr", "NextLabels", "NextPairs", "NoisyShares", "OneCoin", "PairKappas",
+    "MessagePassing", "Mmsr", "NextLabels", "NextPairs", "NoisyShares", "OneCoin",
+    "OrderFit", "OrdinalCrowd", "PairKappas",
     "PairwiseAgreement", "PastedAnswers", "PenaltyVote", "PredictionPowered", "Progress",
     "RankIntervals", "Reliability", "RepeatError", "ResponseTimes", "RightnessPrior",
     "RobustnessBounds", "SemiMatching", "SimulatedCrowd", "Support", "TaskReport",
@@ -213,9 +217,11 @@ __all__ = [
     "filter_workers", "filter_workers_by_shards", "fleiss_kappa", "glad", "gold_alone",
     "gold_for_width", "gwet_ac1", "hard_level", "hard_penalty", "hierarchical_by_shards",
     "hierarchical_dawid_skene", "hold_labels_out", "join_voice", "kos", "kos_plus",
-    "krippendorff_alpha", "load_levels", "mace", "majority_vote", "mmsr", "next_labels",
+    "krippendorff_alpha", "least_loss",
+    "load_levels", "mace", "majority_vote", "mmsr", "next_labels",
     "next_pairs", "noisy_shares", "one_coin_by_shards", "one_coin_confusion",
-    "one_coin_dawid_skene", "pair_kappas", "pairwise_agreement", "pasted_answers", "penalty_vote",
+    "one_coin_dawid_skene", "order_fit", "ordinal_crowd",
+    "pair_kappas", "pairwise_agreement", "pasted_answers", "penalty_vote",
     "plan_labels", "power_law_assignment", "prediction_powered", "prediction_powered_infinite",
     "rank_intervals", "regular_assignment", "relative_penalty", "reliability", "response_times",
     "robustness_bounds", "rogan_gladen", "semi_matching", "simulate_campaign", "simulate_crowd",

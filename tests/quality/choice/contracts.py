@@ -18,8 +18,8 @@ from quality import Consensus, CrowdLabels
 
 __all__ = ["AGGREGATORS", "Aggregator"]
 
-# their random start, or the order of the codes, breaks a symmetry
-BY_NAME = ("auto", "ebcc", "kos", "kos_plus", "penalty_vote")
+# their random start, or the order of the codes or classes, breaks a symmetry
+BY_NAME = ("auto", "ebcc", "kos", "kos_plus", "ordinal_crowd", "penalty_vote")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,127 @@
+"""A test of order: where classes are grades, workers who disagree about a task mostly miss by one.
+
+>>> from quality import encode
+>>> rng = np.random.default_rng(0)
+>>> truth, task = rng.integers(4, size=300), np.repeat(np.arange(300), 4)
+>>> graded = (truth[task] + rng.integers(-1, 2, size=1200)).clip(0, 3)
+>>> order_fit(encode(list(range(4)) * 300, task, graded)).verdict
+'shown'
+>>> mixed = np.array([2, 0, 3, 1])[graded]
+>>> order_fit(encode(list(range(4)) * 300, task, mixed)).sentence()
+'the labels speak against the order: across 1 | 2 workers confuse neighbours less than other classes'
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+
+from quality.aggregation import Result
+from quality.labels import CrowdLabels
+
+__all__ = ["OrderFit", "OrderVerdict", "order_fit"]
+
+OrderVerdict: TypeAlias = Literal["shown", "not shown", "contradicted", "untested"]
+LIMIT = 2.326  # a standard normal number is beyond it in 1 of 100 cases
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OrderFit(Result):
+    """Result of :func:`order_fit`.
+
+    Parameters
+    ----------
+    classes
+        Names in the order that was tested.
+    lift
+        At each boundary between neighbours, by how much more often than chance labels a task has
+        both, against all other pairs across the boundary: logarithm of the ratio, above 0 where
+        neighbours are confused most; 0 where nothing can be said.
+    z
+        The same in standard errors of its score, as if tasks were independent.
+    """
+
+    classes: Shaped[np.ndarray, " classes"]
+    lift: Float64[np.ndarray, " boundaries"]
+    z: Float64[np.ndarray, " boundaries"]
+
+    @property
+    def verdict(self) -> OrderVerdict:
+        """Return what the labels say of the order, at the boundary that speaks for it least.
+
+        ``shown``: neighbours are confused more than others at every boundary, each at level .01.
+        ``contradicted``: at some boundary they are confused less, at level .01. ``untested``: of fewer
+        than three classes.
+        """
+        if len(self.z) < 2:
+            return "untested"
+        if self.z.min() <= -LIMIT:
+            return "contradicted"
+        return "shown" if self.z.min() >= LIMIT else "not shown"
+
+    def sentence(self) -> str:
+        """Return the verdict in one sentence."""
+        if self.verdict == "untested":
+            return "two classes have an order always"
+        at = int(np.argmin(self.z))
+        between = f"{self.classes[at]} | {self.classes[at + 1]}"
+        if self.verdict == "contradicted":
+            return (
+                f"the labels speak against the order: across {between} workers confuse neighbours less "
+                "than other classes"
+            )
+        if self.verdict == "not shown":
+            return (
+                f"the labels do not show the order: across {between} workers confuse neighbours hardly "
+                "more than other classes"
+            )
+        return "the labels show the order: at every boundary workers confuse neighbours most"
+
+
+def order_fit(labels: CrowdLabels) -> OrderFit:
+    """Test whether the labels show the order of ``labels.classes``.
+
+    Two workers who disagree about a task name two classes. Across each boundary of the order the
+    share of such pairs that are its two neighbours is compared with what it would be if the classes
+    were as popular as they are and confused alike.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels; tasks of one label say nothing.
+
+    Notes
+    -----
+    **Guarantees.** The order of rows and names of workers do not matter; turning the order round turns
+    `lift` and `z` round. Of classes that are confused alike the verdict is ``shown`` with probability
+    .01 at most (it needs every boundary), where tasks are many.
+
+    **Limits.** Classes without an order may look ordered: where those in the middle are confused more
+    with everything, or each happens to be most like the next. No truth is used: an order that
+    all workers share by mistake is shown.
+
+    **Cost.** O(tasks * classes).
+    """
+    count = labels.counts().astype(np.float64)
+    n_labels = count.sum(axis=1)
+    count, n_labels = count[n_labels > 1], n_labels[n_labels > 1]
+    share = count.sum(axis=0) / max(count.sum(), 1.0)
+    lift, z = np.zeros(labels.n_classes - 1), np.zeros(labels.n_classes - 1)
+    below = np.cumsum(count, axis=1)
+    for at in range(labels.n_classes - 1):
+        # a task of n labels has n - 1 pairs for each label: each label counts once
+        near = count[:, at] * count[:, at + 1] / (n_labels - 1)
+        across = below[:, at] * (n_labels - below[:, at]) / (n_labels - 1)
+        far, low = across - near, share[: at + 1].sum()
+        near_chance = share[at] * share[at + 1]
+        far_chance = low * (1.0 - low) - near_chance
+        if not (near_chance > 0 and far_chance > 1e-12):
+            continue
+        expected = near_chance / (near_chance + far_chance)
+        score = near - expected * across
+        spread = float(np.sqrt((score**2).sum()))
+        z[at] = score.sum() / spread if spread else 0.0
+        odds = (near.sum() + 0.5) / (far.sum() + 0.5)
+        lift[at] = float(np.log(odds * far_chance / near_chance))
+    return OrderFit(labels.classes, lift, z)

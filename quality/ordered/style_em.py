@@ -1,0 +1,321 @@
+"""The ordinal model: a shape of errors that the crowd shares, and three numbers of style for each worker.
+
+>>> from quality import encode
+>>> rng = np.random.default_rng(0)
+>>> truth, task, worker = rng.integers(5, size=200), np.repeat(np.arange(200), 5), np.tile(np.arange(5), 200)
+>>> seen = truth[task] + rng.normal(0.4 * (worker == 4), 0.5).round().astype(int)
+>>> found = ordinal_crowd(encode(worker, task, seen.clip(0, 4)))
+>>> found.converged, int(found.leniency.argmax()), bool(np.mean(found.label == truth) > 0.85)
+(True, 4, True)
+
+The three numbers are the response styles of the psychology of questionnaires: how sharply a worker
+follows what she sees, how far she leans up or down the scale, and how much she likes its ends. They
+are normal around the average worker, with variances learned from the crowd, so that a worker of few
+labels is taken for an average one. The shape has a prior whose errors fall off exponentially with
+distance; whatever else the crowd shows, such as a class that many avoid, is learned.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int, Int16
+
+from quality.aggregation import Result
+from quality.labels import CrowdLabels, LabelError, check_table, of_voters, tree_total
+from quality.ordered.expected_loss import Loss, least_loss
+from quality.ordered.style_pass import settle, style_pass, style_table
+from quality.parallel import Progress, check_threads, chunk_starts, counter, shared_out
+
+__all__ = ["OrdinalCrowd", "ordinal_crowd"]
+
+ANCHOR = 0.4  # python -m benchmarks.quality.ordered
+START = (0.25, 0.1, 0.1)  # variances of sharpness, leniency and extremity before any evidence
+SEEN, SPREAD = 2.0, 0.1  # what a variance is believed to be, as if two workers had shown it
+FIRST, LATER = 3, 2  # Newton steps of a pass, and of one that begins near the summit
+MIN_SHAPE = 1e-6  # a label that nobody gives stays possible
+MAX_CLASSES = 200  # a worker's table is made at every pass: more is no scale, but a number
+STEP = 0.5  # a full step of the shape overshoots what the styles have taken up
+EARLY = 5  # passes that begin far from the summit
+MIN_PER_TASK = 2  # labels of a chunk for each task: it has a table of tasks of its own
+STEEPEST = 20.0  # decay with each step of distance, in nats
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OrdinalCrowd(Result):
+    """Result of :func:`ordinal_crowd`.
+
+    Parameters
+    ----------
+    posterior
+        P(truth | labels); the prior where a task has no labels, certain where it has gold.
+    label
+        The class of least expected loss; the lowest among equals.
+    tied
+        True where two or more classes have the least expected loss.
+    prior
+        P(truth).
+    shape
+        P(label | truth) of the average worker, as ``shape[truth, label]``.
+    sharpness
+        How closely each worker follows the truth: 1 as the average, 0 answers without looking, below
+        0 the other way round.
+    leniency
+        How far she leans towards the last classes; below 0 towards the first.
+    extremity
+        How much she likes both ends; below 0 the middle.
+    variance
+        Of the three in the crowd.
+    log_likelihood
+        Of the labels, and of gold, in nats.
+    n_iter, converged
+        Iterations made, and whether the log-likelihood per label had settled to `tol` by then.
+    """
+
+    posterior: Float64[np.ndarray, "tasks classes"]
+    label: Int16[np.ndarray, " tasks"]
+    tied: Bool[np.ndarray, " tasks"]
+    prior: Float64[np.ndarray, " classes"]
+    shape: Float64[np.ndarray, "classes classes"]
+    sharpness: Float64[np.ndarray, " workers"]
+    leniency: Float64[np.ndarray, " workers"]
+    extremity: Float64[np.ndarray, " workers"]
+    variance: Float64[np.ndarray, " 3"]
+    log_likelihood: float
+    n_iter: int
+    converged: bool
+
+    def confusion_of(self, worker: int) -> Float64[np.ndarray, "classes classes"]:
+        """Return P(label | truth) of one worker, as ``[truth, label]``."""
+        style = np.array([self.sharpness[worker], self.leniency[worker], self.extremity[worker]])
+        table = np.empty(self.shape.shape)
+        style_table(style, np.log(self.shape), _scale(len(self.shape)), table)
+        found: np.ndarray = np.exp(table)
+        return found
+
+
+def ordinal_crowd(
+    labels: CrowdLabels,
+    *,
+    loss: Loss = "zero_one",
+    anchor: float = ANCHOR,
+    max_iter: int = 100,
+    tol: float = 1e-6,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+    groups: Int[np.ndarray, " workers"] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> OrdinalCrowd:
+    """Estimate truth where classes have an order, the order of ``labels.classes``.
+
+    EM from the soft majority vote: tasks, then the workers' styles (Newton, at their posterior modes),
+    then the shape that they share and the variances.
+
+    Parameters
+    ----------
+    labels
+        The crowd's labels; two classes or more.
+    loss
+        What a wrong answer costs, which decides `label`; the posterior does not depend on it.
+    anchor
+        Labels that the prior of the shape counts for, as a share of the crowd's, above 0.
+    max_iter
+        At least 1.
+    tol
+        Stop when the log-likelihood per label changes by no more than this (nats), at least 0.
+    gold
+        The class code of each task whose truth is known, -1 elsewhere.
+    groups
+        As for :func:`~quality.dawid_skene`.
+    threads
+        At most so many threads; all cores by default. The result is the same.
+    progress
+        Called after every iteration: see :data:`quality.parallel.Progress`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, or gold is not one class code per task.
+    LabelError
+        If there are more than 200 classes.
+
+    Notes
+    -----
+    **Guarantees.** The posterior is Bayes' rule applied to the prior and the workers' confusions;
+    that of a task with gold is certain. Turning the order of the classes round turns the leniency's
+    sign and nothing else. A worker without labels is the average worker. The result is the same
+    bytes on every run, on any number of threads.
+
+    **Limits.** The log-likelihood need not rise at every iteration: styles are taken at their modes.
+    Of classes without an order a shape that is learned is no worse than the crowd's confusion
+    matrix, but its prior is wrong: ask :func:`~quality.order_fit`.
+
+    **Cost.** Linear in labels * classes; a worker costs a few tables of classes**2, of which each
+    thread holds one at a time. Workers hold three numbers each, and tasks a number for each class, at
+    most nine times.
+
+    References
+    ----------
+    .. [1] Baumgartner, Steenkamp, "Response styles in marketing research", Journal of Marketing
+       Research 38 (2001).
+    .. [2] Anderson, "Regression and ordered categorical variables", JRSS B 46 (1984): the
+       stereotype model, of which the styles are a case.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> labels = encode(["ann", "bob", "cy"] * 3, [1, 1, 1, 2, 2, 2, 3, 3, 3], [1, 1, 2, 2, 3, 2, 3, 3, 3])
+    >>> ordinal_crowd(labels, loss="absolute").label
+    array([0, 1, 2], dtype=int16)
+    """
+    _check(labels, anchor, max_iter, tol, threads)
+    known = _known(gold, labels)
+    labels = labels.merge_workers(groups)
+    tell = counter(progress, "ordinal model", max_iter)
+    n_classes, n_labels = labels.n_classes, max(labels.n_labels, 1)
+    posterior, weight = _vote(labels, known), anchor * n_labels / n_classes
+    style = np.tile([1.0, 0.0, 0.0], (labels.n_workers, 1))
+    total, variance = _counts(labels, posterior), np.array(START)
+    shape = _normal(total + weight * _decay(total))
+    mass = posterior[np.diff(labels.task_start) > 0].sum(axis=0)
+    n_seen = np.count_nonzero(np.diff(labels.worker_start))
+    before, n_iter, converged = -np.inf, 0, False
+    while n_iter < max_iter and not converged:
+        prior = mass / mass.sum() if mass.sum() else np.full(n_classes, 1 / n_classes)
+        n_steps, used = FIRST if n_iter < EARLY else LATER, shape
+        said = _say(labels, posterior, shape, variance, n_steps, style, threads)
+        with np.errstate(divide="ignore"):  # a class that no task has is none's
+            posterior, mass = said.belief + np.log(prior), np.zeros(n_classes)
+        log_likelihood = float(settle(posterior, known, labels.task_start, mass))
+        converged = bool(abs(log_likelihood - before) <= tol * n_labels)
+        before, n_iter = log_likelihood, n_iter + 1
+        total, sharp, expected = said.sums
+        pulled = (sharp + weight * _decay(total)) / (expected + weight * shape)
+        shape = _normal(shape * pulled**STEP)
+        variance = (said.unsure + SEEN * SPREAD) / (n_seen + SEEN)
+        tell(n_iter)
+    label, tied = least_loss(posterior, loss)
+    own = of_voters(style, groups)
+    sharpness, leniency, extremity = np.ascontiguousarray(own.T)
+    return OrdinalCrowd(
+        posterior, label, tied, prior, used, sharpness, leniency, extremity, variance,
+        log_likelihood, n_iter, converged,
+    )  # fmt: skip
+
+
+class _Said(NamedTuple):
+    """What a pass adds up: see :func:`~quality.ordered.style_pass.style_pass`."""
+
+    belief: Float64[np.ndarray, "tasks classes"]
+    sums: Float64[np.ndarray, "3 classes classes"]
+    unsure: Float64[np.ndarray, " 3"]
+
+
+def _say(
+    labels: CrowdLabels,
+    posterior: Float64[np.ndarray, "tasks classes"],
+    shape: Float64[np.ndarray, "classes classes"],
+    variance: Float64[np.ndarray, " 3"],
+    n_steps: int,
+    style: Float64[np.ndarray, "workers 3"],
+    threads: int | None,
+) -> _Said:
+    """Take Newton steps with every worker, `style` in place; return what they say of their tasks."""
+    rows = labels.worker_order, labels.worker_start, labels.task, labels.label
+    log_shape, x = np.log(shape), _scale(len(shape))
+    cuts = chunk_starts(labels.worker_start, MIN_PER_TASK * posterior.shape[0]).tolist()
+
+    def part(chunk: int) -> _Said:
+        said = _Said(np.zeros(posterior.shape), np.zeros((3, *shape.shape)), np.zeros(3))
+        ends = cuts[chunk], cuts[chunk + 1]
+        style_pass(*ends, *rows, posterior, log_shape, x, variance, n_steps, style, *said)
+        return said
+
+    with shared_out(threads, len(cuts) - 1) as share:
+        return _Said(*tree_total(share(part)))
+
+
+def _check(
+    labels: CrowdLabels, anchor: float, max_iter: int, tol: float, threads: int | None
+) -> None:
+    if not 0 < anchor < np.inf:
+        raise ValueError(f"anchor must be > 0 and finite, got anchor={anchor}")
+    if not max_iter >= 1:
+        raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
+    if not tol >= 0:
+        raise ValueError(f"tol must be >= 0, got tol={tol}")
+    check_threads(threads)
+    check_table(labels.n_tasks, labels.n_classes, labels.n_labels)
+    if labels.n_classes > MAX_CLASSES:
+        raise LabelError(
+            f"ordered classes must be at most {MAX_CLASSES}, got {labels.n_classes:,}; put grades "
+            "together, or take majority_vote, weighted_majority, penalty_vote, glad, mmsr, kos or kos_plus",
+            column="classes",
+        )
+
+
+def _known(
+    gold: Int[np.ndarray, " tasks"] | None, labels: CrowdLabels
+) -> Int16[np.ndarray, " tasks"]:
+    if gold is None:
+        return np.full(labels.n_tasks, -1, dtype=np.int16)
+    sound = gold.shape == (labels.n_tasks,) and np.issubdtype(gold.dtype, np.integer)
+    if not (sound and (not len(gold) or (gold.min() >= -1 and gold.max() < labels.n_classes))):
+        raise ValueError(
+            f"gold must be {labels.n_tasks} class codes, -1 where unknown, got {gold.dtype} of shape "
+            f"{gold.shape}"
+        )
+    return gold.astype(np.int16)
+
+
+def _scale(n_classes: int) -> Float64[np.ndarray, " classes"]:
+    """Return the places of the classes, from -1 to 1."""
+    return np.linspace(-1.0, 1.0, n_classes) if n_classes > 1 else np.zeros(1)
+
+
+def _vote(
+    labels: CrowdLabels, known: Int16[np.ndarray, " tasks"]
+) -> Float64[np.ndarray, "tasks classes"]:
+    """Return the soft majority vote, gold clamped; nothing for a task without labels."""
+    count = labels.counts().astype(np.float64)
+    count /= np.maximum(count.sum(axis=1, keepdims=True), 1.0)
+    at = np.flatnonzero(known >= 0)
+    count[at] = 0.0
+    count[at, known[at]] = 1.0
+    return count
+
+
+def _counts(
+    labels: CrowdLabels, posterior: Float64[np.ndarray, "tasks classes"]
+) -> Float64[np.ndarray, "truths answers"]:
+    """Return the crowd's expected labels of each truth."""
+    n_classes = labels.n_classes
+    given = [np.bincount(labels.label, share[labels.task], n_classes) for share in posterior.T]
+    return np.array(given, dtype=np.float64)
+
+
+def _decay(total: Float64[np.ndarray, "truths answers"]) -> Float64[np.ndarray, "truths answers"]:
+    """Return the table that falls off exponentially and whose labels are as far off as the crowd's."""
+    n_classes = len(total)
+    distance = np.abs(np.arange(n_classes)[:, None] - np.arange(n_classes)).astype(np.float64)
+    share = total.sum(axis=1)
+    wanted = float((total * distance).sum())
+
+    def table(steepness: float) -> Float64[np.ndarray, "truths answers"]:
+        found = np.exp(-steepness * distance)
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+    low, high = 0.0, STEEPEST
+    for _ in range(40):  # the mean distance falls with the steepness
+        middle = (low + high) / 2
+        if float(share @ (table(middle) * distance).sum(axis=1)) > wanted:
+            low = middle
+        else:
+            high = middle
+    return table(high)
+
+
+def _normal(table: Float64[np.ndarray, "truths answers"]) -> Float64[np.ndarray, "truths answers"]:
+    """Return rows that add up to 1, without zeros."""
+    rows = np.maximum(table / table.sum(axis=1, keepdims=True), MIN_SHAPE)
+    return np.asarray(rows / rows.sum(axis=1, keepdims=True))

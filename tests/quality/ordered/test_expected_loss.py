@@ -1,0 +1,29 @@
+"""Decisions by expected loss, beside the whole table of losses."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quality.ordered import LOSSES, Loss, least_loss, loss_table
+
+QUICK = settings(max_examples=200, deadline=None, derandomize=True)
+
+
+@QUICK
+@given(
+    st.integers(1, 7).flatmap(lambda k: st.lists(st.integers(0, 5), min_size=k, max_size=k)),
+    st.sampled_from(LOSSES),
+)
+def test_no_other_class_has_a_smaller_expected_loss(weights: list[int], loss: Loss) -> None:
+    """Oracle: all expected losses, in whole numbers; the first of the least is chosen."""
+    weight = np.array(weights) + (sum(weights) == 0)
+    expected = (weight @ loss_table(loss, len(weight))).astype(int)
+    found = least_loss((weight / weight.sum())[None], loss)
+    assert found.label.tolist() == [expected.argmin()]
+    assert found.tied.tolist() == [(expected == expected.min()).sum() > 1]
+
+
+def test_a_name_that_is_no_loss_is_refused() -> None:
+    with pytest.raises(ValueError, match="loss must be one of zero_one, absolute, squared"):
+        least_loss(np.full((1, 2), 0.5), "cubed")  # type: ignore[arg-type]

@@ -1,0 +1,79 @@
+"""The test of order: what it promises, on simulated crowds and on the shared sets."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from benchmarks.quality.crowd_sets import read_set
+from benchmarks.quality.ordered import nominal, thresholds
+from quality import CrowdLabels, encode, order_fit
+from tests.quality.labels.strategies import crowds
+
+QUICK = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+@QUICK
+@given(crowds())
+def test_turning_the_order_round_turns_the_result_round(labels: CrowdLabels) -> None:
+    turned = encode(
+        labels.workers[labels.worker], labels.tasks[labels.task], labels.classes[labels.label],
+        classes=labels.classes[::-1],
+    )  # fmt: skip
+    one, other = order_fit(labels), order_fit(turned)
+    assert other.z[::-1] == pytest.approx(one.z, abs=1e-9)
+    assert other.lift[::-1] == pytest.approx(one.lift, abs=1e-9)
+
+
+def test_an_order_is_shown_and_a_mixed_one_is_contradicted() -> None:
+    """Twenty crowds of 2,500 labels: z at the wrong boundary is below -8 in each."""
+    for seed in range(20):
+        labels, _ = thresholds(np.random.default_rng(seed))
+        assert order_fit(labels).verdict == "shown"
+        mixed = np.array([0, 3, 1, 4, 2])[labels.label]
+        found = order_fit(encode(labels.worker, labels.task, mixed, classes=range(5)))
+        assert found.verdict == "contradicted"
+        assert "speak against the order" in found.sentence()
+
+
+def test_classes_confused_alike_are_shown_with_probability_of_01_at_most() -> None:
+    """Of 100 crowds more than 8 would be shown in less than one case of 1e6, if it were .01."""
+    shown = [
+        order_fit(nominal(np.random.default_rng(seed))[0]).verdict == "shown" for seed in range(100)
+    ]
+    assert sum(shown) <= 8
+
+
+def test_three_classes_confused_alike_are_shown_with_probability_of_01_at_most() -> None:
+    """As above; two boundaries, which share a pair, are the fewest."""
+    rng, shown = np.random.default_rng(1), 0
+    for _ in range(100):
+        truth = rng.integers(3, size=400)
+        label = np.where(rng.random((400, 5)) < 0.7, truth[:, None], rng.integers(3, size=(400, 5)))
+        rows = np.tile(np.arange(5), 400), np.repeat(np.arange(400), 5), label.ravel()
+        shown += order_fit(encode(*rows)).verdict == "shown"
+    assert shown <= 8
+
+
+@pytest.mark.parametrize("name", ["web", "adult2"])
+def test_grades_are_shown(name: str, shared_data: Path) -> None:
+    assert order_fit(read_set(shared_data / name)[0]).verdict == "shown"
+
+
+@pytest.mark.parametrize("name", ["dog", "mill", "fact_eval", "leaves", "labelme", "music"])
+def test_a_nominal_set_declared_ordinal_by_mistake_is_noticed(name: str, shared_data: Path) -> None:
+    found = order_fit(read_set(shared_data / name)[0])
+    assert found.verdict in ("not shown", "contradicted")
+    assert " | " in found.sentence()
+
+
+def test_two_classes_have_an_order_always() -> None:
+    found = order_fit(encode(["ann", "bob"], [1, 1], ["no", "yes"]))
+    assert (found.verdict, found.sentence()) == ("untested", "two classes have an order always")
+
+
+def test_tasks_of_one_label_say_nothing() -> None:
+    found = order_fit(encode(["ann", "bob", "cy"], [1, 2, 3], ["a", "b", "c"]))
+    assert found.z.tolist() == [0, 0]
+    assert found.verdict == "not shown"
