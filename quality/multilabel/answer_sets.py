@@ -197,6 +197,8 @@ def _starts(count: np.ndarray) -> Int64[np.ndarray, " bounds"]:
 
 def _as_set(row: int, given: Any) -> list[Any]:
     """Return one row's classes as a list; a text would be taken apart into letters."""
+    if isinstance(given, list):
+        return given
     if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
         raise LabelError(
             f"labels must be sets of classes, got one {type(given).__name__} at row {row} (counted from "

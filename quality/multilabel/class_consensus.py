@@ -36,7 +36,7 @@ from quality.parallel import Progress, counter
 
 __all__ = ["MultiLabelConsensus", "multilabel_consensus"]
 
-STAGE = 5  # iterations between two fits of the strengths
+REFITS = 5, 10, 20, 40  # iterations in which the strengths are fitted
 FIRST_TERMS = (
     -1.0,
     1.5,
@@ -123,7 +123,7 @@ def multilabel_consensus(
     *,
     threshold: float = 0.5,
     max_iter: int = 100,
-    tol: float = 1e-3,
+    tol: float = 5e-3,
     progress: Progress | None = None,
 ) -> MultiLabelConsensus:
     """Estimate which classes hold for each task, and how each worker gives each class.
@@ -263,12 +263,12 @@ def _expect(
     if before is None:
         held, false, settled = first_rates(hit, mass), first_rates(wrong, absent), False
     else:
-        refit = n_iter % STAGE == 0
+        refit = n_iter in REFITS
         held = shared_rates(hit, mass, before.held, fit_strength=refit)
         false = shared_rates(wrong, absent, before.false, fit_strength=refit)
         # the strengths must have been fitted
         moved = np.abs(chance - before.chance).max(initial=0.0)
-        settled = bool(moved <= tol) and n_iter > STAGE
+        settled = bool(moved <= tol) and n_iter > REFITS[0]
     unseen = quiet / np.maximum(cells.silent.sum(axis=1), 1.0)
     return _State(chance, prevalence, unseen, hit, mass, held, false, n_iter, settled)
 
