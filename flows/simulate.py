@@ -22,12 +22,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flows.files import OutputFile, output_folder
-from quality import Campaign, SimulatedCrowd, regular_assignment, simulate_campaign, simulate_crowd
+from quality import (
+    Campaign,
+    SimulatedCrowd,
+    SimulatedMultiLabels,
+    regular_assignment,
+    simulate_campaign,
+    simulate_crowd,
+    simulate_multilabels,
+)
 
 if TYPE_CHECKING:
     from learners.genesis import CrowdRecord
 
-__all__ = ["copy_sample", "strategies_of", "write_campaign", "write_crowd", "write_scripted"]
+__all__ = [
+    "copy_sample", "strategies_of", "write_campaign", "write_crowd", "write_multilabels",
+    "write_scripted",
+]  # fmt: skip
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)  # of the first label
 GOLD_SHARE = 0.2  # of a simulated crowd's tasks
@@ -158,6 +169,55 @@ def write_crowd(
         outputs[name].write(partial(_write, columns))
     settings = CROWD_SETTINGS.format(classes=json.dumps(classes.tolist()))
     outputs["settings.toml"].write(lambda aside: aside.write_text(settings, encoding="utf-8"))
+    return crowd
+
+
+def write_multilabels(
+    folder: Path,
+    *,
+    n_tasks: int,
+    n_workers: int,
+    answers_per_task: int,
+    n_classes: int,
+    max_labels: int,
+    kinds: Mapping[str, int],
+    seed: int,
+    force: bool = False,
+) -> SimulatedMultiLabels:
+    """Simulate answers that hold several classes, as cells such as ``class-0|class-2``, and their truth.
+
+    There are `n_workers` honest workers, and those of `kinds` beside them, as
+    :func:`quality.simulate_multilabels` names them. An answer without any class is the word none.
+
+    Raises
+    ------
+    OutputError
+        If one of the files exists, and `force` does not say that they may be overwritten.
+    """
+    crowd = simulate_multilabels(
+        n_tasks=n_tasks, n_workers=n_workers + sum(kinds.values()), answers_per_task=answers_per_task,
+        n_classes=n_classes, max_labels=max_labels, others=kinds, rng=np.random.default_rng(seed),
+    )  # fmt: skip
+    table = crowd.table
+    classes = np.array([f"class-{code}" for code in range(n_classes)])
+    tasks, workers = _names("t", n_tasks), _names("w", len(crowd.kind))
+    given = ("|".join(classes[table.set_of(answer)]) for answer in range(table.n_answers))
+    tables: dict[str, dict[str, Iterable[object]]] = {
+        "labels.csv": {
+            "worker": workers[table.worker],
+            "task": tasks[table.task],
+            "label": [cell or "none" for cell in given],
+        },
+        "truth/tasks.csv": {
+            "task": tasks,
+            "label": ["|".join(classes[row]) for row in crowd.truth],
+        },
+        "truth/workers.csv": {"worker": workers, "kind": crowd.kind},
+    }
+    output_folder(folder / "truth")
+    outputs = {name: OutputFile(folder / name, force=force) for name in tables}
+    for name, columns in tables.items():
+        outputs[name].write(partial(_write, columns))
     return crowd
 
 

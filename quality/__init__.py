@@ -23,6 +23,7 @@ The sub-rooms, in the order in which a campaign meets them:
 - :mod:`quality.comparisons`: which of two items is better; ranks, and how each worker judges.
 - :mod:`quality.ordered`: classes that are grades: an ordinal model, decisions by what a miss costs,
   and a test of the order.
+- :mod:`quality.multilabel`: tasks for which several classes may hold at once.
 - :mod:`quality.shares`: class shares corrected by gold, with intervals that cover the truth.
 - :mod:`quality.networks`: conflicts, semi-matchings and pairs of workers as graphs of networkx.
 - :mod:`quality.reports`: what to tell the campaign's owner about workers, tasks and agreement,
@@ -131,6 +132,15 @@ from quality.matching import (
     load_levels,
     semi_matching,
 )
+from quality.multilabel import (
+    MultiLabelConsensus,
+    MultiLabels,
+    SimulatedMultiLabels,
+    encode_multilabels,
+    multilabel_consensus,
+    set_alpha,
+    simulate_multilabels,
+)
 from quality.networks import to_networkx
 from quality.ordered import OrderFit, OrdinalCrowd, least_loss, order_fit, ordinal_crowd
 from quality.parallel import Progress
@@ -203,28 +213,27 @@ __all__ = [
     "DynamicMatching", "EMStart", "Ebcc", "Engine", "Filtered", "FilteredDishonest", "Glad",
     "GoldPlan", "HeldOut", "HierarchicalDawidSkene", "HonestPopulation", "JoinedVoice",
     "LabelError", "LabelPlan", "LabelShard", "LoadLevels", "LocalEngine", "Mace", "MajorityVote",
-    "MessagePassing", "Mmsr", "NextLabels", "NextPairs", "NoisyShares", "OneCoin",
-    "OrderFit", "OrdinalCrowd", "PairKappas",
-    "PairwiseAgreement", "PastedAnswers", "PenaltyVote", "PredictionPowered", "Progress",
-    "RankIntervals", "Reliability", "RepeatError", "ResponseTimes", "RightnessPrior",
-    "RobustnessBounds", "SemiMatching", "SimulatedCrowd", "Support", "TaskReport",
-    "WeightedMajority", "WorkerReport", "accuracy", "agreement_rows", "alpha_by_class",
-    "alpha_by_group", "alpha_interval", "alt_test", "auto", "balanced_loads", "balanced_penalty",
-    "bradley_terry", "calibrate", "calibrate_support", "conflict_graph", "conflict_graph_by_shards",
+    "MessagePassing", "Mmsr", "MultiLabelConsensus", "MultiLabels", "NextLabels", "NextPairs",
+    "NoisyShares", "OneCoin", "OrderFit", "OrdinalCrowd", "PairKappas", "PairwiseAgreement",
+    "PastedAnswers", "PenaltyVote", "PredictionPowered", "Progress", "RankIntervals", "Reliability",
+    "RepeatError", "ResponseTimes", "RightnessPrior", "RobustnessBounds", "SemiMatching",
+    "SimulatedCrowd", "SimulatedMultiLabels", "Support", "TaskReport", "WeightedMajority",
+    "WorkerReport", "accuracy", "agreement_rows", "alpha_by_class", "alpha_by_group",
+    "alpha_interval", "alt_test", "auto", "balanced_loads", "balanced_penalty", "bradley_terry",
+    "calibrate", "calibrate_support", "conflict_graph", "conflict_graph_by_shards",
     "conflict_tasks", "corrected_shares", "crowd_bradley_terry", "cut_labels", "dawid_skene",
     "dawid_skene_by_shards", "dependent_groups", "dependent_groups_by_shards", "ebcc",
-    "effective_number", "encode", "encode_comparisons", "encode_gold", "filter_dishonest",
-    "filter_workers", "filter_workers_by_shards", "fleiss_kappa", "glad", "gold_alone",
-    "gold_for_width", "gwet_ac1", "hard_level", "hard_penalty", "hierarchical_by_shards",
-    "hierarchical_dawid_skene", "hold_labels_out", "join_voice", "kos", "kos_plus",
-    "krippendorff_alpha", "least_loss",
-    "load_levels", "mace", "majority_vote", "mmsr", "next_labels",
-    "next_pairs", "noisy_shares", "one_coin_by_shards", "one_coin_confusion",
-    "one_coin_dawid_skene", "order_fit", "ordinal_crowd",
-    "pair_kappas", "pairwise_agreement", "pasted_answers", "penalty_vote",
-    "plan_labels", "power_law_assignment", "prediction_powered", "prediction_powered_infinite",
-    "rank_intervals", "regular_assignment", "relative_penalty", "reliability", "response_times",
-    "robustness_bounds", "rogan_gladen", "semi_matching", "simulate_campaign", "simulate_crowd",
+    "effective_number", "encode", "encode_comparisons", "encode_gold", "encode_multilabels",
+    "filter_dishonest", "filter_workers", "filter_workers_by_shards", "fleiss_kappa", "glad",
+    "gold_alone", "gold_for_width", "gwet_ac1", "hard_level", "hard_penalty",
+    "hierarchical_by_shards", "hierarchical_dawid_skene", "hold_labels_out", "join_voice", "kos",
+    "kos_plus", "krippendorff_alpha", "least_loss", "load_levels", "mace", "majority_vote", "mmsr",
+    "multilabel_consensus", "next_labels", "next_pairs", "noisy_shares", "one_coin_by_shards",
+    "one_coin_confusion", "one_coin_dawid_skene", "order_fit", "ordinal_crowd", "pair_kappas",
+    "pairwise_agreement", "pasted_answers", "penalty_vote", "plan_labels", "power_law_assignment",
+    "prediction_powered", "prediction_powered_infinite", "rank_intervals", "regular_assignment",
+    "relative_penalty", "reliability", "response_times", "robustness_bounds", "rogan_gladen",
+    "semi_matching", "set_alpha", "simulate_campaign", "simulate_crowd", "simulate_multilabels",
     "soft_penalty", "soft_penalty_by_shards", "start_from", "support_by_shards", "task_report",
     "task_support", "to_networkx", "weighted_majority", "wilson_interval", "worker_agreement",
     "worker_report",

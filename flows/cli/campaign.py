@@ -78,8 +78,12 @@ def simulate(
     workers: Annotated[int, typer.Option(min=1, help="its honest workers")] = 40,
     labels_per_task: Annotated[int, typer.Option(min=1, help="honest labels of a task")] = 5,
     classes: Annotated[int, typer.Option(min=2, help="its classes")] = 2,
+    several: Annotated[
+        int | None, typer.Option(min=1, help="up to so many classes hold for a task at once")
+    ] = None,
     strategy: Annotated[
-        list[str] | None, typer.Option(help="adversaries in it: sybils=6; may be repeated")
+        list[str] | None,
+        typer.Option(help="adversaries in it: sybils=6, with --several spammer=6; may be repeated"),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -89,9 +93,12 @@ def simulate(
         strategies_of,
         write_campaign,
         write_crowd,
+        write_multilabels,
         write_scripted,
     )
 
+    if several is not None and tasks is None:
+        raise typer.BadParameter("--several is for a crowd: give its size as --tasks")
     if strategy and tasks is None:
         raise typer.BadParameter("--strategy is for a crowd: give its size as --tasks")
     if script is not None and tasks is not None:
@@ -106,13 +113,19 @@ def simulate(
             n_labels = len(write_campaign(output, seed=seed, force=force).label)
         else:
             try:
-                crowd = write_crowd(
-                    output, n_tasks=tasks, n_workers=workers, labels_per_task=labels_per_task,
-                    n_classes=classes, strategies=strategies_of(strategy or ()), seed=seed, force=force,
-                )  # fmt: skip
+                kinds = strategies_of(strategy or ())
+                if several is not None:
+                    n_labels = write_multilabels(
+                        output, n_tasks=tasks, n_workers=workers, answers_per_task=labels_per_task,
+                        n_classes=classes, max_labels=several, kinds=kinds, seed=seed, force=force,
+                    ).table.n_answers  # fmt: skip
+                else:
+                    n_labels = len(write_crowd(
+                        output, n_tasks=tasks, n_workers=workers, labels_per_task=labels_per_task,
+                        n_classes=classes, strategies=kinds, seed=seed, force=force,
+                    ).label)  # fmt: skip
             except ValueError as error:  # a size or a strategy, whose sentence says which
                 raise typer.BadParameter(str(error)) from None
-            n_labels = len(crowd.label)
         console().print(f"{n_labels:,} labels written to {output}", soft_wrap=True)
 
 

@@ -13,6 +13,7 @@ class that sorts first. The notes of each class state what else differs. A missi
 as in crowd-kit, and a LabelError.
 """
 
+from flows.crowdkit.binary_relevance import BinaryRelevance
 from flows.crowdkit.dawid_skene import DawidSkene, OneCoinDawidSkene
 from flows.crowdkit.glad import GLAD
 from flows.crowdkit.kos import KOS
@@ -21,6 +22,6 @@ from flows.crowdkit.pairwise import BradleyTerry, NoisyBradleyTerry
 from flows.crowdkit.skilled_votes import GoldMajorityVote, Wawa, ZeroBasedSkill
 
 __all__ = [
-    "GLAD", "KOS", "BradleyTerry", "DawidSkene", "GoldMajorityVote", "MajorityVote",
-    "NoisyBradleyTerry", "OneCoinDawidSkene", "Wawa", "ZeroBasedSkill",
+    "GLAD", "KOS", "BinaryRelevance", "BradleyTerry", "DawidSkene", "GoldMajorityVote",
+    "MajorityVote", "NoisyBradleyTerry", "OneCoinDawidSkene", "Wawa", "ZeroBasedSkill",
 ]  # fmt: skip

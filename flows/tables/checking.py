@@ -34,6 +34,7 @@ SHOWN = 3  # places and examples of one finding
 SECONDS = "seconds"
 NOTHING = ("nan", "null", "none", "n/a", "na", "#n/a", "nil", "undefined", "-", "?")
 HIDDEN = r"[\p{Cc}\p{Cf}\x{a0}]"  # letters that nobody sees
+SEVERAL = r"\S\s*\|\s*\S|^\[.*\]$"  # cat|dog, or a list
 NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 NOT_SECONDS = "NOT coalesce(try_cast({0} AS DOUBLE) BETWEEN 0 AND 1e300, false)"
 
@@ -139,6 +140,10 @@ def check_labels(table: TextTable, *, duplicates: Duplicates) -> LabelCheck:
             _found(table, f"{name} with letters that nobody sees",
                    f"regexp_matches({quote(name)}, '{HIDDEN}')", name, "delete those letters"),
         ]  # fmt: skip
+    doubts.append(
+        _found(table, "several labels in a cell", f"regexp_matches(label, '{SEVERAL}')", "label",
+               f"if they hold at once: crowdassay multilabel {table.file}")
+    )  # fmt: skip
     spelling = dict[str, str]()
     for name in NAMES:
         variants = _variants(table, name)

@@ -179,9 +179,13 @@ def _make_long(
 
 
 def _load(columns: Columns, rows: str) -> str:
-    """Return SQL that loads a file: whole numbers as they are, other cells as text, nothing trimmed."""
+    """Return SQL that loads a file: whole numbers as they are, other cells as text, nothing trimmed.
+
+    Lists of texts become JSON, which says where one text ends.
+    """
+    text = {"VARCHAR[]": "to_json({})::VARCHAR", **dict.fromkeys(WHOLE, "{}")}
     cells = ", ".join(
-        f"{quote(name)}{'' if kind in WHOLE else '::VARCHAR'} AS {cell(name)}"
+        f"{text.get(kind, '{}::VARCHAR').format(quote(name))} AS {cell(name)}"
         for name, kind in columns
     )
     return f"CREATE TABLE raw AS SELECT {cells} FROM {rows}"

@@ -16,15 +16,19 @@ from quality.agreement.alpha import (
     METRICS,
     Alpha,
     Metric,
+    SetMetric,
     alpha_by_class,
     alpha_by_group,
     alpha_interval,
+    alpha_of_distances,
+    check_level,
 )
 from quality.agreement.alternative_annotator import AltTest, alt_test
 from quality.agreement.kappas import ChanceCorrected, fleiss_kappa, gwet_ac1
 from quality.agreement.worker_pairs import PairKappas, pair_kappas
 
 __all__ = [
-    "METRICS", "Alpha", "AltTest", "ChanceCorrected", "Metric", "PairKappas", "alpha_by_class",
-    "alpha_by_group", "alpha_interval", "alt_test", "fleiss_kappa", "gwet_ac1", "pair_kappas",
+    "METRICS", "Alpha", "AltTest", "ChanceCorrected", "Metric", "PairKappas", "SetMetric",
+    "alpha_by_class", "alpha_by_group", "alpha_interval", "alpha_of_distances", "alt_test",
+    "check_level", "fleiss_kappa", "gwet_ac1", "pair_kappas",
 ]  # fmt: skip

@@ -26,10 +26,12 @@ __all__ = [
     "METRICS",
     "Alpha",
     "Metric",
+    "SetMetric",
     "TaskSums",
     "alpha_by_class",
     "alpha_by_group",
     "alpha_interval",
+    "alpha_of_distances",
     "check_level",
     "class_values",
     "sums_of_tasks",
@@ -40,10 +42,13 @@ Metric = Literal["nominal", "ordinal", "interval"]
 
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
+SetMetric = Literal["masi", "jaccard"]
+"""How far two sets of classes are apart: see :func:`~quality.set_alpha`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alpha:
-    """Result of :func:`alpha_interval`.
+    """Result of :func:`alpha_interval`, and of :func:`~quality.set_alpha`.
 
     Parameters
     ----------
@@ -67,7 +72,7 @@ class Alpha:
     lower: float
     upper: float
     level: float
-    metric: Metric
+    metric: Metric | SetMetric
     n_tasks: int
     n_labels: int
 
@@ -316,14 +321,42 @@ def _alpha(
     of_pairs = _given(labels, tasks[paired])
     place = None if metric == "nominal" else _places(metric, numbers, of_pairs)
     within, touching = _apart(labels, tasks, place)
+    expected = _spread(of_pairs, place)
+    return alpha_of_distances(n, within, touching, expected, level, named or metric)
+
+
+def alpha_of_distances(
+    n: Float64[np.ndarray, " tasks"],
+    within: Float64[np.ndarray, " tasks"],
+    touching: Float64[np.ndarray, " tasks"],
+    expected: float,
+    level: float,
+    metric: Metric | SetMetric,
+) -> Alpha:
+    """Return alpha with its interval from distances that were added up, whatever the labels are.
+
+    Parameters
+    ----------
+    n
+        Labels of each task, at least 1.
+    within
+        Distances added up over each task's own pairs of labels.
+    touching
+        The same over all pairs of which one label at least is the task's.
+    expected
+        The same over all pairs of labels on tasks that have two.
+    level, metric
+        Of the interval, in (0, 1), and for the result.
+    """
+    paired = n > 1
     error = np.zeros(len(n))
     error[paired] = within[paired] / (n[paired] - 1)
-    expected, n_labels = _spread(of_pairs, place), of_pairs.sum()
+    n_labels = n[paired].sum()
     value = float("nan")
     if expected > 1e-12 * n_labels:
         value = float(1 - (n_labels - 1) * error.sum() / expected)
     unbiased, lower, upper = _hughes(n, error, touching, level)
-    return Alpha(value, unbiased, lower, upper, level, named or metric, len(n), int(n_labels))
+    return Alpha(value, unbiased, lower, upper, level, metric, len(n), int(n_labels))
 
 
 def _given(

@@ -1,0 +1,75 @@
+"""``BinaryRelevance`` under crowd-kit's name: sets of classes, an aggregator for each class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+from sklearn.base import clone
+
+from flows.crowdkit.estimator import ConsensusEstimator
+from flows.crowdkit.frames import MissingColumn
+from flows.crowdkit.majority_vote import MajorityVote
+from quality import encode_multilabels
+
+__all__ = ["BinaryRelevance"]
+
+
+class BinaryRelevance(ConsensusEstimator):
+    """Ask of every class apart whether it holds, and answer with one aggregator for each.
+
+    Parameters
+    ----------
+    base_aggregator
+        An estimator of this package whose ``fit`` takes a frame alone; it is cloned for every class.
+        None is ``MajorityVote()``.
+
+    Attributes
+    ----------
+    labels_ : Series
+        The list of classes of each task, classes sorted; tasks in the order of the aggregator's.
+    aggregators_ : dict
+        The fitted aggregator of each class, whose labels are 1 where the class holds, else 0.
+
+    Notes
+    -----
+    **Guarantees.** The labels are crowd-kit's wherever those of the aggregator are. `aggregators_` holds the
+    classes of the last ``fit``; crowd-kit keeps those of all objects of the class together. An empty frame
+    raises LabelError. :func:`quality.multilabel_consensus` is the model to prefer: a worker's skill is
+    learned from all classes at once.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"task": 1, "worker": [1, 2, 3], "label": [["a"], ["a", "b"], ["b", "a"]]})
+    >>> BinaryRelevance(MajorityVote()).fit_predict(frame).to_dict()
+    {1: ['a', 'b']}
+    """
+
+    def __init__(self, base_aggregator: ConsensusEstimator | None = None) -> None:
+        self.base_aggregator = base_aggregator
+
+    def fit(self, data: pd.DataFrame) -> BinaryRelevance:
+        """Fit one aggregator a class to the columns task, worker and label, a list of classes."""
+        for name in ("task", "worker", "label"):
+            if name not in data:
+                raise MissingColumn(f"data must have a column {name!r}", column=name)
+        base = MajorityVote() if self.base_aggregator is None else self.base_aggregator
+        sets = data["label"].tolist()
+        classes = encode_multilabels(
+            data["worker"].tolist(), data["task"].tolist(), sets
+        ).classes.tolist()
+        self.aggregators_: dict[Any, ConsensusEstimator] = {}
+        chosen: dict[Any, list[Any]] = {}
+        for one in classes:
+            said = np.fromiter((one in mine for mine in sets), dtype=np.int64, count=len(sets))
+            found = clone(base).fit(data[["task", "worker"]].assign(label=said))
+            self.aggregators_[one] = found
+            for task, holds in found.labels_.items():
+                mine = chosen.setdefault(task, [])
+                if holds:
+                    mine.append(one)
+        self.labels_ = pd.Series(
+            list(chosen.values()), index=pd.Index(list(chosen), name="task"), name="agg_label"
+        )
+        return self

@@ -1,0 +1,28 @@
+"""Multi-label: several classes may hold for a task at once; which do, how workers give them, how they agree.
+
+:func:`encode_multilabels` checks and codes a table of answers, each a set of classes.
+:func:`multilabel_consensus` says which classes hold for each task, with workers' skill shared across
+classes; :func:`set_alpha` how far the sets agree. :func:`simulate_multilabels` makes crowds of known truth.
+
+>>> workers, tasks = ["ann", "bob", "cy"] * 2, ["one"] * 3 + ["two"] * 3
+>>> sets = [["cat"], ["cat", "dog"], ["cat", "dog"], ["cat"], ["cat"], ["cat"]]
+>>> table = encode_multilabels(workers, tasks, sets)
+>>> table.classes[multilabel_consensus(table).classes_of(0)]
+array(['cat', 'dog'], dtype='<U3')
+>>> round(set_alpha(table).value, 2)
+0.37
+"""
+
+from quality.multilabel.answer_sets import MultiLabels, Repeats, encode_multilabels
+from quality.multilabel.class_consensus import MultiLabelConsensus, multilabel_consensus
+from quality.multilabel.set_agreement import SET_METRICS, set_alpha
+from quality.multilabel.simulated_answers import (
+    KINDS,
+    SimulatedMultiLabels,
+    simulate_multilabels,
+)
+
+__all__ = [
+    "KINDS", "SET_METRICS", "MultiLabelConsensus", "MultiLabels", "Repeats", "SimulatedMultiLabels",
+    "encode_multilabels", "multilabel_consensus", "set_alpha", "simulate_multilabels",
+]  # fmt: skip

@@ -1,0 +1,309 @@
+"""Consensus on sets of classes: for each task and class whether it holds, with workers' skill shared.
+
+>>> from quality.multilabel import encode_multilabels
+>>> table = encode_multilabels(
+...     ["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2],
+...     [["cat"], ["cat", "dog"], ["cat"], ["dog"], ["dog", "cat"], ["dog"]],
+... )
+>>> found = multilabel_consensus(table)
+>>> [found.classes_of(task).tolist() for task in range(2)]
+[[0], [1]]
+
+Every class is a question of its own: does it hold? A worker has a rate at which she gives a class that
+holds and one at which she gives a class that does not. Fitted apart, as binary relevance does, a class
+that is rare says next to nothing of either. Here both share a prior with her rates for all classes and
+with the class's for all workers (:mod:`quality.multilabel.skill_sharing`), so that a worker who guesses
+is known from everything that she says.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int16, Int64
+from scipy.special import expit, logit
+
+from quality.confidence import calibrate
+from quality.labels import CrowdLabels, freeze_arrays
+from quality.multilabel.answer_sets import MultiLabels
+from quality.multilabel.cell_pass import Cells, cell_pass, cells_of
+from quality.multilabel.skill_sharing import (
+    SharedRates,
+    first_rates,
+    shared_rates,
+    silent_chance,
+)
+from quality.parallel import Progress, counter
+
+__all__ = ["MultiLabelConsensus", "multilabel_consensus"]
+
+REFITS = 5, 10, 20, 40  # iterations in which the strengths are fitted
+FIRST_TERMS = (
+    -1.0,
+    1.5,
+)  # of a denial and of a word for a class, before anything is known of workers
+NO_PRIOR = 1.0  # tasks of the mean prevalence that are added to a class's own
+SHARED_HALF = 0.02  # shared errors at which model and regression weigh alike: see `_calibrated`
+LEAST_SURE = 0.5 + 1e-9  # a calibrated probability stays on the model's side of one half
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MultiLabelConsensus:
+    """Result of :func:`multilabel_consensus`.
+
+    Parameters
+    ----------
+    start, label
+        The classes of task ``t`` that some worker gave, which are its cells:
+        ``label[start[t]:start[t + 1]]``, in order.
+    probability
+        Calibrated probability that the class of each cell holds.
+    model
+        The same in the model's own eyes.
+    chosen
+        Whether the class is in the consensus: its probability is above the threshold.
+    prevalence
+        Share of the tasks that show a class in which it holds, by the model.
+    unseen
+        Mean probability that a class holds where no worker gave it, by the model; it is never chosen.
+    sensitivity, false_rate
+        P(worker gives class | it holds) and P(she gives it | it does not).
+    worker_sensitivity, worker_false_rate
+        The same over all her cells, by expected counts; the crowd's for a worker without answers.
+    strength
+        Cells that what is shared counts for in a worker's sensitivity for a class, and in her false rate.
+    shared
+        How far errors are shared in this crowd: see :class:`~quality.confidence.Support`.
+    n_iter, converged
+        Iterations, and whether no model probability moved by more than `tol` in the last.
+    """
+
+    start: Int64[np.ndarray, " tasks+1"]
+    label: Int16[np.ndarray, " cells"]
+    probability: Float64[np.ndarray, " cells"]
+    model: Float64[np.ndarray, " cells"]
+    chosen: Bool[np.ndarray, " cells"]
+    prevalence: Float64[np.ndarray, " classes"]
+    unseen: Float64[np.ndarray, " classes"]
+    sensitivity: Float64[np.ndarray, "workers classes"]
+    false_rate: Float64[np.ndarray, "workers classes"]
+    worker_sensitivity: Float64[np.ndarray, " workers"]
+    worker_false_rate: Float64[np.ndarray, " workers"]
+    strength: tuple[float, float]
+    shared: float
+    n_iter: int
+    converged: bool
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def __repr__(self) -> str:
+        tasks = max(len(self.start) - 1, 1)
+        settled = "converged" if self.converged else "not converged"
+        return (
+            f"MultiLabelConsensus({len(self.start) - 1} tasks, {self.chosen.sum() / tasks:.2f} classes "
+            f"each, {settled} after {self.n_iter} iterations)"
+        )
+
+    def classes_of(self, task: int) -> Int16[np.ndarray, " chosen"]:
+        """Return the codes of the classes in the consensus of one task."""
+        cells = slice(self.start[task], self.start[task + 1])
+        codes: np.ndarray = self.label[cells][self.chosen[cells]]
+        return codes
+
+    def table(self) -> Float64[np.ndarray, "tasks classes"]:
+        """Return all probabilities, with `unseen` where no worker gave a class."""
+        n_tasks = len(self.start) - 1
+        whole = np.repeat(self.unseen[np.newaxis], n_tasks, axis=0)
+        whole[np.repeat(np.arange(n_tasks), np.diff(self.start)), self.label] = self.probability
+        return whole
+
+
+def multilabel_consensus(
+    table: MultiLabels,
+    *,
+    threshold: float = 0.5,
+    max_iter: int = 100,
+    tol: float = 5e-3,
+    progress: Progress | None = None,
+) -> MultiLabelConsensus:
+    """Estimate which classes hold for each task, and how each worker gives each class.
+
+    EM over the classes' binary models at once. Sensitivities and false rates have Beta priors whose means
+    are made of an effect of the worker and one of the class, and whose strength is learned.
+
+    Parameters
+    ----------
+    table
+        The crowd's answers.
+    threshold
+        A class is chosen where its probability is above this, in (0, 1).
+    max_iter
+        Maximal number of iterations, at least 1.
+    tol
+        Stop when no probability moves by more than this, at least 0.
+    progress
+        Called as in :data:`~quality.Progress`.
+
+    Raises
+    ------
+    ValueError
+        If `threshold`, `max_iter` or `tol` is out of its range.
+    LabelError
+        If workers times classes would be a huge and nearly empty table.
+
+    Notes
+    -----
+    **Guarantees.** At a threshold of one half the chosen classes are those that the model believes. A
+    class that nobody gave a task is not chosen. A class that a task did not show says nothing of its
+    workers. The order of workers, tasks and classes changes nothing but rounding. The same bytes on
+    every run.
+
+    **Limits.** Classes are taken one by one: that two exclude each other, or come together, is not
+    learned. Where every answer holds exactly one class, :func:`~quality.auto` is the model to use.
+    Workers who copy each other count as many.
+
+    **Calibration.** As :func:`~quality.calibrate` without gold, for cells, mixed with the model's own: the
+    less errors are shared, the more the model is believed.
+
+    **Cost.** Every iteration is linear in the triples of a worker, a task and a class that some worker of
+    the task gave, and in workers times classes.
+
+    References
+    ----------
+    .. [1] Dawid, Skene, "Maximum likelihood estimation of observer error-rates using the EM
+       algorithm", Applied Statistics 28 (1979).
+    .. [2] Duan, Oyama, Sato, Kurihara, "Separate or joint? Estimation of multiple labels from
+       crowdsourced annotations", Expert Systems with Applications 41 (2014).
+    """
+    if not 0 < threshold < 1:
+        raise ValueError(f"threshold must be in (0, 1), got threshold={threshold}")
+    if not max_iter >= 1:
+        raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
+    if not tol >= 0:
+        raise ValueError(f"tol must be >= 0, got tol={tol}")
+    cells = cells_of(table)
+    state = _fit(table, cells, max_iter, tol, progress)
+    probability, shared = _calibrated(table, cells, state.chance)
+    asked = np.maximum(cells.asked - state.mass, 0.0)
+    return MultiLabelConsensus(
+        cells.start, cells.label, probability, state.chance, probability > threshold,
+        state.prevalence, state.unseen, state.held.rate, state.false.rate,
+        _of_workers(state.hit, state.mass), _of_workers(cells.given - state.hit, asked),
+        (state.held.strength, state.false.strength), shared, state.n_iter, state.converged,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """Where EM has come to: chances of the cells, rates, and the counts expected under them."""
+
+    chance: np.ndarray
+    prevalence: np.ndarray
+    unseen: np.ndarray
+    hit: np.ndarray
+    mass: np.ndarray
+    held: SharedRates
+    false: SharedRates
+    n_iter: int
+    converged: bool
+
+
+def _fit(
+    table: MultiLabels, cells: Cells, max_iter: int, tol: float, progress: Progress | None
+) -> _State:
+    """Run EM from one weight for all workers' words and one for their denials."""
+    step = counter(progress, "multi-label consensus", max_iter)
+    terms = np.empty((*cells.given.shape, 2))
+    terms[...] = FIRST_TERMS
+    state = _expect(table, cells, np.zeros(table.n_classes), terms, None, 0)
+    for n_iter in range(1, max_iter + 1):
+        terms = np.stack(
+            [
+                np.log1p(-state.held.rate) - np.log1p(-state.false.rate),
+                np.log(state.held.rate) - np.log(state.false.rate),
+            ],
+            axis=2,
+        )
+        prior = logit(np.clip(state.prevalence, 1e-9, 1 - 1e-9))
+        state = _expect(table, cells, prior, terms, state, n_iter, tol)
+        step(n_iter)
+        if state.converged:
+            break
+    return state
+
+
+def _expect(
+    table: MultiLabels,
+    cells: Cells,
+    prior: Float64[np.ndarray, " classes"],
+    terms: Float64[np.ndarray, "workers classes 2"],
+    before: _State | None,
+    n_iter: int,
+    tol: float = 0.0,
+) -> _State:
+    """Return the chances under a prior and terms, and the rates that follow from them."""
+    log_odds, (hit, mass) = np.empty(len(cells.label)), np.zeros((2, *cells.given.shape))
+    cell_pass(
+        table.task_start, table.worker, cells.start, cells.label, cells.said_start, cells.said,
+        np.ascontiguousarray(prior), terms, log_odds, hit, mass,
+    )  # fmt: skip
+    chance = expit(log_odds)
+    n_classes, n_sizes = cells.silent.shape
+    silent = np.zeros(cells.silent.shape)
+    if before is not None:
+        silent = silent_chance(prior, terms[:, :, 0], cells.asked, n_sizes)
+    answers = cells.silent * np.arange(n_sizes)
+    of_answer = (answers * silent).sum(axis=1) / np.maximum(answers.sum(axis=1), 1.0)
+    mass += np.maximum(cells.asked - cells.met, 0.0) * of_answer
+    quiet = (cells.silent * silent).sum(axis=1)
+    total, shown = np.bincount(cells.label, chance, n_classes) + quiet, cells.shown
+    mean = total.sum() / max(shown.sum(), 1.0)
+    prevalence = (total + NO_PRIOR * mean) / (shown + NO_PRIOR)
+    wrong, absent = np.maximum(cells.given - hit, 0.0), np.maximum(cells.asked - mass, 0.0)
+    if before is None:
+        held, false, settled = first_rates(hit, mass), first_rates(wrong, absent), False
+    else:
+        refit = n_iter in REFITS
+        held = shared_rates(hit, mass, before.held, fit_strength=refit)
+        false = shared_rates(wrong, absent, before.false, fit_strength=refit)
+        # the strengths must have been fitted
+        moved = np.abs(chance - before.chance).max(initial=0.0)
+        settled = bool(moved <= tol) and n_iter > REFITS[0]
+    unseen = quiet / np.maximum(cells.silent.sum(axis=1), 1.0)
+    return _State(chance, prevalence, unseen, hit, mass, held, false, n_iter, settled)
+
+
+def _calibrated(
+    table: MultiLabels, cells: Cells, chance: Float64[np.ndarray, " cells"]
+) -> tuple[Float64[np.ndarray, " cells"], float]:
+    """Return what each cell's chance is worth, and how far errors are shared.
+
+    The confidence of :func:`~quality.calibrate` is that of public crowds, who share errors; a crowd that
+    shows none is what the model takes it for. The share of the former is shared / (shared + 0.02): settled
+    on leaves and weather, recoded, and on simulated crowds.
+    """
+    if not len(chance):
+        return chance, 0.0
+    task = np.repeat(np.arange(table.n_tasks), np.diff(cells.start))
+    size = np.diff(table.task_start)[task]
+    cell = np.repeat(np.arange(len(chance)), size)
+    inside = np.arange(len(cell)) - np.repeat(np.cumsum(size) - size, size)
+    worker = table.worker[table.task_start[task[cell]] + inside]
+    said = CrowdLabels.from_codes(
+        worker, cell, cells.said.astype(np.int16), workers=np.arange(table.n_workers),
+        tasks=np.arange(len(chance)), classes=np.array(["no", "yes"]),
+    )  # fmt: skip
+    found = calibrate(said, np.stack([1 - chance, chance], axis=1))
+    weight = found.shared / (found.shared + SHARED_HALF)
+    sure = weight * found.confidence + (1 - weight) * found.model
+    sure = np.maximum(sure, LEAST_SURE)
+    return np.where(chance > 0.5, sure, 1 - sure), found.shared
+
+
+def _of_workers(
+    count: Float64[np.ndarray, "workers classes"], asked: Float64[np.ndarray, "workers classes"]
+) -> Float64[np.ndarray, " workers"]:
+    """Return each worker's rate over all classes, the crowd's counting for one cell."""
+    crowd = count.sum() / max(asked.sum(), 1e-300)
+    rate: np.ndarray = np.clip((count.sum(axis=1) + crowd) / (asked.sum(axis=1) + 1.0), 0.0, 1.0)
+    return rate

@@ -1,0 +1,79 @@
+"""The table of multi-label answers: what it holds, and what it refuses."""
+
+import numpy as np
+import pytest
+
+from quality import LabelError, encode_multilabels
+
+
+def test_the_order_of_rows_and_of_classes_in_a_row_does_not_matter() -> None:
+    one = encode_multilabels(["b", "a"], [1, 1], [["y", "x"], ["x"]])
+    other = encode_multilabels(["a", "b"], [1, 1], [["x"], ["x", "y", "x"]])
+    for name in ("worker", "task", "label_start", "label", "task_start"):
+        assert getattr(one, name).tolist() == getattr(other, name).tolist()
+    assert [one.set_of(answer).tolist() for answer in range(2)] == [["x"], ["x", "y"]]
+
+
+def test_rows_of_one_label_join_to_one_answer() -> None:
+    rows = ["ann", "ann", "bob"], ["t", "t", "t"], [["x"], ["y"], ["y"]]
+    joined = encode_multilabels(*rows, repeats="join")
+    assert joined.n_answers == 2
+    assert joined.set_of(0).tolist() == ["x", "y"]
+    with pytest.raises(LabelError, match="rows 0 and 1 .* one worker for one task"):
+        encode_multilabels(*rows)
+
+
+def test_an_empty_set_is_an_answer() -> None:
+    found = encode_multilabels(["ann", "bob"], ["t", "t"], [[], ["x"]])
+    assert found.n_answers == 2
+    assert found.set_of(0).tolist() == []
+    assert encode_multilabels(["ann"], ["t"], [[]], classes=["x"]).n_classes == 1
+
+
+def test_classes_keep_their_order() -> None:
+    found = encode_multilabels(["ann"], ["t"], [["x", "y"]], classes=["y", "x", "z"])
+    assert found.classes.tolist() == ["y", "x", "z"]
+    assert found.set_of(0).tolist() == ["y", "x"]
+
+
+def test_arrays_are_read_only() -> None:
+    found = encode_multilabels(["ann"], ["t"], [["x"]])
+    with pytest.raises(ValueError, match="read-only"):
+        found.label[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "named", "sentence"),
+    [
+        ((["a"], ["t"], ["xy"]), {}, "sets of classes, got one str at row 0"),
+        ((["a"], ["t"], [["x"], ["y"]]), {}, "equally long"),
+        ((["a"], ["t"], [[]]), {}, "there must be a class"),
+        ((["a", "b"], ["t", "t"], [["x"], ["x", None]]), {}, "a class is missing at row 1"),
+        (
+            (["a", "b"], ["t", "t"], [["x"], ["z"]]),
+            {"classes": ["x"]},
+            "a label at row 1 .* not one",
+        ),
+        ((["a"], ["t"], [["x"]]), {"classes": ["x", "x"]}, "must all differ"),
+        ((["a"], ["t"], [["x"]]), {"shown": {"t": ["w"]}}, "shown with task t is not one"),
+        (
+            (["a"], ["t"], [["x"]]),
+            {"classes": ["x", "y"], "shown": {"t": ["y"]}},
+            "task t was given x, which it did not show",
+        ),
+    ],
+)
+def test_mistakes_are_named(columns: tuple, named: dict, sentence: str) -> None:
+    with pytest.raises(LabelError, match=sentence):
+        encode_multilabels(*columns, **named)
+
+
+def test_workers_left_out_keep_the_vocabularies() -> None:
+    whole = encode_multilabels(["a", "b", "a"], [1, 1, 2], [["x"], ["x", "y"], ["y"]])
+    kept = whole.keep_workers(np.array([True, False]))
+    assert kept.worker.tolist() == [0, 0]
+    assert kept.task_start.tolist() == [0, 1, 2]
+    assert [kept.set_of(answer).tolist() for answer in range(2)] == [["x"], ["y"]]
+    assert kept.workers.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="keep must be 2 truth values"):
+        whole.keep_workers(np.array([1, 0]))

@@ -1,0 +1,64 @@
+"""Cells: only what somebody gave, and every count beside what a slow reader of the sets finds."""
+
+import numpy as np
+
+from quality import encode_multilabels, simulate_multilabels
+from quality.multilabel.cell_pass import cell_pass, cells_of
+
+
+def test_counts_are_those_of_the_sets() -> None:
+    rng = np.random.default_rng(0)
+    table = simulate_multilabels(
+        n_tasks=30, n_workers=8, answers_per_task=3, n_classes=6, rng=rng
+    ).table
+    cells = cells_of(table)
+    n_given = np.zeros((8, 6))
+    n_met, n_asked, silent = np.zeros((8, 6)), np.zeros((8, 6)), np.zeros((6, 4))
+    for task in range(30):
+        rows = range(table.task_start[task], table.task_start[task + 1])
+        sets = {table.worker[row]: set(table.set_of(row).tolist()) for row in rows}
+        some = set().union(*sets.values())
+        mine = cells.label[cells.start[task] : cells.start[task + 1]]
+        assert mine.tolist() == sorted(some)
+        for worker, given in sets.items():
+            for one in range(6):
+                n_given[worker, one] += one in given
+                n_met[worker, one] += one in some
+                n_asked[worker, one] += 1
+        for one in set(range(6)) - some:
+            silent[one, 3] += 1
+    for name, slow in (("given", n_given), ("met", n_met), ("asked", n_asked), ("silent", silent)):
+        np.testing.assert_array_equal(getattr(cells, name), slow)
+    np.testing.assert_array_equal(cells.shown, np.full(6, 30))
+
+
+def test_a_class_that_nobody_gave_a_task_has_no_cell() -> None:
+    cells = cells_of(encode_multilabels(["a", "b"], [1, 2], [["x"], ["y"]]))
+    assert cells.label.tolist() == [0, 1]
+    assert cells.said.tolist() == [1, 1]
+
+
+def test_what_is_not_shown_is_not_asked() -> None:
+    table = encode_multilabels(
+        ["a", "a", "b"], [1, 2, 1], [["x"], ["y"], ["x"]], shown={1: ["x"], 2: ["x", "y"]}
+    )
+    cells = cells_of(table)
+    assert cells.asked.tolist() == [[2, 1], [1, 0]]
+    assert cells.shown.tolist() == [2, 1]
+    assert cells.silent.tolist() == [[0, 1, 0], [0, 0, 0]]
+
+
+def test_a_pass_adds_up_words_and_denials() -> None:
+    table = encode_multilabels(["a", "b"], [1, 1], [["x", "y"], ["y"]])
+    cells = cells_of(table)
+    terms = np.array([[[-1.0, 2.0], [-3.0, 4.0]], [[-0.5, 1.0], [-0.25, 0.75]]])
+    prior, log_odds = np.array([0.1, -0.2]), np.empty(2)
+    hit, mass = np.zeros((2, 2, 2))
+    cell_pass(
+        table.task_start, table.worker, cells.start, cells.label, cells.said_start, cells.said,
+        prior, terms, log_odds, hit, mass,
+    )  # fmt: skip
+    np.testing.assert_allclose(log_odds, [0.1 + 2.0 - 0.5, -0.2 + 4.0 + 0.75])
+    chance = 1 / (1 + np.exp(-log_odds))
+    np.testing.assert_allclose(mass, [chance, chance])
+    np.testing.assert_allclose(hit, [chance, [0, chance[1]]])

@@ -1,0 +1,140 @@
+"""The consensus on sets of classes: its guarantees, and that sharing skill pays."""
+
+import numpy as np
+import pytest
+
+from quality import (
+    MultiLabelConsensus,
+    dawid_skene,
+    encode,
+    encode_multilabels,
+    multilabel_consensus,
+    simulate_multilabels,
+)
+
+OTHERS = {"careless": 6, "conservative": 4, "liberal": 4, "blind": 4, "spammer": 6}
+
+
+def _crowd(seed: int, **changed: int):
+    sizes = {"n_tasks": 300, "n_workers": 40, "answers_per_task": 5, "n_classes": 20, **changed}
+    return simulate_multilabels(**sizes, others=OTHERS, rng=np.random.default_rng(seed))
+
+
+def _macro_f1(truth: np.ndarray, found: np.ndarray) -> float:
+    both = (truth & found).sum(axis=0)
+    return float(np.mean(2 * both / np.maximum(truth.sum(axis=0) + found.sum(axis=0), 1)))
+
+
+def _chosen(found: MultiLabelConsensus, shape: tuple[int, int]) -> np.ndarray:
+    whole = np.zeros(shape, dtype=bool)
+    task = np.repeat(np.arange(shape[0]), np.diff(found.start))
+    whole[task, found.label] = found.chosen
+    return whole
+
+
+def test_shared_skill_beats_binary_relevance_with_dawid_skene() -> None:
+    mine, apart = [], []
+    for seed in range(3):
+        crowd = _crowd(seed)
+        table = crowd.table
+        mine.append(_macro_f1(crowd.truth, _chosen(multilabel_consensus(table), crowd.truth.shape)))
+        said = np.zeros((table.n_answers, 20), dtype=int)
+        said[np.repeat(np.arange(table.n_answers), np.diff(table.label_start)), table.label] = 1
+        by_class = [
+            dawid_skene(encode(table.worker, table.task, column, classes=[0, 1])).label == 1
+            for column in said.T
+        ]
+        apart.append(_macro_f1(crowd.truth, np.stack(by_class, axis=1)))
+    assert np.mean(mine) > np.mean(apart) + 0.01
+
+
+def test_kinds_of_workers_are_told_apart() -> None:
+    crowd = _crowd(1, n_tasks=600)
+    found = multilabel_consensus(crowd.table)
+    worth = found.worker_sensitivity - found.worker_false_rate
+    by_kind = {kind: worth[crowd.kind == kind].mean() for kind in {*OTHERS, "honest"}}
+    assert min(by_kind, key=by_kind.__getitem__) == "spammer"
+    few, many = (
+        found.worker_false_rate[crowd.kind == kind].mean() for kind in ("conservative", "liberal")
+    )
+    assert few < many / 5
+
+
+def test_probabilities_are_calibrated_on_a_crowd_of_the_model() -> None:
+    crowd = _crowd(2, n_tasks=1500)
+    found = multilabel_consensus(crowd.table)
+    holds = crowd.truth[np.repeat(np.arange(1500), np.diff(found.start)), found.label]
+    place = np.minimum((found.probability * 10).astype(int), 9)
+    error = sum(
+        abs(found.probability[place == one].sum() - holds[place == one].sum()) for one in range(10)
+    )
+    assert error / len(holds) < 0.04
+
+
+def test_at_one_half_the_chosen_classes_are_those_that_the_model_believes() -> None:
+    found = multilabel_consensus(_crowd(3).table)
+    np.testing.assert_array_equal(found.chosen, found.model > 0.5)
+
+
+def test_a_class_that_nobody_gave_a_task_is_not_chosen() -> None:
+    table = encode_multilabels(
+        ["a", "b", "a", "b"], [1, 1, 2, 2], [["x"], ["x"], ["x", "y"], ["y"]]
+    )
+    found = multilabel_consensus(table)
+    assert found.classes_of(0).tolist() == [0]
+    assert found.table().shape == (2, 2)
+    assert found.table()[0, 1] == found.unseen[1] < 0.5
+
+
+def test_a_class_that_a_task_did_not_show_says_nothing_of_its_workers() -> None:
+    rows = [(w, t, [x]) for t, x in enumerate("xyxyxyxy") for w in "abc"]
+    workers, tasks, sets = (list(column) for column in zip(*rows, strict=True))
+    whole = multilabel_consensus(encode_multilabels(workers, tasks, sets))
+    table = encode_multilabels(workers, tasks, sets, shown={t: ["xy"[t % 2]] for t in range(8)})
+    shown = multilabel_consensus(table)
+    assert whole.prevalence[0] < 0.6 < 0.9 < shown.prevalence[0]
+    assert shown.chosen.all()
+
+
+def test_the_order_of_workers_tasks_and_classes_changes_nothing_but_rounding() -> None:
+    crowd, rng = _crowd(4, n_tasks=100), np.random.default_rng(0)
+    table = crowd.table
+    w, t, c = (rng.permutation(n) for n in (table.n_workers, table.n_tasks, table.n_classes))
+    sets = [c[table.label[a:b]].tolist() for a, b in zip(table.label_start, table.label_start[1:])]  # noqa: B905
+    turned = encode_multilabels(w[table.worker], t[table.task], sets, classes=list(range(20)))
+    one, other = multilabel_consensus(table).table(), multilabel_consensus(turned).table()
+    np.testing.assert_allclose(one, other[np.ix_(t, c)], atol=1e-9)
+
+
+def test_the_same_bytes_on_every_run() -> None:
+    table = _crowd(5, n_tasks=100).table
+    one, other = multilabel_consensus(table), multilabel_consensus(table)
+    assert one.probability.tobytes() == other.probability.tobytes()
+
+
+def test_a_threshold_chooses_more_or_less() -> None:
+    table = _crowd(6).table
+    sums = [multilabel_consensus(table, threshold=at).chosen.sum() for at in (0.2, 0.5, 0.8)]
+    assert sums == sorted(sums, reverse=True)
+    assert sums[0] > sums[2]
+
+
+def test_answers_without_classes_give_tasks_without_classes() -> None:
+    found = multilabel_consensus(encode_multilabels(["a", "b"], [1, 1], [[], []], classes=["x"]))
+    assert found.classes_of(0).tolist() == []
+    assert np.isfinite(found.table()).all()
+
+
+@pytest.mark.parametrize("named", [{"threshold": 1.0}, {"max_iter": 0}, {"tol": -1.0}])
+def test_mistakes_are_named(named: dict) -> None:
+    table = encode_multilabels(["a"], [1], [["x"]])
+    with pytest.raises(ValueError, match=f"{next(iter(named))} must be"):
+        multilabel_consensus(table, **named)
+
+
+def test_progress_counts_iterations() -> None:
+    seen: list[int] = []
+    found = multilabel_consensus(
+        _crowd(7, n_tasks=60).table, progress=lambda what, done, total: seen.append(done)
+    )
+    assert seen == list(range(1, found.n_iter + 1))
