@@ -47,13 +47,13 @@ class MultiLabels:
 
     worker: Int32[np.ndarray, " answers"]
     task: Int32[np.ndarray, " answers"]
-    label_start: Int64[np.ndarray, " answers+1"]
+    label_start: Int64[np.ndarray, " answer_starts"]
     label: Int16[np.ndarray, " labels"]
     workers: Shaped[np.ndarray, " workers"]
     tasks: Shaped[np.ndarray, " tasks"]
     classes: Shaped[np.ndarray, " classes"]
-    task_start: Int64[np.ndarray, " tasks+1"]
-    shown_start: Int64[np.ndarray, " tasks+1"] | None
+    task_start: Int64[np.ndarray, " task_starts"]
+    shown_start: Int64[np.ndarray, " task_starts"] | None
     shown: Int16[np.ndarray, " shown"] | None
 
     def __post_init__(self) -> None:

@@ -34,9 +34,9 @@ class Cells:
         ``silent[c, k]``: tasks with ``k`` answers that showed the class and to which nobody gave it.
     """
 
-    start: Int64[np.ndarray, " tasks+1"]
+    start: Int64[np.ndarray, " task_starts"]
     label: Int16[np.ndarray, " cells"]
-    said_start: Int64[np.ndarray, " tasks+1"]
+    said_start: Int64[np.ndarray, " task_starts"]
     said: UInt8[np.ndarray, " triples"]
     given: Float64[np.ndarray, "workers classes"]
     met: Float64[np.ndarray, "workers classes"]
@@ -109,7 +109,7 @@ def _asked(
 def _count_shown(
     worker: Int32[np.ndarray, " answers"],
     task: Int32[np.ndarray, " answers"],
-    shown_start: Int64[np.ndarray, " tasks+1"],
+    shown_start: Int64[np.ndarray, " task_starts"],
     shown: Int16[np.ndarray, " shown"],
     asked: Float64[np.ndarray, "workers classes"],
 ) -> None:
@@ -121,13 +121,13 @@ def _count_shown(
 
 @kernel
 def _fill(
-    task_start: Int64[np.ndarray, " tasks+1"],
+    task_start: Int64[np.ndarray, " task_starts"],
     worker: Int32[np.ndarray, " answers"],
-    label_start: Int64[np.ndarray, " answers+1"],
+    label_start: Int64[np.ndarray, " answer_starts"],
     label: Int16[np.ndarray, " labels"],
-    start: Int64[np.ndarray, " tasks+1"],
+    start: Int64[np.ndarray, " task_starts"],
     cell_label: Int16[np.ndarray, " cells"],
-    said_start: Int64[np.ndarray, " tasks+1"],
+    said_start: Int64[np.ndarray, " task_starts"],
     said: UInt8[np.ndarray, " triples"],
     given: Float64[np.ndarray, "workers classes"],
     met: Float64[np.ndarray, "workers classes"],
@@ -148,11 +148,11 @@ def _fill(
 
 @kernel
 def cell_pass(
-    task_start: Int64[np.ndarray, " tasks+1"],
+    task_start: Int64[np.ndarray, " task_starts"],
     worker: Int32[np.ndarray, " answers"],
-    start: Int64[np.ndarray, " tasks+1"],
+    start: Int64[np.ndarray, " task_starts"],
     label: Int16[np.ndarray, " cells"],
-    said_start: Int64[np.ndarray, " tasks+1"],
+    said_start: Int64[np.ndarray, " task_starts"],
     said: UInt8[np.ndarray, " triples"],
     prior: Float64[np.ndarray, " classes"],
     terms: Float64[np.ndarray, "workers classes 2"],

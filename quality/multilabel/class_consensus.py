@@ -77,7 +77,7 @@ class MultiLabelConsensus:
         Iterations, and whether no model probability moved by more than `tol` in the last.
     """
 
-    start: Int64[np.ndarray, " tasks+1"]
+    start: Int64[np.ndarray, " task_starts"]
     label: Int16[np.ndarray, " cells"]
     probability: Float64[np.ndarray, " cells"]
     model: Float64[np.ndarray, " cells"]

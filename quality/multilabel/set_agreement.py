@@ -88,7 +88,7 @@ def set_alpha(table: MultiLabels, metric: SetMetric = "masi", *, level: float = 
 def _different_sets(
     table: MultiLabels,
 ) -> tuple[
-    Int64[np.ndarray, " answers"], Int64[np.ndarray, " sets+1"], Int16[np.ndarray, " labels"]
+    Int64[np.ndarray, " answers"], Int64[np.ndarray, " set_starts"], Int16[np.ndarray, " labels"]
 ]:
     """Return the number of each answer's set, and the sets that differ, as offsets and classes."""
     letters = table.label.astype("<i2").tobytes()
@@ -103,8 +103,8 @@ def _different_sets(
 
 
 def _holders(
-    label: Int16[np.ndarray, " labels"], start: Int64[np.ndarray, " sets+1"], n_classes: int
-) -> tuple[Int64[np.ndarray, " labels"], Int64[np.ndarray, " classes+1"]]:
+    label: Int16[np.ndarray, " labels"], start: Int64[np.ndarray, " set_starts"], n_classes: int
+) -> tuple[Int64[np.ndarray, " labels"], Int64[np.ndarray, " class_starts"]]:
     """Return the sets that hold each class, and where each class starts."""
     holder = np.repeat(np.arange(len(start) - 1), np.diff(start))
     counts = np.bincount(label, minlength=n_classes)
@@ -125,9 +125,9 @@ def _likeness(common: int, one: int, other: int, is_masi: bool) -> float:
 
 @kernel
 def _add_alike(
-    start: Int64[np.ndarray, " sets+1"],
+    start: Int64[np.ndarray, " set_starts"],
     label: Int16[np.ndarray, " labels"],
-    holds_start: Int64[np.ndarray, " classes+1"],
+    holds_start: Int64[np.ndarray, " class_starts"],
     holds: Int64[np.ndarray, " labels"],
     count: Float64[np.ndarray, "kinds sets"],
     is_masi: bool,
@@ -157,9 +157,9 @@ def _add_alike(
 
 @kernel
 def _add_within(
-    task_start: Int64[np.ndarray, " tasks+1"],
+    task_start: Int64[np.ndarray, " task_starts"],
     kind: Int64[np.ndarray, " answers"],
-    start: Int64[np.ndarray, " sets+1"],
+    start: Int64[np.ndarray, " set_starts"],
     label: Int16[np.ndarray, " labels"],
     is_masi: bool,
     within: Float64[np.ndarray, " tasks"],

@@ -68,6 +68,7 @@ def test_mistakes_are_named(columns: tuple, named: dict, sentence: str) -> None:
         encode_multilabels(*columns, **named)
 
 
+@pytest.mark.refusal
 def test_workers_left_out_keep_the_vocabularies() -> None:
     whole = encode_multilabels(["a", "b", "a"], [1, 1, 2], [["x"], ["x", "y"], ["y"]])
     kept = whole.keep_workers(np.array([True, False]))

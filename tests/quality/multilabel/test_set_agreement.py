@@ -95,6 +95,7 @@ def test_order_does_not_matter() -> None:
     assert set_alpha(turned).value == pytest.approx(2 / 3, abs=1e-12)
 
 
+@pytest.mark.refusal
 @pytest.mark.parametrize("named", [{"metric": "nominal"}, {"level": 1.0}])
 def test_mistakes_are_named(named: dict) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(named))} must be"):

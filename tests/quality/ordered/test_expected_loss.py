@@ -24,6 +24,7 @@ def test_no_other_class_has_a_smaller_expected_loss(weights: list[int], loss: Lo
     assert found.tied.tolist() == [(expected == expected.min()).sum() > 1]
 
 
+@pytest.mark.refusal
 def test_a_name_that_is_no_loss_is_refused() -> None:
     with pytest.raises(ValueError, match="loss must be one of zero_one, absolute, squared"):
         least_loss(np.full((1, 2), 0.5), "cubed")  # type: ignore[arg-type]

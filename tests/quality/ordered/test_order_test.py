@@ -19,7 +19,7 @@ QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 def test_turning_the_order_round_turns_the_result_round(labels: CrowdLabels) -> None:
     turned = encode(
         labels.workers[labels.worker], labels.tasks[labels.task], labels.classes[labels.label],
-        classes=labels.classes[::-1],
+        classes=labels.classes[::-1].tolist(),
     )  # fmt: skip
     one, other = order_fit(labels), order_fit(turned)
     assert other.z[::-1] == pytest.approx(one.z, abs=1e-9)

@@ -65,7 +65,7 @@ def test_gold_helps_the_other_tasks(rng: np.random.Generator) -> None:
 def test_turning_the_order_round_turns_the_leniency_and_nothing_else(labels: CrowdLabels) -> None:
     turned = encode(
         labels.workers[labels.worker], labels.tasks[labels.task], labels.classes[labels.label],
-        classes=labels.classes[::-1],
+        classes=labels.classes[::-1].tolist(),
     )  # fmt: skip
     one, other = ordinal_crowd(labels, max_iter=5), ordinal_crowd(turned, max_iter=5)
     assert other.posterior[:, ::-1] == pytest.approx(one.posterior, abs=1e-9)
