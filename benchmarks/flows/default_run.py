@@ -178,13 +178,10 @@ def run_by_default(folder: Path) -> list[tuple[str, float, float, float]]:
         return line
 
     settings = folder / "settings.toml"
-    write_settings(
-        settings,
-        CampaignTables(folder / "labels.parquet", (folder / "tasks.parquet",)),
-        name="trial",
-    )
-    clock("init")
+    tables = CampaignTables(folder / "labels.parquet", (folder / "tasks.parquet",))
     try:
+        write_settings(settings, tables, name="trial")
+        clock("init")
         run_pipeline(load_settings(settings), step=step)
     except ValueError as error:
         clock(f"{REFUSED}{error}")

@@ -19,6 +19,7 @@ one truth class share a Dirichlet prior, and its parameters are learned from the
   caps it.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -361,4 +362,4 @@ def digamma(x: float) -> float:
     square = flat * flat
     series = 1 / 132 - square * (691 / 32760 - square / 12)
     series = 1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square * series)))
-    return before + np.log(x) - 0.5 * flat - square * series
+    return before + math.log(x) - 0.5 * flat - square * series
