@@ -65,8 +65,8 @@ LIVE = {"distributed", "prefect"}  # they have threads, which an ordinary exit w
 
 DAY = (
     "import", "check", "init", "run", "runs", "report", "compare", "workers", "aggregate",
-    "agreement", "multilabel", "rank", "watch", "block", "repost", "budget", "serve", "deploy",
-    "prune", "doctor", "demo", "simulate", "power", "audit", "ledger", "warm",
+    "agreement", "multilabel", "rank", "gate", "watch", "block", "repost", "budget", "serve",
+    "deploy", "prune", "doctor", "demo", "simulate", "power", "audit", "ledger", "warm",
 )  # fmt: skip
 
 

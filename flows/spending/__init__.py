@@ -22,6 +22,11 @@ if TYPE_CHECKING:
         statement,
     )
     from flows.spending.audit import as_numbers, outcome, trial
+    from flows.spending.candidates import (
+        CandidateVerdict,
+        GateTerms,
+        ask_candidates,
+    )
     from flows.spending.corrections import (
         Correction,
         gold_needed,
@@ -44,13 +49,14 @@ if TYPE_CHECKING:
     from flows.spending.year_releases import CohortRows, YearReleases, plan_year
 
 __all__ = [
-    "LEDGER_URL", "CohortRows", "Correction", "CountNoise", "GoldProposal", "Learning",
-    "LedgerSetBack", "Plan", "Year", "YearReleases", "as_numbers", "check_budget", "count_noise",
-    "existing_ledger", "gold_needed", "grow_partition", "known_statement", "numbers",
-    "open_account", "open_state", "outcome", "paying", "plan_correction", "plan_releases",
-    "plan_year", "preview", "propose_gold", "propose_key", "published_group_sizes",
-    "published_size", "read_statements", "split_budget", "split_price", "statement", "trial",
-    "why_not_corrected", "with_grown_partition", "year_months", "year_of",
+    "LEDGER_URL", "CandidateVerdict", "CohortRows", "Correction", "CountNoise", "GateTerms",
+    "GoldProposal", "Learning", "LedgerSetBack", "Plan", "Year", "YearReleases", "as_numbers",
+    "ask_candidates", "check_budget", "count_noise", "existing_ledger", "gold_needed",
+    "grow_partition", "known_statement", "numbers", "open_account", "open_state", "outcome",
+    "paying", "plan_correction", "plan_releases", "plan_year", "preview", "propose_gold",
+    "propose_key", "published_group_sizes", "published_size", "read_statements", "split_budget",
+    "split_price", "statement", "trial", "why_not_corrected", "with_grown_partition", "year_months",
+    "year_of",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

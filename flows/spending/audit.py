@@ -18,6 +18,7 @@ import numpy as np
 from flows.settings import SettingsError
 from learners import (
     Auc,
+    CandidateGate,
     DeflatedDirections,
     GaussianObjectivePerturbation,
     HistogramValidation,
@@ -172,6 +173,14 @@ def _means(right: np.ndarray) -> list[Mapping[str, Any]]:
     return [{"train": train, "holdout": holdout} for train in (0.25, 0.9, 0.25)]
 
 
+def _candidates(right: np.ndarray) -> list[Mapping[str, Any]]:
+    """Candidates at the gate's edge, one of whom is far from it."""
+    holdout = right.astype(np.float64)
+    return [
+        {"train": train, "n_train": N_ROWS, "holdout": holdout} for train in (0.5, 0.5, 0.9, 0.5)
+    ]
+
+
 def _areas(right: np.ndarray) -> list[Mapping[str, Any]]:
     """The same about the area under the curve of scores that one record's score moves."""
     positive = np.arange(N_ROWS) < N_ROWS // 2
@@ -247,6 +256,10 @@ AUDITED: Mapping[str, Audited] = {
     "metric_gate": Audited(
         lambda epsilon, _: MetricGate(Thresholdout(0.25, 4 * AUC.sensitivity / epsilon, 2), AUC),
         lambda: _holdout(_areas),
+    ),
+    "candidate_gate": Audited(
+        lambda epsilon, _: CandidateGate(4, 2, epsilon, deviations=0.01),
+        lambda: _holdout(_candidates),
     ),
     "noisy_gradient_descent": Audited(
         lambda epsilon, delta: NoisyGradientDescent(epsilon, min(delta, 0.01), **KNOBS), _rows

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet
     from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
     from flows.tables.columns import (
+        CandidateScores,
         TaskColumns,
         has_lists,
         read_comparisons,
         read_multilabels,
+        read_scores,
         task_texts,
     )
     from flows.tables.data_frames import Frame, ResultTable, frame_table, result_table, typed_like
@@ -71,16 +73,16 @@ if TYPE_CHECKING:
     from flows.tables.text_table import WHOLE, TextTable, open_table
 
 __all__ = [
-    "AS_FOUND", "OUTPUT_SUFFIXES", "ROW", "STANDARD_INPUT", "WHOLE", "Finding", "Frame", "Gold",
-    "LabelCheck", "Reading", "Reference", "ResultTable", "Sources", "TableError", "TaskColumns",
-    "TaskTable", "TextTable", "arrow_array", "arrow_table", "check_labels", "fetch", "fetch_rows",
-    "find_files", "frame_table", "has_lists", "input_files", "input_paths", "is_fetched",
-    "keep_standard_input", "list_tasks", "literal", "numpy_array", "open_lenient", "open_sources",
-    "open_table", "quote", "read_comparisons", "read_gold", "read_labels", "read_models",
-    "read_multilabels", "read_parquet", "read_reference", "read_seconds", "read_tasks",
-    "read_texts", "reading_of", "refuse_blanks", "refuse_duplicates", "refuse_features",
-    "refuse_hollow", "refuse_outside", "result_table", "select_features", "standardized",
-    "table_file", "task_texts", "text_of_cell", "typed_like", "write_table",
+    "AS_FOUND", "OUTPUT_SUFFIXES", "ROW", "STANDARD_INPUT", "WHOLE", "CandidateScores", "Finding",
+    "Frame", "Gold", "LabelCheck", "Reading", "Reference", "ResultTable", "Sources", "TableError",
+    "TaskColumns", "TaskTable", "TextTable", "arrow_array", "arrow_table", "check_labels", "fetch",
+    "fetch_rows", "find_files", "frame_table", "has_lists", "input_files", "input_paths",
+    "is_fetched", "keep_standard_input", "list_tasks", "literal", "numpy_array", "open_lenient",
+    "open_sources", "open_table", "quote", "read_comparisons", "read_gold", "read_labels",
+    "read_models", "read_multilabels", "read_parquet", "read_reference", "read_scores",
+    "read_seconds", "read_tasks", "read_texts", "reading_of", "refuse_blanks", "refuse_duplicates",
+    "refuse_features", "refuse_hollow", "refuse_outside", "result_table", "select_features",
+    "standardized", "table_file", "task_texts", "text_of_cell", "typed_like", "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -12,12 +12,14 @@ error. `thresholdout_advice` and `largest_budget` set it up from public numbers.
 
 Where every month brings fresh records, each is asked once: `judge_pooled` adds up such counts.
 
+`CandidateGate` judges candidates that others choose, such as prompts, by their scores on two sets.
 `MetricGate` asks for the area under the ROC curve (`Auc`) in place of a mean. `CertifiedHoldout` is not
 private, and its bounds are narrower at most sizes; `holdout_widths` compares the kinds.
 
 For comparison, with no run behind it: the Ladder (`climb`, `best_step`, `ladder_error`).
 """
 
+from learners.holdout.candidate_gate import CandidateAnswer, CandidateGate, candidate_price
 from learners.holdout.certified import CertifiedHoldout, CertifiedState
 from learners.holdout.gate_bounds import agreeing_holdout_bound, private_holdout_bound
 from learners.holdout.ladder import best_step, climb, ladder_error
@@ -38,8 +40,9 @@ from learners.holdout.sizing import (
 from learners.holdout.thresholdout import GateAnswer, Thresholdout
 
 __all__ = [
-    "Auc", "CertifiedHoldout", "CertifiedState", "GateAnswer", "MetricGate", "PooledVerdict",
-    "ScoreCounts", "Thresholdout", "agreeing_holdout_bound", "best_step", "climb", "fitted_gate",
-    "foretold_power", "holdout_widths", "judge_pooled", "ladder_error", "largest_budget",
-    "pooled_error_limit", "private_holdout_bound", "thresholdout_advice",
+    "Auc", "CandidateAnswer", "CandidateGate", "CertifiedHoldout", "CertifiedState", "GateAnswer",
+    "MetricGate", "PooledVerdict", "ScoreCounts", "Thresholdout", "agreeing_holdout_bound",
+    "best_step", "candidate_price", "climb", "fitted_gate", "foretold_power", "holdout_widths",
+    "judge_pooled", "ladder_error", "largest_budget", "pooled_error_limit", "private_holdout_bound",
+    "thresholdout_advice",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What columns of a table mean: comparisons, sets of classes; features, embeddings, texts of tasks."""
+"""What columns of a table mean: comparisons, sets of classes, candidates' scores; what is known of tasks."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,7 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.tables.columns.comparison_columns import read_comparisons
+    from flows.tables.columns.score_columns import CandidateScores, read_scores
     from flows.tables.columns.set_columns import read_multilabels
     from flows.tables.columns.task_columns import (
         TaskColumns,
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "TaskColumns", "has_lists", "list_features_of", "read_comparisons", "read_matrix",
-    "read_multilabels", "task_texts", "with_places",
+    "CandidateScores", "TaskColumns", "has_lists", "list_features_of", "read_comparisons",
+    "read_matrix", "read_multilabels", "read_scores", "task_texts", "with_places",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -40,6 +40,7 @@ READ = {
     "labels",
     "preview",
     "run_folder",
+    "scores",
     "script",
     "settings",
     "state",
