@@ -15,18 +15,21 @@ import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import Int
 
+    from flows.choices import Loss
     from quality import Consensus, CrowdLabels, Progress
     from quality.aggregation import EMStart
 
+    Decided = TypeVar("Decided", bound=Consensus)
+
 __all__ = [
-    "AGGREGATORS", "DEFAULTS", "Aggregator", "AggregatorName", "check_keys", "consensus_of",
-    "default_aggregator", "title_of",
+    "AGGREGATORS", "DEFAULTS", "ORDERED", "Aggregator", "AggregatorName", "check_keys", "consensus_of",
+    "decided", "default_aggregator", "title_of",
 ]  # fmt: skip
 
 ITERATED = ("max_iter", "tol")
@@ -91,6 +94,7 @@ DEFAULTS = (
     "hierarchical_dawid_skene",
     "dawid_skene",
 )  # the best first; see `default_aggregator`
+ORDERED = "ordinal_crowd"  # the default where classes are ordered, and for these alone
 
 if TYPE_CHECKING:
     AggregatorName: TypeAlias = str
@@ -107,6 +111,10 @@ class Chosen(Protocol):
     @property
     def use_gold(self) -> bool:
         """Whether gold is given to the aggregator."""
+
+    @property
+    def loss(self) -> Loss:
+        """What a wrong label costs, where classes are ordered."""
 
 
 def default_aggregator(keys: Collection[str] = (), *, sharded: bool = False) -> str:
@@ -157,6 +165,7 @@ def consensus_of(
 
     `gold`, -1 where unknown, is used only where ``use_gold`` is True. `groups` vote once each. `start` is
     for an aggregator that can go on from an earlier fit. `seed` is for one that draws, such as `kos`.
+    The labels have the least expected loss that the settings name.
     """
     import numpy as np  # `--help` need not load it
 
@@ -181,4 +190,16 @@ def consensus_of(
         given["progress"] = progress
     if "rng" in takes:
         given["rng"] = np.random.default_rng(seed)
-    return function(labels, **given)
+    return decided(function(labels, **given), chosen.loss)
+
+
+def decided(found: Decided, loss: Loss) -> Decided:
+    """Return a consensus with the labels of least expected loss."""
+    if loss == "zero_one":
+        return found
+    from dataclasses import replace  # for ordered classes only
+
+    from quality import least_loss  # likewise
+
+    label, tied = least_loss(found.posterior, loss)
+    return replace(found, label=label, tied=tied)  # type: ignore[type-var]  # results are dataclasses

@@ -15,6 +15,7 @@ __all__ = [
     "FeatureUse",
     "GoldSampling",
     "Grouping",
+    "Loss",
     "Metric",
     "Penalty",
     "PostedTo",
@@ -31,6 +32,8 @@ GoldSampling: TypeAlias = Literal["random", "stratified", "chosen"]
 """How the tasks with gold came: at random among all, at random in each group, or in any other way."""
 Grouping: TypeAlias = Literal["weigh", "ignore", "remove"]
 """What to do with workers who do not answer on their own: one vote for each group, nothing, or removal."""
+Loss: TypeAlias = Literal["zero_one", "absolute", "squared"]
+"""What a wrong label costs: as much as any other, or by how many classes it misses, or its square."""
 Metric: TypeAlias = Literal["nominal", "ordinal", "interval"]
 """How far two labels are apart: at all; by the labels ranked between them; by their numbers."""
 Penalty: TypeAlias = Literal["soft", "hard"]

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from flows.choices import Duplicates
+from flows.proposal.grades import grades_of
 from flows.settings import GroupSettings, input_settings
 from flows.tables import (
     AS_FOUND,
@@ -61,8 +62,9 @@ class CampaignTables:
 class CampaignFacts:
     """What settings are chosen by. All of it is public except the class names and `norm`.
 
-    `group_sizes` are the numbers of labelled tasks of the groups that have any. `n_gold` is None
-    without gold, `norm` is None without a feature to measure.
+    `grades` are the class names in their order if they are obviously ordered. `group_sizes` are the
+    numbers of labelled tasks of the groups that have any. `n_gold` is None without gold, `norm` is None
+    without a feature to measure.
     """
 
     n_labels: int
@@ -84,6 +86,7 @@ class CampaignFacts:
     reading: Reading = AS_FOUND
     models: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    grades: tuple[str, ...] = ()
 
 
 def facts_of(given: CampaignTables) -> CampaignFacts:
@@ -145,6 +148,7 @@ def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) 
         read_as=sources.read_as,
         reading=given.reading,
         texts=texts,
+        grades=grades_of(sorted(map(str, named))) or (),
     )
 
 

@@ -179,7 +179,7 @@ def _head(facts: CampaignFacts, name: str) -> list[str]:
         *_lines(Settings, given, keys=["name"]),
         "# The class names become public with every release. These stand in the data, and a name that",
         "# only private labels hold would leak: list what the workers could choose, chosen or not.",
-        f"classes = {toml_value(facts.classes)}",
+        f"classes = {toml_value(facts.grades or facts.classes)}",
         *_lines(Settings, given, keys=["seed", "runs", "keep_runs", "state"]),
     ]
 
@@ -210,6 +210,13 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "ignore": Line(["note*"], off=True),
         "shown": Line(list(facts.texts or InputSettings.model_fields["shown"].default)),
         "embeddings": Line("embeddings.npy", off=True),
+        "order": Line(
+            True,
+            "the classes look like grades; a run tests the order",
+            off=True,
+        )
+        if facts.grades
+        else Line(False),
         "duplicates": Line(duplicates),
     }
     return [

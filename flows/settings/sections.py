@@ -28,12 +28,19 @@ from pydantic import (
     model_validator,
 )
 
-from flows.aggregators import AGGREGATORS, AggregatorName, check_keys, default_aggregator
+from flows.aggregators import (
+    AGGREGATORS,
+    ORDERED,
+    AggregatorName,
+    check_keys,
+    default_aggregator,
+)
 from flows.choices import (
     Duplicates,
     FeatureUse,
     GoldSampling,
     Grouping,
+    Loss,
     Penalty,
     TrainingMethod,
 )
@@ -175,6 +182,8 @@ class InputSettings(Section):
     """Columns of the task tables, if there, that say what a task is: the internal report shows them."""
     embeddings: Path | None = None
     """A matrix in a file .npy, a row for each row of the task tables in their order: more features."""
+    order: bool = False
+    """True: the classes, in the order given, are grades, where a near miss is better than a far one."""
     models: tuple[str, ...] = ()
     """Workers that are language models, beside those whose kind is "model" in the labels."""
     features_private: bool = False
@@ -268,7 +277,9 @@ class ConsensusSettings(Section):
     """
 
     aggregator: AggregatorName | None = None
-    """By default auto, or hierarchical_dawid_skene with [engine] or with keys that auto does not take."""
+    """By default auto; ordinal_crowd with input.order; hierarchical_dawid_skene with [engine] or keys."""
+    loss: Loss = "zero_one"
+    """What a wrong label costs: zero_one; with input.order absolute, by distance, or squared."""
     max_iter: Annotated[int, Field(ge=1)] | None = None
     """Maximal number of iterations; by default the aggregator's own."""
     tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -287,18 +298,18 @@ class ConsensusSettings(Section):
     @model_validator(mode="after")
     def _aggregator_takes_the_keys(self) -> ConsensusSettings:
         if self.aggregator is not None:
-            check_keys(self.aggregator, self._keys)
+            check_keys(self.aggregator, self.keys)
         return self
 
     @property
-    def _keys(self) -> list[str]:
+    def keys(self) -> list[str]:
         """The keys given that some aggregators take."""
         given = [key for key in ("max_iter", "tol", "smoothing") if getattr(self, key) is not None]
         return given + [key for key in ("use_gold", "go_on") if getattr(self, key)]
 
     def named(self, *, sharded: bool = False) -> str:
         """Return the aggregator's name: the one given, or the default for these keys, and on shards."""
-        return self.aggregator or default_aggregator(self._keys, sharded=sharded)
+        return self.aggregator or default_aggregator(self.keys, sharded=sharded)
 
 
 class PrivacySettings(Section):
@@ -577,6 +588,7 @@ class Settings(Section):
             raise ValueError(f"classes must name two or more, got {len(self.classes)}")
         if any(name != name.strip() or not name for name in self.classes or ()):
             raise ValueError("classes must have no blanks around them: tables are read without")
+        self._check_order()
         if self.model is not None and self.privacy is None:
             raise ValueError("[model] needs a [privacy] section with the data set's budget")
         if self.model is not None and not self.input.tasks:
@@ -613,6 +625,25 @@ class Settings(Section):
         if self.engine is not None:
             raise ValueError("privacy.planned_runs must be without [engine]")
 
+    def _check_order(self) -> None:
+        """Raise ValueError for settings of ordered classes that do not go together."""
+        if not self.input.order:
+            if self.consensus.loss != "zero_one":
+                raise ValueError(
+                    f'consensus.loss = "{self.consensus.loss}" needs input.order = true: without an order '
+                    "every wrong label misses by as much"
+                )
+            if self.consensus.aggregator == ORDERED:
+                raise ValueError(f'consensus.aggregator = "{ORDERED}" needs input.order = true')
+            return
+        if self.classes is None:
+            raise ValueError("input.order needs classes, the names in their order")
+        if self.engine is not None:
+            raise ValueError(
+                "[engine] must be without input.order: the ordinal model needs all labels in memory"
+            )
+        check_keys(self.believed.named(), self.consensus.keys)
+
     def _check_unit(self, unit: Unit | None) -> None:
         """Raise ValueError for settings under which this unit cannot be protected."""
         given = 0.0 if self.model is None else self.model.delta_train
@@ -641,7 +672,14 @@ class Settings(Section):
     @property
     def aggregator(self) -> str:
         """The name of the aggregator that a run uses."""
-        return self.consensus.named(sharded=self.engine is not None)
+        return self.believed.named(sharded=self.engine is not None)
+
+    @property
+    def believed(self) -> ConsensusSettings:
+        """The consensus settings, which name the ordinal model where classes are ordered."""
+        if not self.input.order or self.consensus.aggregator is not None:
+            return self.consensus
+        return self.consensus.model_copy(update={"aggregator": ORDERED})
 
     @property
     def consensus_is_local(self) -> bool:

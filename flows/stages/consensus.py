@@ -19,6 +19,7 @@ from flows.stages.learning import (
     models_beside,
     voices_sentence,
 )
+from flows.stages.ordered_classes import order_facts, order_sentence
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
 from quality import (
@@ -55,16 +56,17 @@ def aggregate(run: Run) -> str:
     sure, refused = _calibrated(run, crowd, found), _models_alone(crowd)
     refused = refused and sure.evidence != "gold"
     believed = sure.believed(found.consensus.posterior)
-    order = rank_tasks(sure.confidence, found.tasks.n_labels)
+    confidence = sure.in_label(found.consensus.posterior, found.consensus.label)
+    order = rank_tasks(confidence, found.tasks.n_labels)
     known = crowd.labels if found.kept is None else found.kept
     asked = order[: 0 if found.kept is None else None]  # a plan looks at all tasks' labels
     plan, planned = plan_next(known, found.consensus, believed, asked, run.settings.report)
-    shown = np.full(order.size, np.nan) if refused else sure.confidence
+    shown = np.full(order.size, np.nan) if refused else confidence
     run.write_table("consensus.parquet", _consensus_table(crowd, found, shown))
     run.write_table("next_labels.parquet", _next_table(found, shown, order))
     run.write_table("label_plan.parquet", plan)
     if run.settings.report.archetypes:
-        kinds = find_structure(run, crowd, whole, found.consensus.posterior, sure.confidence)
+        kinds = find_structure(run, crowd, whole, found.consensus.posterior, confidence)
         run.write_json("archetypes.json", kinds)
     if run.settings.report.error_features:
         errors = find_error_features(run, crowd, found.consensus.label)
@@ -73,12 +75,13 @@ def aggregate(run: Run) -> str:
         run.write_table("class_counts.parquet", _count_table(crowd, found.class_counts))
     if found.next_start is not None:
         keep_fit(run, found.next_start)
-    map_concepts(run, crowd, found.tasks, found.consensus.label, sure.confidence)
+    map_concepts(run, crowd, found.tasks, found.consensus.label, confidence)
     facts = _facts(run, crowd, found) | {
         "entropy": float(posterior_entropy(believed).sum()),
         "plan": planned,
         "gold": gold,
         "features": voices,
+        "order": order_facts(run, crowd, found.kept, found.consensus),
         "models_alone": refused,
         **_confidence_facts(sure, refused),
     }
@@ -97,7 +100,10 @@ def consensus_verdict(found: dict[str, Any]) -> str:
         )
     sure = found["confidence"]
     compared = f"; {sure['compared']}" if sure is not None and sure["compared"] else ""
-    return f"{_confidence(found)}, {checked}{compared}{voices_sentence(found.get('features'))}"
+    order = order_sentence(found.get("order"))
+    return (
+        f"{_confidence(found)}, {checked}{compared}{voices_sentence(found.get('features'))}{order}"
+    )
 
 
 def _confidence(found: dict[str, Any]) -> str:

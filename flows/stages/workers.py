@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int
 
+from flows.choices import Metric
 from flows.run import Crowd, Run
 from flows.settings import FilterSettings, SettingsError
 from flows.stages.labels import Groups, open_labels
@@ -70,7 +71,7 @@ def judge_workers(run: Run) -> str:
         {
             "alpha": _number_or_none(judged.alpha),
             "alpha_kept": _number_or_none(judged.alpha_kept),
-            "agreement": agreement_facts(whole, judged.kept),
+            "agreement": agreement_facts(whole, judged.kept, ordered=run.settings.input.order),
             "penalty": penalty,
             "stop": stop,
             **_removed(filtered, names),
@@ -87,7 +88,7 @@ def judge_workers(run: Run) -> str:
 
 
 def agreement_facts(
-    labels: CrowdLabels | None, kept: CrowdLabels | None
+    labels: CrowdLabels | None, kept: CrowdLabels | None, *, ordered: bool = False
 ) -> list[dict[str, Any]] | None:
     """Return coefficients of agreement with their intervals: the whole, the workers kept, and each class.
 
@@ -95,13 +96,15 @@ def agreement_facts(
     """
     if labels is None or kept is None:
         return None
+    metric: Metric = "ordinal" if ordered else "nominal"
+    alpha = "Krippendorff’s alpha, ordinal" if ordered else "Krippendorff’s alpha"
     found: list[tuple[str, str, Alpha | ChanceCorrected]] = [
-        ("Krippendorff’s alpha", "all labels", alpha_interval(labels)),
+        (alpha, "all labels", alpha_interval(labels, metric)),
         ("Fleiss’ kappa", "all labels", fleiss_kappa(labels)),
         ("Gwet’s AC1", "all labels", gwet_ac1(labels)),
     ]
     if kept.n_labels < labels.n_labels:
-        found.append(("Krippendorff’s alpha", "without the removed workers", alpha_interval(kept)))
+        found.append((alpha, "without the removed workers", alpha_interval(kept, metric)))
     if labels.n_classes > 2:  # with two, both are the alpha of the whole
         found += [
             ("Krippendorff’s alpha", f"{name} against the others", one)

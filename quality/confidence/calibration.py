@@ -134,6 +134,15 @@ class CalibratedConfidence:
         whole: np.ndarray = rest / rest.sum(axis=1, keepdims=True)  # 1 but for rounding
         return whole
 
+    def in_label(
+        self,
+        posterior: Float[np.ndarray, "tasks classes"],
+        label: Int[np.ndarray, " tasks"],
+    ) -> Float64[np.ndarray, " tasks"]:
+        """Return the probability that these labels are right, which need not be the likeliest classes."""
+        own = self.believed(posterior)[np.arange(len(label)), label]
+        return np.where(label == self.label, self.confidence, own)
+
 
 def calibrate(
     labels: CrowdLabels,

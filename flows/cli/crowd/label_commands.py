@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from flows.aggregators import AggregatorName, consensus_of
-from flows.choices import Duplicates, Penalty
+from flows.aggregators import ORDERED, AggregatorName, consensus_of
+from flows.choices import Duplicates, Loss, Penalty
 from flows.cli.root import (
     Encoding,
     Force,
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from quality import CrowdLabels
 
 __all__ = [
-    "Labelled", "aggregate", "consensus_rows", "output_file", "read_labels_of", "worker_rows",
+    "Labelled", "aggregate", "consensus_rows", "ordered_classes", "output_file", "read_labels_of",
+    "worker_rows",
     "workers",
 ]  # fmt: skip
 
@@ -88,7 +89,16 @@ def workers(
 @app.command(epilog="Example: `crowdassay aggregate labels.csv --output consensus.csv`")
 def aggregate(
     labels: LabelsFile,
-    aggregator: Annotated[AggregatorName, typer.Option(help="aggregation method")] = "auto",
+    aggregator: Annotated[
+        AggregatorName | None,
+        typer.Option(help="aggregation method [default: auto; with --order ordinal_crowd]"),
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option(help="classes that are grades, in their order: low,mid,high")
+    ] = None,
+    loss: Annotated[
+        Loss, typer.Option(help="what a wrong label costs; with --order absolute or squared")
+    ] = "zero_one",
     duplicates: Repeated = "error",
     sep: Sep = None,
     encoding: Encoding = None,
@@ -102,12 +112,47 @@ def aggregate(
     """Turn crowd labels into one consensus label per task."""
     with mistakes():
         written = output_file(output, labels, force)
-        read = read_labels_of(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
-        header, rows, groups = consensus_rows(read, aggregator=aggregator)
+        classes = ordered_classes(order, loss, aggregator)
+        reading = reading_of_options(sep, encoding, sheet, wide)
+        read = read_labels_of(labels, duplicates, reading, classes=classes)
+        name = aggregator or ("auto" if classes is None else ORDERED)
+        header, rows, groups = consensus_rows(read, aggregator=name, loss=loss)
+        if classes is not None:
+            print_line(_order_line(read.labels))
         if groups is not None:
             print_line(groups)
         numbers = ("confidence", "labels")
         show_rows("Consensus labels", header, rows, written, numbers=numbers, guard=guard)
+
+
+def ordered_classes(
+    order: str | None, loss: Loss, aggregator: str | None
+) -> tuple[str, ...] | None:
+    """Return the classes that ``--order`` names, or None; refuse what needs them where there are none.
+
+    >>> ordered_classes("low, mid,high", "absolute", None)
+    ('low', 'mid', 'high')
+    """
+    from flows.settings import SettingsError  # pydantic, for these commands only
+
+    if order is None:
+        if loss != "zero_one":
+            raise SettingsError(f"--loss {loss} needs --order, the classes in their order")
+        if aggregator == ORDERED:
+            raise SettingsError(f"--aggregator {ORDERED} needs --order, the classes in their order")
+        return None
+    names = tuple(name.strip() for name in order.split(","))
+    if len(names) < 2 or len(set(names)) < len(names) or "" in names:
+        raise SettingsError(f"--order must name two classes or more, each once, got {order!r}")
+    return names
+
+
+def _order_line(labels: CrowdLabels) -> str:
+    """Return what the labels say of the order, as a sentence."""
+    from quality import order_fit  # numba, for these commands only
+
+    found = order_fit(labels).sentence()
+    return found[:1].upper() + found[1:]
 
 
 def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str], list[list[str]]]:
@@ -145,7 +190,7 @@ def _number(value: float, digits: int) -> str:
 
 
 def consensus_rows(
-    read: Labelled, *, aggregator: str
+    read: Labelled, *, aggregator: str, loss: Loss = "zero_one"
 ) -> tuple[list[str], list[list[str]], str | None]:
     """Return a header, a row per task, and which groups of workers voted once, in words, or None.
 
@@ -158,12 +203,14 @@ def consensus_rows(
     from flows.settings import ConsensusSettings
     from quality import calibrate, dependent_groups
 
-    chosen, labels = ConsensusSettings.model_validate({"aggregator": aggregator}), read.labels
+    given = {"aggregator": aggregator, "loss": loss}
+    chosen, labels = ConsensusSettings.model_validate(given), read.labels
     models = np.flatnonzero(np.isin(labels.workers.astype(np.str_), read.models))
     found = dependent_groups(labels, models=models)
     groups = found.group if len(found.sizes) else None
     consensus = consensus_of(labels, chosen, seed=0, groups=groups)
-    confidence = calibrate(labels, consensus.posterior, groups=groups).confidence
+    sure = calibrate(labels, consensus.posterior, groups=groups)
+    confidence = sure.in_label(consensus.posterior, consensus.label)
     if models.size == labels.n_workers:
         confidence = np.full(labels.n_tasks, np.nan)
     n_labels = labels.task_start[1:] - labels.task_start[:-1]
@@ -195,7 +242,9 @@ def output_file(path: Path | None, labels: Path, force: bool) -> OutputFile | No
     return table_file(path, inputs=(labels, *find_files(labels)), force=force)
 
 
-def read_labels_of(path: Path, duplicates: Duplicates, reading: Reading) -> Labelled:
+def read_labels_of(
+    path: Path, duplicates: Duplicates, reading: Reading, *, classes: tuple[str, ...] | None = None
+) -> Labelled:
     """Return the labels of a file, a folder, a pattern or standard input, and say how they were read."""
     from flows.settings import input_settings  # pydantic and DuckDB, for these commands only
     from flows.tables import open_sources, read_labels, read_models
@@ -210,5 +259,5 @@ def read_labels_of(path: Path, duplicates: Duplicates, reading: Reading) -> Labe
         print_reading(sources.read_as)
         with sources.telling():
             table = sources.labels.table
-            labels = read_labels(table, classes=None, duplicates=duplicates, known_tasks=None)
+            labels = read_labels(table, classes=classes, duplicates=duplicates, known_tasks=None)
             return Labelled(labels, read_models(table))

@@ -26,6 +26,7 @@ from quality import (
     Support,
     TaskReport,
     WorkerReport,
+    alpha_interval,
     dependent_groups,
     filter_dishonest,
     filter_workers,
@@ -149,8 +150,8 @@ class WholeLabels:
             labels, filtered, consensus.posterior, gold=self.crowd.gold_code(),
             seconds=self.crowd.seconds, progress=progress,
         )  # fmt: skip
-        alpha, removed = krippendorff_alpha(labels), labels.n_labels - kept.n_labels
-        return Judged(report, alpha, krippendorff_alpha(kept), removed, kept)
+        alpha, removed = self._alpha(labels), labels.n_labels - kept.n_labels
+        return Judged(report, alpha, self._alpha(kept), removed, kept)
 
     def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
         """Find one label per task from the labels of the workers kept, one vote for each group."""
@@ -186,6 +187,12 @@ class WholeLabels:
         """The whole table of labels."""
         return self.crowd.labels
 
+    def _alpha(self, labels: CrowdLabels) -> float:
+        """Krippendorff's alpha, by how far labels are apart if classes are ordered; NaN if undefined."""
+        if self.run.settings.input.order:
+            return alpha_interval(labels, "ordinal").value
+        return krippendorff_alpha(labels)
+
     def _consensus(
         self,
         labels: CrowdLabels,
@@ -196,11 +203,11 @@ class WholeLabels:
     ) -> Consensus:
         """The consensus that the settings ask for; an earlier stage's if it is of the same inputs."""
         settings, gold = self.run.settings, self.crowd.gold_code()
-        asked = f"{settings.consensus!r} {settings.seed}"
+        asked = f"{settings.believed!r} {settings.seed}"
         key = None if start is not None else _inputs_digest(labels, asked, gold, groups)
         if key is None or key not in _RECENT:
             found = consensus_of(
-                labels, settings.consensus, seed=settings.seed, gold=gold, groups=groups, start=start,
+                labels, settings.believed, seed=settings.seed, gold=gold, groups=groups, start=start,
                 progress=progress,
             )  # fmt: skip
             if key is None:

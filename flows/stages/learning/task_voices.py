@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
-from flows.aggregators import consensus_of
+from flows.aggregators import consensus_of, decided
 from flows.run import Crowd, Run
 from flows.settings import why_features_stay_out
 from flows.stages.labels import Aggregated, Groups
@@ -130,7 +130,7 @@ def _heard(
     """The consensus with the voice of the last round, and what that voice says."""
     from learners import cross_fitted_probabilities  # scikit-learn, for runs with features alone
 
-    chosen, seed = run.settings.consensus, run.settings.seed
+    chosen, seed = run.settings.believed, run.settings.seed
     gold = crowd.gold_code() if chosen.use_gold else None
 
     def fit(labels: CrowdLabels) -> Consensus:
@@ -140,7 +140,7 @@ def _heard(
     believed, last = consensus.posterior, None
     for _ in range(ROUNDS):
         said = cross_fitted_probabilities(features, believed, rng=rng).probabilities
-        found = join_voice(consensus, said, held_out, gold=gold)
+        found = decided(join_voice(consensus, said, held_out, gold=gold), chosen.loss)
         if last is None or found.heard:
             last = found, said
         if not found.heard:

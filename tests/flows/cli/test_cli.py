@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from flows.aggregators import AGGREGATORS
+from flows.aggregators import AGGREGATORS, ORDERED
 from flows.cli import app
 from tests.flows.campaign import write_small_campaign
 
@@ -140,7 +140,8 @@ def test_aggregate_writes_one_row_per_task(finished: Path, tmp_path: Path) -> No
     labels = str(finished / "labels.csv")
     for aggregator in AGGREGATORS:
         asked = ("aggregate", labels, "--aggregator", aggregator, "--output", str(output))
-        told = invoke(*asked, "--force")
+        order = ("--order", "a,b,c") if aggregator == ORDERED else ()
+        told = invoke(*asked, *order, "--force")
         assert told.exit_code == 0
         rows = rows_of(output)
         assert len(rows) == 360

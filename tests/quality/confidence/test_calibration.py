@@ -209,3 +209,16 @@ def test_the_same_bytes_on_every_run(crowd: Crowd) -> None:
     assert one.after is not None
     assert two.after is not None
     assert one.after.error_interval == two.after.error_interval
+
+
+@QUICK
+@given(labels=crowds())
+def test_the_confidence_in_any_label_is_that_of_the_likeliest_or_what_is_believed(
+    labels: CrowdLabels,
+) -> None:
+    posterior = majority_vote(labels).posterior
+    found = calibrate(labels, posterior)
+    believed, tasks = found.believed(posterior), np.arange(labels.n_tasks)
+    assert found.in_label(posterior, found.label).tobytes() == found.confidence.tobytes()
+    other = (found.label + 1) % labels.n_classes
+    assert np.array_equal(found.in_label(posterior, other), believed[tasks, other])

@@ -50,3 +50,44 @@ def test_aggregate_has_no_confidence_in_models_alone(tmp_path: Path) -> None:
     path.write_text("\n".join(kinds) + "\n", encoding="utf-8")
     _, found = aggregated(path)
     assert {row["confidence"] for row in found} == {""}
+
+
+def graded(folder: Path) -> Path:
+    """A label file of 60 tasks with four grades, labels of which miss by one."""
+    rng, names = np.random.default_rng(2), ("none", "mild", "bad", "worst")
+    rows = ["worker,task,label"]
+    for task, true in enumerate(rng.integers(4, size=60)):
+        for worker in range(5):
+            said = np.clip(true + rng.choice([-1, 0, 0, 1]), 0, 3)
+            rows.append(f"w{worker},t{task:02d},{names[said]}")
+    path = folder / "labels.csv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def test_aggregate_decides_ordered_classes_by_loss_and_says_whether_labels_show_the_order(
+    tmp_path: Path,
+) -> None:
+    path, output = graded(tmp_path), tmp_path / "consensus.csv"
+    asked = ["aggregate", str(path), "--output", str(output), "--force"]
+    right = CliRunner().invoke(
+        app, [*asked, "--order", "none,mild, bad,worst", "--loss", "absolute"]
+    )
+    assert right.exit_code == 0, right.output
+    assert "The labels show the order" in right.output
+    wrong = CliRunner().invoke(app, [*asked, "--order", "none,worst,mild,bad"])
+    assert wrong.exit_code == 0, wrong.output
+    assert "speak against the order" in wrong.output
+
+
+def test_aggregate_refuses_a_loss_or_the_ordinal_model_without_an_order(tmp_path: Path) -> None:
+    path = graded(tmp_path)
+    for options, sentence in (
+        (["--loss", "squared"], "--loss squared needs --order, the classes in their order"),
+        (["--aggregator", "ordinal_crowd"], "--aggregator ordinal_crowd needs --order"),
+        (["--order", "none"], "--order must name two classes or more, each once, got 'none'"),
+        (["--order", "none,none"], "--order must name two classes or more, each once"),
+    ):
+        told = CliRunner().invoke(app, ["aggregate", str(path), *options])
+        assert told.exit_code != 0
+        assert sentence in told.output

@@ -1,0 +1,66 @@
+"""Which class names are obviously grades; what a proposal then says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flows.pipeline import run_pipeline
+from flows.proposal import CampaignTables, write_settings
+from flows.proposal.grades import SCALES, grades_of
+from flows.settings import load_settings
+
+
+@pytest.mark.parametrize(
+    ("names", "grades"),
+    [
+        (["1", "2", "3", "4", "5"], ("1", "2", "3", "4", "5")),
+        (["10", "9", "-1"], ("-1", "9", "10")),
+        (["medium", "low", "high"], ("low", "medium", "high")),
+        (["Strongly_agree", "agree", "Neutral"], ("Neutral", "agree", "Strongly_agree")),
+        (["Very Good", "poor", "fair"], ("poor", "fair", "Very Good")),
+        (["1", "01", "2"], None),  # twice the same grade
+        (["low", "minor", "high"], None),
+        (["low", "high"], None),  # two classes need no order
+        (["low", "good", "often"], None),  # of three scales
+        (["benign", "suspicious", "toxic"], None),
+    ],
+)
+def test_names_of_one_scale_are_grades(names: list[str], grades: tuple[str, ...] | None) -> None:
+    assert grades_of(names) == grades
+
+
+def test_no_word_stands_twice_on_a_scale() -> None:
+    for scale in SCALES:
+        words = [word for place in scale for word in place]
+        assert len(words) == len(set(words))
+
+
+def write_labels(path: Path, names: list[str]) -> Path:
+    rows = [f"w{w},t{t:02d},{names[(t + (w == t % 4)) % 3]}" for t in range(40) for w in range(4)]
+    path.write_text("\n".join(["worker,task,label", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_grades_are_proposed_in_a_comment_in_their_order_and_the_mended_file_runs(
+    tmp_path: Path,
+) -> None:
+    labels = write_labels(tmp_path / "labels.csv", ["low", "medium", "high"])
+    settings = tmp_path / "settings.toml"
+    write_settings(settings, CampaignTables(labels), name="graded")
+    text = settings.read_text(encoding="utf-8")
+    assert 'classes = ["low", "medium", "high"]' in text
+    assert "# order = true" in text
+    assert not load_settings(settings).input.order
+    settings.write_text(text.replace("# order = true", "order = true"), encoding="utf-8")
+    assert load_settings(settings).aggregator == "ordinal_crowd"
+    run_pipeline(load_settings(settings))
+
+
+def test_other_classes_stay_in_the_order_of_their_names_and_without_order(tmp_path: Path) -> None:
+    labels = write_labels(tmp_path / "labels.csv", ["dog", "cat", "horse"])
+    write_settings(tmp_path / "settings.toml", CampaignTables(labels), name="nominal")
+    text = (tmp_path / "settings.toml").read_text(encoding="utf-8")
+    assert 'classes = ["cat", "dog", "horse"]' in text
+    assert "\norder = false" in text

@@ -1,0 +1,158 @@
+"""Ordered classes in a run: decided by loss, checked against the order, never half on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from flows.pipeline import run_pipeline
+from flows.settings import SettingsError, load_settings
+from quality import CrowdLabels, calibrate, encode, encode_gold, least_loss, ordinal_crowd
+
+GRADES = ("poor", "fair", "good", "great")
+HEAD = """\
+name = "grades"
+classes = ["poor", "fair", "good", "great"]
+[input]
+labels = "labels.csv"
+gold = "gold.csv"
+order = true
+[consensus]
+groups = "ignore"
+"""
+
+
+def campaign(folder: Path, settings: str = HEAD, *, names: tuple[str, ...] = GRADES) -> Path:
+    """120 tasks with 5 labels each, which miss by one or two; `names` are what grades are called."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(4, size=120)
+    labels, gold = ["worker,task,label"], ["task,label"]
+    for task, true in enumerate(truth):
+        gold.append(f"t{task:03d},{names[true]}")
+        for worker in rng.choice(15, size=5, replace=False):
+            said = int(np.clip(np.round(true + rng.normal(0.3 * (worker < 4), 0.9)), 0, 3))
+            labels.append(f"w{worker:02d},t{task:03d},{names[said]}")
+    for name, rows in (("labels", labels), ("gold", gold)):
+        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    path = folder / "settings.toml"
+    path.write_text(settings, encoding="utf-8")
+    return path
+
+
+def run(path: Path) -> tuple[Path, dict[str, Any]]:
+    folder = run_pipeline(load_settings(path)).folder
+    return folder, json.loads((folder / "consensus.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("loss", ["zero_one", "absolute", "squared"])
+def test_a_run_decides_by_the_ordinal_model_and_the_loss(tmp_path: Path, loss: Any) -> None:
+    folder, facts = run(campaign(tmp_path, HEAD + f'loss = "{loss}"\n'))
+    posterior = ordinal_crowd(labels_of(tmp_path)).posterior
+    table = pq.read_table(folder / "consensus.parquet")
+    decided = least_loss(posterior, loss).label
+    assert facts["aggregator"] == "ordinal_crowd"
+    assert table["label"].to_pylist() == [GRADES[code] for code in decided]
+    assert facts["order"]["n_moved"] == np.count_nonzero(decided != posterior.argmax(axis=1))
+    assert (facts["order"]["n_moved"] == 0) == (loss == "zero_one")
+
+
+def labels_of(folder: Path) -> CrowdLabels:
+    rows = [line.split(",") for line in (folder / "labels.csv").read_text("utf-8").split()[1:]]
+    return encode(*zip(*rows, strict=True), classes=GRADES)
+
+
+def test_the_confidence_of_a_label_that_is_not_the_likeliest_is_its_own(tmp_path: Path) -> None:
+    folder, _ = run(campaign(tmp_path, HEAD + 'loss = "squared"\n'))
+    table, labels = pq.read_table(folder / "consensus.parquet"), labels_of(tmp_path)
+    rows = [line.split(",") for line in (tmp_path / "gold.csv").read_text("utf-8").split()[1:]]
+    gold = encode_gold(labels, *zip(*rows, strict=True))
+    posterior = ordinal_crowd(labels).posterior
+    code = np.array([GRADES.index(name) for name in table["label"].to_pylist()])
+    sure = calibrate(labels, posterior, gold=gold)
+    expected = sure.in_label(posterior, code)
+    assert table["confidence"].to_numpy() == pytest.approx(expected)
+    moved = code != posterior.argmax(axis=1)
+    assert moved.any()
+    assert (expected[moved] != sure.confidence[moved]).all()
+
+
+def test_the_report_says_that_the_labels_show_the_order_and_keeps_it(tmp_path: Path) -> None:
+    folder, facts = run(campaign(tmp_path, HEAD + 'loss = "absolute"\n'))
+    assert facts["order"]["verdict"] == "shown"
+    assert facts["classes"] == list(GRADES)
+    quality = json.loads((folder / "quality.json").read_text("utf-8"))
+    assert quality["agreement"][0]["measure"] == "Krippendorff’s alpha, ordinal"
+    assert quality["agreement"][0]["value"] == pytest.approx(quality["alpha"])
+    page = (folder / "report.html").read_text("utf-8")
+    assert "The classes are ordered, and a label is a median of what is believed" in page
+    assert "The labels show the order: at every boundary workers confuse neighbours most" in page
+    assert "Are the classes grades, in this order?" not in page
+
+
+def test_classes_that_are_no_grades_are_noticed(tmp_path: Path) -> None:
+    """The same labels under a wrong order of the names."""
+    settings = HEAD.replace('"poor", "fair", "good", "great"', '"good", "poor", "great", "fair"')
+    folder, facts = run(campaign(tmp_path, settings))
+    assert facts["order"]["verdict"] == "contradicted"
+    assert "speak against the order" in facts["order"]["sentence"]
+    page = (folder / "report.html").read_text("utf-8")
+    assert "Are the classes grades, in this order?" in page
+
+
+def test_published_shares_stand_in_the_order_of_the_classes(tmp_path: Path) -> None:
+    folder, _ = run(campaign(tmp_path, HEAD + "[privacy]\nepsilon = 1.0\n"))
+    names = pq.read_table(folder / "public" / "proportions.parquet")["class"].to_pylist()
+    assert names == list(GRADES)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            HEAD.replace("order = true\n", "") + 'loss = "absolute"\n',
+            'consensus.loss = "absolute" needs input.order = true',
+        ),
+        (
+            HEAD.replace("order = true\n", "") + 'aggregator = "ordinal_crowd"\n',
+            'consensus.aggregator = "ordinal_crowd" needs input.order = true',
+        ),
+        (
+            HEAD.replace('classes = ["poor", "fair", "good", "great"]\n', ""),
+            "input.order needs classes, the names in their order",
+        ),
+        (
+            HEAD + "[engine]\n[filter]\nn_workers = 0\n",
+            "[engine] must be without input.order: the ordinal model needs all labels in memory",
+        ),
+        (HEAD + "go_on = true\n", "not for ordinal_crowd"),
+        (
+            HEAD + '[privacy]\nepsilon = 1.0\nunit = "task"\n[filter]\nn_workers = 0\n',
+            'privacy.unit = "task" needs consensus.aggregator = "majority_vote"',
+        ),
+    ],
+)
+def test_what_does_not_go_with_an_order_is_refused_in_a_sentence(
+    tmp_path: Path, settings: str, sentence: str
+) -> None:
+    path = campaign(tmp_path, settings)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(path)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_aggregator_may_be_named_and_its_posterior_is_decided_by_loss(
+    tmp_path: Path,
+) -> None:
+    settings = HEAD + 'aggregator = "majority_vote"\nloss = "absolute"\n'
+    settings += '[privacy]\nepsilon = 1.0\nunit = "task"\n[filter]\nn_workers = 0\n'
+    folder, facts = run(campaign(tmp_path, settings))
+    table = pq.read_table(folder / "consensus.parquet")
+    decided = least_loss(np.array(table["posterior"].to_pylist()), "absolute").label
+    assert table["label"].to_pylist() == [GRADES[code] for code in decided]
+    assert facts["aggregator"] == "majority_vote"
