@@ -23,6 +23,7 @@ from privacy.audit import (
 )
 from privacy.corrections import LatticeCorrection, gold_corrections
 from privacy.counts import class_counts, count_queries
+from privacy.label_sets import bounded_labels, label_set_counts
 from privacy.ledger import (
     BudgetError,
     Entry,
@@ -88,8 +89,9 @@ __all__ = [
     "Mechanism", "Noise", "NoisyMax", "PairDelta", "Part", "PlanError", "PlanEvent", "PlanUse",
     "PlannedEvent", "PseudoCountDirichletEvent", "Publication", "PureEvent", "Query", "Question",
     "Release", "Statement", "Unit", "UnitError", "audit_losses", "audit_mechanism", "audit_pair",
-    "audit_releases", "bounded_tasks", "choose_mechanism", "clamp_delta", "class_counts",
-    "compose", "count_queries", "crossover_delta", "dominating_delta", "draw_releases",
-    "expected_distortion", "fits", "gold_corrections", "largest_scale", "pair_delta",
-    "partition_of", "plan", "project_to_simplex", "slots_left", "smallest_floor", "subject_counts",
+    "audit_releases", "bounded_labels", "bounded_tasks", "choose_mechanism", "clamp_delta",
+    "class_counts", "compose", "count_queries", "crossover_delta", "dominating_delta",
+    "draw_releases", "expected_distortion", "fits", "gold_corrections", "label_set_counts",
+    "largest_scale", "pair_delta", "partition_of", "plan", "project_to_simplex", "slots_left",
+    "smallest_floor", "subject_counts",
 ]  # fmt: skip

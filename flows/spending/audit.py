@@ -52,6 +52,7 @@ from privacy import (
     audit_mechanism,
     audit_releases,
     draw_releases,
+    label_set_counts,
 )
 from privacy.mechanisms import COUNT_MECHANISMS, NoisyMax
 
@@ -81,6 +82,21 @@ def _moved(
         Query("trial", "counts", np.array(counts), Unit.SUBJECT, n=int(np.sum(counts)), l1=4.0)
         for counts in (value, other)
     )
+    return (first, ()), (second, ())
+
+
+def _label_sets() -> tuple[Neighbour, Neighbour]:
+    """Ten tasks with places for two of four classes; the last has the first two, then the others."""
+    tasks = [str(number) for number in range(10)]
+    queries: list[Query] = []
+    for last in ([True, True, False, False], [False, False, True, True]):
+        chosen = np.tile([True, False, True, False], (10, 1))
+        chosen[-1] = last
+        queries += label_set_counts(
+            chosen, np.zeros(10, dtype=np.int64), dataset="trial", group_names=("all",), max_labels=2,
+            unit=Unit.CONSENSUS_LABEL, local=False, tasks=tasks,
+        )  # fmt: skip
+    first, second = queries
     return (first, ()), (second, ())
 
 
@@ -269,6 +285,7 @@ AUDITED: Mapping[str, Audited] = {
     ),
     "principal_subspace": Audited(lambda epsilon, _: PrincipalSubspace(epsilon, 2), _directions),
     "deflated_directions": Audited(lambda epsilon, _: DeflatedDirections(epsilon, 2), _directions),
+    "label_sets": Audited(lambda epsilon, _: LatticeLaplace(epsilon), _label_sets),
     "lattice_correction": Audited(lambda epsilon, _: LatticeCorrection(epsilon), _corrections),
     "joint_lattice_laplace": Audited(
         lambda epsilon, _: JointLatticeLaplace(epsilon),

@@ -1,0 +1,177 @@
+"""Class counts of tasks for which several classes hold: at most so many count of each task.
+
+>>> chosen = np.array([[True, True], [False, True], [False, False]])
+>>> (query,) = label_set_counts(
+...     chosen, np.array([0, 0, 0]), dataset="toy", group_names=("all",), max_labels=2,
+...     unit=Unit.CONSENSUS_LABEL, local=False, tasks=("t1", "t2", "t3"),
+... )
+>>> query.value, query.l1
+(array([1, 2, 3]), 4.0)
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from privacy.query import (
+    ONE_TASK,
+    CountsError,
+    Part,
+    Query,
+    Unit,
+    UnitError,
+    assignment_digest,
+    task_names,
+)
+
+__all__ = ["bounded_labels", "label_set_counts"]
+
+
+def bounded_labels(
+    probability: Float64[np.ndarray, "tasks classes"], *, threshold: float = 0.5, max_labels: int
+) -> Bool[np.ndarray, "tasks classes"]:
+    """Choose for each task the likeliest classes above a threshold, at most `max_labels` of them.
+
+    Parameters
+    ----------
+    probability
+        That each class holds for each task.
+    threshold
+        A class counts where its probability is above this.
+    max_labels
+        The bound, >= 1.
+
+    Notes
+    -----
+    **Guarantees.** No task has more than `max_labels` classes. Among equals those of lower code count. A
+    task's classes depend on its own row alone.
+
+    Examples
+    --------
+    >>> bounded_labels(np.array([[0.9, 0.6, 0.7]]), max_labels=2)
+    array([[ True, False,  True]])
+    """
+    if not max_labels >= 1:
+        raise ValueError(f"max_labels must be >= 1, got max_labels={max_labels}")
+    order = np.argsort(-probability, axis=1, kind="stable")
+    place = np.argsort(order, axis=1, kind="stable")
+    chosen: np.ndarray = (probability > threshold) & (place < max_labels)
+    return chosen
+
+
+def label_set_counts(
+    chosen: Bool[np.ndarray, "tasks classes"],
+    group: Int[np.ndarray, " tasks"],
+    *,
+    dataset: str,
+    group_names: Sequence[str],
+    max_labels: int,
+    unit: Unit,
+    local: bool,
+    tasks: Sequence[str] | np.ndarray,
+) -> tuple[Query, ...]:
+    """Count for each group the tasks for which each class holds, and the places that are left over.
+
+    A task has `max_labels` places. Each of its classes takes one; the places left over are counted
+    last. So counts add up to a public number, as the mechanisms of class counts need it, and a noisy
+    count over the group's tasks is a private share.
+
+    Parameters
+    ----------
+    chosen
+        Whether each class is in each task's consensus, private; :func:`bounded_labels` bounds them.
+    group, dataset, group_names, unit, local, tasks
+        As for :func:`class_counts`.
+    max_labels
+        The most classes that a task may have, >= 1; public, and chosen without looking at the labels.
+
+    Returns
+    -------
+    tuple of Query
+        One per group, parts of one partition: a count for each class, and the places left over. `n` is
+        the number of places, `max_labels` for each task.
+
+    Raises
+    ------
+    UnitError
+        As :func:`class_counts`; subjects have no counts of sets.
+    CountsError
+        If a task has more than `max_labels` classes, or `chosen` is no table of truth values; the message
+        names no task.
+    ValueError
+        If groups are not codes of the named groups, or a group has no task.
+
+    Notes
+    -----
+    **Guarantees.** Counts of a group add up to `max_labels` times its number of tasks. Another assignment
+    of tasks to groups, or another bound, is another partition.
+
+    **Privacy.** The l1 sensitivity is 2 `max_labels` for each unit. Neighbours of the unit `CONSENSUS_LABEL`
+    replace one task's set A by B. Its places are a vector of counts of 0 or more that adds up to
+    `max_labels`, before and after; two such vectors differ by at most their sums, 2 `max_labels`, in l1
+    norm, and sets of `max_labels` classes without a common one do. Neighbours of `TASK` and `ANSWER`
+    differ in answers to one task; where the consensus is local they move no other task's set, so that
+    the same holds. Groups are disjoint, and a task is in one of them whatever its set.
+
+    Examples
+    --------
+    >>> north, south = label_set_counts(
+    ...     np.array([[True, False], [True, True]]), np.array([0, 1]), dataset="toy",
+    ...     group_names=("north", "south"), max_labels=2, unit=Unit.CONSENSUS_LABEL, local=False,
+    ...     tasks=("t1", "t2"),
+    ... )
+    >>> north.value, north.n, south.value
+    (array([1, 0, 1]), 2, array([1, 1, 0]))
+    """
+    if unit.needs_local_consensus and not local:
+        raise UnitError(
+            f"unit '{unit}' needs a consensus that depends on each task's own labels alone; use unit "
+            "'consensus label', or aggregate locally"
+        )
+    if unit not in (Unit.CONSENSUS_LABEL, Unit.TASK, Unit.ANSWER):
+        raise UnitError(f"counts of sets are for tasks and their answers, got unit '{unit}'")
+    names = tuple(map(str, group_names))
+    n = _group_sizes(group, names)
+    if not max_labels >= 1:
+        raise ValueError(f"max_labels must be >= 1, got max_labels={max_labels}")
+    if not (chosen.ndim == 2 and chosen.dtype == np.bool_ and len(chosen) == group.size):
+        raise CountsError("chosen must be truth values, one per task and class")
+    if not chosen.shape[1] >= 1:
+        raise CountsError("chosen must be of one class or more")
+    if not (chosen.sum(axis=1) <= max_labels).all():
+        raise CountsError(
+            f"tasks must have at most max_labels={max_labels} classes: bound them first"
+        )
+    counts = np.zeros((len(names), chosen.shape[1] + 1), dtype=np.int64)
+    np.add.at(counts[:, :-1], group, chosen)
+    places = max_labels * n
+    counts[:, -1] = places - counts[:, :-1].sum(axis=1)
+    counts.setflags(write=False)
+    digest = assignment_digest(group, names, task_names(tasks, group.size), (str(max_labels),))
+    return tuple(
+        Query(
+            dataset, f"counts of up to {max_labels} classes a task", row, unit, int(size),
+            ONE_TASK * max_labels, Part(f"group:{digest}", name),
+        )
+        for row, size, name in zip(counts, places, names, strict=True)
+    )  # fmt: skip
+
+
+def _group_sizes(
+    group: Int[np.ndarray, " tasks"], names: tuple[str, ...]
+) -> Int[np.ndarray, " groups"]:
+    """Return the tasks of each group; raise ValueError unless each named group has one."""
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"group_names must be different names, got {len(names)}")
+    if not (
+        group.ndim == 1
+        and group.size >= 1
+        and group.dtype.kind in "iu"
+        and ((group >= 0) & (group < len(names))).all()
+    ):
+        raise ValueError(f"group must be integer codes of the {len(names)} named groups")
+    n = np.bincount(group, minlength=len(names))
+    if not (n >= 1).all():
+        raise ValueError(f"every group must have a task, got none in {names[int(n.argmin())]!r}")
+    return n

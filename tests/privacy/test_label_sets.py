@@ -1,0 +1,111 @@
+"""Counts of sets of classes: their sensitivity on all neighbours, what they add up to, their release."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from privacy import (
+    CountsError,
+    LatticeLaplace,
+    Ledger,
+    Unit,
+    UnitError,
+    bounded_labels,
+    label_set_counts,
+)
+
+ABOUT = {"dataset": "toy", "group_names": ("all",), "local": True}
+
+
+def counted(sets: tuple[tuple[bool, ...], ...], max_labels: int, unit: Unit) -> np.ndarray:
+    names = [f"t{number}" for number in range(len(sets))]
+    group = np.zeros(len(sets), dtype=np.int64)
+    (query,) = label_set_counts(
+        np.array(sets), group, max_labels=max_labels, unit=unit, tasks=names, **ABOUT
+    )
+    assert query.l1 == 2.0 * max_labels
+    assert isinstance(query.value, np.ndarray)
+    return query.value
+
+
+@pytest.mark.parametrize("unit", [Unit.CONSENSUS_LABEL, Unit.TASK, Unit.ANSWER])
+@pytest.mark.parametrize(("n_classes", "max_labels"), [(2, 1), (3, 1), (4, 2), (3, 3)])
+def test_no_neighbour_moves_counts_by_more_than_the_sensitivity_and_one_does(
+    n_classes: int, max_labels: int, unit: Unit
+) -> None:
+    """All tables of two tasks and all that replace one task's set."""
+    sets = [one for one in product((False, True), repeat=n_classes) if sum(one) <= max_labels]
+    counts = {both: counted(both, max_labels, unit) for both in product(sets, repeat=2)}
+    most = max(
+        np.abs(counts[kept, one] - counts[kept, other]).sum()
+        for kept in sets
+        for one in sets
+        for other in sets
+    )
+    # a set of `max_labels` classes and the empty one share no place
+    assert most == 2 * max_labels
+
+
+def test_counts_add_up_to_the_places_of_a_group() -> None:
+    rng = np.random.default_rng(0)
+    chosen = bounded_labels(rng.random((50, 6)), max_labels=3)
+    group = np.arange(50) % 3
+    queries = label_set_counts(
+        chosen, group, dataset="toy", group_names="abc", max_labels=3,
+        unit=Unit.CONSENSUS_LABEL, local=False, tasks=[str(task) for task in range(50)],
+    )  # fmt: skip
+    for code, query in enumerate(queries):
+        mine = chosen[group == code]
+        assert query.value[:-1].tolist() == mine.sum(axis=0).tolist()
+        assert query.value.sum() == query.n == 3 * len(mine)
+    assert len({query.part.partition for query in queries if query.part}) == 1
+
+
+def test_no_task_has_more_than_the_bound() -> None:
+    chance = np.array([[0.9, 0.6, 0.7, 0.1], [0.6, 0.6, 0.6, 0.6], [0.1, 0.2, 0.3, 0.5]])
+    assert bounded_labels(chance, max_labels=2).astype(int).tolist() == [
+        [1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0],
+    ]  # fmt: skip
+
+
+def test_another_bound_is_another_partition() -> None:
+    parts = [
+        label_set_counts(
+            np.array([[True, False]]), np.array([0]), max_labels=bound,
+            unit=Unit.CONSENSUS_LABEL, tasks=["t"], **ABOUT,
+        )[0].part
+        for bound in (1, 2)
+    ]  # fmt: skip
+    assert parts[0] != parts[1]
+
+
+def test_the_ledger_draws_at_the_price_of_the_sensitivity(ledger: Ledger) -> None:
+    (query,) = label_set_counts(
+        np.ones((40, 2), dtype=bool), np.zeros(40, dtype=np.int64), max_labels=2,
+        unit=Unit.CONSENSUS_LABEL, tasks=[str(task) for task in range(40)], **ABOUT,
+    )  # fmt: skip
+    event = LatticeLaplace(epsilon=0.5).event(query)
+    assert (event.l1, event.scale) == (4.0, 8.0)
+    assert float(event.cost().epsilon) == 0.5
+    release = ledger.release(LatticeLaplace(epsilon=0.5), query)
+    assert sum(release.value) == 80
+
+
+def test_mistakes_are_named() -> None:
+    one, group = np.array([[True, True]]), np.array([0])
+    about = {**ABOUT, "tasks": ["t"]}
+    with pytest.raises(CountsError, match="at most max_labels=1 classes"):
+        label_set_counts(one, group, max_labels=1, unit=Unit.TASK, **about)
+    with pytest.raises(UnitError, match="depends on each task's own labels"):
+        label_set_counts(one, group, max_labels=2, unit=Unit.TASK, **{**about, "local": False})
+    with pytest.raises(UnitError, match="for tasks and their answers"):
+        label_set_counts(one, group, max_labels=2, unit=Unit.SUBJECT, **about)
+    with pytest.raises(CountsError, match="truth values"):
+        label_set_counts(one.astype(int), group, max_labels=2, unit=Unit.TASK, **about)
+    with pytest.raises(ValueError, match="max_labels must be >= 1"):
+        label_set_counts(one, group, max_labels=0, unit=Unit.TASK, **about)
+    with pytest.raises(ValueError, match="max_labels must be >= 1"):
+        bounded_labels(np.ones((1, 2)), max_labels=0)
+    with pytest.raises(ValueError, match="integer codes of the 1 named groups"):
+        label_set_counts(one, np.array([1]), max_labels=2, unit=Unit.TASK, **about)
