@@ -263,7 +263,7 @@ def campaign(analyst: Callable[[np.random.Generator], Analyst], ask: Ask, seed: 
 
 
 def main() -> None:
-    campaigns = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    campaigns = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     plain, equal = plain_folds(), limit_folds(honest_shortfall())
     step = best_step(n=N, n_models=CANDIDATES, level=LEVEL)
     promised = ladder_error(step, n=N, n_models=CANDIDATES, level=LEVEL)

@@ -207,7 +207,7 @@ import os, signal, sys
 from pathlib import Path
 from learners import CandidateGate
 setattr(CandidateGate, sys.argv[1], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-from tests.flows.spending.test_candidates import ask, candidate
+from tests.flows.cli.spending.test_gate_campaigns import ask, candidate
 ask(Path(sys.argv[2]), candidate("next"))
 """
 
@@ -223,7 +223,7 @@ def test_killed_between_payment_and_answer_it_is_paid_once_and_answered_when_ask
         ask(state)
     done = subprocess.run(
         [sys.executable, "-c", KILLED, where, str(state)], env=os.environ,
-        cwd=Path(__file__).resolve().parents[3],
+        cwd=Path(__file__).resolve().parents[4],
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL
     (paid,) = entries(state)
