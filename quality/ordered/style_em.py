@@ -88,10 +88,9 @@ class OrdinalCrowd(Result):
     def confusion_of(self, worker: int) -> Float64[np.ndarray, "classes classes"]:
         """Return P(label | truth) of one worker, as ``[truth, label]``."""
         style = np.array([self.sharpness[worker], self.leniency[worker], self.extremity[worker]])
-        table = np.empty(self.shape.shape)
-        style_table(style, np.log(self.shape), _scale(len(self.shape)), table)
-        found: np.ndarray = np.exp(table)
-        return found
+        log_table, table = np.empty(self.shape.shape), np.empty(self.shape.shape)
+        style_table(style, np.log(self.shape), _scale(len(self.shape)), log_table, table)
+        return table
 
 
 def ordinal_crowd(

@@ -25,8 +25,9 @@ def style_table(
     log_shape: Float64[np.ndarray, "classes classes"],
     x: Float64[np.ndarray, " classes"],
     log_table: Float64[np.ndarray, "classes classes"],
+    table: Float64[np.ndarray, "classes classes"],
 ) -> None:
-    """Write log P(label | truth) of a worker of this style, as ``log_table[truth, label]``."""
+    """Write log P(label | truth) of a worker of this style, as ``log_table[truth, label]``, and P."""
     n_classes = len(x)
     for truth in range(n_classes):
         most = -np.inf
@@ -38,16 +39,18 @@ def style_table(
             most = max(most, log_table[truth, label])
         total = 0.0
         for label in range(n_classes):
-            total += np.exp(log_table[truth, label] - most)
-        total = most + np.log(total)
+            table[truth, label] = np.exp(log_table[truth, label] - most)
+            total += table[truth, label]
+        log_total, share = most + np.log(total), 1.0 / total
         for label in range(n_classes):
-            log_table[truth, label] -= total
+            log_table[truth, label] -= log_total
+            table[truth, label] *= share
 
 
 @kernel
 def _slopes(
     count: Float64[np.ndarray, "classes classes"],
-    log_table: Float64[np.ndarray, "classes classes"],
+    table: Float64[np.ndarray, "classes classes"],
     log_shape: Float64[np.ndarray, "classes classes"],
     x: Float64[np.ndarray, " classes"],
     gradient: Float64[np.ndarray, " 3"],
@@ -63,7 +66,7 @@ def _slopes(
             continue
         mean[:] = 0.0
         for label in range(len(x)):
-            chance = np.exp(log_table[truth, label])
+            chance = table[truth, label]
             feature[0], feature[1], feature[2] = log_shape[truth, label], x[label], x[label] ** 2
             for p in range(3):
                 mean[p] += chance * feature[p]
@@ -115,6 +118,7 @@ def style_pass(
     """
     n_classes = len(x)
     count, table = np.empty((n_classes, n_classes)), np.empty((n_classes, n_classes))
+    log_table = np.empty((n_classes, n_classes))
     gradient, information, inverse = np.empty(3), np.empty((3, 3)), np.empty((3, 3))
     for worker in range(first, last):
         rows = order[start[worker] : start[worker + 1]]
@@ -126,7 +130,7 @@ def style_pass(
                 count[truth, label[row]] += posterior[task[row], truth]
         own = style[worker]
         for _ in range(n_steps):
-            style_table(own, log_shape, x, table)
+            style_table(own, log_shape, x, log_table, table)
             information[:] = 0.0
             for p in range(3):
                 off = own[p] - (1.0 if p == 0 else 0.0)
@@ -140,17 +144,17 @@ def style_pass(
                 own[p] += min(max(step, -LONGEST), LONGEST)
         for p in range(3):
             unsure[p] += (own[p] - (1.0 if p == 0 else 0.0)) ** 2 + inverse[p, p]
-        style_table(own, log_shape, x, table)
+        style_table(own, log_shape, x, log_table, table)
         _add_counts(count, table, max(own[0], 0.0), sums)
         for row in rows:
             for truth in range(n_classes):
-                belief[task[row], truth] += table[truth, label[row]]
+                belief[task[row], truth] += log_table[truth, label[row]]
 
 
 @kernel
 def _add_counts(
     count: Float64[np.ndarray, "classes classes"],
-    log_table: Float64[np.ndarray, "classes classes"],
+    table: Float64[np.ndarray, "classes classes"],
     sharpness: float,
     sums: Float64[np.ndarray, "3 classes classes"],
 ) -> None:
@@ -162,7 +166,7 @@ def _add_counts(
         for label in range(n_classes):
             sums[0, truth, label] += count[truth, label]
             sums[1, truth, label] += sharpness * count[truth, label]
-            sums[2, truth, label] += sharpness * n_labels * np.exp(log_table[truth, label])
+            sums[2, truth, label] += sharpness * n_labels * table[truth, label]
 
 
 @kernel

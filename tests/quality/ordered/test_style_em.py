@@ -128,9 +128,10 @@ def test_newton_finds_the_mode_of_a_style(rng: np.random.Generator) -> None:
 
 def test_a_workers_table_has_rows_that_add_up_to_one() -> None:
     log_shape = np.log(np.full((4, 4), 0.25))
-    table = np.empty((4, 4))
-    style_table(np.array([2.0, 300.0, -50.0]), log_shape, np.linspace(-1, 1, 4), table)
-    assert np.exp(table).sum(axis=1) == pytest.approx(np.ones(4))
+    log_table, table = np.empty((4, 4)), np.empty((4, 4))
+    style_table(np.array([2.0, 300.0, -50.0]), log_shape, np.linspace(-1, 1, 4), log_table, table)
+    assert table.sum(axis=1) == pytest.approx(np.ones(4))
+    assert np.exp(log_table) == pytest.approx(table)
 
 
 def test_the_prior_of_the_shape_misses_by_as_much_as_the_crowd() -> None:
