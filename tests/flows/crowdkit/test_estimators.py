@@ -520,8 +520,9 @@ def test_the_order_of_the_rows_orders_the_result_and_no_more(random: Any) -> Non
 
 def test_every_estimator_is_exported() -> None:
     pairwise = {estimators.BradleyTerry, estimators.NoisyBradleyTerry}  # test_pairwise.py
+    sets = {estimators.BinaryRelevance}  # test_binary_relevance.py
     found = {getattr(estimators, name) for name in estimators.__all__}
-    assert {*WITHOUT_GOLD, GoldMajorityVote} | pairwise == found
+    assert {*WITHOUT_GOLD, GoldMajorityVote} | pairwise | sets == found
 
 
 def test_importing_the_estimators_leaves_prefect_alone() -> None:
