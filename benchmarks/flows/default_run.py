@@ -1,6 +1,6 @@
 """A run with the settings that `crowdassay init` writes, by stage, at several sizes.
 
-    python -m benchmarks.flows.default_run --shapes small million
+    python -m benchmarks.flows.default_run --shapes many-workers ten-million
 
 Each shape is a simulated campaign of text ids in shuffled rows (degrees by a power law, or one to five
 labels each where workers are many; 70 % of the workers honest, 20 % random, 10 % malicious), written as
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import tempfile
 import time
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ SHAPES = {
 }
 
 
-USUAL = ("small", "million", "many-workers", "many-classes", "most-classes")
+USUAL = ("small", "million", "many-classes", "most-classes")  # the others take many minutes
 
 
 def main() -> None:
@@ -139,7 +140,7 @@ def carried_on(totals: dict[int, tuple[float, float]]) -> list[tuple[str, ...]]:
     for n_labels in (10**9, 10**10):
         seconds, megabytes = cpu * n_labels, memory * n_labels
         by_time, by_memory = seconds / (DAY * CORES), megabytes / (MEMORY_GB * 1e3)
-        machines = max(1, round(max(by_time, by_memory) + 0.5))
+        machines = math.ceil(max(by_time, by_memory))
         what = (
             f"in proportion: {seconds / 3600:,.0f} CPU hours, and {megabytes / 1e3:,.0f} GB if nothing "
             f"were left in shards; {machines:,} machines of {CORES} cores and {MEMORY_GB} GB for a day"
