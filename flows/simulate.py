@@ -243,8 +243,8 @@ def write_scripted(
     Raises
     ------
     SettingsError
-        For a mistake in the script, with file and line; if it has not exactly one recorder; if a script
-        outside of its folder is included.
+        For a mistake in the script, with file and line; if it has not exactly one recorder; if it is no text;
+        if a script outside of its folder is included.
     OutputError
         If one of the files exists, and `force` does not say that they may be overwritten.
     """
@@ -254,18 +254,17 @@ def write_scripted(
     shipped = Path(str(files("sample_data"))) / "crowds" / script.name
     if not script.exists() and len(script.parts) == 1 and shipped.is_file():
         script = shipped
-    text = script.read_text(encoding="utf-8")
     top = script.resolve().parent
 
     def read(name: str) -> str:
         included = (top / name).resolve()
         if not included.is_relative_to(top):
             raise ValueError(f"included script {name!r} must lie in the folder of {script.name}")
-        return included.read_text(encoding="utf-8")
+        return _script_text(included)
 
     simulation = Simulation(rng=np.random.default_rng(seed), read=read)
     try:
-        simulation.script(text, name=script.name)
+        simulation.script(_script_text(script), name=script.name)
         every = simulation.tree.root.subtree()
         recorders = [one.path for one in every if one.cls.name == "recorder"]
         if len(recorders) != 1:
@@ -276,6 +275,15 @@ def write_scripted(
         raise SettingsError(str(error)) from None
     _write_record(folder, record, script, seed=seed, force=force)
     return record, simulation.output
+
+
+def _script_text(path: Path) -> str:
+    if path.is_dir():
+        raise ValueError(f"{path.name or path} must be a script, got a folder")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name} must be UTF-8; convert it first") from None
 
 
 def _write_record(

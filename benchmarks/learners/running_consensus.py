@@ -3,8 +3,8 @@
     python -m benchmarks.learners.running_consensus
 
 *As filed* takes the labels in the order of the file, *shuffled* in a random one (seed 0); each label is seen
-once. The batch fits may go through all labels as often as they like. *µs* is CPU time for each label, as
-filed.
+once. The batch fits may go through all labels as often as they like; *to hierarchical* is how far one pass is
+from the fit of the same model, as filed and shuffled. *µs* is CPU time for each label, as filed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from learners import RunningConsensus
 from quality import CrowdLabels, dawid_skene, hierarchical_dawid_skene, majority_vote
 
 HEADER = (
-    "set", "majority vote", "as filed", "shuffled", "Dawid–Skene, batch", "hierarchical, batch", "µs",
+    "set", "majority vote", "as filed", "shuffled", "Dawid–Skene, batch", "hierarchical, batch",
+    "to hierarchical", "µs",
 )  # fmt: skip
+CLOSE = 0.3  # points
 BATCH = (dawid_skene, hierarchical_dawid_skene)
 
 
@@ -57,9 +59,14 @@ def main() -> None:
         for kind, names in (("older sets", SETS), ("newer sets", NEWER), ("sets", SETS + NEWER))
     }
     rows = [
-        (name, *(f"{one:.2f}" for one in found[:5]), f"{found[5]:.1f}")
+        (
+            name, *(f"{one:.2f}" for one in found[:5]),
+            ", ".join(f"{one - found[4]:+.2f}" for one in found[1:3]), f"{found[5]:.1f}",
+        )
         for name, found in {**table, **means}.items()
-    ]
+    ]  # fmt: skip
+    each = np.array(list(table.values()))
+    close = (each[:, 1:3] >= each[:, 4:5] - CLOSE - 1e-9).sum(axis=0)
     _, filed, shuffled, plain, hierarchical, _ = means["mean of the 21 sets"]
     publish(
         "running_consensus",
@@ -69,7 +76,9 @@ def main() -> None:
         note=" ".join(" ".join(__doc__.splitlines()[4:]).split())
         + f" In the mean of all sets one pass is {filed - plain:+.2f} points from Dawid–Skene and "
         f"{filed - hierarchical:+.2f} from hierarchical Dawid–Skene, shuffled {shuffled - plain:+.2f} and "
-        f"{shuffled - hierarchical:+.2f}; on single sets the difference is larger, either way.",
+        f"{shuffled - hierarchical:+.2f}. On {close[0]} of the {len(table)} sets it is no more than "
+        f"{CLOSE} points below the hierarchical fit as filed, on {close[1]} shuffled; on the others it is "
+        "further below: use a run's consensus for what is decided once.",
     )
 
 

@@ -53,9 +53,9 @@ def notice() -> str | None:
 
 
 def compile_kernels() -> int:
-    """Run the sample, whole and in shards, every reader, penalty, aggregator and estimator, and watch.
+    """Run the sample, whole and in shards, every reader, penalty, aggregator and estimator.
 
-    Return how many kernels were compiled.
+    Watch labels, map concepts and simulate crowds too. Return how many kernels were compiled.
 
     What is compiled depends on the types that a kernel is called with, so the kernels are called as
     runs call them, and not from a list that could fall behind.
@@ -67,6 +67,7 @@ def compile_kernels() -> int:
         _run_sample(Path(folder, "sample"))
         _run_sharded(Path(folder, "sharded"))
         _read_parquet(Path(folder, "labels.parquet"))
+        _simulate(Path(folder, "crowd"))
     for n_classes in range(2, 10):  # the pass of EM is compiled for each number up to eight
         dawid_skene(_some_labels(n_classes))
     for n_classes in (2, 3):
@@ -74,6 +75,7 @@ def compile_kernels() -> int:
     _penalize(_some_labels(2))
     _fit_crowdkit(_some_labels(2))
     _watch()
+    _map_concepts()
     return _n_compiled() - before
 
 
@@ -143,9 +145,17 @@ def _fit_crowdkit(labels: CrowdLabels) -> None:
     names = ("worker", "task", "label")
     answers = pd.DataFrame({name: getattr(labels, name) for name in names})
     gold = answers.groupby("task")["label"].first()
+    pairs = pd.DataFrame(
+        {"worker": 0, "left": list("aaab"), "right": list("bbba"), "label": list("aaba")}
+    )
     for name in crowdkit.__all__:
-        given = [gold] if name == "GoldMajorityVote" else []
-        getattr(crowdkit, name)().fit(answers, *given)
+        estimator = getattr(crowdkit, name)
+        if name == "BradleyTerry":  # as crowd-kit has it, without a default
+            estimator(n_iter=10).fit(pairs)
+        elif name == "NoisyBradleyTerry":
+            estimator().fit(pairs)
+        else:
+            estimator().fit(answers, *([gold] if name == "GoldMajorityVote" else []))
 
 
 def _watch() -> None:
@@ -156,6 +166,32 @@ def _watch() -> None:
     task = [str(row // 4) for row in range(40)]
     watcher.take(LabelRows(list("abcd") * 10, task, list("yyn" * 14)[:40], [0.0] * 40, [1.0] * 40))
     watcher.consensus()
+
+
+def _map_concepts() -> None:
+    """Learn the concepts of some texts, as a run with `[topics]` does."""
+    import numpy as np  # heavy, for `warm` only
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    from learners import GraphLDA
+
+    texts = ["purr whisker kitten", "bark leash puppy", "gill reef scale"] * 10
+    names = np.full(len(texts), None, dtype=object)
+    names[:2] = ["cat", "dog"]
+    counts = CountVectorizer().fit_transform(texts)
+    for y in (names, None):  # where no task is confident none has a name
+        model = GraphLDA((1, 3, 2), random_state=0, n_iter=4, burn_in=2, n_samples=1)
+        model.fit(counts, y).transform(counts)
+    model.score(counts)
+
+
+def _simulate(folder: Path) -> None:
+    """Simulate a crowd from a script, and campaigns for the number of labels."""
+    from flows.power import Crowd, labels_needed  # numba, for `warm` only
+    from flows.simulate import write_scripted
+
+    write_scripted(folder, Path("copiers.g"), seed=1)
+    labels_needed(Crowd(goal=0.6, tasks=20, workers=5, most=3), campaigns=2)
 
 
 def _read_parquet(path: Path) -> None:

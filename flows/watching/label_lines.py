@@ -203,34 +203,46 @@ class FileTail:
     Raises
     ------
     TableError
-        If the file is shorter than what was taken, or begins otherwise.
+        If it is a folder, or a file that is shorter than what was taken or begins otherwise.
     """
 
     def __init__(self, path: Path, *, offset: int = 0, head: str = "") -> None:
+        if path.is_dir():
+            raise TableError(f"{path} is a folder; name the CSV file that grows")
         self.path, self.offset = path, offset
-        if offset and self._head() != head:
-            raise TableError(
-                f"{path} is not the file that was watched: it must only grow; give another --state for it"
-            )
+        with path.open("rb") as file:
+            self._start = file.read(min(offset, HEAD))
+        if offset and self.head_at(offset) != head:
+            raise self._another()
 
-    @property
-    def head(self) -> str:
-        """Digest of the beginning of what was taken."""
-        return self._head()
+    def head_at(self, offset: int) -> str:
+        """Return the digest of the beginning of what was taken, as it was when that ended at `offset`."""
+        return blake2b(self._start[:offset], digest_size=16).hexdigest()
 
     def read(self) -> bytes:
-        """Return new bytes, at most some megabytes at once; none where it has not grown."""
+        """Return new bytes, at most some megabytes at once; none where it has not grown.
+
+        Raises
+        ------
+        TableError
+            If the file has become shorter, or begins otherwise than it did.
+        """
         with self.path.open("rb") as file:
             if file.seek(0, io.SEEK_END) < self.offset:
                 raise TableError(
                     f"{self.path} is shorter than when it was read before: it must only grow; give another "
                     "--state for a new file"
                 )
+            file.seek(0)
+            if file.read(len(self._start)) != self._start:
+                raise self._another()
             file.seek(self.offset)
             data = file.read(BLOCK)
         self.offset += len(data)
+        self._start += data[: HEAD - len(self._start)]
         return data
 
-    def _head(self) -> str:
-        with self.path.open("rb") as file:
-            return blake2b(file.read(min(self.offset, HEAD)), digest_size=16).hexdigest()
+    def _another(self) -> TableError:
+        return TableError(
+            f"{self.path} is not the file that was watched: it must only grow; give another --state for it"
+        )

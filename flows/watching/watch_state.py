@@ -28,12 +28,17 @@ def held_state(path: Path | None, *, false_alarm: float = 0.05) -> Iterator[Labe
     WatchBusy
         If another process has it.
     TableError
-        If the file is no state.
+        If the file is no state, or cannot be one.
     """
     if path is None:
         yield LabelWatcher(false_alarm=false_alarm)
         return
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.is_dir():
+        raise TableError(f"{path} is a folder; name a file for the state")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise TableError(f"{path.parent} is no folder; name a file in a folder") from None
     lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
@@ -73,12 +78,10 @@ def read_new(watcher: LabelWatcher, tail: FileTail, lines: LabelLines) -> LabelR
         return None
     rows = lines.feed(data)
     taken = tail.offset - lines.held
-    kept = FileTail(tail.path)
-    kept.offset = taken
     watcher.read = {
         "name": tail.path.name,
         "offset": taken,
-        "head": kept.head,
+        "head": tail.head_at(taken),
         "header": lines.header,
         "n_rows": lines.n_rows,
     }

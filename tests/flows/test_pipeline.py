@@ -137,6 +137,25 @@ print(found.unchanged, [name for name in {HEAVY} if name in sys.modules])
 """
 
 
+SAMPLE = """
+import sys
+from pathlib import Path
+from flows.pipeline import run_pipeline
+from flows.settings.settings import load_settings
+from flows.simulate import copy_sample
+run_pipeline(load_settings(copy_sample(Path(sys.argv[1]))))
+unused = ("learners.genesis", "learners.streams", "learners.topics", "flows.power", "flows.watching")
+print([name for name in sys.modules if name.startswith(unused)])
+"""
+
+
+def test_a_run_loads_no_stream_no_topic_and_no_simulator(tmp_path: Path) -> None:
+    """So one that uses none of them costs nothing more; whatever else it uses."""
+    asked = [sys.executable, "-c", SAMPLE, str(tmp_path)]
+    done = subprocess.run(asked, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_what_a_stage_works_with_is_imported_when_it_is_run(
     campaign: tuple[Settings, RunResult],
 ) -> None:

@@ -90,15 +90,25 @@ def test_a_seed_writes_the_same_files(tmp_path: Path) -> None:
         ("create recorder /r", "/r must be sent labels, got none"),
         ("include ../secret.g", "mine.g:1: included script '../secret.g' must lie in the folder"),
         ("include none.g", "mine.g:1: included script 'none.g' must be readable"),
+        ("include odd.g", "mine.g:1: odd.g must be UTF-8"),
+        ("include sub", "mine.g:1: sub must be a script, got a folder"),
     ],
 )
 def test_a_mistake_in_a_script_is_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
     (tmp_path / "secret.g").write_text("echo secret", encoding="utf-8")
-    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "sub").mkdir(parents=True)
+    (tmp_path / "in" / "odd.g").write_bytes(b"\xff\xfe\x00")
     script = tmp_path / "in" / "mine.g"
     script.write_text(text, encoding="utf-8")
     with pytest.raises(SettingsError, match=f"^{sentence}"):
         write_scripted(tmp_path / "out", script, seed=1)
+
+
+def test_a_folder_and_a_file_that_is_no_text_are_no_scripts(tmp_path: Path) -> None:
+    (tmp_path / "odd.g").write_bytes(b"\xff\xfe\x00")
+    for script, sentence in ((tmp_path, "must be a script"), (tmp_path / "odd.g", "must be UTF-8")):
+        with pytest.raises(SettingsError, match=sentence):
+            write_scripted(tmp_path / "out", script, seed=1)
 
 
 def test_the_command_prints_what_the_script_prints_and_overwrites_nothing(tmp_path: Path) -> None:

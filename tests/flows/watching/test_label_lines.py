@@ -79,12 +79,40 @@ def test_a_file_is_read_on_and_one_that_did_not_only_grow_is_refused(tmp_path: P
     assert (tail.read(), tail.read()) == (b"one\n", b"")
     with path.open("ab") as file:
         file.write(b"two\n")
-    again = FileTail(path, offset=tail.offset, head=tail.head)
+    again = FileTail(path, offset=tail.offset, head=tail.head_at(tail.offset))
     assert again.read() == b"two\n"
-    head = tail.head
+    head = tail.head_at(4)
     path.write_bytes(b"on")
     with pytest.raises(TableError, match="shorter than when it was read"):
         again.read()
     path.write_bytes(b"another file\n")
     with pytest.raises(TableError, match="is not the file that was watched"):
         FileTail(path, offset=4, head=head)
+
+
+@pytest.mark.parametrize("more", ["", "and more\n"], ids=["as long", "longer"])
+def test_a_file_that_is_replaced_while_it_is_watched_is_refused(tmp_path: Path, more: str) -> None:
+    path, other = tmp_path / "labels.csv", tmp_path / "other.csv"
+    path.write_bytes(b"one\ntwo\n")
+    tail = FileTail(path)
+    tail.read()
+    other.write_text(f"new\ntwo\n{more}")
+    other.replace(path)
+    with pytest.raises(TableError, match="is not the file that was watched"):
+        tail.read()
+
+
+def test_a_copy_that_has_grown_may_take_the_files_place(tmp_path: Path) -> None:
+    """As programs write that replace a file in one move."""
+    path, other = tmp_path / "labels.csv", tmp_path / "other.csv"
+    path.write_bytes(b"one\n")
+    tail = FileTail(path)
+    tail.read()
+    other.write_bytes(b"one\ntwo\n")
+    other.replace(path)
+    assert tail.read() == b"two\n"
+
+
+def test_a_folder_is_no_file_that_grows(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="is a folder; name the CSV file"):
+        FileTail(tmp_path)

@@ -146,3 +146,12 @@ def test_a_fault_leaves_the_state_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="row 101, column label: the cell is blank"):
         watch_once(labels, state)
     assert state.read_bytes() == before
+
+
+def test_a_place_that_cannot_hold_a_state_is_refused(tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    labels.write_text(crowd(20))
+    with pytest.raises(TableError, match="is a folder; name a file for the state"):
+        watch_once(labels, tmp_path)
+    with pytest.raises(TableError, match=r"labels\.csv is no folder"):
+        watch_once(labels, labels / "state.npz")

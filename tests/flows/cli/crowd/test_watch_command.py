@@ -136,6 +136,24 @@ def test_a_signal_ends_it_cleanly_with_its_table_and_its_state(
     assert "161 labels" in run(labels, "--once", "--state", state)[1]
 
 
+def test_what_a_killed_watch_had_not_saved_is_read_again(labels: Path, tmp_path: Path) -> None:
+    """SIGKILL lets it save nothing; the next one ends with what one that was never killed has."""
+    state, never = tmp_path / "state.npz", tmp_path / "never.npz"
+    assert run(labels, "--once", "--state", state)[0] == 0
+    with labels.open("a") as file:
+        file.write("w9,t0,a\n")
+    process = started(labels, "--every", 0.1, "--state", state)
+    assert process.stdout is not None
+    assert "161 labels" in process.stdout.readline()
+    process.kill()
+    process.communicate(timeout=60)
+    with labels.open("a") as file:
+        file.write("w9,t1,a\n")
+    after = run(labels, "--once", "--state", state)
+    assert "162 labels" in after[1]
+    assert after == run(labels, "--once", "--state", never)
+
+
 def test_a_pipe_that_stays_open_is_followed_and_ended_by_sigterm() -> None:
     process = started(Path("-"), "--every", 0.1, stdin=subprocess.PIPE)
     assert process.stdin is not None

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.cli.kernels import notice
+from flows.cli.kernels import _fit_crowdkit, _some_labels, notice
 from quality.parallel import KernelFolders
 
 RUN = """
@@ -25,6 +25,10 @@ kernels._run_sharded(folder / "shards")
 print("in shards", kernels._n_compiled())
 kernels._fit_crowdkit(kernels._some_labels(2))
 print("as crowd-kit", kernels._n_compiled())
+kernels._watch()
+kernels._map_concepts()
+kernels._simulate(folder / "crowd")
+print("watched, mapped and simulated", kernels._n_compiled())
 """
 
 
@@ -43,8 +47,15 @@ def test_after_warm_runs_estimators_and_another_warm_compile_nothing(tmp_path: P
     assert int(first.split()[0]) > 40
     assert f"kept in {kernels}" in first.replace("\n", "")
     told = call("-c", RUN, str(tmp_path / "sample"), kernels=kernels)
-    assert told.splitlines() == ["whole 0", "in shards 0", "as crowd-kit 0"]
+    assert told.splitlines() == [
+        "whole 0", "in shards 0", "as crowd-kit 0", "watched, mapped and simulated 0",
+    ]  # fmt: skip
     assert call("-m", "flows.cli", "warm", kernels=kernels).startswith("0 kernels compiled")
+
+
+def test_every_estimator_with_crowd_kits_names_is_fitted() -> None:
+    """Also one that is added, or whose arguments change."""
+    _fit_crowdkit(_some_labels(2))
 
 
 def test_help_has_an_example() -> None:
