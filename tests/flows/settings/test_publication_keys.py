@@ -13,7 +13,7 @@ from flows.settings import (
     granularity_of,
     key_at,
 )
-from tests.flows.keyed_campaign import (
+from tests.flows.spending.keyed_campaign import (
     counts_alone,
 )
 

@@ -19,7 +19,7 @@ from flows.spending import (
     open_state,
 )
 from flows.stages import Stage
-from tests.flows.keyed_campaign import (
+from tests.flows.spending.keyed_campaign import (
     Died,
     campaign,
     die_before,

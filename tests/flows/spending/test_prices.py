@@ -15,7 +15,7 @@ from flows.spending import (
     propose_key,
 )
 from privacy import BudgetError
-from tests.flows.keyed_campaign import (
+from tests.flows.spending.keyed_campaign import (
     counts_alone,
     published_counts,
 )

@@ -20,7 +20,8 @@ from flows.spending import (
     read_statements,
 )
 from privacy import LedgerError
-from tests.flows.keyed_campaign import (
+from tests.flows.report.report_folder import edit, write_folder
+from tests.flows.spending.keyed_campaign import (
     Died,
     campaign,
     counts_alone,
@@ -30,7 +31,6 @@ from tests.flows.keyed_campaign import (
     relabel,
     set_key,
 )
-from tests.flows.report.report_folder import edit, write_folder
 
 PRICE = 9.5  # of a run of the small campaign: 2 for the counts, 7.5 for the model, beside the gate
 

@@ -16,7 +16,7 @@ from flows.run import Run
 from flows.settings import Settings, load_settings
 from flows.spending import open_account, preview, read_statements, year_of
 from flows.stages import Stage
-from tests.flows.keyed_campaign import Died, campaign, die_before
+from tests.flows.spending.keyed_campaign import Died, campaign, die_before
 from tests.flows.spending.test_year import spend, year_campaign
 from tests.flows.test_pipeline import STAGE_MODULES, run_and_die_in
 
