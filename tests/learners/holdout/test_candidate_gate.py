@@ -280,6 +280,25 @@ def test_the_proposed_price_hardly_widens_the_limits():
         assert limits[0] < 1.1 * limits[1]
 
 
+@pytest.mark.parametrize(
+    ("n", "train", "reported"), [(10_000, 0.8, 0.77), (1000, 0.8, 0.69), (200, 0.82, 0.55)]
+)
+def test_scores_are_reported_lower_by_what_the_how_to_page_says(n, train, reported):
+    price = candidate_price(n, n_candidates=1000, refutations=10, level=0.95)
+    gate = CandidateGate(1000, 10, price)
+    state = gate.start(query(n), SilentNoise())
+    asks = question(train, share(train, n), n_train=n)
+    _, told = gate.answer(state, asks, SilentNoise(), history())
+    assert abs(told["value"] - reported) < 0.01
+
+
+def test_at_equal_price_the_noise_is_a_third_of_thresholdouts():
+    """Standard deviations of a comparison: there Lap(2 sigma) + Lap(4 sigma), sigma = 2 B / (epsilon n)."""
+    there = 2 * 10 * math.sqrt(2**2 + 4**2)
+    here = math.hypot(*CandidateGate(1000, 10, 1.0).scales) / STEPS
+    assert here < there / 3
+
+
 def test_sizes_that_are_none_are_refused_a_price():
     with pytest.raises(ValueError, match="n must be >= 1"):
         candidate_price(0, n_candidates=10, refutations=1, level=0.95)
