@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from flows.spending.releases import (
         Learning,
         Plan,
+        consensus_label,
+        plan_learning,
         plan_releases,
         published_group_sizes,
         published_size,
@@ -45,9 +47,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEDGER_URL", "CohortRows", "Correction", "CountNoise", "GoldProposal", "Learning",
-    "LedgerSetBack", "Plan", "Year", "YearReleases", "as_numbers", "check_budget", "count_noise",
-    "existing_ledger", "gold_needed", "grow_partition", "known_statement", "numbers",
-    "open_account", "open_state", "outcome", "paying", "plan_correction", "plan_releases",
+    "LedgerSetBack", "Plan", "Year", "YearReleases", "as_numbers", "check_budget", "consensus_label",
+    "count_noise", "existing_ledger", "gold_needed", "grow_partition", "known_statement", "numbers",
+    "open_account", "open_state", "outcome", "paying", "plan_correction", "plan_learning", "plan_releases",
     "plan_year", "preview", "propose_gold", "propose_key", "published_group_sizes",
     "published_size", "read_statements", "split_budget", "split_price", "statement", "trial",
     "why_not_corrected", "with_grown_partition", "year_months", "year_of",
