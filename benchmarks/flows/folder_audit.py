@@ -4,13 +4,13 @@
 
 A small campaign (40 tasks in four groups, three workers, gold) and a neighbour that differs in one unit are
 published so many times each, in turns, with class counts, their correction by gold, a model, its score and
-the gate, every time from a new ledger. Half of the publications choose what tells the two apart best:
-among the set of files, a digest of each file's bytes, every number shown and Fisher's combination of them,
-at or above a quantile, below it, equal to a frequent value, or missing. The other half count how often it
-holds. The bound is one that epsilon exceeds with the confidence named, at the run's delta (Clopper-Pearson); a price
-below it would be refuted. An exact leak would show as a bound of about log(pairs / 20). Stages without
-noise are not among the pairs: ten times their files must follow, byte for byte, from what was paid for. CPU
-seconds are those of all processes on a machine that does other things as well.
+the gate, every time from a new ledger. Half of the publications choose what tells the two apart best: among
+the set of files, a digest of each file's bytes, every number shown and Fisher's combination of them, at or
+above a quantile, below it, equal to a frequent value, or missing. The other half count how often it holds.
+The bound is one that epsilon exceeds with the confidence named, at the run's delta (Clopper-Pearson); a
+price below it would be refuted. An exact leak would show as a bound of about log(pairs / 20). Stages
+without noise are not among the pairs: ten times their files must follow, byte for byte, from what was paid
+for. CPU seconds are those of all processes on a machine that does other things as well.
 """
 
 from __future__ import annotations
