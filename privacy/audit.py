@@ -97,6 +97,7 @@ class AuditBound:
 
     `hits` counts, of `draws` releases of each data set, those with a privacy loss of epsilon or more;
     `shares` are the bounds on the two probabilities: from below for the first, above for the other.
+    `tried` is among how many distinguishers the one counted was chosen, on other draws.
     """
 
     delta: float
@@ -105,6 +106,7 @@ class AuditBound:
     draws: int
     hits: tuple[int, int]
     shares: tuple[float, float]
+    tried: int = 1
 
     def least_epsilon(self, delta: float = 0.0) -> float:
         """Return a lower bound on the epsilon that holds at this delta; 0 where nothing was found."""
@@ -275,25 +277,26 @@ def audit_releases(
         np.column_stack([numbers, np.nan_to_num(numbers) @ direction])
         for numbers in (first, second)
     )
-    choices = (
+    choices = [
         (swapped, column, distinguisher)
         for column in range(here.shape[1])
         for distinguisher in _distinguishers(
             np.concatenate([here[:half, column], there[:half, column]])
         )
         for swapped in (False, True)
-    )
+    ]
     swapped, column, distinguisher = max(
         choices, key=lambda one: _gain(here[:half], there[:half], *one)
     )
     hits = [_holds(distinguisher, numbers[half:, column]) for numbers in (here, there)]
     often, seldom = reversed(hits) if swapped else hits
-    return audit_losses(
+    bound = audit_losses(
         np.where(often, np.inf, -np.inf),
         np.where(seldom, np.inf, -np.inf),
         epsilon=epsilon,
         level=level,
     )
+    return replace(bound, tried=len(choices))
 
 
 Distinguisher = tuple[str, float]

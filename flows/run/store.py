@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -69,9 +70,9 @@ class Run:
         self.write_json(output, {"skipped": reason})
         return f"skipped: {reason}"
 
-    def read_table(self, name: str) -> pa.Table:
-        """Read a Parquet output of an earlier stage."""
-        return read_parquet(self.folder / name)
+    def read_table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read a Parquet output of an earlier stage, whole or some of its columns."""
+        return read_parquet(self.folder / name, columns)
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a Parquet output, whole or not at all."""

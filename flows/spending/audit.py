@@ -7,6 +7,7 @@ audit looks for whatever tells their releases apart.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -350,19 +351,14 @@ def _audited(
 def as_numbers(first: Sequence[Any], second: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Write two samples of JSON values as arrays of numbers, one row per value.
 
-    A column is a place in the values that holds a number, a truth or a text somewhere. Texts become
-    codes in the order of their frequency; what a value lacks, and None, are NaN.
+    A column is a place in the values that holds a number, a truth or a text somewhere. A text becomes
+    a number by its digest, so that its code tells nothing of the sample that it is in; what a value
+    lacks, and None, are NaN.
     """
     leaves = [[dict(_leaves(value)) for value in sample] for sample in (first, second)]
     places = sorted({place for sample in leaves for one in sample for place in one})
-    texts: dict[str, float] = {}
-    for sample in leaves:
-        for one in sample:
-            for leaf in one.values():
-                if isinstance(leaf, str):
-                    texts.setdefault(leaf, float(len(texts)))
     arrays = [
-        np.array([[_number(one.get(place), texts) for place in places] for one in sample])
+        np.array([[_number(one.get(place)) for place in places] for one in sample])
         for sample in leaves
     ]
     return arrays[0].reshape(len(first), -1), arrays[1].reshape(len(second), -1)
@@ -380,10 +376,12 @@ def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         yield place, value
 
 
-def _number(leaf: Any, texts: Mapping[str, float]) -> float:
+def _number(leaf: Any) -> float:
     if leaf is None:
         return math.nan
-    return texts[leaf] if isinstance(leaf, str) else float(leaf)
+    if isinstance(leaf, str):  # 48 bits, which a double holds
+        return float(int.from_bytes(hashlib.blake2b(leaf.encode(), digest_size=6).digest()))
+    return float(leaf)
 
 
 def outcome(what: str, bound: AuditBound, claim: float) -> dict[str, Any]:

@@ -138,9 +138,8 @@ def _agree(before: Assigned, now: Assigned) -> bool:
 def _released(ledger: Ledger, dataset: str) -> dict[str, set[Size]]:
     """The groups that were released in each partition, with their sizes."""
     released: dict[str, set[Size]] = {}
-    for entry in ledger.statement(dataset).entries:
-        if entry.part is not None:
-            released.setdefault(entry.part.partition, set()).add((entry.part.name, entry.n))
+    for part, n in ledger.paid_parts(dataset):
+        released.setdefault(part.partition, set()).add((part.name, n))
     return released
 
 

@@ -10,12 +10,14 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import cache, partial
+from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run
@@ -30,7 +32,7 @@ from flows.spending.subjects import (
     dealt_names,
     subject_queries,
 )
-from flows.tables import numpy_array
+from flows.tables import arrow_array, numpy_array
 from learners import (
     NoisyGradientDescent,
     ScoredTraining,
@@ -59,13 +61,17 @@ from privacy import (
 from privacy.accounting import exact, six_digits_down
 
 __all__ = [
-    "PLAN", "Learning", "Plan", "Rows", "consensus_label", "deal", "gate_of", "plan_releases",
-    "protected_unit", "published_group_sizes", "published_size", "training_of", "with_grown_partition",
+    "PLAN", "Learning", "Plan", "Rows", "consensus_label", "deal", "gate_of", "plan_learning",
+    "plan_releases", "protected_unit", "published_group_sizes", "published_size", "training_of",
+    "with_grown_partition",
 ]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger
 DEVELOP, HOLDOUT = 0, 1
 CELLS = ("develop", "holdout")
+
+Labels: TypeAlias = Callable[[], Int[np.ndarray, " tasks"]]
+"""Consensus class codes in the order of the labelled tasks, read where they are needed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,20 +156,30 @@ class Plan:
 
 def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     """Plan the run's releases from its consensus labels."""
-    settings, (counts, groups, sizes) = run.settings, _count_queries(run, crowd, privacy)
-    learning = None
-    if settings.model is not None and crowd.tasks is not None and crowd.tasks.feature_names:
-        rows = _rows(crowd, consensus_label(run, crowd), settings, settings.model)
-        if all(cell.any() for cell in (rows.training, rows.validation, rows.holdout)):
-            learning = _learning(rows, crowd, run, settings.model, privacy)
+    settings, label = run.settings, cache(partial(consensus_label, run, crowd))
+    counts, groups, sizes = _count_queries(run, crowd, privacy, label)
+    learning = plan_learning(run, crowd, privacy, label)
     if not groups:
         raise SettingsError(
             f"[privacy]: min_group_size must leave a group to publish, got {privacy.min_group_size}"
         )
     noise = count_noise(privacy, crowd.labels.n_classes)
     n_left_out = int(np.count_nonzero(~counted_tasks(crowd, settings)))
-    correction = _correction(run, crowd, privacy, groups)
+    correction = _correction(run, crowd, privacy, groups, label)
     return Plan(noise, counts, learning, groups, sizes, correction, n_left_out)
+
+
+def plan_learning(
+    run: Run, crowd: Crowd, privacy: PrivacySettings, label: Labels
+) -> Learning | None:
+    """Plan the releases of a run's model from its consensus labels; None where none can be trained."""
+    model = run.settings.model
+    if model is None or crowd.tasks is None or not crowd.tasks.feature_names:
+        return None
+    rows = _rows(crowd, label(), run.settings, model)
+    if not all(cell.any() for cell in (rows.training, rows.validation, rows.holdout)):
+        return None
+    return _learning(rows, crowd, run, model, privacy)
 
 
 def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: Ledger) -> Plan:
@@ -196,24 +212,22 @@ def _in_partition(queries: Sequence[Query], partition: str) -> tuple[Query, ...]
 
 def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
     """Return the consensus class codes in the order of the labelled tasks."""
-    code_of = {name: code for code, name in enumerate(crowd.labels.classes.tolist())}
-    names = run.read_table("consensus.parquet").column("label").to_pylist()
-    return np.array([code_of[name] for name in names], dtype=np.int64)
+    classes = arrow_array(crowd.labels.classes)
+    names = run.read_table("consensus.parquet", ["label"]).column("label")
+    return numpy_array(pc.index_in(names, value_set=classes)).astype(np.int64)
 
 
 def _count_queries(
-    run: Run, crowd: Crowd, privacy: PrivacySettings
+    run: Run, crowd: Crowd, privacy: PrivacySettings, label: Labels
 ) -> tuple[tuple[Query, ...], tuple[str, ...], Int[np.ndarray, " groups"]]:
     """Class counts of the groups that are large enough, with their names and sizes."""
     terms: dict[str, Any] = {"classes": crowd.labels.classes.tolist()}
     if crowd.label_subject() is not None:
-        queries, names, sizes = subject_queries(
-            consensus_label(run, crowd), crowd, run.settings, privacy
-        )
+        queries, names, sizes = subject_queries(label(), crowd, run.settings, privacy)
     else:
         large = [
             (query, query.part.name, query.n)
-            for query in _group_queries(run, crowd, privacy)
+            for query in _group_queries(run, crowd, privacy, label)
             if query.part is not None and query.n >= privacy.min_group_size
         ]
         queries, names, found = zip(*large, strict=True) if large else ((), (), ())
@@ -225,7 +239,9 @@ def _count_queries(
     return tuple(keyed), names, sizes
 
 
-def _group_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Query, ...]:
+def _group_queries(
+    run: Run, crowd: Crowd, privacy: PrivacySettings, label: Labels
+) -> tuple[Query, ...]:
     """Every labelled group's class counts, counted here or added up on the shards."""
     settings, n_classes = run.settings, crowd.labels.n_classes
     names, group = crowd.labelled_groups()
@@ -234,20 +250,23 @@ def _group_queries(run: Run, crowd: Crowd, privacy: PrivacySettings) -> tuple[Qu
         "unit": privacy.unit, "local": settings.consensus_is_local, "tasks": crowd.labels.tasks,
     }  # fmt: skip
     if settings.engine is None:
-        label = consensus_label(run, crowd)
-        return class_counts(label, n_classes=n_classes, n_groups=names.size, **about)
+        return class_counts(label(), n_classes=n_classes, n_groups=names.size, **about)
     counts = numpy_array(run.read_table("class_counts.parquet").column("n"))
     return count_queries(counts.reshape(names.size, n_classes), **about)
 
 
 def _correction(
-    run: Run, crowd: Crowd, privacy: PrivacySettings, groups: tuple[str, ...]
+    run: Run,
+    crowd: Crowd,
+    privacy: PrivacySettings,
+    groups: tuple[str, ...],
+    label: Labels,
 ) -> Correction | str:
     """The correction of these groups' counts by gold, under the run's key, or why there is none."""
     why_not = why_not_corrected(run.settings)
     if why_not is not None:
         return why_not
-    found = plan_correction(consensus_label(run, crowd), crowd, run.settings, privacy, groups)
+    found = plan_correction(label(), crowd, run.settings, privacy, groups)
     if isinstance(found, str):
         return found
     terms = {"classes": crowd.labels.classes.tolist(), "groups": list(found.groups or groups)}

@@ -48,7 +48,7 @@ def publish_proportions(run: Run) -> str:
             corrections = read_correction(ledger, plan)
         except BudgetError as error:  # of stages that are skipped alone: all others were affordable
             plan, corrections = replace(plan, correction=unpaid_words(error)), ()
-        released_at = max(ledger.time_of(release.entry) for release in releases + corrections)
+        released_at = ledger.time_of(*(release.entry for release in releases + corrections))
     noise, n_groups = plan.noise, len(plan.groups)
     classes = [str(name) for name in crowd.labels.classes]
     sizes = published_group_sizes(plan, releases)

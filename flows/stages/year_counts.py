@@ -61,7 +61,7 @@ def publish_year(run: Run, crowd: Crowd, privacy: PrivacySettings) -> str:
             corrections, why_not = _released(ledger, corrected), planned.why_uncorrected
         except BudgetError as error:
             corrections, why_not = [], unpaid_words(error)
-        released_at = max(ledger.time_of(one.entry) for one in releases + corrections)
+        released_at = ledger.time_of(*(one.entry for one in releases + corrections))
     sums = _add_up(planned, crowd.labels.n_classes, counted, releases)
     classes = [str(name) for name in crowd.labels.classes]
     run.write_table("proportions.parquet", _table(classes, planned.groups, sums, privacy.level))

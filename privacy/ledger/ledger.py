@@ -43,10 +43,16 @@ from privacy.ledger.releasing import (
 )
 from privacy.ledger.spending import change_limit, open_limit
 from privacy.ledger.sqlite import SqliteStore
-from privacy.ledger.statement import Statement, dataset_names, read_statement, time_of
+from privacy.ledger.statement import (
+    Statement,
+    dataset_names,
+    paid_parts,
+    read_statement,
+    time_of,
+)
 from privacy.ledger.store import Store
 from privacy.mechanism import Interaction, Json, Mechanism, Noise, Question
-from privacy.query import Query, Unit
+from privacy.query import Part, Query, Unit
 
 __all__ = ["Ledger", "Release", "store_at"]
 
@@ -129,7 +135,7 @@ class Ledger:
     Examples
     --------
     >>> import tempfile, numpy as np
-    >>> from privacy.mechanisms.laplace import LatticeLaplace
+    >>> from privacy.mechanisms import LatticeLaplace
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger(Path(folder.name) / "ledger.sqlite", key=bytes(32))
     >>> ledger.open_budget("toy", unit=Unit.CONSENSUS_LABEL, epsilon=1.0, delta=0.0, n=4)
@@ -350,10 +356,15 @@ class Ledger:
         with self._access.reading() as book:
             return dataset_names(book)
 
-    def time_of(self, entry: int) -> str:
-        """Return the time at which an entry was paid, in ISO 8601 and UTC."""
+    def time_of(self, entry: int, *more: int) -> str:
+        """Return the time at which an entry was paid, the last of several, in ISO 8601 and UTC."""
         with self._access.reading() as book:
-            return time_of(book, entry)
+            return time_of(book, (entry, *more))
+
+    def paid_parts(self, dataset: str) -> set[tuple[Part, int]]:
+        """Return the cells that were paid for, each with the number of records it had then."""
+        with self._access.reading() as book:
+            return paid_parts(book, dataset)
 
     def verify(self) -> int:
         """Follow the whole chain of rows; return the number of rows, which only grows.

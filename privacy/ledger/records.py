@@ -32,7 +32,6 @@ from sqlalchemy import (
     Select,
     TableClause,
     func,
-    insert,
     select,
     update,
 )
@@ -51,6 +50,8 @@ from privacy.accounting import (
 )
 from privacy.ledger.store import (
     CHAINED,
+    HEADS,
+    LINKS,
     VERSION,
     LedgerError,
     Record,
@@ -59,6 +60,9 @@ from privacy.ledger.store import (
     budgets,
     entries,
     head,
+    inserting,
+    newest_with,
+    restricted,
 )
 from privacy.query import Part, Unit, is_text
 
@@ -147,9 +151,9 @@ def start_chain(book: Book) -> None:
     """Give an empty ledger its key check and a chain of no rows, unlike any other's."""
     start = secrets.token_bytes(32)
     first = {"version": VERSION, "key_digest": key_digest(book.key), "start": start}
-    book.connection.execute(insert(about), first)
+    book.connection.execute(inserting(about), first)
     seal = _seal(0, start, book.key)
-    book.connection.execute(insert(head), {"n_rows": 0, "link": start, "seal": seal})
+    book.connection.execute(inserting(head), {"n_rows": 0, "link": start, "seal": seal})
 
 
 def hold(book: Book) -> None:
@@ -172,7 +176,7 @@ def append(book: Book, table: TableClause, rows: Sequence[Mapping[str, Any]]) ->
         _check_kept(placed)
         link = _link(link, table, [placed[name] for name in _content(table)], book.key)
         linked.append({**placed, "link": link})
-    book.connection.execute(insert(table), linked)
+    book.connection.execute(inserting(table), linked)
     _move_head(book, position, link)
 
 
@@ -240,8 +244,7 @@ def key_digest(key: bytes) -> bytes:
 
 def _end(book: Book, *, lock: bool = False) -> tuple[int, bytes]:
     """Number of rows and last link, by the head; a lock lasts until the transaction ends."""
-    heads = select(head)
-    found = book.connection.execute(heads.with_for_update() if lock else heads).all()
+    found = book.connection.execute(HEADS[lock]).all()
     if len(found) != 1 or found[0].seal != _seal(found[0].n_rows, found[0].link, book.key):
         raise LedgerError(f"the ledger is damaged: its head is not what was written; {RESTORE}")
     return found[0].n_rows, found[0].link
@@ -306,10 +309,9 @@ def _place(pair: tuple[TableClause, Record]) -> int | float:
 def _links_at(book: Book, positions: Sequence[int]) -> dict[int, bytes]:
     """Links of rows by position, the chain's start for 0; none of a row that is missing or damaged."""
     found: dict[int, Any] = {}
-    for table in CHAINED:
-        linked = select(table.c.position, table.c.link)
-        rows = rows_where(book, linked, table.c.position, positions)
-        found |= {row.position: row.link for row in rows}
+    for first in range(0, len(positions), ASKED_AT_ONCE):
+        asked = {"positions": positions[first : first + ASKED_AT_ONCE]}
+        found |= {row.position: row.link for row in book.connection.execute(LINKS, asked)}
     if 0 in positions:
         found[0] = book.connection.scalar(select(about.c.start))
     return {position: link for position, link in found.items() if isinstance(link, bytes)}
@@ -380,14 +382,15 @@ def rows_where(
 ) -> Iterator[Record]:
     """Yield a query's rows whose column is one of these values, asking for some values at a time."""
     for first in range(0, len(values), ASKED_AT_ONCE):
-        asked = column.in_(values[first : first + ASKED_AT_ONCE])
-        yield from book.connection.execute(query.where(asked))
+        asked = {"asked": values[first : first + ASKED_AT_ONCE]}
+        yield from book.connection.execute(restricted(query, column), asked)
 
 
-def last_row(book: Book, table: TableClause, condition: ColumnElement[bool]) -> Record | None:
-    """Return the newest row that meets a condition, checked by its link; None if there is none."""
-    rows = select(table).where(condition).order_by(table.c.position.desc())
-    row = book.connection.execute(rows.limit(1)).first()
+def last_row(
+    book: Book, table: TableClause, column: ColumnClause[Any], value: Any
+) -> Record | None:
+    """Return the newest row with a value in a column, checked by its link; None if there is none."""
+    row = book.connection.execute(newest_with(table, column), {"value": value}).first()
     if row is not None:
         check_rows(book, table, [row])
     return row
@@ -421,7 +424,7 @@ def budget_of(row: Record) -> Budget:
 
 def find_budget(book: Book, dataset: str) -> Budget | None:
     """Return the budget that holds for a data set, from a checked row, which may be old."""
-    row = last_row(book, budgets, budgets.c.dataset == dataset)
+    row = last_row(book, budgets, budgets.c.dataset, dataset)
     return None if row is None else budget_of(row)
 
 
@@ -490,9 +493,7 @@ def _read_event(book: Book, dataset: str, text: str) -> Event:
 
 def _paying_row(book: Book, dataset: str, text: str) -> Record | None:
     """Return the first entry that paid for this plan."""
-    paying = (
-        select(entries)
-        .where((entries.c.dataset == dataset) & (entries.c.event == text))
-        .where(entries.c.partition.is_(None) & entries.c.cell.is_(None))
-    )
-    return book.connection.execute(paying.order_by(entries.c.entry).limit(1)).first()
+    paid = (entries.c.dataset == dataset) & (entries.c.event == text)
+    whole = entries.c.partition.is_(None) & entries.c.cell.is_(None)
+    paying = select(entries).where(paid & whole).order_by(entries.c.entry)
+    return book.connection.execute(paying.limit(1)).first()

@@ -67,6 +67,11 @@ __all__ = [
     "unpaid",
 ]
 
+PAID = select(entries.c.fingerprint, entries.c.entry, releases.c.value).join_from(
+    entries, releases, entries.c.entry == releases.c.entry, isouter=True
+)
+STORED = select(releases.c.entry, releases.c.value)
+
 _text = json.JSONEncoder(allow_nan=False).encode
 _header = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
 
@@ -285,11 +290,8 @@ def _check_afford(book: Book, budget: Budget, new: Sequence[Request]) -> None:
 
 def find_entries(book: Book, asked: Sequence[Request]) -> dict[bytes, tuple[int, str | None]]:
     """Return entry and stored value, if any, of the requests on record, by fingerprint."""
-    found = select(entries.c.fingerprint, entries.c.entry, releases.c.value).join_from(
-        entries, releases, entries.c.entry == releases.c.entry, isouter=True
-    )
     marks = [one.fingerprint for one in asked]
-    rows = rows_where(book, found, entries.c.fingerprint, marks)
+    rows = rows_where(book, PAID, entries.c.fingerprint, marks)
     return {row.fingerprint: (row.entry, row.value) for row in rows}
 
 
@@ -338,8 +340,7 @@ def keep(
 
 def keep_values(book: Book, values: Mapping[int, str]) -> dict[int, tuple[str, bool]]:
     """Store values as `keep` does, in a transaction that holds the data sets' locks."""
-    found = select(releases.c.entry, releases.c.value)
-    rows = rows_where(book, found, releases.c.entry, list(values))
+    rows = rows_where(book, STORED, releases.c.entry, list(values))
     kept = {row.entry: row.value for row in rows}
     new = [{"entry": entry, "value": text} for entry, text in values.items() if entry not in kept]
     append(book, releases, new)
@@ -398,7 +399,7 @@ def find_answers(book: Book, entry: int, marks: Sequence[bytes]) -> dict[bytes, 
 
 def last_state(book: Book, entry: int) -> tuple[int, int, Json] | None:
     """Return an interaction's calls, its number and its secret state, from a checked row."""
-    last = last_row(book, answers, answers.c.entry == entry)
+    last = last_row(book, answers, answers.c.entry, entry)
     return None if last is None else tuple(json.loads(last.state))
 
 

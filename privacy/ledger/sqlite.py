@@ -8,13 +8,13 @@ False
 """
 
 import contextlib
+import functools
 import os
 import secrets
 import sqlite3
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine
@@ -25,6 +25,7 @@ from privacy.ledger.store import VERSION, Fill, LedgerError, check_version, defi
 
 __all__ = ["SqliteStore", "connect", "new_file"]
 
+ENGINES = 16  # that a process keeps
 SAME = {  # where a new row would replace an old one
     "about": "TRUE",
     "head": "TRUE",
@@ -148,7 +149,9 @@ def new_file(path: Path) -> Iterator[Path]:
     _sync(path.parent)
 
 
+@functools.lru_cache(maxsize=ENGINES)
 def _engine(path: Path) -> Engine:
+    """SQLAlchemy's way to a path, which keeps the statements that it has compiled, and no connection."""
     return create_engine(
         "sqlite://", creator=lambda: connect(path), poolclass=NullPool, hide_parameters=True
     )
@@ -162,7 +165,7 @@ def connect(path: Path) -> sqlite3.Connection:
     """
     uri = f"{path.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(uri, uri=True, timeout=store.WAIT, isolation_level=None)
-    connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+    connection.text_factory = functools.partial(str, encoding="utf-8", errors="surrogateescape")
     try:
         for pragma in ("synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
             connection.execute(f"PRAGMA {pragma}")

@@ -4,18 +4,35 @@ For the data's owners: whether and when entries were made can depend on private 
 returns a `Statement` from `Ledger.statement`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import exists, or_, select
 
 from privacy.accounting import Arithmetic, Cost, Event, PlanEvent, PlannedEvent, account_from
-from privacy.ledger.records import Book, Budget, Kind, budget_of, kinds_of, part_of, read_events
+from privacy.ledger.records import (
+    Book,
+    Budget,
+    Kind,
+    budget_of,
+    kinds_of,
+    part_of,
+    read_events,
+    rows_where,
+)
 from privacy.ledger.spending import slots_of
 from privacy.ledger.store import LedgerError, Record, answers, budgets, entries, releases
 from privacy.query import Part, Unit
 
-__all__ = ["Entry", "PlanUse", "Statement", "dataset_names", "read_statement", "time_of"]
+__all__ = [
+    "Entry",
+    "PlanUse",
+    "Statement",
+    "dataset_names",
+    "paid_parts",
+    "read_statement",
+    "time_of",
+]
 
 NOTE = (
     "Costs of entries add up, except that cells of one partition hold different tasks: a partition "
@@ -94,14 +111,23 @@ def dataset_names(book: Book) -> tuple[str, ...]:
     return tuple(sorted(book.connection.scalars(select(budgets.c.dataset).distinct())))
 
 
-def time_of(book: Book, entry: int) -> str:
-    """Return the time at which an entry was paid."""
-    time = None
-    if 0 < entry < 2**63:  # no database holds larger numbers
-        time = book.connection.scalar(select(entries.c.time).where(entries.c.entry == entry))
-    if time is None:
-        raise LedgerError(f"entry must be one of the ledger's, got entry={entry}")
-    return str(time)
+def time_of(book: Book, numbers: Collection[int]) -> str:
+    """Return the time at which the last of some entries was paid."""
+    held = [number for number in numbers if 0 < number < 2**63]  # no database holds larger ones
+    rows = rows_where(book, select(entries.c.entry, entries.c.time), entries.c.entry, held)
+    times = {row.entry: str(row.time) for row in rows}
+    for number in numbers:
+        if number not in times:
+            raise LedgerError(f"entry must be one of the ledger's, got entry={number}")
+    return max(times.values())
+
+
+def paid_parts(book: Book, dataset: str) -> set[tuple[Part, int]]:
+    """Return the cells that a data set's entries are about, with the numbers of records they had."""
+    of_cells = (entries.c.dataset == dataset) & entries.c.partition.is_not(None)
+    cells = select(entries.c.partition, entries.c.cell, entries.c.n).where(of_cells).distinct()
+    rows = book.connection.execute(cells).all()
+    return {(part, row.n) for row in rows if (part := part_of(row)) is not None}
 
 
 def read_statement(book: Book, dataset: str, *, newest: int | None) -> Statement:

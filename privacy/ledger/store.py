@@ -5,21 +5,38 @@ Each use has a connection of its own, so threads and forks are safe.
 
 Rows are only ever added, to the end of one chain: `position` numbers the rows of all four chained
 tables together, and `link` holds each to the one before it (`privacy.ledger.records`). The table
-`head` keeps where the chain ends.
+`head` keeps where the chain ends. The statements that every transaction runs are made once: SQLAlchemy
+compiles each a single time.
 
 >>> [table.name for table in CHAINED]
 ['budgets', 'entries', 'releases', 'answers']
 """
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from sqlalchemy import Connection, Engine, TableClause, column, table
+from sqlalchemy import (
+    ColumnClause,
+    Connection,
+    Engine,
+    Insert,
+    Select,
+    TableClause,
+    bindparam,
+    column,
+    insert,
+    select,
+    table,
+    union_all,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
 __all__ = [
     "CHAINED",
+    "HEADS",
+    "LINKS",
     "VERSION",
     "Fill",
     "LedgerError",
@@ -32,7 +49,10 @@ __all__ = [
     "definitions",
     "entries",
     "head",
+    "inserting",
+    "newest_with",
     "releases",
+    "restricted",
 ]
 
 VERSION = 3
@@ -58,6 +78,39 @@ releases = _table("releases", "position time entry value link")
 answers = _table("answers", "position time entry question fingerprint state value link")
 
 CHAINED = (budgets, entries, releases, answers)
+
+HEADS = {True: select(head).with_for_update(), False: select(head)}
+"""The head, locked or not."""
+
+LINKS = union_all(
+    *(
+        select(one.c.position, one.c.link).where(
+            one.c.position.in_(bindparam("positions", expanding=True))
+        )
+        for one in CHAINED
+    )
+)
+"""The links of rows at `positions`."""
+
+
+@functools.cache
+def inserting(one: TableClause) -> Insert:
+    """Return the statement that adds rows to a table."""
+    return insert(one)
+
+
+@functools.lru_cache(maxsize=64)
+def restricted(query: Select[Any], to: ColumnClause[Any]) -> Select[Any]:
+    """Return a query of the rows whose column is one of the values `asked`."""
+    return query.where(to.in_(bindparam("asked", expanding=True)))
+
+
+@functools.cache
+def newest_with(one: TableClause, of: ColumnClause[Any]) -> Select[Any]:
+    """Return the query of the newest row that has `value` in a column."""
+    rows = select(one).where(of == bindparam("value"))
+    return rows.order_by(one.c.position.desc()).limit(1)
+
 
 DEFINITIONS = (
     """CREATE TABLE about (

@@ -39,6 +39,8 @@ from privacy.mechanisms.laplace import (
     DiscreteLaplace,
     DiscreteLaplaceEvent,
     DiscreteLaplaceLaw,
+)
+from privacy.mechanisms.lattice_laplace import (
     LatticeLaplace,
     LatticeLaplaceEvent,
     LatticeLaplaceLaw,

@@ -24,7 +24,8 @@ from privacy.accounting import (
     six_digits_down,
 )
 from privacy.mechanisms.gaussian import DiscreteGaussian, discrete_gaussian_delta
-from privacy.mechanisms.laplace import DiscreteLaplace, LatticeLaplace
+from privacy.mechanisms.laplace import DiscreteLaplace
+from privacy.mechanisms.lattice_laplace import LatticeLaplace
 from privacy.query import ONE_TASK, Query, Unit
 
 __all__ = ["Choice", "choose_mechanism", "crossover_delta"]

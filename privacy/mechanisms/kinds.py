@@ -20,12 +20,8 @@ from privacy.mechanisms.dirichlet import (
     PseudoCountDirichletEvent,
 )
 from privacy.mechanisms.gaussian import DiscreteGaussian, DiscreteGaussianEvent
-from privacy.mechanisms.laplace import (
-    DiscreteLaplace,
-    DiscreteLaplaceEvent,
-    LatticeLaplace,
-    LatticeLaplaceEvent,
-)
+from privacy.mechanisms.laplace import DiscreteLaplace, DiscreteLaplaceEvent
+from privacy.mechanisms.lattice_laplace import LatticeLaplace, LatticeLaplaceEvent
 
 __all__ = ["COUNT_MECHANISMS", "KINDS"]
 

@@ -172,26 +172,30 @@ def _posterior(
     noise = np.zeros((2 * k - 2, 2 * k - 2))
     noise[: k - 1, : k - 1] = basis.T @ of_counts @ basis
     noise[k - 1 :, k - 1 :] = basis.T @ of_bias @ basis
-    log_weight, means, spreads = [], [], []
-    for spread in np.square(SPREADS):
-        for free in np.square(BIASES * wrong / k):
-            for prior, target, own in (
-                ([[spread, 0.0], [0.0, free]], [spread, free], spread + free),  # consensus, bias
-                ([[spread + free, -free], [-free, free]], [spread, 0.0], spread),  # truth, bias
-            ):
-                total = np.kron(np.array(prior), np.eye(k - 1)) + noise
-                toward = np.kron(np.array([target]), np.eye(k - 1))
-                gain = np.linalg.solve(total, toward.T).T
-                means.append(gain @ seen)
-                spreads.append(own * np.eye(k - 1) - gain @ toward.T)
-                log_weight.append(
-                    -0.5 * (seen @ np.linalg.solve(total, seen)) - 0.5 * np.linalg.slogdet(total)[1]
-                )
-    weight = np.exp(np.array(log_weight) - max(log_weight))
+    models = [
+        model
+        for spread in np.square(SPREADS)
+        for free in np.square(BIASES * wrong / k)
+        for model in (
+            ([[spread, 0.0], [0.0, free]], [spread, free], spread + free),  # consensus, bias
+            ([[spread + free, -free], [-free, free]], [spread, 0.0], spread),  # truth, bias
+        )
+    ]
+    prior, target, own = (np.array(part) for part in zip(*models, strict=True))
+    total = np.kron(prior, np.eye(k - 1)) + noise
+    toward = np.kron(target[:, None, :], np.eye(k - 1))
+    gain = np.linalg.solve(total, toward.mT).mT
+    means = np.array([one @ seen for one in gain])
+    explained = np.array([one @ part.T for one, part in zip(gain, toward, strict=True)])
+    spreads = own[:, None, None] * np.eye(k - 1) - explained
+    weighed = np.linalg.solve(total, np.broadcast_to(seen[:, None], (len(total), seen.size, 1)))
+    fit = np.array([seen @ one for one in weighed[:, :, 0]])
+    log_weight = -0.5 * fit - 0.5 * np.linalg.slogdet(total)[1]
+    weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
-    mean = weight @ np.stack(means)
-    apart = np.stack(means) - mean
-    within = np.einsum("p,pij->ij", weight, np.stack(spreads))
+    mean = weight @ means
+    apart = means - mean
+    within = np.einsum("p,pij->ij", weight, spreads)
     within = within + np.einsum("p,pi,pj->ij", weight, apart, apart)
     return 1 / k + basis @ mean, basis @ within @ basis.T
 

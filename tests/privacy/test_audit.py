@@ -15,6 +15,7 @@ from scipy import stats
 
 from benchmarks.privacy.paper_rule import paper_scale
 from privacy.audit import Auditable, DirichletLaw, audit_losses, audit_mechanism, audit_pair
+from privacy.mechanisms import DiscreteLaplace, LatticeLaplace
 from privacy.mechanisms.dirichlet import (
     DirichletClamp,
     DirichletPseudoCount,
@@ -26,7 +27,6 @@ from privacy.mechanisms.gaussian import (
     discrete_gaussian_delta,
     discrete_gaussian_scale,
 )
-from privacy.mechanisms.laplace import DiscreteLaplace, LatticeLaplace
 from tests.privacy.toy import count_mechanisms
 
 EPSILON = DELTA = 0.05

@@ -1,8 +1,20 @@
 """An audit of a run's whole public folder as one mechanism, on two campaigns that differ in one unit.
 
 A run's price holds for all that it publishes together, computed from releases or not. So a small made-up
-campaign and its neighbour are published again and again, each time from a new ledger, and whatever tells
-their public folders apart is counted: which files there are, their bytes, and every number in them.
+campaign and its neighbour are published again and again, and whatever tells their public folders apart is
+counted: which files there are, their bytes, and every number in them.
+
+Each publication is one of a run's: every stage that spends is called as a run calls it, on the run's folder,
+settings and tables; it plans its releases, opens a new ledger, pays durably, draws and writes, and the public
+folder is made of what it wrote. What all publications of one campaign share is done once: its tables are
+read, its workers judged and its consensus found, without any noise. The folder lies in memory where the
+system has one there, since a ledger waits for the disk at every write.
+
+Stages between those that spend have neither noise nor ledger: what they publish must follow from what was
+published before and from what the unit does not protect. That is checked rather than counted. The files
+that some of the publications of the one campaign have paid for are put into the folder of the other, the
+stages are called on both, and their public folders must be equal, byte for byte. A distinguisher gains
+nothing from what is the same function of the same published values.
 """
 
 from __future__ import annotations
@@ -11,10 +23,13 @@ import csv
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -26,7 +41,9 @@ from flows.spending import as_numbers, outcome, read_statements
 from flows.stages import STAGES, Stage
 from privacy import AuditBound, Unit, audit_releases
 
-__all__ = ["NEIGHBOURS", "audit_folder", "folder_trial", "published_folders"]
+__all__ = [
+    "NEIGHBOURS", "FolderAudit", "audit_folder", "folder_trial", "published_folders", "unlike_files",
+]  # fmt: skip
 
 N_TASKS, PER_GROUP = 40, 10  # the last group is not labelled
 FAR = "60.0"  # a feature that moves whatever is not bounded; others lie in [-1, 2]
@@ -57,7 +74,8 @@ threshold = 0.5
 sigma = 0.4
 budget = 1
 """
-SHARED_MEMORY = Path("/dev/shm")  # a ledger waits for the disk at every write
+SHARED_MEMORY = Path("/dev/shm")
+FOLLOWED = 10  # publications whose other stages are followed on both campaigns
 Rows = list[list[str]]
 OTHER = {"a": "b", "b": "a"}
 
@@ -108,78 +126,134 @@ NEIGHBOURS: Mapping[str, tuple[Callable[[Rows, Rows, Rows], None], str, str]] = 
 """For each unit: what differs between neighbours, keys of `[input]`, and further sections."""
 
 
+@dataclass(frozen=True, slots=True)
+class FolderAudit:
+    """What was found of a run's public folder: the bound, the price booked, and files that do not follow.
+
+    `unlike` names public files that differ between the neighbours although all that was paid for is the
+    same; `draws` is the number of publications of each neighbour, half of which the bound is counted on.
+    """
+
+    bound: AuditBound
+    epsilon: float
+    delta: float
+    unlike: tuple[str, ...]
+    draws: int
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the price is refuted."""
+        return bool(self.unlike) or self.bound.refutes(self.delta)
+
+
 def folder_trial(*, unit: str, draws: int, level: float) -> dict[str, Any]:
     """Audit the public folder under a unit and say what was found; SettingsError for an unknown unit."""
     if unit not in list(Unit):
         raise SettingsError(f"unit must be one of {', '.join(Unit)}, got {unit!r}")
     workers = os.cpu_count() or 1
-    bound, price, delta = audit_folder(Unit(unit), draws=draws, level=level, workers=workers)
-    return outcome(
-        f"the public folder of a run, unit {unit}, at the run's price {price:g},", bound, delta
+    found = audit_folder(Unit(unit), draws=draws, level=level, workers=workers)
+    said = outcome(
+        f"the public folder of a run, unit {unit}, at the run's price {found.epsilon:g},",
+        found.bound,
+        found.delta,
     )
+    if found.unlike:
+        files = ", ".join(found.unlike)
+        why = f"{files} differ between neighbours of which all that was paid for is the same"
+        said["sentences"] = [*said["sentences"][:-1], f"Refuted: {why}."]
+    return said | {"refuted": found.refuted, "unlike": list(found.unlike)}
 
 
-def audit_folder(
-    unit: Unit, *, draws: int, level: float, workers: int = 1
-) -> tuple[AuditBound, float, float]:
+def audit_folder(unit: Unit, *, draws: int, level: float, workers: int = 1) -> FolderAudit:
     """Publish neighbours again and again; return what that proves, and the price that was booked.
 
     `draws` is the number of publications of each of the two; several processes share them.
     """
     shares = [draws // workers + (number < draws % workers) for number in range(workers)]
-    asked = [(unit, share, changed) for changed in (False, True) for share in shares if share]
+    asked = [(unit, share) for share in shares if share]
     if workers == 1:
         found = [published_folders(*one) for one in asked]
     else:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             found = list(pool.map(published_folders, *zip(*asked, strict=True)))
-    half = len(found) // 2
-    here, there = (
-        [folder for one in side for folder in one[0]] for side in (found[:half], found[half:])
-    )
-    _, epsilon, delta = found[0]
-    return audit_releases(*as_numbers(here, there), epsilon=epsilon, level=level), epsilon, delta
+    here = [folder for one in found for folder in one[0]]
+    there = [folder for one in found for folder in one[1]]
+    _, _, epsilon, delta = found[0]
+    bound = audit_releases(*as_numbers(here, there), epsilon=epsilon, level=level)
+    unlike = unlike_files(unit, min(draws, FOLLOWED))
+    return FolderAudit(bound, epsilon, delta, unlike, draws)
 
 
 def published_folders(
-    unit: Unit, draws: int, changed: bool
-) -> tuple[list[dict[str, Any]], float, float]:
-    """Publish one campaign from a new ledger each time; return all that was shown, epsilon and delta."""
+    unit: Unit, draws: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], float, float]:
+    """Publish both neighbours from new ledgers; return all that each has shown, epsilon and delta.
+
+    They take turns, and a coin says which of a pair comes first: the time of day, which is shown, tells
+    nothing of them.
+    """
+    with _campaign(unit, changed=False) as here, _campaign(unit, changed=True) as there:
+        runs = [(run, run.read_json(MANIFEST), list[dict[str, Any]]()) for run in (here, there)]
+        for _ in range(draws):
+            for run, begun, shown in runs if secrets.randbelow(2) else reversed(runs):
+                _pay_anew(run, begun)
+                shown.append(_shown(run))
+        (found,) = read_statements(here.settings.state)
+        return runs[0][2], runs[1][2], found["spent"]["epsilon"], found["spent"]["delta"]
+
+
+def unlike_files(unit: Unit, times: int) -> tuple[str, ...]:
+    """Return the public files in which neighbours differ although all that was paid for is the same."""
+    spent, others = _published_stages()
+    unlike: set[str] = set()
+    with _campaign(unit, changed=False) as here, _campaign(unit, changed=True) as there:
+        begun = here.read_json(MANIFEST)
+        for _ in range(times):
+            _pay_anew(here, begun)
+            for output in (one for stage in spent for one in stage.outputs):
+                if (here.folder / output.name).is_file():
+                    shutil.copy(here.folder / output.name, there.folder / output.name)
+            shown = []
+            for run in (here, there):
+                for stage in others:
+                    stage(run)
+                shown.append(_shown(run)["bytes"])
+            names = shown[0].keys() | shown[1].keys()
+            unlike |= {name for name in names if shown[0].get(name) != shown[1].get(name)}
+    return tuple(sorted(unlike))
+
+
+def _published_stages() -> tuple[list[Stage], list[Stage]]:
+    """The stages that spend, and those between them."""
+    held = [number for number, stage in enumerate(STAGES) if stage.holds_ledger]
+    among = STAGES[held[0] : held[-1] + 1]
+    return [one for one in among if one.holds_ledger], [
+        one for one in among if not one.holds_ledger
+    ]
+
+
+@contextmanager
+def _campaign(unit: Unit, *, changed: bool) -> Iterator[Run]:
+    """A run of the small campaign, or of its neighbour, up to where it spends."""
     where = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=where) as folder:
-        settings = _write_campaign(unit, Path(folder), changed=changed)
-        run = open_run(settings)
-        held = [number for number, stage in enumerate(STAGES) if stage.holds_ledger]
-        for stage in STAGES[: held[0]]:
+        run = open_run(_write_campaign(unit, Path(folder), changed=changed))
+        for stage in STAGES:
+            if stage.holds_ledger:
+                break
             stage(run)
-        shown, begun = [], run.read_json(MANIFEST)
-        known: dict[bytes, dict[str, bytes]] = {}
-        for _ in range(draws):
-            shutil.rmtree(settings.state, ignore_errors=True)
-            run.write_json(MANIFEST, begun)  # it names no earlier ledger
-            for stage in STAGES[held[0] : held[-1] + 1]:
-                if stage.holds_ledger:
-                    stage(run)
-                else:
-                    _once(stage, run, known)
-            shown.append(_shown(run))
-        (found,) = read_statements(settings.state)
-        return shown, found["spent"]["epsilon"], found["spent"]["delta"]
+        yield run
 
 
-def _once(stage: Stage, run: Run, known: dict[bytes, dict[str, bytes]]) -> None:
-    """Write what a stage without noise makes of a publication, worked out once for all that are equal.
-
-    The campaign and the seed stay the same, so what it writes depends on the published counts alone.
-    """
-    counts = (run.folder / "proportions.parquet").read_bytes()
-    if counts in known:
-        for name, content in known[counts].items():
-            (run.folder / name).write_bytes(content)
-        return
-    stage(run)
-    written = (run.folder / output.name for output in stage.outputs)
-    known[counts] = {path.name: path.read_bytes() for path in written if path.is_file()}
+def _pay_anew(run: Run, begun: dict[str, Any]) -> None:
+    """Run the stages that spend, from a new ledger."""
+    shutil.rmtree(run.settings.state, ignore_errors=True)
+    run.write_json(MANIFEST, begun)  # it names no earlier ledger
+    spent, others = _published_stages()
+    for output in (one for stage in others for one in stage.outputs):
+        (run.folder / output.name).unlink(missing_ok=True)
+    for stage in spent:
+        stage(run)
 
 
 def _shown(run: Run) -> dict[str, Any]:

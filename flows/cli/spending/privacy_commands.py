@@ -88,7 +88,7 @@ def audit(
     """Try to refute a claim by draws: a mechanism's, or that of all that a run publishes.
 
     Exit code 1 if that succeeds. For public_folder a small made-up campaign and its neighbour are
-    published --draws times each, at a third of a second each, and their price is what the ledger booked.
+    published --draws times each, at a fifth of a second each, and their price is what the ledger booked.
     """
     with mistakes():
         if mechanism == "public_folder":

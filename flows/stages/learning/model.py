@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from flows.run import Crowd, Run, load_crowd
 from flows.settings import GateSettings, ModelSettings, PrivacySettings
-from flows.spending import Learning, paying, plan_releases, published_size
+from flows.spending import Learning, consensus_label, paying, plan_learning, published_size
 from flows.stages.learning.class_ratios import why_no_features
 from flows.stages.learning.year_model import ask_fresh_holdout, train_on_cohorts
 from flows.stages.publication import published, why_no_release
@@ -189,7 +190,7 @@ def _prepared(run: Run, crowd: Crowd) -> tuple[Learning, PrivacySettings, ModelS
     why_not = why_no_release(run.settings) or why_no_features(crowd)
     if privacy is None or why_not is not None:
         return str(why_not)
-    learning = plan_releases(run, crowd, privacy).learning
+    learning = plan_learning(run, crowd, privacy, partial(consensus_label, run, crowd))
     if learning is None:
         return "there are too few labelled tasks to deal to training, validation and holdout"
     return learning, privacy, model

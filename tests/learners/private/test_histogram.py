@@ -12,7 +12,7 @@ from privacy.accounting import exact
 from privacy.audit import audit_mechanism
 from privacy.ledger import BudgetError
 from privacy.ledger.ledger import Ledger
-from privacy.mechanisms.laplace import LatticeLaplace
+from privacy.mechanisms import LatticeLaplace
 from privacy.query import Query, Unit
 
 

@@ -85,7 +85,8 @@ def asked_for(mechanism, counts):
     noise = CountingNoise()
     mechanism.draw(counts_query(counts), noise)
     if isinstance(mechanism, LatticeLaplace):
-        return sorted(set(noise.asked))  # proposals are repeated until one is kept, by noise alone
+        # proposals are repeated until one is kept, by noise alone
+        return sorted(set(noise.asked), key=str)
     return noise.asked
 
 

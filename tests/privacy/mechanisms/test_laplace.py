@@ -144,17 +144,6 @@ def fits(draws, support, probability):
     return stats.chisquare(observed, expected).pvalue
 
 
-@pytest.mark.parametrize(("n_classes", "expected"), [(2, 1.89), (5, 3.53), (10, 5.22)])
-def test_a_vector_takes_the_expected_number_of_proposals(n_classes, expected):
-    """Oracle: one over the mean of exp(-|S| / 2), S the sum of c - 1 discrete Laplace draws."""
-    weight = np.exp(-np.abs(np.arange(-200, 201)) / 2)
-    law = total = weight / weight.sum()
-    for _ in range(n_classes - 2):
-        total = np.convolve(total, law)
-    sums = np.arange(total.size) - total.size // 2
-    assert 1 / (total * np.exp(-np.abs(sums) / 2)).sum() == pytest.approx(expected, abs=0.005)
-
-
 def test_many_queries_share_a_few_calls_of_the_noise_source():
     class Counting(SystemNoise):
         calls = 0

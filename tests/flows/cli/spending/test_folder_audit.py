@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from flows.cli.spending import folder_audit
@@ -10,7 +13,9 @@ from flows.cli.spending.folder_audit import (
     audit_folder,
     folder_trial,
     published_folders,
+    unlike_files,
 )
+from flows.run import Run
 from flows.settings import SettingsError
 from privacy import LatticeLaplace, Unit, audit_releases
 
@@ -43,12 +48,13 @@ def test_neighbours_differ_in_one_unit_alone(unit: Unit) -> None:
 def test_a_few_pairs_refute_no_unit() -> None:
     """Each draw pays from a new ledger, and what is shown is the whole folder."""
     for unit in Unit:
-        bound, epsilon, delta = audit_folder(unit, draws=2, level=SURE)
-        assert not bound.refutes(delta)
+        found = audit_folder(unit, draws=2, level=SURE)
+        assert not found.refuted
         # a gate of few tasks costs as much more as a subject has tasks
-        assert epsilon == pytest.approx(3.5 if unit is Unit.SUBJECT else 1.8)
-        assert bound.draws == 1
-    shown, _, _ = published_folders(Unit.CONSENSUS_LABEL, 2, False)
+        assert found.epsilon == pytest.approx(3.5 if unit is Unit.SUBJECT else 1.8)
+        assert (found.bound.draws, found.draws) == (1, 2)
+    shown, others, _, _ = published_folders(Unit.CONSENSUS_LABEL, 2)
+    assert len(others) == 2
     assert shown[0]["bytes"] != shown[1]["bytes"]
     assert set(shown[0]["bytes"]) == set(shown[0]["files"].split(", "))
     assert shown[0]["release"]["proportions"]["rows"]
@@ -59,7 +65,7 @@ def test_a_folder_whose_counts_have_no_noise_is_caught(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         LatticeLaplace, "draw_all", lambda _, queries, noise: [q.value.tolist() for q in queries]
     )
-    assert audit_folder(Unit.CONSENSUS_LABEL, draws=56, level=0.95)[0].refutes(0.0)
+    assert audit_folder(Unit.CONSENSUS_LABEL, draws=56, level=0.95).bound.refutes(0.0)
 
 
 @pytest.mark.parametrize("unit", [Unit.CONSENSUS_LABEL])
@@ -71,10 +77,32 @@ def test_a_file_that_is_there_for_one_neighbour_alone_is_caught(unit: Unit) -> N
     assert audit_releases(*numbers, epsilon=2.0).refutes(0.1)
 
 
+def test_a_stage_without_noise_that_reads_what_is_protected_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The shares of groups without labels are estimated, and one exact label is slipped in."""
+    _, (estimate,) = folder_audit._published_stages()
+    ratios = Path("class_ratios.json")
+
+    def leaking(run: Run) -> str:
+        line = estimate(run)
+        first = run.read_table("consensus.parquet").column("label")[0].as_py()
+        found = run.read_json(ratios.name)
+        run.write_json(ratios.name, found | {"level": found["level"] - 0.01 * (first == "a")})
+        return line
+
+    spent = folder_audit._published_stages()[0]
+    stages = spent, [replace(estimate, function=leaking)]
+    monkeypatch.setattr(folder_audit, "_published_stages", lambda: stages)
+    found = unlike_files(Unit.CONSENSUS_LABEL, 1)
+    assert found == ("class_ratios.parquet", "release.json")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", list(Unit))
 def test_no_distinguisher_of_two_thousand_pairs_beats_the_price(unit: Unit) -> None:
-    """By chance in one of a million."""
-    bound, _, delta = audit_folder(unit, draws=PAIRS, level=SURE, workers=2)
-    assert bound.draws == PAIRS // 2
-    assert not bound.refutes(delta)
+    """By chance in one of a million; half of the pairs choose the distinguisher."""
+    found = audit_folder(unit, draws=PAIRS, level=SURE, workers=2)
+    assert found.bound.draws == PAIRS // 2
+    assert found.bound.tried > 1_000
+    assert not found.refuted

@@ -1,0 +1,151 @@
+"""Exact draws of lattice Laplace noise.
+
+Noise comes from the operating system and cannot be seeded: each statistical test fails by chance
+with a probability of at most 1e-6.
+"""
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import special
+
+from privacy.mechanisms import lattice_laplace
+from privacy.mechanisms.lattice_laplace import (
+    draw_composition,
+    draw_lattice,
+    keeping_bounds,
+    most_likely,
+)
+from privacy.noise import SystemNoise
+from tests.privacy.mechanisms.test_laplace import enumerated, fits
+from tests.privacy.test_noise import CHANCE
+
+CASES = [(2, 0.3), (2, 20.0), (3, 2.0), (5, 2.0), (5, 400.5), (40, 0.1), (40, 2.0), (300, 7.0)]
+
+
+class Scripted(SystemNoise):
+    """Uniform integers as given."""
+
+    def __init__(self, given):
+        self.given = iter(given)
+
+    def uniform_integer(self, below):
+        return next(self.given)
+
+
+@pytest.mark.parametrize(("total", "parts"), [(0, 3), (3, 2), (4, 3), (2, 5)])
+def test_a_composition_is_uniform_among_all(total, parts):
+    """Exact: over all values of the uniform integers each composition comes equally often."""
+    ranges = [range(last + 1) for last in range(total, total + parts - 1)]
+    found = Counter(
+        tuple(draw_composition(Scripted(given), total, parts))
+        for given in itertools.product(*ranges)
+    )
+    assert all(sum(one) == total and min(one) >= 0 for one in found)
+    assert len(found) == math.comb(total + parts - 1, parts - 1)
+    assert len(set(found.values())) == 1
+
+
+def exp_series(x, terms=400):
+    """Oracle: the power series in fractions, of a small enough argument."""
+    total, term = Fraction(1), Fraction(1)
+    for k in range(1, terms):
+        term *= x / k
+        total += term
+        if abs(term) < Fraction(1, 10**60):
+            break
+    return total
+
+
+def weight(total, n_classes, scale):
+    """Oracle: C(t + c - 1, c - 1) exp(-t / scale), to about sixty digits."""
+    power = exp_series(Fraction(-1) / Fraction(scale) / 64) ** (64 * total)
+    return math.comb(total + n_classes - 1, n_classes - 1) * power
+
+
+@pytest.mark.parametrize(("n_classes", "scale"), [(2, 0.5), (3, 2.0), (5, 3.25), (9, 1.0)])
+def test_the_bounds_hold_the_probability_and_close_in_on_it(n_classes, scale):
+    mode = most_likely(n_classes, scale)
+    for total in range(3 * mode + 6):
+        true = weight(total, n_classes, scale) / weight(mode, n_classes, scale)
+        for bits in (1, 8, 64, 128):
+            low, high = keeping_bounds(total, mode, n_classes, scale, bits=bits)
+            assert low - Fraction(1, 10**9) <= true * 2**bits <= high + Fraction(1, 10**9)
+            assert high - low <= 3
+
+
+@pytest.mark.parametrize(("n_classes", "scale"), CASES)
+def test_no_total_weighs_more_than_the_most_likely(n_classes, scale):
+    """Oracle: the largest logarithm in double precision, unless it is a draw there."""
+    total = np.arange(int(8 * n_classes * scale + 50))
+    log_w = special.gammaln(total + n_classes) - special.gammaln(total + 1) - total / scale
+    mode = most_likely(n_classes, scale)
+    assert log_w[mode] >= log_w.max() - 1e-9 * abs(log_w.max())
+
+
+@pytest.mark.parametrize(("n_classes", "scale"), CASES)
+def test_two_thirds_of_the_proposals_are_kept(n_classes, scale):
+    """Oracle: the sum of squares of the negative binomial law over its largest probability."""
+    total = np.arange(int(30 * n_classes * max(scale, 1.0) + 100 * scale))
+    log_p = special.gammaln(total + n_classes) - special.gammaln(total + 1) - total / scale
+    p = np.exp(log_p - special.logsumexp(log_p))
+    assert (p * p).sum() / p.max() > 0.67
+
+
+@pytest.mark.parametrize("word", [1, 64])
+def test_vectors_have_the_joint_law_however_few_bits_are_drawn_at_once(word, monkeypatch):
+    """Chi-square over the lattice points of three classes at scale 1; with one bit most are refined."""
+    monkeypatch.setattr(lattice_laplace, "WORD", word)
+    points, probability = enumerated(3, 1.0, 14)
+    code = points @ [1000, 1, 0]
+    drawn = draw_lattice(SystemNoise(), 1.0, 3, wanted=20_000)
+    assert (drawn.sum(axis=1) == 0).all()
+    assert fits(drawn @ [1000, 1, 0], code, probability) > CHANCE
+    _, wrong = enumerated(3, 1.1, 14)
+    assert fits(drawn @ [1000, 1, 0], code, wrong) < CHANCE
+
+
+def test_the_noise_of_forty_classes_has_its_golden_size():
+    """Oracle: the exact law's expected l1 norm, 74.7 at epsilon 1, within 5.5 standard errors."""
+    from privacy import LatticeLaplace
+
+    l1 = np.abs(draw_lattice(SystemNoise(), 2.0, 40, wanted=4_000)).sum(axis=1)
+    expected = LatticeLaplace(1.0).law(40).expected_l1
+    assert abs(l1.mean() - expected) < 5.5 * l1.std() / math.sqrt(l1.size)
+
+
+@pytest.mark.parametrize(("n_classes", "scale"), [(2, 1e-6), (5, 2.0**40), (3, 0.01)])
+def test_the_smallest_and_largest_scales_are_drawn(n_classes, scale):
+    drawn = draw_lattice(SystemNoise(), scale, n_classes, wanted=5)
+    assert drawn.shape == (5, n_classes)
+    assert (drawn.sum(axis=1) == 0).all()
+    assert (drawn == 0).all() is np.bool_(scale < 1)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5, 40])
+def test_a_vector_costs_less_than_two_geometric_draws_an_entry(n_classes):
+    """1.5 on average, and what the last batch leaves over."""
+
+    class Counting(SystemNoise):
+        drawn = asked = 0
+
+        def discrete_laplace(self, scale, size):
+            self.drawn += size
+            return super().discrete_laplace(scale, size)
+
+        def uniform_integer(self, below):
+            self.asked += 1
+            return super().uniform_integer(below)
+
+    noise = Counting()
+    draw_lattice(noise, 2.0, n_classes, wanted=1_000)
+    assert noise.drawn < 2 * 1_000 * n_classes
+    assert noise.asked < 1_000 * (n_classes + 2)
+
+
+def test_nothing_is_drawn_where_nothing_is_wanted():
+    assert draw_lattice(Scripted([]), 2.0, 4, wanted=0).shape == (0, 4)
