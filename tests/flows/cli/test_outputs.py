@@ -33,6 +33,7 @@ def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(commands(typer.main.get_command(app)))
 READ = {
     "after",
+    "answers",
     "before",
     "comparisons",
     "export",
@@ -55,6 +56,8 @@ WRITTEN = {
     ("deploy", "yaml"): "deploy settings.toml --pool crowd --yaml {}",
     ("import", "output"): "import labels.csv --format table --output {}",
     ("init", "output"): "init labels.csv tasks.csv --gold gold.csv --output {}",
+    ("multilabel", "output"): "multilabel labels.csv --output {}",
+    ("multilabel", "probabilities"): "multilabel labels.csv --probabilities {}",
     ("plan gold", "output"): "plan gold settings.toml --output {}",
     ("rank", "output"): "rank comparisons.csv --output {}",
     ("simulate", "output"): "simulate --output {}",
