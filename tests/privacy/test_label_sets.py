@@ -92,6 +92,7 @@ def test_the_ledger_draws_at_the_price_of_the_sensitivity(ledger: Ledger) -> Non
     assert sum(release.value) == 80
 
 
+@pytest.mark.refusal
 def test_mistakes_are_named() -> None:
     one, group = np.array([[True, True]]), np.array([0])
     about = {**ABOUT, "tasks": ["t"]}

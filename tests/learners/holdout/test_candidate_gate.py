@@ -126,6 +126,7 @@ def test_where_another_gate_was_asked_about_the_same_rows_nothing_is_answered():
 # what raises -----------------------------------------------------------------------------------
 
 
+@pytest.mark.refusal
 @pytest.mark.parametrize(
     ("name", "value"),
     [
