@@ -360,7 +360,7 @@ def _kept(
         drawn, bits, (low, high) = noise.uniform_integer(2**WORD), WORD, about[total]
         # the uniform number lies between drawn and drawn + 1 in units of 2^-bits
         while low <= drawn < high and total != mode:
-            drawn, bits = drawn << WORD | noise.uniform_integer(2**WORD), bits + WORD
+            drawn, bits = drawn << bits | noise.uniform_integer(2**bits), 2 * bits
             low, high = keeping_bounds(total, mode, n_classes, scale, bits=bits)
         if drawn < low or total == mode:
             kept.append(number)

@@ -59,7 +59,9 @@ class SeededNoise:
         return [int(z) for z in self.rng.choice(support, p=weight / weight.sum(), size=size)]
 
     def uniform_integer(self, below):
-        return int(self.rng.integers(below))
+        if below < 2**63:
+            return int(self.rng.integers(below))
+        return int.from_bytes(self.rng.bytes(below.bit_length() // 8 + 8), "little") % below
 
     def gamma(self, shape, scale):
         return float(self.rng.gamma(shape, scale))
