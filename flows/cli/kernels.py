@@ -145,6 +145,7 @@ def _fit_crowdkit(labels: CrowdLabels) -> None:
     names = ("worker", "task", "label")
     answers = pd.DataFrame({name: getattr(labels, name) for name in names})
     gold = answers.groupby("task")["label"].first()
+    sets = answers.assign(label=[[label] for label in answers["label"]])
     pairs = pd.DataFrame(
         {"worker": 0, "left": list("aaab"), "right": list("bbba"), "label": list("aaba")}
     )
@@ -154,6 +155,8 @@ def _fit_crowdkit(labels: CrowdLabels) -> None:
             estimator(n_iter=10).fit(pairs)
         elif name == "NoisyBradleyTerry":
             estimator().fit(pairs)
+        elif name == "BinaryRelevance":
+            estimator().fit(sets)
         else:
             estimator().fit(answers, *([gold] if name == "GoldMajorityVote" else []))
 
