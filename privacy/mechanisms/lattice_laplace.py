@@ -196,8 +196,8 @@ class LatticeLaplace:
     -----
     **Guarantees.** The released counts add up to n; the realised epsilon, l1 over the scale drawn
     with, is at most the claim in exact arithmetic; the event depends on public things only.
-    **Cost.** Less than 1.5 geometric draws for each count, whatever the scale and the number of
-    classes, and a uniform integer; many queries share a few calls of the noise source.
+    **Cost.** Of many queries: less than two geometric draws for each count, whatever the scale and
+    the number of classes, and a uniform integer; they share a few calls of the noise source.
     **Privacy.** Unit: the query's. Event: `LatticeLaplaceEvent`. Neighbours' counts have the same
     sum, so outputs lie on the same lattice and the normaliser is the same for both. Moving the
     counts by v changes ||z||_1 by at most ||v||_1 <= l1, so each output's probability changes by
@@ -279,7 +279,8 @@ def draw_lattice(
     """Draw independent vectors of two entries or more that add up to zero.
 
     **Guarantees.** P(z) ~ exp(-||z||_1 / scale) over the integer vectors of sum zero, exactly.
-    **Cost.** Less than 1.5 geometric draws for each entry, and one uniform integer for each but one.
+    **Cost.** Of many vectors: less than two geometric draws for each entry, and one uniform integer for
+    each but one.
     """
     mode, found = most_likely(n_classes, scale), []
     while wanted > 0:
