@@ -202,9 +202,9 @@ class ColumnMoments:
 def column_moments(
     blocks: Iterable[
         tuple[
-            Float[np.ndarray, "rows columns"],
-            Float[np.ndarray, "rows problems"],
-            Float[np.ndarray, " rows"],
+            Float[np.ndarray, "_ columns"],
+            Float[np.ndarray, "_ problems"],
+            Float[np.ndarray, " _"],
         ]
     ],
     *,
@@ -215,7 +215,8 @@ def column_moments(
     Parameters
     ----------
     blocks
-        One or more, of equal columns and problems; weights >= 0. They are overwritten.
+        One or more, each of rows of its own; columns and problems are those of all. Weights >= 0.
+        They are overwritten.
     centre
         False: columns and targets keep their means, and scales are root mean squares.
 
