@@ -17,6 +17,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.peers import comparison
+from flows.cli import app
+from flows.cli.root import DAY
 from flows.settings import Section, Settings, key_sentences, section_of, variables_of
 from flows.stages import STAGES
 
@@ -242,6 +244,16 @@ def test_the_first_python_of_a_first_screen_runs(
     pd.DataFrame(rows, columns=["worker", "task", "label"]).to_csv("labels.csv", index=False)
     text = (ROOT / page).read_text(encoding="utf-8")
     exec(compile(PYTHON.findall(text)[0], page, "exec"), {})
+
+
+def test_the_readme_names_every_command_and_the_order_of_a_day_too() -> None:
+    named = set(
+        re.findall(r"`crowdassay ([a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    )
+    groups = {group.name for group in app.registered_groups}
+    commands = {one.name or one.callback.__name__ for one in app.registered_commands} | groups
+    assert commands - named == set()
+    assert commands == set(DAY)
 
 
 @pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)

@@ -74,9 +74,12 @@ def init(
 
     with mistakes():
         reading = reading_of_options(sep, encoding, sheet, wide)
-        form = format_ or ("table" if map_ else _platform(labels, reading))
+        if format_ is not None or map_:
+            form, columns = format_ or "table", map_
+        else:
+            form, columns = _found_out(labels, reading)
         if form is not None:
-            asked = Asked(form, question, map_, reading)
+            asked = Asked(form, question, columns, reading)
             labels = _imported(labels, output, asked, force=force)
             reading = reading_of_options(None, None, None, False)
         given = CampaignTables(
@@ -107,18 +110,26 @@ class Asked(NamedTuple):
     reading: Reading
 
 
-def _platform(labels: Path, reading: Reading) -> FormatName | None:
-    """Return whose export a file is that is no label table; None for a label table, or if nobody knows."""
+def _found_out(labels: Path, reading: Reading) -> tuple[FormatName | None, str]:
+    """Return whose export a file is, and its columns by role, as --map takes them.
+
+    None stands for a label table, and for what nobody knows.
+    """
     from flows.importers import recognise  # Arrow and DuckDB, for this command only
-    from flows.tables import is_fetched, open_table
+    from flows.tables import guess_roles, is_fetched, open_table
 
     if reading.wide or is_fetched(labels) or not labels.is_file():
-        return None
+        return None, ""
     try:
         names = set(open_table(labels, (), reading).names)
     except ValueError:  # JSON that is no table, say; whoever reads it as labels says so
         names = set()
-    return None if {"worker", "task", "label"} <= names else recognise(labels)
+    if {"worker", "task", "label"} <= names:
+        return None, ""
+    known, form = guess_roles(names), recognise(labels)
+    if form is not None or len(known) < 3 or any("," in column for column in known.values()):
+        return form, ""
+    return "table", ",".join(f"{role}={column}" for role, column in known.items())
 
 
 def _imported(labels: Path, output: Path, asked: Asked, *, force: bool) -> Path:
@@ -133,6 +144,8 @@ def _imported(labels: Path, output: Path, asked: Asked, *, force: bool) -> Path:
     )
     write_labels(made, written)
     print_line(f"{labels.name} was read as {asked.form}: {made.summary()}")
+    if asked.columns:
+        print_line(f"its columns as {asked.columns}; --map names others")
     print_line(
         f"{made.n_labels:,} labels written to {written.path}; for a newer export: crowdassay import "
         f"{shlex.quote(str(labels))} --format {asked.form}"

@@ -65,7 +65,7 @@ LIVE = {"distributed", "prefect"}  # they have threads, which an ordinary exit w
 
 DAY = (
     "import", "check", "init", "run", "runs", "report", "compare", "workers", "aggregate",
-    "agreement", "multilabel", "rank", "gate", "watch", "block", "repost", "budget", "serve",
+    "agreement", "multilabel", "rank", "gate", "watch", "block", "repost", "budget", "plan", "serve",
     "deploy", "prune", "doctor", "demo", "simulate", "power", "audit", "ledger", "warm",
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from flows.tables.columns import (
         CandidateScores,
         TaskColumns,
+        guess_roles,
         has_lists,
         read_comparisons,
         read_multilabels,
@@ -76,7 +77,7 @@ __all__ = [
     "AS_FOUND", "OUTPUT_SUFFIXES", "ROW", "STANDARD_INPUT", "WHOLE", "CandidateScores", "Finding",
     "Frame", "Gold", "LabelCheck", "Reading", "Reference", "ResultTable", "Sources", "TableError",
     "TaskColumns", "TaskTable", "TextTable", "arrow_array", "arrow_table", "check_labels", "fetch",
-    "fetch_rows", "find_files", "frame_table", "has_lists", "input_files", "input_paths",
+    "fetch_rows", "find_files", "frame_table", "guess_roles", "has_lists", "input_files", "input_paths",
     "is_fetched", "keep_standard_input", "list_tasks", "literal", "numpy_array", "open_lenient",
     "open_sources", "open_table", "quote", "read_comparisons", "read_gold", "read_labels",
     "read_models", "read_multilabels", "read_parquet", "read_reference", "read_scores",

@@ -24,6 +24,7 @@ import duckdb
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from flows.tables.columns.role_names import guess_roles
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.file_formats import Columns, format_of
 from flows.tables.refusals import ROW, TableError, cell, quote, refuse_blanks, text_of_cell
@@ -200,14 +201,16 @@ def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> st
     """Return what to do for the columns that a table needs."""
     if "worker" not in needed:
         return "rename or add it"
-    if "task" in names or (len(names) > 3 and "label" not in names and "worker" not in names):
+    known = guess_roles(names)
+    some = "task" in names or (len(names) > 3 and "label" not in names and "worker" not in names)
+    if some and not set(needed) <= set(known):
         wide = "; if each other column is a worker, --wide (wide = true) reads it so"
     else:
         wide = ""
-    parts = ",".join(f"{role}={role if role in names else '...'}" for role in needed)
+    parts = ",".join(f"{role}={known.get(role, '...')}" for role in needed)
     return (
         f"rename or add it, or let a command do it: crowdassay import {shlex.quote(path.name)} "
-        f"--format table --map {parts} --output imported.csv{wide}"
+        f"--format table --map {shlex.quote(parts)} --output imported.csv{wide}"
     )
 
 

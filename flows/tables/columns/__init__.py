@@ -1,4 +1,4 @@
-"""What columns of a table mean: comparisons, sets of classes, candidates' scores; what is known of tasks."""
+"""What columns of a table mean: labels by other names, comparisons, sets, scores, what is known of tasks."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,7 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.tables.columns.comparison_columns import read_comparisons
+    from flows.tables.columns.role_names import guess_roles
     from flows.tables.columns.score_columns import CandidateScores, read_scores
     from flows.tables.columns.set_columns import read_multilabels
     from flows.tables.columns.task_columns import (
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CandidateScores", "TaskColumns", "has_lists", "list_features_of", "read_comparisons",
-    "read_matrix", "read_multilabels", "read_scores", "task_texts", "with_places",
+    "CandidateScores", "TaskColumns", "guess_roles", "has_lists", "list_features_of",
+    "read_comparisons", "read_matrix", "read_multilabels", "read_scores", "task_texts", "with_places",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -168,6 +168,22 @@ def test_an_export_again_replaces_the_labels_by_the_command_that_init_names(
     assert not Path("other.toml").exists()
 
 
+def test_columns_of_other_names_are_found_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{one.worker},{one.task},{one.label}" for one in answers()]
+    Path("ratings.csv").write_text("\n".join(["Annotator,Item,Verdict", *rows]) + "\n", "utf-8")
+    refused = CliRunner().invoke(app, ["init", "ratings.csv"])
+    assert refused.exit_code == 2  # nobody knows what a verdict is; the two others are filled in
+    assert "--map worker=Annotator,task=Item,label=..." in refused.stderr
+    Path("ratings.csv").write_text("\n".join(["Annotator,Item,Answer", *rows]) + "\n", "utf-8")
+    told = CliRunner().invoke(app, ["init", "ratings.csv"])
+    assert told.exit_code == 0, told.stderr
+    assert "its columns as worker=Annotator,task=Item,label=Answer; --map names" in told.stdout
+    assert "loss = " in Path("settings.toml").read_text(encoding="utf-8")
+
+
 def test_judges_are_proposed_as_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(app, ["init", str(judge_log())]).exit_code == 0
