@@ -337,8 +337,8 @@ The holdouts:
 - Thresholdout: threshold {THRESHOLDOUT.threshold:g}, sigma {THRESHOLDOUT.sigma:g}, and a
   budget of {THRESHOLDOUT.budget}. Its proved width at this size is above .4 (`learners.holdout_widths`).
 - Gate: {CANDIDATES:,} candidates, {REFUTATIONS} refutations, price {PRICE:g}. Its promise, .01 at 95 % for
-  all scores of a campaign together, is proved for any analyst (`learners.CandidateGate`). Without its limits it
-  would report the claims that the holdout confirms as they are."""
+  all scores of a campaign together, is proved for any analyst (`learners.CandidateGate`). Without its limits
+  it would report the claims that the holdout confirms as they are."""
 
 
 if __name__ == "__main__":
