@@ -2,15 +2,18 @@
 
     python -m benchmarks.flows.default_run --shapes many-workers ten-million
 
-Each shape is a simulated campaign of text ids in shuffled rows (degrees by a power law, or one to five
-labels each where workers are many; 70 % of the workers honest, 20 % random, 10 % malicious), written as
-Parquet with its task table: groups, features around class means, and a tenth of the tasks in groups
-without labels. `init` proposes settings from the tables, and the run goes through them in a process of
-its own, on all its threads; compiled kernels are loaded by a small run before the clock starts. CPU
-seconds are those of all threads; wall seconds depend on what else the cores are doing. Peak memory is
-that of the process so far, the interpreter, its libraries and the small run included. A refusal is
-given in its own words. The last rows are no measurements: they carry the labels' CPU seconds and memory
-on, from the smallest of these campaigns with a power law to the largest, in proportion to the labels.
+Each shape is a simulated campaign, written as Parquet with its task table.
+
+- Labels have text ids in shuffled rows. Degrees follow a power law, or are one to five labels each where
+  workers are many. Of the workers 70 % are honest, 20 % random and 10 % malicious.
+- Tasks have groups, features around class means, and a tenth of them stand in groups without labels.
+- `init` proposes settings from the tables, and the run goes through them in a process of its own, on all its
+  threads. A small run loads the compiled kernels before the clock starts.
+- CPU seconds are those of all threads; wall seconds depend on what else the cores are doing.
+- Peak memory is that of the process so far, with the interpreter, its libraries and the small run.
+- A refusal is given in its own words.
+- The last rows are no measurements. They carry the labels' CPU seconds and memory on in proportion to the
+  labels, from the smallest of these campaigns with a power law to the largest.
 """
 
 from __future__ import annotations
@@ -98,7 +101,7 @@ def main() -> None:
             rows.append((shape.title, said, _figure(seconds), "", ""))
         if not is_open(shape) and found[-1][0] == "whole run":
             totals[shape.n_labels] = found[-1][1], found[-1][3]
-    note = " ".join(" ".join(__doc__.splitlines()[4:]).split())
+    note = "\n".join(__doc__.splitlines()[4:]).strip()
     publish(
         "default_run", "What a run does by default", HEADER, rows + carried_on(totals), note=note
     )

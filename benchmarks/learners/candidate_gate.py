@@ -312,25 +312,33 @@ def cells(found: list[Campaign]) -> tuple[str, ...]:
 
 
 def note(campaigns: int, plain: int, equal: int) -> str:
-    return (
-        f"{campaigns} campaigns a row; {N:,} development and {N:,} holdout examples. Overstatement is the "
-        "reported score less the true one; the largest is of all scores that a campaign reports, its 95 % "
-        "quantile over campaigns; valid ones are above the truth by .01 at most. "
-        "*Combines*: every candidate has a true score of .8 (right on the easy 60 %, a coin on the "
-        "rest); the better-reported half of them votes, every tenth question, and begins anew once refuted. "
-        "*Attacks the gate*: declares development scores at the gate's edge, turns the refuted candidates "
-        "round, and claims ever more for their votes. *Searches*: changes the best "
-        "candidate and keeps what is reported to be better; true scores differ. "
-        "Ladder: a step of .01, and the one whose proved error is least; a score for each move. Folds: a "
-        f"fresh one for each candidate; {plain} would keep the promise with plain means, and {equal} with "
-        "lower limits fall no further below the truth than the gate's do before it refutes "
-        f"({honest_shortfall():.3f}). Thresholdout: threshold {THRESHOLDOUT.threshold:g}, sigma "
-        f"{THRESHOLDOUT.sigma:g}, budget {THRESHOLDOUT.budget}. Gate: {CANDIDATES:,} candidates, "
-        f"{REFUTATIONS} refutations, price {PRICE:g}. Its promise, .01 at 95 % for all scores of a campaign "
-        "together, is proved for any analyst (`learners.CandidateGate`); without its limits it would report "
-        "the claims that the holdout confirms as they are. Stated is what can be said before, seen what came "
-        "of it here. Thresholdout's proved width at this size is above .4 (`learners.holdout_widths`)."
-    )
+    return f"""{campaigns} campaigns a row; {N:,} development and {N:,} holdout examples.
+
+The columns:
+
+- Overstatement is the reported score less the true one. The largest is of all scores that a campaign reports;
+  its 95 % quantile is over campaigns.
+- Stated is what can be said of it before, seen what came of it here.
+- Valid scores are above the truth by .01 at most.
+
+The analysts:
+
+- *Combines*: every candidate has a true score of .8 (right on the easy 60 %, a coin on the rest). Every tenth
+  question the better-reported half of them votes; the analyst begins anew once refuted.
+- *Attacks the gate*: declares development scores at the gate's edge, turns the refuted candidates round, and
+  claims ever more for their votes.
+- *Searches*: changes the best candidate and keeps what is reported to be better; true scores differ.
+
+The holdouts:
+
+- Ladder: a step of .01, and the one whose proved error is least. It gives a score for each move.
+- Folds: a fresh one for each candidate. {plain} would keep the promise with plain means; {equal} with lower
+  limits fall no further below the truth than the gate's do before it refutes ({honest_shortfall():.3f}).
+- Thresholdout: threshold {THRESHOLDOUT.threshold:g}, sigma {THRESHOLDOUT.sigma:g}, and a
+  budget of {THRESHOLDOUT.budget}. Its proved width at this size is above .4 (`learners.holdout_widths`).
+- Gate: {CANDIDATES:,} candidates, {REFUTATIONS} refutations, price {PRICE:g}. Its promise, .01 at 95 % for
+  all scores of a campaign together, is proved for any analyst (`learners.CandidateGate`). Without its limits
+  it would report the claims that the holdout confirms as they are."""
 
 
 if __name__ == "__main__":

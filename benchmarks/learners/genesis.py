@@ -1,4 +1,4 @@
-"""The population simulator beside Brian2, NEURON and pyddm: neurons, decisions, a crowd, and speed.
+"""The population simulator beside Brian2, NEURON, MOOSE and pyddm: neurons, decisions, a crowd, and speed.
 
 ``python -m benchmarks.learners.genesis [campaigns]`` writes the page.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.peers.peers import GENESIS
+from benchmarks.peers.peers import GENESIS, MOOSE
 from benchmarks.publish import publish
 from learners.genesis import Simulation, decide_many, diffusion_law
 
@@ -24,6 +24,7 @@ Row = tuple[str, str, str, str]
 CROWDS = Path(str(files("sample_data"))) / "crowds"
 HH = {7: 58.309, 10: 68.306, 20: 86.505, 50: 117.096}  # Hz, Brian2 2.9 rk4 with dt = .01
 PEER_STEPS = 1000  # of Brian2's network
+# Hz, Brian2 2.9 measured before; it now runs beside
 CS = {8.5: 9.73, 9: 18.55, 10: 34.05, 15: 91.07, 20: 132.45, 30: 191.20}
 FIGURE_4 = {  # ms; the ends are Brian2's, measured before
     "neuron1": [1.69, 16.52, 31.03, 45.53, 60.02, 74.51, 88.96],
@@ -94,17 +95,20 @@ def rate(sim: Simulation) -> float:
 
 def neurons(figure: Figure, peer: dict[str, Any]) -> Iterator[Row]:
     left, right = figure.axes[:2]
-    squid = dict(zip(HH, peer["brian_rates"], strict=True)) if peer else HH
-    second = [f"; NEURON {one:.2f}" for one in peer.get("neuron_rates", ())] or [""] * len(HH)
-    for name, kind, wanted, ms, tolerance, beside in (
-        ("Hodgkin and Huxley", "hh", squid, 200, "0.1 %", second),
-        ("Connor and Stevens", "cs", CS, 600, "1 %", [""] * len(CS)),
+    squid = dict(zip(HH, peer.get("brian_rates", HH.values()), strict=True))
+    crab = dict(zip(CS, peer.get("brian_slow_rates", CS.values()), strict=True))
+    for name, kind, wanted, ms, tolerance in (
+        ("Hodgkin and Huxley", "hh", squid, 200, "0.1 %"),
+        ("Connor and Stevens", "cs", crab, 600, "1 %"),
     ):
         found = {one: rate(cell(one, kind, ms)) for one in wanted}
-        for (one, hertz), more in zip(wanted.items(), beside, strict=True):
-            off = f"{found[one] / hertz - 1:+.2%}"
-            said = f"{found[one]:.2f} Hz, {off}"
-            yield f"{name}, I = {one}", f"{hertz:.2f} Hz{more}", tolerance, said
+        for place, (one, hertz) in enumerate(wanted.items()):
+            beside = "".join(
+                f"; {other} {rates[place]:.2f}"
+                for other, rates in peer.get(f"{kind}_beside", {}).items()
+            )
+            said = f"{found[one]:.2f} Hz, {found[one] / hertz - 1:+.2%}"
+            yield f"{name}, I = {one}", f"{hertz:.2f} Hz{beside}", tolerance, said
         (line,) = left.plot(list(found), list(found.values()), label=f"{name}, here")
         left.plot(list(wanted), list(wanted.values()), "o", color=line.get_color(), mfc="none")
     left.set(xlabel="current (µA/cm²)", ylabel="spikes per second", title="Rates; circles: Brian2")
@@ -112,7 +116,7 @@ def neurons(figure: Figure, peer: dict[str, Any]) -> Iterator[Row]:
     sim = simulation()
     sim.script(NETWORK)
     sim.step(10_000)
-    reference = dict(zip(FIGURE_4, peer["figure_4"], strict=True)) if peer else FIGURE_4
+    reference = dict(zip(FIGURE_4, peer.get("figure_4", FIGURE_4.values()), strict=True))
     for shift, (name, times) in enumerate(reference.items()):
         spikes = sim.spikes(f"/network/{name}/axon").time
         off = np.abs(spikes - times).max()
@@ -283,31 +287,45 @@ def speed(peer: dict[str, Any]) -> Iterator[Row]:
 
 
 def ask_peers() -> dict[str, Any]:
-    """What Brian2, NEURON and pyddm say; nothing if they cannot be installed."""
+    """What Brian2, NEURON, pyddm and MOOSE say; nothing of those that cannot be installed."""
     printed = GENESIS.run("genesis_side.py", str(PEER_STEPS))
-    return json.loads(printed.splitlines()[-1]) if printed else {}
+    found = json.loads(printed.splitlines()[-1]) if printed else {}
+    currents = (",".join(map(str, one)) for one in (HH, CS))
+    printed = MOOSE.run("moose_side.py", *currents)
+    moose = json.loads(printed.splitlines()[-1]) if printed else {}
+    beside: dict[str, dict[str, Any]] = {"hh": {}, "cs": {}}
+    if found:
+        beside["hh"]["NEURON"] = found["neuron_rates"]
+    for kind, rates in beside.items():
+        if moose:
+            rates["MOOSE"] = moose[kind]
+        found[f"{kind}_beside"] = rates
+    return found | ({"moose": moose["moose"]} if moose else {})
 
 
 def note(peer: dict[str, Any]) -> str:
     """Return where the references come from."""
-    if peer:
+    if "brian" in peer:
         source = (
             f"Brian2 {peer['brian']} (rk4; its network exponential Euler, Cython), NEURON {peer['neuron']} "
-            f"(its own mechanism hh) and pyddm {peer['pyddm']} (its solver, at .005) ran beside this. "
-            "Brian2's rates of Connor and Stevens are figures measured before. "
+            f"(its own mechanism hh) and pyddm {peer['pyddm']} (its solver, at .005) ran beside this."
         )
     else:
         source = (
             "References for neurons and for the network's speed are figures of Brian2 2.9, measured before "
-            "on a comparable machine: it could not be installed here. "
+            "on a comparable machine: it could not be installed here."
         )
-    return source + (
-        "References of the drift-diffusion are its closed forms, and those of the accumulator a prototype's, "
-        "which stepped by .01 without a corrected bound. Rates are by the last interval; cells run for 200 "
-        "and 600 ms at dt = .01 ms. The references of the crowd are the prototype's too, whose workers had "
-        "parameters of their own. Live agreement is the running mean of agreeing with the majority so far. "
-        "Times are CPU time on a busy machine."
-    )
+    if "moose" in peer:
+        source += f" So did MOOSE {peer['moose']}, the successor of GENESIS."
+    return f"""{source}
+
+- Rates are by the last interval; cells run for 200 and 600 ms at dt = .01 ms. The first reference is
+  Brian2's, and the deviation is from it.
+- References of the drift-diffusion are its closed forms. Those of the accumulator are a prototype's, which
+  stepped by .01 without a corrected bound.
+- References of the crowd are the prototype's too, whose workers had parameters of their own. Live agreement
+  is the running mean of agreeing with the majority so far.
+- Times are CPU time on a busy machine."""
 
 
 def main(campaigns: int = 10) -> None:

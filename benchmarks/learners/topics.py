@@ -218,7 +218,8 @@ def picture(
     left.set(
         xlabel="labelled documents of 1000", ylabel="concepts right", title="what labels are worth"
     )
-    left.legend()
+    # outside, for inside it covers a point wherever it stands
+    figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
     shown = sorted(held, key=lambda row: row[1])
     colours = ["#00695c" if name.startswith("GraphLDA") else "#9e9e9e" for name, *_ in shown]
     least = min(row[1] for row in shown)

@@ -1,8 +1,9 @@
 """Neurons in Brian2 and NEURON and decisions in pyddm; runs in an environment of its own.
 
-``python genesis_side.py STEPS`` prints the rates of the cell of Hodgkin and Huxley by the last interval, the
-spikes of figure 4's two neurons, the CPU milliseconds that a network of 500 cells takes for each of so many
-steps, and accuracy, mean seconds and speed of the drift-diffusion. Units are mV, ms, µA and mS for each cm².
+``python genesis_side.py STEPS`` prints the rates of the cells of Hodgkin and Huxley and of Connor and Stevens
+by the last interval, the spikes of figure 4's two neurons, the CPU milliseconds that a network of 500 cells
+takes for each of so many steps, and accuracy, mean seconds and speed of the drift-diffusion. Units are mV,
+ms, µA and mS for each cm².
 """
 
 import json
@@ -15,6 +16,7 @@ import numpy as np
 import pyddm
 
 CURRENTS = (7, 10, 20, 50)
+SHORE = (8.5, 9, 10, 15, 20, 30)  # of Connor and Stevens's cell, a crab's
 DIFFUSION = ((0.5, 1.0), (1.0, 1.0), (2.0, 0.8), (0.0, 1.0))
 DRAWN = 1_000  # choices, one after another, as pyddm simulates them
 GATES = """
@@ -24,6 +26,18 @@ dn/dt = (.1 / exprel(-(v + 55) / 10) * (1 - n) - .125 * exp(-(v + 65) / 80) * n)
 """
 CURRENT = "120 * m**3 * h * (50 - v) + 36 * n**4 * (-77 - v) + .3 * (-54.387 - v)"
 CELL = f"dv/dt = ({CURRENT} + inject) / ms : 1\ninject : 1\n{GATES}"
+SLOW = """
+dv/dt = (120 * m**3 * h * (55 - v) + 20 * n**4 * (-72 - v) + 47.7 * a**3 * b * (-75 - v)
+    + .3 * (-17 - v) + inject) / ms : 1
+dm/dt = (3.8 / exprel(-.1 * (v + 29.7)) * (1 - m) - 15.2 * exp(-.0556 * (v + 54.7)) * m) / ms : 1
+dh/dt = (.266 * exp(-.05 * (v + 48)) * (1 - h) - 3.8 / (1 + exp(-.1 * (v + 18))) * h) / ms : 1
+dn/dt = (.2 / exprel(-.1 * (v + 45.7)) * (1 - n) - .25 * exp(-.0125 * (v + 55.7)) * n) / ms : 1
+da/dt = ((.0761 * exp(.0314 * (v + 94.22)) / (1 + exp(.0346 * (v + 1.17))))**(1 / 3) - a)
+    / (.3632 + 1.158 / (1 + exp(.0497 * (v + 55.96)))) / ms : 1
+db/dt = ((1 + exp(.0688 * (v + 53.3)))**(-4) - b)
+    / (1.24 + 2.678 / (1 + exp(.0624 * (v + 50)))) / ms : 1
+inject : 1
+"""  # the cell of Connor and Stevens
 PASSIVE = "(-65 - {v}) * .3 + (v - {v}) / 2 + {g} * (0 - {v})"  # leak, axial current, synapse
 SYNAPSE = """
 g{k} = {gmax} * exp(1) / 2 * y{k} : 1
@@ -62,10 +76,22 @@ def with_dendrites(n_cells, n_dendrites, gmax, method):
 
 def brian_rates():
     b.start_scope()
-    cells = b.NeuronGroup(len(CURRENTS), CELL, method="rk4", **FIRES)
-    at_rest(cells).inject = CURRENTS
+    cells = at_rest(b.NeuronGroup(len(CURRENTS), CELL, method="rk4", **FIRES))
+    return last_rates(cells, CURRENTS, 200 * b.ms)
+
+
+def brian_slow_rates():
+    b.start_scope()
+    cells = b.NeuronGroup(len(SHORE), SLOW, method="rk4", **FIRES)
+    cells.v, cells.h, cells.b = -68, 1, 0.5  # forgotten long before the last interval
+    return last_rates(cells, SHORE, 600 * b.ms)
+
+
+def last_rates(cells, currents, duration):
+    """Hertz by the last interval."""
+    cells.inject = currents
     spikes = b.SpikeMonitor(cells)
-    b.Network(cells, spikes).run(200 * b.ms)
+    b.Network(cells, spikes).run(duration)
     times = [np.asarray(one / b.ms) for one in spikes.spike_trains().values()]
     return [float(1000 / (t[-1] - t[-2])) for t in times]
 
@@ -167,6 +193,7 @@ def main(steps):
                 "neuron": neuron.__version__,
                 "pyddm": pyddm.__version__,
                 "brian_rates": brian_rates(),
+                "brian_slow_rates": brian_slow_rates(),
                 "neuron_rates": neuron_rates(),
                 "figure_4": brian_figure_4(),
                 "step_ms": brian_network(steps),

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
-    "CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "GENESIS", "KEEL", "KRIPPENDORFF", "PAIRWISE", "QUAPY",
-    "RIVER", "TOPICS", "Peer",
+    "CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "GENESIS", "KEEL", "KRIPPENDORFF", "MOOSE", "PAIRWISE",
+    "QUAPY", "RIVER", "TOPICS", "Peer",
 ]  # fmt: skip
 
 
@@ -71,6 +71,7 @@ GENESIS = Peer(
         "pandas==2.3.3", "setuptools==80.9.0", "cython==3.3.1",
     ),
 )  # fmt: skip
+MOOSE = Peer("moose-5.0.0", ("pymoose==5.0.0",))
 PAIRWISE = Peer(
     "pairwise-evalica-0.4.2",
     ("evalica==0.4.2", "choix==0.4.1", *CROWDKIT.packages),

@@ -34,6 +34,20 @@ HEADER = ("answers", "tasks, classes", "macro-F1", "crowd-kit", "votes", "calibr
           "of the model", "CPU s", "crowd-kit CPU s", "times as fast")  # fmt: skip
 MOST_OTHERS = 0.6  # of a crowd of one kind beside honest workers
 FIRST_SEED = 1000  # others than those by which a constant was settled
+NOTE = """
+crowd-kit is its BinaryRelevance over DawidSkene with 100 iterations.
+
+- Public sets are of one class a task, recoded: `one` is the set of that class, `groups` has besides it the
+  two groups of neighbouring classes that it is in, `grades` has the grades that it reaches.
+- Simulated tasks have five answers each, and truths of up to three of 10 classes or five of 50; figures are
+  the mean of {crowds} crowds. Of the workers {others:.0%} are of the kind named, or an eighth of each kind.
+- Macro-F1 is over the classes that hold somewhere, with gold.
+- The calibration error is over tens of probability, of the classes that some worker gave a task.
+- CPU seconds are of fitting: here from an encoded table, for which encoding takes about a microsecond an
+  answer, there from a data frame.
+- What one constant of the calibration rests on, leaves and weather and other simulated crowds, is not on this
+  page.
+""".strip()
 
 
 class Case(NamedTuple):
@@ -219,18 +233,7 @@ def main() -> None:
         "Several classes at once",
         HEADER,
         [*rows, large(given.rows)],
-        note=(
-            "crowd-kit: BinaryRelevance over DawidSkene with 100 iterations. Public sets are of one "
-            "class a task, recoded: `one` is the set of that class, `groups` has besides it the two "
-            "groups of neighbouring classes that it is in, `grades` the grades that it reaches. "
-            "Simulated are five answers a task of one to three (10 classes) or five classes, the mean "
-            f"of {given.crowds} crowds; {MOST_OTHERS:.0%} of the workers are of the kind named, or an "
-            "eighth of each kind. Macro-F1 is over the classes that hold somewhere, with gold; the "
-            "calibration error is over tens of probability, of the classes that some worker gave a task. "
-            "CPU seconds are of fitting: here from an encoded table (encoding takes about a microsecond an "
-            "answer), there from a data frame. What one constant of the calibration rests on, leaves and "
-            "weather and other simulated crowds, is not on this page."
-        ),
+        note=NOTE.format(crowds=given.crowds, others=MOST_OTHERS),
     )
 
 

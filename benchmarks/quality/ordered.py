@@ -36,24 +36,35 @@ RIVALS: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
     "hierarchical DS": lambda labels: hierarchical_dawid_skene(labels).posterior,
     "auto": lambda labels: auto(labels).posterior,
 }
-NOTE = (
-    "Each cell: per cent right, decided for 0–1 loss / mean absolute error of that decision / of the "
-    "decision for absolute loss, all on the gold tasks; ties go to the lowest class, for every model "
-    "alike. No gold is used but to score. `families left out`: the anchor of the shape (share of labels, "
-    "of {anchors}) that on the fewest sets of all other families fails to have less absolute error than "
-    "DS and hierarchical DS (by either decision of theirs) with as many tasks right, then with the "
-    "smallest mean of absolute error over that of hierarchical DS; it stands in the last column. "
-    "`shipped` has anchor {anchor}. The other constants, the model itself and the grid were thought of "
-    "with these sets in view. web, adult2, weather: first of a worker's labels of a task; panels: six "
-    "language models, gold the strict majority of people. On cebab_stars one task of 608 is .16 points: "
-    "what stands between the models there is two tasks or fewer. `order`: what `order_fit` says of the "
-    "declared order, and the smallest z of the boundaries. weather's classes are negative, neutral, "
-    "positive, not related, cannot tell: the last two are no grades, and the test says so. dog's classes "
-    "are two pairs of breeds that look alike. Simulated, mean of {n_seeds} seeds of 500 tasks, 40 "
-    "workers, 5 labels each: `thresholds`: normal truth cut into five grades, workers with noise, bias, "
-    "stretch and thresholds of their own, all drawn; `spammers`: three in ten guess one or any class, the"
-    " rest miss by one or two with their own rates; `nominal`: no order, wrong labels even."
-)
+NOTE = """
+A cell holds three figures on the gold tasks: the per cent right and the mean absolute error of the likeliest
+class, and the mean absolute error of the median class. Ties go to the lowest class, for every model alike. No
+gold is used but to score.
+
+- **families left out**: the anchor of the shape (a share of the labels, one of {anchors}) is chosen on the
+  sets of all other families, and stands in the last column. The best anchor fails on the fewest sets to have
+  less absolute error than DS and hierarchical DS, by either decision of theirs, with as many tasks right;
+  then it has the smallest mean of absolute error over that of hierarchical DS.
+- **shipped**: the anchor is {anchor}. The other constants, the model itself and the grid were thought of with
+  these sets in view.
+- **order**: what `order_fit` says of the declared order, and the smallest z of the boundaries.
+
+The sets:
+
+- web, adult2 and weather: the first of a worker's labels of a task.
+- The panels, cebab_stars and summeval: six language models; gold is the strict majority of people. On
+  cebab_stars one task of 608 is .16 points, so two tasks or fewer stand between the models there.
+- weather's classes are negative, neutral, positive, not related, cannot tell. The last two are no grades, and
+  the test says so.
+- dog's classes are two pairs of breeds that look alike.
+
+Simulated crowds are the mean of {n_seeds} seeds of 500 tasks, 40 workers and 5 labels each:
+
+- `thresholds`: a normal truth is cut into five grades; workers have noise, bias, stretch and thresholds of
+  their own, all drawn.
+- `spammers`: three in ten guess one class or any; the rest miss by one or two with their own rates.
+- `nominal`: there is no order, and wrong labels are even.
+""".strip()
 
 
 @dataclass(frozen=True)

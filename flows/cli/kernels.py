@@ -10,7 +10,7 @@ import contextlib
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quality import CrowdLabels
@@ -20,6 +20,22 @@ __all__ = ["compile_kernels", "notice", "where_kept"]
 ROOMS = ("quality", "learners", "flows")
 SHARD = 8_000  # labels: several shards of the sample
 N_LABELS, N_WORKERS = 40_000, 50  # enough rows for the readers of large tables
+NEURONS = """
+include hodgkin_huxley.g
+include connor_stevens.g
+make_hh /one
+make_cs /two
+foreach cell (one two)
+  create passive_compartment /{cell}/dendrite
+  create synapse /{cell}/dendrite/synapse
+  create axon /{cell}/axon
+  link /{cell}/dendrite to /{cell}
+  link /{cell}/dendrite/synapse to /{cell}/dendrite
+  link /{cell} to /{cell}/axon
+end
+connect /one/axon to /two/dendrite/synapse -weight 1 -delay 3
+connect /two/axon to /one/dendrite/synapse -weight 1 -delay 3
+"""
 
 
 def where_kept() -> str:
@@ -55,7 +71,8 @@ def notice() -> str | None:
 def compile_kernels() -> int:
     """Run the sample, whole and in shards, every reader, penalty, aggregator and estimator.
 
-    Watch labels, map concepts and simulate crowds too. Return how many kernels were compiled.
+    Compare workers, take sets and preferences, watch labels, map concepts, simulate crowds and neurons
+    too. Return how many kernels were compiled.
 
     What is compiled depends on the types that a kernel is called with, so the kernels are called as
     runs call them, and not from a list that could fall behind.
@@ -74,8 +91,10 @@ def compile_kernels() -> int:
         _aggregate(_some_labels(n_classes))
     _penalize(_some_labels(2))
     _fit_crowdkit(_some_labels(2))
+    _judge()
     _watch()
     _map_concepts()
+    _simulate_neurons()
     return _n_compiled() - before
 
 
@@ -161,6 +180,28 @@ def _fit_crowdkit(labels: CrowdLabels) -> None:
             estimator().fit(answers, *([gold] if name == "GoldMajorityVote" else []))
 
 
+def _judge() -> None:
+    """Compare workers, as `agreement` does; take sets as `multilabel`, preferences as `rank` does."""
+    # numba, for `warm` only
+    from quality import (
+        crowd_bradley_terry,
+        encode_comparisons,
+        encode_multilabels,
+        multilabel_consensus,
+        pair_kappas,
+        set_alpha,
+    )
+
+    pair_kappas(_some_labels(2))
+    sets = encode_multilabels(list("abc") * 4, list("qqqrrrsssttt"), [["x"], ["x", "y"], ["y"]] * 4)
+    multilabel_consensus(sets)
+    for metric in ("masi", "jaccard"):
+        set_alpha(sets, metric)
+    crowd_bradley_terry(
+        encode_comparisons(list("wwvvuu"), list("abcabc"), list("bcabca"), list("abcabc"))
+    )
+
+
 def _watch() -> None:
     """Watch some labels."""
     from flows.watching import LabelRows, LabelWatcher  # numba, for `warm` only
@@ -186,6 +227,9 @@ def _map_concepts() -> None:
         model = GraphLDA((1, 3, 2), random_state=0, n_iter=4, burn_in=2, n_samples=1)
         model.fit(counts, y).transform(counts)
     model.score(counts)
+    GraphLDA((1, 2), sampler="conditional", random_state=0, n_iter=2, burn_in=1, n_samples=1).fit(
+        counts
+    )
 
 
 def _simulate(folder: Path) -> None:
@@ -197,6 +241,17 @@ def _simulate(folder: Path) -> None:
     labels_needed(Crowd(goal=0.6, tasks=20, workers=5, most=3), campaigns=2)
 
 
+def _simulate_neurons() -> None:
+    """Step two cells, one with each library's channels, that excite one another."""
+    import numpy as np  # heavy, for `warm` only
+
+    from learners.genesis import Simulation
+
+    sim = Simulation(rng=np.random.default_rng(0))
+    sim.script(NEURONS, name="neurons")
+    sim.step(20)
+
+
 def _read_parquet(path: Path) -> None:
     """Read a large table of Parquet, whose names are text and whose names are numbers."""
     import pyarrow as pa  # heavy, for `warm` only
@@ -205,15 +260,21 @@ def _read_parquet(path: Path) -> None:
     from flows.tables import read_labels
 
     code = range(N_LABELS)
-    worker, task = [row % N_WORKERS for row in code], [row // N_WORKERS for row in code]
+    worker, task = [row % N_WORKERS for row in code], [row // 2 for row in code]
     label = ["yes" if row % 3 else "no" for row in code]
-    for columns in ((worker, task), (list(map(str, worker)), list(map(str, task)))):
+    names = [f"{number % 9}-{number:012}" for number in task]  # many that begin alike
+    for columns in ((worker, task), (list(map(str, worker)), names)):
         pq.write_table(pa.table({"worker": columns[0], "task": columns[1], "label": label}), path)
         read_labels(path, classes=None, duplicates="error", known_tasks=None)
 
 
 def _n_compiled() -> int:
     """Return how many kernels, by signature, this process has compiled."""
+    return sum(sum(one.stats.cache_misses.values()) for one in _kernels())
+
+
+def _kernels() -> list[Any]:
+    """Return the kernels of the modules that are loaded, each once."""
     from numba.core.dispatcher import Dispatcher  # numba, for `warm` only
 
     modules = [value for name, value in list(sys.modules.items()) if name.startswith(ROOMS)]
@@ -223,4 +284,4 @@ def _n_compiled() -> int:
         for value in list(vars(module).values())
         if isinstance(value, Dispatcher)
     }
-    return sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels.values())
+    return list(kernels.values())

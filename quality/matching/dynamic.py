@@ -42,7 +42,6 @@ __all__ = [
     "census",
     "highest",
     "level_of",
-    "levels_down_to",
     "remove_worker",
 ]
 
@@ -294,18 +293,6 @@ def highest(judged, rank, edges, state, search) -> int:
             return best
 
 
-@kernel
-def levels_down_to(lowest: int, edges, state, search):
-    """Return the level of each worker whose level is at least `lowest`, and 0 for the others."""
-    label = state[2]
-    level = np.zeros(len(label), dtype=np.int32)
-    for worker in range(len(label)):
-        if label[worker] >= lowest:
-            found = level_of(worker, edges, state, search)
-            level[worker] = found if found >= lowest else 0
-    return level
-
-
 class DynamicMatching:
     """The optimal semi-matching of a crowd's conflict graph, kept while workers are removed.
 
@@ -400,25 +387,6 @@ class DynamicMatching:
         if worker == GONE:
             raise ValueError("judged must be true for a worker who is left, got none")
         return worker
-
-    def top_level(self, judged: Bool[np.ndarray, " workers"]) -> Int32[np.ndarray, " workers"]:
-        """Return the levels from the highest down to the first that holds a judged worker.
-
-        Parameters
-        ----------
-        judged
-            True for each worker who counts; those removed count never.
-
-        Returns
-        -------
-        int32 array, one per worker
-            Her level (:func:`quality.hard_level` of the workers left), 0 where it is lower.
-        """
-        lowest = 1
-        if (judged & (self._label != GONE)).any():
-            lowest = max(1, self.level(self.highest(judged, np.zeros(len(judged)))))
-        level: np.ndarray = levels_down_to(lowest, self._edges, self._state, self._search)
-        return level
 
     def _check(self, worker: int) -> None:
         """Raise ValueError unless the code is of a worker who has not been removed."""

@@ -128,8 +128,9 @@ def test_many_classes_are_aggregated_or_refused_in_a_sentence_that_names_what_wo
         LabelError, match=r"at most 134,217,728 cells in all, got [0-9,]+ of"
     ) as told:
         consensus_of(labels, chosen, seed=0)
-    offered = re.findall(r"[a-z_]+", str(told.value).split("; ")[1])
-    assert set(offered) & set(AGGREGATORS) == set(AGGREGATORS) - needs - {"ordinal_crowd"}
+    offered = set(re.findall(r"[a-z_]+", str(told.value).split("; ")[1])) & set(AGGREGATORS)
+    assert len(offered) > 3  # some that need no such table, not each of them
+    assert offered & needs == set()
 
 
 def test_a_table_of_tasks_by_classes_that_is_nearly_empty_is_refused() -> None:

@@ -28,7 +28,22 @@ print("as crowd-kit", kernels._n_compiled())
 kernels._watch()
 kernels._map_concepts()
 kernels._simulate(folder / "crowd")
-print("watched, mapped and simulated", kernels._n_compiled())
+kernels._simulate_neurons()
+kernels._judge()
+print("watched, mapped, simulated and judged", kernels._n_compiled())
+"""
+FRESH = """
+import pkgutil
+from importlib import import_module
+from flows.cli import kernels
+print(kernels.compile_kernels())
+for room in kernels.ROOMS:
+    for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+for one in kernels._kernels():
+    if not one.signatures:
+        print(one.py_func.__module__, one.py_func.__name__)
 """
 
 
@@ -40,17 +55,21 @@ def call(*arguments: str, kernels: Path) -> str:
 
 
 @pytest.mark.slow
-def test_after_warm_runs_estimators_and_another_warm_compile_nothing(tmp_path: Path) -> None:
+def test_warm_calls_every_kernel_and_after_it_runs_and_estimators_compile_nothing(
+    tmp_path: Path,
+) -> None:
     """Runs of the sample, whole and in shards."""
     kernels = tmp_path / "kernels"
-    first = call("-m", "flows.cli", "warm", kernels=kernels)
-    assert int(first.split()[0]) > 40
-    assert f"kept in {kernels}" in first.replace("\n", "")
+    n_compiled, *never_called = call("-c", FRESH, kernels=kernels).splitlines()
+    assert int(n_compiled) > 40
+    assert never_called == []
     told = call("-c", RUN, str(tmp_path / "sample"), kernels=kernels)
     assert told.splitlines() == [
-        "whole 0", "in shards 0", "as crowd-kit 0", "watched, mapped and simulated 0",
+        "whole 0", "in shards 0", "as crowd-kit 0", "watched, mapped, simulated and judged 0",
     ]  # fmt: skip
-    assert call("-m", "flows.cli", "warm", kernels=kernels).startswith("0 kernels compiled")
+    again = call("-m", "flows.cli", "warm", kernels=kernels)
+    assert again.startswith("0 kernels compiled")
+    assert f"kept in {kernels}" in again.replace("\n", "")
 
 
 def test_every_estimator_with_crowd_kits_names_is_fitted() -> None:
