@@ -152,7 +152,7 @@ def label_set_counts(
     return tuple(
         Query(
             dataset, f"counts of up to {max_labels} classes a task", row, unit, int(size),
-            ONE_TASK * max_labels, Part(f"group:{digest}", name),
+            ONE_TASK * max_labels, Part(f"group of {max_labels} places:{digest}", name),
         )
         for row, size, name in zip(counts, places, names, strict=True)
     )  # fmt: skip

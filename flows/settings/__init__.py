@@ -12,7 +12,13 @@ from flows.settings.addresses import LAKES, SCHEMES, address_of, is_remote
 from flows.settings.environment import variables_of
 from flows.settings.faults import fault_sentence
 from flows.settings.feature_use import why_features_stay_out
-from flows.settings.publication_keys import GRANULARITIES, Granularity, granularity_of, key_at
+from flows.settings.publication_keys import (
+    GRANULARITIES,
+    Granularity,
+    check_key,
+    granularity_of,
+    key_at,
+)
 from flows.settings.sections import (
     NAME,
     ConsensusSettings,
@@ -43,7 +49,7 @@ __all__ = [
     "GRANULARITIES", "LAKES", "NAME", "SCHEMES", "ConsensusSettings", "EngineError",
     "EngineSettings", "FilterSettings", "GateSettings", "Granularity", "GroupSettings",
     "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section", "Settings",
-    "SettingsError", "TopicsSettings", "address_of", "fault_sentence", "filter_settings",
-    "granularity_of", "input_settings", "is_remote", "key_at", "key_sentences", "load_settings",
-    "run_settings", "section_of", "variables_of", "why_features_stay_out",
+    "SettingsError", "TopicsSettings", "address_of", "check_key", "fault_sentence",
+    "filter_settings", "granularity_of", "input_settings", "is_remote", "key_at", "key_sentences",
+    "load_settings", "run_settings", "section_of", "variables_of", "why_features_stay_out",
 ]  # fmt: skip

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
         statement,
     )
     from flows.spending.audit import as_numbers, outcome, trial
-    from flows.spending.candidates import (
-        CandidateVerdict,
-        GateTerms,
-        ask_candidates,
-    )
     from flows.spending.corrections import (
         Correction,
         gold_needed,
@@ -47,16 +42,25 @@ if TYPE_CHECKING:
         published_size,
         with_grown_partition,
     )
+    from flows.spending.without_run import (
+        CandidateVerdict,
+        GateTerms,
+        SetShares,
+        ShareTerms,
+        ask_candidates,
+        publish_set_shares,
+    )
     from flows.spending.year import Year, split_budget, year_months, year_of
     from flows.spending.year_releases import CohortRows, YearReleases, plan_year
 
 __all__ = [
     "LEDGER_URL", "CandidateVerdict", "CohortRows", "Correction", "CountNoise", "GateTerms",
-    "GoldProposal", "Learning", "LedgerSetBack", "Plan", "Year", "YearReleases", "as_numbers",
+    "GoldProposal", "Learning", "LedgerSetBack", "Plan", "SetShares", "ShareTerms", "Year",
+    "YearReleases", "as_numbers",
     "ask_candidates", "check_budget", "consensus_label", "count_noise", "existing_ledger",
     "gold_needed", "grow_partition", "known_statement", "numbers", "open_account", "open_state",
     "outcome", "paying", "plan_correction", "plan_learning", "plan_releases", "plan_year",
-    "preview", "propose_gold", "propose_key", "published_group_sizes", "published_size",
+    "preview", "propose_gold", "propose_key", "publish_set_shares", "published_group_sizes", "published_size",
     "read_statements", "split_budget", "split_price", "statement", "trial", "why_not_corrected",
     "with_grown_partition", "year_months", "year_of",
 ]  # fmt: skip

@@ -49,6 +49,7 @@ def grow_partition(
     task: Shaped[np.ndarray, " tasks"],
     group: Shaped[np.ndarray, " tasks"],
     exact: str,
+    records: int = 1,
 ) -> str:
     """Return the name of the partition whose cells these groups are, after recording durably what joins it.
 
@@ -63,7 +64,10 @@ def grow_partition(
     task, group
         Names of the tasks, all different, and of their groups; **public**.
     exact
-        The name that `partition_of` or `class_counts` gives to exactly this assignment.
+        The name that `partition_of` or `class_counts` gives to exactly this assignment. A partition of
+        another kind, which is the name's first word, is never joined.
+    records
+        Records that a query counts for each task, >= 1: its places, where several classes may hold.
 
     Returns
     -------
@@ -84,8 +88,8 @@ def grow_partition(
     now = _assigned(task, group)
     with _locked(folder / "groups.lock"):
         known = _read(folder / f"groups-{dataset}.npz")
-        released = _released(ledger, dataset)
-        for name in reversed(known):
+        released = _released(ledger, dataset, records)
+        for name in reversed([one for one in known if _kind(one) == _kind(exact)]):
             if released.get(name, set()) <= known[name].sets.keys() and _agree(known[name], now):
                 return _join(folder, dataset, known, name, now)
         if exact in released:
@@ -135,12 +139,17 @@ def _agree(before: Assigned, now: Assigned) -> bool:
     )
 
 
-def _released(ledger: Ledger, dataset: str) -> dict[str, set[Size]]:
-    """The groups that were released in each partition, with their sizes."""
-    released: dict[str, set[Size]] = {}
+def _released(ledger: Ledger, dataset: str, records: int) -> dict[str, set[tuple[str, float]]]:
+    """The groups that were released in each partition, with their sizes at so many records a task."""
+    released: dict[str, set[tuple[str, float]]] = {}
     for part, n in ledger.paid_parts(dataset):
-        released.setdefault(part.partition, set()).add((part.name, n))
+        released.setdefault(part.partition, set()).add((part.name, n / records))
     return released
+
+
+def _kind(partition: str) -> str:
+    """What a partition's cells are: the first word of its name."""
+    return partition.partition(":")[0]
 
 
 def _unused(exact: str, taken: set[str]) -> str:

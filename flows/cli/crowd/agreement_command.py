@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from quality import AltTest, CrowdLabels
 
-__all__ = ["agreement", "agreement_rows", "model_rows"]
+__all__ = ["agreement", "agreement_rows", "groups_of", "model_rows"]
 
 HEADER = ["measure", "of", "value", "low", "high", "n", "counted"]
 Row = list[str]
@@ -86,7 +86,7 @@ def agreement(
             labels, duplicates, reading_of_options(sep, encoding, sheet, wide)
         ).labels
         values = class_numbers(read, metric, order)
-        group = None if tasks is None else _groups_of(read, tasks)
+        group = None if tasks is None else groups_of(read.tasks, tasks)
         if not min_common >= 1:
             raise SettingsError(f"--min-common must be >= 1, got {min_common}")
         rows = list(agreement_rows(read, metric, values, group, min_common))
@@ -189,7 +189,7 @@ def class_numbers(labels: CrowdLabels, metric: Metric, order: str | None) -> np.
     return np.arange(len(names), dtype=np.float64)
 
 
-def _groups_of(labels: CrowdLabels, tasks: Path) -> tuple[np.ndarray, np.ndarray]:
+def groups_of(names: np.ndarray, tasks: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return the names of groups, and each task's code among them; -1 for tasks that the table lacks."""
     import numpy as np  # DuckDB and pydantic, for this command only
 
@@ -201,8 +201,8 @@ def _groups_of(labels: CrowdLabels, tasks: Path) -> tuple[np.ndarray, np.ndarray
         sources = open_sources(inputs, Path(folder))
         tables = [open_table(source.table, ("task", "group")) for source in sources.tasks]
         found, _, _ = list_tasks(tables, GroupSettings())
-    at = np.minimum(np.searchsorted(found.names, labels.tasks), len(found.names) - 1)
-    known = found.names[at] == labels.tasks
+    at = np.minimum(np.searchsorted(found.names, names), len(found.names) - 1)
+    known = found.names[at] == names
     return found.group_names, np.where(known, found.group[at], -1)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.crowd.agreement_command import groups_of
 from flows.cli.root import (
     AsJson,
     Encoding,
@@ -27,9 +30,16 @@ from flows.cli.root import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Float64, Shaped
+
+    from flows.spending import SetShares
     from quality import MultiLabelConsensus, MultiLabels
 
 __all__ = ["multilabel"]
+
+
+PUBLICATION = "Publication"  # heading of its options
 
 
 @app.command(
@@ -60,6 +70,61 @@ def multilabel(
             help="write a row for each class of each task that somebody gave to this file"
         ),
     ] = None,
+    publish: Annotated[
+        Path | None,
+        typer.Option(
+            help="pay for private shares of the classes, and write page and tables to this folder",
+            rich_help_panel=PUBLICATION,
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option(help="price of this publication", rich_help_panel=PUBLICATION)
+    ] = 1.0,
+    max_labels: Annotated[
+        int,
+        typer.Option(
+            help="most labels of a task that count; chosen before a look at the answers",
+            rich_help_panel=PUBLICATION,
+        ),
+    ] = 3,
+    tasks: Annotated[
+        Path | None,
+        typer.Option(
+            help="table of task and group, both public: shares of each group",
+            rich_help_panel=PUBLICATION,
+        ),
+    ] = None,
+    campaign: Annotated[
+        str, typer.Option(help="whose budget pays", rich_help_panel=PUBLICATION)
+    ] = "labels",
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="epsilon of all that the campaign ever publishes; the first publication declares it",
+            rich_help_panel=PUBLICATION,
+        ),
+    ] = None,
+    publication: Annotated[
+        str | None,
+        typer.Option(
+            help="its key, such as 2026-11 or %Y-%m: published once, whatever becomes of the data",
+            rich_help_panel=PUBLICATION,
+        ),
+    ] = None,
+    state: Annotated[
+        Path,
+        typer.Option(
+            help="state folder with the ledger, kept for ever", rich_help_panel=PUBLICATION
+        ),
+    ] = Path("state"),
+    begun: Annotated[
+        bool,
+        typer.Option(
+            "--begun",
+            help="refuse to begin a campaign: its state must be there",
+            rich_help_panel=PUBLICATION,
+        ),
+    ] = False,
     sep: Sep = None,
     encoding: Encoding = None,
     sheet: Sheet = None,
@@ -69,11 +134,20 @@ def multilabel(
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say which of several labels hold for each task, and how each worker gives them."""
+    """Say which of several labels hold for each task, and how each worker gives them.
+
+    With --publish also pay for private shares of the classes, which may be shown: `crowdassay budget`
+    lists what was spent, and the same publication is never paid twice.
+    """
     from flows.tables import read_multilabels, table_file, write_table  # these load numba, DuckDB
     from quality import multilabel_consensus
 
     with mistakes():
+        asked = _asked(
+            publish, classes, tasks, (answers,), force, campaign=campaign, epsilon=epsilon,
+            max_labels=max_labels, budget=budget, publication=publication, threshold=threshold,
+            begun=begun,
+        )  # fmt: skip
         files = [
             None if path is None else table_file(path, inputs=(answers,), force=force)
             for path in (output, probabilities)
@@ -87,8 +161,10 @@ def multilabel(
         if files[1] is not None:
             write_table(_cells(table, found), files[1], guard=guard)
         header, rows = _task_rows(table, found, split)
+        published = None if asked is None else asked(table, found, state)
         if json_:
-            print(json.dumps(_as_json(table, found)))
+            more = {} if published is None else {"published": published.public()}
+            print(json.dumps(_as_json(table, found) | more))
             return
         show_rows("Tasks", header, rows, files[0], numbers=header[2:], guard=guard)
         for title, (header, rows) in (
@@ -98,6 +174,102 @@ def multilabel(
             show_rows(title, header, rows, None, numbers=header[1:])
         for line in _sentences(table, found):
             print_line(line)
+        if published is not None and publish is not None:
+            for line in _published_sentences(published, publish):
+                print_line(line)
+
+
+def _asked(
+    publish: Path | None,
+    classes: str | None,
+    tasks: Path | None,
+    inputs: tuple[Path, ...],
+    force: bool,
+    **terms: Any,
+) -> Callable[[MultiLabels, MultiLabelConsensus, Path], SetShares] | None:
+    """Check what a publication needs, before anything is read; return how it is made and written."""
+    if publish is None:
+        return None
+    from flows.report import set_shares_files, write_set_shares  # Jinja, for this option only
+    from flows.settings import SettingsError, check_key, key_at
+    from flows.spending import ShareTerms, publish_set_shares
+
+    if classes is None:
+        raise SettingsError(
+            "--publish needs --classes: names that are found in private answers would leak"
+        )
+    key = terms["publication"]
+    if key is not None:
+        try:
+            terms["publication"] = key_at(check_key(key), datetime.now(UTC))
+        except ValueError as error:
+            raise SettingsError(f"--publication: {error}") from None
+    read = inputs if tasks is None else (*inputs, tasks)
+    files = set_shares_files(publish, inputs=read, force=force)
+
+    def publish_shares(table: MultiLabels, found: MultiLabelConsensus, state: Path) -> SetShares:
+        names = table.classes.astype(str).tolist()
+        group = _task_groups(table, tasks)
+        shares = publish_set_shares(
+            state, _given_chance(table, found), table.tasks.astype(str), names, group,
+            ShareTerms(**terms),
+        )  # fmt: skip
+        write_set_shares(files, shares.public())
+        return shares
+
+    return publish_shares
+
+
+def _given_chance(
+    table: MultiLabels, found: MultiLabelConsensus
+) -> Float64[np.ndarray, "tasks classes"]:
+    """Return the probability of every class of every task, 0 where nobody gave it."""
+    import numpy as np  # `--help` need not load it
+
+    chance = np.zeros((table.n_tasks, table.n_classes))
+    chance[np.repeat(np.arange(table.n_tasks), np.diff(found.start)), found.label] = (
+        found.probability
+    )
+    return chance
+
+
+def _task_groups(table: MultiLabels, tasks: Path | None) -> Shaped[np.ndarray, " tasks"]:
+    """Return the name of each task's group; one group of all without a table of tasks."""
+    import numpy as np  # `--help` need not load it
+
+    from flows.tables import TableError
+
+    if tasks is None:
+        return np.full(table.n_tasks, "all")
+    names, code = groups_of(table.tasks, tasks)
+    if (code < 0).any():
+        lacking = table.tasks[int((code < 0).argmax())]
+        raise TableError(
+            f"{tasks.name} must have a row for every task that has answers; it lacks {lacking}"
+        )
+    found: np.ndarray = names[code].astype(str)
+    return found
+
+
+def _published_sentences(shares: SetShares, folder: Path) -> list[str]:
+    """What was published, what it cost, and what only the team may know."""
+    key = "" if shares.terms.publication is None else f"publication {shares.terms.publication}, "
+    groups = f"{len(shares.groups):,} group{'' if len(shares.groups) == 1 else 's'}"
+    again = f" ({shares.n_paid_before:,} paid for before)" if shares.n_paid_before else ""
+    lines = [
+        f"published: {key}{groups}{again} at epsilon {shares.terms.epsilon:g}, each count within "
+        f"±{shares.half_width:,} tasks at {shares.terms.level:.0%}; {shares.spent:g} of "
+        f"{shares.budget:g} spent; {folder / 'public.html'}"
+    ]
+    if shares.n_left_out:
+        lines.append(
+            f"internal: {shares.n_left_out:,} labels beyond {shares.terms.max_labels} of a task do not count"
+        )
+    if shares.n_stale:
+        lines.append(
+            f"internal: {shares.n_stale:,} of the groups stay as they were published, and have changed since"
+        )
+    return lines
 
 
 def _names_of(table: MultiLabels, found: MultiLabelConsensus, task: int) -> list[str]:

@@ -177,6 +177,29 @@ def test_releases_of_the_earlier_naming_are_found_and_never_grow(state: State) -
     assert state.spent == 2 * Fraction(EPSILON)
 
 
+def test_places_of_several_labels_are_counted_by_the_task(state: State) -> None:
+    """Two classes a task may hold: a group's counts add up to twice its tasks; no kind joins another's."""
+
+    def partition(groups: dict[str, str]) -> str:
+        return grow_partition(
+            state.folder, state.ledger, DATASET, task=np.array(list(groups)),
+            group=np.array(list(groups.values())), exact=f"group of 2 places:{len(groups)}", records=2,
+        )  # fmt: skip
+
+    state.publish(DAY_1)
+    first = partition(DAY_1)
+    assert first.startswith("group of 2 places:")
+    places = [
+        Query(DATASET, "sets", np.array([2 * n, 0]), Unit.CONSENSUS_LABEL, 2 * n, 4.0, Part(first, name))
+        for name, n in (("a", 2), ("b", 1))
+    ]  # fmt: skip
+    state.ledger.release_all(NOISE, places)
+    assert partition(DAY_1 | {"t4": "b"}) == first
+    assert partition(DAY_1 | {"t4": "a"}) != first  # t4 has moved
+    assert fresh(state.publish(DAY_1)) == set()
+    assert state.spent == 2 * Fraction(EPSILON)
+
+
 def test_the_file_is_its_owners_alone_and_tells_no_task(state: State) -> None:
     state.publish(DAY_1)
     assert state.file.stat().st_mode & 0o777 == 0o600

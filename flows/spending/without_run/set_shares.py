@@ -1,0 +1,302 @@
+"""Shares of classes of which several hold at once, published under differential privacy.
+
+A task's consensus counts with at most `max_labels` of its classes, the likeliest, which bounds what one
+task can move. The campaign's budget is declared by its first publication; every publication is paid before
+it is drawn, and stays as it was drawn.
+
+>>> publish_set_shares(Path("state"), probability, tasks, classes, groups, terms)  # doctest: +SKIP
+SetShares(groups=('all',), classes=('cat', 'dog'), ...)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64, Shaped
+
+from flows.settings import NAME, SettingsError
+from flows.spending.account import LEDGER_URL, open_state
+from flows.spending.partitions import grow_partition
+from privacy import (
+    LatticeLaplace,
+    Ledger,
+    Part,
+    Publication,
+    Query,
+    Unit,
+    bounded_labels,
+    label_set_counts,
+)
+from privacy.query import ONE_TASK
+
+__all__ = ["SetShares", "ShareTerms", "publish_set_shares"]
+
+UNIT = Unit.CONSENSUS_LABEL  # the model finds a task's classes from all answers together
+
+
+@dataclass(frozen=True, slots=True)
+class ShareTerms:
+    """What a publication is asked for.
+
+    Parameters
+    ----------
+    campaign
+        Its name in the ledger: a run whose settings have this name spends the same budget.
+    epsilon
+        Price of this publication.
+    max_labels
+        The most classes of a task that count; chosen without looking at the answers.
+    budget
+        The campaign's whole budget, declared by its first publication; None is what was declared.
+    publication
+        The key under which it is published once, whatever becomes of the data; None where it is known
+        by its counts.
+    threshold
+        A class holds where its probability is above this.
+    level
+        That of the intervals.
+    begun
+        Whether the campaign must have begun before.
+    """
+
+    campaign: str
+    epsilon: float
+    max_labels: int
+    budget: float | None = None
+    publication: str | None = None
+    threshold: float = 0.5
+    level: float = 0.95
+    begun: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetShares:
+    """A publication: noisy counts, and the share of each group's tasks for which each class holds.
+
+    Parameters
+    ----------
+    groups, classes
+        Names of rows and columns.
+    n
+        Tasks of each group, as published.
+    noisy, share, low, high
+        Released counts; shares in [0, 1], and the ends of intervals that cover the noise.
+    half_width, scale
+        By how many tasks a count errs at most, at the level; scale of the noise.
+    epsilon, budget, spent
+        Price of this publication, the campaign's budget, and what of it is spent.
+    unit, arithmetic, released_at
+        What a price protects, how the noise was drawn, and when.
+    n_paid_before, n_stale
+        Groups whose counts were drawn by an earlier call, and those of which the data are others now.
+    n_left_out
+        Classes beyond the bound that do not count, over all tasks; **private**.
+    """
+
+    terms: ShareTerms
+    groups: tuple[str, ...]
+    classes: tuple[str, ...]
+    n: Int64[np.ndarray, " groups"]
+    noisy: Int64[np.ndarray, "groups classes"]
+    share: Float64[np.ndarray, "groups classes"]
+    low: Float64[np.ndarray, "groups classes"]
+    high: Float64[np.ndarray, "groups classes"]
+    half_width: int
+    scale: float
+    budget: float
+    spent: float
+    unit: str
+    arithmetic: str
+    released_at: str
+    n_paid_before: int
+    n_stale: int
+    n_left_out: int
+
+    def public(self) -> dict[str, Any]:
+        """Return released values and public facts, by name: all that a page or a file may show.
+
+        Whether counts were paid before, or are of older data, depends on the answers where there is no key.
+        """
+        rows = [
+            {
+                "group": group, "class": name, "n": int(self.n[g]), "noisy_count": int(self.noisy[g, c]),
+                "share": float(self.share[g, c]), "low": float(self.low[g, c]),
+                "high": float(self.high[g, c]),
+            }
+            for g, group in enumerate(self.groups)
+            for c, name in enumerate(self.classes)
+        ]  # fmt: skip
+        terms = self.terms
+        return {
+            "name": terms.campaign, "publication": terms.publication, "epsilon": terms.epsilon,
+            "delta": 0.0, "budget": self.budget, "unit": self.unit, "level": terms.level,
+            "max_labels": terms.max_labels, "threshold": terms.threshold,
+            "mechanism": "lattice Laplace", "scale": self.scale, "arithmetic": self.arithmetic,
+            "half_width_labels": self.half_width, "rows": rows,
+        }  # fmt: skip
+
+
+def publish_set_shares(
+    state: Path,
+    probability: Float64[np.ndarray, "tasks classes"],
+    tasks: Shaped[np.ndarray, " tasks"],
+    classes: Sequence[str],
+    groups: Shaped[np.ndarray, " tasks"],
+    terms: ShareTerms,
+) -> SetShares:
+    """Pay for each group's counts of classes, draw them and return the shares; or return what was drawn.
+
+    Parameters
+    ----------
+    state
+        Folder with the ledger, made if it is missing.
+    probability
+        That each class holds for each task by the consensus, private.
+    tasks, classes, groups
+        Names of tasks, of classes and of each task's group; **public**, none found in the answers.
+    terms
+        What is asked for.
+
+    Raises
+    ------
+    SettingsError
+        If the campaign has no budget and none is given, has another, or should have begun and has not;
+        or if a term is out of its range.
+    BudgetError
+        If what is left does not cover the price; nothing is spent or drawn then.
+    LedgerError, UnitError
+        As `Ledger.release`.
+
+    Notes
+    -----
+    **Guarantees.** All groups are paid before the first is drawn, or none. Under a key what was published
+    comes back, whatever the answers are now. Tasks may join; while none changes its group, a group's
+    publications add up and groups compose in parallel.
+    **Privacy.** `label_set_counts` has the proof. What is returned depends on the answers through the
+    released counts alone, but for `n_left_out` and, without a key, for whether they were paid before.
+    """
+    _check(terms, classes)
+    chosen = bounded_labels(probability, threshold=terms.threshold, max_labels=terms.max_labels)
+    names, code = np.unique(groups, return_inverse=True)
+    queries = label_set_counts(
+        chosen, code, dataset=terms.campaign, group_names=names.tolist(), max_labels=terms.max_labels,
+        unit=UNIT, local=False, tasks=tasks,
+    )  # fmt: skip
+    size = np.bincount(code)
+    ledger = open_state(state)
+    budget = _open_budget(ledger, state, terms, n=len(tasks))
+    queries = _in_growing_partition(queries, state, ledger, tasks, groups, terms)
+    queries = tuple(
+        _keyed(query, terms, classes, int(n)) for query, n in zip(queries, size, strict=True)
+    )
+    releases = ledger.release_all(LatticeLaplace(terms.epsilon), queries)
+    facts = [json.loads(one.facts)["n"] if one.facts else None for one in releases]
+    n = np.array([now if n is None else n for n, now in zip(facts, size.tolist(), strict=True)])
+    noisy = np.array([one.value for one in releases], dtype=np.int64)[:, :-1]
+    law = LatticeLaplace(terms.epsilon).law(len(classes) + 1, l1=ONE_TASK * terms.max_labels)
+    half_width, per_task = law.half_width(terms.level), n[:, np.newaxis]
+    low, share, high = (
+        np.clip((noisy + moved) / per_task, 0.0, 1.0) for moved in (-half_width, 0, half_width)
+    )
+    return SetShares(
+        terms, tuple(names.tolist()), tuple(classes), n, noisy, share, low, high, half_width, law.scale,
+        budget, float(ledger.statement(terms.campaign, entries=0).spent.epsilon), str(UNIT),
+        releases[0].event.arithmetic, ledger.time_of(*(one.entry for one in releases)),
+        sum(not one.fresh for one in releases), sum(one.stale for one in releases),
+        int((probability > terms.threshold).sum() - chosen.sum()),
+    )  # fmt: skip
+
+
+def _check(terms: ShareTerms, classes: Sequence[str]) -> None:
+    """Raise SettingsError if a term is out of its range."""
+    if not re.fullmatch(NAME, terms.campaign):
+        raise SettingsError(
+            "--campaign must be a name of letters, digits, dots, dashes and underscores, got "
+            f"{terms.campaign!r}"
+        )
+    if not 0 < terms.epsilon < np.inf:
+        raise SettingsError(f"--epsilon must be above 0, got {terms.epsilon:g}")
+    if not 1 <= terms.max_labels <= len(classes):
+        raise SettingsError(
+            f"--max-labels must be from 1 to the number of classes, {len(classes)}, got {terms.max_labels}"
+        )
+    if not 0 < terms.level < 1:
+        raise SettingsError(f"--level must be in (0, 1), got {terms.level:g}")
+    if terms.budget is not None and not terms.epsilon <= terms.budget < np.inf:
+        raise SettingsError(
+            f"--budget, of all that the campaign ever publishes, must be at least --epsilon, the price of "
+            f"this publication: {terms.epsilon:g}, got {terms.budget:g}"
+        )
+
+
+def _open_budget(ledger: Ledger, state: Path, terms: ShareTerms, *, n: int) -> float:
+    """Return the campaign's budget, after declaring it if this is its first publication."""
+    known = terms.campaign in ledger.datasets()
+    if not known and terms.begun:
+        raise SettingsError(
+            f"the campaign {terms.campaign!r} must have begun (--begun), and {state} does not know it: its "
+            "state is lost or elsewhere, and without it the same budget would be spent again; put it back"
+        )
+    if not known and terms.budget is None:
+        raise SettingsError(
+            f"the campaign {terms.campaign!r} is new: --budget must say how much all that it ever publishes "
+            "may cost"
+        )
+    if not known:
+        ledger.open_budget(
+            terms.campaign, unit=UNIT, epsilon=float(terms.budget or 0), delta=0.0, n=n
+        )
+        return float(terms.budget or 0)
+    declared = float(ledger.statement(terms.campaign, entries=0).budget.epsilon)
+    if terms.budget is not None and terms.budget != declared:
+        raise SettingsError(
+            f"the budget of the campaign {terms.campaign!r} is epsilon {declared:g}, got "
+            f"{terms.budget:g}: leave --budget out, or raise it with crowdassay budget {state} --dataset "
+            f"{terms.campaign} --raise-to"
+        )
+    return declared
+
+
+def _in_growing_partition(
+    queries: tuple[Query, ...],
+    state: Path,
+    ledger: Ledger,
+    tasks: Shaped[np.ndarray, " tasks"],
+    groups: Shaped[np.ndarray, " tasks"],
+    terms: ShareTerms,
+) -> tuple[Query, ...]:
+    """The same queries in the partition that grows as tasks join.
+
+    With a ledger on a server, where state folders may be several, each assignment is its own partition.
+    """
+    parts = [query.part for query in queries if query.part is not None]
+    if os.environ.get(LEDGER_URL):
+        return queries
+    partition = grow_partition(
+        state, ledger, terms.campaign, task=tasks, group=groups, exact=parts[0].partition,
+        records=terms.max_labels,
+    )  # fmt: skip
+    return tuple(
+        replace(query, part=Part(partition, part.name))
+        for query, part in zip(queries, parts, strict=True)
+    )
+
+
+def _keyed(query: Query, terms: ShareTerms, classes: Sequence[str], n: int) -> Query:
+    """The query under the publication's key, with the public facts that give the counts their meaning."""
+    if terms.publication is None:
+        return query
+    meaning = {"classes": list(classes), "threshold": terms.threshold}
+    return replace(
+        query,
+        publication=Publication(
+            terms.publication, json.dumps(meaning, sort_keys=True), json.dumps({"n": n})
+        ),
+    )
