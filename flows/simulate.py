@@ -42,6 +42,7 @@ __all__ = [
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)  # of the first label
 GOLD_SHARE = 0.2  # of a simulated crowd's tasks
+DECAY = 0.3  # of wrong grades with each class of distance, where a crowd grades
 CROWD_SETTINGS = """\
 name = "simulated-crowd"
 classes = {classes}
@@ -130,25 +131,37 @@ def write_crowd(
     n_classes: int,
     strategies: Mapping[str, int],
     seed: int,
+    ordered: bool = False,
     force: bool = False,
 ) -> SimulatedCrowd:
     """Simulate a crowd of given size from a seed and write labels, gold, settings and the truth.
 
     Tasks, classes and honest labels are dealt evenly; `strategies` are the adversaries of
-    :func:`quality.simulate_crowd`. One task of five has gold.
+    :func:`quality.simulate_crowd`. One task of five has gold. With `ordered` the classes are the grades
+    1, 2, ..., a wrong one the rarer the farther off, and the settings say so.
 
     Raises
     ------
     OutputError
         If one of the files exists, and `force` does not say that they may be overwritten.
+    ValueError
+        If a size or a strategy is out of its range, or fewer than three classes are to be ordered.
     """
+    if ordered and not n_classes >= 3:
+        raise ValueError(
+            f"ordered classes must be 3 or more, got {n_classes}: two have an order always"
+        )
     rng = np.random.default_rng(seed)
     rows = regular_assignment(
         n_tasks=n_tasks, n_workers=n_workers, labels_per_task=labels_per_task, rng=rng
     )
     truth = rng.integers(n_classes, size=n_tasks)
-    crowd = simulate_crowd(rows, truth, n_classes=n_classes, adversaries=strategies, rng=rng)
-    classes = np.array([f"class-{code}" for code in range(n_classes)])
+    crowd = simulate_crowd(
+        rows, truth, n_classes=n_classes, adversaries=strategies, decay=DECAY if ordered else 1.0,
+        rng=rng,
+    )  # fmt: skip
+    named = "{}".format if ordered else "class-{}".format
+    classes = np.array([named(code + ordered) for code in range(n_classes)])
     tasks, workers = _names("t", n_tasks), _names("w", len(crowd.kind))
     gold = np.sort(rng.permutation(n_tasks)[: round(GOLD_SHARE * n_tasks)])
     tables: dict[str, dict[str, Iterable[object]]] = {
@@ -168,6 +181,7 @@ def write_crowd(
     for name, columns in tables.items():
         outputs[name].write(partial(_write, columns))
     settings = CROWD_SETTINGS.format(classes=json.dumps(classes.tolist()))
+    settings += "order = true\n" if ordered else ""
     outputs["settings.toml"].write(lambda aside: aside.write_text(settings, encoding="utf-8"))
     return crowd
 

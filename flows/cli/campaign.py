@@ -78,12 +78,19 @@ def simulate(
     workers: Annotated[int, typer.Option(min=1, help="its honest workers")] = 40,
     labels_per_task: Annotated[int, typer.Option(min=1, help="honest labels of a task")] = 5,
     classes: Annotated[int, typer.Option(min=2, help="its classes")] = 2,
+    ordered: Annotated[
+        bool,
+        typer.Option("--ordered", help="the classes are grades: 3 or more, near misses likelier"),
+    ] = False,
     several: Annotated[
         int | None, typer.Option(min=1, help="up to so many classes hold for a task at once")
     ] = None,
     strategy: Annotated[
         list[str] | None,
-        typer.Option(help="adversaries in it: sybils=6, with --several spammer=6; may be repeated"),
+        typer.Option(
+            help="adversaries in it: sybils=6, with --several spammer=6, with --ordered shifted=6; may be "
+            "repeated"
+        ),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -99,6 +106,8 @@ def simulate(
 
     if several is not None and tasks is None:
         raise typer.BadParameter("--several is for a crowd: give its size as --tasks")
+    if ordered and (tasks is None or several is not None):
+        raise typer.BadParameter("--ordered is for a crowd of one class a task: give --tasks alone")
     if strategy and tasks is None:
         raise typer.BadParameter("--strategy is for a crowd: give its size as --tasks")
     if script is not None and tasks is not None:
@@ -122,7 +131,7 @@ def simulate(
                 else:
                     n_labels = len(write_crowd(
                         output, n_tasks=tasks, n_workers=workers, labels_per_task=labels_per_task,
-                        n_classes=classes, strategies=kinds, seed=seed, force=force,
+                        n_classes=classes, strategies=kinds, seed=seed, ordered=ordered, force=force,
                     ).label)  # fmt: skip
             except ValueError as error:  # a size or a strategy, whose sentence says which
                 raise typer.BadParameter(str(error)) from None

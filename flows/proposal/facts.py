@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from flows.choices import Duplicates
-from flows.proposal.grades import grades_of
+from flows.proposal.grades import grades_of, is_scale
 from flows.settings import GroupSettings, input_settings
 from flows.tables import (
     AS_FOUND,
@@ -87,6 +87,11 @@ class CampaignFacts:
     models: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     grades: tuple[str, ...] = ()
+
+    @property
+    def plainly_graded(self) -> bool:
+        """Whether the grades are words of a scale or 1, 2, 3, ...; other numbers may be codes of names."""
+        return bool(self.grades) and is_scale(self.grades)
 
 
 def facts_of(given: CampaignTables) -> CampaignFacts:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["grades_of"]
+__all__ = ["grades_of", "is_scale"]
 
 LEAST = 3  # classes: two have an order always, and nothing depends on it
 # words of one place are other words for the same grade
@@ -56,3 +56,13 @@ def grades_of(names: Sequence[str]) -> tuple[str, ...] | None:
         if len(place) == len(names) == len(set(place.values())):
             return tuple(sorted(names, key=place.__getitem__))
     return None
+
+
+def is_scale(grades: Sequence[str]) -> bool:
+    """Whether grades leave no doubt that they are some: words, or all numbers from 1 on.
+
+    >>> is_scale(["low", "medium", "high"]), is_scale(["1", "2", "3"]), is_scale(["0", "1", "2"])
+    (True, True, False)
+    """
+    numbers = [name for name in grades if re.fullmatch(r"-?\d+", name)]
+    return not numbers or list(map(int, grades)) == list(range(1, len(grades) + 1))

@@ -212,8 +212,10 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "embeddings": Line("embeddings.npy", off=True),
         "order": Line(
             True,
-            "the classes look like grades; a run tests the order",
-            off=True,
+            "the classes look like grades; a run tests the order"
+            if facts.plainly_graded
+            else "the classes may be grades; a run tests the order",
+            off=not facts.plainly_graded,
         )
         if facts.grades
         else Line(False),

@@ -23,6 +23,7 @@ from typing import Any
 import matplotlib
 import matplotlib.style
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
@@ -36,6 +37,7 @@ PURPLE, ORANGE, SKY = "#CC79A7", "#E69F00", "#56B4E9"
 NEUTRAL = "#808080"
 COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, NEUTRAL, BLUE)
 MARKS = tuple(zip(COLOURS, "o^sDvPX*", strict=True))
+GRADES = (ORANGE, VERMILLION, "#8A5A9E", BLUE)  # from the lowest to the highest, on either ground
 WIDTH = 5.2  # inches at 72 points: wide enough for a column, and still read at 390 pixels
 LONGEST_NAME = 22
 ENDS = (0.25, 0.5, 1.0)  # of an axis of shares: the first that holds all of them
@@ -141,6 +143,7 @@ def interval_rows(
     share: str,
     name: str,
     label: str,
+    ordered: bool = False,
 ) -> str:
     """Draw one row per group and, in it, each class's share with its interval.
 
@@ -155,6 +158,8 @@ def interval_rows(
         The cells' key of the estimate.
     name, label
         Prefix of the chart's ids within the page; what a screen reader says.
+    ordered
+        The classes are grades: colours go from orange to blue with them.
     """
     if not len(classes) <= len(MARKS):
         raise ValueError(f"classes must be at most {len(MARKS)}, got {len(classes)}")
@@ -162,7 +167,9 @@ def interval_rows(
         pitch = 0.75 / len(classes)
         end = _end(groups)
         figure, axes = _axes(0.8 + len(groups) * max(0.24, 0.1 + 0.085 * len(classes)))
-        for code, (text, (colour, marker)) in enumerate(zip(classes, MARKS, strict=False)):
+        colours = _sequence(len(classes)) if ordered else COLOURS
+        marks = [(colour, mark) for colour, (_, mark) in zip(colours, MARKS, strict=False)]
+        for code, (text, (colour, marker)) in enumerate(zip(classes, marks, strict=False)):
             cells = [row["cells"][code] for row in groups]
             at = [row + pitch * (code - (len(classes) - 1) / 2) for row in range(len(groups))]
             drawn = [
@@ -283,6 +290,12 @@ def concept_graph(
         axes.set_axis_off()
         _legend(figure, axes)
         return _svg(figure, "concepts", label)
+
+
+def _sequence(n_grades: int) -> list[str]:
+    """Colours of grades, evenly from the first of `GRADES` to the last."""
+    between = LinearSegmentedColormap.from_list("grades", GRADES)
+    return [to_hex(between(at / max(n_grades - 1, 1))) for at in range(n_grades)]
 
 
 def _axes(height: float) -> tuple[Figure, Axes]:

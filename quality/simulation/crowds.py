@@ -23,6 +23,7 @@ from jaxtyping import Float64, Int64, Shaped
 from quality.labels import freeze_arrays
 from quality.reputation import weakest_workers
 from quality.simulation.cliques import CLIQUES, another_class
+from quality.simulation.grades import GRADERS, another_grade
 
 __all__ = [
     "IMITATIONS",
@@ -318,6 +319,7 @@ def simulate_crowd(
     n_classes: int,
     adversaries: Mapping[str, int],
     reliability: tuple[float, float] = (12.0, 3.0),
+    decay: float = 1.0,
     rng: np.random.Generator,
 ) -> SimulatedCrowd:
     """Draw the labels of a crowd of honest workers and adversaries.
@@ -327,7 +329,9 @@ def simulate_crowd(
     those workers' tasks instead of their own. Copying ones repeat a worker's labels, one tenth of
     them wrongly and without the last five. Sophisticated ones each mirror a worker of their own:
     on tasks that no honest worker but the mirrored ones labelled they name another class, elsewhere
-    they repeat her. They mirror the workers on whom most tasks rest.
+    they repeat her. They mirror the workers on whom most tasks rest. Of ordered classes shifted
+    workers name the next one above or below the truth four times in five, each her own way; nominal
+    ones are right three times in four and else name any class.
 
     Other kinds join the crowd, with the codes after those of the assignment, and choose their tasks
     themselves. Sybils copy one guesser on half of the tasks; rings are threes of sybils, each on a
@@ -346,12 +350,14 @@ def simulate_crowd(
         At least 2.
     adversaries
         Number of workers of each kind. Drawn at random among those of the assignment: ``"random"``,
-        ``"malicious"``, ``"uniform"``, ``"colluding"``, ``"copying"``, ``"sophisticated"``. Joining
-        them: ``"sybils"``, ``"rings"``, ``"part_time"``, ``"load_aware"``, ``"models"``,
-        ``"better_models"``.
+        ``"malicious"``, ``"uniform"``, ``"colluding"``, ``"copying"``, ``"sophisticated"``,
+        ``"shifted"``, ``"nominal"``. Joining them: ``"sybils"``, ``"rings"``, ``"part_time"``,
+        ``"load_aware"``, ``"models"``, ``"better_models"``.
     reliability
-        Parameters of the Beta distribution of an honest worker's accuracy, above 0. When wrong
-        she gives any other class.
+        Parameters of the Beta distribution of an honest worker's accuracy, above 0.
+    decay
+        When wrong an honest worker gives a class d places off in proportion to ``decay ** d``, in
+        (0, 1]. By default any other class; below 1 where classes are grades.
     rng
         Source of randomness.
 
@@ -382,19 +388,24 @@ def simulate_crowd(
     >>> simulate_crowd(assignment, truth, n_classes=2, adversaries={"malicious": 3}, rng=rng)
     SimulatedCrowd(450 labels, 90 tasks, 30 workers, 3 adversaries)
     """
-    _check_crowd(assignment, truth, n_classes, adversaries)
+    _check_crowd(assignment, truth, n_classes, adversaries, decay)
     kind = np.full(assignment.n_workers, "honest", dtype="<U16")
     asked = {name: count for name, count in adversaries.items() if name not in CLIQUES}
     names = [name for name, count in asked.items() for _ in range(count)]
     kind[rng.permutation(assignment.n_workers)[: len(names)]] = names
     accuracy = np.where(kind == "honest", rng.beta(*reliability, size=len(kind)), np.nan)
-    label = _honest(assignment, truth, n_classes, accuracy, rng)
+    label = _honest(assignment, truth, n_classes, accuracy, decay, rng)
     for name, strategy in STRATEGIES.items():
         mine = kind[assignment.worker] == name
         rows = Assignment(
             assignment.worker[mine], assignment.task[mine], assignment.n_workers, assignment.n_tasks
         )
         label[mine] = strategy(rows, truth, n_classes, rng)
+    for name in sorted(asked.keys() & GRADERS.keys()):
+        mine = kind[assignment.worker] == name
+        label[mine] = GRADERS[name](
+            assignment.worker[mine], truth[assignment.task[mine]], n_classes, rng
+        )
     worker, task, label, model = _imitate(assignment, label, kind, n_classes, rng)
     crowd = SimulatedCrowd(worker, task, label, truth.copy(), kind, accuracy, model)
     for name, count in adversaries.items():
@@ -448,24 +459,29 @@ def _imitate(
 
 
 def _honest(
-    rows: Assignment, truth: np.ndarray, n_classes: int, accuracy: np.ndarray,
+    rows: Assignment, truth: np.ndarray, n_classes: int, accuracy: np.ndarray, decay: float,
     rng: np.random.Generator,
 ) -> np.ndarray:  # fmt: skip
     """Label each task correctly with the worker's probability, independently."""
     true_label = truth[rows.task]
     right = rng.random(len(true_label)) < accuracy[rows.worker]
+    if decay < 1:
+        return np.where(right, true_label, another_grade(true_label, n_classes, decay, rng))
     return np.where(right, true_label, another_class(true_label, n_classes, rng))
 
 
 def _check_crowd(
-    assignment: Assignment, truth: np.ndarray, n_classes: int, adversaries: Mapping[str, int]
-) -> None:
+    assignment: Assignment, truth: np.ndarray, n_classes: int, adversaries: Mapping[str, int],
+    decay: float,
+) -> None:  # fmt: skip
     if not n_classes >= 2:
         raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
+    if not 0 < decay <= 1:
+        raise ValueError(f"decay must be in (0, 1], got decay={decay}")
     if not (truth.shape == (assignment.n_tasks,) and np.all((truth >= 0) & (truth < n_classes))):
         message = f"truth must be {assignment.n_tasks} class codes below {n_classes}"
         raise ValueError(f"{message}, got shape {truth.shape} or codes outside")
-    known = {*STRATEGIES, *IMITATIONS, *CLIQUES}
+    known = {*STRATEGIES, *GRADERS, *IMITATIONS, *CLIQUES}
     unknown = sorted(set(adversaries) - known)
     if unknown:
         raise ValueError(f"adversaries must be of {sorted(known)}, got {unknown}")

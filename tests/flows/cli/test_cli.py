@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from flows.aggregators import AGGREGATORS, ORDERED
 from flows.cli import app
+from flows.settings import load_settings
 from tests.flows.campaign import write_small_campaign
 
 COMMANDS = (
@@ -435,9 +436,31 @@ def test_a_crowd_of_any_size_and_strategies_can_be_simulated(tmp_path: Path) -> 
     assert 'labels = "labels.csv"' in (tmp_path / "settings.toml").read_text(encoding="utf-8")
 
 
+def test_a_crowd_that_grades_can_be_simulated_and_its_settings_say_so(tmp_path: Path) -> None:
+    sizes = ("--tasks", "300", "--workers", "20", "--classes", "5", "--ordered")
+    kinds = ("--strategy", "shifted=3", "--strategy", "nominal=2")
+    told = invoke("simulate", "--output", str(tmp_path), *sizes, *kinds)
+    assert told.exit_code == 0, told.output
+    settings = load_settings(tmp_path / "settings.toml")
+    assert (settings.classes, settings.input.order) == (("1", "2", "3", "4", "5"), True)
+    proposed = tmp_path / "proposed.toml"
+    assert invoke("init", str(tmp_path / "labels.csv"), "--output", str(proposed)).exit_code == 0
+    assert load_settings(proposed).input.order
+    kinds_written = [
+        line.split(",")[1]
+        for line in (tmp_path / "truth" / "workers.csv")
+        .read_text(encoding="utf-8")
+        .splitlines()[1:]
+    ]
+    assert sorted(set(kinds_written)) == ["honest", "nominal", "shifted"]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        (("--tasks", "60", "--ordered"), "ordered classes must be 3 or more"),
+        (("--ordered",), "--ordered is for a crowd of one class a task"),
+        (("--tasks", "60", "--classes", "4", "--several", "2", "--ordered"), "one class a task"),
         (("--tasks", "60", "--strategy", "clones=2"), "adversaries must be of"),
         (("--tasks", "60", "--strategy", "sybils"), "strategy must be a name and a number"),
         (("--tasks", "60", "--workers", "3"), "labels_per_task must be in"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -43,19 +45,29 @@ def write_labels(path: Path, names: list[str]) -> Path:
     return path
 
 
-def test_grades_are_proposed_in_a_comment_in_their_order_and_the_mended_file_runs(
-    tmp_path: Path,
+@pytest.mark.parametrize("names", [["low", "medium", "high"], ["1", "2", "3"]])
+def test_plain_grades_are_proposed_in_their_order_and_the_file_runs(
+    tmp_path: Path, names: list[str]
 ) -> None:
-    labels = write_labels(tmp_path / "labels.csv", ["low", "medium", "high"])
+    labels = write_labels(tmp_path / "labels.csv", names)
     settings = tmp_path / "settings.toml"
     write_settings(settings, CampaignTables(labels), name="graded")
     text = settings.read_text(encoding="utf-8")
-    assert 'classes = ["low", "medium", "high"]' in text
-    assert "# order = true" in text
-    assert not load_settings(settings).input.order
-    settings.write_text(text.replace("# order = true", "order = true"), encoding="utf-8")
+    assert f"classes = {json.dumps(names)}" in text
+    assert re.search(
+        "^order = true +# the classes look like grades; a run tests the order", text, re.MULTILINE
+    )
     assert load_settings(settings).aggregator == "ordinal_crowd"
     run_pipeline(load_settings(settings))
+
+
+def test_numbers_that_may_be_codes_are_proposed_in_a_comment(tmp_path: Path) -> None:
+    labels = write_labels(tmp_path / "labels.csv", ["0", "1", "2"])
+    settings = tmp_path / "settings.toml"
+    write_settings(settings, CampaignTables(labels), name="graded")
+    text = settings.read_text(encoding="utf-8")
+    assert re.search("^# order = true +# the classes may be grades", text, re.MULTILINE)
+    assert not load_settings(settings).input.order
 
 
 def test_other_classes_stay_in_the_order_of_their_names_and_without_order(tmp_path: Path) -> None:

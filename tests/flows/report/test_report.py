@@ -784,6 +784,28 @@ def test_interval_rows_refuse_more_classes_than_marks() -> None:
         charts.interval_rows([], list("abcdefghi"), share="ratio", name="x", label="x")
 
 
+def test_grades_have_colours_in_a_row_and_names_do_not() -> None:
+    cells = [{"share": 0.1, "low": 0.05, "high": 0.3}] * 5
+    drawn = {
+        ordered: charts.interval_rows(
+            [{"group": "a", "cells": cells}], list("12345"), share="share", name="n", label="l",
+            ordered=ordered,
+        )
+        for ordered in (True, False)
+    }  # fmt: skip
+    found = {
+        ordered: list(
+            dict.fromkeys(re.findall(r"stroke: (#\w+|var\(--blue\)); stroke-width: 1.4", svg))
+        )
+        for ordered, svg in drawn.items()
+    }
+    assert len(found[True]) == 5
+    assert (found[True][0], found[True][-1]) == (charts.ORANGE.lower(), "var(--blue)")
+    red = [int(colour[1:3], 16) for colour in found[True][:-1]]
+    assert red == sorted(red, reverse=True)
+    assert found[False][:2] == ["var(--blue)", charts.VERMILLION.lower()]
+
+
 # --- files
 
 

@@ -1,0 +1,54 @@
+"""Workers who grade: wrong answers that fall off with distance, and workers who grade in another way.
+
+>>> rng = np.random.default_rng(0)
+>>> another_grade(np.array([0, 2, 4]), 5, 0.1, rng)
+array([1, 1, 2])
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+__all__ = ["GRADERS", "Grader", "another_grade"]
+
+Grader: TypeAlias = Callable[[np.ndarray, np.ndarray, int, np.random.Generator], np.ndarray]
+"""A function from the worker and the true grade of each row, and the number of classes, to grades."""
+
+MOVED = 0.8  # share of the answers of a worker who shifts that are one grade off
+RIGHT = 0.75  # share of the answers of a worker to whom grades are names that are right
+
+
+def another_grade(
+    grade: np.ndarray, n_classes: int, decay: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw another grade for each: one d classes off in proportion to ``decay ** d``."""
+    place = np.arange(n_classes)
+    weight = decay ** np.abs(place[:, np.newaxis] - place, dtype=np.float64)
+    np.fill_diagonal(weight, 0.0)
+    reached = np.cumsum(weight, axis=1)
+    left = rng.random(len(grade)) * reached[grade, -1]
+    drawn: np.ndarray = (reached[grade] <= left[:, np.newaxis]).sum(axis=1)
+    return drawn
+
+
+def _shifted(
+    worker: np.ndarray, truth: np.ndarray, n_classes: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Grade one class too high or one too low, each worker her own way, and mostly so; ends stay ends."""
+    direction = rng.choice([-1, 1], size=worker.max(initial=0) + 1)[worker]
+    moved = rng.random(len(truth)) < MOVED
+    shifted: np.ndarray = np.clip(truth + np.where(moved, direction, 0), 0, n_classes - 1)
+    return shifted
+
+
+def _nominal(
+    worker: np.ndarray, truth: np.ndarray, n_classes: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Be right three times in four, and else name any other class: distance plays no part."""
+    right = rng.random(len(truth)) < RIGHT
+    drawn: np.ndarray = np.where(right, truth, another_grade(truth, n_classes, 1.0, rng))
+    return drawn
+
+
+GRADERS: Mapping[str, Grader] = {"shifted": _shifted, "nominal": _nominal}
