@@ -42,6 +42,7 @@ __all__ = [
 
 CUTS = 64  # quantiles of a number at which it is cut in two
 VALUES = 8  # of a number's most frequent values, each tried alone
+CHOICE_LEVEL = 1 - 6e-5  # four standard deviations a side, or the best of thousands is a rare fluke
 ROUNDING = 1e-9  # a loss of epsilon itself counts as one, for mechanisms that never exceed it
 
 
@@ -216,12 +217,23 @@ def audit_losses(
     if not draws == len(second) >= 1:
         raise ValueError(f"draws must be equally many, 1 or more, got {draws} and {len(second)}")
     often, seldom = (int((loss > epsilon - ROUNDING).sum()) for loss in (first, second))
-    tail = (1 - level) / 2
-    quantile = scipy.special.betaincinv
-    low = float(quantile(often, draws - often + 1, tail)) if often else 0.0
-    high = float(quantile(seldom + 1, draws - seldom, 1 - tail)) if seldom < draws else 1.0
+    low, high = (float(share) for share in _shares(often, seldom, draws, level))
     delta = max(0.0, low - math.exp(epsilon) * high)
     return AuditBound(delta, epsilon, level, draws, (often, seldom), (low, high))
+
+
+def _shares(
+    often: int | Int[np.ndarray, " events"],
+    seldom: int | Int[np.ndarray, " events"],
+    draws: int,
+    level: float,
+) -> tuple[Float[np.ndarray, "*events"], Float[np.ndarray, "*events"]]:
+    """Clopper and Pearson's bounds on two probabilities, of the first from below, of the other from above."""
+    tail, quantile = (1 - level) / 2, scipy.special.betaincinv
+    often, seldom = np.asarray(often), np.asarray(seldom)
+    low = quantile(np.maximum(often, 1), draws - often + 1, tail)
+    high = quantile(seldom + 1, np.maximum(draws - seldom, 1), 1 - tail)
+    return np.where(often > 0, low, 0.0), np.where(seldom < draws, high, 1.0)
 
 
 def audit_releases(
@@ -229,6 +241,7 @@ def audit_releases(
     second: Float[np.ndarray, "draws numbers"],
     *,
     epsilon: float,
+    delta: float = 0.0,
     level: float = 0.999,
 ) -> AuditBound:
     """Return a lower bound on delta from releases alone, by what tells them apart best.
@@ -238,6 +251,8 @@ def audit_releases(
     first, second
         The numbers of releases of two neighbouring data sets, drawn independently, equally many and
         two or more; NaN where a release lacks a number. Texts come as codes.
+    delta
+        That of the claim, in [0, 1]: what happens more seldom than this refutes nothing.
     epsilon, level
         As for `audit_pair`, errors included.
 
@@ -252,8 +267,10 @@ def audit_releases(
     The first half of the draws chooses a distinguisher and a direction: that a number is missing, or lies at
     or above one of its quantiles, or below it, or is one of its most frequent values; and the same for
     the linear combination of all numbers that separates the two best (Fisher's discriminant). It
-    finds a number that was published without noise beside others that have some. The second half
-    counts how often that is so.
+    finds a number that was published without noise beside others that have some. The choice is that of
+    the largest lower bound on epsilon at this delta, four standard deviations from what was counted: of
+    thousands that are tried some differ by far more than they should by chance, and most of them are
+    rare. The second half counts how often what was chosen is so.
 
     **Guarantees.** As for `audit_pair`: what is counted was chosen without looking at it.
 
@@ -278,16 +295,13 @@ def audit_releases(
         for numbers in (first, second)
     )
     choices = [
-        (swapped, column, distinguisher)
+        (column, distinguisher)
         for column in range(here.shape[1])
         for distinguisher in _distinguishers(
             np.concatenate([here[:half, column], there[:half, column]])
         )
-        for swapped in (False, True)
     ]
-    swapped, column, distinguisher = max(
-        choices, key=lambda one: _gain(here[:half], there[:half], *one)
-    )
+    swapped, (column, distinguisher) = _best(here[:half], there[:half], choices, delta)
     hits = [_holds(distinguisher, numbers[half:, column]) for numbers in (here, there)]
     often, seldom = reversed(hits) if swapped else hits
     bound = audit_losses(
@@ -296,7 +310,7 @@ def audit_releases(
         epsilon=epsilon,
         level=level,
     )
-    return replace(bound, tried=len(choices))
+    return replace(bound, tried=2 * len(choices))
 
 
 Distinguisher = tuple[str, float]
@@ -332,18 +346,21 @@ def _holds(
             return np.asarray(number == at)
 
 
-def _gain(
+def _best(
     here: Float[np.ndarray, "draws columns"],
     there: Float[np.ndarray, "draws columns"],
-    swapped: bool,
-    column: int,
-    distinguisher: Distinguisher,
-) -> float:
-    """How far the odds of a distinguisher differ, in log, allowing one hit for the unseen on either side."""
-    hits = [float(_holds(distinguisher, numbers[:, column]).sum()) for numbers in (here, there)]
-    often, seldom = reversed(hits) if swapped else hits
-    deviation = math.sqrt(often + 1) + math.sqrt(seldom + 1)
-    return math.log((often + 1) / (seldom + 1)) if often - seldom > deviation else -math.inf
+    choices: Sequence[tuple[int, Distinguisher]],
+    delta: float,
+) -> tuple[bool, tuple[int, Distinguisher]]:
+    """Whether to swap the two, and which distinguisher then has the largest lower bound on epsilon."""
+    hits = [
+        np.array([_holds(one, numbers[:, column]).sum() for column, one in choices])
+        for numbers in (here, there)
+    ]
+    often, seldom = np.concatenate(hits), np.concatenate(hits[::-1])
+    low, high = _shares(often, seldom, len(here), CHOICE_LEVEL)
+    best = int(np.argmax(np.maximum(low - delta, 0.0) / high))
+    return best >= len(choices), choices[best % len(choices)]
 
 
 def _discriminant(

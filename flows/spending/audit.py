@@ -344,8 +344,8 @@ def _audited(
     """Audit a mechanism by the releases of two neighbours; return also the delta that it claims."""
     cost = mechanism.event(neighbours[0][0]).cost()
     drawn = [draw_releases(mechanism, query, draws, questions) for query, questions in neighbours]
-    bound = audit_releases(*as_numbers(*drawn), epsilon=float(cost.epsilon), level=level)
-    return bound, float(cost.delta)
+    claim = {"epsilon": float(cost.epsilon), "delta": float(cost.delta)}
+    return audit_releases(*as_numbers(*drawn), **claim, level=level), claim["delta"]
 
 
 def as_numbers(first: Sequence[Any], second: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:

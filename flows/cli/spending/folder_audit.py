@@ -179,7 +179,7 @@ def audit_folder(unit: Unit, *, draws: int, level: float, workers: int = 1) -> F
     here = [folder for one in found for folder in one[0]]
     there = [folder for one in found for folder in one[1]]
     _, _, epsilon, delta = found[0]
-    bound = audit_releases(*as_numbers(here, there), epsilon=epsilon, level=level)
+    bound = audit_releases(*as_numbers(here, there), epsilon=epsilon, delta=delta, level=level)
     unlike = unlike_files(unit, min(draws, FOLLOWED))
     return FolderAudit(bound, epsilon, delta, unlike, draws)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import learners
 import privacy
@@ -131,6 +132,37 @@ def test_a_number_without_noise_beside_others_that_have_some_is_found() -> None:
     assert not audit_releases(drawn[0], drawn[1], epsilon=0.1, level=SURE).refutes(0.0)
 
 
+def test_half_the_noise_is_found_among_thousands_of_rare_flukes() -> None:
+    """One count with noise for epsilon 2 at a price of 1, beside 60 numbers and 20 digests that tell nothing.
+
+    P(at or above the first's count) is .88 and .12, and the bound 1.47 to 1.70 over six seeds; a choice by
+    the ratio of hits alone gave 0 to 1.24. Noise for the price itself is refuted in one of ten million.
+    """
+    rng = np.random.default_rng(0)
+    for halved in (True, False):
+        numbers = rng.laplace(size=(2, 2_000, 60))
+        digests = rng.random((2, 2_000, 20))
+        rate = 1 - np.exp(-2.0 if halved else -1.0)  # of two laws whose difference is the noise
+        noise = rng.geometric(rate, (2, 2_000, 1)) - rng.geometric(rate, (2, 2_000, 1))
+        count = noise + np.array([6, 5])[:, None, None]
+        here, there = np.concatenate([numbers, count, digests], axis=2)
+        bound = audit_releases(here, there, epsilon=1.0, level=0.999 if halved else SURE)
+        assert bound.tried > 10_000
+        assert bound.refutes(0.0) is halved
+
+
+def test_what_happens_more_seldom_than_delta_is_not_chosen() -> None:
+    """A number shown to one neighbour alone in a tenth of releases, beside noise for epsilon 1."""
+    rng = np.random.default_rng(0)
+    shown = np.stack([rng.random(2_000) < 0.1, np.zeros(2_000)])[:, :, None]
+    noisy = rng.laplace(size=(2, 2_000, 1)) + np.array([1.0, 0.0])[:, None, None]
+    here, there = np.concatenate([shown, noisy], axis=2)
+    assert audit_releases(here, there, epsilon=1.0).refutes(0.05)
+    bound = audit_releases(here, there, epsilon=1.0, delta=0.15)
+    assert bound.hits[0] > 300
+    assert bound.least_epsilon(0.15) > 0.3
+
+
 def test_what_is_missing_equal_or_larger_tells_neighbours_apart() -> None:
     many = np.zeros((200, 1))
     for other in (np.full((200, 1), np.nan), np.ones((200, 1)), np.full((200, 1), -1.0)):
@@ -148,6 +180,24 @@ def test_the_same_releases_refute_nothing() -> None:
     for _ in range(20):
         here, there = rng.normal(size=(2, 300, 5))
         assert not audit_releases(here, there, epsilon=0.0, level=1 - 1e-5).refutes(0.0)
+
+
+def test_a_bound_on_releases_exceeds_the_truth_no_more_often_than_said() -> None:
+    """Level .8 on the same law twice: of 200 at most 75 are refuted, by chance in one of ten million.
+
+    Half of the draws choose among hundreds of distinguishers, the other half count: counted on the draws that
+    chose, almost all would be.
+    """
+    rng = np.random.default_rng(0)
+    refuted = 0
+    for _ in range(200):
+        here, there = rng.normal(size=(2, 200, 3))
+        bound = audit_releases(here, there, epsilon=0.0, level=0.8)
+        assert bound.draws == 100
+        assert bound.tried > 500
+        refuted += bound.refutes(0.0)
+    assert stats.binom(200, 0.2).sf(75) < 1e-7
+    assert refuted <= 75
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (5, 2)])
