@@ -114,9 +114,11 @@ if TYPE_CHECKING:
         ErrorImage,
         ImageComparison,
         PsychometricFunction,
+        PsychometricPosterior,
         RelevanceVectorClassifier,
         compare_decision_images,
         error_image_test,
+        psychometric_posterior,
     )
     from learners.private import (
         PrivateHistogram,
@@ -151,7 +153,8 @@ __all__ = [
     "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation", "PairwiseRiskClustering",
     "PerCandidateValidation", "PerWidthValidation", "PotentialSVC", "PotentialSVR",
     "PredictiveIndex", "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression",
-    "PrivatePCA", "PsychometricFunction", "RandomRepetition", "RandomSelection", "RatioDiagnostics",
+    "PrivatePCA", "PsychometricFunction", "PsychometricPosterior", "RandomRepetition",
+    "RandomSelection", "RatioDiagnostics",
     "RatioModel", "RelevanceVectorClassifier", "RunningConsensus", "ScoredTraining", "Simulation",
     "SplitBudgetSelection", "SplitDataSelection", "StabilityValidation", "StreamMonitor",
     "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout", "TuningAdvice", "WorkerCards",
@@ -162,7 +165,8 @@ __all__ = [
     "holdout_widths", "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios",
     "least", "max_information_bound", "moments_query", "near_duplicates", "penalized_risks",
     "plummer_kernel", "prefers_descent", "private_holdout_bound", "private_subspace",
-    "private_training", "private_training_bounds", "thresholdout_advice", "transfer_bound",
+    "private_training", "private_training_bounds", "psychometric_posterior", "thresholdout_advice",
+    "transfer_bound",
     "tuning_advice",
 ]  # fmt: skip
 

@@ -28,8 +28,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 __all__ = [
-    "budget_bar", "concept_graph", "confidence_histogram", "interval_rows", "reliability_curve",
-    "robustness_curve", "trend_lines", "worker_scatter",
+    "budget_bar", "concept_graph", "confidence_histogram", "image_panels", "interval_rows",
+    "pattern_points", "psychometric_curves", "reliability_curve", "robustness_curve", "trend_lines",
+    "worker_scatter",
 ]  # fmt: skip
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -296,6 +297,87 @@ def _sequence(n_grades: int) -> list[str]:
     """Colours of grades, evenly from the first of `GRADES` to the last."""
     between = LinearSegmentedColormap.from_list("grades", GRADES)
     return [to_hex(between(at / max(n_grades - 1, 1))) for at in range(n_grades)]
+
+
+def image_panels(
+    rows: Sequence[Mapping[str, Any]], shape: tuple[int, int], *, name: str, label: str
+) -> str:
+    """Draw pictures, a row for each class: `{"class", "panels": [(title, pixels, signed), ...]}`.
+
+    Signed ones are red above 0 and blue below, on one scale within the row; the others are grey.
+    """
+    across = max(len(row["panels"]) for row in rows)
+    with _styled(name):
+        figure = Figure(figsize=(WIDTH, 0.2 + len(rows) * (WIDTH / across)), layout="constrained")
+        grid = figure.subplots(len(rows), across, squeeze=False)
+        for row, line in zip(rows, grid, strict=True):
+            for axes in line:
+                axes.set_axis_off()
+            for axes, (title, pixels, is_signed) in zip(line, row["panels"], strict=False):
+                most = max(abs(one) for one in pixels) or 1.0
+                lines = [pixels[at : at + shape[1]] for at in range(0, len(pixels), shape[1])]
+                if is_signed:
+                    axes.imshow(lines, cmap="RdBu_r", vmin=-most, vmax=most)
+                else:
+                    axes.imshow(lines, cmap="gray")
+                axes.set_title(_short(title), fontsize=9)
+        return _svg(figure, name, label)
+
+
+def pattern_points(
+    features: Sequence[str],
+    crowd: Sequence[float],
+    gold: Sequence[float] | None,
+    *,
+    name: str,
+    label: str,
+) -> str:
+    """Draw a row per feature: its correlation with deciding for a class, in the crowd's labels and in gold."""
+    with _styled(name):
+        figure, axes = _axes(0.8 + 0.24 * len(features))
+        at = range(len(features))
+        axes.axvline(0, color=NEUTRAL, lw=0.7)
+        if gold is not None:
+            axes.hlines(at, crowd, gold, color=NEUTRAL, linewidth=1.2, alpha=0.6)
+            axes.plot(gold, at, "^", color=VERMILLION, ms=6, mew=0, label="gold")
+        axes.plot(crowd, at, "o", color=BLUE, ms=5.5, mew=0, label="crowd")
+        axes.set_yticks(at, [_short(feature) for feature in features])
+        axes.tick_params(axis="y", length=0)
+        axes.set_ylim(len(features) - 0.45, -0.55)
+        axes.set_xlabel("correlation with the decision")
+        axes.spines["left"].set_visible(False)
+        axes.grid(axis="x")
+        _legend(figure, axes)
+        return _svg(figure, name, label)
+
+
+def psychometric_curves(
+    ease: Sequence[float],
+    crowd: Sequence[float],
+    curves: Sequence[tuple[Sequence[float], bool]],
+    *,
+    axis: str,
+    label: str,
+) -> str:
+    """Draw how often workers are right (up) on tasks of each ease (across); the careless are dashed."""
+    with _styled("psychometric"):
+        figure, axes = _axes(3.3)
+        for careless, colour, line, name in (
+            (False, BLUE, "-", "a worker"),
+            (True, VERMILLION, "--", "careless"),
+        ):
+            for number, curve in enumerate(one for one, is_so in curves if is_so is careless):
+                axes.plot(
+                    ease, curve, line, color=colour, lw=1.1, alpha=0.6,
+                    label=None if number else name,
+                )  # fmt: skip
+        axes.plot(ease, crowd, "-o", color=NEUTRAL, ms=4, lw=2.2, label="all together")
+        axes.set_xlabel(_short(axis))
+        axes.set_ylabel("right")
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.grid()
+        _legend(figure, axes)
+        return _svg(figure, "psychometric", label)
 
 
 def _axes(height: float) -> tuple[Figure, Axes]:

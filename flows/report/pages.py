@@ -111,6 +111,8 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         "class_ratios": _by_group(folder, "class_ratios"),
         "archetypes": _asked_for(folder, "archetypes.json"),
         "error_features": _asked_for(folder, "error_features.json"),
+        "decision_images": _asked_for(folder, "decision_images.json"),
+        "psychometrics": _asked_for(folder, "psychometrics.json"),
         "model": _read_json(folder, "model.json"),
         "gate": _read_json(folder, "gate.json"),
         "spend": _spend(folder),

@@ -482,6 +482,12 @@ class ReportSettings(Section):
     """True: kinds of workers, and of tasks by their features, with the evidence that there are any."""
     error_features: bool = False
     """True: which features of tasks go with the consensus's errors on gold, at a level of 5 %."""
+    decision_images: bool = False
+    """True: which features move with each class in the crowd's labels, beside those in gold, drawn."""
+    image_shape: tuple[Annotated[int, Field(ge=2)], Annotated[int, Field(ge=2)]] | None = None
+    """Where the features are a picture's pixels, row by row: its rows and columns, as in [28, 28]."""
+    psychometric: Annotated[str, Field(min_length=1)] | None = None
+    """Each worker's skill and carelessness by the tasks' ease: a feature that says it, or "boundary"."""
 
 
 class TopicsSettings(Section):

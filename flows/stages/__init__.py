@@ -149,6 +149,24 @@ STAGES = (
                 "which features go with errors on gold tasks",
                 only="report.error_features",
             ),
+            Output(
+                "decision_images.json",
+                "what the crowd goes by in each class, and what gold goes by",
+                private_names=True,
+                only="report.decision_images",
+            ),
+            Output(
+                "psychometrics.json",
+                "skill and carelessness of the workers shown",
+                private_names=True,
+                only="report.psychometric",
+            ),
+            Output(
+                "psychometrics.parquet",
+                "each worker's threshold and lapse rate, with intervals",
+                private_names=True,
+                only="report.psychometric",
+            ),
             Output("class_counts.parquet", "exact class counts of each group", only="engine"),
             Output("unfiltered_fit.npz", "parameters of all workers' consensus", only="engine"),
             Output(

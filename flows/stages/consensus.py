@@ -12,7 +12,9 @@ from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.label_plan import plan_next
 from flows.stages.labels import Aggregated, CampaignLabels, Groups, open_labels
 from flows.stages.learning import (
+    find_decision_images,
     find_error_features,
+    find_psychometrics,
     find_structure,
     join_voices,
     map_concepts,
@@ -26,6 +28,7 @@ from quality import (
     Auto,
     CalibratedConfidence,
     Consensus,
+    CrowdLabels,
     Reliability,
     accuracy,
     calibrate_support,
@@ -65,12 +68,7 @@ def aggregate(run: Run) -> str:
     run.write_table("consensus.parquet", _consensus_table(crowd, found, shown))
     run.write_table("next_labels.parquet", _next_table(found, shown, order))
     run.write_table("label_plan.parquet", plan)
-    if run.settings.report.archetypes:
-        kinds = find_structure(run, crowd, whole, found.consensus.posterior, confidence)
-        run.write_json("archetypes.json", kinds)
-    if run.settings.report.error_features:
-        errors = find_error_features(run, crowd, found.consensus.label)
-        run.write_json("error_features.json", errors)
+    _look_closer(run, crowd, found, groups, whole, believed, confidence)
     if found.class_counts is not None:
         run.write_table("class_counts.parquet", _count_table(crowd, found.class_counts))
     if found.next_start is not None:
@@ -87,6 +85,33 @@ def aggregate(run: Run) -> str:
     }
     run.write_json("consensus.json", facts)
     return _line(facts, crowd.labels.n_tasks)
+
+
+def _look_closer(
+    run: Run,
+    crowd: Crowd,
+    found: Aggregated,
+    groups: Groups,
+    whole: CrowdLabels | None,
+    believed: np.ndarray,
+    confidence: np.ndarray,
+) -> None:
+    """Write what the settings of the report ask for beside the consensus."""
+    asked, posterior = run.settings.report, found.consensus.posterior
+    if asked.archetypes:
+        kinds = find_structure(run, crowd, whole, posterior, confidence)
+        run.write_json("archetypes.json", kinds)
+    if asked.error_features:
+        errors = find_error_features(run, crowd, found.consensus.label)
+        run.write_json("error_features.json", errors)
+    if asked.decision_images:
+        images = find_decision_images(run, crowd, found.consensus.label)
+        run.write_json("decision_images.json", images)
+    if asked.psychometric is not None:
+        n_workers = 0 if found.kept is None else found.kept.n_workers
+        alone = np.ones(n_workers, dtype=np.bool_) if groups is None else groups < 0
+        skill = find_psychometrics(run, crowd, found.kept, believed, posterior, alone)
+        run.write_json("psychometrics.json", skill)
 
 
 def consensus_verdict(found: dict[str, Any]) -> str:

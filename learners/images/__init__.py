@@ -2,7 +2,8 @@
 
 `DecisionImage` learns a linear classifier of two classes and shows its image, pattern and portraits;
 `compare_decision_images` puts the crowd's beside gold's; `error_image_test` names features that go with
-errors, at a level; `PsychometricFunction` separates a worker's skill from carelessness;
+errors, at a level; `PsychometricFunction` separates a worker's skill from carelessness,
+`psychometric_posterior` those of many at once;
 `RelevanceVectorClassifier` is a sparse classifier with probabilities.
 
 >>> import numpy as np
@@ -24,12 +25,17 @@ if TYPE_CHECKING:
         ImageComparison,
         compare_decision_images,
     )
-    from learners.images.psychometric import PsychometricFunction
+    from learners.images.psychometric import (
+        PsychometricFunction,
+        PsychometricPosterior,
+        psychometric_posterior,
+    )
     from learners.images.relevance_vectors import RelevanceVectorClassifier
 
 __all__ = [
     "DecisionImage", "ErrorImage", "ImageComparison", "PsychometricFunction",
-    "RelevanceVectorClassifier", "compare_decision_images", "error_image_test",
+    "PsychometricPosterior", "RelevanceVectorClassifier", "compare_decision_images",
+    "error_image_test", "psychometric_posterior",
 ]  # fmt: skip
 
 

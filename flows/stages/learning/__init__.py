@@ -1,4 +1,4 @@
-"""Stages that learn: class ratios, the model, voices, potentials, concepts, kinds of workers and tasks."""
+"""Stages that learn: class ratios, the model, voices, potentials, concepts, images, skill, kinds of tasks."""
 
 from typing import TYPE_CHECKING
 
@@ -8,13 +8,16 @@ if TYPE_CHECKING:
     from flows.stages.learning.archetypes import find_structure
     from flows.stages.learning.class_ratios import Published, published_in, why_no_features
     from flows.stages.learning.concepts import map_concepts
+    from flows.stages.learning.decision_images import find_decision_images
     from flows.stages.learning.error_features import find_error_features
     from flows.stages.learning.potentials import potential_table
+    from flows.stages.learning.psychometrics import find_psychometrics
     from flows.stages.learning.task_voices import join_voices, models_beside, voices_sentence
 
 __all__ = [
-    "Published", "find_error_features", "find_structure", "join_voices", "map_concepts",
-    "models_beside", "potential_table", "published_in", "voices_sentence", "why_no_features",
+    "Published", "find_decision_images", "find_error_features", "find_psychometrics", "find_structure",
+    "join_voices", "map_concepts", "models_beside", "potential_table", "published_in",
+    "voices_sentence", "why_no_features",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

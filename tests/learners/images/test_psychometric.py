@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from learners.images.psychometric import PsychometricFunction
+from learners.images.psychometric import PsychometricFunction, psychometric_posterior
 
 LEVELS = np.array([0.1, 0.25, 0.5, 0.8, 1.2, 1.8, 2.5, 4.0])
 
@@ -113,3 +113,40 @@ def test_a_level_that_is_never_reached_is_refused():
     )
     with pytest.raises(ValueError, match="level must be between chance"):
         found.threshold(0.4)
+
+
+def test_a_guess_at_the_truth_that_errs_is_no_lapse():
+    """Answers compared with a guess that is right in .8: seen as certain they look careless."""
+    n = np.full(8, 1e6)
+    share = weibull(LEVELS, 0.8, 2.0, 0.02)
+    agreeing = share * 0.8 + (1 - share) * 0.2
+    naive, told = (
+        PsychometricFunction(lapse_max=0.4, n_boot=0).fit(LEVELS, agreeing * n, n, certainty)
+        for certainty in (None, np.full(8, 0.8))
+    )
+    assert naive.lapse_ > 0.15
+    assert told.lapse_ == pytest.approx(0.02, abs=0.005)
+    assert told.scale_ == pytest.approx(0.8, rel=0.02)
+
+
+def test_posteriors_of_many_workers_are_near_the_fit_and_cover():
+    """Of 40 workers' 90 % intervals, fewer than 30 hold the truth by chance in one of 1,000 draws."""
+    rng = np.random.default_rng(2)
+    share = np.stack([weibull(LEVELS, 1.0, 2.0, 0.1)] * 40)
+    n = np.full((40, 8), 100.0)
+    found = psychometric_posterior(LEVELS, rng.binomial(100, share), n, lapse_max=0.4, level=0.9)
+    half = np.log(2) ** 0.5
+    assert ((found.threshold_low <= half) & (half <= found.threshold_high)).sum() >= 30
+    assert ((found.lapse_low <= 0.1) & (found.lapse_high >= 0.1)).sum() >= 30
+    assert np.median(found.lapse) == pytest.approx(0.1, abs=0.03)
+    assert found.curve.mean(axis=0) == pytest.approx(share[0], abs=0.02)
+
+
+def test_a_workers_posterior_does_not_depend_on_the_others():
+    n = np.full((2, 8), 50.0)
+    right = np.stack([weibull(LEVELS, 1.0, 2.0, 0.1), weibull(LEVELS, 0.3, 2.0, 0.0)]) * 50
+    both = psychometric_posterior(LEVELS, right, n)
+    one = psychometric_posterior(LEVELS, right[:1], n[:1])
+    assert one.threshold[0] == both.threshold[0]
+    assert one.lapse_high[0] == both.lapse_high[0]
+    assert not both.curve.flags.writeable

@@ -1,0 +1,126 @@
+"""What the crowd goes by: the features that move with its labels, beside those that move with gold.
+
+For each class a linear classifier learns the consensus labels, this class against the others. What is shown
+is its pattern, not its weights: those also weigh features that only cancel noise. It is scaled to one
+standard deviation of the decision, so that the crowd's stands beside gold's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from flows.run import Crowd, Run
+
+__all__ = ["find_decision_images"]
+
+MAX_TASKS, MAX_GOLD = 2_000, 1_000  # to learn from
+MAX_CLASSES = 6  # with most tasks
+MIN_TASKS = 20  # of a class, and of the others
+COMPONENTS = 100
+CHECKED = 5  # one of so many tasks is held out, to see what the line is worth
+N_HALVES = 10
+SHOWN = 15  # named features of each class
+
+
+def find_decision_images(
+    run: Run, crowd: Crowd, label: Int[np.ndarray, " tasks"]
+) -> dict[str, Any]:
+    """Return the patterns of these consensus labels and of gold by class, or say why there are none."""
+    if crowd.tasks is None or not crowd.tasks.feature_names:
+        return {"why_not": "the tasks have no features"}
+    names, shape = crowd.tasks.feature_names, run.settings.report.image_shape
+    if shape is not None and shape[0] * shape[1] != len(names):
+        return {
+            "why_not": f"image_shape is {shape[0]} x {shape[1]}, and the tasks have {len(names):,} features"
+        }
+    rng = np.random.default_rng(run.settings.seed)
+    rows = crowd.label_features()
+    if shape is None:  # pixels have one unit, named features one each
+        spread = rows.std(axis=0)
+        rows = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    gold = np.full(len(label), -1) if run.settings.consensus.use_gold else crowd.gold_code()
+    known = np.flatnonzero(gold >= 0)
+    known = known[rng.permutation(len(known))[:MAX_GOLD]]
+    used = rng.permutation(len(label))[:MAX_TASKS]
+    n_of = np.bincount(label, minlength=crowd.labels.n_classes)
+    codes = np.argsort(-n_of, kind="stable")[:MAX_CLASSES] if len(n_of) > 2 else np.array([1])
+    images = []
+    for code in codes[codes < len(n_of)]:
+        own = label[used] == code
+        if min(own.sum(), (~own).sum()) >= MIN_TASKS:
+            one = _image(rows[used], own, len(shape or ()) > 0)
+            one |= _beside_gold(rows[known], label[known] == code, gold[known] == code, rng)
+            images.append({"class": str(crowd.labels.classes[code])} | one)
+    if not images:
+        return {"why_not": f"no class has {MIN_TASKS} tasks, and as many of the others"}
+    for one in images:
+        if shape is None:
+            _keep_clearest(one, names)
+    return {"why_not": None, "shape": shape, "n_features": len(names), "images": images}
+
+
+def _image(
+    rows: Float[np.ndarray, "tasks features"], own: Bool[np.ndarray, " tasks"], drawn: bool
+) -> dict[str, Any]:
+    """The crowd's pattern of one class against the others, its portraits, and what its line is worth."""
+    from learners import DecisionImage  # scikit-learn, where images are asked for alone
+
+    checked = np.arange(len(rows)) % CHECKED == 0  # the rows come in random order
+    image = DecisionImage("logistic", n_components=min(COMPONENTS, rows.shape[1]))
+    image.fit(rows[~checked], own[~checked])
+    right = image.predict(rows[checked]) == own[checked]
+    portraits: dict[str, Any] = {}
+    if drawn:
+        portraits = {
+            "portrait": _short(image.portrait_positive_),
+            "others": _short(image.portrait_negative_),
+        }
+    return {
+        "n": int(own.sum()),
+        "n_others": int((~own).sum()),
+        "right": float(right.mean()),
+        "commonest": float(max(own[checked].mean(), 1 - own[checked].mean())),
+        "pattern": _short(image.pattern_ * image.decision_function(rows).std()),
+        **portraits,
+    }
+
+
+def _beside_gold(
+    rows: Float[np.ndarray, "tasks features"],
+    own: Bool[np.ndarray, " tasks"],
+    truly: Bool[np.ndarray, " tasks"],
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Gold's pattern, and how alike the two images are; None where gold has too few tasks of the class."""
+    if min(own.sum(), (~own).sum(), truly.sum(), (~truly).sum()) < MIN_TASKS:
+        return {"gold": None, "cosine": None, "ceiling": None, "n_gold": len(rows)}
+    from learners import compare_decision_images  # as above
+
+    found = compare_decision_images(
+        rows, own, truly, classifier="logistic", n_boot=N_HALVES, rng=rng
+    )
+    return {
+        "gold": _short(found.gold.pattern_ * found.gold.decision_function(rows).std()),
+        "cosine": found.cosine,
+        "ceiling": None if np.isnan(found.ceiling) else found.ceiling,
+        "n_gold": len(rows),
+    }
+
+
+def _keep_clearest(image: dict[str, Any], names: tuple[str, ...]) -> None:
+    """Keep the features that move most with the class, in the crowd's pattern or gold's."""
+    crowd = np.abs(image["pattern"])
+    size = crowd if image["gold"] is None else np.maximum(crowd, np.abs(image["gold"]))
+    kept = np.argsort(-size, kind="stable")[:SHOWN]
+    image["features"] = [names[at] for at in kept]
+    for key in ("pattern", "gold"):
+        if image[key] is not None:
+            image[key] = [image[key][at] for at in kept]
+
+
+def _short(values: Float[np.ndarray, " features"]) -> list[float]:
+    """Numbers to four digits: pictures need no more."""
+    return [float(f"{one:.4g}") for one in values]
