@@ -35,6 +35,7 @@ foreach cell (one two)
 end
 connect /one/axon to /two/dendrite/synapse -weight 1 -delay 3
 connect /two/axon to /one/dendrite/synapse -weight 1 -delay 3
+set /one inject 15
 """
 
 
@@ -193,8 +194,10 @@ def _judge() -> None:
     )
 
     pair_kappas(_some_labels(2))
-    sets = encode_multilabels(list("abc") * 4, list("qqqrrrsssttt"), [["x"], ["x", "y"], ["y"]] * 4)
-    multilabel_consensus(sets)
+    given = list("abc") * 4, list("qqqrrrsssttt"), [["x"], ["x", "y"], ["y"]] * 4
+    sets = encode_multilabels(*given)
+    for shown in (None, {"q": ["x", "y"]}):
+        multilabel_consensus(encode_multilabels(*given, shown=shown))
     for metric in ("masi", "jaccard"):
         set_alpha(sets, metric)
     crowd_bradley_terry(
@@ -249,7 +252,7 @@ def _simulate_neurons() -> None:
 
     sim = Simulation(rng=np.random.default_rng(0))
     sim.script(NEURONS, name="neurons")
-    sim.step(20)
+    sim.step(300)  # beyond its first spike
 
 
 def _read_parquet(path: Path) -> None:

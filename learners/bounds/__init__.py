@@ -21,10 +21,11 @@ from learners.bounds.bound import Bound, check_level, least
 from learners.bounds.clopper_pearson import clopper_pearson_bound, largest_rate, upper_limit_at
 from learners.bounds.pac_bayes import drawn_model_bound, exponential_gibbs_bound, gibbs_bound
 from learners.bounds.published import cdp_bound, max_information_bound, private_training_bounds
+from learners.bounds.sign_change import root_above
 from learners.bounds.transfer import log_transfer_tail, transfer_bound
 
 __all__ = [
     "Bound", "cdp_bound", "check_level", "clopper_pearson_bound", "drawn_model_bound",
     "exponential_gibbs_bound", "gibbs_bound", "largest_rate", "least", "log_transfer_tail",
-    "max_information_bound", "private_training_bounds", "transfer_bound", "upper_limit_at",
+    "max_information_bound", "private_training_bounds", "root_above", "transfer_bound", "upper_limit_at",
 ]  # fmt: skip

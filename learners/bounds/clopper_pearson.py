@@ -7,10 +7,10 @@
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import betainccinv, rel_entr
 
 from learners.bounds.bound import Bound, check_count, check_level
+from learners.bounds.sign_change import root_above
 
 __all__ = [
     "binary_divergence",
@@ -56,9 +56,10 @@ def largest_rate(observed: float, divergence: float) -> float:
     highest = min(1.0, observed + math.sqrt(divergence / 2) + STEP)
     if not binary_divergence(observed, highest) > divergence:
         return highest
-    solved = brentq(lambda p: binary_divergence(observed, p) - divergence, observed, highest,
-                    xtol=STEP / 4)  # fmt: skip
-    return min(1.0, float(solved) + STEP)
+    solved = root_above(
+        lambda p: binary_divergence(observed, p) - divergence, observed, highest, xtol=STEP / 4
+    )
+    return min(1.0, solved + STEP)
 
 
 MIN_LOG_TAIL = -700.0  # below it a double has too few digits

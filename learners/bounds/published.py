@@ -10,7 +10,6 @@ CDP 0.241
 import math
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from learners.bounds.bound import Bound
 from learners.bounds.clopper_pearson import upper_limit, upper_limit_at
@@ -139,6 +138,8 @@ def _log_tail(delta: float, n: int | np.integer, epsilon: float) -> float:
     def cost(log_share: float) -> float:
         share = math.exp(log_share)
         return max_information(n, epsilon, delta * share) - math.log1p(-share)
+
+    from scipy.optimize import minimize_scalar  # heavy, and for comparisons only
 
     found = minimize_scalar(cost, bounds=(-40.0, -1e-3), method="bounded")
     return math.log(delta) - float(found.fun)

@@ -7,11 +7,11 @@
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from learners.bounds.bound import Bound, check_count, check_epsilon, check_level
 from learners.bounds.clopper_pearson import upper_limit_at
+from learners.bounds.sign_change import root_above
 
 __all__ = [
     "check_private",
@@ -75,7 +75,7 @@ def log_transfer_tail(chance: float, n: int | np.integer, epsilon: float) -> flo
     def excess(b: float) -> float:
         return log_transfer(-b * b, n, epsilon) - math.log(chance)
 
-    b = float(brentq(excess, a, highest, xtol=1e-14)) if excess(highest) < 0 else highest
+    b = root_above(excess, a, highest, xtol=1e-14) if excess(highest) < 0 else highest
     return -((b + 1e-13) ** 2)  # rounded to the safe side
 
 

@@ -16,7 +16,6 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from learners.bounds import check_level
 from learners.holdout.thresholdout import STEPS, check_question, clamped
@@ -287,6 +286,8 @@ class CandidateGate:
         if not claim > 0:
             return 0.0
         grid = STEPS * n
+        from scipy.optimize import minimize_scalar  # heavy, and few runs ask this gate
+
         most = min(0.999 * grid / self.scales[1], MAX_TILT * n)
 
         def at(log_tilt: float) -> float:

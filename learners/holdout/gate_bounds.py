@@ -12,9 +12,7 @@
 
 import math
 
-from scipy.optimize import brentq
-
-from learners.bounds import Bound, check_level, largest_rate, log_transfer_tail
+from learners.bounds import Bound, check_level, largest_rate, log_transfer_tail, root_above
 from learners.holdout.thresholdout import STEPS, GateAnswer, Thresholdout
 
 __all__ = ["agreeing_holdout_bound", "noise_tail", "private_holdout_bound", "value_tail"]
@@ -114,7 +112,7 @@ def noise_tail(sigma: float, probability: float, n: int) -> float:
         return tail - probability
 
     upper = -a * math.log(probability) + a
-    tail = float(brentq(excess, 0.0, upper, xtol=1e-12)) if excess(0.0) > 0 else 0.0
+    tail = root_above(excess, 0.0, upper, xtol=1e-12) if excess(0.0) > 0 else 0.0
     return sigma * tail + ROUNDING / (STEPS * n)
 
 

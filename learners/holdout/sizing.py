@@ -8,7 +8,6 @@
 import math
 from dataclasses import dataclass
 
-from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, logsumexp
 
 from learners.bounds import check_level, log_transfer_tail
@@ -217,6 +216,8 @@ def narrowest(n: int, n_questions: int, budget: int, delta: float) -> tuple[floa
         )
         log_tail = log_transfer_tail(delta / (2 * n_questions), n, 2 * budget / (sigma * n))
         return u + math.sqrt((math.log(2) - log_tail) / (2 * n))
+
+    from scipy.optimize import minimize_scalar  # heavy, and for advice only
 
     found = minimize_scalar(width, bounds=(math.log(1e-3 / n), 0.0), method="bounded",
                             options={"xatol": 1e-9})  # fmt: skip
