@@ -136,10 +136,12 @@ from quality.multilabel import (
     MultiLabelConsensus,
     MultiLabels,
     SimulatedMultiLabels,
+    encode_gold_sets,
     encode_multilabels,
     multilabel_consensus,
     set_alpha,
     simulate_multilabels,
+    yes_no_labels,
 )
 from quality.networks import to_networkx
 from quality.ordered import OrderFit, OrdinalCrowd, least_loss, order_fit, ordinal_crowd
@@ -223,7 +225,8 @@ __all__ = [
     "calibrate", "calibrate_support", "conflict_graph", "conflict_graph_by_shards",
     "conflict_tasks", "corrected_shares", "crowd_bradley_terry", "cut_labels", "dawid_skene",
     "dawid_skene_by_shards", "dependent_groups", "dependent_groups_by_shards", "ebcc",
-    "effective_number", "encode", "encode_comparisons", "encode_gold", "encode_multilabels",
+    "effective_number", "encode", "encode_comparisons", "encode_gold", "encode_gold_sets",
+    "encode_multilabels",
     "filter_dishonest", "filter_workers", "filter_workers_by_shards", "fleiss_kappa", "glad",
     "gold_alone", "gold_for_width", "gwet_ac1", "hard_level", "hard_penalty",
     "hierarchical_by_shards", "hierarchical_dawid_skene", "hold_labels_out", "join_voice", "kos",
@@ -236,5 +239,5 @@ __all__ = [
     "semi_matching", "set_alpha", "simulate_campaign", "simulate_crowd", "simulate_multilabels",
     "soft_penalty", "soft_penalty_by_shards", "start_from", "support_by_shards", "task_report",
     "task_support", "to_networkx", "weighted_majority", "wilson_interval", "worker_agreement",
-    "worker_report",
+    "worker_report", "yes_no_labels",
 ]  # fmt: skip

@@ -39,10 +39,26 @@ def import_(
     keep_rejected: Annotated[
         bool, typer.Option("--keep-rejected", help="keep what the requester rejected")
     ] = False,
+    several: Annotated[
+        bool,
+        typer.Option(
+            "--several",
+            help="several labels may hold at once: keep them, as crowdassay multilabel reads",
+        ),
+    ] = False,
+    split: Annotated[str, typer.Option(help="what stands between the labels of a cell")] = "|",
+    nothing: Annotated[
+        str | None,
+        typer.Option(
+            help="the word for an answer with nothing ticked, with --several [default: it is skipped]"
+        ),
+    ] = None,
     map_: Annotated[
         str,
         typer.Option(
-            "--map", help="columns of a table, as in worker=annotator,task=item,label=answer"
+            "--map",
+            help="columns of a table, as in worker=annotator,task=item,label=answer; for comparisons of "
+            "Label Studio keys of the data that name the items, as in left=model_a,right=model_b",
         ),
     ] = "",
     url_env: Annotated[
@@ -58,7 +74,7 @@ def import_(
     quiet: Quiet = False,
 ) -> None:
     """Turn a crowdsourcing platform's export into a table of worker, task, label and seconds."""
-    from flows.importers import import_labels, parse_map, write_labels  # Arrow
+    from flows.importers import Several, import_labels, parse_map, write_labels  # Arrow
     from flows.tables import table_file
 
     with mistakes():
@@ -69,6 +85,7 @@ def import_(
             format_,
             question=question,
             keep_rejected=keep_rejected,
+            several=Several(split, nothing) if several else None,
             columns=columns,
             url_env=url_env,
             reading=reading_of_options(sep, encoding, sheet, wide),

@@ -51,7 +51,7 @@ FORMATS = {
     "deepeval": Format("judges", "read_deepeval"),
     "inspect": Format("judges", "read_inspect"),
     "jsonl": Format("mapped", "read_jsonl", TIMED),
-    "label-studio": Format("label_studio", "read_label_studio"),
+    "label-studio": Format("label_studio", "read_label_studio", ("left", "right")),
     "lm-eval": Format("judges", "read_lm_eval"),
     "mturk": Format("mturk", "read_mturk", TIMED),
     "prodigy": Format("prodigy", "read_prodigy"),

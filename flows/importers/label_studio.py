@@ -1,7 +1,8 @@
 """Label Studio: the JSON export, one task a record, and JSON-MIN, one annotation a record.
 
-Questions are the names of `Choices` and `Rating` tags. Only the worker's id is read, where the export
-holds one; in JSON-MIN the worker is `annotator`.
+Questions are the names of `Choices`, `Rating` and `Pairwise` tags. Only the worker's id is read, where the
+export holds one; in JSON-MIN the worker is `annotator`. A pairwise answer is the word left or right; the
+items that stood there are named by keys of the task's data, which `columns` gives.
 """
 
 from __future__ import annotations
@@ -18,25 +19,50 @@ from flows.tables import TableError
 __all__ = ["read_label_studio"]
 
 OF = "a Label Studio export"
-KINDS = ("choices", "rating")  # types of a result, and the keys of their values
+KINDS = {
+    "choices": "choices",
+    "rating": "rating",
+    "pairwise": "selected",
+}  # keys of a result's value
 Record = dict[str, Any]
 
 
 def read_label_studio(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
     """Yield the responses of a project, with seconds; cancelled annotations count as skipped."""
+    if len(columns) == 1:
+        raise TableError("--map must name left and right, both of them: keys of the data of a task")
     for row, record in read_records(path, ("id",), OF):
+        pair = _pair(record, columns, path.name, row)
         if "annotations" in record:
             task = name_in(record, "id", path.name, row)
             for found in expect(record["annotations"], list, "annotations", path.name, row):
                 annotation = expect(found, dict, "an annotation", path.name, row)
-                yield _annotation(annotation, task, path.name, row)
+                yield _annotation(annotation, task, path.name, row)._replace(pair=pair)
         elif "annotator" in record:
-            yield _flat(record, path.name, row)
+            yield _flat(record, path.name, row)._replace(pair=pair)
         else:
             raise TableError(
                 f"{path.name}, record {row}: must have the key annotations (JSON) or annotator "
                 f"(JSON-MIN); it has {keys_of(record)}; check --format"
             )
+
+
+def _pair(
+    record: Record, columns: Mapping[str, str], file: str, row: int
+) -> tuple[str, str] | None:
+    """Return the names of the items left and right, where keys of the task's data are given for them."""
+    if not columns:
+        return None
+    data = record
+    if "annotations" in record:
+        data = expect(record.get("data"), dict, "data", file, row)
+    left, right = (name_in(data, columns[side], file, row) for side in ("left", "right"))
+    if not (left.strip() and right.strip()):
+        raise TableError(
+            f"{file}, record {row}: {columns['left']} and {columns['right']} must name the items left and "
+            f"right; the data have {keys_of(data)}; check --map"
+        )
+    return left, right
 
 
 def _annotation(annotation: Record, task: str, file: str, row: int) -> Response:
@@ -47,10 +73,10 @@ def _annotation(annotation: Record, task: str, file: str, row: int) -> Response:
     for part in expect(annotation.get("result") or [], list, "result", file, row):
         result = expect(part, dict, "a result", file, row)
         kind = result.get("type")
-        if kind in KINDS:
+        if isinstance(kind, str) and kind in KINDS:
             value = expect(result.get("value"), dict, "a result's value", file, row)
             question = expect(result.get("from_name"), str, "a result's from_name", file, row)
-            chosen = value.get(str(kind))
+            chosen = value.get(KINDS[kind])
             answers.setdefault(question, []).extend(
                 chosen if isinstance(chosen, list) else [chosen]
             )
@@ -74,9 +100,9 @@ def _flat(record: Record, file: str, row: int) -> Response:
 
 def _bare(value: object) -> object:
     """Return the choices of a value that holds them as a part."""
-    for kind in KINDS:
-        if isinstance(value, dict) and kind in value:
-            return value[kind]
+    for key in KINDS.values():
+        if isinstance(value, dict) and key in value:
+            return value[key]
     return value
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from flows.files import OutputFile
 from flows.importers.formats import FORMATS
-from flows.importers.responses import ImportedLabels, gather
+from flows.importers.responses import ImportedLabels, Several, gather
 from flows.tables import AS_FOUND, Reading, TableError, write_table
 
 __all__ = ["import_labels", "parse_map", "write_labels"]
@@ -47,6 +47,7 @@ def import_labels(
     *,
     question: str | None = None,
     keep_rejected: bool = False,
+    several: Several | None = None,
     columns: Mapping[str, str] | None = None,
     url_env: str | None = None,
     reading: Reading = AS_FOUND,
@@ -63,6 +64,8 @@ def import_labels(
         Which question's answers become labels; needed where there are several.
     keep_rejected
         Keep answers of assignments that were rejected.
+    several
+        Keep answers with several labels at once, as cells of them; without it they are dropped.
     columns
         Columns by role where they differ from the platform's own, as `parse_map` finds them.
     url_env
@@ -102,16 +105,21 @@ def import_labels(
         raise TableError(
             "--sep, --encoding, --sheet and --wide are for --format table: leave them out"
         )
+    if several is not None and not several.split:
+        raise TableError("--split must not be empty")
     more: dict[str, Any] = {} if url_env is None else {"url_env": url_env}
     if form == "table":
         more["reading"] = reading
     responses = list(FORMATS[form].read(path, columns or {}, **more))
-    return gather(responses, path.name, question=question, keep_rejected=keep_rejected)
+    return gather(
+        responses, path.name, question=question, keep_rejected=keep_rejected, several=several
+    )
 
 
 def write_labels(labels: ImportedLabels, output: OutputFile, *, guard: bool = False) -> None:
-    """Write worker, task, label, and seconds and kind where any label has them; nothing else."""
-    more = {"seconds": labels.has_seconds, "kind": any(labels.kind)}
+    """Write worker, task, label, and left and right, seconds and kind where there are any; nothing else."""
+    sides = {"left": bool(labels.left), "right": bool(labels.right)}
+    more = {**sides, "seconds": labels.has_seconds, "kind": any(labels.kind)}
     names = ["worker", "task", "label", *(name for name, there in more.items() if there)]
     columns = {name: getattr(labels, name) for name in names}
     try:

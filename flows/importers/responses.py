@@ -18,7 +18,7 @@ from typing import NamedTuple
 from flows.tables import TableError
 
 __all__ = [
-    "SHOWN", "Dropped", "ImportedLabels", "Response", "choose_question", "fate_of", "gather",
+    "SHOWN", "Dropped", "ImportedLabels", "Response", "Several", "choose_question", "fate_of", "gather",
     "readable", "text_of",
 ]  # fmt: skip
 
@@ -35,11 +35,21 @@ class Dropped(StrEnum):
     truth = "marked as ground truth"
 
 
+class Several(NamedTuple):
+    """How answers with several labels at once become cells: what stands between their labels.
+
+    `nothing` is the word for an answer in which nothing was ticked; without it that counts as skipped.
+    """
+
+    split: str = "|"
+    nothing: str | None = None
+
+
 class Response(NamedTuple):
     """One worker's answers to one task, by question; a list is of the options that she ticked.
 
     With `partly`, her answers to other questions are in other responses. `kind` is what she is, "model",
-    where the export says so.
+    where the export says so. `pair` has the items left and right, where she was asked which is better.
     """
 
     row: int
@@ -50,13 +60,15 @@ class Response(NamedTuple):
     dropped: Dropped | None = None
     partly: bool = False
     kind: str = ""
+    pair: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ImportedLabels:
     """The label table of an export, in the export's order, and how many answers were left out.
 
-    A time is None where the export has none, a kind of worker blank.
+    A time is None where the export has none, a kind of worker blank. Comparisons have the names of the
+    items left and right, and the label says which of these sides is better.
     """
 
     file: str
@@ -67,6 +79,8 @@ class ImportedLabels:
     seconds: Sequence[float | None]
     dropped: Mapping[Dropped, int]
     kind: Sequence[str] = ()
+    left: Sequence[str] = ()
+    right: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return f"ImportedLabels({self.summary()}; {self.n_labels:,} labels)"
@@ -122,13 +136,18 @@ def choose_question(file: str, there: Sequence[str], asked: str | None) -> str:
 
 
 def gather(
-    responses: Sequence[Response], file: str, *, question: str | None, keep_rejected: bool
+    responses: Sequence[Response],
+    file: str,
+    *,
+    question: str | None,
+    keep_rejected: bool,
+    several: Several | None = None,
 ) -> ImportedLabels:
     """Return the labels of one question, and how many answers were dropped for each reason."""
     there = list(dict.fromkeys(name for response in responses for name in response.answers))
     asked = choose_question(file, there, question)
     dropped: Counter[Dropped] = Counter()
-    kept: list[tuple[str, str, str, float | None, str]] = []
+    kept: list[tuple[Response, str]] = []
     for response in responses:
         if response.partly and asked not in response.answers:
             continue
@@ -136,18 +155,27 @@ def gather(
         if why is not None and not (keep_rejected and why is Dropped.rejected):
             dropped[why] += 1
             continue
-        label = _label(response.answers.get(asked), file, response.row, asked)
+        given = response.answers.get(asked)
+        if several is None:
+            label = _label(given, file, response.row, asked)
+        else:
+            label = _cell(given, several, file, response.row, asked)
         if isinstance(label, Dropped):
             dropped[label] += 1
             continue
         _check_names(response, file)
-        kept.append((response.worker, response.task, label, response.seconds, response.kind))
+        kept.append((response, label))
     counted = {why: dropped[why] for why in Dropped if dropped[why]}
     if not kept:
         counts = ", ".join(f"{count:,} {why.value}" for why, count in counted.items())
         raise TableError(f"{file}: no answer to {asked!r} is left to write ({counts})")
-    worker, task, given, seconds, kind = zip(*kept, strict=True)
-    return ImportedLabels(file, asked, worker, task, given, seconds, counted, kind)
+    of, labels = zip(*kept, strict=True)
+    pairs = [one.pair for one in of if one.pair is not None]
+    left, right = zip(*pairs, strict=True) if pairs else ((), ())
+    return ImportedLabels(
+        file, asked, tuple(one.worker for one in of), tuple(one.task for one in of), labels,
+        tuple(one.seconds for one in of), counted, tuple(one.kind for one in of), left, right,
+    )  # fmt: skip
 
 
 def text_of(value: object) -> str | None:
@@ -174,6 +202,22 @@ def _label(value: object, file: str, row: int, question: str) -> str | Dropped:
             "import a question whose answers are single choices"
         )
     return Dropped.skipped if not text or text.isspace() else text
+
+
+def _cell(value: object, several: Several, file: str, row: int, question: str) -> str | Dropped:
+    """Return the labels of an answer as one cell, or why it has none."""
+    texts = [text_of(one) for one in (value if isinstance(value, list) else [value])]
+    ticked = [text for text in dict.fromkeys(texts) if text is None or text.strip()]
+    odd = next((text for text in ticked if text is None or several.split in text), "")
+    if odd is None or odd:
+        what = "has parts" if odd is None else f"holds {several.split!r}"
+        raise TableError(
+            f"{file}, row {row}: a label in the answer to {question!r} {what}, and cannot stand in a cell "
+            f"with others; import another question{'' if odd is None else ', or name another --split'}"
+        )
+    if not ticked:
+        return Dropped.skipped if several.nothing is None else several.nothing
+    return several.split.join(text for text in ticked if text is not None)
 
 
 def _check_names(response: Response, file: str) -> None:

@@ -13,7 +13,13 @@ array(['cat', 'dog'], dtype='<U3')
 0.37
 """
 
-from quality.multilabel.answer_sets import MultiLabels, Repeats, encode_multilabels
+from quality.multilabel.answer_sets import (
+    MultiLabels,
+    Repeats,
+    encode_gold_sets,
+    encode_multilabels,
+)
+from quality.multilabel.cell_pass import yes_no_labels
 from quality.multilabel.class_consensus import MultiLabelConsensus, multilabel_consensus
 from quality.multilabel.set_agreement import SET_METRICS, set_alpha
 from quality.multilabel.simulated_answers import (
@@ -24,5 +30,6 @@ from quality.multilabel.simulated_answers import (
 
 __all__ = [
     "KINDS", "SET_METRICS", "MultiLabelConsensus", "MultiLabels", "Repeats", "SimulatedMultiLabels",
-    "encode_multilabels", "multilabel_consensus", "set_alpha", "simulate_multilabels",
+    "encode_gold_sets", "encode_multilabels", "multilabel_consensus", "set_alpha",
+    "simulate_multilabels", "yes_no_labels",
 ]  # fmt: skip

@@ -13,11 +13,18 @@ from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool, Int16, Int32, Int64, Shaped
+from jaxtyping import Bool, Int, Int8, Int16, Int32, Int64, Shaped
 
-from quality.labels import LabelError, code_columns, freeze_arrays, lookup
+from quality.labels import (
+    LabelError,
+    check_groups,
+    code_columns,
+    freeze_arrays,
+    lookup,
+    voters,
+)
 
-__all__ = ["MultiLabels", "Repeats", "encode_multilabels"]
+__all__ = ["MultiLabels", "Repeats", "encode_gold_sets", "encode_multilabels"]
 
 MAX_CLASSES = int(np.iinfo(np.int16).max)
 
@@ -112,6 +119,91 @@ class MultiLabels:
             _starts(np.bincount(self.task[rows], minlength=self.n_tasks)),
             self.shown_start, self.shown,
         )  # fmt: skip
+
+    def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> "MultiLabels":
+        """Return the same table with one answer per group and task, in the place of its first member.
+
+        A class is in a group's answer if more than half of its members who answered gave it, or half of
+        them, the first of whom did. `groups` has -1 for a worker who answers for herself.
+
+        Raises
+        ------
+        ValueError
+            If `groups` is not one code per worker.
+        """
+        check_groups(groups, self.n_workers)
+        asked = self.task.astype(np.int64) * self.n_workers + voters(groups)[self.worker]
+        found, first, answer = np.unique(asked, return_index=True, return_inverse=True)
+        row = np.repeat(np.arange(self.n_answers), np.diff(self.label_start))
+        given = answer[row] * self.n_classes + self.label
+        pair, count = np.unique(given, return_counts=True)
+        members = np.bincount(answer, minlength=len(found))[pair // self.n_classes]
+        of_first = np.isin(pair, given[first[answer[row]] == row])
+        pair = pair[(2 * count > members) | ((2 * count == members) & of_first)]
+        task, worker = np.divmod(found, self.n_workers)
+        size = np.bincount(pair // self.n_classes, minlength=len(found))
+        return MultiLabels(
+            worker.astype(np.int32), task.astype(np.int32), _starts(size),
+            (pair % self.n_classes).astype(np.int16), self.workers, self.tasks, self.classes,
+            _starts(np.bincount(task, minlength=self.n_tasks)), self.shown_start, self.shown,
+        )  # fmt: skip
+
+
+def encode_gold_sets(
+    table: MultiLabels, task: Iterable[Any], labels: Iterable[Iterable[Any]]
+) -> Int8[np.ndarray, "tasks classes"]:
+    """Code known truths: 1 where a class holds for a task, 0 where it does not, -1 where that is unknown.
+
+    Parameters
+    ----------
+    table
+        The answers; tasks that are not in it are left out.
+    task, labels
+        The tasks whose truth is known, each once, and all classes that hold for each.
+
+    Raises
+    ------
+    LabelError
+        If a task is there twice, or a class is not one of the table's.
+
+    Notes
+    -----
+    **Guarantees.** A task's truth is known for every class or for none.
+
+    Examples
+    --------
+    >>> table = encode_multilabels(["ann", "ann"], ["t1", "t2"], [["cat"], ["dog"]])
+    >>> encode_gold_sets(table, ["t2", "t3"], [["cat", "dog"], ["cat"]])
+    array([[-1, -1],
+           [ 1,  1]], dtype=int8)
+    """
+    names = list(task)
+    sets = [_as_set(row, one) for row, one in enumerate(labels)]
+    if len(names) != len(sets):
+        raise LabelError(
+            f"task and labels must be equally long, got {len(names)} and {len(sets)} rows",
+            column="label",
+        )
+    gold = np.full((table.n_tasks, table.n_classes), -1, dtype=np.int8)
+    place = {name: code for code, name in enumerate(table.tasks.tolist())}
+    code = {name: number for number, name in enumerate(table.classes.tolist())}
+    seen: set[Any] = set()
+    for row, (name, one) in enumerate(zip(names, sets, strict=True)):
+        unknown = [label for label in one if label not in code]
+        if unknown or name in seen:
+            what = (
+                f"{unknown[0]} is no class of the answers" if unknown else "the task is there twice"
+            )
+            raise LabelError(
+                f"the truth at row {row} (counted from 0) cannot be used: {what}; mend it",
+                column="label" if unknown else "task",
+                row=row,
+            )
+        seen.add(name)
+        if name in place:
+            gold[place[name]] = 0
+            gold[place[name], [code[label] for label in one]] = 1
+    return gold
 
 
 def encode_multilabels(

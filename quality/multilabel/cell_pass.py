@@ -1,5 +1,7 @@
 """Cells, which are tasks by classes that somebody gave, and one pass over what each worker said of them.
 
+A class that gold says holds for a task is a cell, too, whether or not somebody gave it.
+
 A class that nobody gave a task has no cell: it costs nothing, and what it says of workers is added per
 class (:func:`quality.multilabel.skill_sharing.silent_chance`). What is stored and passed is therefore
 linear in the triples of a worker, a task and a class that some worker of the task gave.
@@ -8,13 +10,15 @@ linear in the triples of a worker, a task and a class that some worker of the ta
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int16, Int32, Int64, UInt8
+from jaxtyping import Float64, Int8, Int16, Int32, Int64, UInt8
 
-from quality.labels import check_table, freeze_arrays
+from quality.labels import CrowdLabels, check_table, freeze_arrays
 from quality.multilabel.answer_sets import MultiLabels
 from quality.parallel import kernel
 
-__all__ = ["Cells", "cell_pass", "cells_of"]
+__all__ = ["Cells", "cell_pass", "cells_of", "yes_no_labels"]
+
+CERTAIN = 50.0  # log odds of what is known: a chance of 1 in double precision
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +32,8 @@ class Cells:
     said_start, said
         Whether each answer of a task holds each of its cells' classes, cell by cell: task ``t`` with
         ``n`` answers has ``said[said_start[t] + cell * n + answer]``.
+    known
+        1 for a cell that is known to hold, 0 for one that does not, -1 otherwise.
     given, met, asked
         How often each worker gave each class, was asked about a cell of it, and about the class at all.
     silent
@@ -38,6 +44,7 @@ class Cells:
     label: Int16[np.ndarray, " cells"]
     said_start: Int64[np.ndarray, " task_starts"]
     said: UInt8[np.ndarray, " triples"]
+    known: Int8[np.ndarray, " cells"]
     given: Float64[np.ndarray, "workers classes"]
     met: Float64[np.ndarray, "workers classes"]
     asked: Float64[np.ndarray, "workers classes"]
@@ -55,8 +62,8 @@ class Cells:
         return counted
 
 
-def cells_of(table: MultiLabels) -> Cells:
-    """Return the cells of a table.
+def cells_of(table: MultiLabels, gold: Int8[np.ndarray, "tasks classes"] | None = None) -> Cells:
+    """Return the cells of a table; `gold` is 1 where a class holds, 0 where not, -1 where unknown.
 
     Raises
     ------
@@ -68,6 +75,11 @@ def cells_of(table: MultiLabels) -> Cells:
     size = np.diff(table.task_start)
     task = np.repeat(table.task, np.diff(table.label_start)).astype(np.int64)
     cell = np.unique(task * n_classes + table.label)
+    known = np.full(len(cell), -1, dtype=np.int8)
+    if gold is not None:
+        held = np.flatnonzero((gold == 1) & (size > 0)[:, np.newaxis])
+        cell = np.union1d(cell, held)
+        known = gold.ravel()[cell]
     count = np.bincount(cell // n_classes, minlength=table.n_tasks)
     start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
     said_start = np.concatenate([[0], np.cumsum(count * size)]).astype(np.int64)
@@ -81,7 +93,28 @@ def cells_of(table: MultiLabels) -> Cells:
     asked, showing = _asked(table, size)
     silent = showing
     np.subtract.at(silent, (label, size[cell // n_classes]), 1.0)
-    return Cells(start, label, said_start, said, given, met, asked, silent)
+    return Cells(start, label, said_start, said, known, given, met, asked, silent)
+
+
+def yes_no_labels(table: MultiLabels, cells: Cells | None = None) -> CrowdLabels:
+    """Return what workers said of each cell as labels: a cell is a task, its classes are no and yes.
+
+    What works on labels then works on sets: :func:`~quality.dependent_groups` finds who copies whom.
+
+    >>> from quality.multilabel import encode_multilabels
+    >>> yes_no_labels(encode_multilabels(["ann", "bob"], [1, 1], [["cat"], ["cat", "dog"]]))
+    CrowdLabels(4 labels, 2 tasks, 2 workers, 2 classes)
+    """
+    cells = cells_of(table) if cells is None else cells
+    task = np.repeat(np.arange(table.n_tasks), np.diff(cells.start))
+    size = np.diff(table.task_start)[task]
+    cell = np.repeat(np.arange(len(cells.label)), size)
+    inside = np.arange(len(cell)) - np.repeat(np.cumsum(size) - size, size)
+    worker = table.worker[table.task_start[task[cell]] + inside]
+    return CrowdLabels.from_codes(
+        worker, cell, cells.said.astype(np.int16), workers=table.workers,
+        tasks=np.arange(len(cells.label)), classes=np.array(["no", "yes"]),
+    )  # fmt: skip
 
 
 def _asked(
@@ -154,6 +187,7 @@ def cell_pass(
     label: Int16[np.ndarray, " cells"],
     said_start: Int64[np.ndarray, " task_starts"],
     said: UInt8[np.ndarray, " triples"],
+    known: Int8[np.ndarray, " cells"],
     prior: Float64[np.ndarray, " classes"],
     terms: Float64[np.ndarray, "workers classes 2"],
     log_odds: Float64[np.ndarray, " cells"],
@@ -162,8 +196,9 @@ def cell_pass(
 ) -> None:
     """Write each cell's log odds, and add the chance that it holds to its workers' counts, in place.
 
-    `prior` is in log odds; `terms` are what a worker's denial and her word for a class add to them.
-    `hit` counts the cells that hold among those she gave, `mass` among all that she was asked about.
+    `known` is of :class:`Cells`. `prior` is in log odds; `terms` are what a worker's denial and her word
+    for a class add to them. `hit` counts the cells that hold among those she gave, `mass` among all that
+    she was asked about.
     """
     for task in range(len(task_start) - 1):
         first, n = task_start[task], task_start[task + 1] - task_start[task]
@@ -173,6 +208,8 @@ def cell_pass(
             total = prior[mine]
             for i in range(n):
                 total += terms[worker[first + i], mine, said[at + i]]
+            if known[cell] >= 0:
+                total = CERTAIN if known[cell] else -CERTAIN
             log_odds[cell] = total
             chance = 1.0 / (1.0 + np.exp(-total))
             for i in range(n):

@@ -16,16 +16,16 @@ with the class's for all workers (:mod:`quality.multilabel.skill_sharing`), so t
 is known from everything that she says.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int16, Int64
+from jaxtyping import Bool, Float64, Int, Int8, Int16, Int64
 from scipy.special import expit, logit
 
 from quality.confidence import calibrate
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.labels import freeze_arrays, of_voters
 from quality.multilabel.answer_sets import MultiLabels
-from quality.multilabel.cell_pass import Cells, cell_pass, cells_of
+from quality.multilabel.cell_pass import Cells, cell_pass, cells_of, yes_no_labels
 from quality.multilabel.skill_sharing import (
     SharedRates,
     first_rates,
@@ -43,7 +43,11 @@ FIRST_TERMS = (
 )  # of a denial and of a word for a class, before anything is known of workers
 NO_PRIOR = 1.0  # tasks of the mean prevalence that are added to a class's own
 SHARED_HALF = 0.02  # shared errors at which model and regression weigh alike: see `_calibrated`
-LEAST_SURE = 0.5 + 1e-9  # a calibrated probability stays on the model's side of one half
+MIN_GOLD = 50  # cells from which on :func:`~quality.calibrate` fits to them
+N_FOLDS = 5  # of the gold: what a task's answers say without its truth
+LEAST_SURE = (
+    0.5 + 1e-9
+)  # without gold a calibrated probability stays on the model's side of one half
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -53,10 +57,10 @@ class MultiLabelConsensus:
     Parameters
     ----------
     start, label
-        The classes of task ``t`` that some worker gave, which are its cells:
+        The classes of task ``t`` that some worker gave or gold says hold, which are its cells:
         ``label[start[t]:start[t + 1]]``, in order.
     probability
-        Calibrated probability that the class of each cell holds.
+        Calibrated probability that the class of each cell holds; 0 or 1 where gold says it.
     model
         The same in the model's own eyes.
     chosen
@@ -73,6 +77,8 @@ class MultiLabelConsensus:
         Cells that what is shared counts for in a worker's sensitivity for a class, and in her false rate.
     shared
         How far errors are shared in this crowd: see :class:`~quality.confidence.Support`.
+    evidence
+        "gold" if the calibration was fitted to gold, "labels" if there was too little of it.
     n_iter, converged
         Iterations, and whether no model probability moved by more than `tol` in the last.
     """
@@ -90,6 +96,7 @@ class MultiLabelConsensus:
     worker_false_rate: Float64[np.ndarray, " workers"]
     strength: tuple[float, float]
     shared: float
+    evidence: str
     n_iter: int
     converged: bool
 
@@ -122,6 +129,8 @@ def multilabel_consensus(
     table: MultiLabels,
     *,
     threshold: float = 0.5,
+    gold: Int8[np.ndarray, "tasks classes"] | None = None,
+    groups: Int[np.ndarray, " workers"] | None = None,
     max_iter: int = 100,
     tol: float = 5e-3,
     progress: Progress | None = None,
@@ -137,6 +146,14 @@ def multilabel_consensus(
         The crowd's answers.
     threshold
         A class is chosen where its probability is above this, in (0, 1).
+    gold
+        1 where a class is known to hold for a task, 0 where it does not, -1 where that is unknown, as
+        :func:`~quality.multilabel.encode_gold_sets` returns it. It stands, teaches what workers are worth,
+        and from 50 cells on calibrates the others, for which its tasks must be drawn at random.
+    groups
+        The group code of each worker, -1 for one who answers for herself: a group has one answer a task,
+        and what is estimated of a member is that of her group.
+        ``dependent_groups(yes_no_labels(table)).group`` finds them.
     max_iter
         Maximal number of iterations, at least 1.
     tol
@@ -147,26 +164,28 @@ def multilabel_consensus(
     Raises
     ------
     ValueError
-        If `threshold`, `max_iter` or `tol` is out of its range.
+        If `threshold`, `max_iter` or `tol` is out of its range, or gold or groups do not fit the table.
     LabelError
         If workers times classes would be a huge and nearly empty table.
 
     Notes
     -----
-    **Guarantees.** At a threshold of one half the chosen classes are those that the model believes. A
-    class that nobody gave a task is not chosen. A class that a task did not show says nothing of its
-    workers. The order of workers, tasks and classes changes nothing but rounding. The same bytes on
-    every run.
+    **Guarantees.** At a threshold of one half, without gold, the chosen classes are those that the model
+    believes. A class that nobody gave a task is not chosen, unless gold says that it holds. A class that a
+    task did not show says nothing of its workers. The order of workers, tasks and classes changes nothing
+    but rounding, without gold. What gold says is in the consensus. The same bytes on every run.
 
     **Limits.** Classes are taken one by one: that two exclude each other, or come together, is not
     learned. Where every answer holds exactly one class, :func:`~quality.auto` is the model to use.
-    Workers who copy each other count as many.
+    Workers who copy each other count as many, unless `groups` says so. A class that nobody gave a gold
+    task and that does not hold for it counts as one that nobody gave.
 
-    **Calibration.** As :func:`~quality.calibrate` without gold, for cells, mixed with the model's own: the
-    less errors are shared, the more the model is believed.
+    **Calibration.** As :func:`~quality.calibrate`, for cells. Without gold that is mixed with the model's
+    own: the less errors are shared, the more the model is believed. With it a gold task's chances are those
+    of a fit that has not seen its truth.
 
     **Cost.** Every iteration is linear in the triples of a worker, a task and a class that some worker of
-    the task gave, and in workers times classes.
+    the task gave, and in workers times classes. Gold of 50 cells costs five fits more.
 
     References
     ----------
@@ -181,15 +200,26 @@ def multilabel_consensus(
         raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
     if not tol >= 0:
         raise ValueError(f"tol must be >= 0, got tol={tol}")
-    cells = cells_of(table)
+    if gold is not None and not (
+        gold.shape == (table.n_tasks, table.n_classes) and np.isin(gold, (-1, 0, 1)).all()
+    ):
+        raise ValueError(
+            f"gold must be 1, 0 or -1 for each of {table.n_tasks} tasks and {table.n_classes} classes, got "
+            f"{gold.dtype} of shape {gold.shape}"
+        )
+    if groups is not None:
+        table = table.merge_workers(groups)
+    cells = cells_of(table, gold)
     state = _fit(table, cells, max_iter, tol, progress)
-    probability, shared = _calibrated(table, cells, state.chance)
+    apart = _left_out(table, cells, state, max_iter, tol)
+    probability, shared, evidence = _calibrated(table, cells, apart)
     asked = np.maximum(cells.asked - state.mass, 0.0)
     return MultiLabelConsensus(
         cells.start, cells.label, probability, state.chance, probability > threshold,
-        state.prevalence, state.unseen, state.held.rate, state.false.rate,
-        _of_workers(state.hit, state.mass), _of_workers(cells.given - state.hit, asked),
-        (state.held.strength, state.false.strength), shared, state.n_iter, state.converged,
+        state.prevalence, state.unseen, of_voters(state.held.rate, groups),
+        of_voters(state.false.rate, groups), of_voters(_of_workers(state.hit, state.mass), groups),
+        of_voters(_of_workers(cells.given - state.hit, asked), groups),
+        (state.held.strength, state.false.strength), shared, evidence, state.n_iter, state.converged,
     )  # fmt: skip
 
 
@@ -245,7 +275,7 @@ def _expect(
     log_odds, (hit, mass) = np.empty(len(cells.label)), np.zeros((2, *cells.given.shape))
     cell_pass(
         table.task_start, table.worker, cells.start, cells.label, cells.said_start, cells.said,
-        np.ascontiguousarray(prior), terms, log_odds, hit, mass,
+        cells.known, np.ascontiguousarray(prior), terms, log_odds, hit, mass,
     )  # fmt: skip
     chance = expit(log_odds)
     n_classes, n_sizes = cells.silent.shape
@@ -273,31 +303,47 @@ def _expect(
     return _State(chance, prevalence, unseen, hit, mass, held, false, n_iter, settled)
 
 
+def _left_out(
+    table: MultiLabels, cells: Cells, state: _State, max_iter: int, tol: float
+) -> Float64[np.ndarray, " cells"]:
+    """Return chances in which those of gold tasks come from fits without their truth."""
+    if (cells.known >= 0).sum() < MIN_GOLD:
+        return state.chance
+    task = np.repeat(np.arange(table.n_tasks), np.diff(cells.start))
+    known_tasks, place = np.unique(task[cells.known >= 0], return_inverse=True)
+    fold = np.full(len(task), -1)
+    fold[cells.known >= 0] = place % min(N_FOLDS, len(known_tasks))
+    chance = state.chance.copy()
+    for number in range(fold.max() + 1):
+        out = fold == number
+        asked = replace(cells, known=np.where(out, np.int8(-1), cells.known))
+        chance[out] = _fit(table, asked, max_iter, tol, None).chance[out]
+    return chance
+
+
 def _calibrated(
     table: MultiLabels, cells: Cells, chance: Float64[np.ndarray, " cells"]
-) -> tuple[Float64[np.ndarray, " cells"], float]:
-    """Return what each cell's chance is worth, and how far errors are shared.
+) -> tuple[Float64[np.ndarray, " cells"], float, str]:
+    """Return what each cell's chance is worth, how far errors are shared, and what says so.
 
-    The confidence of :func:`~quality.calibrate` is that of public crowds, who share errors; a crowd that
-    shows none is what the model takes it for. The share of the former is shared / (shared + 0.02): settled
-    on leaves and weather, recoded, and on simulated crowds.
+    Without gold the confidence of :func:`~quality.calibrate` is that of public crowds, who share errors; a
+    crowd that shows none is what the model takes it for. The share of the former is shared / (shared + 0.02):
+    settled on leaves and weather, recoded, and on simulated crowds.
     """
     if not len(chance):
-        return chance, 0.0
-    task = np.repeat(np.arange(table.n_tasks), np.diff(cells.start))
-    size = np.diff(table.task_start)[task]
-    cell = np.repeat(np.arange(len(chance)), size)
-    inside = np.arange(len(cell)) - np.repeat(np.cumsum(size) - size, size)
-    worker = table.worker[table.task_start[task[cell]] + inside]
-    said = CrowdLabels.from_codes(
-        worker, cell, cells.said.astype(np.int16), workers=np.arange(table.n_workers),
-        tasks=np.arange(len(chance)), classes=np.array(["no", "yes"]),
-    )  # fmt: skip
-    found = calibrate(said, np.stack([1 - chance, chance], axis=1))
-    weight = found.shared / (found.shared + SHARED_HALF)
+        return chance, 0.0, "labels"
+    said = yes_no_labels(table, cells)
+    given = np.zeros(len(chance), dtype=bool)
+    given[said.task[said.label == 1]] = True  # what gold alone brought in is no sample
+    gold = np.where(given, cells.known, -1).astype(np.int64)
+    found = calibrate(said, np.stack([1 - chance, chance], axis=1), gold=gold)
+    fitted = found.evidence == "gold"
+    weight = 1.0 if fitted else found.shared / (found.shared + SHARED_HALF)
     sure = weight * found.confidence + (1 - weight) * found.model
-    sure = np.maximum(sure, LEAST_SURE)
-    return np.where(chance > 0.5, sure, 1 - sure), found.shared
+    if not fitted:
+        sure = np.maximum(sure, LEAST_SURE)
+    probability = np.where(chance > 0.5, sure, 1 - sure)
+    return np.where(cells.known >= 0, cells.known, probability), found.shared, found.evidence
 
 
 def _of_workers(

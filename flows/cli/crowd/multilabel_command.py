@@ -31,7 +31,7 @@ from flows.cli.root import (
 
 if TYPE_CHECKING:
     import numpy as np
-    from jaxtyping import Float64, Shaped
+    from jaxtyping import Float64, Int64, Shaped
 
     from flows.spending import SetShares
     from quality import MultiLabelConsensus, MultiLabels
@@ -60,6 +60,12 @@ def multilabel(
     classes: Annotated[
         str | None,
         typer.Option(help="the classes, with commas between them [default: those found]"),
+    ] = None,
+    gold: Annotated[
+        Path | None,
+        typer.Option(
+            help="table of task and label, all labels that hold: stands, teaches and calibrates"
+        ),
     ] = None,
     threshold: Annotated[
         float, typer.Option(help="a class is chosen where its probability is above this")
@@ -139,17 +145,23 @@ def multilabel(
     With --publish also pay for private shares of the classes, which may be shown: `crowdassay budget`
     lists what was spent, and the same publication is never paid twice.
     """
-    from flows.tables import read_multilabels, table_file, write_table  # these load numba, DuckDB
+    from flows.tables import (  # these load numba, DuckDB
+        read_gold_sets,
+        read_multilabels,
+        table_file,
+        write_table,
+    )
     from quality import multilabel_consensus
 
     with mistakes():
+        inputs = (answers,) if gold is None else (answers, gold)
         asked = _asked(
-            publish, classes, tasks, (answers,), force, campaign=campaign, epsilon=epsilon,
+            publish, classes, tasks, inputs, force, campaign=campaign, epsilon=epsilon,
             max_labels=max_labels, budget=budget, publication=publication, threshold=threshold,
             begun=begun,
         )  # fmt: skip
         files = [
-            None if path is None else table_file(path, inputs=(answers,), force=force)
+            None if path is None else table_file(path, inputs=inputs, force=force)
             for path in (output, probabilities)
         ]
         named = None if classes is None else tuple(one.strip() for one in classes.split(","))
@@ -157,7 +169,11 @@ def multilabel(
             file = kept_input(answers, Path(folder))
             reading = reading_of_options(sep, encoding, sheet, False)
             table = read_multilabels(file, reading, split=split, nothing=nothing, classes=named)
-        found = multilabel_consensus(table, threshold=threshold)
+        truth = None
+        if gold is not None:
+            truth = read_gold_sets(gold, table, split=split, nothing=nothing)
+        groups = _groups_who_copy(table)
+        found = multilabel_consensus(table, threshold=threshold, gold=truth, groups=groups)
         if files[1] is not None:
             write_table(_cells(table, found), files[1], guard=guard)
         header, rows = _task_rows(table, found, split)
@@ -172,7 +188,7 @@ def multilabel(
             ("Workers, who tell most first", _worker_rows(table, found)),
         ):
             show_rows(title, header, rows, None, numbers=header[1:])
-        for line in _sentences(table, found):
+        for line in _sentences(table, found, groups):
             print_line(line)
         if published is not None and publish is not None:
             for line in _published_sentences(published, publish):
@@ -303,7 +319,9 @@ def _cells(table: MultiLabels, found: MultiLabelConsensus) -> dict[str, list[Any
     n_classes = table.n_classes
     about = np.repeat(table.task, np.diff(table.label_start)).astype(np.int64)
     cell = task * n_classes + found.label
-    place = np.searchsorted(cell, about * n_classes + table.label)
+    said = about * n_classes + table.label
+    said = said[np.isin(said, cell)]  # a group's answer has not every class that a member gave
+    place = np.searchsorted(cell, said)
     return {
         "task": table.tasks[task].tolist(),
         "class": table.classes[found.label].tolist(),
@@ -352,7 +370,17 @@ def _worker_rows(
     return ["worker", "answers", "labels each", "sensitivity", "false rate", "skill"], rows
 
 
-def _sentences(table: MultiLabels, found: MultiLabelConsensus) -> list[str]:
+def _groups_who_copy(table: MultiLabels) -> Int64[np.ndarray, " workers"] | None:
+    """Return the group of each worker who does not answer on her own, -1 for others; None if all do."""
+    from quality import dependent_groups, yes_no_labels  # these load numba
+
+    found = dependent_groups(yes_no_labels(table))
+    return found.group if len(found.sizes) else None
+
+
+def _sentences(
+    table: MultiLabels, found: MultiLabelConsensus, groups: Int64[np.ndarray, " workers"] | None
+) -> list[str]:
     """What else is to be said of the answers."""
     from quality import set_alpha  # loads numba
 
@@ -364,6 +392,14 @@ def _sentences(table: MultiLabels, found: MultiLabelConsensus) -> list[str]:
         f"agreement beyond chance: alpha {agreed.value:.2f} "
         f"({interval if agreed.lower == agreed.lower else 'too few tasks for an interval'}), distance MASI",
     ]
+    if groups is not None:
+        n_groups, n_members = int(groups.max()) + 1, int((groups >= 0).sum())
+        lines.append(
+            f"{n_members} workers in {n_groups} group{'s' * (n_groups != 1)} do not answer on their own: a "
+            "group has one answer a task"
+        )
+    if found.evidence == "gold":
+        lines.append("probabilities are calibrated on gold, which must be drawn at random")
     if not found.converged:
         lines.append(f"not converged after {found.n_iter} iterations: probabilities may move yet")
     if len(table.label) == table.n_answers:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from flows.tables.columns.comparison_columns import read_comparisons
     from flows.tables.columns.role_names import guess_roles
     from flows.tables.columns.score_columns import CandidateScores, read_scores
-    from flows.tables.columns.set_columns import read_multilabels
+    from flows.tables.columns.set_columns import read_gold_sets, read_multilabels
     from flows.tables.columns.task_columns import (
         TaskColumns,
         has_lists,
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CandidateScores", "TaskColumns", "guess_roles", "has_lists", "list_features_of",
-    "read_comparisons", "read_matrix", "read_multilabels", "read_scores", "task_texts", "with_places",
+    "CandidateScores", "TaskColumns", "guess_roles", "has_lists", "list_features_of", "read_comparisons", "read_matrix", "read_multilabels", "read_scores", "task_texts", "with_places", "read_gold_sets",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -14,12 +14,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Int8
+
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.refusals import TableError, refuse_blanks
-from flows.tables.text_table import open_table
-from quality import LabelError, MultiLabels, encode_multilabels
+from flows.tables.text_table import TextTable, open_table
+from quality import LabelError, MultiLabels, encode_gold_sets, encode_multilabels
 
-__all__ = ["read_multilabels"]
+__all__ = ["read_gold_sets", "read_multilabels"]
 
 LABELS = ("label", "labels")
 
@@ -56,21 +59,8 @@ def read_multilabels(
     if not split:
         raise TableError("what stands between labels must not be empty")
     table = open_table(path, ("worker", "task"), reading)
-    column = next((name for name in LABELS if name in table.names), None)
-    if column is None:
-        raise TableError(
-            f"{path.name} must have a column label (or labels), got {', '.join(table.names)}"
-        )
-    refuse_blanks(table, ("worker", "task"))
-    names = {name: values.tolist() for name, values in table.columns("worker", "task").items()}
-    refuse_blanks(table, (column,))
-    texts = table.columns(column)[column].tolist()
-    cells, one_row_each = _lists(table.file, texts), False
-    if cells is None:
-        one_row_each = not any(split in text for text in texts)
-        cells = [[part.strip() for part in text.split(split) if part.strip()] for text in texts]
-    if nothing is not None:
-        cells = [[one for one in mine if one != nothing] for mine in cells]
+    names = _names(table, "worker", "task")
+    cells, one_row_each = _sets(table, path, split, nothing)
     try:
         return encode_multilabels(
             names["worker"], names["task"], cells, classes=classes,
@@ -78,6 +68,68 @@ def read_multilabels(
         )  # fmt: skip
     except LabelError as error:
         raise TableError(_placed(path.name, error)) from None
+
+
+def read_gold_sets(
+    path: Path,
+    answers: MultiLabels,
+    reading: Reading = AS_FOUND,
+    *,
+    split: str = "|",
+    nothing: str | None = None,
+) -> Int8[np.ndarray, "tasks classes"]:
+    """Read a table of tasks whose truth is known: task, and label or labels as of answers.
+
+    Returns
+    -------
+    array
+        As :func:`quality.encode_gold_sets` returns it; tasks without answers are left out.
+
+    Raises
+    ------
+    TableError
+        If a column is missing, a cell blank, a class not one of the answers', or a task there twice.
+    """
+    table = open_table(path, ("task",), reading)
+    tasks = _names(table, "task")["task"]
+    cells, one_row_each = _sets(table, path, split, nothing)
+    if one_row_each:
+        joined: dict[str, list[str]] = {}
+        for task, mine in zip(tasks, cells, strict=True):
+            joined.setdefault(task, []).extend(mine)
+        tasks, cells = list(joined), list(joined.values())
+    try:
+        return encode_gold_sets(answers, tasks, cells)
+    except LabelError as error:
+        said = str(error).replace(f" at row {error.row} (counted from 0)", "")
+        if one_row_each or error.row is None:  # what was joined is no row of the file
+            raise TableError(f"{path.name}: {said}") from None
+        raise TableError(f"{path.name}, row {error.row + 1}: {said}") from None
+
+
+def _names(table: TextTable, *columns: str) -> dict[str, list[str]]:
+    """Return columns of names, none blank."""
+    refuse_blanks(table, columns)
+    return {name: values.tolist() for name, values in table.columns(*columns).items()}
+
+
+def _sets(
+    table: TextTable, path: Path, split: str, nothing: str | None
+) -> tuple[list[list[str]], bool]:
+    """Return the set of each row, and whether the table has a row a label."""
+    column = next((name for name in LABELS if name in table.names), None)
+    if column is None:
+        raise TableError(
+            f"{path.name} must have a column label (or labels), got {', '.join(table.names)}"
+        )
+    texts = _names(table, column)[column]
+    cells, one_row_each = _lists(table.file, texts), False
+    if cells is None:
+        one_row_each = not any(split in text for text in texts)
+        cells = [[part.strip() for part in text.split(split) if part.strip()] for text in texts]
+    if nothing is not None:
+        cells = [[one for one in mine if one != nothing] for mine in cells]
+    return cells, one_row_each
 
 
 def _lists(file: str, texts: list[str]) -> list[list[str]] | None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from quality import LabelError, encode_multilabels
+from quality import LabelError, encode_gold_sets, encode_multilabels
 
 
 def test_the_order_of_rows_and_of_classes_in_a_row_does_not_matter() -> None:
@@ -78,3 +78,40 @@ def test_workers_left_out_keep_the_vocabularies() -> None:
     assert kept.workers.tolist() == ["a", "b"]
     with pytest.raises(ValueError, match="keep must be 2 truth values"):
         whole.keep_workers(np.array([1, 0]))
+
+
+def test_a_group_has_one_answer_a_task_by_the_majority_of_its_members() -> None:
+    workers = ["a", "b", "c", "d"] * 2
+    sets = [["x"], ["x", "y"], ["y"], ["z"], ["x"], ["x"], [], []]
+    table = encode_multilabels(workers, [1] * 4 + [2] * 4, sets)
+    merged = table.merge_workers(np.array([0, 0, 0, -1]))
+    assert merged.workers[merged.worker].tolist() == ["a", "d", "a", "d"]
+    assert [merged.set_of(answer).tolist() for answer in range(4)] == [["x", "y"], ["z"], ["x"], []]
+    assert merged.task_start.tolist() == [0, 2, 4]
+
+
+def test_of_two_members_the_first_decides_where_they_differ() -> None:
+    table = encode_multilabels(["a", "b"], [1, 1], [["x", "y"], ["y", "z"]])
+    merged = table.merge_workers(np.array([3, 3]))
+    assert merged.set_of(0).tolist() == ["x", "y"]
+
+
+def test_a_tasks_truth_is_known_for_every_class_or_for_none() -> None:
+    table = encode_multilabels(["a", "a", "a"], [1, 2, 3], [["x"], ["y"], ["x"]])
+    gold = encode_gold_sets(table, [3, 2, 9], [["x", "y"], [], ["x"]])
+    assert gold.tolist() == [[-1, -1], [0, 0], [1, 1]]
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("task", "sets", "said"),
+    [
+        ([1, 1], [["x"], ["x"]], "row 1 .* there twice"),
+        ([1], [["q"]], "row 0 .* q is no class"),
+        ([1, 2], [["x"]], "equally long"),
+        ([1], ["xy"], "must be sets"),
+    ],
+)
+def test_a_truth_that_cannot_be_used_is_named(task: list, sets: list, said: str) -> None:
+    with pytest.raises(LabelError, match=said):
+        encode_gold_sets(encode_multilabels(["a"], [1], [["x"]]), task, sets)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from quality import encode_multilabels, simulate_multilabels
-from quality.multilabel.cell_pass import cell_pass, cells_of
+from quality.multilabel.cell_pass import cell_pass, cells_of, yes_no_labels
 
 
 def test_counts_are_those_of_the_sets() -> None:
@@ -56,9 +56,35 @@ def test_a_pass_adds_up_words_and_denials() -> None:
     hit, mass = np.zeros((2, 2, 2))
     cell_pass(
         table.task_start, table.worker, cells.start, cells.label, cells.said_start, cells.said,
-        prior, terms, log_odds, hit, mass,
+        cells.known, prior, terms, log_odds, hit, mass,
     )  # fmt: skip
     np.testing.assert_allclose(log_odds, [0.1 + 2.0 - 0.5, -0.2 + 4.0 + 0.75])
     chance = 1 / (1 + np.exp(-log_odds))
     np.testing.assert_allclose(mass, [chance, chance])
     np.testing.assert_allclose(hit, [chance, [0, chance[1]]])
+
+
+def test_what_is_known_counts_as_it_is_and_a_class_that_holds_has_a_cell() -> None:
+    table = encode_multilabels(["a", "b"], [1, 1], [["x", "y"], ["y"]], classes=["x", "y", "z"])
+    cells = cells_of(table, np.array([[0, -1, 1]], dtype=np.int8))
+    assert (cells.label.tolist(), cells.known.tolist()) == ([0, 1, 2], [0, -1, 1])
+    assert cells.shown.tolist() == [1, 1, 1]
+    log_odds, (hit, mass) = np.empty(3), np.zeros((2, 2, 3))
+    cell_pass(
+        table.task_start, table.worker, cells.start, cells.label, cells.said_start, cells.said,
+        cells.known, np.zeros(3), np.zeros((2, 3, 2)), log_odds, hit, mass,
+    )  # fmt: skip
+    np.testing.assert_allclose(log_odds, [-50, 0, 50])
+    np.testing.assert_allclose(mass, [[0, 0.5, 1]] * 2, atol=1e-9)
+    np.testing.assert_allclose(hit, [[0, 0.5, 0]] * 2, atol=1e-9)  # neither gave z
+
+
+def test_cells_as_labels_say_yes_where_the_class_was_given() -> None:
+    table = encode_multilabels(
+        ["a", "b", "b"], [1, 1, 2], [["x", "y"], ["y"], []], classes=["x", "y"]
+    )
+    labels = yes_no_labels(table)
+    said = zip(
+        labels.workers[labels.worker], labels.task, labels.classes[labels.label], strict=True
+    )
+    assert sorted(said) == [("a", 0, "yes"), ("a", 1, "yes"), ("b", 0, "no"), ("b", 1, "yes")]

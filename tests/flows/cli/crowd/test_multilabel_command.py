@@ -100,3 +100,67 @@ def test_a_fault_is_one_sentence_with_file_and_row(text: str, said: str, tmp_pat
     assert said in found.stderr
     assert "answers.csv" in found.stderr
     assert len(found.stderr.strip().splitlines()) == 1
+
+
+def test_gold_stands_and_calibrates(answers: Path, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.csv"
+    known = [f"{task},{'eel|fox' if task % 2 else 'none'}" for task in range(40)]
+    gold.write_text("\n".join(["task,label", *known, "elsewhere,cat"]) + "\n")
+    words = (str(answers), "--nothing", "none", "--gold", str(gold))
+    found = json.loads(invoke(*words, "--json").stdout)
+    labels = {one["task"]: one["labels"] for one in found["tasks"]}
+    for task in range(40):
+        assert labels[str(task)] == (["eel", "fox"] if task % 2 else [])
+    assert "calibrated on gold" in invoke(*words).stdout
+    assert "calibrated on gold" not in invoke(str(answers), "--nothing", "none").stdout
+
+
+def test_copies_have_one_answer_a_task(tmp_path: Path) -> None:
+    crowd = simulate_multilabels(
+        n_tasks=240, n_workers=30, answers_per_task=5, n_classes=5, others={"spammer": 4},
+        rng=np.random.default_rng(0),
+    )  # fmt: skip
+    table, source = crowd.table, int(np.flatnonzero(crowd.kind == "spammer")[0])
+    lines = []
+    for answer in range(table.n_answers):
+        worker, given = table.worker[answer], "|".join(NAMES[table.set_of(answer)]) or "none"
+        names = [f"w{worker}", *(f"copy-{n}" for n in range(3) if worker == source)]
+        lines += [f"{name},{table.task[answer]},{given}" for name in names]
+    plain, copied, cells = (tmp_path / f"{name}.csv" for name in ("plain", "copied", "cells"))
+    for path, kept in ((copied, lines), (plain, [one for one in lines if "copy" not in one])):
+        path.write_text("\n".join(["worker,task,label", *kept]) + "\n")
+    told = invoke(str(copied), "--nothing", "none", "--probabilities", str(cells))
+    assert "4 workers in 1 group do not answer on their own" in told.stdout
+    with cells.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert all(0 <= int(row["given"]) <= int(row["answers"]) for row in rows)
+    assert max(int(row["answers"]) for row in rows) == 8
+    one, other = (
+        json.loads(invoke(str(path), "--nothing", "none", "--json").stdout)["tasks"]
+        for path in (plain, copied)
+    )
+    assert [task["labels"] for task in one] == [task["labels"] for task in other]
+    for mine, its in zip(one, other, strict=True):
+        assert mine["probabilities"] == pytest.approx(its["probabilities"], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("task\n1\n", "must have a column label"),
+        ("task,label\n1,cat|dog\n2,cow|dog\n", "gold.csv, row 2"),
+        (
+            "task,label\n1,cat|dog\n1,cat\n",
+            "row 2: the truth cannot be used: the task is there twice",
+        ),
+        ("task,label\n1,cat\n1,cow\n", "cow is no class"),
+    ],
+)
+def test_a_fault_of_gold_is_one_sentence(
+    text: str, said: str, answers: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "gold.csv").write_text(text)
+    found = invoke(str(answers), "--nothing", "none", "--gold", str(tmp_path / "gold.csv"))
+    assert found.exit_code == 2
+    assert said in found.stderr
+    assert len(found.stderr.strip().splitlines()) == 1
