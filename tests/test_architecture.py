@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.mutants.written import WRITTEN, check_written
+
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("flows", "quality", "learners", "privacy")
 PURE_ROOMS = ("quality", "privacy", "learners")
@@ -413,3 +415,10 @@ def test_constraints_hold_names_and_versions_only() -> None:
     text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     assert "://" not in text
     assert all(re.match(r"[A-Za-z0-9_.-]+(\[.*\])?==", line) for line in text.splitlines() if line)
+
+
+def test_every_mutant_written_by_hand_still_has_its_text_and_its_tests() -> None:
+    """Else `make mutants` refuses to begin, which nobody sees who does not run it."""
+    check_written(ROOT)
+    for one in WRITTEN:
+        assert (ROOT / one.tests[0]).is_file(), one.name

@@ -32,6 +32,8 @@ from prefect.artifacts import (
 )
 from prefect.events import emit_event
 
+from privacy.accounting import price_text
+
 __all__ = ["BUDGET_LOW", "GATE_REFUSED", "publish_releases", "step_with_progress"]
 
 GATE_REFUSED = "crowdassay.gate.refused"
@@ -155,15 +157,16 @@ def _summary(campaign: str, page: Facts, result: RunResult) -> str:
 
 def _say_proportions(facts: Facts) -> str:
     return (
-        f"{facts['n_groups']} groups by {facts['mechanism']} at epsilon {facts['epsilon']:g}, delta "
-        f"{facts['delta']:g} per {facts['unit']} ({noise_words(facts)}), each count within "
-        f"±{facts['half_width_labels']:g} labels at {facts['level']:.0%}"
+        f"{facts['n_groups']} groups by {facts['mechanism']} at epsilon "
+        f"{price_text(facts['epsilon'])}, delta {price_text(facts['delta'])} per {facts['unit']} "
+        f"({noise_words(facts)}), each count within ±{facts['half_width_labels']:g} labels at "
+        f"{facts['level']:.0%}"
     )
 
 
 def _say_corrected(facts: Facts) -> str:
     return (
-        f"by {facts['n_gold']:,} gold tasks at epsilon {facts['epsilon']:g} per {facts['unit']}, "
+        f"by {facts['n_gold']:,} gold tasks at epsilon {price_text(facts['epsilon'])} per {facts['unit']}, "
         f"{'each group' if facts['apart'] else 'all groups together'}"
     )
 
@@ -174,17 +177,17 @@ def _say_ratios(facts: Facts) -> str:
 
 def _say_model(facts: Facts) -> str:
     parts = [part for part in ("train", "select", "score") if facts[f"epsilon_{part}"] > 0]
-    prices = " + ".join(f"{facts[f'epsilon_{part}']:g}" for part in parts)
+    prices = " + ".join(f"{price_text(facts[f'epsilon_{part}'])}" for part in parts)
     return (
         f"{len(facts['classes'])} classes, by {facts['method']} ({', '.join(parts)}) at epsilon {prices}, "
-        f"delta {facts['delta_train']:g} per {facts['unit']} ({noise_words(facts)})"
+        f"delta {price_text(facts['delta_train'])} per {facts['unit']} ({noise_words(facts)})"
     )
 
 
 def _say_gate(facts: Facts) -> str:
     value = "no answer" if facts["value"] is None else f"answer {facts['value']:.1%}"
     return (
-        f"{facts['status']}, {value}, at epsilon {facts['epsilon']:g} per {facts['unit']} "
+        f"{facts['status']}, {value}, at epsilon {price_text(facts['epsilon'])} per {facts['unit']} "
         f"({noise_words(facts)})"
     )
 

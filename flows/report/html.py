@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from flows.report import charts
 from flows.report.pages import internal_page, public_page
 from flows.report.release_files import write_release_files
 from privacy import Unit
+from privacy.accounting import price_text
 
 __all__ = ["render_public", "render_report", "render_template", "write_reports"]
 
@@ -170,19 +171,14 @@ def _percent(value: float | None, digits: int = 1) -> str:
     return NOTHING if value is None or _absent(value) else f"{value:.{digits}%}"
 
 
-def _cost(value: float) -> str:
-    """A cost to four digits, rounded up: a page never understates what was spent."""
-    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))):g}"
-
-
 def _rest(value: float) -> str:
-    """What is left of a budget to four digits, rounded down."""
-    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(value))):g}"
+    """What is left of a budget, or a budget, rounded down."""
+    return price_text(value, left=True)
 
 
 def _price(epsilon: float, delta: float = 0.0, *, left: bool = False) -> str:
     """A price on one line: ε = 1, or with a delta that is not 0: ε = 1, δ = 1e-06."""
-    number, space = _rest if left else _cost, "\N{NO-BREAK SPACE}"
+    number, space = _rest if left else price_text, "\N{NO-BREAK SPACE}"
     words = f"ε{space}={space}{number(epsilon)}"
     return f"{words}, δ{space}={space}{number(delta)}" if delta else words
 
@@ -239,7 +235,7 @@ def _moment(value: str) -> str:
 
 
 FILTERS: dict[str, Callable[..., str]] = {
-    "aggregated_by": _aggregated_by, "beyond": _beyond, "cost": _cost, "count": _count,
+    "aggregated_by": _aggregated_by, "beyond": _beyond, "cost": price_text, "count": _count,
     "counted": _counted, "factor": _factor, "moment": _moment, "named": title_of, "number": _number,
     "percent": _percent, "plain": _plain, "price": _price, "protects": _protects, "rest": _rest,
     "sentence": _sentence, "span": _span,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.tables import read_parquet
+from privacy.accounting import price_text
 
 __all__ = ["Change", "RunChanges", "compare_runs"]
 
@@ -130,8 +131,8 @@ def _numbers(folder: Path) -> dict[str, str]:
         "agreement alpha": "undefined" if alpha is None else f"{alpha:.3f}",
         "aggregator": str(consensus.get("aggregator", "")),
         "right on gold": "no gold" if gold is None else f"{gold['accuracy']:.1%} of {gold['n']:,}",
-        "epsilon spent": f"{spend['spent']['epsilon']:g}" if known else "no budget",
-        "epsilon left": f"{spend['left']['epsilon']:g}" if known else "no budget",
+        "epsilon spent": price_text(spend["spent"]["epsilon"]) if known else "no budget",
+        "epsilon left": price_text(spend["left"]["epsilon"], left=True) if known else "no budget",
     }
 
 

@@ -19,6 +19,7 @@ from flows.files import state_key
 from flows.run import Run, ledger_heads
 from flows.settings import SettingsError
 from privacy import Cost, Head, Ledger, LedgerError, Part, Statement, fits
+from privacy.accounting import price_text
 
 if TYPE_CHECKING:
     from flows.settings import PrivacySettings, Settings
@@ -212,7 +213,7 @@ def _raise_budget(ledger: Ledger, dataset: str, epsilon: float) -> None:
     if not budget.epsilon < epsilon < math.inf:
         raise LedgerError(
             f"--raise-to must be above the budget of {dataset!r}, which is epsilon "
-            f"{float(budget.epsilon):g}, got {epsilon:g}"
+            f"{price_text(budget.epsilon)}, got {epsilon}"
         )
     ledger.change_budget(dataset, epsilon=epsilon, delta=float(budget.delta))
 

@@ -55,6 +55,7 @@ from privacy import (
     draw_releases,
     label_set_counts,
 )
+from privacy.accounting import price_text
 from privacy.mechanisms import COUNT_MECHANISMS, NoisyMax
 
 __all__ = ["AUDITED", "COUNTS", "Audited", "as_numbers", "outcome", "trial"]
@@ -344,8 +345,9 @@ def _audited(
     """Audit a mechanism by the releases of two neighbours; return also the delta that it claims."""
     cost = mechanism.event(neighbours[0][0]).cost()
     drawn = [draw_releases(mechanism, query, draws, questions) for query, questions in neighbours]
-    claim = {"epsilon": float(cost.epsilon), "delta": float(cost.delta)}
-    return audit_releases(*as_numbers(*drawn), **claim, level=level), claim["delta"]
+    epsilon, delta = float(cost.epsilon), float(cost.delta)
+    bound = audit_releases(*as_numbers(*drawn), epsilon=epsilon, delta=delta, level=level)
+    return bound, delta
 
 
 def as_numbers(first: Sequence[Any], second: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -399,7 +401,7 @@ def outcome(what: str, bound: AuditBound, claim: float) -> dict[str, Any]:
         "level": bound.level,
         "refuted": refuted,
         "sentences": [
-            f"{what} claims epsilon {bound.epsilon:g}, delta {claim:g}.",
+            f"{what} claims epsilon {price_text(bound.epsilon)}, delta {price_text(claim)}.",
             f"{bound.draws:,} releases of each of two neighbours: what tells them apart best happened in "
             f"{bound.hits[0]:,} of the one and {bound.hits[1]:,} of the other.",
             f"So, with {bound.level:.1%} confidence, epsilon at that delta is at least "

@@ -22,7 +22,7 @@ from flows.spending.account import (
 from flows.spending.cohorts import CORRECTED, COUNTED, SPLIT, known_sizes
 from flows.spending.year import Year, year_months, year_of
 from privacy import BudgetError, Cost, PlanUse, Statement, fits
-from privacy.accounting import Account, Arithmetic, exact
+from privacy.accounting import Account, Arithmetic, exact, price_text
 from privacy.ledger import cost_text
 
 if TYPE_CHECKING:
@@ -137,10 +137,10 @@ def _year_parts(year: Year) -> list[Price]:
         parts.append((CORRECTION, price, "exact", "the gold of each cohort once"))
     if year.train:
         trained = exact(year.train) + exact(year.select) + exact(year.score)
-        note = f"each cohort once: training {year.train:g}"
-        note += f", selection {year.select:g}" if year.select else ""
+        note = f"each cohort once: training {price_text(year.train)}"
+        note += f", selection {price_text(year.select)}" if year.select else ""
         price = Cost(trained, exact(year.delta))
-        parts.append(("model", price, "double", f"{note}, score {year.score:g}"))
+        parts.append(("model", price, "double", f"{note}, score {price_text(year.score)}"))
         about = "each cohort's holdout once; in parallel with the model"
         parts.append(("gate", Cost(exact(year.gate), zero), "exact", about))
     return parts
@@ -359,7 +359,7 @@ def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
         return []
     shares = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
     training = Cost(sum(map(exact, shares), exact(0)), exact(model.delta_train))
-    note = "training {:g}, selection {:g}, score {:g}".format(*shares)
+    note = "training {}, selection {}, score {}".format(*map(price_text, shares))
     if model.delta_train > 0:
         note += "; the delta is spent by noisy descent alone"
     trained = "model", training, ScoredTraining.arithmetic, note

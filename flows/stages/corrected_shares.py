@@ -15,6 +15,7 @@ from flows.settings import PrivacySettings
 from flows.spending import Correction, Plan, published_size
 from flows.tables import arrow_table
 from privacy import Ledger, Release
+from privacy.accounting import price_text
 from quality import NoisyShares, noisy_shares
 
 __all__ = [
@@ -108,7 +109,7 @@ def write_shares(
             "entries": [release.entry for release in releases],
         },
     )
-    return f"; corrected by {n_gold:,} gold tasks at epsilon {epsilon:g}"
+    return f"; corrected by {n_gold:,} gold tasks at epsilon {price_text(epsilon)}"
 
 
 def corrected_verdict(found: dict[str, Any]) -> str:
@@ -121,7 +122,7 @@ def corrected_verdict(found: dict[str, Any]) -> str:
     )
     return (
         f"shares of {scope} corrected by {found['n_gold']:,} gold tasks at epsilon "
-        f"{found['epsilon']:g} per {found['unit']}{more}"
+        f"{price_text(found['epsilon'])} per {found['unit']}{more}"
     )
 
 

@@ -17,6 +17,7 @@ from flows.stages.corrected_shares import correct_shares, read_correction
 from flows.stages.year_counts import publish_year, unpaid_words, year_words
 from flows.tables import arrow_table
 from privacy import BudgetError, Ledger, PlanError, PlanEvent, Release, project_to_simplex
+from privacy.accounting import price_text
 
 __all__ = ["proportions_verdict", "publish_proportions", "published", "why_no_release"]
 
@@ -69,7 +70,7 @@ def publish_proportions(run: Run) -> str:
     corrected = correct_shares(run, plan, privacy, classes, noisy, sizes, corrections)
     return (
         f"{n_groups} group{'s' if n_groups > 1 else ''} at epsilon "
-        f"{privacy.proportions_epsilon:g} per {privacy.unit} ({paid}), expected error "
+        f"{price_text(privacy.proportions_epsilon)} per {privacy.unit} ({paid}), expected error "
         f"{noise.expected_l1:.1f} labels a group{_left_out(plan, privacy)}{corrected}"
     )
 
@@ -117,7 +118,7 @@ def proportions_verdict(found: dict[str, Any]) -> str:
     planned = f" for all {found['n_planned']} releases" if "n_planned" in found else ""
     year = f"; {year_words(found['year'])}" if "year" in found else ""
     return (
-        f"{found['mechanism']} at epsilon {found['epsilon']:g}{planned} per "
+        f"{found['mechanism']} at epsilon {price_text(found['epsilon'])}{planned} per "
         f"{found['unit']}, each count within ±{found['half_width_labels']:g} labels at "
         f"{found['level']:.0%}{published(found['publication'], stale=found['n_stale'])}"
         f"{year}"

@@ -7,6 +7,7 @@ from typing import Any
 from flows.report import write_reports
 from flows.run import Run, trend
 from flows.spending import open_state, statement
+from privacy.accounting import price_text
 
 __all__ = ["spend_verdict", "write_report"]
 
@@ -29,7 +30,6 @@ def write_report(run: Run) -> str:
 
 def spend_verdict(found: dict[str, Any]) -> str:
     """Say how much of the budget is spent, from `spend.json`."""
-    return (
-        f"epsilon {found['spent']['epsilon']:g} of {found['budget']['epsilon']:g} spent, "
-        f"{found['left']['epsilon']:g} left (unit: {found['unit']})"
-    )
+    spent = price_text(found["spent"]["epsilon"])
+    budget, left = (price_text(found[name]["epsilon"], left=True) for name in ("budget", "left"))
+    return f"epsilon {spent} of {budget} spent, {left} left (unit: {found['unit']})"

@@ -34,6 +34,7 @@ from privacy import (
     Release,
     project_to_simplex,
 )
+from privacy.accounting import price_text
 from privacy.mechanisms import ExactLaw
 
 __all__ = ["publish_year", "unpaid_words", "year_words"]
@@ -77,7 +78,7 @@ def publish_year(run: Run, crowd: Crowd, privacy: PrivacySettings) -> str:
         run.skip("corrected_shares.json", why_not)
     fresh, n_groups = sum(one.fresh for one in releases), len(planned.groups)
     return (
-        f"{n_groups} group{'s' if n_groups > 1 else ''} at epsilon {planned.year.counts:g} per "
+        f"{n_groups} group{'s' if n_groups > 1 else ''} at epsilon {price_text(planned.year.counts)} per "
         f"{privacy.unit} ({fresh:,} counts of cohorts newly asked, {len(releases) - fresh:,} before), "
         f"expected error {found['expected_l1_labels']:.1f} labels a group{said}; "
         f"{year_words(found['year'])}"
@@ -94,8 +95,8 @@ def year_words(year: dict[str, Any]) -> str:
 def unpaid_words(error: BudgetError) -> str:
     """Say why a stage is skipped that the budget does not cover."""
     return (
-        f"what is left of the budget, epsilon {float(error.left.epsilon):g}, does not cover the epsilon "
-        f"{float(error.asked.epsilon):g} that this asks; the run goes on without"
+        f"what is left of the budget, epsilon {price_text(error.left.epsilon, left=True)}, does not "
+        f"cover the epsilon {price_text(error.asked.epsilon)} that this asks; the run goes on without"
     )
 
 
@@ -171,7 +172,7 @@ def _facts(
     return {
         "mechanism": noise.name,
         "reason": (
-            f"each cohort of tasks is counted once, at epsilon {price:g}; the noise of up to "
+            f"each cohort of tasks is counted once, at epsilon {price_text(price)}; the noise of up to "
             f"{planned.draws.max()} cohorts adds up in a group"
         ),
         "epsilon": price,

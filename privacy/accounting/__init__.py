@@ -31,6 +31,7 @@ from privacy.accounting.cost import (
     exact,
     fits,
     parse_event,
+    price_text,
     six_digits_down,
     six_digits_up,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "paid_plan",
     "parse_event",
     "plan",
+    "price_text",
     "response_loss",
     "six_digits_down",
     "six_digits_up",

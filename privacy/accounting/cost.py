@@ -43,6 +43,7 @@ __all__ = [
     "fits",
     "is_known",
     "parse_event",
+    "price_text",
     "six_digits_down",
     "six_digits_up",
 ]
@@ -177,6 +178,22 @@ def six_digits_down(number: Fraction) -> float:
 def six_digits_up(number: Fraction) -> float:
     """Return the smallest decimal of about six digits that is >= a number >= 0."""
     return float(-(-number // _step(number)) * _step(number))
+
+
+def price_text(number: Fraction | float, *, left: bool = False) -> str:
+    """Write an epsilon or a delta as it is, where six digits are enough, or else rounded up to six.
+
+    What is left of a budget is rounded down: nothing that is printed understates what was spent.
+
+    Examples
+    --------
+    >>> price_text(0.35), price_text(Fraction(2, 3)), price_text(Fraction(2, 3), left=True)
+    ('0.35', '0.666667', '0.666666')
+    """
+    value = number if isinstance(number, Fraction) else exact(number)
+    if value < 0:
+        return f"-{price_text(-value, left=not left)}"
+    return f"{(six_digits_down if left else six_digits_up)(value):.12g}"
 
 
 def _step(number: Fraction) -> Fraction:

@@ -40,6 +40,7 @@ from flows.settings import Settings, SettingsError, load_settings
 from flows.spending import as_numbers, outcome, read_statements
 from flows.stages import STAGES, Stage
 from privacy import AuditBound, Unit, audit_releases
+from privacy.accounting import price_text
 
 __all__ = [
     "NEIGHBOURS", "FolderAudit", "audit_folder", "folder_trial", "published_folders", "unlike_files",
@@ -153,7 +154,7 @@ def folder_trial(*, unit: str, draws: int, level: float) -> dict[str, Any]:
     workers = os.cpu_count() or 1
     found = audit_folder(Unit(unit), draws=draws, level=level, workers=workers)
     said = outcome(
-        f"the public folder of a run, unit {unit}, at the run's price {found.epsilon:g},",
+        f"the public folder of a run, unit {unit}, at the run's price {price_text(found.epsilon)},",
         found.bound,
         found.delta,
     )

@@ -135,8 +135,10 @@ def _down(value: float) -> str:
 
 def _footer(last: CandidateVerdict, state: Path) -> str:
     """Return what the gate has left, and where its state lies."""
+    from privacy.accounting import price_text  # the ledger's, for this command only
+
     return (
         f"{last.candidates_left:,} candidates and {last.refutations_left:,} refutations left after call "
-        f"{last.calls:,}; {last.n_holdout:,} holdout examples, price epsilon {last.epsilon:g}, paid once "
-        f"({state})"
+        f"{last.calls:,}; {last.n_holdout:,} holdout examples, price epsilon "
+        f"{price_text(last.epsilon)}, paid once ({state})"
     )

@@ -154,6 +154,7 @@ def backup(
 
 def _print_statement(found: dict[str, Any]) -> None:
     from flows.terminal import print_rows  # loads the rooms
+    from privacy.accounting import price_text
 
     prices = _parameters(found)
     plans = {plan["entry"] for plan in found["plans"]}
@@ -164,14 +165,17 @@ def _print_statement(found: dict[str, Any]) -> None:
             _what(e, plans),
             e["cell"] or "-",
             e["arithmetic"],
-            *(f"{e[name]:g}" for name in prices),
+            *(price_text(e[name]) for name in prices),
         ]
         for e in found["entries"]
     ]
+    spent = {name: price_text(found["spent"][name]) for name in prices}
+    budget, left = (
+        {name: price_text(found[of][name], left=True) for name in prices}
+        for of in ("budget", "left")
+    )
     totals = "; ".join(
-        f"{name} {found['spent'][name]:g} of {found['budget'][name]:g} spent, "
-        f"{found['left'][name]:g} left"
-        for name in prices
+        f"{name} {spent[name]} of {budget[name]} spent, {left[name]} left" for name in prices
     )
     title = f"{found['dataset']}: {totals} (unit: {found['unit']})"
     if rows:
@@ -214,9 +218,11 @@ def _totals(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def _price(cost: dict[str, float]) -> str:
-    delta = f", delta {cost['delta']:g}" if cost["delta"] else ""
-    return f"epsilon {cost['epsilon']:g}{delta}"
+def _price(cost: dict[str, float], *, left: bool = False) -> str:
+    from privacy.accounting import price_text  # the ledger's, for these commands only
+
+    delta = f", delta {price_text(cost['delta'], left=left)}" if cost["delta"] else ""
+    return f"epsilon {price_text(cost['epsilon'], left=left)}{delta}"
 
 
 def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> None:
@@ -291,7 +297,7 @@ def _years(found: dict[str, Any]) -> list[list[str]]:
 
 
 def _verdict(found: dict[str, Any]) -> str:
-    left = f"{_price(found['left'])} is left of {_price(found['budget'])}"
+    left = f"{_price(found['left'], left=True)} is left of {_price(found['budget'], left=True)}"
     if not found["same_budget"]:
         return f"{left}: the settings say another budget, which a run refuses"
     if found["fits"] is None:

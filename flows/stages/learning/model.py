@@ -29,7 +29,7 @@ from learners import (
     transfer_bound,
 )
 from privacy import BudgetError, GroupPrivacy, Question, Release
-from privacy.accounting import exact
+from privacy.accounting import exact, price_text
 
 __all__ = ["ask_holdout", "bound_verdict", "gate_verdict", "model_verdict", "train_privately"]
 
@@ -78,10 +78,10 @@ def train_privately(run: Run) -> str:
             "validation": seen,
         },
     )
-    price, delta = float(learning.mechanism.epsilon), float(release.event.cost().delta)
-    also = f", delta {delta:g}" if delta else ""
+    price, delta = learning.mechanism.epsilon, release.event.cost().delta
+    also = f", delta {price_text(delta)}" if delta else ""
     return (
-        f"epsilon {price}{also} per {learning.training.unit}; "
+        f"epsilon {price_text(price)}{also} per {learning.training.unit}; "
         f"right on {seen['private']:.1%} of the validation tasks "
         f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest class)"
     )

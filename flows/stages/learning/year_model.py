@@ -28,6 +28,7 @@ from learners import (
 )
 from learners.holdout import PooledVerdict, ScoreCounts, judge_pooled, pooled_error_limit
 from privacy import BudgetError, LatticeLaplace, Ledger, Query, Release
+from privacy.accounting import price_text
 
 __all__ = ["ask_fresh_holdout", "train_on_cohorts"]
 
@@ -98,7 +99,7 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
     )
     fresh = sum(one.fresh for one in found.training)
     return (
-        f"{len(cohorts)} cohorts, {fresh} newly trained on, at epsilon {newest.year.train:g} per "
+        f"{len(cohorts)} cohorts, {fresh} newly trained on, at epsilon {price_text(newest.year.train)} per "
         f"{newest.unit}; right on {seen['private']:.1%} of the validation tasks "
         f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest "
         "class)"

@@ -125,7 +125,8 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     async def start(self: Runner) -> None:
         signal.signal(signal.SIGTERM, self.handle_sigterm)  # as Prefect's does
         async with self:
-            await asyncio.sleep(60)
+            await asyncio.sleep(10)
+            told.append("served to the end")
 
     async def nothing(*_: object) -> None:
         pass

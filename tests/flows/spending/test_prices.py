@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import flows
 from flows.cli import app
 from flows.pipeline import run_pipeline
 from flows.spending import (
@@ -19,6 +21,13 @@ from tests.flows.spending.keyed_campaign import (
     counts_alone,
     published_counts,
 )
+
+FLOWS = Path(flows.__file__).parent
+NO_PRICES = {"agreement_command.py", "gold_commands.py"}  # a margin between annotators; a proposal
+NEAREST = re.compile(
+    r"\{[^{}]*(?:epsilon|spent)[^{}]*:[,.\d]*[efg]\}|\{\{[^{}]*epsilon\w*\|(?:number|plain)"
+)
+"""A price in a format that rounds it to the nearest."""
 
 
 def test_a_preview_prices_a_year_under_each_pattern(tmp_path: Path) -> None:
@@ -102,3 +111,15 @@ def test_the_command_prints_a_year(tmp_path: Path) -> None:
         lines
     )
     assert "%Y-%m 12 epsilon 3" in lines
+
+
+def test_every_price_that_is_shown_is_written_by_price_text() -> None:
+    """Which writes the exact sum, or more: a format of so many digits would round to the nearest."""
+    found = []
+    for path in (*FLOWS.rglob("*.py"), *FLOWS.rglob("*.j2")):
+        if path.parent.name != "settings" and path.name not in NO_PRICES:
+            text = path.read_text(encoding="utf-8")
+            found += [f"{path.name}: {one}" for one in NEAREST.findall(text)]
+    assert found == []
+    assert NEAREST.findall("{found['spent']['epsilon']:g} and {{ gate.epsilon|plain }}")
+    assert not NEAREST.findall("{price_text(epsilon)} and {{ gate.epsilon|price }}, {sigma:g}")

@@ -1,6 +1,7 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from privacy.accounting import (
     event_json,
     exact,
     fits,
+    price_text,
 )
 from privacy.accounting.cost import six_digits_down, six_digits_up
 from privacy.mechanisms import DiscreteGaussianEvent
@@ -133,3 +135,27 @@ def test_six_digits_are_on_the_side_they_are_named_for(number):
     assert number * (1 - Fraction(1, 10**5)) <= down <= number <= up
     assert up <= number * (1 + Fraction(1, 10**5))
     assert six_digits_down(Fraction(0)) == six_digits_up(Fraction(0)) == 0.0
+
+
+def test_a_price_is_written_as_it_is_or_rounded_against_who_spends():
+    """20,000 random sums of settings: equal to the exact sum where six digits write it, never below it."""
+    rng, equal = np.random.default_rng(0), 0
+    for _ in range(20_000):
+        digits = int(rng.integers(1, 9))
+        prices = [round(p, digits) for p in rng.uniform(0.0, 3.0, size=3).tolist()]
+        total = sum((exact(p) for p in prices), Fraction(0)) / int(rng.choice([1, 1, 1, 7]))
+        as_number = float(total)  # what files hold; read back as the decimal that it is written as
+        for number in (total, as_number):
+            spent, left = (Fraction(price_text(number, left=left)) for left in (False, True))
+            assert left <= total <= spent
+            assert spent - left <= max(total, 1) * Fraction(1, 10**5)
+        if total * 10**5 == int(total * 10**5):
+            assert spent == left == total
+            equal += 1
+    assert equal > 5_000
+
+
+def test_what_is_below_zero_is_rounded_the_other_way():
+    third = Fraction(-1, 3)
+    assert (price_text(third), price_text(third, left=True)) == ("-0.333333", "-0.333334")
+    assert price_text(0.0) == price_text(Fraction(0)) == "0"
