@@ -198,7 +198,7 @@ def _vocabulary(name: str) -> str:
 
 def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> str:
     """Return what to do for the columns that a table needs."""
-    if "worker" not in needed:
+    if "worker" not in needed or not {"worker", "task", "label"}.issuperset(needed):
         return "rename or add it"
     if "task" in names or (len(names) > 3 and "label" not in names and "worker" not in names):
         wide = "; if each other column is a worker, --wide (wide = true) reads it so"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,8 +18,8 @@ from flows.cli.root import (
     Sep,
     Sheet,
     app,
-    kept_input,
     mistakes,
+    one_table,
     print_line,
     reading_of_options,
     show_rows,
@@ -40,7 +39,7 @@ def multilabel(
         Path,
         typer.Argument(
             help="table with the columns worker, task, label: lists, cells such as a|b, or a row a label; "
-            "or -"
+            "a file, a folder, a pattern, or -"
         ),
     ],
     split: Annotated[str, typer.Option(help="what stands between the labels of a cell")] = "|",
@@ -70,19 +69,21 @@ def multilabel(
     quiet: Quiet = False,
 ) -> None:
     """Say which of several labels hold for each task, and how each worker gives them."""
-    from flows.tables import read_multilabels, table_file, write_table  # these load numba, DuckDB
+    from flows.settings import SettingsError  # these load pydantic, numba and DuckDB
+    from flows.tables import read_multilabels, table_file, write_table
     from quality import multilabel_consensus
 
     with mistakes():
+        if not 0 < threshold < 1:
+            raise SettingsError(f"--threshold must be above 0 and below 1, got {threshold:g}")
         files = [
             None if path is None else table_file(path, inputs=(answers,), force=force)
             for path in (output, probabilities)
         ]
         named = None if classes is None else tuple(one.strip() for one in classes.split(","))
-        with TemporaryDirectory(prefix="crowdassay-") as folder:
-            file = kept_input(answers, Path(folder))
-            reading = reading_of_options(sep, encoding, sheet, False)
-            table = read_multilabels(file, reading, split=split, nothing=nothing, classes=named)
+        reading = reading_of_options(sep, encoding, sheet, False)
+        with one_table(answers, ("worker", "task"), reading, tell=not json_) as file:
+            table = read_multilabels(file, split=split, nothing=nothing, classes=named)
         found = multilabel_consensus(table, threshold=threshold)
         if files[1] is not None:
             write_table(_cells(table, found), files[1], guard=guard)
