@@ -304,7 +304,7 @@ def _year(facts: CampaignFacts) -> str:
     error = _expected_error(facts, YEAR / 2 if why_no_model(facts) is None else YEAR)
     return (
         f"for a campaign that grows: with epsilon {YEAR:g} for all runs together the first run's counts err "
-        f"by {error:.2g} labels a group; crowdassay budget --preview shows the others"
+        f"by {error:.2g} labels a group; crowdassay budget STATE --preview SETTINGS shows the others"
     )
 
 

@@ -200,13 +200,15 @@ def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> st
     """Return what to do for the columns that a table needs."""
     if "worker" not in needed or not {"worker", "task", "label"}.issuperset(needed):
         return "rename or add it"
+    if path.name.startswith("standard input") or path.parent.name.startswith("crowdassay-"):
+        return "rename or add it"  # that file is gone when the command ends
     if "task" in names or (len(names) > 3 and "label" not in names and "worker" not in names):
         wide = "; if each other column is a worker, --wide (wide = true) reads it so"
     else:
         wide = ""
     parts = ",".join(f"{role}={role if role in names else '...'}" for role in needed)
     return (
-        f"rename or add it, or let a command do it: crowdassay import {shlex.quote(path.name)} "
+        f"rename or add it, or let a command do it: crowdassay import {shlex.quote(str(path))} "
         f"--format table --map {parts} --output imported.csv{wide}"
     )
 
