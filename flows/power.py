@@ -84,7 +84,7 @@ class Crowd:
             ("spammers", 0 <= self.spammers < 1, "in [0, 1)"),
             (
                 "accuracy",
-                1 / self.classes < self.accuracy < 0.999,
+                self.classes * self.accuracy > 1 and self.accuracy < 0.999,
                 "above 1 / classes and below .999",
             ),
             ("difficulty", 0 <= self.difficulty <= 1, "in [0, 1]"),

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
-    "CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "FAISS", "GENESIS", "KEEL", "KRIPPENDORFF", "MOOSE", "PAIRWISE",
+    "CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "DUCKDB", "FAISS", "GENESIS", "KEEL", "KRIPPENDORFF", "MOOSE",
+    "PAIRWISE",
     "QUAPY", "RIVER", "TOPICS", "Peer",
 ]  # fmt: skip
 
@@ -31,6 +32,10 @@ class Peer:
             return None
         command = [str(python), str(Path(__file__).with_name(script)), *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def built(self) -> bool:
+        """Build the environment if need be, and return whether it is there."""
+        return self._environment() is not None
 
     @property
     def folder(self) -> Path:
@@ -62,6 +67,11 @@ CROWDKIT = Peer(
 )
 # newer scikit-learn has lost what it imports
 DIFFPRIVLIB = Peer("diffprivlib-0.6.6", ("diffprivlib==0.6.6", "scikit-learn==1.5.2"))
+# the newest DuckDB whose extensions the package index has
+DUCKDB = Peer(
+    "duckdb-1.5.5",
+    ("duckdb==1.5.5", "duckdb-extension-httpfs==1.5.5", "duckdb-extension-delta==1.5.5"),
+)
 FAISS = Peer("faiss-cpu-1.15.1", ("faiss-cpu==1.15.1", "numpy==2.3.5"))
 # Brian2 2.9 fails on numpy 2.4; the others follow its numpy
 GENESIS = Peer(

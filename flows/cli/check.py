@@ -80,7 +80,8 @@ def check(
         ]
         path = kept_input(labels, Path(folder))
         reading = reading_of_options(sep, encoding, sheet, wide)
-        found = check_labels(_opened(path, reading, Path(folder)), duplicates=duplicates)
+        opened = _opened(path, reading, Path(folder))
+        found = check_labels(opened, duplicates=duplicates, given=str(labels))
         cleaned, taken = files
         if cleaned is not None:
             write_table(found.clean(merge=merge), cleaned, guard=guard)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -16,6 +17,7 @@ from flows.cli.root import (
     Sheet,
     Wide,
     app,
+    kept_input,
     mistakes,
     print_line,
     reading_of_options,
@@ -29,7 +31,7 @@ __all__ = ["import_"]
     "import", epilog="Example: `crowdassay import export.csv --format mturk --output labels.csv`"
 )
 def import_(
-    export: Annotated[Path, typer.Argument(help="file that the platform exported")],
+    export: Annotated[Path, typer.Argument(help="file that the platform exported, or -")],
     format_: Annotated[FormatName, typer.Option("--format", help="whose export it is")],
     output: Annotated[Path, typer.Option(help="table to write: .csv, .tsv, .parquet or .jsonl")],
     question: Annotated[
@@ -80,16 +82,17 @@ def import_(
     with mistakes():
         columns = parse_map(map_, format_)
         written = table_file(output, inputs=(export,), force=force)
-        labels = import_labels(
-            export,
-            format_,
-            question=question,
-            keep_rejected=keep_rejected,
-            several=Several(split, nothing) if several else None,
-            columns=columns,
-            url_env=url_env,
-            reading=reading_of_options(sep, encoding, sheet, wide),
-        )
+        with TemporaryDirectory(prefix="crowdassay-") as folder:
+            labels = import_labels(
+                export if format_ == "sql" else kept_input(export, Path(folder)),
+                format_,
+                question=question,
+                keep_rejected=keep_rejected,
+                several=Several(split, nothing) if several else None,
+                columns=columns,
+                url_env=url_env,
+                reading=reading_of_options(sep, encoding, sheet, wide),
+            )
         write_labels(labels, written, guard=guard)
         timed = ", with their seconds" if labels.has_seconds else ""
         print_line(f"{labels.summary()}; {labels.n_labels:,} labels written to {output}{timed}")

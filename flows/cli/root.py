@@ -10,6 +10,7 @@ import atexit
 import gc
 import io
 import os
+import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -49,6 +50,7 @@ __all__ = [
     "kept_input",
     "main",
     "mistakes",
+    "one_table",
     "print_line",
     "print_reading",
     "reading_of_options",
@@ -168,9 +170,36 @@ def print_reading(clauses: Iterable[str]) -> None:
 
 def kept_input(path: Path, folder: Path) -> Path:
     """Return the path of a table, or for - a file in the folder that holds standard input."""
-    from flows.tables import STANDARD_INPUT, keep_standard_input  # DuckDB, for a table only
+    from flows.tables import (  # DuckDB, for a table only
+        STANDARD_INPUT,
+        TableError,
+        keep_standard_input,
+    )
 
+    if path.suffix == ".sql":
+        raise TableError(
+            f"{path.name} is a query, which the settings of a run take; write its rows to a file and name "
+            f"that, for labels: crowdassay import {shlex.quote(str(path))} --format sql --url-env NAME "
+            "--output labels.csv"
+        )
     return keep_standard_input(folder, sys.stdin.buffer) if path == STANDARD_INPUT else path
+
+
+@contextmanager
+def one_table(
+    path: Path, needed: tuple[str, ...], reading: Reading, *, tell: bool = True
+) -> Iterator[Path]:
+    """Yield a file with the rows of a table: a file, a folder, a pattern, an address, or - ."""
+    from tempfile import TemporaryDirectory  # not needed for `--help`
+
+    from flows.tables import opened_alone  # DuckDB, for a table only
+
+    with TemporaryDirectory(prefix="crowdassay-") as folder:
+        file = kept_input(path, Path(folder))
+        with opened_alone(file, needed, Path(folder), reading) as source:
+            if tell and source.read_as:
+                print_reading([source.read_as])
+            yield source.table
 
 
 def reading_of_options(

@@ -7,10 +7,11 @@ Arguments, defaults, results, and the names and order of their rows and columns 
 1.4.2; ``python -m benchmarks.quality.crowdkit_agreement`` measures how closely the numbers agree. The
 estimators are scikit-learn's, for ``clone`` and ``get_params``.
 
-Three things differ on purpose. A missing value, a repeated (worker, task) pair and an empty table raise
-`LabelError`; crowd-kit drops tasks, counts twice or returns nothing. Equal shares always go to the
+Three things differ on purpose. A missing value and a repeated (worker, task) pair raise `LabelError`;
+crowd-kit drops tasks or counts twice. Equal shares always go to the
 class that sorts first. The notes of each class state what else differs. A missing column is a KeyError,
-as in crowd-kit, and a LabelError.
+as in crowd-kit, and a LabelError; an empty table has empty results, except where crowd-kit divides by zero.
+``python -m benchmarks.quality.crowdkit_tests`` runs crowd-kit's own tests on these classes.
 """
 
 from flows.crowdkit.binary_relevance import BinaryRelevance

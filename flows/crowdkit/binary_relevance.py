@@ -22,7 +22,7 @@ class BinaryRelevance(ConsensusEstimator):
     Parameters
     ----------
     base_aggregator
-        An estimator of this package whose ``fit`` takes a frame alone; it is cloned for every class.
+        An estimator of this package that is fitted on a frame alone; it is cloned for every class.
         None is ``MajorityVote()``.
 
     Attributes
@@ -36,7 +36,7 @@ class BinaryRelevance(ConsensusEstimator):
     -----
     **Guarantees.** The labels are crowd-kit's wherever those of the aggregator are. `aggregators_` holds the
     classes of the last ``fit``; crowd-kit keeps those of all objects of the class together. An empty frame
-    raises LabelError. :func:`quality.multilabel_consensus` is the model to prefer: a worker's skill is
+    has empty results. :func:`quality.multilabel_consensus` is the model to prefer: a worker's skill is
     learned from all classes at once.
 
     Examples
@@ -54,18 +54,21 @@ class BinaryRelevance(ConsensusEstimator):
         for name in ("task", "worker", "label"):
             if name not in data:
                 raise MissingColumn(f"data must have a column {name!r}", column=name)
+        self.aggregators_: dict[Any, ConsensusEstimator] = {}
+        if not len(data):
+            self.labels_ = pd.Series(dtype=float, name="agg_label")
+            return self
         base = MajorityVote() if self.base_aggregator is None else self.base_aggregator
         sets = data["label"].tolist()
         classes = encode_multilabels(
             data["worker"].tolist(), data["task"].tolist(), sets
         ).classes.tolist()
-        self.aggregators_: dict[Any, ConsensusEstimator] = {}
         chosen: dict[Any, list[Any]] = {}
         for one in classes:
             said = np.fromiter((one in mine for mine in sets), dtype=np.int64, count=len(sets))
-            found = clone(base).fit(data[["task", "worker"]].assign(label=said))
-            self.aggregators_[one] = found
-            for task, holds in found.labels_.items():
+            self.aggregators_[one] = clone(base)
+            labels = self.aggregators_[one].fit_predict(data[["task", "worker"]].assign(label=said))
+            for task, holds in labels.items():
                 mine = chosen.setdefault(task, [])
                 if holds:
                     mine.append(one)

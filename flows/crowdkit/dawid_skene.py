@@ -19,6 +19,7 @@ from flows.crowdkit.frames import (
     CodedFrame,
     by_task,
     check_iterations,
+    has_no_rows,
     read_frame,
     read_gold,
     shares,
@@ -100,6 +101,9 @@ class DawidSkene(SharesEstimator):
         indexed by (worker, label) and has a column for each true label.
         """
         check_iterations(self.n_iter, self.tol, least=0)
+        if has_no_rows(data):
+            _set_nothing(self)
+            return self
         frame = read_frame(data)
         gold = _known(frame, true_labels)
         earlier = self._read(frame, initial_error)
@@ -174,6 +178,10 @@ class OneCoinDawidSkene(SharesEstimator):
     def fit(self, data: pd.DataFrame) -> OneCoinDawidSkene:
         """Run EM on the labels in `data`."""
         check_iterations(self.n_iter, self.tol, least=0)
+        if has_no_rows(data):
+            _set_nothing(self)
+            self.skills_ = pd.Series(dtype=float, name="skill")
+            return self
         frame = read_frame(data)
         gold = _known(frame, None)
         pairs = pairs_of(frame, _pair(frame))
@@ -216,6 +224,14 @@ def _set_results(
         columns=frame.classes.rename(None),
     )
     estimator.loss_history_ = run.losses
+
+
+def _set_nothing(estimator: DawidSkene | OneCoinDawidSkene) -> None:
+    """Set the results of no labels, as crowd-kit has them."""
+    estimator.labels_ = pd.Series(dtype=float, name="agg_label")
+    estimator.probas_, estimator.errors_ = pd.DataFrame(), pd.DataFrame()
+    estimator.priors_ = pd.Series(dtype=float, name="prior")
+    estimator.loss_history_ = []
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float64, Int
 from quality import CrowdLabels, LabelError, encode
 
 __all__ = [
-    "FLOOR", "CodedFrame", "MissingColumn", "by_task", "check_iterations", "read_frame",
+    "FLOOR", "CodedFrame", "MissingColumn", "by_task", "check_iterations", "has_no_rows", "read_frame",
     "read_gold", "read_truths", "shares",
 ]  # fmt: skip
 
@@ -57,6 +57,17 @@ def read_frame(data: pd.DataFrame) -> CodedFrame:
         there is no row. It is a ValueError that names the column, and the row (counted from 0) where
         there is one.
     """
+    if has_no_rows(data):
+        raise LabelError("data must have at least one row, got none", column="task")
+    (task, tasks), (worker, workers), (label, classes) = (
+        _factorize(data[name], name) for name in ("task", "worker", "label")
+    )
+    table = encode(worker, task, label, classes=np.arange(len(classes)).tolist())
+    return CodedFrame(worker, task, label, workers, tasks, classes, table)
+
+
+def has_no_rows(data: pd.DataFrame) -> bool:
+    """Return whether a frame is empty; raise ValueError where it is no frame, or lacks a column."""
     if not isinstance(data, pd.DataFrame):
         raise ValueError(f"data must be a pandas DataFrame, got {type(data).__name__}")
     for name in ("task", "worker", "label"):
@@ -64,13 +75,7 @@ def read_frame(data: pd.DataFrame) -> CodedFrame:
             found = ", ".join(map(repr, data.columns[:9]))
             message = f"data must have one column {name!r}, got columns {found or 'none'}"
             raise MissingColumn(message, column=name)
-    if not len(data):
-        raise LabelError("data must have at least one row, got none", column="task")
-    (task, tasks), (worker, workers), (label, classes) = (
-        _factorize(data[name], name) for name in ("task", "worker", "label")
-    )
-    table = encode(worker, task, label, classes=np.arange(len(classes)).tolist())
-    return CodedFrame(worker, task, label, workers, tasks, classes, table)
+    return not len(data)
 
 
 def check_iterations(n_iter: int, tol: float, *, least: int = 1) -> None:

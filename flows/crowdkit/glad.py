@@ -28,7 +28,7 @@ class GLAD(SharesEstimator):
     Parameters
     ----------
     n_iter
-        Maximal number of iterations of EM, at least 1.
+        Maximal number of iterations of EM; with 0 the result is what the first abilities make of the labels.
     tol
         Stop when an iteration adds less than this to ``loss_history_``.
     silent
@@ -100,7 +100,7 @@ class GLAD(SharesEstimator):
 
     def fit(self, data: pd.DataFrame) -> GLAD:
         """Run EM on the labels in `data`."""
-        check_iterations(self.n_iter, self.tol)
+        check_iterations(self.n_iter, self.tol, least=0)
         frame = read_frame(data)
         prior = _read_prior(self.labels_priors, frame)
         classes = prior.index.sort_values()
@@ -224,6 +224,7 @@ def _fit(
 ) -> tuple[Float64[np.ndarray, "tasks classes"], Float64[np.ndarray, " units"], list[float]]:
     """Return the last posterior, the point one step after it, and the loss of each iteration."""
     point = np.ones(len(model.alpha_mean) + len(model.beta_mean))
+    posterior = model.posterior(point)
     losses, gain = [-np.inf], np.inf
     while len(losses) <= n_iter and gain >= tol:
         posterior = model.posterior(point)

@@ -7,7 +7,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Float64
 
 from flows.crowdkit.estimator import ConsensusEstimator
-from flows.crowdkit.frames import CodedFrame, by_task, read_frame
+from flows.crowdkit.frames import CodedFrame, by_task, has_no_rows, read_frame
 
 __all__ = ["KOS"]
 
@@ -56,6 +56,9 @@ class KOS(ConsensusEstimator):
         """Pass messages along the labels in `data`."""
         if not self.n_iter >= 1:
             raise ValueError(f"n_iter must be >= 1, got n_iter={self.n_iter}")
+        if has_no_rows(data):
+            self.labels_ = pd.Series(dtype=object, name="agg_label")
+            return self
         frame = read_frame(data)
         if not len(frame.classes) == 2:
             raise ValueError(f"label must have two values for KOS, got {len(frame.classes)}")

@@ -9,7 +9,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Bool, Float64, Int
 
 from flows.crowdkit.estimator import SharesEstimator
-from flows.crowdkit.frames import CodedFrame, by_task, read_frame, shares
+from flows.crowdkit.frames import CodedFrame, by_task, has_no_rows, read_frame, shares
 from quality import LabelError, majority_vote, weighted_majority
 
 __all__ = ["MajorityVote", "accuracy_of", "read_skills", "share_right"]
@@ -61,6 +61,10 @@ class MajorityVote(SharesEstimator):
 
     def fit(self, data: pd.DataFrame, skills: pd.Series | None = None) -> MajorityVote:
         """Vote on the labels in `data`; `skills` are indexed by worker."""
+        if has_no_rows(data):
+            self.labels_, self.probas_ = pd.Series(dtype=object, name="agg_label"), pd.DataFrame()
+            self.skills_ = pd.Series(dtype=float, name="skill")
+            return self
         if skills is None:
             frame = read_frame(data)
             vote = majority_vote(frame.table)

@@ -52,11 +52,20 @@ class BradleyTerry(BaseEstimator):  # type: ignore[misc]
         """Fit the scores to the columns left, right and label, the preferred of the two."""
         self.loss_history_: list[float] = []
         if not len(data):
-            self.scores_ = pd.Series([], dtype=np.float64)
+            self.scores_ = pd.Series([], dtype=np.float64, name="agg_score")
             return self
-        found = bradley_terry(_table(data), max_iter=self.n_iter, tol=self.tol)
+        if not self.n_iter >= 0:
+            raise ValueError(f"n_iter must be >= 0, got n_iter={self.n_iter}")
+        table = _table(data)
+        if self.n_iter == 0:  # crowd-kit's start
+            n_items = len(table.items)
+            self.scores_ = pd.Series(
+                np.full(n_items, 1 / n_items), index=table.items, name="agg_score"
+            )
+            return self
+        found = bradley_terry(table, max_iter=self.n_iter, tol=self.tol)
         strength = np.exp(found.score - found.score.max())
-        self.scores_ = pd.Series(strength / strength.sum(), index=found.items)
+        self.scores_ = pd.Series(strength / strength.sum(), index=found.items, name="agg_score")
         return self
 
     def fit_predict(self, data: pd.DataFrame) -> pd.Series:
@@ -124,9 +133,10 @@ class NoisyBradleyTerry(BaseEstimator):  # type: ignore[misc]
             options={"maxiter": self.n_iter, "ftol": self.tol},
         ).x
         score, bias, skill = np.split(expit(found[1:]), [n_items, n_items + n_workers])
-        self.scores_ = pd.Series(score, index=pd.Index(table.items, name="label"), name="score")
-        self.biases_ = pd.Series(bias, index=table.workers)
-        self.skills_ = pd.Series(skill, index=table.workers)
+        workers = pd.Index(table.workers, name="worker")
+        self.scores_ = pd.Series(score, index=pd.Index(table.items, name="label"), name="agg_score")
+        self.biases_ = pd.Series(bias, index=workers, name="bias")
+        self.skills_ = pd.Series(skill, index=workers, name="skill")
         return self
 
     def fit_predict(self, data: pd.DataFrame) -> pd.Series:

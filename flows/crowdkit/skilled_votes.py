@@ -9,7 +9,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted
 
 from flows.crowdkit.estimator import SharesEstimator
-from flows.crowdkit.frames import read_frame, read_truths
+from flows.crowdkit.frames import has_no_rows, read_frame, read_truths
 from flows.crowdkit.majority_vote import MajorityVote, accuracy_of, share_right
 from quality import majority_vote, weighted_majority
 
@@ -63,6 +63,9 @@ class Wawa(SkilledVote):
 
     def fit(self, data: pd.DataFrame) -> Self:
         """Learn each worker's agreement with the majority."""
+        if has_no_rows(data):
+            self.skills_ = pd.Series(dtype=float, name="skill")
+            return self
         frame = read_frame(data)
         skill = accuracy_of(frame, majority_vote(frame.table).label)
         self.skills_ = pd.Series(skill, index=frame.workers, name="skill")
@@ -75,7 +78,7 @@ class ZeroBasedSkill(SkilledVote):
     Parameters
     ----------
     n_iter
-        Number of steps, at least 1.
+        Number of steps; with 0 all skills are the first.
     lr_init
         Length of the first steps: 1 sets a skill to the agreement.
     lr_steps_to_reduce, lr_reduce_factor
@@ -118,9 +121,9 @@ class ZeroBasedSkill(SkilledVote):
 
     def fit(self, data: pd.DataFrame) -> Self:
         """Learn the workers' skills."""
-        for name in ("n_iter", "lr_steps_to_reduce"):
-            if not getattr(self, name) >= 1:
-                raise ValueError(f"{name} must be >= 1, got {name}={getattr(self, name)}")
+        for name, least in (("n_iter", 0), ("lr_steps_to_reduce", 1)):
+            if not getattr(self, name) >= least:
+                raise ValueError(f"{name} must be >= {least}, got {name}={getattr(self, name)}")
         for name in ("lr_init", "lr_reduce_factor"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in (0, 1], got {name}={getattr(self, name)}")
@@ -161,6 +164,9 @@ class GoldMajorityVote(SkilledVote):
 
     def fit(self, data: pd.DataFrame, true_labels: pd.Series) -> Self:
         """Learn each worker's accuracy on gold; `true_labels` are indexed by task, which may have several."""
+        if has_no_rows(data):
+            self.skills_ = pd.Series(dtype=float, name="skill")
+            return self
         frame = read_frame(data)
         skill = share_right(frame, *read_truths(frame, true_labels))
         tested = ~np.isnan(skill)

@@ -44,6 +44,7 @@ from privacy import choose_mechanism
 __all__ = ["settings_text", "toml_value", "write_settings"]
 
 WIDTH = 34  # where the reasons begin
+RUNS = 2  # on changed data that the proposed budget pays for
 PLANNED = 12
 YEAR = 8.0  # epsilon of a year that is shown; counts take half beside a model
 
@@ -270,7 +271,7 @@ def _consensus(facts: CampaignFacts) -> list[str]:
 def _privacy(facts: CampaignFacts) -> list[str]:
     counts, training = PrivacySettings(epsilon=1.0).proportions_epsilon, training_price()
     trained = why_no_model(facts) is None
-    total = round(counts + training, 9) if trained else counts
+    once = round(counts + training, 9) if trained else counts
     parts = f"class counts and the model's {training:g}" if trained else "class counts alone"
     error = {eps: _expected_error(facts, eps) for eps in (counts / 2, counts, counts * 2)}
     errors = ", ".join(f"{e:.3g} at {eps:g}" for eps, e in error.items())
@@ -278,7 +279,10 @@ def _privacy(facts: CampaignFacts) -> list[str]:
     planned = f"{PLANNED} would err by {_expected_error(facts, counts, PLANNED):.3g} each"
     given = {
         "unit": Line("consensus label"),
-        "epsilon": Line(total, f"the whole budget, for ever: {parts}, once"),
+        "epsilon": Line(
+            round(RUNS * once, 9),
+            f"the whole budget, for ever: {RUNS} runs at {once:g} each, {parts}",
+        ),
         "delta": Line(0.0, f"pure; if more, then below 1/{facts.n_labelled}"),
         "max_tasks_per_subject": Line(3, off=True),
         "planned_releases": Line(1, f"counts of changed data this price pays for; {planned}"),
@@ -302,7 +306,7 @@ def _year(facts: CampaignFacts) -> str:
     error = _expected_error(facts, YEAR / 2 if why_no_model(facts) is None else YEAR)
     return (
         f"for a campaign that grows: with epsilon {YEAR:g} for all runs together the first run's counts err "
-        f"by {error:.2g} labels a group; crowdassay budget --preview shows the others"
+        f"by {error:.2g} labels a group; crowdassay budget STATE --preview SETTINGS shows the others"
     )
 
 

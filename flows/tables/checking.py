@@ -16,6 +16,7 @@ A fault is what a run refuses. A doubt may be meant: nothing is changed for it u
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
@@ -115,8 +116,10 @@ def open_lenient(path: Path, reading: Reading = AS_FOUND) -> TextTable:
     return open_table(path, NAMES, replace(reading, lenient=True))
 
 
-def check_labels(table: TextTable, *, duplicates: Duplicates) -> LabelCheck:
-    """Find every fault and doubt of a label table.
+def check_labels(
+    table: TextTable, *, duplicates: Duplicates, given: str | None = None
+) -> LabelCheck:
+    """Find every fault and doubt of a label table; commands name it as it was `given`.
 
     With `duplicates` of "error" all of a worker's labels of a task are at fault if they differ, else
     all but the first or the last. Of labels that are the same the first is kept.
@@ -142,7 +145,7 @@ def check_labels(table: TextTable, *, duplicates: Duplicates) -> LabelCheck:
         ]  # fmt: skip
     doubts.append(
         _found(table, "several labels in a cell", f"regexp_matches(label, '{SEVERAL}')", "label",
-               f"if they hold at once: crowdassay multilabel {table.file}")
+               f"if they hold at once: crowdassay multilabel {shlex.quote(given or table.file)}")
     )  # fmt: skip
     spelling = dict[str, str]()
     for name in NAMES:

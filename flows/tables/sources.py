@@ -30,7 +30,7 @@ from flows.tables.text_table import open_table, refuse_missing
 
 __all__ = [
     "STANDARD_INPUT", "Source", "Sources", "fetch_rows", "find_files", "input_files", "input_paths",
-    "is_fetched", "keep_standard_input", "open_source", "open_sources", "reading_of",
+    "is_fetched", "keep_standard_input", "open_source", "open_sources", "opened_alone", "reading_of",
 ]  # fmt: skip
 
 BATCH = 100_000  # rows in memory at a time
@@ -223,6 +223,29 @@ def open_source(
     names = [Path(os.path.relpath(one, common)).as_posix() for one in files]
     sizes = (part.n_rows for part in parts)
     return Source(table, path.name, tuple(zip(names, sizes, strict=True)), _read_as(names, parts))
+
+
+@contextmanager
+def opened_alone(
+    path: Path, needed: tuple[str, ...], folder: Path, reading: Reading = AS_FOUND
+) -> Iterator[Source]:
+    """Yield the one table that a command reads, made in `folder` unless it is a file read where it lies.
+
+    Several files have the columns of the first. A fault is told with the file that it came from.
+    """
+    files = find_files(path)
+    columns = needed
+    if len(files) > 1:
+        first = open_table(files[0], needed, reading)
+        with first.connection:
+            columns = first.names
+    stem = path.name.partition(".")[0]
+    source = open_source(
+        "table" if glob.has_magic(stem) or not stem else stem,
+        path, columns=columns, folder=folder, url_env=None, files=files, reading=reading,
+    )  # fmt: skip
+    with source.telling():
+        yield source
 
 
 class _Part(NamedTuple):

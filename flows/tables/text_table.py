@@ -199,8 +199,10 @@ def _vocabulary(name: str) -> str:
 
 def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> str:
     """Return what to do for the columns that a table needs."""
-    if "worker" not in needed:
+    if "worker" not in needed or not {"worker", "task", "label"}.issuperset(needed):
         return "rename or add it"
+    if path.name.startswith("standard input") or path.parent.name.startswith("crowdassay-"):
+        return "rename or add it"  # that file is gone when the command ends
     known = guess_roles(names)
     some = "task" in names or (len(names) > 3 and "label" not in names and "worker" not in names)
     if some and not set(needed) <= set(known):
@@ -209,7 +211,7 @@ def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> st
         wide = ""
     parts = ",".join(f"{role}={known.get(role, '...')}" for role in needed)
     return (
-        f"rename or add it, or let a command do it: crowdassay import {shlex.quote(path.name)} "
+        f"rename or add it, or let a command do it: crowdassay import {shlex.quote(str(path))} "
         f"--format table --map {shlex.quote(parts)} --output imported.csv{wide}"
     )
 

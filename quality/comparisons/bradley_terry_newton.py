@@ -113,7 +113,7 @@ def bradley_terry(
     Raises
     ------
     ValueError
-        If there are more than 5,000 items; or without a prior, if some items never lost to, or
+        If there are more than 5,000 items or no step; or without a prior, if some items never lost to, or
         never won against, the others: their scores have no finite estimate.
 
     Notes
@@ -130,6 +130,8 @@ def bradley_terry(
     """
     if prior_sd is not None and not prior_sd > 0:
         raise ValueError(f"prior_sd must be above 0 or None, got {prior_sd}")
+    if not max_iter >= 1:
+        raise ValueError(f"max_iter must be >= 1, got {max_iter}")
     rows = _by_ties(rows_of(comparisons, groups), ties)
     n_items = len(comparisons.items)
     if prior_sd is None:

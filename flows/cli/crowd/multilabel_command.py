@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,8 +21,8 @@ from flows.cli.root import (
     Sep,
     Sheet,
     app,
-    kept_input,
     mistakes,
+    one_table,
     print_line,
     reading_of_options,
     show_rows,
@@ -50,7 +49,7 @@ def multilabel(
         Path,
         typer.Argument(
             help="table with the columns worker, task, label: lists, cells such as a|b, or a row a label; "
-            "or -"
+            "a file, a folder, a pattern, or -"
         ),
     ],
     split: Annotated[str, typer.Option(help="what stands between the labels of a cell")] = "|",
@@ -145,15 +144,13 @@ def multilabel(
     With --publish also pay for private shares of the classes, which may be shown: `crowdassay budget`
     lists what was spent, and the same publication is never paid twice.
     """
-    from flows.tables import (  # these load numba, DuckDB
-        read_gold_sets,
-        read_multilabels,
-        table_file,
-        write_table,
-    )
+    from flows.settings import SettingsError  # these load pydantic, numba and DuckDB
+    from flows.tables import read_gold_sets, read_multilabels, table_file, write_table
     from quality import multilabel_consensus
 
     with mistakes():
+        if not 0 < threshold < 1:
+            raise SettingsError(f"--threshold must be above 0 and below 1, got {threshold:g}")
         inputs = (answers,) if gold is None else (answers, gold)
         asked = _asked(
             publish, classes, tasks, inputs, force, campaign=campaign, epsilon=epsilon,
@@ -165,10 +162,9 @@ def multilabel(
             for path in (output, probabilities)
         ]
         named = None if classes is None else tuple(one.strip() for one in classes.split(","))
-        with TemporaryDirectory(prefix="crowdassay-") as folder:
-            file = kept_input(answers, Path(folder))
-            reading = reading_of_options(sep, encoding, sheet, False)
-            table = read_multilabels(file, reading, split=split, nothing=nothing, classes=named)
+        reading = reading_of_options(sep, encoding, sheet, False)
+        with one_table(answers, ("worker", "task"), reading, tell=not json_) as file:
+            table = read_multilabels(file, split=split, nothing=nothing, classes=named)
         truth = None
         if gold is not None:
             truth = read_gold_sets(gold, table, split=split, nothing=nothing)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from fnmatch import fnmatchcase
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,8 +19,8 @@ from flows.cli.root import (
     Sep,
     Sheet,
     app,
-    kept_input,
     mistakes,
+    one_table,
     print_line,
     reading_of_options,
     show_rows,
@@ -39,7 +38,7 @@ def rank(
         Path,
         typer.Argument(
             help="table with the columns worker, left, right, winner (left, right, tie or an item), and "
-            "question where there is one; or -"
+            "question where there is one: a file, a folder, a pattern, or -"
         ),
     ],
     models: Annotated[
@@ -64,16 +63,20 @@ def rank(
     """Rank items by which of two was preferred, with intervals, and say how each worker judges."""
     import numpy as np  # these load numba and DuckDB, for this command only
 
+    from flows.settings import SettingsError
     from flows.tables import read_comparisons, table_file
     from quality import crowd_bradley_terry, dependent_groups, next_pairs, rank_intervals
 
     with mistakes():
+        if not 0 < level < 1:
+            raise SettingsError(f"--level must be above 0 and below 1, got {level:g}")
         written = None
         if output is not None:
             written = table_file(output, inputs=(comparisons,), force=force)
-        with TemporaryDirectory(prefix="crowdassay-") as folder:
-            file = kept_input(comparisons, Path(folder))
-            table = read_comparisons(file, reading_of_options(sep, encoding, sheet, False))
+        reading = reading_of_options(sep, encoding, sheet, False)
+        needed = ("worker", "left", "right")
+        with one_table(comparisons, needed, reading, tell=not json_) as file:
+            table = read_comparisons(file)
         groups = dependent_groups(table.as_labels()).group
         found = crowd_bradley_terry(table, groups=groups)
         ranks = rank_intervals(

@@ -6,7 +6,6 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,8 +17,8 @@ from flows.cli.root import (
     Sep,
     Sheet,
     app,
-    kept_input,
     mistakes,
+    one_table,
     print_line,
     reading_of_options,
 )
@@ -41,7 +40,8 @@ def gate(
     scores: Annotated[
         Path,
         typer.Argument(
-            help="table with the columns candidate, example, split (development or holdout), score; or -"
+            help="table with the columns candidate, example, split (development or holdout), score: a file, "
+            "a folder, a pattern, or -"
         ),
     ],
     campaign: Annotated[
@@ -92,11 +92,12 @@ def gate(
     from flows.tables import read_scores  # DuckDB, likewise
 
     with mistakes():
-        with TemporaryDirectory(prefix="crowdassay-") as folder:
-            read = read_scores(
-                kept_input(scores, Path(folder)), reading_of_options(sep, encoding, sheet, False),
-                score=score, candidate=candidate,
-            )  # fmt: skip
+        reading, needed = (
+            reading_of_options(sep, encoding, sheet, False),
+            ("example", "split", score),
+        )
+        with one_table(scores, needed, reading, tell=not json_) as file:
+            read = read_scores(file, score=score, candidate=candidate)
         terms = GateTerms(score, candidates, refutations, epsilon, level, tolerance, begun)
         found = ask_candidates(state, campaign, read, terms)
         if json_:

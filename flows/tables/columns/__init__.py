@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CandidateScores", "TaskColumns", "guess_roles", "has_lists", "list_features_of", "read_comparisons", "read_matrix", "read_multilabels", "read_scores", "task_texts", "with_places", "read_gold_sets",
+    "CandidateScores", "TaskColumns", "guess_roles", "has_lists", "list_features_of",
+    "read_comparisons", "read_gold_sets", "read_matrix", "read_multilabels", "read_scores",
+    "task_texts", "with_places",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

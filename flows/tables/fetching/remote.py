@@ -39,7 +39,7 @@ KEYS = {  # of S3, by the environment variable that other tools read
 
 
 def fetch_address(path: Path, output: Path) -> None:
-    """Write the table at an address to a Parquet file, every cell as text.
+    """Write the table at an address to a Parquet file, with the types that it has there.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def fetch_address(path: Path, output: Path) -> None:
                 _load(connection, extension, address)
         try:
             _give_keys(connection, plain)
-            rows = f"SELECT COLUMNS(*)::VARCHAR FROM {reader.format(literal(plain))}"
+            rows = f"SELECT * FROM {reader.format(literal(plain))}"
             connection.execute(f"COPY ({rows}) TO {literal(str(output))} (FORMAT parquet)")
         except duckdb.Error as error:
             raise TableError(f"{address} cannot be read: {_reason(error)}") from None
@@ -116,7 +116,7 @@ def _reason(error: duckdb.Error) -> str:
     if status is not None and status[1] != "404":
         return f"access is denied ({status[1]}); give DuckDB a secret for it"
     if status is not None or re.search(
-        r"No files found|not found|No such", str(error), re.IGNORECASE
+        r"No files found|not found|No such|does not exist", str(error), re.IGNORECASE
     ):
         return "there is no such table; mend the address"
     return f"{type(error).__name__}; look whether DuckDB can read it, or fetch it and name the file"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import json
 import re
 import shlex
+import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +17,34 @@ from typer.testing import CliRunner
 from flows.cli import app
 from tests.flows.campaign import write_small_campaign
 
+FLOWS = Path(__file__).resolve().parents[3] / "flows"
+# Every command that a message of a file recommends, and the test that runs it there.
+TRIED = {
+    ("campaign.py", "run"): "test_a_run_that_other_code_wrote_is_made_again",
+    ("console.py", "budget"): "test_a_budget_is_raised_and_then_said_in_the_settings",
+    ("root.py", "import"): "test_a_query_is_fetched_by_the_command_that_is_named",
+    ("text_table.py", "import"): "test_other_names_are_mapped_by_the_command_that_is_named",
+    ("label_lines.py", "import"): "test_what_cannot_grow_is_written_as_a_table_that_can",
+    (
+        "checking.py",
+        "multilabel",
+    ): "test_cells_of_several_labels_are_read_by_the_command_that_is_named",
+    ("init.py", "multilabel"): "test_cells_of_several_labels_are_read_by_the_command_that_is_named",
+    ("multilabel_command.py", "aggregate"): "test_answers_of_one_label_are_aggregated",
+    ("writing.py", "budget"): "test_a_year_is_shown_by_the_command_that_the_proposal_names",
+    ("init.py", "run"): "test_an_export_becomes_a_report_with_no_hand_editing",  # test_real_exports
+    (
+        "init.py",
+        "import",
+    ): "test_an_export_again_replaces_the_labels_by_the_command_that_init_names",
+    ("upkeep.py", "run"): "test_a_run_that_stopped_is_listed_as_such_and_resumed",  # machine/
+    ("judge_workers.html.j2", "report"): "test_the_command_writes_the_page_under_the_pseudonym",
+    ("worker.html.j2", "report"): "test_the_command_writes_the_page_under_the_pseudonym",
+}
+SAYS_WHO_DID = {  # no advice: what made a file, or is at work on it
+    ("writing.py", "init"), ("release_files.py", "release"), ("label_watcher.py", "watch"),
+    ("watch_state.py", "watch"),
+}  # fmt: skip
 ROWS = [f"w{w},t{t},{'ab'[(w * t) % 2]}" for w in range(4) for t in range(4)]
 
 
@@ -27,11 +60,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(name: str, header: str, rows: list[str], encoding: str = "utf-8") -> Path:
     path = Path(name)
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes("\n".join([header, *rows, ""]).encode(encoding))
     return path
 
 
-@pytest.mark.parametrize("name", ["labels.csv", "my labels.csv", "labels.tsv"])
+@pytest.mark.parametrize("name", ["labels.csv", "my labels.csv", "labels.tsv", "there/labels.csv"])
 @pytest.mark.parametrize("command", ["workers", "aggregate", "check"])
 def test_other_names_are_mapped_by_the_command_that_is_named(
     folder: Path, name: str, command: str
@@ -99,3 +133,108 @@ def test_torn_lines_are_set_aside_by_the_command_that_is_named(folder: Path) -> 
     assert "--clean FILE" in told.output
     assert invoke("check", "labels.csv", "--clean", "clean.csv").exit_code == 0
     assert invoke("aggregate", "clean.csv").exit_code == 0
+
+
+def test_a_query_is_fetched_by_the_command_that_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(sqlite3.connect("crowd.db")) as connection, connection:
+        connection.execute("CREATE TABLE labels (worker, task, label)")
+        rows = [row.split(",") for row in ROWS]
+        connection.executemany("INSERT INTO labels VALUES (?, ?, ?)", rows)
+    Path("labels.sql").write_text("SELECT * FROM labels")
+    refused = invoke("aggregate", "labels.sql")
+    advice = re.search(r"crowdassay (import .+)$", refused.stderr.strip())
+    assert (refused.exit_code, advice is not None) == (2, True)
+    assert advice is not None
+    monkeypatch.setenv("NAME", f"sqlite:///{folder / 'crowd.db'}")
+    assert invoke(*shlex.split(advice[1])).exit_code == 0
+    assert invoke("aggregate", "labels.csv").exit_code == 0
+
+
+def test_cells_of_several_labels_are_read_by_the_command_that_is_named(folder: Path) -> None:
+    cells = [f"w{w},t{t},{'a|b' if (w + t) % 2 else 'b'}" for w in range(3) for t in range(9)]
+    write("there/my answers.csv", "worker,task,label", cells)
+    found = json.loads(invoke("check", "there/my answers.csv", "--json").stdout)["doubts"]
+    remedies = [one["remedy"] for one in found]
+    remedies.append(invoke("init", "there/my answers.csv").stdout)
+    advised = [re.search(r"crowdassay (multilabel .+)$", text, re.MULTILINE) for text in remedies]
+    assert len([one for one in advised if one]) == 2
+    for advice in filter(None, advised):
+        assert invoke(*shlex.split(advice[1])).exit_code == 0
+
+
+def test_answers_of_one_label_are_aggregated(folder: Path) -> None:
+    write("labels.csv", "worker,task,label", ROWS)
+    assert "`crowdassay aggregate` knows that" in invoke("multilabel", "labels.csv").stdout
+    assert invoke("aggregate", "labels.csv").exit_code == 0
+
+
+def test_what_cannot_grow_is_written_as_a_table_that_can(folder: Path) -> None:
+    write("labels.csv", "worker,task,label", ROWS)
+    told = invoke("import", "labels.csv", "--format", "table", "--output", "labels.parquet")
+    assert told.exit_code == 0
+    refused = invoke("watch", "labels.parquet", "--once")
+    assert (refused.exit_code, "`crowdassay import` writes one" in refused.stderr) == (2, True)
+    words = ("import", "labels.parquet", "--format", "table", "--output", "grown.csv")
+    assert invoke(*words).exit_code == 0
+    assert invoke("watch", "grown.csv", "--once").exit_code == 0
+
+
+def test_a_year_is_shown_by_the_command_that_the_proposal_names(folder: Path) -> None:
+    write_small_campaign(folder)
+    assert invoke("init", "labels.csv", "--output", "year.toml").exit_code == 0
+    text = Path("year.toml").read_text(encoding="utf-8")
+    advice = re.search(r"crowdassay (budget .+) shows the others", text)
+    assert advice is not None
+    text = text.replace("# planned_runs", "planned_runs")
+    text = re.sub(r"(?m)^epsilon = \S+", "epsilon = 8.0", text)
+    Path("year.toml").write_text(text.replace("proportions_epsilon", "# proportions_epsilon", 1))
+    words = advice[1].replace("STATE", "state").replace("SETTINGS", "year.toml").split()
+    told = invoke(*words, "--tasks", "360")
+    assert told.exit_code == 0, told.stderr
+
+
+def test_a_run_that_other_code_wrote_is_made_again(folder: Path) -> None:
+    settings = write_small_campaign(folder)
+    assert invoke("run", str(settings), "--no-prefect").exit_code == 0
+    (run,) = (folder / "runs").iterdir()
+    (run / "quality.json").unlink()
+    refused = invoke("report", str(run))
+    advice = re.search(r"`crowdassay (run SETTINGS --again)`", refused.stderr)
+    assert (refused.exit_code, advice is not None) == (2, True)
+    assert advice is not None
+    words = [str(settings) if word == "SETTINGS" else word for word in advice[1].split()]
+    assert invoke(*words, "--no-prefect").exit_code == 0
+    newest = max((folder / "runs").iterdir())
+    assert newest != run
+    assert invoke("report", str(newest)).exit_code == 0
+
+
+def recommended() -> Iterator[tuple[str, str]]:
+    """Yield every command that a text of the program or of a page names, with its file."""
+    for path in FLOWS.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        apart = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}
+        examples = (one for one in ast.walk(tree) if isinstance(one, ast.keyword))
+        apart |= {id(part) for one in examples if one.arg == "epilog" for part in ast.walk(one)}
+        for one in ast.walk(tree):
+            if (
+                isinstance(one, ast.Constant)
+                and isinstance(one.value, str)
+                and id(one) not in apart
+            ):
+                yield from ((path.name, name) for name in named(one.value))
+    for path in FLOWS.rglob("*.j2"):
+        yield from ((path.name, name) for name in named(path.read_text(encoding="utf-8")))
+
+
+def named(text: str) -> list[str]:
+    return re.findall(r"\bcrowdassay ([a-z]+)\b", text)
+
+
+def test_every_command_that_a_message_recommends_is_run_by_a_test() -> None:
+    assert set(recommended()) == TRIED.keys() | SAYS_WHO_DID
+    here = Path(__file__).resolve().parents[1]
+    tests = "".join(path.read_text(encoding="utf-8") for path in here.rglob("test_*.py"))
+    assert [name for name in TRIED.values() if f"def {name}(" not in tests] == []

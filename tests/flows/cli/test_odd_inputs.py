@@ -153,7 +153,128 @@ def test_any_text_is_read_or_refused(
     try_all(path)
 
 
+def as_pairs(rows: list[str]) -> str:
+    return "\n".join(["worker,left,right,winner", *rows]) + "\n"
+
+
+PAIRS = [
+    f"w{w},i{a},i{b},i{min(a, b)}" for w in range(3) for a in range(3) for b in range(3) if a != b
+]
+PAIRS += [f"w{w},i2,i0,i2" for w in range(3)]  # nobody wins all
+SCORES = "".join(f"e{n},{'dev' if n % 2 else 'holdout'},{n % 3 / 2}\n" for n in range(90))
+SETS = "".join(f"w{w},t{t},{'a|b' if (w + t) % 2 else 'b'}\n" for w in range(3) for t in range(4))
+# Each table command with a table it reads, and a column whose blank cell it refuses.
+TABLES = {
+    "rank": (as_pairs(PAIRS), "worker"),
+    "gate": (f"example,split,score\n{SCORES}", "example"),
+    "multilabel": (f"{HEAD}\n{SETS}", "task"),
+    "agreement": (GOOD, "worker"),
+}
+ENDS = {"gate": {0, 2, 3, 4}}  # what its exit codes say besides
+
+
+def table_command(name: str, *words: str, given: str | None = None) -> str:
+    """Run one of them; return what it said, none of which a terminal obeys."""
+    told = CliRunner().invoke(app, [name, *words], input=given)
+    assert told.exit_code in ENDS.get(name, {0, 2}), (words, told.exception, told.output)
+    assert told.exception is None or isinstance(told.exception, SystemExit), words
+    assert not set("\x1b\u202e\x00") & set(told.output + told.stderr)
+    if told.exit_code == 2:
+        (line,) = told.stderr.splitlines()
+        assert any(word in line for word in HELP), line
+    return told.stderr if told.exit_code == 2 else told.output
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_command_reads_files_folders_patterns_and_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, _ = TABLES[name]
+    header, *rows = text.splitlines()
+    write = {"a.csv": text, "parts/1.csv": "\n".join([header, *rows[:5], ""])}
+    write["parts/2.csv"] = "\n".join([header, *rows[5:], ""])
+    for path, content in write.items():
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text(content)
+    Path("wide16.csv").write_bytes(text.encode("utf-16"))
+    said = table_command(name, "a.csv")
+    assert "must" not in said
+    state = ["--state", "other"] if name == "gate" else []
+    named = ["--candidate", "a"] if name == "gate" else []  # else it has the file's name
+    for path in ("parts", "parts/*.csv", "-"):
+        found = table_command(name, path, *named, *state, given=text if path == "-" else None)
+        assert "must" not in found
+        if name != "gate":  # which has a draw of its own in each state
+            assert found == said
+    assert "wide16.csv was read in utf-16" in table_command(name, "wide16.csv", *named, *state)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_command_says_what_is_wrong_with_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, blank = TABLES[name]
+    header, first, *_ = text.splitlines()
+    at = header.split(",").index(blank)
+    torn = ["" if n == at else cell for n, cell in enumerate(first.split(","))]
+    Path("empty").mkdir()
+    Path("full").mkdir()
+    Path("full/1.csv").write_text(text)
+    Path("full/2.csv").write_text("\n".join([header, ",".join(torn), ""]))
+    Path("query.sql").write_text("SELECT 1")
+    Path("control.csv").write_text(text.replace(first.split(",")[0], "\x1b[2J\u202eone"))
+    for file, content in BYTES.items():
+        Path(file).write_bytes(content)
+        table_command(name, file)
+    table_command(name, "control.csv")
+    assert "nowhere.csv does not exist; mend the path" in table_command(name, "nowhere.csv")
+    assert "empty holds no table" in table_command(name, "empty")
+    assert f"2.csv, row 1, column {blank}: the cell is blank" in table_command(name, "full")
+    assert "query.sql is a query" in table_command(name, "query.sql")
+    Path("other.csv").write_text(CONTENTS["other names"])
+    assert "must have the columns" in table_command(name, "other.csv")
+    for output in ("empty", "nowhere/x.csv", "x.odd"):
+        if name != "gate":
+            Path("a.csv").write_text(text)
+            assert "; " in table_command(name, "a.csv", "--output", output)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "rank a.csv --level 2", "rank a.csv --level nan", "multilabel a.csv --threshold nan",
+        "multilabel a.csv --threshold 1", "multilabel a.csv --split=", "power --classes 0",
+        "power --accuracy nan", "power --goal 1", "power --workers 1", "power --tasks 0",
+        "gate a.csv --level nan", "gate a.csv --epsilon 0", "gate a.csv --tolerance 2",
+        "gate a.csv --campaign=", "watch a.csv --once --state .", "watch . --once",
+        "watch a.csv --once --consensus a.odd", "watch a.csv --once --seconds none",
+        "simulate a.csv --output out", "simulate . --output out", "simulate none.g --output out",
+        "simulate --tasks 5 --strategy nobody=3 --output out", "simulate --tasks 5 --output a.csv",
+        "simulate --tasks 5 --strategy sybils --output out", "plan gold a.csv", "plan gold .",
+        "agreement a.csv --min-common 0", "agreement a.csv --models nobody",
+        "agreement a.csv --models w1 --epsilon nan", "compare . a.csv", "block . --format mturk --output b",
+        "repost . --format mturk --export a.csv --output b", "report a.csv", "budget a.csv", "doctor a.csv",
+        "ledger verify a.csv", "audit lattice_laplace --epsilon nan", "prune a.csv", "runs a.csv",
+    ],
+)  # fmt: skip
+def test_an_option_or_a_path_that_cannot_be_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = words.split()[0]
+    Path("a.csv").write_text(TABLES[name if name in TABLES else "agreement"][0])
+    before = Path("a.csv").read_bytes()
+    told = CliRunner().invoke(app, words.split())
+    assert (told.exit_code, type(told.exception)) == (2, SystemExit), told.output
+    assert "Traceback" not in told.output + told.stderr
+    assert Path("a.csv").read_bytes() == before
+    assert not Path("out").exists()
+
+
 def test_there_are_three_hundred_of_them() -> None:
     several = 4 * len(ENCODINGS)
     n_inputs = len(list(itertools.product(WRITINGS, CONTENTS))) + several + len(BYTES)
+    n_inputs += len(TABLES) * (len(BYTES) + 10)
     assert n_inputs >= 300

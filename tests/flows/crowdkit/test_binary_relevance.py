@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from flows.crowdkit import BinaryRelevance, DawidSkene, MajorityVote
+from flows.crowdkit import BinaryRelevance, DawidSkene, MajorityVote, Wawa
 from quality import LabelError
 
 # the example of crowd-kit's documentation
@@ -41,6 +41,16 @@ def test_aggregators_belong_to_one_object() -> None:
 def test_a_task_of_which_nothing_holds_has_an_empty_list() -> None:
     frame = pd.DataFrame({"task": [1, 1, 2], "worker": [1, 2, 1], "label": [[], [], ["x"]]})
     assert BinaryRelevance().fit_predict(frame).to_dict() == {1: [], 2: ["x"]}
+
+
+def test_every_aggregator_answers_of_each_class() -> None:
+    """Wawa's labels come from its prediction, not from its fit."""
+    assert BinaryRelevance(Wawa()).fit_predict(SEEN).equals(BinaryRelevance().fit_predict(SEEN))
+
+
+def test_no_answers_are_no_labels() -> None:
+    fit = BinaryRelevance().fit(SEEN[:0])
+    assert (fit.labels_.to_dict(), fit.aggregators_) == ({}, {})
 
 
 def test_mistakes_are_named() -> None:

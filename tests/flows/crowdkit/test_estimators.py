@@ -272,7 +272,6 @@ def test_a_repeated_pair_is_refused(kind: Any) -> None:
     [
         ([1, 2], "data must be a pandas DataFrame, got list"),
         (ANSWERS.rename(columns={"worker": "performer"}), "must have one column 'worker'"),
-        (ANSWERS[:0], "data must have at least one row"),
         (ANSWERS.assign(label=["a", 1] * 9), "column 'label' must be all text or all numbers"),
         (ANSWERS.assign(task=[[1]] * 18), "column 'task' must be all text or all numbers"),
     ],
@@ -414,10 +413,10 @@ def test_initial_errors_that_cannot_be_used_are_refused(table: Any, sentence: st
 def test_parameters_out_of_range_are_refused() -> None:
     for estimator, name in [
         (DawidSkene(n_iter=-1), "n_iter"),
-        (GLAD(n_iter=0), "n_iter"),
+        (GLAD(n_iter=-1), "n_iter"),
         (OneCoinDawidSkene(tol=np.nan), "tol"),
         (DawidSkene(initial_error_strategy="add"), "initial_error_strategy"),
-        (ZeroBasedSkill(n_iter=0), "n_iter"),
+        (ZeroBasedSkill(n_iter=-1), "n_iter"),
         (ZeroBasedSkill(lr_init=1.5), "lr_init"),
         (KOS(n_iter=0), "n_iter"),
         (GLAD(labels_priors=pd.Series({"no": 1.0})), "labels_priors"),
@@ -454,6 +453,30 @@ def test_no_iteration_leaves_the_majority_vote_and_what_follows_of_it() -> None:
         assert_allclose(fit.priors_, voted.probas_.mean())
     gold = DawidSkene(n_iter=0).fit(ANSWERS, GOLD)
     assert gold.labels_[GOLD.index].to_dict() == GOLD.to_dict()
+
+
+def test_no_iteration_leaves_first_skills_and_first_abilities() -> None:
+    """Golden: crowd-kit 1.4.2, ZeroBasedSkill(n_iter=0) and GLAD(n_iter=0) on five labels."""
+    frame = answers("t1 w1 a", "t1 w2 b", "t1 w3 a", "t2 w1 b", "t2 w2 b")
+    skilled = ZeroBasedSkill(n_iter=0)
+    assert skilled.fit_predict(frame).to_dict() == {"t1": "a", "t2": "b"}
+    near({"w1": 0.50001, "w2": 0.50001, "w3": 0.50001}, skilled.skills_)
+    glad = GLAD(n_iter=0).fit(frame)
+    near({"t1": 0.9380968325850064, "t2": 0.004335542099700081}, glad.probas_["a"])
+    assert (glad.loss_history_, set(glad.alphas_), set(glad.betas_)) == ([], {1.0}, {1.0})
+
+
+@pytest.mark.parametrize("kind", [MajorityVote, Wawa, DawidSkene, OneCoinDawidSkene, KOS])
+def test_an_empty_table_has_empty_results(kind: Any) -> None:
+    """As crowd-kit has them; where it divides by zero the table is refused."""
+    fit = kind()
+    assert fit.fit_predict(ANSWERS[:0]).to_dict() == {}
+    assert fit.labels_.name == "agg_label"
+    assert all(len(found) == 0 for name, found in vars(fit).items() if name.endswith("_"))
+    assert GoldMajorityVote().fit_predict_proba(ANSWERS[:0], pd.Series(dtype=float)).empty
+    for other in (ZeroBasedSkill, GLAD):
+        with pytest.raises(LabelError, match="data must have at least one row"):
+            other().fit(ANSWERS[:0])
 
 
 def test_a_gold_task_may_have_several_true_labels() -> None:

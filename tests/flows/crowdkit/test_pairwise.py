@@ -31,6 +31,15 @@ def test_no_comparisons_are_no_scores() -> None:
     assert BradleyTerry(n_iter=1).fit_predict(COMPARED[:0]).empty
 
 
+def test_results_have_crowd_kits_names() -> None:
+    plain, noisy = BradleyTerry(n_iter=0).fit(COMPARED), NoisyBradleyTerry(n_iter=2).fit(COMPARED)
+    assert plain.scores_.to_dict() == dict.fromkeys("xyz", 1 / 3)  # where crowd-kit starts
+    assert (plain.scores_.name, noisy.scores_.name) == ("agg_score", "agg_score")
+    assert (noisy.skills_.name, noisy.biases_.name) == ("skill", "bias")
+    with pytest.raises(ValueError, match="n_iter must be >= 0"):
+        BradleyTerry(n_iter=-1).fit(COMPARED)
+
+
 def test_the_noisy_gradient_is_that_of_the_likelihood() -> None:
     table = _table(COMPARED, worker="worker")
     at = np.random.default_rng(0).normal(size=1 + 3 + 6)

@@ -45,6 +45,15 @@ def skipped(result: RunResult) -> dict[str, str]:
     return {s.stage: s.line for s in result.stages if s.line.startswith("skipped")}
 
 
+def assert_budget_is_left(result: RunResult) -> None:
+    """A run on changed data can follow, and the report says so."""
+    spend = json.loads((result.folder / "spend.json").read_text())
+    assert 2 * spend["spent"]["epsilon"] == pytest.approx(spend["budget"]["epsilon"], abs=1e-9)
+    report = result.report.read_text(encoding="utf-8")
+    assert "Some left" in report
+    assert "Used up" not in report
+
+
 def labelled_rows(folder: Path) -> Path:
     """The sample's tasks of the groups that have labels: class ratios, the long stage, have no work."""
     with (SAMPLE / "labels.csv").open(newline="") as file:
@@ -57,25 +66,41 @@ def labelled_rows(folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_what_is_proposed_for_the_sample_runs_whole(tmp_path: Path) -> None:
-    assert skipped(run_pipeline(proposed(tmp_path, WHOLE))) == {}
+    result = run_pipeline(proposed(tmp_path, WHOLE))
+    assert skipped(result) == {}
+    assert_budget_is_left(result)
 
 
 def test_what_is_proposed_for_labelled_groups_runs_whole(tmp_path: Path) -> None:
     shown = CampaignTables(WHOLE.labels, (labelled_rows(tmp_path),), WHOLE.gold)
     result = run_pipeline(proposed(tmp_path, shown))
     assert skipped(result) == {"estimate_ratios": "skipped: every group has labels"}
-    spend = json.loads((result.folder / "spend.json").read_text())
-    assert spend["spent"]["epsilon"] == spend["budget"]["epsilon"]
+    assert_budget_is_left(result)
 
 
 def test_what_is_proposed_for_labels_alone_publishes_and_trains_nothing(tmp_path: Path) -> None:
     chosen = proposed(tmp_path, ALONE)
     assert (chosen.model, chosen.input.tasks, chosen.input.gold) == (None, (), None)
-    assert set(skipped(run_pipeline(chosen))) == {
+    result = run_pipeline(chosen)
+    assert set(skipped(result)) == {
         "estimate_ratios",
         "train_privately",
         "ask_holdout",
     }
+    assert_budget_is_left(result)
+
+
+def test_the_proposed_budget_pays_for_a_second_run_on_changed_labels(tmp_path: Path) -> None:
+    write_small_campaign(tmp_path)
+    chosen = proposed(tmp_path, CampaignTables(tmp_path / "labels.csv"))
+    assert_budget_is_left(run_pipeline(chosen))
+    path = tmp_path / "labels.csv"
+    turned = {"a": "b", "b": "c", "c": "a"}
+    path.write_text(re.sub(r"(?m),([abc])$", lambda m: f",{turned[m[1]]}", path.read_text()))
+    again = run_pipeline(chosen)
+    spend = json.loads((again.folder / "spend.json").read_text())
+    assert spend["spent"] == spend["budget"]
+    assert "Used up" in again.report.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("shown", [WHOLE, ALONE], ids=["whole", "labels alone"])
@@ -218,7 +243,7 @@ def test_awkward_names_of_columns_and_classes_stay_inside_their_quotes(tmp_path:
     chosen = proposed(tmp_path, CampaignTables(tmp_path / "labels.csv"))
     assert chosen.classes == tuple(sorted(classes))
     assert chosen.privacy is not None
-    assert chosen.privacy.epsilon == 1.0
+    assert chosen.privacy.epsilon == 2.0
 
 
 def test_seconds_and_another_column_of_groups_are_taken_up(tmp_path: Path) -> None:

@@ -104,6 +104,10 @@ def test_a_table_that_is_not_there_says_so(tmp_path: Path) -> None:
     [
         ("403 (Forbidden)", "access is denied"),
         ("404 (Not Found)", "no such table"),
+        (
+            "InvalidTableLocationError (28): Path does not exist",
+            "no such table",
+        ),  # of a Delta table
         ("500", "HTTPException"),
     ],
 )

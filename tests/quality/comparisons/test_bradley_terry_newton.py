@@ -89,6 +89,8 @@ def test_what_is_not_a_choice_is_refused() -> None:
         bradley_terry(table, ties="twice")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="prior_sd must be above 0"):
         bradley_terry(table, prior_sd=0.0)
+    with pytest.raises(ValueError, match="max_iter must be >= 1"):
+        bradley_terry(table, max_iter=0)
     only = encode_comparisons(["w"], ["x"], ["y"], ["tie"])
     assert only.outcome.tolist() == [TIE]
     with pytest.raises(ValueError, match="got ties alone"):

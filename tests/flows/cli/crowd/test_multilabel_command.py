@@ -77,7 +77,7 @@ def test_check_and_init_send_cells_of_several_labels_here(answers: Path, tmp_pat
     checked = CliRunner().invoke(app, ["check", str(answers), "--json"])
     doubts = {one["what"]: one["remedy"] for one in json.loads(checked.stdout)["doubts"]}
     assert doubts["several labels in a cell"] == (
-        "if they hold at once: crowdassay multilabel answers.csv"
+        f"if they hold at once: crowdassay multilabel {answers}"
     )
     settings = tmp_path / "campaign.toml"
     made = CliRunner().invoke(app, ["init", str(answers), "--output", str(settings)])
