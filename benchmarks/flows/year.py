@@ -14,6 +14,7 @@ import json
 import random
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,20 +95,15 @@ def publish_model() -> None:
 def run_year(folder: Path, n_runs: int) -> tuple[Settings, list[dict[str, Any]]]:
     """Run every month on the tasks that have joined by then."""
     path = prepare(folder)
-    labels, gold = (rows_of(folder / name) for name in ("labels.csv", "gold.csv"))
-    tasks = sorted({row[1] for row in labels[1:]})
-    random.Random(1).shuffle(tasks)
-    months = []
+    grow, months = growing(folder), []
     for month in range(1, n_runs + 1):
-        joined = set(tasks[: round(len(tasks) * month / RUNS)])
-        for name, rows, column in (("labels.csv", labels, 1), ("gold.csv", gold, 0)):
-            write_rows(folder / name, [rows[0], *(row for row in rows if row[column] in joined)])
+        n_joined = grow(month)
         settings = load_settings(path)
         result = run_pipeline(settings)
         run = Run(result.folder, settings)
         found = {name: run.read_json(f"{name}.json") for name in ("proportions", "model", "gate")}
         spent = run.read_json("spend.json")["spent"]
-        months.append(found | {"run": run, "n": len(joined), "spent": spent})
+        months.append(found | {"run": run, "n": n_joined, "spent": spent})
         print(month, *(line.line for line in result.stages[3:7]), spent, sep="\n  ", flush=True)
     return settings, months
 
@@ -122,6 +118,21 @@ def prepare(folder: Path) -> Path:
     prices = r"^(proportions_epsilon|epsilon_\w+|threshold|sigma|budget) = .*\n"
     path.write_text(re.sub(prices, "", text, flags=re.MULTILINE))
     return path
+
+
+def growing(folder: Path) -> Callable[[int], int]:
+    """What leaves a campaign the tasks that have joined by a month, and returns their number."""
+    labels, gold = (rows_of(folder / name) for name in ("labels.csv", "gold.csv"))
+    tasks = sorted({row[1] for row in labels[1:]})
+    random.Random(1).shuffle(tasks)
+
+    def grow(month: int) -> int:
+        joined = set(tasks[: round(len(tasks) * month / RUNS)])
+        for name, rows, column in (("labels.csv", labels, 1), ("gold.csv", gold, 0)):
+            write_rows(folder / name, [rows[0], *(row for row in rows if row[column] in joined)])
+        return len(joined)
+
+    return grow
 
 
 def rows_of(path: Path) -> list[list[str]]:

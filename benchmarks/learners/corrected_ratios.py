@@ -18,7 +18,7 @@ from learners import learn_ratios
 from privacy import LatticeCorrection, LatticeLaplace
 from quality.shares import noisy_shares, unmixed_shares
 
-SETS = ("Adult", "Magic", "satimage", "Twitter")
+SETS = ("Adult", "Magic", "satimage", "Twitter", "MNIST")
 PRICE, N_GOLD, ERRS = 1.0, 200, 0.05
 NOTE = (
     "Mean L1 error of the class ratios of unlabelled groups. Labels are corrupted as the crowd of a shared "
@@ -123,19 +123,19 @@ def main() -> None:
             wrong = f"{1 - np.diag(confusion).mean():.2f}"
             rows.append([name, crowd, wrong, *(f"{one:.3f}" for one in mean)])
             print(rows[-1], flush=True)
-    mean = np.mean(all_errors, axis=0)
-    better = int(np.sum([one[1] <= one[0] for one in all_errors]))
-    rows.append(
-        ["mean", f"{better} of {len(all_errors)} no worse", "", *(f"{e:.3f}" for e in mean)]
-    )
+        page(rows, all_errors, repetitions=given.repetitions, at_most=given.crowds)
+
+
+def page(rows: list[list[str]], l1: list[np.ndarray], *, repetitions: int, at_most: int) -> None:
+    """Publish what has been measured so far, with its mean."""
+    better = int(np.sum([one[1] <= one[0] for one in l1]))
+    shown = (f"{error:.3f}" for error in np.mean(l1, axis=0))
     publish(
         "corrected_ratios",
         "Class ratios fed with corrected shares",
         ("data", "crowd", "errs on", "said", "corrected", "true"),
-        rows,
-        note=NOTE.format(
-            errs=ERRS, price=PRICE, gold=N_GOLD, reps=given.repetitions, crowds=given.crowds
-        ),
+        [*rows, ["mean", f"{better} of {len(l1)} no worse", "", *shown]],
+        note=NOTE.format(errs=ERRS, price=PRICE, gold=N_GOLD, reps=repetitions, crowds=at_most),
     )
 
 

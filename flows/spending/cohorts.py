@@ -20,10 +20,15 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from flows.files import write_arrays
+from flows.settings import SettingsError
+from flows.spending.account import LEDGER_URL
 from flows.spending.year import Year, parse_year
 from privacy import Ledger, LedgerError
 
-__all__ = ["CORRECTED", "COUNTED", "SPLIT", "Cohorts", "join_cohorts", "known_sizes"]
+__all__ = [
+    "CORRECTED", "COUNTED", "SPLIT", "Cohorts", "check_record_beside_ledger", "join_cohorts",
+    "known_sizes",
+]  # fmt: skip
 
 COUNTED, CORRECTED, SPLIT = "year counts", "year corrections", "year split"
 """Partitions by cohort and group, by cohort, and by cohort and what a task is used for."""
@@ -48,6 +53,15 @@ class Cohorts:
     def years(self) -> tuple[Year, ...]:
         """Return the prices of each cohort."""
         return tuple(map(parse_year, self.prices))
+
+
+def check_record_beside_ledger() -> None:
+    """Raise SettingsError where the ledger is on a server: a record in one folder is not all it has seen."""
+    if os.environ.get(LEDGER_URL):
+        raise SettingsError(
+            "privacy.planned_runs keeps a record of cohorts in one state folder, so the ledger must be "
+            f"there too: unset {LEDGER_URL}"
+        )
 
 
 def join_cohorts(

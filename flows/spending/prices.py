@@ -19,7 +19,13 @@ from flows.spending.account import (
     numbers,
     open_account,
 )
-from flows.spending.cohorts import CORRECTED, COUNTED, SPLIT, known_sizes
+from flows.spending.cohorts import (
+    CORRECTED,
+    COUNTED,
+    SPLIT,
+    check_record_beside_ledger,
+    known_sizes,
+)
 from flows.spending.year import Year, year_months, year_of
 from privacy import BudgetError, Cost, PlanUse, Statement, fits
 from privacy.accounting import Account, Arithmetic, exact, price_text
@@ -226,6 +232,8 @@ def check_budget(settings: Settings) -> str | None:
     ------
     BudgetError
         If nothing is spent, and the settings ask for more than their own budget.
+    SettingsError
+        If runs are planned, and the ledger is on a server.
     LedgerError
         If the data set has another budget than the settings say.
     LedgerSetBack
@@ -234,6 +242,8 @@ def check_budget(settings: Settings) -> str | None:
     privacy = settings.privacy
     if privacy is None or settings.classes is None:
         return None
+    if privacy.planned_runs > 1:
+        check_record_beside_ledger()
     check_not_set_back(settings, known_ledger(settings.state))
     found = known_statement(settings.state, settings.name)
     limit = Cost(exact(privacy.epsilon), exact(privacy.delta))

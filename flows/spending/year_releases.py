@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,8 +17,14 @@ from jaxtyping import Bool, Int
 
 from flows.run import Crowd, Run
 from flows.settings import PrivacySettings, Settings, SettingsError
-from flows.spending.account import LEDGER_URL
-from flows.spending.cohorts import CORRECTED, COUNTED, SPLIT, Cohorts, join_cohorts
+from flows.spending.cohorts import (
+    CORRECTED,
+    COUNTED,
+    SPLIT,
+    Cohorts,
+    check_record_beside_ledger,
+    join_cohorts,
+)
 from flows.spending.corrections import why_not_corrected
 from flows.spending.releases import consensus_label, deal, protected_unit, training_of
 from flows.spending.year import Year, year_of
@@ -153,11 +158,7 @@ def plan_year(run: Run, crowd: Crowd, privacy: PrivacySettings, ledger: Ledger) 
     settings, year = run.settings, year_of(run.settings)
     if year is None:
         raise SettingsError("[privacy]: planned_runs must be above 1 for a year")
-    if os.environ.get(LEDGER_URL):
-        raise SettingsError(
-            "privacy.planned_runs keeps a record of cohorts in one state folder, so the ledger must be "
-            f"there too: unset {LEDGER_URL}"
-        )
+    check_record_beside_ledger()
     names, group = crowd.labelled_groups()
     cohorts = join_cohorts(
         settings.state, ledger, settings.name, task=crowd.labels.tasks, group=names[group],

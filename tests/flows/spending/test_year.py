@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings import PrivacySettings, Settings, load_settings
+from flows.settings import PrivacySettings, Settings, SettingsError, load_settings
 from flows.spending.prices import check_budget, preview, propose_key
 from flows.spending.year import Year, parse_year, split_budget, year_months, year_of
 from privacy import BudgetError, LatticeLaplace
@@ -121,6 +121,15 @@ def test_a_year_beyond_the_budget_is_refused_in_the_first_second_where_settings_
     warning = check_budget(skips)
     assert warning is not None
     assert "will be skipped" in warning
+
+
+def test_a_year_with_its_ledger_on_a_server_is_refused_in_the_first_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record of cohorts is in one folder, and another's runs would not be in it."""
+    monkeypatch.setenv("CROWDASSAY_LEDGER", "postgresql+psycopg://nobody@127.0.0.1:1/none")
+    with pytest.raises(SettingsError, match="so the ledger must be there too: unset"):
+        check_budget(year_settings(tmp_path))
 
 
 def spend(ledger, epsilon: float) -> None:  # type: ignore[no-untyped-def]
