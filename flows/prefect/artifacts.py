@@ -173,11 +173,16 @@ def _say_ratios(facts: Facts) -> str:
 
 
 def _say_model(facts: Facts) -> str:
-    parts = [part for part in ("train", "select", "score") if facts[f"epsilon_{part}"] > 0]
+    parts = [
+        part
+        for part in ("train", "select", "score", "components")
+        if facts.get(f"epsilon_{part}", 0.0) > 0
+    ]
     prices = " + ".join(f"{facts[f'epsilon_{part}']:g}" for part in parts)
+    delta = facts["delta_train"] + facts.get("delta_components", 0.0)
     return (
         f"{len(facts['classes'])} classes, by {facts['method']} ({', '.join(parts)}) at epsilon {prices}, "
-        f"delta {facts['delta_train']:g} per {facts['unit']} ({noise_words(facts)})"
+        f"delta {delta:g} per {facts['unit']} ({noise_words(facts)})"
     )
 
 
