@@ -89,6 +89,7 @@ from learners.selection import (
     PerWidthValidation,
     RandomRepetition,
     RandomSelection,
+    ReducedTraining,
     ScoredTraining,
     SplitBudgetSelection,
     SplitDataSelection,
@@ -154,8 +155,8 @@ __all__ = [
     "PerCandidateValidation", "PerWidthValidation", "PotentialSVC", "PotentialSVR",
     "PredictiveIndex", "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression",
     "PrivatePCA", "PsychometricFunction", "PsychometricPosterior", "RandomRepetition",
-    "RandomSelection", "RatioDiagnostics",
-    "RatioModel", "RelevanceVectorClassifier", "RunningConsensus", "ScoredTraining", "Simulation",
+    "RandomSelection", "RatioDiagnostics", "RatioModel", "ReducedTraining",
+    "RelevanceVectorClassifier", "RunningConsensus", "ScoredTraining", "Simulation",
     "SplitBudgetSelection", "SplitDataSelection", "StabilityValidation", "StreamMonitor",
     "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout", "TuningAdvice", "WorkerCards",
     "agreeing_holdout_bound", "best_step", "candidate_price", "cdp_bound", "check_search", "climb",
@@ -166,8 +167,7 @@ __all__ = [
     "least", "max_information_bound", "moments_query", "near_duplicates", "penalized_risks",
     "plummer_kernel", "prefers_descent", "private_holdout_bound", "private_subspace",
     "private_training", "private_training_bounds", "psychometric_posterior", "thresholdout_advice",
-    "transfer_bound",
-    "tuning_advice",
+    "transfer_bound", "tuning_advice",
 ]  # fmt: skip
 
 

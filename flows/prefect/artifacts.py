@@ -32,7 +32,7 @@ from prefect.artifacts import (
 )
 from prefect.events import emit_event
 
-from privacy.accounting import price_text
+from privacy.accounting import exact, price_text
 
 __all__ = ["BUDGET_LOW", "GATE_REFUSED", "publish_releases", "step_with_progress"]
 
@@ -176,11 +176,16 @@ def _say_ratios(facts: Facts) -> str:
 
 
 def _say_model(facts: Facts) -> str:
-    parts = [part for part in ("train", "select", "score") if facts[f"epsilon_{part}"] > 0]
-    prices = " + ".join(f"{price_text(facts[f'epsilon_{part}'])}" for part in parts)
+    parts = [
+        part
+        for part in ("train", "select", "score", "components")
+        if facts.get(f"epsilon_{part}", 0.0) > 0
+    ]
+    prices = " + ".join(price_text(facts[f"epsilon_{part}"]) for part in parts)
+    delta = exact(facts["delta_train"]) + exact(facts.get("delta_components", 0.0))
     return (
         f"{len(facts['classes'])} classes, by {facts['method']} ({', '.join(parts)}) at epsilon {prices}, "
-        f"delta {price_text(facts['delta_train'])} per {facts['unit']} ({noise_words(facts)})"
+        f"delta {price_text(delta)} per {facts['unit']} ({noise_words(facts)})"
     )
 
 

@@ -332,7 +332,7 @@ def pattern_points(
     name: str,
     label: str,
 ) -> str:
-    """Draw a row per feature: its correlation with a class in the crowd's labels and in gold."""
+    """Draw a row per feature: its correlation with deciding for a class, by crowd and gold."""
     with _styled(name):
         figure, axes = _axes(0.8 + 0.24 * len(features))
         at = range(len(features))

@@ -78,6 +78,7 @@ MODEL = (
     "classes", "method", "epsilon_train", "epsilon_select", "epsilon_score", "delta_train", "unit",
     "arithmetic", "train_score",
 )  # fmt: skip
+REDUCED = ("components", "epsilon_components", "delta_components")  # of a model on components alone
 GATE = ("status", "value", "threshold", "epsilon", "unit", "arithmetic")
 ENTRY = ("entry", "time", "what", "cell", "plan", "arithmetic", "epsilon", "delta")
 COLUMNS = {
@@ -143,6 +144,7 @@ def public_page(folder: Path) -> Facts:
     ratios_public = ratios.get("public") is True
     proportions = _by_group(folder, "proportions")
     # How many releases a plan is for is public; how many were drawn reveals that the data changed.
+    model = _read_json(folder, "model.json")
     planned = tuple(key for key in ("n_planned", "max_tasks", "together") if key in proportions)
     return {
         "name": _read_json(folder, "inputs.json")["name"],
@@ -150,7 +152,7 @@ def public_page(folder: Path) -> Facts:
         "proportions": _released(proportions, PROPORTIONS + planned + GROUPED),
         "corrected_shares": _released(_by_group(folder, "corrected_shares"), CORRECTED + GROUPED),
         "class_ratios": _released(ratios, CLASS_RATIOS + GROUPED) if ratios_public else None,
-        "model": _released(_read_json(folder, "model.json"), MODEL),
+        "model": _released(model, MODEL + tuple(key for key in REDUCED if key in model)),
         "gate": _released(_read_json(folder, "gate.json"), GATE),
     }
 

@@ -423,6 +423,12 @@ class ModelSettings(Section):
     """Delta of the coefficients, at most privacy.delta; above 0 it allows noisy descent."""
     epsilon_score: Positive = 0.1
     """Price of the released score."""
+    components: Annotated[int, Field(ge=1)] | None = None
+    """Train on so many principal components of the features, drawn privately at a price of their own."""
+    epsilon_components: Positive = 0.5
+    """Price of the components."""
+    delta_components: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Delta of the components; above 0 they err far less. With delta_train at most privacy.delta."""
     norm_bound: Positive
     """Length to which longer feature vectors are shortened; a larger one needs more noise."""
     regularization: tuple[Positive, ...] = (0.001, 0.003, 0.01)
@@ -436,7 +442,25 @@ class ModelSettings(Section):
             raise ValueError("regularization must list one number or more, each once")
         if self.method == "noisy_descent" and self.delta_train == 0:
             raise ValueError('method = "noisy_descent" needs delta_train > 0')
+        unused = {"epsilon_components", "delta_components"} & self.model_fields_set
+        if self.components is None and unused:
+            raise ValueError(f"{min(unused)} needs components, how many there are to be")
         return self
+
+    @property
+    def delta_keys(self) -> str:
+        """The keys that hold its delta, as a message names them."""
+        return "delta_train" if self.components is None else "delta_train + delta_components"
+
+    @property
+    def epsilons(self) -> dict[str, float]:
+        """What the price of the model is the sum of, by what it buys."""
+        parts = {
+            "train": self.epsilon_train,
+            "select": self.epsilon_select,
+            "score": self.epsilon_score,
+        }
+        return parts if self.components is None else parts | {"components": self.epsilon_components}
 
 
 class GateSettings(Section):
@@ -478,6 +502,8 @@ class ReportSettings(Section):
     """Maximal number of labels to ask for next."""
     plan_per_worker: Annotated[int, Field(ge=1)] = 10
     """Maximal number of labels to ask of one worker."""
+    plan_search: bool = False
+    """True: the plan also looks for tasks that some worker knows best, beside the least certain ones."""
     archetypes: bool = False
     """True: kinds of workers, and of tasks by their features, with the evidence that there are any."""
     error_features: bool = False
@@ -623,7 +649,10 @@ class Settings(Section):
     def _check_year(self) -> None:
         """Raise ValueError for settings that do not go with planned runs."""
         given = set() if self.model is None else self.model.model_fields_set
-        own = sorted(given & {"epsilon_train", "epsilon_select", "epsilon_score", "delta_train"})
+        own = sorted(
+            given
+            & {"components", "epsilon_train", "epsilon_select", "epsilon_score", "delta_train"}
+        )
         if own:
             raise ValueError(
                 f"model.{own[0]} must be left out with privacy.planned_runs, which splits the budget"
@@ -655,11 +684,12 @@ class Settings(Section):
 
     def _check_unit(self, unit: Unit | None) -> None:
         """Raise ValueError for settings under which this unit cannot be protected."""
-        given = 0.0 if self.model is None else self.model.delta_train
+        given = 0.0 if self.model is None else self.model.delta_train + self.model.delta_components
         most = 0.0 if self.privacy is None or unit is Unit.SUBJECT else self.privacy.delta
         if given > most:  # the rows of a subject would multiply it
             words = f"at most privacy.delta, got {given:g} of {most:g} for the unit {unit}"
-            raise ValueError(f"model.delta_train must be {words}")
+            what = "delta_train" if self.model is None else self.model.delta_keys
+            raise ValueError(f"model.{what} must be {words}")
         if (unit is Unit.SUBJECT) != (self.input.subject is not None):
             raise ValueError(
                 'privacy.unit = "subject" and input.subject, the column of the task tables that says '

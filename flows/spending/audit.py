@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from learners import (
     PrincipalSubspace,
     RandomRepetition,
     RandomSelection,
+    ReducedTraining,
     ScoredTraining,
     SplitBudgetSelection,
     SplitDataSelection,
@@ -143,6 +144,16 @@ def _rows() -> tuple[Neighbour, Neighbour]:
         )
         for rows, codes in ((x, y), (other_x, other_y))
     )  # fmt: skip
+
+
+def _flat_rows() -> tuple[Neighbour, Neighbour]:
+    """The same rows along a diagonal, which the last one of the second leaves: components turn with it."""
+    found = []
+    for (query, asked), turned in zip(_rows(), (1.0, -1.0), strict=True):
+        x = np.repeat(query.value["x"], 2, axis=1) / math.sqrt(2.0)
+        x[-1, 1] *= turned
+        found.append((replace(query, value={**query.value, "x": x}), asked))
+    return found[0], found[1]
 
 
 def _directions() -> tuple[Neighbour, Neighbour]:
@@ -263,6 +274,10 @@ AUDITED: Mapping[str, Audited] = {
             NoisyGradientDescent(epsilon / 2, min(delta, 0.01), **KNOBS), epsilon / 2
         ),
         _rows,
+    ),
+    "reduced_training": Audited(
+        lambda epsilon, _: ReducedTraining(_stable(epsilon / 2), PrincipalSubspace(epsilon / 2, 1)),
+        _flat_rows,
     ),
     "histogram_validation": Audited(lambda epsilon, _: _binned(epsilon), _values),
     "per_width_validation": Audited(

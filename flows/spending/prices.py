@@ -367,9 +367,12 @@ def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
     model, gate = settings.model, settings.gate
     if model is None or not settings.input.tasks:
         return []
-    shares = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
-    training = Cost(sum(map(exact, shares), exact(0)), exact(model.delta_train))
-    note = "training {}, selection {}, score {}".format(*map(price_text, shares))
+    delta = exact(model.delta_train) + exact(model.delta_components)
+    training = Cost(sum(map(exact, model.epsilons.values()), exact(0)), delta)
+    words = {"train": "training", "select": "selection"}
+    note = ", ".join(
+        f"{words.get(what, what)} {price_text(price)}" for what, price in model.epsilons.items()
+    )
     if model.delta_train > 0:
         note += "; the delta is spent by noisy descent alone"
     trained = "model", training, ScoredTraining.arithmetic, note

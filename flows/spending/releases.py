@@ -35,10 +35,12 @@ from flows.spending.subjects import (
 from flows.tables import arrow_array, numpy_array
 from learners import (
     NoisyGradientDescent,
+    ReducedTraining,
     ScoredTraining,
     StabilityValidation,
     Thresholdout,
     prefers_descent,
+    private_subspace,
 )
 from learners.holdout import fitted_gate
 from privacy import (
@@ -374,10 +376,15 @@ def _learning(
     cell = np.where(rows.holdout, HOLDOUT, DEVELOP)
     partition = partition_of("split", cell, tasks=rows.names)
     size = privacy.max_tasks_per_subject or 1
-    prices = (model.epsilon_train, model.epsilon_select, model.epsilon_score)
-    train, select, score = prices if size == 1 else (_share_of(price, size) for price in prices)
-    training = training_of(model, (train, select), rows.x.shape[1], crowd.labels.n_classes)
-    scored = ScoredTraining(training, epsilon_score=score)
+    prices = model.epsilons.values()
+    each = {
+        what: price if size == 1 else _share_of(price, size)
+        for what, price in model.epsilons.items()
+    }
+    train, select, score = (each[what] for what in ("train", "select", "score"))
+    n_features = _n_trained(model, rows.x.shape[1])
+    training = training_of(model, (train, select), n_features, crowd.labels.n_classes)
+    scored = ScoredTraining(_on_components(training, model, each), epsilon_score=score)
     whole = str(sum(map(exact, prices)))
 
     def query(which: int, name: str, **value: np.ndarray) -> Query:
@@ -448,6 +455,32 @@ def training_of(
         return StabilityValidation(model.regularization, *prices, model.norm_bound, n_classes)
     except ValueError as error:  # public numbers of the settings
         raise SettingsError(f"[model]: {error}") from None
+
+
+def _n_trained(model: ModelSettings, n_features: int) -> int:
+    """Return how many features a model is trained on; refuse as many components as there are features."""
+    if model.components is None:
+        return n_features
+    if not model.components < n_features:
+        raise SettingsError(
+            "[model]: components must be below the number of features, got "
+            f"{model.components} of {n_features}"
+        )
+    return model.components
+
+
+def _on_components(
+    training: StabilityValidation | NoisyGradientDescent,
+    model: ModelSettings,
+    prices: Mapping[str, float],
+) -> StabilityValidation | NoisyGradientDescent | ReducedTraining:
+    """Return the training on private components, where the settings ask for them."""
+    if model.components is None:
+        return training
+    reduction = private_subspace(
+        prices["components"], model.delta_components, n_components=model.components
+    )
+    return ReducedTraining(training, reduction)
 
 
 def _share_of(price: float, size: int) -> float:

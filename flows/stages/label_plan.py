@@ -6,19 +6,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64, Int, Int64
 
 from flows.settings import ReportSettings
 from flows.tables import arrow_table
 from quality import Consensus, CrowdLabels, one_coin_confusion, plan_labels
+from quality.reports import posterior_entropy
 
-__all__ = ["plan_next"]
+__all__ = ["considered_tasks", "plan_next"]
 
 MAX_ASKED = 500  # workers that the plan may choose from
 MAX_CONSIDERED = 2_000  # tasks likewise; fewer if there are many classes
 MAX_WORK = 10**9  # products for judging each of them once
 MAX_JUDGEMENT = 4 * 10**6  # products for judging one task after the labels planned before
 MAX_PER_TASK = 3  # further labels of one task
+MAX_EVALUATIONS = 2 * 10**7  # pairs of task and worker that the search judges to learn from
+MIN_KNOWN = 8  # workers for whom it judges all tasks, at least
+N_PARTITIONS, LIST_LENGTH = 8, 200
 MIN_LABELS = 10  # a worker who gave fewer may look better than she is
 
 
@@ -33,14 +37,16 @@ def plan_next(
 
     `consensus` is of these labels and says what the workers are like; `believed` is its posterior with
     calibrated confidence, and `uncertain` lists the task codes, the least certain first. The plan chooses
-    from the first of those tasks and from the workers who are right most often.
+    from the first of those tasks and from the workers who are right most often; with `plan_search` also from
+    tasks that are worth much to one of these.
     """
     asked = _asked(labels, consensus, chosen)
     n_products = max(1, asked.size) * labels.n_classes**2
-    considered = np.sort(
-        uncertain[: max(chosen.plan_labels, min(MAX_CONSIDERED, MAX_WORK // n_products))]
-    )
     confusion = _confusion(consensus, asked, labels.n_classes)
+    most = max(chosen.plan_labels, min(MAX_CONSIDERED, MAX_WORK // n_products))
+    considered = np.sort(uncertain[:most])
+    if chosen.plan_search and confusion is not None:
+        considered = considered_tasks(believed, uncertain, confusion, most)
     plan = plan_labels(
         _part(labels, considered, asked),
         believed[considered],
@@ -61,6 +67,59 @@ def plan_next(
     worker, task = labels.workers[asked[plan.worker]], labels.tasks[considered[plan.task]]
     columns = {"worker": worker.astype(str), "task": task.astype(str), "gain": plan.gain}
     return arrow_table(columns), facts
+
+
+def considered_tasks(
+    believed: Float[np.ndarray, "tasks classes"],
+    uncertain: Int[np.ndarray, " uncertain"],
+    confusion: Float[np.ndarray, "asked classes classes"],
+    most: int,
+) -> Int64[np.ndarray, " considered"]:
+    """Return at most so many tasks to choose from: half of them for what they are worth to some worker.
+
+    The others are the least certain. One who knows a part of the classes gains little from a task that may be
+    anything; what she gains most from is looked for by a predictive index, which judges all tasks for some
+    workers and few for each of the others. Where all gain from the same tasks, the least certain fill
+    the rest.
+    """
+    if uncertain.size <= most:
+        return np.sort(uncertain)
+    task = _worth_most(believed[uncertain], confusion)
+    found, at = np.unique(task, return_index=True)
+    worth = uncertain[found[np.argsort(at)][: most // 2]]
+    rest = uncertain[~np.isin(uncertain, worth)]
+    return np.sort(np.concatenate([worth, rest[: most - worth.size]]))
+
+
+def _worth_most(
+    believed: Float[np.ndarray, "tasks classes"],
+    confusion: Float[np.ndarray, "asked classes classes"],
+) -> Int64[np.ndarray, " found"]:
+    """Return the task of largest gain found for each worker, then the second ones, and so on."""
+    from learners import HyperplaneCover, PredictiveIndex  # scikit-learn, where it is asked for
+
+    query = confusion.reshape(len(confusion), -1)
+    index = PredictiveIndex(
+        HyperplaneCover(N_PARTITIONS, random_state=0), scorer=_gain, top=LIST_LENGTH,
+        list_length=LIST_LENGTH, random_state=0,
+        max_queries=max(MIN_KNOWN, MAX_EVALUATIONS // len(believed)),
+    )  # fmt: skip
+    index.fit(believed, queries=query)
+    k = min(LIST_LENGTH // 2, len(believed))
+    budget = min(2 * LIST_LENGTH, len(believed))
+    found = np.stack([index.query(one, k, budget).ids for one in query])
+    return np.asarray(found.T.ravel(), dtype=np.int64)
+
+
+def _gain(
+    worker: Float[np.ndarray, " cells"], believed: Float[np.ndarray, "tasks classes"]
+) -> Float64[np.ndarray, " tasks"]:
+    """The information that a worker's answer has about each task's truth, in nats."""
+    n_classes = believed.shape[1]
+    confusion = worker.reshape(n_classes, n_classes)
+    of_answer, of_truth = posterior_entropy(believed @ confusion), posterior_entropy(confusion)
+    gain: np.ndarray = of_answer - believed @ of_truth
+    return gain
 
 
 def _asked(

@@ -25,7 +25,15 @@ from learners.private.histogram import (
     histogram_score,
     histogram_sensitivity,
 )
-from learners.private.linear_model import LinearModel, check_knobs, fit_linear, lift, signs, to_coef
+from learners.private.linear_model import (
+    LinearModel,
+    check_knobs,
+    clipped,
+    fit_linear,
+    lift,
+    signs,
+    to_coef,
+)
 from learners.private.logistic_minimum import ConvergenceError
 from learners.private.noisy_descent import NoisyGradientDescent, prefers_descent, private_training
 from learners.private.objective_perturbation import (
@@ -56,7 +64,7 @@ __all__ = [
     "ConvergenceError", "DeflatedDirections", "GaussianObjectivePerturbation", "LinearModel",
     "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation",
     "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA",
-    "bin_counts", "check_bins", "check_knobs", "check_search", "density_of", "fit_linear",
+    "bin_counts", "check_bins", "check_knobs", "check_search", "clipped", "density_of", "fit_linear",
     "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "moments_query",
     "perturbed_weight", "prefers_descent", "private_subspace", "private_training", "signs",
     "split_epsilon", "to_coef", "training_rows",

@@ -26,6 +26,7 @@ __all__ = [
     "check_knobs",
     "check_rows",
     "check_shapes",
+    "clipped",
     "fit_linear",
     "lift",
     "signs",
@@ -104,8 +105,7 @@ class LinearModel:
         """Signed score of each problem; positive says yes."""
         if not (x.ndim == 2 and x.shape[1] == self.n_features):
             raise ValueError(f"x must have {self.n_features} columns, got shape={x.shape}")
-        clipped = x / _shrinkage(x, self.norm_bound)[:, None]
-        return np.asarray(clipped @ self.coef[:, :-1].T + self.coef[:, -1])
+        return np.asarray(clipped(x, self.norm_bound) @ self.coef[:, :-1].T + self.coef[:, -1])
 
     def predict_proba(
         self, x: Float[np.ndarray, "rows features"]
@@ -249,6 +249,13 @@ def signs(y: Int[np.ndarray, " rows"], n_classes: int) -> Float[np.ndarray, "pro
     """
     positive = np.arange(1, 2) if n_classes == 2 else np.arange(n_classes)
     return np.where(y == positive[:, None], 1.0, -1.0)
+
+
+def clipped(
+    x: Float[np.ndarray, "rows features"], norm_bound: float
+) -> Float[np.ndarray, "rows features"]:
+    """Return the rows, those beyond the bound scaled down to it."""
+    return np.asarray(x / _shrinkage(x, norm_bound)[:, None])
 
 
 def _shrinkage(

@@ -1,6 +1,7 @@
 """Choose a regularization, or a number of bins, under differential privacy: the choice is paid for too.
 
-A run uses `StabilityValidation`, wrapped by `ScoredTraining`, which also releases the training score.
+A run uses `StabilityValidation`, wrapped by `ScoredTraining`, which also releases the training score, and
+by `ReducedTraining`, which draws principal components first, where the settings ask for them.
 `RandomRepetition` tells candidates apart on less data, and trains for a third of the budget instead of
 a half; `tuning_advice` says from public numbers which of the two to use, or that one fixed
 regularization is better. `HistogramValidation` chooses the bins of a `PrivateHistogram`.
@@ -20,6 +21,7 @@ them.
 
 from learners.selection.histogram_width import HistogramValidation, histogram_query
 from learners.selection.per_candidate import PerCandidateValidation, PerWidthValidation
+from learners.selection.reduced_training import ReducedTraining
 from learners.selection.repetition import RandomRepetition
 from learners.selection.rivals import RandomSelection, SplitBudgetSelection, SplitDataSelection
 from learners.selection.scored_training import ScoredTraining
@@ -28,6 +30,6 @@ from learners.selection.tuning import TuningAdvice, tuning_advice
 
 __all__ = [
     "HistogramValidation", "PerCandidateValidation", "PerWidthValidation", "RandomRepetition",
-    "RandomSelection", "ScoredTraining", "SplitBudgetSelection", "SplitDataSelection",
+    "RandomSelection", "ReducedTraining", "ScoredTraining", "SplitBudgetSelection", "SplitDataSelection",
     "StabilityValidation", "TuningAdvice", "histogram_query", "tuning_advice",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ import numpy as np
 
 from learners.private import LinearModel, NoisyGradientDescent, training_rows
 from learners.selection.public_split import check_price, check_split
+from learners.selection.reduced_training import ReducedTraining
 from learners.selection.stability import StabilityValidation
 from privacy.accounting import Arithmetic
 from privacy.mechanism import Json, Noise
@@ -58,7 +59,7 @@ class ScoredTraining:
     Fraction(7, 4)
     """
 
-    training: StabilityValidation | NoisyGradientDescent
+    training: StabilityValidation | NoisyGradientDescent | ReducedTraining
     epsilon_score: float
     arithmetic: ClassVar[Arithmetic] = "double"
 
@@ -93,7 +94,10 @@ class ScoredTraining:
 
     def _trained_on(self, query: Query) -> Query:
         """The query as the training takes it: one that selects nothing takes no split."""
-        if isinstance(self.training, StabilityValidation):
+        training = self.training
+        if isinstance(training, ReducedTraining):
+            training = training.training
+        if isinstance(training, StabilityValidation):
             return query
         rows = check_split(query, self.training.n_classes)
         kept = ~rows["validation"]

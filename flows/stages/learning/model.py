@@ -20,6 +20,7 @@ from learners import (
     GateAnswer,
     LinearModel,
     NoisyGradientDescent,
+    ReducedTraining,
     ScoredTraining,
     agreeing_holdout_bound,
     clopper_pearson_bound,
@@ -200,6 +201,10 @@ def _terms(learning: Learning, model: ModelSettings) -> dict[str, Any]:
     """How the model was trained, and what each step of it costs."""
     mechanism = learning.mechanism
     scored = mechanism.inner if isinstance(mechanism, GroupPrivacy) else mechanism
+    training = scored.training if isinstance(scored, ScoredTraining) else None
+    reduced = isinstance(training, ReducedTraining)
+    if isinstance(training, ReducedTraining):
+        training = training.training
     terms: dict[str, Any] = {
         "method": OBJECTIVE,
         "candidates": list(model.regularization),
@@ -208,9 +213,12 @@ def _terms(learning: Learning, model: ModelSettings) -> dict[str, Any]:
         "epsilon_score": model.epsilon_score,
         "delta_train": 0.0,
     }
-    if isinstance(scored, ScoredTraining) and isinstance(scored.training, NoisyGradientDescent):
-        terms |= {"method": DESCENT, "candidates": [], "delta_train": scored.training.delta}
-        terms |= {"epsilon_train": scored.training.epsilon, "epsilon_select": 0.0}
+    if isinstance(training, NoisyGradientDescent):
+        terms |= {"method": DESCENT, "candidates": [], "delta_train": training.delta}
+        terms |= {"epsilon_train": training.epsilon, "epsilon_select": 0.0}
+    if reduced:
+        keys = ("components", "epsilon_components", "delta_components")
+        terms |= {key: getattr(model, key) for key in keys}
     return terms
 
 
@@ -280,10 +288,10 @@ def _bounds(
     transfer = transfer_bound(
         int(wrong[rows.training].sum()),
         int(rows.training.sum()),
-        epsilon=float(exact(model.epsilon_train) + exact(model.epsilon_select)),
+        epsilon=float(sum(exact(part) for what, part in model.epsilons.items() if what != "score")),
         level=level,
     )
-    pure = not trained["delta_train"]
+    pure = not (trained["delta_train"] or model.delta_components)
     return (
         clopper_pearson_bound(
             int(wrong[rows.validation].sum()),

@@ -7,7 +7,7 @@ import pytest
 
 from flows.settings.sections import ReportSettings
 from flows.stages import label_plan
-from flows.stages.label_plan import plan_next
+from flows.stages.label_plan import considered_tasks, plan_next
 from quality import (
     Consensus,
     CrowdLabels,
@@ -15,6 +15,7 @@ from quality import (
     encode,
     majority_vote,
     next_labels,
+    one_coin_confusion,
     one_coin_dawid_skene,
     plan_labels,
 )
@@ -48,6 +49,59 @@ def test_no_label_is_asked_for_twice_and_no_worker_too_often(labels: CrowdLabels
     workers = table["worker"].to_pylist()
     assert max(workers.count(worker) for worker in workers) <= 3
     assert facts["workers_told_apart"]
+
+
+def test_a_search_finds_what_specialists_gain_from() -> None:
+    """Each of 30 workers knows two of six classes; the least certain tasks may be anything."""
+    rng = np.random.default_rng(0)
+    shape = np.repeat(rng.choice([0.05, 0.15, 0.5], 4000)[:, None], 6, axis=1)
+    believed = rng.gamma(shape) + 1e-9
+    believed /= believed.sum(axis=1, keepdims=True)
+    confusion = np.full((30, 6, 6), 1 / 6)
+    for one in confusion:
+        known = rng.choice(6, 2, replace=False)
+        one[known] = 0.06 / 5
+        one[known, known] = 0.94
+    uncertain = np.argsort(believed.max(axis=1), kind="stable")
+    codes = np.zeros(0, dtype=np.int64)
+
+    def gain(tasks: np.ndarray) -> float:
+        labels = CrowdLabels.from_codes(
+            codes, codes, codes, workers=np.arange(30), tasks=tasks, classes=np.arange(6)
+        )
+        plan = plan_labels(labels, believed[tasks], confusion, budget=150, per_worker=5)
+        return float(plan.gain.sum())
+
+    found = considered_tasks(believed, uncertain, confusion, 300)
+    assert np.array_equal(found, np.unique(found))
+    assert found.size == 300
+    exact = gain(np.arange(4000))
+    assert gain(found) > 0.97 * exact > 1.03 * gain(np.sort(uncertain[:300]))
+
+
+def test_a_search_is_made_where_it_is_asked_for(
+    labels: CrowdLabels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(label_plan, "MAX_CONSIDERED", 20)
+    asked = []
+    monkeypatch.setattr(
+        label_plan, "considered_tasks", lambda *given: asked.append(given) or np.arange(20)
+    )
+    for search in (False, True):
+        chosen = ReportSettings(plan_labels=12, plan_per_worker=3, plan_search=search)
+        planned(labels, dawid_skene(labels), chosen)
+    assert len(asked) == 1
+    assert asked[0][-1] == 20
+
+
+def test_where_all_gain_from_the_same_tasks_the_least_certain_fill_the_plan() -> None:
+    rng = np.random.default_rng(1)
+    share = rng.uniform(0.5, 1.0, 500)
+    believed = np.column_stack([share, 1 - share])
+    confusion = one_coin_confusion(np.full(10, 0.8), 2)
+    uncertain = np.argsort(share, kind="stable")
+    found = considered_tasks(believed, uncertain, confusion, 200)
+    assert np.array_equal(found, np.sort(uncertain[:200]))
 
 
 def test_who_gave_few_labels_is_not_asked(labels: CrowdLabels) -> None:

@@ -11,7 +11,7 @@ import pytest
 from flows.pipeline import run_pipeline
 from flows.settings import SettingsError
 from flows.settings.settings import load_settings
-from flows.spending import read_statements
+from flows.spending import preview, read_statements
 from flows.stages.learning.model import gate_verdict
 from tests.flows.campaign import write_small_campaign
 
@@ -142,3 +142,59 @@ def test_another_gate_of_the_same_rows_counts_on(tmp_path: Path) -> None:
     (agreeing,) = [one for one in bounds if one["name"] == "agreeing holdout"]
     assert not agreeing["applies"]
     assert "; 1 refuted before on these rows" in gate_verdict(second)
+
+
+def test_components_are_paid_for_and_every_page_states_them(tmp_path: Path) -> None:
+    """The preview, the ledger and the pages have one price; the model is one of the features."""
+    path = write_small_campaign(tmp_path)
+    text = path.read_text().replace("epsilon = 20.0", "epsilon = 20.0\ndelta = 1e-4")
+    reduced = "[model]\ncomponents = 1\nepsilon_components = 2.0\ndelta_components = 1e-5"
+    path.write_text(text.replace("[model]", reduced))
+    settings = load_settings(path)
+    (priced,) = [
+        one for one in preview(settings.state, settings)["parts"] if one["what"] == "model"
+    ]
+    assert "components 2" in priced["note"]
+    folder = run_pipeline(settings).folder
+    model = json.loads((folder / "model.json").read_text())
+    assert len(model["coef"][0]) == len(model["features"]) + 1 > 2
+    (statement,) = read_statements(settings.state)
+    spent = {entry["what"]: (entry["epsilon"], entry["delta"]) for entry in statement["entries"]}
+    assert spent["rows to train on"] == (9.5, 1e-5) == (priced["epsilon"], priced["delta"])
+    bounds = json.loads((folder / "bounds.json").read_text())["bounds"]
+    assert "transfer" not in " ".join(one["name"] for one in bounds)
+    for page in ("report.html", "public.html"):
+        shown = " ".join((folder / page).read_text().split())
+        assert "ε = 2, δ = 1e-05 for 1 component" in shown
+    release = json.loads((folder / "public" / "release.json").read_text())
+    assert release["model"]["components"] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            "components = 3\ndelta_components = 0.1",
+            "delta_components must be at most privacy.delta",
+        ),
+        ("epsilon_components = 1.0", "epsilon_components needs components"),
+        ("components = 0", "components"),
+    ],
+)
+def test_components_that_cannot_be_paid_for_are_refused(
+    tmp_path: Path, given: str, sentence: str
+) -> None:
+    path = write_small_campaign(tmp_path)
+    path.write_text(path.read_text().replace("[model]", f"[model]\n{given}"))
+    with pytest.raises(SettingsError, match=sentence):
+        load_settings(path)
+
+
+def test_as_many_components_as_features_are_refused_before_anything_is_spent(
+    tmp_path: Path,
+) -> None:
+    path = write_small_campaign(tmp_path)
+    path.write_text(path.read_text().replace("[model]", "[model]\ncomponents = 500"))
+    with pytest.raises(SettingsError, match="components must be below the number of features"):
+        run_pipeline(load_settings(path))
+    assert not list(load_settings(path).state.glob("ledger*"))
