@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int16
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import EMStart, check_smoothing, fit_table
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, pseudo_table
-from quality.labels import CrowdLabels, of_voters
+from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
 
 __all__ = [
@@ -139,14 +139,15 @@ def dawid_skene(
     """
     check_smoothing(smoothing)
     m_step = partial(smoothed_table, smoothing=smoothing)
+    near = bring_near(labels.merge_workers(groups))
     fit, posterior = fit_table(
-        labels.merge_workers(groups), m_step, "Dawid–Skene", max_iter=max_iter, tol=tol,
+        near, m_step, "Dawid–Skene", max_iter=max_iter, tol=tol,
         gold=gold, start=start, threads=threads, progress=progress,
     )  # fmt: skip
     label, tied = decide(posterior)
-    confusion = of_voters(np.ascontiguousarray(fit.table.transpose(0, 2, 1)), groups)
+    confusion = np.ascontiguousarray(near.by_worker(fit.table).transpose(0, 2, 1))
     return DawidSkene(
-        posterior, label, tied, fit.prior, confusion,
+        posterior, label, tied, fit.prior, of_voters(confusion, groups),
         fit.log_likelihood, fit.n_iter, fit.converged,
     )  # fmt: skip
 
@@ -235,13 +236,15 @@ def one_coin_dawid_skene(
     """
     check_smoothing(smoothing)
     m_step = partial(one_coin_table, smoothing=smoothing)
+    near = bring_near(labels.merge_workers(groups))
     fit, posterior = fit_table(
-        labels.merge_workers(groups), m_step, "one-coin Dawid–Skene", max_iter=max_iter, tol=tol,
+        near, m_step, "one-coin Dawid–Skene", max_iter=max_iter, tol=tol,
         gold=gold, start=start, threads=threads, progress=progress,
     )  # fmt: skip
     label, tied = decide(posterior)
+    reliability = near.by_worker(fit.table[:, 0, 0].copy())
     return OneCoin(
-        posterior, label, tied, fit.prior, of_voters(fit.table[:, 0, 0].copy(), groups),
+        posterior, label, tied, fit.prior, of_voters(reliability, groups),
         fit.log_likelihood, fit.n_iter, fit.converged,
     )  # fmt: skip
 

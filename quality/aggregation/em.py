@@ -6,10 +6,11 @@ and :func:`fit_table` fits a model to a table in memory; a model's own file hold
 result (:mod:`quality.aggregation.dawid_skene_em`, :mod:`quality.aggregation.hierarchical_em`).
 
 >>> from quality import encode
+>>> from quality.labels import bring_near
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
 >>> def m_step(counts):
 ...     return (counts + 0.01) / (counts + 0.01).sum(axis=1, keepdims=True)
->>> fit, posterior = fit_table(labels, m_step, "my model", max_iter=50, tol=1e-7)
+>>> fit, posterior = fit_table(bring_near(labels), m_step, "my model", max_iter=50, tol=1e-7)
 >>> fit.converged, posterior.round(2)
 (True, array([[1., 0.],
        [0., 1.]]))
@@ -34,6 +35,7 @@ from quality.labels import (
     CrowdLabels,
     LabelError,
     LabelShard,
+    NearTable,
     Sums,
     freeze_arrays,
     lookup,
@@ -55,6 +57,7 @@ __all__ = [
     "fit_em",
     "fit_table",
     "mean_posterior",
+    "near_gold",
     "passes_over",
     "reporting",
     "shard_passes",
@@ -283,7 +286,7 @@ def first_counts(passes: Passes, m_step: MStep, start: EMStart | None) -> tuple[
 
 
 def fit_table(
-    labels: CrowdLabels,
+    near: NearTable,
     m_step: MStep,
     what: str,
     *,
@@ -295,17 +298,31 @@ def fit_table(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[EMFit, Float64[np.ndarray, "tasks classes"]]:
-    """Fit a model to a table in memory; return the fit and P(truth | labels) of each task."""
+    """Fit a model to a table in memory; return the fit and P(truth | labels) of each task.
+
+    The fit has the workers of the renumbered table; gold and the posterior have the tasks of the other.
+    """
+    labels = near.labels
     check_em(max_iter, tol, threads)
     check_cells(labels.n_workers, labels.n_classes, labels.n_classes)
     known = None if start is None else start.matched(labels.workers, labels.classes)
-    with passes_over(labels, gold, threads) as passes:
+    with passes_over(labels, near_gold(near, gold), threads) as passes:
         fit = fit_em(
             passes, m_step, *first_counts(passes, m_step, known),
             max_iter=max_iter, tol=tol, prior_step=prior_step,
             after=reporting(progress, what, max_iter),
         )  # fmt: skip
-        return fit, passes.posterior(fit.prior, fit.table)
+        return fit, near.by_task(passes.posterior(fit.prior, fit.table))
+
+
+def near_gold(
+    near: NearTable, gold: Int[np.ndarray, " tasks"] | None
+) -> Int16[np.ndarray, " tasks"] | None:
+    """Return gold in the order of a renumbered table; raise ValueError unless it is sound."""
+    if gold is None:
+        return None
+    known: np.ndarray = near.task_given(_check_gold(near.labels, gold, near.labels.n_classes))
+    return known
 
 
 def reporting(

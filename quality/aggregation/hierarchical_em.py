@@ -21,7 +21,7 @@ one truth class share a Dirichlet prior, and its parameters are learned from the
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -37,9 +37,10 @@ from quality.aggregation.em import (
     check_em,
     first_counts,
     fit_em,
+    near_gold,
     passes_over,
 )
-from quality.labels import CrowdLabels, of_voters
+from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, counter, kernel
 
 __all__ = [
@@ -147,14 +148,16 @@ def hierarchical_dawid_skene(
     """
     check_em(max_iter, tol, threads)
     check_shared_prior(anchor, most_strength)
-    known = None if start is None else start.matched(labels.workers, labels.classes)
-    labels = labels.merge_workers(groups)
-    with passes_over(labels, gold, threads) as passes:
+    near = bring_near(labels.merge_workers(groups))
+    known = None if start is None else start.matched(near.labels.workers, labels.classes)
+    with passes_over(near.labels, near_gold(near, gold), threads) as passes:
         fit = fit_hierarchical(
             passes, anchor, most_strength, max_iter=max_iter, tol=tol, start=known,
             step=counter(progress, "hierarchical Dawid–Skene", max_iter),
         )  # fmt: skip
-        return hierarchical_result(fit, passes.posterior(fit.prior, fit.table), groups)
+        posterior = near.by_task(passes.posterior(fit.prior, fit.table))
+    fit = replace(fit, table=near.by_worker(fit.table))
+    return hierarchical_result(fit, posterior, groups)
 
 
 def check_shared_prior(anchor: float, most_strength: float) -> None:
@@ -243,12 +246,18 @@ def confusion_under(
     :func:`hierarchical_dawid_skene` at most.
     """
     shape = labels.n_workers, labels.n_classes
-    answer = labels.worker.astype(np.int64) * labels.n_classes + labels.label
-    given = [np.bincount(answer, share[labels.task], shape[0] * shape[1]) for share in posterior.T]
-    counts = np.stack(given, axis=1, dtype=np.float64)  # of no labels `bincount` makes integers
-    counts = counts.reshape(*shape, labels.n_classes)
+    counts = np.zeros((*shape, labels.n_classes))
+    _add_labels(labels.worker, labels.task, labels.label, np.ascontiguousarray(posterior), counts)
     table = _posterior_mean(counts, SharedPrior(_crowd_row(counts, ANCHOR), MAX_STRENGTH))
     return np.ascontiguousarray(table.transpose(0, 2, 1))
+
+
+@kernel
+def _add_labels(worker, task, label, posterior, counts) -> None:
+    """Add each label to its worker's answers, by the chance of each truth."""
+    for row in range(len(label)):
+        for truth in range(posterior.shape[1]):
+            counts[worker[row], label[row], truth] += posterior[task[row], truth]
 
 
 def _crowd_row(

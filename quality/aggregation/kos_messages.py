@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import check_em
-from quality.labels import CrowdLabels
+from quality.labels import CrowdLabels, bring_near
 from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 
 __all__ = ["MessagePassing", "kos", "kos_plus", "pass_messages"]
@@ -148,6 +148,9 @@ def pass_messages(
     check_em(max_iter, tol, threads)
     n_classes = labels.n_classes
     first = rng.normal(1.0, 1.0, size=labels.n_labels)
+    near = bring_near(labels)
+    labels, first = near.labels, near.row_given(first)
+    task_scale, worker_scale = near.task_given(task_scale), near.worker_given(worker_scale)
     first /= -worker_scale[labels.worker]  # totals are 0 yet: the workers' first messages are drawn
     classes = range(1, 2) if n_classes == 2 else range(n_classes)
     support, stops = np.empty((labels.n_tasks, len(classes))), []
@@ -166,6 +169,7 @@ def pass_messages(
     total = support.sum(axis=1, keepdims=True)
     uniform = np.full_like(support, 1.0 / n_classes)  # all weight is against every class
     posterior = np.divide(support, total, out=uniform, where=total > 0)
+    posterior = near.by_task(posterior)
     label, tied = decide(posterior)
     n_iter, converged = max(n for n, _ in stops), all(settled for _, settled in stops)
     return MessagePassing(posterior, label, tied, n_iter, converged)

@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, decide
+from quality.aggregation.ebcc_em import exp_digamma
 from quality.aggregation.em import fit_table, uniform
-from quality.aggregation.hierarchical_em import digamma
-from quality.labels import CrowdLabels, of_voters
+from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
 
 __all__ = ["Mace", "mace"]
@@ -111,18 +111,19 @@ def mace(
     for name, value in (("competence", competence_prior), ("strategy", strategy_prior)):
         if not 0 < value < np.inf:
             raise ValueError(f"{name}_prior must be > 0 and finite, got {name}_prior={value}")
-    labels = labels.merge_workers(groups)
+    near = bring_near(labels.merge_workers(groups))
     m_step = _KnowOrGuess(labels.n_workers, labels.n_classes, competence_prior, strategy_prior)
     fit, posterior = fit_table(
-        labels, m_step, "MACE", max_iter=max_iter, tol=tol, prior_step=uniform, gold=gold,
+        near, m_step, "MACE", max_iter=max_iter, tol=tol, prior_step=uniform, gold=gold,
         threads=threads, progress=progress,
     )  # fmt: skip
     label, tied = decide(posterior)
     known, guessed = m_step.split(fit.counts)
     competence = _mean(np.column_stack([known, guessed.sum(axis=1)]) + competence_prior)[:, 0]
+    strategy = _mean(guessed + strategy_prior)
     return Mace(
-        posterior, label, tied, of_voters(competence.copy(), groups),
-        of_voters(_mean(guessed + strategy_prior), groups),
+        posterior, label, tied, of_voters(near.by_worker(competence.copy()), groups),
+        of_voters(near.by_worker(strategy), groups),
         fit.log_likelihood, fit.n_iter, fit.converged,
     )  # fmt: skip
 
@@ -167,7 +168,7 @@ def _know_or_guess(counts, competence_prior, strategy_prior, know, guess, strate
     A parameter is the exponential of the expected logarithm of a probability that is Dirichlet.
     """
     n_workers, n_classes = strategy.shape
-    guessed = np.empty(n_classes)
+    guessed, of_all, absent = np.empty(n_classes), np.zeros(64), exp_digamma(strategy_prior)
     for worker in range(n_workers):
         n_known = n_guessed = 0.0
         for answer in range(n_classes):
@@ -179,12 +180,20 @@ def _know_or_guess(counts, competence_prior, strategy_prior, know, guess, strate
             n_known += known
             guessed[answer] = given - known
             n_guessed += guessed[answer]
-        total = digamma(n_known + n_guessed + 2.0 * competence_prior)
-        know[worker] = np.exp(digamma(n_known + competence_prior) - total)
-        guess[worker] = np.exp(digamma(n_guessed + competence_prior) - total)
-        total = digamma(n_guessed + n_classes * strategy_prior)
+        n_given = round(n_known + n_guessed)
+        if n_given >= len(of_all):
+            total = exp_digamma(n_given + 2.0 * competence_prior)
+        else:  # many workers have as many labels
+            if of_all[n_given] == 0.0:
+                of_all[n_given] = exp_digamma(n_given + 2.0 * competence_prior)
+            total = of_all[n_given]
+        know[worker] = exp_digamma(n_known + competence_prior) / total
+        guess[worker] = exp_digamma(n_guessed + competence_prior) / total
+        share = 1.0 / exp_digamma(n_guessed + n_classes * strategy_prior)
         for answer in range(n_classes):
-            habit = np.exp(digamma(guessed[answer] + strategy_prior) - total)
+            habit = absent * share
+            if guessed[answer] != 0.0:
+                habit = exp_digamma(guessed[answer] + strategy_prior) * share
             strategy[worker, answer] = habit
             habit *= guess[worker]
             for truth in range(n_classes):

@@ -34,7 +34,7 @@ from quality.aggregation import (
     weighted_majority,
 )
 from quality.labels import CrowdLabels, of_voters
-from quality.parallel import Progress, counter
+from quality.parallel import Progress, counter, kernel
 from quality.reputation import soft_penalty
 
 __all__ = [
@@ -261,15 +261,23 @@ def meanings(
     spreads wrong ones evenly.
     """
     n_classes = labels.n_classes
-    task, label = labels.task[~out], labels.label[~out]
-    given = [np.bincount(label, share, n_classes) for share in posterior[task].T]
-    counts = (
-        np.array(given, dtype=np.float64) + 1.0 / n_classes
-    )  # a label nobody gives stays possible
+    given = np.zeros((n_classes, n_classes))
+    _add_answers(labels.task, labels.label, out, np.ascontiguousarray(posterior), given)
+    counts = given + 1.0 / n_classes  # a label nobody gives stays possible
     right = np.trace(counts) / counts.sum()
     even = np.full((n_classes, n_classes), (1.0 - right) / max(n_classes - 1, 1))
     np.fill_diagonal(even, right)
     return counts / counts.sum(axis=1, keepdims=True), even
+
+
+@kernel
+def _add_answers(task, label, out, posterior, given) -> None:
+    """Add each label that is not held out to its answer, by the chance of each truth."""
+    for row in range(len(label)):
+        if out[row]:
+            continue
+        for truth in range(len(given)):
+            given[truth, label[row]] += posterior[task[row], truth]
 
 
 def _scores(

@@ -24,6 +24,7 @@ from quality.labels.columns import (
     sort_codes,
 )
 from quality.labels.merging import check_groups, of_voters, voters
+from quality.labels.nearness import NearTable, bring_near
 from quality.labels.shards import (
     Engine,
     LabelShard,
@@ -46,9 +47,9 @@ from quality.labels.text_codes import code_texts
 from quality.labels.texts import Texts, taken, text_array
 
 __all__ = [
-    "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "RepeatError", "Sums",
-    "Texts", "add_parts", "array_texts", "check_groups", "check_table", "code_columns",
-    "code_integers", "code_texts", "cut_labels", "encode", "encode_gold", "freeze_arrays",
-    "join_shards", "lookup", "of_voters", "sort_codes", "taken", "text_array", "tree_total",
-    "voters",
+    "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "NearTable", "RepeatError",
+    "Sums", "Texts", "add_parts", "array_texts", "bring_near", "check_groups", "check_table",
+    "code_columns", "code_integers", "code_texts", "cut_labels", "encode", "encode_gold",
+    "freeze_arrays", "join_shards", "lookup", "of_voters", "sort_codes", "taken", "text_array",
+    "tree_total", "voters",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int, Int16, Int32, Int64
 from quality.labels.columns import LabelError
 from quality.parallel import MAX_CHUNKS, MIN_ROWS, kernel, shared_out
 
-__all__ = ["RepeatError", "SortedRows", "keep_rows", "sort_rows"]
+__all__ = ["RepeatError", "SortedRows", "keep_rows", "rows_by_worker", "sort_rows"]
 
 MAX_RANGES = 64  # of tasks: the rows of one fit into a cache
 KEY_BITS = 63  # of the number that a row is while it is sorted
@@ -107,7 +107,7 @@ def sort_rows(
     if repeated:
         _refuse_repeat(task.astype(np.int64) * n_workers + worker)
     # the keys' memory is used again: fresh memory takes as long as what is put there
-    worker_start = _by_worker(to_worker, n_workers, threads, key)
+    worker_start = rows_by_worker(to_worker, n_workers, threads, key)
     return SortedRows(to_worker, to_task, to_label, task_start, key, worker_start)
 
 
@@ -124,11 +124,11 @@ def keep_rows(
     task_start = np.zeros(n_tasks + 1, dtype=np.int64)
     np.cumsum(_count(task, 0, n_tasks), out=task_start[1:])
     order = np.empty(len(worker), dtype=np.int64)
-    worker_start = _by_worker(worker, n_workers, None, order)
+    worker_start = rows_by_worker(worker, n_workers, None, order)
     return SortedRows(worker, task, label, task_start, order, worker_start)
 
 
-def _by_worker(
+def rows_by_worker(
     worker: Int32[np.ndarray, " rows"],
     n_workers: int,
     threads: int | None,

@@ -47,7 +47,7 @@ MAX_CELLS_PER_LABEL = 100
 MAX_CLASSES = int(np.iinfo(np.int16).max)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
 class CrowdLabels:
     """Crowd labels in codes, sorted by (task, worker); made by :func:`encode`.
 
