@@ -65,7 +65,7 @@ SHOWN_RUNS = 24
 # The public page's fields, by name: what is not here is not released.
 CAMPAIGN = ("publication", "budget")  # public facts of the settings, None where nothing is released
 OLDER = {"skipped": "the run was made by a version without it"}
-GROUPED = ("groups", "of_classes", "n_groups")
+GROUPED = ("groups", "of_classes", "n_groups", "ordered")
 PROPORTIONS = (
     "mechanism", "reason", "epsilon", "delta", "unit", "level", "expected_l1_labels",
     "half_width_labels", "noise", "arithmetic",
@@ -86,6 +86,7 @@ COLUMNS = {
     "corrected_shares": ("group", "class", "n", "share", "low", "high"),
     "class_ratios": ("group", "class", "n", "ratio", "low", "high"),
 }
+AT_MOST = ("at_most", "at_most_low", "at_most_high")  # likewise, where classes are ordered
 
 
 def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
@@ -178,14 +179,28 @@ def _by_group(folder: Path, stage: str) -> Facts:
     facts = _read_json(folder, f"{stage}.json") if (folder / f"{stage}.json").is_file() else OLDER
     if "skipped" in facts:
         return facts
-    rows = read_parquet(folder / f"{stage}.parquet", COLUMNS[stage]).to_pylist()
+    table = read_parquet(folder / f"{stage}.parquet")
+    ordered = AT_MOST[0] in table.column_names
+    rows = table.select([*COLUMNS[stage], *(AT_MOST if ordered else ())]).to_pylist()
     groups = [
         {"group": group, "cells": list(cells)}
         for group, cells in groupby(rows, key=lambda row: row["group"])
     ]
+    for group in groups if ordered else ():
+        group["mean"] = _mean_grade(group["cells"])
     classes = [cell["class"] for cell in groups[0]["cells"]]
     shown = min(SHOWN_GROUPS, max(1, SHOWN_CELLS // len(classes)))
-    return facts | {"groups": groups[:shown], "of_classes": classes, "n_groups": len(groups)}
+    sizes = {"of_classes": classes, "n_groups": len(groups), "ordered": ordered}
+    return facts | {"groups": groups[:shown], **sizes}
+
+
+def _mean_grade(cells: list[Facts]) -> Facts:
+    """The mean place of a task's class, the lowest being 1, and its ends by the cumulative shares."""
+    at, most, least = (
+        None if cells[0][name] is None else len(cells) - sum(cell[name] for cell in cells[:-1])
+        for name in AT_MOST
+    )
+    return {"at": at, "low": least, "high": most}
 
 
 def _spend(folder: Path) -> Facts:

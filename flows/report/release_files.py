@@ -57,6 +57,11 @@ COLUMNS = {
         "high": "upper end of the interval, likewise",
     },
 }
+AT_MOST = {
+    "at_most": "share of the class and those below it, in the order declared; sums of the shares beside it",
+    "at_most_low": "lower end of its interval; those of a group's classes hold together at the level",
+    "at_most_high": "upper end of its interval, likewise",
+}
 MODEL = ("coef", "features", "norm_bound", "regularization")
 
 
@@ -83,12 +88,14 @@ def release(folder: Path) -> dict[str, Any]:
     page = public_page(folder)
     found: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     found |= {key: page[key] for key in ("name", *CAMPAIGN)}
-    for stage, columns in COLUMNS.items():
+    for stage in COLUMNS:
         facts = page[stage]
         if facts is not None:
-            rows = _table(folder, stage).to_pylist()
+            table = _table(folder, stage)
             kept = {key: value for key, value in facts.items() if key not in GROUPED}
-            facts = {**kept, "columns": columns, "rows": rows}
+            meaning = COLUMNS[stage] | AT_MOST
+            columns = {name: meaning[name] for name in table.column_names}
+            facts = {**kept, "columns": columns, "rows": table.to_pylist()}
         found[stage] = facts
     model = page["model"]
     if model is not None:
@@ -129,4 +136,7 @@ def write_release_files(folder: Path) -> tuple[str, ...]:
 
 def _table(folder: Path, stage: str) -> pa.Table:
     """The columns of a release's table that may be shown, by name."""
-    return read_parquet(folder / f"{stage}.parquet", COLUMNS[stage])
+    table = read_parquet(folder / f"{stage}.parquet")
+    return table.select(
+        [*COLUMNS[stage], *(name for name in AT_MOST if name in table.column_names)]
+    )

@@ -20,6 +20,7 @@ from privacy import (
     PlanEvent,
     choose_mechanism,
 )
+from privacy.mechanisms import CountLaw
 from privacy.query import ONE_TASK
 
 __all__ = ["CountNoise", "CountsMechanism", "count_noise"]
@@ -57,6 +58,7 @@ class CountNoise:
     variance: float
     covariance: Float[np.ndarray, "classes classes"]
     projected: Float[np.ndarray, "classes classes"]
+    law: CountLaw
 
     def described(self) -> dict[str, object]:
         """Return the law of the noisy counts, for further work with them."""
@@ -103,4 +105,5 @@ def count_noise(privacy: PrivacySettings, n_classes: int) -> CountNoise:
         law.variance,
         on_lattice if lattice else law.variance * np.eye(n_classes),
         on_lattice if lattice else law.variance * centring,
+        law,
     )

@@ -13,10 +13,12 @@ from jaxtyping import Float, Int
 from flows.run import Run
 from flows.settings import PrivacySettings
 from flows.spending import Correction, Plan, published_size
+from flows.stages.ordered_classes import with_cumulative_shares
 from flows.tables import arrow_table
 from privacy import Ledger, Release
 from privacy.accounting import price_text
 from quality import NoisyShares, noisy_shares
+from quality.shares import normal_band
 
 __all__ = [
     "ALL_GROUPS", "Noisy", "correct_shares", "corrected_verdict", "read_correction", "write_shares",
@@ -93,7 +95,13 @@ def write_shares(
 ) -> str:
     """Write the corrected shares of what is known by group; return what to add to the stage's line."""
     found = {name: one.shares(privacy.level) for name, one in known.items()}
-    run.write_table(f"{NAME}.parquet", _table(classes, known, found))
+    table = _table(classes, known, found)
+    if run.settings.input.order:
+        bands = [
+            normal_band(one.share, one.centre, one.error, privacy.level) for one in found.values()
+        ]
+        table = with_cumulative_shares(table, bands)
+    run.write_table(f"{NAME}.parquet", table)
     run.write_json(
         f"{NAME}.json",
         {

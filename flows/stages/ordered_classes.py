@@ -1,18 +1,26 @@
-"""Ordered classes in a run: whether the labels show the order, and what deciding by loss changes.
+"""Ordered classes in a run: whether the labels show the order, what a loss changes, cumulative shares.
 
 Labels of least expected loss are made by `flows.aggregators.decided`; what a run says about them is here.
+Tables of shares get three more columns: how much of a group is of a class or a lower one. They follow from
+what is released and public, and cost nothing; their intervals hold for all classes of a group together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from flows.run import Crowd, Run
+from flows.tables import arrow_array, numpy_array
+from privacy import cumulative_noise
+from privacy.mechanisms import CountLaw
 from quality import Consensus, CrowdLabels, order_fit
+from quality.shares import CumulativeShares, cumulative_band
 
-__all__ = ["order_facts", "order_sentence"]
+__all__ = ["counted_bands", "order_facts", "order_sentence", "with_cumulative_shares"]
 
 LOSSES = {
     "zero_one": "the likeliest class",
@@ -58,3 +66,34 @@ def order_sentence(found: dict[str, Any] | None) -> str:
     far = found["distance"]
     missed = "" if far is None else f"; {far:.2f} classes from gold on average"
     return f"{missed}; {found['sentence']}{moved}"
+
+
+def with_cumulative_shares(table: pa.Table, bands: Sequence[CumulativeShares]) -> pa.Table:
+    """Return a table that has a row for each group and class with what is of the class or a lower one."""
+    share, low, high = zip(*((one.share, one.low, one.high) for one in bands), strict=True)
+    for name, parts in {"at_most": share, "at_most_low": low, "at_most_high": high}.items():
+        table = table.append_column(name, arrow_array(np.concatenate(parts)))
+    return table
+
+
+def counted_bands(
+    table: pa.Table, laws: Sequence[Sequence[CountLaw]], level: float
+) -> list[CumulativeShares]:
+    """Return the cumulative shares of a table of proportions.
+
+    `laws` are, for each group, those of the noise of the releases that its counts are the sum of.
+    """
+    n, noisy, share = (
+        numpy_array(table.column(name)).reshape(len(laws), -1)
+        for name in ("n", "noisy_count", "proportion")
+    )
+    size, reached, bands = n[:, 0], np.cumsum(noisy, axis=1)[:, :-1], []
+    total, known = noisy.sum(axis=1) - size, {}
+    for group, some in enumerate(laws):
+        key = (*(law.scale for law in some), total[group])
+        if key not in known:
+            known[key] = cumulative_noise(some, int(total[group]), level)
+        low, high = known[key]
+        ends = (reached[group] - high) / size[group], (reached[group] - low) / size[group]
+        bands.append(cumulative_band(share[group], *ends))
+    return bands

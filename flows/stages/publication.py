@@ -14,6 +14,7 @@ from flows.run import Run, load_crowd
 from flows.settings import PrivacySettings, Settings, SettingsError
 from flows.spending import Plan, paying, plan_releases, published_group_sizes, with_grown_partition
 from flows.stages.corrected_shares import correct_shares, read_correction
+from flows.stages.ordered_classes import counted_bands, with_cumulative_shares
 from flows.stages.year_counts import publish_year, unpaid_words, year_words
 from flows.tables import arrow_table
 from privacy import BudgetError, Ledger, PlanError, PlanEvent, Release, project_to_simplex
@@ -54,6 +55,9 @@ def publish_proportions(run: Run) -> str:
     classes = [str(name) for name in crowd.labels.classes]
     sizes = published_group_sizes(plan, releases)
     table = _proportion_table(classes, plan.groups, sizes, releases, noise.half_width)
+    if run.settings.input.order:
+        bands = counted_bands(table, [[noise.law]] * n_groups, privacy.level)
+        table = with_cumulative_shares(table, bands)
     run.write_table("proportions.parquet", table)
     found = _facts(run, plan, privacy, releases) | planned | {"released_at": released_at}
     run.write_json("proportions.json", found)

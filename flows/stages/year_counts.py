@@ -23,11 +23,13 @@ from flows.spending import (
     published_size,
 )
 from flows.stages.corrected_shares import ALL_GROUPS, Noisy, write_shares
+from flows.stages.ordered_classes import counted_bands, with_cumulative_shares
 from flows.tables import arrow_table
 from privacy import (
     BudgetError,
     LatticeCorrection,
     LatticeLaplace,
+    LatticeLaplaceLaw,
     Ledger,
     Mechanism,
     Query,
@@ -65,7 +67,10 @@ def publish_year(run: Run, crowd: Crowd, privacy: PrivacySettings) -> str:
         released_at = ledger.time_of(*(one.entry for one in releases + corrections))
     sums = _add_up(planned, crowd.labels.n_classes, counted, releases)
     classes = [str(name) for name in crowd.labels.classes]
-    run.write_table("proportions.parquet", _table(classes, planned.groups, sums, privacy.level))
+    table = _table(classes, planned.groups, sums, privacy.level)
+    if run.settings.input.order:
+        table = with_cumulative_shares(table, counted_bands(table, sums.drawn, privacy.level))
+    run.write_table("proportions.parquet", table)
     found = _facts(planned, sums, releases, privacy, len(classes)) | {
         "released_at": released_at,
         "publication": run.publication or planned.cohorts.keys[-1],
@@ -116,12 +121,13 @@ def _released(ledger: Ledger, asked: Sequence[tuple[Mechanism, Query]]) -> list[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
-    """Counts added up over cohorts, and the exact law of the noise of each group's sum."""
+    """Counts added up over cohorts, the exact law of the noise of each group's sum, and of what it sums."""
 
     noisy: Int[np.ndarray, "groups classes"]
     sizes: Int[np.ndarray, " groups"]
     laws: tuple[ExactLaw, ...]
     entry: Int[np.ndarray, " groups"]
+    drawn: tuple[list[LatticeLaplaceLaw], ...]
 
     @property
     def variances(self) -> Float[np.ndarray, " groups"]:
@@ -151,12 +157,15 @@ def _add_up(
         sizes[place] += published_size(query, release)
         entry[place] = max(entry[place], release.entry)
         drawn[place].append(mechanism.epsilon)
-    one: dict[float, ExactLaw] = {
+    one: dict[float, LatticeLaplaceLaw] = {
         price: LatticeLaplace(price).law(k) for prices in drawn for price in prices
     }
     keys = [tuple(sorted(prices)) for prices in drawn]
-    sums = {key: reduce(ExactLaw.plus, (one[price] for price in key)) for key in set(keys)}
-    return _Sums(noisy, sizes, tuple(sums[key] for key in keys), entry)
+    sums: dict[tuple[float, ...], ExactLaw] = {
+        key: reduce(ExactLaw.plus, (one[price] for price in key)) for key in set(keys)
+    }
+    parts = tuple([one[price] for price in key] for key in keys)
+    return _Sums(noisy, sizes, tuple(sums[key] for key in keys), entry, parts)
 
 
 def _facts(

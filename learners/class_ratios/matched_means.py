@@ -232,14 +232,34 @@ class MatchedMeans:
         the distances between classes stay as they were estimated; below a reliability of one half, where
         their correction stops short (`corrected_class_gram`), both sides are widened by up to twice, at 1/4.
         """
+        return self.intervals(bag, level)[0]
+
+    def intervals(
+        self, bag: BagMean, level: float
+    ) -> tuple[Float[np.ndarray, "classes ends"], Float[np.ndarray, "boundaries ends"]]:
+        """Return :meth:`interval`, and the same of the ratio's cumulative sums below the last class.
+
+        The latter hold together, each by `level` split between them.
+        """
         ratio, nodes = self.ratio(bag), normal_nodes(len(bag.linear))
         drawn = ratio[None]
         for _ in range(ROUNDS):
             error = self._error(bag, drawn)
             drawn = redrawn_ratios(self.hessian, bag.linear, error, nodes)
+        each = 1 - (1 - level) / max(len(ratio) - 1, 1)
+        sums = np.cumsum(drawn, axis=1)[:, :-1], np.cumsum(ratio)[:-1]
+        return self._ends(drawn, ratio, level), self._ends(*sums, each)
+
+    def _ends(
+        self,
+        drawn: Float[np.ndarray, "draws shares"],
+        share: Float[np.ndarray, " shares"],
+        level: float,
+    ) -> Float[np.ndarray, "shares ends"]:
+        """Return the range of redrawn shares about the estimate, widened where that is asked for."""
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        ends = np.stack([np.minimum(low, ratio), np.maximum(high, ratio)], axis=1)
-        widened = ratio[:, None] + self._widening() * (ends - ratio[:, None])
+        ends = np.stack([np.minimum(low, share), np.maximum(high, share)], axis=1)
+        widened = share[:, None] + self._widening() * (ends - share[:, None])
         return np.asarray(np.clip(widened, 0.0, 1.0))
 
     def _widening(self) -> float:

@@ -127,6 +127,9 @@ class ClassRatio:
         The evidence behind the estimate.
     method
         Name of the method that found it.
+    at_most
+        For ordered classes: lower and upper end for the sum of the first k ratios, for every k below the
+        number of classes; all hold together at the level. None as `interval` is.
 
     Examples
     --------
@@ -144,6 +147,7 @@ class ClassRatio:
     bandwidth: float | None
     diagnostics: RatioDiagnostics
     method: str
+    at_most: Float[np.ndarray, "boundaries ends"] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,7 +245,7 @@ def matched_ratio(
 
     `trial` judged the method on bags left out; `fit` is the bag's p-value in the test of fit.
     """
-    ratio, interval = means.ratio(bag), means.interval(bag, level)
+    ratio, (interval, at_most) = means.ratio(bag), means.intervals(bag, level)
     diagnostics = diagnose(
         labelled.mixture,
         means.hessian,
@@ -254,10 +258,10 @@ def matched_ratio(
         fit=fit,
         classes=classes,
     )
-    for array in (ratio, interval):
+    for array in (ratio, interval, at_most):
         array.setflags(write=False)
-    kept = interval if diagnostics.is_mixture else None
-    return ClassRatio(ratio, kept, level, bandwidth, diagnostics, method)
+    kept = (interval, at_most) if diagnostics.is_mixture else (None, None)
+    return ClassRatio(ratio, kept[0], level, bandwidth, diagnostics, method, kept[1])
 
 
 def _expected_left_out(

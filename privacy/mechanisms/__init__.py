@@ -46,15 +46,16 @@ from privacy.mechanisms.lattice_laplace import (
     LatticeLaplaceLaw,
 )
 from privacy.mechanisms.noisy_max import NoisyMax
+from privacy.mechanisms.partial_sums import CountLaw, cumulative_noise
 from privacy.mechanisms.projection import project_to_simplex
 
 __all__ = [
-    "COUNT_MECHANISMS", "ApproximateEvent", "Choice", "ClampedDirichletEvent", "Cost",
+    "COUNT_MECHANISMS", "ApproximateEvent", "Choice", "ClampedDirichletEvent", "Cost", "CountLaw",
     "DirichletClamp", "DirichletPseudoCount", "DiscreteGaussian", "DiscreteGaussianEvent",
     "DiscreteGaussianLaw", "DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "Event",
     "EventError", "ExactLaw", "InfeasibleFloor", "LatticeLaplace", "LatticeLaplaceEvent",
     "LatticeLaplaceLaw", "NoisyMax", "PairDelta", "PseudoCountDirichletEvent", "PureEvent",
     "analytic_gaussian_scale", "choose_mechanism", "clamp_delta", "covering_scale",
-    "crossover_delta", "dominating_delta", "exact", "expected_distortion", "largest_scale",
-    "pair_delta", "project_to_simplex", "smallest_floor",
+    "crossover_delta", "cumulative_noise", "dominating_delta", "exact", "expected_distortion",
+    "largest_scale", "pair_delta", "project_to_simplex", "smallest_floor",
 ]  # fmt: skip

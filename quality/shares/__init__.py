@@ -4,7 +4,8 @@
 consensus and truth. Its point is shrunk; its interval is not, so that it covers.
 :func:`noisy_shares` does the same for what was released under noise; :func:`gold_for_width` says
 how many gold tasks an interval of a given width needs; :func:`unmixed_shares` corrects groups by the
-errors of all of them together. For comparison: :func:`gold_alone`,
+errors of all of them together. :func:`cumulative_band` and :func:`normal_band` add up the shares of
+ordered classes. For comparison: :func:`gold_alone`,
 :func:`rogan_gladen`, and PPI++ as published, :func:`prediction_powered` and
 :func:`prediction_powered_infinite`.
 
@@ -15,6 +16,7 @@ array([[0.61, 0.39]])
 """
 
 from quality.shares.corrected import CorrectedShares, corrected_shares
+from quality.shares.cumulative import CumulativeShares, cumulative_band, normal_band
 from quality.shares.gold_plan import GoldPlan, gold_for_width
 from quality.shares.ppi import (
     PredictionPowered,
@@ -26,7 +28,8 @@ from quality.shares.rivals import gold_alone, rogan_gladen
 from quality.shares.unmixed import UnmixedShares, unmixed_shares
 
 __all__ = [
-    "CorrectedShares", "GoldPlan", "NoisyShares", "PredictionPowered", "UnmixedShares",
-    "corrected_shares", "gold_alone", "gold_for_width", "noisy_shares", "prediction_powered",
-    "prediction_powered_infinite", "rogan_gladen", "unmixed_shares",
+    "CorrectedShares", "CumulativeShares", "GoldPlan", "NoisyShares", "PredictionPowered",
+    "UnmixedShares", "corrected_shares", "cumulative_band", "gold_alone", "gold_for_width",
+    "noisy_shares", "normal_band", "prediction_powered", "prediction_powered_infinite",
+    "rogan_gladen", "unmixed_shares",
 ]  # fmt: skip

@@ -44,6 +44,8 @@ class NoisyShares:
         Share of gold tasks on which the consensus is right, as far as noise tells.
     level
         Of the intervals.
+    centre, error
+        The estimate without bias that the intervals are about, and the covariance of its error.
     """
 
     share: Float64[np.ndarray, " classes"]
@@ -52,6 +54,8 @@ class NoisyShares:
     covariance: Float64[np.ndarray, "classes classes"]
     accuracy: float
     level: float
+    centre: Float64[np.ndarray, " classes"]
+    error: Float64[np.ndarray, "classes classes"]
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -127,6 +131,8 @@ def noisy_shares(
         covariance,
         1.0 - float(wrong),
         level,
+        said + bias,
+        of_counts + of_bias,
     )
 
 

@@ -22,10 +22,11 @@ from flows.run import Crowd, Run, load_crowd
 from flows.settings import EngineSettings, PrivacySettings, Settings
 from flows.sharding import FeatureFolder, FeaturePasses, Mapper, open_mapper
 from flows.spending import count_noise
+from flows.stages.ordered_classes import with_cumulative_shares
 from flows.stages.publication import why_no_release
 from flows.tables import arrow_table, numpy_array
 from learners import ClassRatio, learn_ratios, learn_streamed_ratios
-from quality.shares import unmixed_shares
+from quality.shares import CumulativeShares, cumulative_band, unmixed_shares
 
 __all__ = ["Published", "estimate_ratios", "published_in", "ratios_verdict", "why_no_features"]
 
@@ -205,7 +206,10 @@ def _write_ratios(
     """Write the unlabelled groups' class ratios, and say how far to trust them."""
     names = crowd.group_names[published.unlabelled].astype(str).tolist()
     ratios = dict(zip(names, found, strict=True))
-    run.write_table("class_ratios.parquet", _ratio_table(list(published.classes), ratios, sizes))
+    table = _ratio_table(list(published.classes), ratios, sizes)
+    if run.settings.input.order:
+        table = with_cumulative_shares(table, [_band(one) for one in found])
+    run.write_table("class_ratios.parquet", table)
     first, streamed, why = found[0], crowd.features, why_internal(run.settings)
     method = first.method if streamed is None else f"{first.method} of streamed features"
     error = first.diagnostics.error_left_out
@@ -227,6 +231,12 @@ def _write_ratios(
     how += ", from shares corrected by gold" if published.corrected else ""
     kept = "" if why is None else f"; internal: {why}"
     return f"{len(found)} unlabelled groups, cross-validated L1 error {error:.3f}{how}{kept}"
+
+
+def _band(found: ClassRatio) -> CumulativeShares:
+    """The cumulative ratios of ordered classes; without a band where a ratio has no interval."""
+    unknown = np.full((found.ratio.size - 1, 2), np.nan)
+    return cumulative_band(found.ratio, *(unknown if found.at_most is None else found.at_most).T)
 
 
 def _ratio_table(classes: list[str], found: dict[str, ClassRatio], sizes: list[int]) -> pa.Table:

@@ -12,7 +12,9 @@ import pytest
 
 from flows.pipeline import run_pipeline
 from flows.settings import SettingsError, load_settings
+from privacy import DiscreteGaussian, LatticeLaplace, cumulative_noise
 from quality import CrowdLabels, calibrate, encode, encode_gold, least_loss, ordinal_crowd
+from quality.shares import cumulative_band
 
 GRADES = ("poor", "fair", "good", "great")
 HEAD = """\
@@ -64,6 +66,74 @@ def test_a_run_decides_by_the_ordinal_model_and_the_loss(tmp_path: Path, loss: A
 def labels_of(folder: Path) -> CrowdLabels:
     rows = [line.split(",") for line in (folder / "labels.csv").read_text("utf-8").split()[1:]]
     return encode(*zip(*rows, strict=True), classes=GRADES)
+
+
+RELEASED = """
+[privacy]
+epsilon = 4.0
+proportions_epsilon = 0.2
+level = 0.9
+"""
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.008])
+def test_cumulative_shares_follow_from_what_is_published(tmp_path: Path, delta: float) -> None:
+    """Whoever reads the public files alone can work them out: post-processing, whatever the noise."""
+    deltas = f"proportions_delta = {delta}\ndelta = {delta}\n" if delta else ""
+    folder, _ = run(campaign(tmp_path, HEAD + RELEASED + deltas))
+    facts = json.loads((folder / "public" / "release.json").read_text("utf-8"))["proportions"]
+    table = pq.read_table(folder / "public" / "proportions.parquet")
+    assert table.column_names[-3:] == ["at_most", "at_most_low", "at_most_high"]
+    assert set(table.column_names) == set(facts["columns"])
+    price = DiscreteGaussian(0.2, delta) if delta else LatticeLaplace(0.2)
+    assert facts["mechanism"] == ("discrete Gaussian" if delta else "lattice Laplace")
+    law, noisy = price.law(4), np.array(table["noisy_count"])
+    low, high = cumulative_noise([law], int(noisy.sum()) - 120, 0.9)
+    band = cumulative_band(
+        np.array(table["proportion"]),
+        (np.cumsum(noisy)[:-1] - high) / 120,
+        (np.cumsum(noisy)[:-1] - low) / 120,
+    )
+    for name, part in zip(
+        ("at_most", "at_most_low", "at_most_high"), (band.share, band.low, band.high), strict=True
+    ):
+        assert np.array(table[name]) == pytest.approx(part)
+    page = (folder / "public.html").read_text("utf-8")
+    assert "At most fair" in page
+    assert f"{band.mean_place()[0]:.2f}" in page
+    spent = json.loads((folder / "spend.json").read_text("utf-8"))["spent"]["epsilon"]
+    assert spent == 0.2
+    assert "At most fair" in (folder / "report.html").read_text("utf-8")
+
+
+def test_without_an_order_there_are_no_cumulative_shares(tmp_path: Path) -> None:
+    folder, _ = run(campaign(tmp_path, HEAD.replace("order = true\n", "") + RELEASED))
+    assert "at_most" not in pq.read_table(folder / "proportions.parquet").column_names
+    assert "At most fair" not in (folder / "public.html").read_text("utf-8")
+
+
+def test_shares_corrected_by_gold_have_them_too(tmp_path: Path) -> None:
+    random = HEAD.replace("order = true", 'order = true\ngold_sampling = "random"')
+    path = campaign(tmp_path, random + RELEASED + "correction_epsilon = 1.0\n")
+    rows = (tmp_path / "gold.csv").read_text("utf-8").split()
+    (tmp_path / "gold.csv").write_text("\n".join(rows[:61]) + "\n", encoding="utf-8")
+    folder, _ = run(path)
+    table = pq.read_table(folder / "public" / "corrected_shares.parquet")
+    at, low, high = (np.array(table[name]) for name in table.column_names[-3:])
+    assert at == pytest.approx(np.cumsum(np.array(table["share"])))
+    assert np.all((low <= at) & (at <= high))
+    assert high[0] - low[0] > 0
+    assert "Shares corrected by gold: at most a grade" in (folder / "public.html").read_text(
+        "utf-8"
+    )
+
+
+def test_a_planned_year_adds_up_the_noise_of_its_cohorts(tmp_path: Path) -> None:
+    planned = "\n[privacy]\nepsilon = 4.0\nplanned_runs = 4\nplanned_tasks = 480\nlevel = 0.9\n"
+    folder, _ = run(campaign(tmp_path, HEAD + planned))
+    table = pq.read_table(folder / "proportions.parquet")
+    assert np.array(table["at_most"]) == pytest.approx(np.cumsum(np.array(table["proportion"])))
+    assert np.all(np.array(table["at_most_low"]) <= np.array(table["at_most_high"]))
 
 
 def test_the_confidence_of_a_label_that_is_not_the_likeliest_is_its_own(tmp_path: Path) -> None:

@@ -89,6 +89,24 @@ def test_the_ends_for_two_classes_are_those_of_fiellers_test(share):
         assert distance / np.sqrt(error) == pytest.approx(side * 1.645, abs=0.05)
 
 
+def test_sums_of_ratios_have_the_ends_of_the_classes_at_a_split_level():
+    """Oracle: of three classes the first sum is the first ratio, the second is what the last leaves to 1."""
+    rng = np.random.default_rng(1)
+    centre = 3.0 * np.eye(3, 10)
+    counts = rng.multinomial(100, rng.dirichlet(np.ones(3), size=6))
+    bags = LabelledBags.of([of_classes(rng, centre, count) for count in counts], counts / 100)
+    mean = np.array([bag.mean(axis=0) for bag in bags.points])
+    own = np.array([np.square(bag).sum(axis=1).mean() for bag in bags.points])
+    products = [bag @ mean.T for bag in bags.points]
+    means = MatchedMeans.of(bags, mean @ mean.T, own, covariances_of(products))
+    bag = means.bag_mean(of_classes(rng, centre, [50, 30, 20]) @ mean.T)
+    interval, sums = means.intervals(bag, 0.9)
+    np.testing.assert_array_equal(interval, means.interval(bag, 0.9))
+    each = means.interval(bag, 0.95)
+    np.testing.assert_allclose(sums[0], each[0], atol=1e-12)
+    np.testing.assert_allclose(sums[1], 1 - each[2][::-1], atol=1e-9)
+
+
 def test_small_groups_do_less_harm_when_their_noise_is_given():
     """Forty groups of ten under noise of 0.25, four of 200 under 0.0125: 30 draws, seeds fixed.
 

@@ -1,0 +1,137 @@
+"""Noise on the count of the first k classes together: for intervals of cumulative counts of ordered classes.
+
+Cumulative counts need no release of their own: they are sums of released class counts, which is
+post-processing. Their noise is known exactly. Noise on c classes is independent draws of one law f, and
+their sum t is public, as the exact counts add up to the public n. So the first k of them have
+
+    P(s) ~ f_k(s) f_(c-k)(t - s),        f_k the law of the sum of k draws;
+
+lattice Laplace noise is discrete Laplace noise given t = 0.
+
+**Against a release of its own.** A moved task changes two class counts by one, and up to c - 1 cumulative
+counts. At price epsilon, discrete Laplace noise on each cumulative count has scale (c - 1) / epsilon and
+variance near 2 (c - 1)^2 / epsilon^2; the sum of k of c lattice draws of scale 2 / epsilon has variance near
+8 k (c - k) / (c epsilon^2), or less. The same for two classes, less for three or more: compare
+``python -m benchmarks.privacy.cumulative_shares``.
+
+>>> cumulative_noise([LatticeLaplace(epsilon=1.0).law(5)], 0, 0.95)
+(array([-6, -7, -7, -6]), array([6, 7, 7, 6]))
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from privacy.mechanisms.gaussian import DiscreteGaussianLaw
+from privacy.mechanisms.laplace import DiscreteLaplaceLaw
+from privacy.mechanisms.lattice_laplace import LatticeLaplaceLaw
+
+__all__ = ["CountLaw", "cumulative_noise", "partial_sum_variance"]
+
+CountLaw: TypeAlias = LatticeLaplaceLaw | DiscreteLaplaceLaw | DiscreteGaussianLaw
+REACH = 42  # scales of a Laplace law beyond which lies less than 1e-18
+MAX_GRID = 2**25
+UNLIKELY = 1e-13  # chance of a total at which the transforms' rounding would count
+
+
+def cumulative_noise(
+    laws: Sequence[CountLaw], total: int, level: float
+) -> tuple[Int[np.ndarray, " boundaries"], Int[np.ndarray, " boundaries"]]:
+    """Return ranges that hold the noise of the first k classes, for every k at once.
+
+    Parameters
+    ----------
+    laws
+        Of the releases whose counts were added up, one as a rule; several must be lattice Laplace.
+    total
+        The sum of the noise over all classes: released counts less the public n.
+    level
+        Probability that all ranges hold together, in (0, 1).
+
+    Returns
+    -------
+    tuple
+        Lowest and highest noise, for k = 1, ..., classes - 1.
+
+    Raises
+    ------
+    ValueError
+        If `level` is out of its range, several laws are not lattice Laplace, or `total` cannot be.
+
+    Notes
+    -----
+    **Guarantees.** Given its total, the noise lies in all ranges with probability `level` or more (in
+    each at 1 - (1 - level) / (classes - 1), by Bonferroni's inequality). Nothing but public and
+    released numbers is used.
+
+    **Cost.** Two Fourier transforms for each k and law.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got level={level}")
+    lattice = all(isinstance(law, LatticeLaplaceLaw) for law in laws)
+    if not (len(laws) == 1 or lattice):
+        raise ValueError("laws must be lattice Laplace where several are added up")
+    if lattice and total != 0:
+        raise ValueError(f"total must be 0 for lattice Laplace noise, got total={total}")
+    beyond, ends = (1 - level) / (laws[0].n_classes - 1), []
+    for n_first in range(1, laws[0].n_classes):
+        value, probability = _partial(laws, n_first, total)
+        reached, left = np.cumsum(probability), np.cumsum(probability[::-1])[::-1]
+        first, last = np.flatnonzero(reached > beyond / 2)[0], np.flatnonzero(left > beyond / 2)[-1]
+        ends.append((value[first], value[last]))
+    low, high = np.array(ends, dtype=np.int64).T
+    return low, high
+
+
+def partial_sum_variance(law: CountLaw, n_first: int) -> float:
+    """Return the variance of the noise of the first k classes, where that of all adds up to 0."""
+    value, probability = _partial([law], n_first, 0)
+    return float(np.sum(value.astype(np.float64) ** 2 * probability))
+
+
+def _partial(
+    laws: Sequence[CountLaw], n_first: int, total: int
+) -> tuple[Int[np.ndarray, " values"], Float[np.ndarray, " values"]]:
+    """Return the law of the noise of the first k classes: values, and their probabilities."""
+    value, probability = _one_release(laws[0], n_first, total)
+    for law in laws[1:]:
+        more, chance = _one_release(law, n_first, 0)
+        value = np.arange(value[0] + more[0], value[-1] + more[-1] + 1)
+        size = 1 << value.size.bit_length()
+        waves = np.fft.rfft(probability, size) * np.fft.rfft(chance, size)
+        probability = np.maximum(np.fft.irfft(waves, size)[: value.size], 0.0)
+    return value, probability
+
+
+def _one_release(
+    law: CountLaw, n_first: int, total: int
+) -> tuple[Int[np.ndarray, " values"], Float[np.ndarray, " values"]]:
+    """Return the law for one release, by the product of the laws of both sums."""
+    one = _one_class(law)
+    reach = law.n_classes * (one.size // 2) + abs(total)
+    size = 1 << (2 * reach + 1).bit_length()
+    if not size <= MAX_GRID:
+        raise ValueError(f"the noise must be small enough for its exact law, got scale {law.scale}")
+    wave = np.fft.rfft(np.roll(np.pad(one, (0, size - one.size)), -(one.size // 2)))
+    value = np.arange(-reach, reach + 1)
+    first, others = (
+        np.fft.irfft(wave**n_classes, size) for n_classes in (n_first, law.n_classes - n_first)
+    )
+    weight = np.maximum(first[value % size], 0.0) * np.maximum(others[(total - value) % size], 0.0)
+    if not weight.sum() > UNLIKELY:
+        raise ValueError(f"total must be a sum that the noise can have, got {total}")
+    kept = np.flatnonzero(weight > 1e-18 * weight.max())
+    inside = slice(int(kept[0]), int(kept[-1]) + 1)
+    return value[inside], weight[inside] / weight.sum()
+
+
+def _one_class(law: CountLaw) -> Float[np.ndarray, " values"]:
+    """Return the law of one class's noise before its sum is known, symmetric around its middle."""
+    if isinstance(law, DiscreteGaussianLaw):
+        return np.asarray(law.probability)
+    reach = math.ceil(REACH * law.scale)
+    weight = np.exp(-np.abs(np.arange(-reach, reach + 1)) / law.scale)
+    return np.asarray(weight / weight.sum())

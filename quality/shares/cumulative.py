@@ -1,0 +1,116 @@
+"""Cumulative shares of ordered classes: how much is of class k or lower, with intervals that hold together.
+
+>>> band = normal_band(np.array([0.2, 0.5, 0.3]), np.array([0.2, 0.5, 0.3]), np.eye(3) / 1e4, 0.95)
+>>> band.share, band.low.round(2), band.high.round(2)
+(array([0.2, 0.7, 1. ]), array([0.18, 0.67, 1.  ]), array([0.22, 0.73, 1.  ]))
+>>> [round(end, 2) for end in band.mean_place()]
+[2.1, 2.05, 2.15]
+"""
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from jaxtyping import Float, Float64
+
+from quality.labels import freeze_arrays
+
+__all__ = ["CumulativeShares", "cumulative_band", "normal_band"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CumulativeShares:
+    """Result of :func:`cumulative_band` and :func:`normal_band`.
+
+    Parameters
+    ----------
+    share
+        Of each class and those below it; the last is 1.
+    low, high
+        Ends of a band that contains the shares; NaN where nothing is known.
+    """
+
+    share: Float64[np.ndarray, " classes"]
+    low: Float64[np.ndarray, " classes"]
+    high: Float64[np.ndarray, " classes"]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def mean_place(self) -> tuple[float, float, float]:
+        """Return the mean place of a task's class, the lowest being 1, with its ends by the band.
+
+        It is 1 + sum of 1 - F_k over the classes below the last, so it lies between its ends whenever
+        the cumulative shares lie in the band.
+        """
+        whole = len(self.share)
+        at, most, least = (
+            whole - float(part[:-1].sum()) for part in (self.share, self.low, self.high)
+        )
+        return at, least, most
+
+
+def cumulative_band(
+    share: Float[np.ndarray, " classes"],
+    low: Float[np.ndarray, " boundaries"],
+    high: Float[np.ndarray, " boundaries"],
+) -> CumulativeShares:
+    """Return cumulative shares and a band for them that is consistent.
+
+    Parameters
+    ----------
+    share
+        Of each class, on the simplex.
+    low, high
+        Ends of intervals for the cumulative shares of all classes but the last, which hold together at
+        some level; NaN where nothing is known.
+
+    Notes
+    -----
+    **Guarantees.** The band does not fall from class to class, lies in [0, 1], contains the shares
+    and holds whenever the given intervals hold together: cumulative shares do not fall either.
+
+    Examples
+    --------
+    >>> cumulative_band(np.array([0.5, 0.0, 0.5]), np.array([0.4, 0.3]), np.array([0.7, 0.6])).low
+    array([0.4, 0.4, 1. ])
+    """
+    if not (share.ndim == 1 and low.shape == high.shape == (share.size - 1,)):
+        raise ValueError(
+            f"low and high must be of {share.size - 1} boundaries, got {low.shape} and {high.shape}"
+        )
+    reached = np.minimum(np.cumsum(share), 1.0)
+    reached[-1] = 1.0
+    below = np.append(np.maximum.accumulate(np.clip(low, 0.0, 1.0)), 1.0)
+    above = np.append(np.minimum.accumulate(np.clip(high, 0.0, 1.0)[::-1])[::-1], 1.0)
+    return CumulativeShares(reached, np.minimum(below, reached), np.maximum(above, reached))
+
+
+def normal_band(
+    share: Float[np.ndarray, " classes"],
+    centre: Float[np.ndarray, " classes"],
+    covariance: Float[np.ndarray, "classes classes"],
+    level: float,
+) -> CumulativeShares:
+    """Return cumulative shares with a band around an unbiased estimate whose error is normal.
+
+    Parameters
+    ----------
+    share
+        The estimate to show, on the simplex.
+    centre, covariance
+        An estimate of the shares without bias, and the covariance of its error.
+    level
+        Probability that the band holds at all classes together, by Bonferroni's inequality; in (0, 1).
+
+    Notes
+    -----
+    **Guarantees.** Those of :func:`cumulative_band`.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got level={level}")
+    upto = np.tril(np.ones((share.size, share.size)))[:-1]
+    spread = np.sqrt(np.maximum(np.diag(upto @ covariance @ upto.T), 0.0))
+    reach = NormalDist().inv_cdf(1 - (1 - level) / (2 * (share.size - 1))) * spread
+    middle = upto @ centre
+    return cumulative_band(share, middle - reach, middle + reach)

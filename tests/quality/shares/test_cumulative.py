@@ -1,0 +1,78 @@
+"""Cumulative shares: consistent bands that hold whenever the given intervals do."""
+
+import numpy as np
+import pytest
+
+from quality.shares import cumulative_band, noisy_shares, normal_band
+
+
+def test_a_band_does_not_fall_contains_the_shares_and_lies_within_one(
+    rng: np.random.Generator,
+) -> None:
+    for _ in range(200):
+        share = rng.dirichlet(np.ones(5))
+        middle, reach = np.cumsum(share)[:-1] + rng.normal(0, 0.2, 4), rng.random(4)
+        band = cumulative_band(share, middle - reach, middle + reach)
+        for part in (band.share, band.low, band.high):
+            assert np.all(np.diff(part) >= 0)
+            assert np.all((part >= 0) & (part <= 1))
+        assert np.all((band.low <= band.share) & (band.share <= band.high))
+        assert band.share[-1] == band.low[-1] == band.high[-1] == 1
+
+
+def test_a_band_holds_whenever_the_given_intervals_do(rng: np.random.Generator) -> None:
+    n_held = 0
+    for _ in range(2_000):
+        true, share = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4))
+        reached, middle = np.cumsum(true)[:-1], rng.random(3)
+        low, high = middle - 0.4, middle + 0.4
+        if np.all((low <= reached) & (reached <= high)):
+            band = cumulative_band(share, low, high)
+            assert np.all((band.low[:-1] <= reached) & (reached <= band.high[:-1]))
+            at, least, most = band.mean_place()
+            assert least - 1e-12 <= 1 + true @ np.arange(4) <= most + 1e-12
+            assert least <= at <= most
+            n_held += 1
+    assert n_held > 100
+
+
+def test_what_is_not_known_stays_so() -> None:
+    band = cumulative_band(np.array([0.2, 0.3, 0.5]), np.full(2, np.nan), np.full(2, np.nan))
+    assert np.isnan(band.low[:-1]).all()
+    assert band.share == pytest.approx([0.2, 0.5, 1.0])
+
+
+def test_a_normal_band_covers_all_classes_at_once(rng: np.random.Generator) -> None:
+    """Of 4,000 draws; five standard errors below .9: a false alarm in 3e-7."""
+    true = np.array([0.1, 0.25, 0.3, 0.2, 0.15])
+    basis = rng.normal(size=(5, 5)) * 0.01
+    covariance = (np.eye(5) - 0.2) @ basis @ basis.T @ (np.eye(5) - 0.2)
+    drawn = rng.multivariate_normal(true, covariance, size=4_000, method="svd")
+    reached, hits = np.cumsum(true)[:-1], 0
+    for one in drawn:
+        band = normal_band(true, one, covariance, 0.9)
+        hits += bool(np.all((band.low[:-1] <= reached) & (reached <= band.high[:-1])))
+    assert hits / 4_000 >= 0.9 - 5 * np.sqrt(0.09 / 4_000)
+
+
+def test_corrected_shares_say_what_their_intervals_are_about() -> None:
+    nothing = np.zeros((3, 3))
+    found = noisy_shares(
+        np.array([500.0, 300.0, 200.0]), np.array([12.0, -2.0, -10.0]), 30.0, n_tasks=1_000,
+        n_gold=200, count_covariance=nothing, difference_covariance=nothing,
+    )  # fmt: skip
+    assert found.centre == pytest.approx([0.56, 0.29, 0.15])
+    reach = 1.959964 * np.sqrt(np.diag(found.error))
+    assert found.low == pytest.approx(np.minimum(found.centre - reach, found.share))
+    assert found.high == pytest.approx(np.maximum(found.centre + reach, found.share))
+
+
+@pytest.mark.parametrize("n", [0, 2, 4])
+def test_boundaries_are_one_fewer_than_classes(n: int) -> None:
+    with pytest.raises(ValueError, match="low and high must be of 3 boundaries"):
+        cumulative_band(np.full(4, 0.25), np.zeros(n), np.ones(n))
+
+
+def test_a_level_out_of_range_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
+        normal_band(np.full(2, 0.5), np.full(2, 0.5), np.eye(2), 1.0)
