@@ -15,6 +15,7 @@ from flows.stages.label_plan import considered_tasks
 from quality import CrowdLabels, plan_labels
 from quality.reports import posterior_entropy
 
+EXACT = 100_000  # tasks of which the exact plan is made
 WORKERS, BUDGET, PER_WORKER, PER_TASK, MOST = 100, 500, 10, 2, 2_000
 
 
@@ -53,17 +54,22 @@ def row(n_tasks: int, n_classes: int, *, special: bool) -> tuple[str, ...]:
     rng = np.random.default_rng(0)
     believed, confusion = beliefs(rng, n_tasks, n_classes), workers(rng, n_classes, special=special)
     uncertain = np.argsort(-posterior_entropy(believed), kind="stable")
-    found = []
-    for choose in (
+    ways = [
         lambda: np.sort(uncertain[:MOST]),
         lambda: considered_tasks(believed, uncertain, confusion, MOST),
         lambda: np.arange(n_tasks),
-    ):
+    ]
+    found = []
+    for choose in ways[: 3 if n_tasks <= EXACT else 2]:
         begun = time.process_time()
         gain = planned(believed[choose()], confusion)
         found.append((gain, time.process_time() - begun))
-    exact = found[-1][0]
-    cells = (f"{gain:.0f} ({gain / exact:.1%}), {seconds:.1f} s" for gain, seconds in found)
+    exact = found[2][0] if len(found) == 3 else None
+    cells = [
+        f"{gain:.0f}{f' ({gain / exact:.1%})' if exact else ''}, {seconds:.1f} s"
+        for gain, seconds in found
+    ]
+    cells += ["-"] * (3 - len(found))
     who = "specialists" if special else "generalists"
     best = (
         "the index" if found[1][0] > 1.01 * found[0][0] else "the least certain, without a search"
@@ -76,6 +82,7 @@ def main(sizes: list[int]) -> None:
         row(size, n_classes, special=special)
         for size in sizes
         for n_classes, special in ((8, True), (8, False), (3, True), (2, True))
+        if size <= EXACT or (n_classes == 8 and special)
     ]
     header = (
         "what",
@@ -96,4 +103,4 @@ def main(sizes: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(one) for one in sys.argv[1:]] or [100_000, 1_000_000])
+    main([int(one) for one in sys.argv[1:]] or [50_000, 1_000_000])

@@ -41,6 +41,7 @@ from learners import (
     Thresholdout,
     moments_query,
 )
+from learners.private import training_rows
 from privacy import (
     AuditBound,
     GroupInteraction,
@@ -150,9 +151,10 @@ def _flat_rows() -> tuple[Neighbour, Neighbour]:
     """The same rows along a diagonal, which the last one of the second leaves: components turn with it."""
     found = []
     for (query, asked), turned in zip(_rows(), (1.0, -1.0), strict=True):
-        x = np.repeat(query.value["x"], 2, axis=1) / math.sqrt(2.0)
+        rows = training_rows(query, KNOBS["n_classes"])
+        x = np.repeat(rows["x"], 2, axis=1) / math.sqrt(2.0)
         x[-1, 1] *= turned
-        found.append((replace(query, value={**query.value, "x": x}), asked))
+        found.append((replace(query, value={**rows, "x": x}), asked))
     return found[0], found[1]
 
 

@@ -129,4 +129,4 @@ class ReducedTraining:
         """The query with clipped rows projected."""
         rows = training_rows(query, self.n_classes)
         projected = clipped(rows["x"], self.norm_bound) @ components.T
-        return replace(query, value={**query.value, "x": projected})
+        return replace(query, value={**rows, "x": projected})

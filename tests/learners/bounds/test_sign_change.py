@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pytest
 from scipy.optimize import brentq
@@ -37,3 +39,9 @@ def test_without_a_change_of_sign_the_lower_end_is_approached() -> None:
 
 def test_neighbouring_doubles_end_the_search() -> None:
     assert root_above(lambda x: x - 1.5, 1.0, 2.0, xtol=0.0) == math.nextafter(1.5, 2.0)
+
+
+def test_importing_learners_loads_no_scipy_optimize() -> None:
+    code = "import sys, learners; print('scipy.optimize' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "False"
