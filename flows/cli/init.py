@@ -74,10 +74,9 @@ def init(
 
     with mistakes():
         reading = reading_of_options(sep, encoding, sheet, wide)
-        if format_ is not None or map_:
-            form, columns = format_ or "table", map_
-        else:
-            form, columns = _found_out(labels, reading)
+        form, columns = format_, map_
+        if form is None:
+            form, columns = ("table", map_) if map_ else _found_out(labels, reading)
         if form is not None:
             asked = Asked(form, question, columns, reading)
             labels = _imported(labels, output, asked, force=force)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -161,9 +161,8 @@ def _add_up(
         price: LatticeLaplace(price).law(k) for prices in drawn for price in prices
     }
     keys = [tuple(sorted(prices)) for prices in drawn]
-    sums: dict[tuple[float, ...], ExactLaw] = {
-        key: reduce(ExactLaw.plus, (one[price] for price in key)) for key in set(keys)
-    }
+    laws: Mapping[float, ExactLaw] = one
+    sums = {key: reduce(ExactLaw.plus, [laws[price] for price in key]) for key in set(keys)}
     parts = tuple([one[price] for price in key] for key in keys)
     return _Sums(noisy, sizes, tuple(sums[key] for key in keys), entry, parts)
 
