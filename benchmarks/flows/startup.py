@@ -1,12 +1,14 @@
 """The cost of starting: `--help`, and a run beyond its stages' work, in process and on a Prefect server.
 
     python -m benchmarks.flows.startup
+    python -m benchmarks.flows.startup --tries 3 --no-server
 
 Imports are no work on the data, before the stages or in them: they count as starting and ending do.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 import resource
@@ -22,14 +24,13 @@ from benchmarks.publish import publish
 from flows.prefect import embedded_server
 from flows.simulate import write_campaign
 
-TRIES = 5
 HELP, IN_PROCESS, ON_SERVER = 0.4, 2.0, 7.0  # the goals, in seconds of processor time
 TIMED = """
 import atexit, gc, time
 from importlib import _bootstrap
 from flows.cli import main, root
 gc.set_threshold(root.N_OBJECTS)  # as main will, before it imports more
-from flows import pipeline, terminal
+from flows import pipeline  # before what takes its `run_stage` by name
 
 spent = {"in stages": 0.0, "imports in stages": 0.0}
 counting = None
@@ -51,13 +52,18 @@ def load(name, import_, load=_bootstrap._find_and_load):
 def run_stage(stage, run, run_stage=pipeline.run_stage):
     return count("in stages", run_stage, stage, run)
 
-_bootstrap._find_and_load, terminal.run_stage = load, run_stage
+_bootstrap._find_and_load, pipeline.run_stage = load, run_stage
 atexit.register(lambda: print(*spent.values()))
 main()
 """
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tries", type=int, default=5, help="of each measurement")
+    parser.add_argument("--no-server", action="store_true", help="leave the Prefect server out")
+    asked = parser.parse_args()
+    tries: int = asked.tries
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder) / "campaign" / "settings.toml"
         write_campaign(settings.parent, seed=20)
@@ -67,29 +73,36 @@ def main() -> None:
         for campaign in (settings, coded):
             _run(campaign, plain)  # once: kernels are compiled, releases are paid
         rows = [
-            _row("crowdassay --help", [_help(plain) for _ in range(TRIES)], HELP),
+            _row("crowdassay --help", [_help(plain) for _ in range(tries)], HELP),
             _row(
                 "run where nothing is new, whole",
-                [_unchanged(settings, plain) for _ in range(TRIES)],
+                [_unchanged(settings, plain) for _ in range(tries)],
             ),
         ]
-        rows += _beyond("in process", settings, plain, IN_PROCESS)
-        rows += _beyond("in process, where boosted trees are tried", coded, plain)
-        with embedded_server(Path(folder) / "prefect") as url:
-            served = plain | {"PREFECT_API_URL": url}
-            rows += _beyond("on a Prefect server", settings, served, ON_SERVER)
+        rows += _beyond("in process", settings, plain, tries, IN_PROCESS)
+        rows += _beyond("in process, where boosted trees are tried", coded, plain, tries)
+        if not asked.no_server:
+            with embedded_server(Path(folder) / "prefect") as url:
+                served = plain | {"PREFECT_API_URL": url}
+                rows += _beyond("on a Prefect server", settings, served, tries, ON_SERVER)
     publish(
         "startup",
         "What starting costs",
         ["CPU seconds", "median", "least", "goal"],
         rows,
         note=(
-            f"Processor time of the command's process, {TRIES} tries each, on the sample campaign. Beyond "
+            f"Processor time of the command's process, {tries} tries each, on the sample campaign. Beyond "
             "the stages' work are starting, settings, the run folder, Prefect, ending and all "
             "imports, also those that happen while a stage works. Boosted "
             "trees are tried for class ratios where a feature takes 2 to 63 values (here one more, of "
-            "7): scikit-learn, which brings pandas and scipy.stats with it, is loaded there alone. The "
-            "server, which runs already, has processor time of its own that is not in it."
+            "7): scikit-learn, which brings pandas and scipy.stats with it, is loaded there alone. "
+            + (
+                "A run on a Prefect server was not measured this time."
+                if asked.no_server
+                else "The server, which runs already, has processor time of its own that is not in it."
+            )
+            + f" The machine's load was {os.getloadavg()[2]:.0f} on {os.cpu_count()} cores: work beside it "
+            "makes processor time dearer."
         ),
     )
 
@@ -106,10 +119,14 @@ def _with_a_scale(settings: Path, folder: Path) -> Path:
 
 
 def _beyond(
-    where: str, settings: Path, environment: dict[str, str], goal: float | None = None
+    where: str,
+    settings: Path,
+    environment: dict[str, str],
+    tries: int,
+    goal: float | None = None,
 ) -> list[list[str]]:
     """What a run costs beyond its stages' work, and how much of that is imports in the stages."""
-    beyond, imported = zip(*(_run(settings, environment) for _ in range(TRIES)), strict=True)
+    beyond, imported = zip(*(_run(settings, environment) for _ in range(tries)), strict=True)
     return [
         _row(f"run beyond its stages' work, {where}", beyond, goal),
         _row("of that, imports while the stages work", imported),
@@ -137,6 +154,8 @@ def _run(settings: Path, environment: dict[str, str]) -> tuple[float, float]:
     """Processor time of `crowdassay run` beyond its stages' work, and of imports in the stages."""
     whole, shown = _cpu_seconds(["-c", TIMED, "run", str(settings), "--again"], environment)
     in_stages, imported = map(float, shown.split()[-2:])
+    if not in_stages > imported > 0:
+        raise RuntimeError(f"stages must be seen at work, and importing; the run printed {shown}")
     return whole - in_stages + imported, imported
 
 
