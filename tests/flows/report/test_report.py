@@ -244,6 +244,24 @@ def test_model_verdict_follows_the_holdout(tmp_path: Path, status: str, words: s
     assert words in Page(render_report(write_folder(tmp_path, status=status))).text
 
 
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({}, "All of it. No further release of this data set is possible."),
+        ({"n_planned": 12, "n_drawn": 11}, "1 planned release of class counts is paid for."),
+        ({"n_planned": 12, "n_drawn": 12}, "No further release of this data set is possible."),
+    ],
+)
+def test_a_spent_budget_says_what_it_has_paid_for(
+    tmp_path: Path, facts: dict[str, int], words: str
+) -> None:
+    folder = write_folder(tmp_path)
+    spend = json.loads((folder / "spend.json").read_text())
+    edit(folder / "spend.json", spent=spend["budget"], left={"epsilon": 0.0, "delta": 0.0})
+    edit(folder / "proportions.json", **facts)
+    assert words in " ".join(Page(render_report(folder)).text.split())
+
+
 def test_a_model_no_better_than_the_largest_class_is_told_apart(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     seen = {"n": 460, "private": 0.6, "non_private": 0.7, "majority_class": 0.6}
