@@ -189,11 +189,7 @@ def propose_key(settings: Settings, *, runs_a_year: float = math.inf) -> str | N
         return None
     found, key = preview(settings.state, settings), privacy.publication
     if privacy.planned_runs > 1:
-        cohort = "every run with new tasks" if key is None else f'"{key}"'
-        return (
-            f"planned_runs = {privacy.planned_runs:,}: {found['affordable']:,} are left, paid together; a "
-            f"cohort for {cohort}"
-        )
+        return _planned_words(privacy, found["affordable"], runs_a_year)
     now = None if key is None else granularity_of(key)
     affordable = found["affordable"]
     paid = (one for one in GRANULARITIES if min(one.a_year, runs_a_year) <= affordable)
@@ -208,6 +204,20 @@ def propose_key(settings: Settings, *, runs_a_year: float = math.inf) -> str | N
     if key is not None:
         why = f'publication = "{key}" stays the same, and every run publishes what it did before'
     return f"{why}. {asked}{about}"
+
+
+def _planned_words(privacy: PrivacySettings, left: int, runs_a_year: float) -> str:
+    """Say how many planned runs are left, and whether a schedule may use them up within a calendar year."""
+    key = privacy.publication
+    cohort = "every run with new tasks" if key is None else f'"{key}"'
+    said = f"planned_runs = {privacy.planned_runs:,}: {left:,} are left, paid together; a cohort for {cohort}"
+    most = runs_a_year
+    if key is not None:
+        one = granularity_of(key)
+        most = min(runs_a_year, 1 if one is None else one.a_year)
+    if not left < most < math.inf:
+        return said
+    return f"{said}. A calendar year may bring {most:,.0f}: tasks that join after the last one wait"
 
 
 def _year_words(one: Granularity | None, found: dict[str, Any], runs_a_year: float) -> str:

@@ -98,9 +98,16 @@ def test_the_preview_of_a_year_asks_the_price_of_the_plan(tmp_path: Path) -> Non
     assert (found["affordable"], found["year"]["used"]) == (4, 0)
 
 
-def test_a_schedule_is_told_how_many_runs_are_left(tmp_path: Path) -> None:
-    said = propose_key(year_settings(tmp_path, 'publication = "%Y-%m"'), runs_a_year=12)
-    assert said == 'planned_runs = 4: 4 are left, paid together; a cohort for "%Y-%m"'
+def test_a_schedule_is_told_how_many_runs_are_left_and_where_it_brings_more(tmp_path: Path) -> None:
+    monthly = year_settings(tmp_path / "monthly", 'publication = "%Y-%m"')
+    said = 'planned_runs = 4: 4 are left, paid together; a cohort for "%Y-%m"'
+    assert propose_key(monthly, runs_a_year=4) == said
+    more = f"{said}. A calendar year may bring 12: tasks that join after the last one wait"
+    assert propose_key(monthly) == more
+    unkeyed = year_settings(tmp_path / "unkeyed")
+    said = "planned_runs = 4: 4 are left, paid together; a cohort for every run with new tasks"
+    assert propose_key(unkeyed) == said
+    assert "may bring 366" in str(propose_key(unkeyed, runs_a_year=366))
 
 
 def test_a_year_beyond_the_budget_is_refused_in_the_first_second_where_settings_say_so(
