@@ -74,6 +74,8 @@ def row(n_tasks: int, n_classes: int, *, special: bool) -> tuple[str, ...]:
     best = (
         "the index" if found[1][0] > 1.01 * found[0][0] else "the least certain, without a search"
     )
+    if best == "the index" and exact and found[2][1] <= found[1][1]:
+        best = "all tasks, exact"
     return (f"{n_tasks:,} tasks, {n_classes} classes, {who}", *cells, best)
 
 
@@ -97,7 +99,7 @@ def main(sizes: list[int]) -> None:
         "and planning. The index judges all tasks for a sample of workers and 400 for each of the others "
         "(`[report] plan_search`). Specialists know two classes and guess on the others; what they gain most "
         "from is not what is least certain. With generalists, or two classes, the search adds nothing: leave "
-        "it off."
+        "it off. Of some 10,000 tasks the exact plan takes no longer than the search; the search is for more."
     )
     publish("label_plan_search", "Which task for which worker", header, rows, note=note)
 
