@@ -28,7 +28,7 @@ def graders(
     rows = regular_assignment(n_tasks=n_tasks, n_workers=40, labels_per_task=5, rng=rng)
     crowd = simulate_crowd(
         rows, rng.integers(n_classes, size=n_tasks), n_classes=n_classes, adversaries=others,
-        reliability=(6, 4), decay=0.3, rng=rng,
+        reliability=(6.0, 4.0), decay=0.3, rng=rng,
     )  # fmt: skip
     names = np.array([f"w{code:02d}" for code in crowd.worker])
     labels = encode(names, crowd.task, crowd.label, classes=list(range(n_classes)))
