@@ -89,11 +89,12 @@ def main() -> None:
         HEADER,
         rows,
         note=(
-            f"{n_draws:,} draws of the noise a row. Error: root mean square over the grades below the last, "
-            "in tasks. From the counts: sums of counts released with lattice Laplace noise. A release of "
-            "their own: discrete Laplace noise of scale (grades - 1) / epsilon on each cumulative count, because "
-            "one moved task can change all of them. By formula: the exact laws. The band is that of the "
-            f"published files, at {LEVEL:.0%} for all grades together; half a band is in tasks."
+            f"{n_draws:,} draws of the noise a row. Error: root mean square over the grades below the "
+            "last, in tasks. From the counts: sums of counts released with lattice Laplace noise. A "
+            "release of their own: discrete Laplace noise of scale (grades - 1) / epsilon on each "
+            "cumulative count, because one moved task can change all of them. By formula: the exact "
+            f"laws. The band is that of the published files, at {LEVEL:.0%} for all grades together; "
+            "half a band is in tasks."
         ),
     )
 

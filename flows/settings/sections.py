@@ -247,7 +247,7 @@ class FilterSettings(Section):
     """
 
     penalty: Penalty = "soft"
-    """Soft or hard: the penalty by which workers are removed."""
+    """Soft or hard: the penalty by which workers are removed; with input.order soft, by distance."""
     false_removal_rate: Annotated[float, Field(ge=0.001, lt=1)] | None = None
     """Probability of removing anyone from an honest crowd."""
     n_workers: Annotated[int, Field(ge=0)] | None = None
@@ -676,6 +676,11 @@ class Settings(Section):
             return
         if self.classes is None:
             raise ValueError("input.order needs classes, the names in their order")
+        if self.filter.penalty == "hard":
+            raise ValueError(
+                'filter.penalty = "hard" must be without input.order: it counts whole conflicts, and evening '
+                "out conflicts of unequal weight is NP-hard; use the soft penalty, which weighs by distance"
+            )
         if self.engine is not None:
             raise ValueError(
                 "[engine] must be without input.order: the ordinal model needs all labels in memory"

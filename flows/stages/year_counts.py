@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -157,12 +157,10 @@ def _add_up(
         sizes[place] += published_size(query, release)
         entry[place] = max(entry[place], release.entry)
         drawn[place].append(mechanism.epsilon)
-    one: dict[float, LatticeLaplaceLaw] = {
-        price: LatticeLaplace(price).law(k) for prices in drawn for price in prices
-    }
+    one = {price: LatticeLaplace(price).law(k) for prices in drawn for price in prices}
     keys = [tuple(sorted(prices)) for prices in drawn]
-    laws: Mapping[float, ExactLaw] = one
-    sums = {key: reduce(ExactLaw.plus, [laws[price] for price in key]) for key in set(keys)}
+    laws: dict[float, ExactLaw] = dict(one)
+    sums = {key: reduce(ExactLaw.plus, (laws[price] for price in key)) for key in set(keys)}
     parts = tuple([one[price] for price in key] for key in keys)
     return _Sums(noisy, sizes, tuple(sums[key] for key in keys), entry, parts)
 

@@ -11,7 +11,13 @@ from quality.matching import conflict_graph, conflict_tasks, load_levels
 from quality.parallel import Progress
 from quality.reports.agreement import worker_agreement
 from quality.reports.timing import response_times
-from quality.reputation import Filtered, FilteredDishonest, balanced_penalty, soft_penalty
+from quality.reputation import (
+    Filtered,
+    FilteredDishonest,
+    balanced_penalty,
+    graded_penalty,
+    soft_penalty,
+)
 
 __all__ = ["WorkerReport", "report_of", "worker_report"]
 
@@ -84,6 +90,7 @@ def worker_report(
     *,
     gold: Int[np.ndarray, " tasks"] | None = None,
     seconds: Float[np.ndarray, " labels"] | None = None,
+    ordered: bool = False,
     progress: Progress | None = None,
 ) -> WorkerReport:
     """Report on each worker: her labels, penalties, agreement with the consensus and with gold.
@@ -100,6 +107,8 @@ def worker_report(
         The true class code of each task, -1 where it is unknown; see :func:`encode_gold`.
     seconds
         How long each label took, in the order of the rows of `labels`; NaN where it is unknown.
+    ordered
+        The classes are grades: soft penalties weigh by distance (:func:`~quality.graded_penalty`).
     progress
         Called for the waves of the balanced loads, which take longest; see
         :func:`~quality.balanced_loads`.
@@ -135,7 +144,8 @@ def worker_report(
     on_gold = gold[labels.task] >= 0
     right = labels.label == gold[labels.task]  # never where gold is -1
     n_conflict = np.bincount(labels.worker[on_conflict], minlength=labels.n_workers)
-    penalty, loads = soft_penalty(labels), load_levels(conflict_graph(labels))
+    penalty = graded_penalty(labels) if ordered else soft_penalty(labels)
+    loads = load_levels(conflict_graph(labels))
     numbers = {
         "n_labels": np.diff(labels.worker_start),
         "n_conflict": n_conflict,

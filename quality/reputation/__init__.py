@@ -1,11 +1,11 @@
 """How far to believe whom: penalties, the filters that follow them, and robustness.
 
 For removing workers use :func:`filter_dishonest`, which bounds how many honest ones go, or
-:func:`filter_workers` for a given number. :func:`soft_penalty` is the measure for both;
-:func:`hard_level` and :func:`balanced_penalty` are for adversaries who label a great deal, and
-:func:`relative_penalty` judges these by what an honest worker's tasks would give her.
-:func:`robustness_bounds` says how many tasks k adversaries could turn. Functions named
-``..._by_shards`` work on a table in shards.
+:func:`filter_workers` for a given number. :func:`soft_penalty` is the measure for both, and
+:func:`graded_penalty` where classes are grades; :func:`hard_level` and :func:`balanced_penalty` are for
+adversaries who label a great deal, and :func:`relative_penalty` judges these by what an honest worker's
+tasks would give her. :func:`robustness_bounds` says how many tasks k adversaries could turn. Functions
+named ``..._by_shards`` work on a table in shards.
 
 >>> from quality import encode
 >>> soft_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
@@ -16,6 +16,7 @@ The other names are for :mod:`quality.reports`.
 
 from quality.reputation.false_removal import FilteredDishonest, filter_dishonest
 from quality.reputation.filtering import Filtered, filter_workers
+from quality.reputation.graded_answers import graded_penalty
 from quality.reputation.honest_population import HonestPopulation
 from quality.reputation.penalties import (
     BalancedLoads,
@@ -36,7 +37,7 @@ from quality.reputation.sharded_filtering import filter_workers_by_shards
 __all__ = [
     "BalancedLoads", "Filtered", "FilteredDishonest", "HonestPopulation", "RobustnessBounds",
     "balanced_loads", "balanced_penalty", "filter_dishonest", "filter_workers",
-    "filter_workers_by_shards", "hard_level", "hard_penalty", "mean_share", "relative_penalty",
-    "robustness_bounds", "share_sums", "shares_of", "soft_penalty", "soft_penalty_by_shards",
-    "weakest_workers",
+    "filter_workers_by_shards", "graded_penalty", "hard_level", "hard_penalty", "mean_share",
+    "relative_penalty", "robustness_bounds", "share_sums", "shares_of", "soft_penalty",
+    "soft_penalty_by_shards", "weakest_workers",
 ]  # fmt: skip

@@ -87,6 +87,7 @@ def filter_dishonest(
     *,
     false_removal_rate: float = 0.1,
     min_labels_per_task: int = 1,
+    ordered: bool = False,
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> FilteredDishonest:
@@ -110,6 +111,9 @@ def filter_dishonest(
         the expected share of honest workers among those flagged in one with.
     min_labels_per_task
         As for :func:`~quality.filter_workers`.
+    ordered
+        The classes are grades: penalties weigh by distance (:func:`~quality.graded_penalty`), and
+        honest workers' wrong grades are the rarer the farther off.
     rng
         Source of randomness, for the simulated crowds.
     progress
@@ -184,7 +188,7 @@ def filter_dishonest(
         raise ValueError(f"min_labels_per_task {message}")
     rounds, before, level = _Rounds(labels, min_labels_per_task), None, 0.0
     while True:
-        null = honest_null(rounds.kept, rounds.removals.judged, before=before)
+        null = honest_null(rounds.kept, rounds.removals.judged, before=before, ordered=ordered)
         before = null.fit
         if null.population.adversaries > MAX_ADVERSARIES:
             rounds.level.append(level)

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float64, Int64
 
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.parallel import Progress, counter, kernel
+from quality.reputation.graded_answers import fit_graded, graded_penalty
 from quality.reputation.honest_population import (
     N_GRID,
     RELIABILITY,
@@ -27,6 +28,7 @@ from quality.reputation.honest_population import (
 )
 from quality.reputation.other_answers import (
     Asked,
+    GradedAnswers,
     OtherAnswers,
     TaskAnswers,
     answer_terms,
@@ -65,7 +67,7 @@ class HonestFit:
     """
 
     population: HonestPopulation
-    others: OtherAnswers
+    others: OtherAnswers | GradedAnswers
     reliability: Float64[np.ndarray, " workers"]
     prior: Float64[np.ndarray, " classes"]
 
@@ -200,6 +202,7 @@ def honest_null(
     judged: Bool[np.ndarray, " workers"],
     *,
     before: HonestFit | None = None,
+    ordered: bool = False,
 ) -> HonestNull:
     """Judge soft penalties by what an honest worker gets.
 
@@ -211,6 +214,9 @@ def honest_null(
         True for the workers whose p-values will be looked at; who has no penalty is not judged.
     before
         As for :func:`fit_honest`.
+    ordered
+        Judge :func:`~quality.reputation.graded_penalty` instead, by honest workers whose wrong grades
+        fall off with distance; of three classes or more.
 
     Examples
     --------
@@ -224,7 +230,10 @@ def honest_null(
     >>> int(null.p_value.argmin())
     7
     """
-    fit, penalty = fit_honest(labels, before=before), soft_penalty(labels)
+    if ordered and labels.n_classes > 2:
+        fit, penalty = HonestFit(*fit_graded(labels)), graded_penalty(labels)
+    else:
+        fit, penalty = fit_honest(labels, before=before), soft_penalty(labels)
     judged = judged & (penalty > 0)
     p_value = np.ones(labels.n_workers)
     if judged.any():

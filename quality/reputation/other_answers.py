@@ -18,7 +18,7 @@ from jaxtyping import Float64, Int16, Int32, Int64
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.parallel import kernel
 
-__all__ = ["Asked", "OtherAnswers", "TaskAnswers", "answer_terms", "ask_others"]
+__all__ = ["Asked", "GradedAnswers", "OtherAnswers", "TaskAnswers", "answer_terms", "ask_others"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +133,45 @@ class OtherAnswers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class GradedAnswers:
+    """The same where classes are ordered: what a worker may answer at each label, every class a term.
+
+    Parameters
+    ----------
+    task
+        The task of each label.
+    right
+        Of each label: the chance that it is right, by the labels of the others.
+    terms
+        Of each label and each class: flat, slope and penalty, as `answer_terms` writes them.
+    n_classes
+        How many classes there are.
+    """
+
+    task: Int32[np.ndarray, " labels"]
+    right: Float64[np.ndarray, " labels"]
+    terms: Float64[np.ndarray, " terms"]
+    n_classes: int
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @property
+    def table(self) -> tuple[np.ndarray | int, ...]:
+        """What `answer_terms` takes after the row: no answers of tasks, and the terms for chances."""
+        start, count = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+        row_start = 3 * self.n_classes * np.arange(len(self.right) + 1)
+        for array in (start, count, row_start):
+            array.setflags(write=False)
+        return self.task, start, count, count, row_start, self.terms, self.n_classes
+
+    @property
+    def most_terms(self) -> int:
+        """The most terms that `answer_terms` writes for a label."""
+        return self.n_classes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Asked:
     """Rows of some workers: those of place ``i`` are ``rows[start[i]:start[i + 1]]``."""
 
@@ -240,8 +279,13 @@ def answer_terms(
     """Write what a worker may answer at a label: the chance ``flat + slope * reliability``, and the penalty.
 
     The penalty is 0 where the answer makes no conflict. The last term, if any, is of all classes that
-    nobody gave. Return the number of terms.
+    nobody gave. Return the number of terms. Without answers of tasks (`GradedAnswers`) they are ready.
     """
+    if len(start) == 0:
+        for k in range(n_classes):
+            at = row_start[row] + 3 * k
+            flat[k], slope[k], penalty[k] = chance[at], chance[at + 1], chance[at + 2]
+        return int(n_classes)
     first, n_answers = start[task[row]], start[task[row] + 1] - start[task[row]]
     wrong, n_others, rest = max(n_classes - 1, 1), -1, 1.0
     for k in range(n_answers):

@@ -27,7 +27,12 @@ from jaxtyping import Float64, Int64
 from scipy.special import ndtr
 
 from quality.parallel import kernel
-from quality.reputation.other_answers import Asked, OtherAnswers, answer_terms
+from quality.reputation.other_answers import (
+    Asked,
+    GradedAnswers,
+    OtherAnswers,
+    answer_terms,
+)
 
 __all__ = ["EXACT", "PenaltyTails", "honest_p_values"]
 
@@ -68,7 +73,10 @@ class PenaltyTails:
 
     @classmethod
     def of(
-        cls, others: OtherAnswers, asked: Asked, reliability: Float64[np.ndarray, " grid"]
+        cls,
+        others: OtherAnswers | GradedAnswers,
+        asked: Asked,
+        reliability: Float64[np.ndarray, " grid"],
     ) -> "PenaltyTails":
         """Work the distributions out for the workers asked."""
         n_labels = np.diff(asked.start)
@@ -105,7 +113,7 @@ class PenaltyTails:
 
 
 def honest_p_values(
-    others: OtherAnswers,
+    others: OtherAnswers | GradedAnswers,
     asked: Asked,
     reliability: Float64[np.ndarray, " grid"],
     penalty: Float64[np.ndarray, " workers"],
@@ -176,7 +184,9 @@ class _Work:
     next_chance: np.ndarray
 
     @classmethod
-    def of(cls, others: OtherAnswers, asked: Asked, few: Int64[np.ndarray, " few"]) -> "_Work":
+    def of(
+        cls, others: OtherAnswers | GradedAnswers, asked: Asked, few: Int64[np.ndarray, " few"]
+    ) -> "_Work":
         """Make room for the workers asked."""
         most_terms = others.most_terms
         terms = (np.empty(most_terms) for _ in range(3))
@@ -313,7 +323,9 @@ def _exact_p_values(
 
 
 def _moments_of(
-    others: OtherAnswers, asked: Asked, chosen: Int64[np.ndarray, " chosen"] | None = None
+    others: OtherAnswers | GradedAnswers,
+    asked: Asked,
+    chosen: Int64[np.ndarray, " chosen"] | None = None,
 ) -> Float64[np.ndarray, "chosen moments"]:
     """Return sums over the tasks of the workers chosen, or of all, for the normal tails.
 

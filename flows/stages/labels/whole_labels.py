@@ -30,6 +30,7 @@ from quality import (
     dependent_groups,
     filter_dishonest,
     filter_workers,
+    graded_penalty,
     krippendorff_alpha,
     majority_vote,
     relative_penalty,
@@ -132,7 +133,10 @@ class WholeLabels:
     def filter_workers(self) -> tuple[Filtered | FilteredDishonest, str]:
         """Find the workers to remove as the settings say; return them and the stop rule's name."""
         settings, progress = self.run.settings, self.run.progress
-        return filter_by(self.crowd.labels, settings.filter, seed=settings.seed, progress=progress)
+        return filter_by(
+            self.crowd.labels, settings.filter, seed=settings.seed, ordered=settings.input.order,
+            progress=progress,
+        )  # fmt: skip
 
     def dependence(self) -> DependentGroups:
         """Find the workers who do not answer on their own."""
@@ -148,7 +152,7 @@ class WholeLabels:
         consensus = self._consensus(kept, groups, start=start, progress=progress)
         report = worker_report(
             labels, filtered, consensus.posterior, gold=self.crowd.gold_code(),
-            seconds=self.crowd.seconds, progress=progress,
+            seconds=self.crowd.seconds, ordered=self.run.settings.input.order, progress=progress,
         )  # fmt: skip
         alpha, removed = self._alpha(labels), labels.n_labels - kept.n_labels
         return Judged(report, alpha, self._alpha(kept), removed, kept)
@@ -235,21 +239,29 @@ def _inputs_digest(
 
 
 def filter_by(
-    labels: CrowdLabels, chosen: FilterSettings, *, seed: int, progress: Progress | None = None
+    labels: CrowdLabels,
+    chosen: FilterSettings,
+    *,
+    seed: int,
+    ordered: bool = False,
+    progress: Progress | None = None,
 ) -> tuple[Filtered | FilteredDishonest, str]:
-    """Find the workers to remove as the settings say; return them and the stop rule's name."""
+    """Find the workers to remove as the settings say; return them and the stop rule's name.
+
+    Of `ordered` classes soft penalties weigh by distance.
+    """
     least, share, n_workers = chosen.min_labels_per_task, chosen.fraction, chosen.n_workers
     if chosen.penalty == "soft" and share is None and n_workers is None:
         given = chosen.false_removal_rate
         rate = FALSE_REMOVAL_RATE if given is None else given
         found = filter_dishonest(
             labels, false_removal_rate=rate, min_labels_per_task=least,
-            rng=np.random.default_rng(seed), progress=progress,
+            ordered=ordered, rng=np.random.default_rng(seed), progress=progress,
         )  # fmt: skip
         return found, f"false removal rate {rate:g}"
     if share is None and n_workers is None:
         share = PAPERS_FRACTION
-    penalty: Callable[[CrowdLabels], np.ndarray] = soft_penalty
+    penalty: Callable[[CrowdLabels], np.ndarray] = graded_penalty if ordered else soft_penalty
     if chosen.penalty == "hard":  # of all workers, once: anew it would cost a fit a removal
         _refuse_dense(labels)
         relative = relative_penalty(labels, rng=np.random.default_rng(seed))

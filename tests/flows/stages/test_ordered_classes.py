@@ -13,7 +13,15 @@ import pytest
 from flows.pipeline import run_pipeline
 from flows.settings import SettingsError, load_settings
 from privacy import DiscreteGaussian, LatticeLaplace, cumulative_noise
-from quality import CrowdLabels, calibrate, encode, encode_gold, least_loss, ordinal_crowd
+from quality import (
+    CrowdLabels,
+    calibrate,
+    encode,
+    encode_gold,
+    graded_penalty,
+    least_loss,
+    ordinal_crowd,
+)
 from quality.shares import cumulative_band
 
 GRADES = ("poor", "fair", "good", "great")
@@ -106,6 +114,15 @@ def test_cumulative_shares_follow_from_what_is_published(tmp_path: Path, delta: 
     assert "At most fair" in (folder / "report.html").read_text("utf-8")
 
 
+def test_workers_are_judged_by_distance(tmp_path: Path) -> None:
+    folder, _ = run(campaign(tmp_path))
+    table = pq.read_table(folder / "workers.parquet")
+    found = dict(zip(table["worker"].to_pylist(), table["soft_penalty"].to_pylist(), strict=True))
+    labels = labels_of(tmp_path)
+    expected = dict(zip(labels.workers.tolist(), graded_penalty(labels).tolist(), strict=True))
+    assert found == pytest.approx(expected)
+
+
 def test_without_an_order_there_are_no_cumulative_shares(tmp_path: Path) -> None:
     folder, _ = run(campaign(tmp_path, HEAD.replace("order = true\n", "") + RELEASED))
     assert "at_most" not in pq.read_table(folder / "proportions.parquet").column_names
@@ -194,6 +211,10 @@ def test_published_shares_stand_in_the_order_of_the_classes(tmp_path: Path) -> N
         (
             HEAD.replace('classes = ["poor", "fair", "good", "great"]\n', ""),
             "input.order needs classes, the names in their order",
+        ),
+        (
+            HEAD + '[filter]\npenalty = "hard"\n',
+            'filter.penalty = "hard" must be without input.order: it counts whole conflicts',
         ),
         (
             HEAD + "[engine]\n[filter]\nn_workers = 0\n",

@@ -1,4 +1,4 @@
-"""Cumulative counts are sums of released ones; their noise is exact, and less than that of a release apart."""
+"""Cumulative counts are sums of released ones; their noise is exact, and less than that of their own."""
 
 from itertools import permutations, product
 from math import comb
