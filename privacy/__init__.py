@@ -18,7 +18,6 @@ from privacy.audit import (
     audit_losses,
     audit_mechanism,
     audit_pair,
-    audit_releases,
     draw_releases,
 )
 from privacy.corrections import LatticeCorrection, gold_corrections
@@ -71,6 +70,7 @@ from privacy.mechanisms import (
     smallest_floor,
 )
 from privacy.query import CountsError, Part, Publication, Query, Unit, UnitError, partition_of
+from privacy.release_audit import audit_releases
 from privacy.subjects import (
     GroupInteraction,
     GroupPrivacy,
