@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int
 from scipy.optimize import minimize
 from scipy.special import expit, logit, xlogy
 from sklearn.base import BaseEstimator
@@ -212,8 +212,8 @@ def _share(
 
 
 def _agreeing(
-    share: Float[np.ndarray, " levels"], sure: Float[np.ndarray, " levels"], chance: float
-) -> Float[np.ndarray, " levels"]:
+    share: Float[np.ndarray, "*points levels"], sure: Float[np.ndarray, " levels"], chance: float
+) -> Float[np.ndarray, "*points levels"]:
     """Chance to say what a guess says that is right with chance `sure`: both right, or both alike wrong."""
     return np.asarray(share * sure + (1 - share) * (1 - sure) * chance / (1 - chance))
 
@@ -290,8 +290,8 @@ class PsychometricPosterior:
 
 def psychometric_posterior(
     x: Float[np.ndarray, " levels"],
-    right: Float[np.ndarray, "workers levels"],
-    n: Float[np.ndarray, "workers levels"],
+    right: Float[np.ndarray, "workers levels"] | Int[np.ndarray, "workers levels"],
+    n: Float[np.ndarray, "workers levels"] | Int[np.ndarray, "workers levels"],
     certainty: Float[np.ndarray, " levels"] | None = None,
     *,
     chance: float = 0.5,
