@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["publish"]
+__all__ = ["RESULTS", "publish"]
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 
