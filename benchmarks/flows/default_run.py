@@ -2,18 +2,23 @@
 
     python -m benchmarks.flows.default_run --shapes many-workers ten-million
 
-Each shape is a simulated campaign, written as Parquet with its task table.
+Each shape is a simulated campaign of text ids in shuffled rows, written as Parquet with its task table:
+groups, features around class means, and a tenth of the tasks in groups without labels. Workers have
+labels by a power law or, where they are many, one to five neighbouring tasks each. 70 % of them are
+honest, 20 % answer at random, 10 % are malicious.
 
-- Labels have text ids in shuffled rows. Degrees follow a power law, or are one to five labels each where
-  workers are many. Of the workers 70 % are honest, 20 % random and 10 % malicious.
-- Tasks have groups, features around class means, and a tenth of them stand in groups without labels.
-- `init` proposes settings from the tables, and the run goes through them in a process of its own, on all its
-  threads. A small run loads the compiled kernels before the clock starts.
-- CPU seconds are those of all threads; wall seconds depend on what else the cores are doing.
-- Peak memory is that of the process so far, with the interpreter, its libraries and the small run.
-- A refusal is given in its own words.
-- The last rows are no measurements. They carry the labels' CPU seconds and memory on in proportion to the
-  labels, from the smallest of these campaigns with a power law to the largest.
+`init` proposes settings from the tables, and the run goes through them in a process of its own, on all
+its threads. A small run loads compiled kernels before the clock starts. A refusal is given in its own
+words.
+
+CPU seconds are those of all threads; wall seconds depend on what else the cores are doing. Peak memory is
+that of the process so far: the interpreter, its libraries and the small run included.
+
+A large campaign takes long, so the command measures the shapes that it is asked for and keeps the other
+rows of the page. The last column is the day on which a row was measured.
+
+The last rows are no measurements. They carry the labels' CPU seconds and memory on, from the smallest of
+the campaigns with a power law to the largest, in proportion to the labels.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ import math
 import tempfile
 import time
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +37,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.flows.ingest import in_own_process, peak_megabytes
-from benchmarks.publish import publish
+from benchmarks.publish import RESULTS, publish
 from benchmarks.quality.crowdkit_speed import measure_crowdkit
 from flows.pipeline import run_pipeline, run_stage
 from flows.proposal import CampaignTables, write_settings
@@ -41,12 +47,13 @@ from flows.stages import Stage
 from flows.tables.tables import read_labels
 from quality import power_law_assignment, simulate_crowd
 
-HEADER = ("campaign", "stage", "cpu s", "wall s", "peak MB so far")
+HEADER = ("campaign", "stage", "cpu s", "wall s", "peak MB so far", "measured")
 MOST_LABELS_OF_PEER = 1_000_000
 PEER_ITERATIONS = 20  # of the hundred that crowd-kit makes by default
 DAY, CORES, MEMORY_GB = 86_400, 16, 64  # of a machine that is to be done within a day
 UNLABELLED = 0.1  # of the tasks
 REFUSED = "refused: "
+PAGE = RESULTS / "default_run.md"
 
 
 @dataclass(frozen=True)
@@ -91,20 +98,45 @@ def main() -> None:
     if asked.folder:
         print(json.dumps(measure(asked.folder)))
         return
-    rows, totals = [], dict[int, tuple[float, float]]()
+    note = "\n\n".join(" ".join(part.split()) for part in __doc__.split("\n\n")[2:])
+    day = date.today().isoformat()
     for name in asked.shapes:
         shape = SHAPES[name]
         found, seconds = measured(shape, peer=shape.n_labels <= MOST_LABELS_OF_PEER)
-        rows += [(shape.title, stage, *map(_figure, figures)) for stage, *figures in found]
+        rows = [(shape.title, stage, *map(_figure, figures), day) for stage, *figures in found]
         if seconds is not None:
             said = f"crowd-kit's DawidSkene alone, {PEER_ITERATIONS} iterations"
-            rows.append((shape.title, said, _figure(seconds), "", ""))
-        if not is_open(shape) and found[-1][0] == "whole run":
-            totals[shape.n_labels] = found[-1][1], found[-1][3]
-    note = "\n".join(__doc__.splitlines()[4:]).strip()
-    publish(
-        "default_run", "What a run does by default", HEADER, rows + carried_on(totals), note=note
-    )
+            rows.append((shape.title, said, _figure(seconds), "", "", day))
+        before = rows_of(PAGE.read_text(encoding="utf-8") if PAGE.exists() else "")
+        before[shape.title] = rows
+        every = [row for one in SHAPES.values() for row in before.get(one.title, ())]
+        everything = every + carried_on(totals_in(before))  # at once: the next may take an hour
+        publish("default_run", "What a run does by default", HEADER, everything, note=note)
+
+
+def rows_of(page: str) -> dict[str, list[tuple[str, ...]]]:
+    r"""The rows of a page's table, by their first cell.
+
+    >>> rows_of("| a | b |\\n|---|---|\\n| small | 1 |\\n| small | 2 |")
+    {'small': [('small', '1'), ('small', '2')]}
+    """
+    found: dict[str, list[tuple[str, ...]]] = {}
+    table = [line for line in page.splitlines() if line.startswith("| ")]
+    for line in table[1:]:
+        cells = tuple(line.removeprefix("| ").removesuffix(" |").split(" | "))
+        found.setdefault(cells[0], []).append(cells)
+    return found
+
+
+def totals_in(rows: dict[str, list[tuple[str, ...]]]) -> dict[int, tuple[float, float]]:
+    """CPU seconds and peak memory of the whole runs of campaigns with a power law, by labels."""
+    totals = {}
+    for shape in SHAPES.values():
+        for _, stage, cpu, _, memory, *_ in rows.get(shape.title, ()):
+            if stage == "whole run" and not is_open(shape):
+                figures = (float(figure.replace(",", "")) for figure in (cpu, memory))
+                totals[shape.n_labels] = (next(figures), next(figures))
+    return totals
 
 
 def measured(
@@ -148,7 +180,8 @@ def carried_on(totals: dict[int, tuple[float, float]]) -> list[tuple[str, ...]]:
             f"in proportion: {seconds / 3600:,.0f} CPU hours, and {megabytes / 1e3:,.0f} GB if nothing "
             f"were left in shards; {machines:,} machines of {CORES} cores and {MEMORY_GB} GB for a day"
         )
-        rows.append((f"{n_labels:,} labels", what, _figure(seconds), "", _figure(megabytes)))
+        figures = _figure(seconds), "", _figure(megabytes), ""
+        rows.append((f"{n_labels:,} labels", what, *figures))
     return rows
 
 

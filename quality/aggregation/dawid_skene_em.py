@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import EMStart, check_smoothing, fit_table
-from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, pseudo_table
+from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, TableRoom, pseudo_table
 from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
 
@@ -138,7 +138,7 @@ def dawid_skene(
            [0., 1.]])
     """
     check_smoothing(smoothing)
-    m_step = partial(smoothed_table, smoothing=smoothing)
+    m_step = partial(smoothed_table, smoothing=smoothing, room=TableRoom())
     near = bring_near(labels.merge_workers(groups))
     fit, posterior = fit_table(
         near, m_step, "Dawid–Skene", max_iter=max_iter, tol=tol,
@@ -153,10 +153,12 @@ def dawid_skene(
 
 
 def smoothed_table(
-    counts: Float64[np.ndarray, "workers answers truths"], smoothing: float
+    counts: Float64[np.ndarray, "workers answers truths"],
+    smoothing: float,
+    room: TableRoom | None = None,
 ) -> Float64[np.ndarray, "workers answers truths"]:
     """Return P(label | truth) of each worker from her own expected counts."""
-    return pseudo_table(counts, np.full(counts.shape[1:], smoothing))
+    return pseudo_table(counts, np.full(counts.shape[1:], smoothing), room)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -235,7 +237,7 @@ def one_coin_dawid_skene(
     array([1.  , 1.  , 0.25])
     """
     check_smoothing(smoothing)
-    m_step = partial(one_coin_table, smoothing=smoothing)
+    m_step = partial(one_coin_table, smoothing=smoothing, room=TableRoom())
     near = bring_near(labels.merge_workers(groups))
     fit, posterior = fit_table(
         near, m_step, "one-coin Dawid–Skene", max_iter=max_iter, tol=tol,
@@ -250,10 +252,12 @@ def one_coin_dawid_skene(
 
 
 def one_coin_table(
-    counts: Float64[np.ndarray, "workers answers truths"], smoothing: float
+    counts: Float64[np.ndarray, "workers answers truths"],
+    smoothing: float,
+    room: TableRoom | None = None,
 ) -> Float64[np.ndarray, "workers answers truths"]:
     """Return P(label | truth) with the worker's share of right labels on the diagonal."""
-    table = np.empty_like(counts, order="C")
+    table = np.empty_like(counts, order="C") if room is None else room.like(counts)
     _write_one_coin(counts, smoothing, table)
     return table
 

@@ -44,25 +44,10 @@ from quality.labels import (
 from quality.parallel import Progress, check_threads, chunk_starts, shared_out
 
 __all__ = [
-    "EMFit",
-    "EMStart",
-    "Passes",
-    "SharedPrior",
-    "Stop",
-    "TablePasses",
-    "check_cells",
-    "check_em",
-    "check_smoothing",
-    "first_counts",
-    "fit_em",
-    "fit_table",
-    "mean_posterior",
-    "near_gold",
-    "passes_over",
-    "reporting",
-    "shard_passes",
-    "uniform",
-]
+    "EMFit", "EMStart", "Passes", "SharedPrior", "Stop", "TablePasses", "check_cells", "check_em",
+    "check_smoothing", "first_counts", "fit_em", "fit_table", "mean_posterior", "near_gold",
+    "passes_over", "reporting", "shard_passes", "uniform",
+]  # fmt: skip
 
 MAX_CELLS = 2**27  # of the workers' confusion matrices: 1 GB, of which a fit holds four
 MIN_BELIEF = 1e-150  # a product of two such numbers still has digits

@@ -44,8 +44,8 @@ from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, counter, kernel
 
 __all__ = [
-    "HierarchicalDawidSkene", "check_shared_prior", "confusion_under", "digamma", "fit_hierarchical",
-    "hierarchical_dawid_skene", "hierarchical_result", "pseudo_table",
+    "HierarchicalDawidSkene", "TableRoom", "check_shared_prior", "confusion_under", "digamma",
+    "fit_hierarchical", "hierarchical_dawid_skene", "hierarchical_result", "pseudo_table",
 ]  # fmt: skip
 
 ANCHOR, MAX_STRENGTH = 1000.0, 2.0  # labels, where a caller does not say
@@ -195,7 +195,7 @@ def fit_hierarchical(
     def first_table(counts: np.ndarray) -> np.ndarray:
         return _posterior_mean(counts, shared_prior(counts))
 
-    fit, stop = begun, Stop()  # from one fit of the shared prior to the next
+    fit, stop, room = begun, Stop(), TableRoom()  # from one fit of the shared prior to the next
     if begun is None:
         counts, mass = first_counts(passes, first_table, start)
     else:
@@ -205,7 +205,7 @@ def fit_hierarchical(
     while fit is None or (stop.n_iter < max_iter and not stop.converged):
         shared = shared_prior(counts)
         stage = fit_em(
-            passes, partial(_posterior_mean, shared=shared), counts, mass,
+            passes, partial(_posterior_mean, shared=shared, room=room), counts, mass,
             max_iter=min(STAGE, max_iter - stop.n_iter), tol=0.0,
             after=partial(_count, step, stop.n_iter),
         )  # fmt: skip
@@ -293,20 +293,44 @@ def _fit_strength(
     return float(brentq(slope, MIN_STRENGTH, most)) if slope(MIN_STRENGTH) > 0 else MIN_STRENGTH
 
 
+class TableRoom:
+    """Memory for the tables of one fit, which every M step uses again.
+
+    Fresh memory costs more than the step where workers are many. A table is overwritten by the next.
+
+    >>> room = TableRoom()
+    >>> room.like(np.ones((2, 1, 1))) is room.like(np.ones((2, 1, 1)))
+    True
+    """
+
+    def __init__(self) -> None:
+        self._table = np.empty((0, 0, 0))
+
+    def like(
+        self, counts: Float64[np.ndarray, "workers answers truths"]
+    ) -> Float64[np.ndarray, "workers answers truths"]:
+        """Return the memory for a table of these counts."""
+        if self._table.shape != counts.shape:
+            self._table = np.empty(counts.shape)
+        return self._table
+
+
 def _posterior_mean(
     counts: Float64[np.ndarray, "workers answers truths"],
     shared: SharedPrior,
+    room: TableRoom | None = None,
 ) -> Float64[np.ndarray, "workers answers truths"]:
     """Return P(label | truth) of each worker from her own expected counts and the crowd's row."""
-    return pseudo_table(counts, shared.strength * shared.mean)
+    return pseudo_table(counts, shared.strength * shared.mean, room)
 
 
 def pseudo_table(
     counts: Float64[np.ndarray, "workers answers truths"],
     pseudo: Float64[np.ndarray, "answers truths"],
+    room: TableRoom | None = None,
 ) -> Float64[np.ndarray, "workers answers truths"]:
     """Return each worker's shares of the answers to each truth, pseudo-counts added to hers."""
-    table = np.empty_like(counts, order="C")
+    table = np.empty_like(counts, order="C") if room is None else room.like(counts)
     _write_shares(counts, pseudo, np.empty(counts.shape[2]), table)
     return table
 

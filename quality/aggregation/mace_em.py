@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float64, Int, Int16
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.ebcc_em import exp_digamma
 from quality.aggregation.em import fit_table, uniform
+from quality.aggregation.hierarchical_em import TableRoom
 from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
 
@@ -135,11 +136,12 @@ class _KnowOrGuess:
         self.competence_prior, self.strategy_prior = competence, strategy
         self.know, self.guess = np.full(n_workers, 0.5), np.full(n_workers, 0.5)
         self.strategy = np.full((n_workers, n_classes), 1.0 / n_classes)
+        self.room = TableRoom()
 
     def __call__(
         self, counts: Float64[np.ndarray, "workers answers truths"]
     ) -> Float64[np.ndarray, "workers answers truths"]:
-        table = np.empty_like(counts, order="C")
+        table = self.room.like(counts)
         _know_or_guess(
             counts,
             self.competence_prior,

@@ -245,9 +245,10 @@ def predict_held_out(
     posterior: Float64[np.ndarray, "tasks classes"],
 ) -> Float64[np.ndarray, " held"]:
     """Return the log-probability of each label held out, by the mean of both :func:`meanings`."""
-    held = posterior @ np.mean(meanings(labels, out, posterior), axis=0)
-    predicted: np.ndarray = np.log(held[labels.task[out], labels.label[out]])
-    return predicted
+    meaning = np.mean(meanings(labels, out, posterior), axis=0)
+    predicted = np.zeros(np.count_nonzero(out))
+    _predict(labels.task, labels.label, out, np.ascontiguousarray(posterior), meaning, predicted)
+    return np.log(predicted, out=predicted)
 
 
 def meanings(
@@ -268,6 +269,18 @@ def meanings(
     even = np.full((n_classes, n_classes), (1.0 - right) / max(n_classes - 1, 1))
     np.fill_diagonal(even, right)
     return counts / counts.sum(axis=1, keepdims=True), even
+
+
+@kernel
+def _predict(task, label, out, posterior, meaning, predicted) -> None:
+    """Add up the chance of each label held out over the truths."""
+    place = 0
+    for row in range(len(label)):
+        if not out[row]:
+            continue
+        for truth in range(len(meaning)):
+            predicted[place] += posterior[task[row], truth] * meaning[truth, label[row]]
+        place += 1
 
 
 @kernel

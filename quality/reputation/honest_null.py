@@ -122,24 +122,35 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
 @kernel
 def _write_evidence(worker_order, worker_start, right, n_classes, reliability, evidence) -> None:
     """Write the likelihood of each worker's labels at every reliability, over the largest."""
-    product, total = np.empty(len(reliability)), np.empty(len(reliability))
+    product, total, each_wrong = (
+        np.empty(len(reliability)),
+        np.empty(len(reliability)),
+        1 / (n_classes - 1),
+    )
+    flat, slope = np.empty(4), np.empty(4)
     for worker in range(len(worker_start) - 1):
         begin, end = worker_start[worker], worker_start[worker + 1]
         total[:] = 0.0
         product[:] = 1.0
-        for at in range(begin, end):
-            x = right[worker_order[at]]
-            flat = (1 - x) / (n_classes - 1)
-            slope = x - flat
-            for place in range(len(reliability)):
-                product[place] *= flat + slope * reliability[place]
-            if (at - begin) % 32 == 31 and at < end - 1:  # a logarithm for several labels at once
+        for low in range(begin, end, 32):  # a logarithm for several labels at once
+            high = min(low + 32, end)
+            for first in range(low, high, 4):  # four labels: what is multiplied stays in registers
+                flat[:] = 1.0
+                slope[:] = 0.0
+                for at in range(first, min(first + 4, high)):
+                    x = right[worker_order[at]]
+                    flat[at - first] = (1 - x) * each_wrong
+                    slope[at - first] = x - flat[at - first]
+                a, b, c, d = flat[0], flat[1], flat[2], flat[3]
+                e, f, g, h = slope[0], slope[1], slope[2], slope[3]
+                for place in range(len(reliability)):
+                    r = reliability[place]
+                    product[place] *= ((a + e * r) * (b + f * r)) * ((c + g * r) * (d + h * r))
+            if end - begin > 32:
                 for place in range(len(reliability)):
                     total[place] += np.log(product[place])
                     product[place] = 1.0
         if end - begin > 32:
-            for place in range(len(reliability)):
-                total[place] += np.log(product[place])
             _powers(total, evidence[worker])
         else:  # with few labels no logarithm is needed
             _over_largest(product, evidence[worker])

@@ -61,7 +61,11 @@ def few_worker_tasks(
 
 
 def greedy_workers(
-    members: Int32[np.ndarray, "tasks most"], n_workers: int, k: int
+    members: Int32[np.ndarray, "tasks most"],
+    n_workers: int,
+    k: int,
+    *,
+    known: dict[bytes, tuple[int, int]] | None = None,
 ) -> Bool[np.ndarray, " workers"]:
     """Choose at most k workers greedily: the set of workers whose tasks gain most per worker comes first.
 
@@ -71,6 +75,9 @@ def greedy_workers(
         The workers of each task, as :func:`few_worker_tasks` returns them.
     n_workers, k
         The number of workers, and how many of them may be taken.
+    known
+        What earlier calls with these members found, from the largest `k` down: it is added to, and saves
+        looking again. Nothing is known if None.
 
     Returns
     -------
@@ -88,13 +95,24 @@ def greedy_workers(
     table = np.empty(slots, dtype=np.int64)
     taken = np.zeros(n_workers, dtype=np.bool_)
     gain, n_new = np.empty((2, len(members)), dtype=np.int64)
-    while (room := k - np.count_nonzero(taken)) > 0:
-        table.fill(-1)
-        row = _richest(members, taken, room, table, gain, n_new)
+    known = {} if known is None else known
+    while (room := k - int(np.count_nonzero(taken))) > 0:
+        key = np.flatnonzero(taken).tobytes()
+        most, row = known.get(key, (0, -1))
+        # the best of those that fit into more room, if it fits into this
+        if room > most or (row >= 0 and _n_more(members[row], taken) > room):
+            table.fill(-1)
+            row = _richest(members, taken, room, table, gain, n_new)
+            known[key] = room, row
         if row < 0:
             break
         taken[members[row][members[row] != NOBODY]] = True
     return taken
+
+
+def _n_more(members: Int32[np.ndarray, " most"], taken: Bool[np.ndarray, " workers"]) -> int:
+    """Count the workers of a task who are not taken."""
+    return int(np.count_nonzero(~taken[members[members != NOBODY]]))
 
 
 def n_resting(members: Int32[np.ndarray, "tasks most"], taken: Bool[np.ndarray, " workers"]) -> int:
@@ -338,8 +356,11 @@ def _resting_curve(
     sets = _worker_sets(members) if max_steps else Sets()
     resting, exact = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.bool_)
     best = np.zeros(labels.n_workers, dtype=np.bool_)
-    for k in range(1, most + 1):
-        taken = greedy_workers(members, labels.n_workers, k)
+    known: dict[bytes, tuple[int, int]] = {}
+    greedy = [
+        greedy_workers(members, labels.n_workers, k, known=known) for k in range(most, 0, -1)
+    ][::-1]
+    for k, taken in enumerate(greedy, start=1):
         best = max(best, taken, key=lambda chosen: n_resting(members, chosen))
         steps = 1 + max_steps
         tell = counter(progress, "robustness", most * steps, before=(k - 1) * steps)

@@ -192,3 +192,13 @@ def test_nobody_is_taken_where_there_is_nothing_to_take() -> None:
     none = np.empty((0, 3), dtype=np.int32)
     assert not greedy_workers(none, 4, 2).any()
     assert n_resting(none, np.ones(4, dtype=np.bool_)) == 0
+
+
+@QUICK
+@given(crowds())
+def test_what_is_known_of_more_workers_saves_looking_again(labels: CrowdLabels) -> None:
+    members = few_worker_tasks(labels.worker, labels.task_start, 5)
+    known: dict[bytes, tuple[int, int]] = {}
+    for k in range(5, 0, -1):
+        found = greedy_workers(members, labels.n_workers, k, known=known)
+        assert np.array_equal(found, greedy_workers(members, labels.n_workers, k))
