@@ -126,7 +126,7 @@ def settings_text(
         _privacy(facts),
         _model(facts),
         _gate(facts),
-        ["[report]", *_lines(ReportSettings)],
+        _report(),
         _topics(),
         _engine(),
     )
@@ -158,6 +158,8 @@ def _lines(
     for key in keys or section.model_fields:
         field = section.model_fields[key]
         line = given.get(key) or Line(field.default)
+        if line.value is None:  # TOML has no null
+            raise TypeError(f"{section.__name__}.{key} must have an example, as it has no default")
         sentence = sentences[key].removesuffix(".")
         why = line.why or sentence[:1].lower() + sentence[1:]
         name = f"# {key}" if off or line.off else key
@@ -323,7 +325,12 @@ def _model(facts: CampaignFacts) -> list[str]:
         "# one known without.",
     ]
     keys = sorted(ModelSettings.model_fields, key=lambda key: key != "norm_bound")
-    given = {"norm_bound": Line(facts.norm or 1.0)}
+    given = {
+        "norm_bound": Line(facts.norm or 1.0),
+        "components": Line(10, off=True),
+        "epsilon_components": Line(0.5, off=True),
+        "delta_components": Line(0.0, off=True),
+    }
     return [
         "[model]" if why is None else f"# [model]  is left out: {why}",
         *(measured if facts.norm else []),
@@ -345,6 +352,14 @@ def _gate(facts: CampaignFacts) -> list[str]:
     }
     head = "# [gate]  is left out: it judges the model" if off else "[gate]"
     return [head, *_lines(GateSettings, given, off=off)]
+
+
+def _report() -> list[str]:
+    examples = {
+        "image_shape": Line([28, 28], off=True),
+        "psychometric": Line("boundary", off=True),
+    }
+    return ["[report]", *_lines(ReportSettings, examples)]
 
 
 def _topics() -> list[str]:
