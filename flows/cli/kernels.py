@@ -147,12 +147,22 @@ def _aggregate(labels: CrowdLabels) -> None:
 
 
 def _penalize(labels: CrowdLabels) -> None:
-    """Filter by every penalty."""
+    """Filter by every penalty, and by what classes in an order make of a miss."""
     # numba, for `warm` only
-    from quality import balanced_penalty, filter_workers, hard_level, soft_penalty
+    import numpy as np
 
-    for penalty in (balanced_penalty, hard_level, soft_penalty):
+    from quality import (
+        balanced_penalty,
+        filter_dishonest,
+        filter_workers,
+        graded_penalty,
+        hard_level,
+        soft_penalty,
+    )
+
+    for penalty in (balanced_penalty, graded_penalty, hard_level, soft_penalty):
         filter_workers(labels, penalty=penalty, n_workers=1)
+    filter_dishonest(labels, ordered=True, rng=np.random.default_rng(0))
 
 
 def _fit_crowdkit(labels: CrowdLabels) -> None:
@@ -182,7 +192,10 @@ def _fit_crowdkit(labels: CrowdLabels) -> None:
 
 
 def _judge() -> None:
-    """Compare workers, as `agreement` does; take sets as `multilabel`, preferences as `rank` does."""
+    """Compare workers, as `agreement` does, and bring them near each other, as fits to many do.
+
+    Take sets as `multilabel`, preferences as `rank` does.
+    """
     # numba, for `warm` only
     from quality import (
         crowd_bradley_terry,
@@ -192,8 +205,10 @@ def _judge() -> None:
         pair_kappas,
         set_alpha,
     )
+    from quality.labels import walk_near
 
     pair_kappas(_some_labels(2))
+    walk_near(_some_labels(2))
     given = list("abc") * 4, list("qqqrrrsssttt"), [["x"], ["x", "y"], ["y"]] * 4
     sets = encode_multilabels(*given)
     for shown in (None, {"q": ["x", "y"]}):

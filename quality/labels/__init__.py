@@ -24,7 +24,7 @@ from quality.labels.columns import (
     sort_codes,
 )
 from quality.labels.merging import check_groups, of_voters, voters
-from quality.labels.nearness import NearTable, bring_near
+from quality.labels.nearness import NearTable, bring_near, walk_near
 from quality.labels.shards import (
     Engine,
     LabelShard,
@@ -51,5 +51,5 @@ __all__ = [
     "Sums", "Texts", "add_parts", "array_texts", "bring_near", "check_groups", "check_table",
     "code_columns", "code_integers", "code_texts", "cut_labels", "encode", "encode_gold",
     "freeze_arrays", "join_shards", "lookup", "of_voters", "sort_codes", "taken", "text_array",
-    "tree_total", "voters",
+    "tree_total", "voters", "walk_near",
 ]  # fmt: skip
