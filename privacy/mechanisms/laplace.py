@@ -18,7 +18,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from privacy.accounting import (
-    MAX_SCALE,
     Arithmetic,
     Cost,
     Loss,
@@ -28,16 +27,10 @@ from privacy.accounting import (
     response_loss,
 )
 from privacy.mechanism import Json, Noise
+from privacy.mechanisms.lattice_laplace import check_laplace, scales_of
 from privacy.query import ONE_TASK, Query, check_counts
 
-__all__ = [
-    "DiscreteLaplace",
-    "DiscreteLaplaceEvent",
-    "DiscreteLaplaceLaw",
-    "check_laplace",
-    "draw_by_scale",
-    "scales_of",
-]
+__all__ = ["DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "draw_by_scale"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +73,6 @@ class DiscreteLaplaceEvent:
         if self.l1 != ONE_TASK:
             return response_loss(math.nextafter(epsilon, math.inf))
         return atom_loss(epsilon, 1 / (1 + math.exp(-epsilon / 2)) ** 2)
-
-
-def check_laplace(scale: float, l1: float, epsilon: float) -> None:
-    """Raise ValueError unless a claim covers what a scale realises, in exact arithmetic."""
-    if not 0 < scale <= MAX_SCALE:
-        raise ValueError(f"scale must be > 0 and at most 2**40, got scale={scale}")
-    if not 0 < l1 < math.inf:
-        raise ValueError(f"l1 must be > 0 and finite, got l1={l1}")
-    if not Fraction(l1) <= exact(epsilon) * Fraction(scale):
-        raise ValueError(f"epsilon must be at least l1 / scale, got epsilon={epsilon}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +179,6 @@ class DiscreteLaplace:
             [count + z for count, z in zip(vector, noisy, strict=True)]
             for vector, noisy in zip(counts, drawn, strict=True)
         ]
-
-
-def scales_of(queries: Sequence[Query], epsilon: float) -> list[float]:
-    """Return the scale of each query's noise, l1 / epsilon rounded up, computed once for each l1."""
-    scale = {l1: covering_scale(l1, epsilon) for l1 in {query.l1 for query in queries}}
-    return [scale[query.l1] for query in queries]
 
 
 def draw_by_scale(

@@ -16,7 +16,7 @@ from jaxtyping import Float, Integer
 from privacy.accounting import covering_scale, exact
 from privacy.mechanism import Json, Noise, PureEvent
 from privacy.mechanisms.laplace import draw_by_scale
-from privacy.mechanisms.lattice_draws import draw_geometric
+from privacy.mechanisms.lattice_laplace import draw_geometric
 from privacy.query import Query
 
 __all__ = ["NoisyMax"]

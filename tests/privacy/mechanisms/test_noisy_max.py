@@ -12,7 +12,7 @@ from scipy import stats
 
 from privacy import Query, Unit
 from privacy.audit import audit_losses
-from privacy.mechanisms.lattice_draws import draw_geometric
+from privacy.mechanisms.lattice_laplace import draw_geometric
 from privacy.mechanisms.noisy_max import NoisyMax
 from privacy.noise import SystemNoise
 from tests.privacy.toy import counts_query, open_toy

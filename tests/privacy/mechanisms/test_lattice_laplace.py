@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from privacy.mechanisms import lattice_draws
-from privacy.mechanisms.lattice_draws import (
+from privacy.mechanisms import lattice_laplace
+from privacy.mechanisms.lattice_laplace import (
     draw_composition,
     draw_lattice,
     keeping_bounds,
@@ -99,7 +99,7 @@ def test_two_thirds_of_the_proposals_are_kept(n_classes, scale):
 @pytest.mark.parametrize("word", [1, 64])
 def test_vectors_have_the_joint_law_however_few_bits_are_drawn_at_once(word, monkeypatch):
     """Chi-square over the lattice points of three classes at scale 1; with one bit most are refined."""
-    monkeypatch.setattr(lattice_draws, "WORD", word)
+    monkeypatch.setattr(lattice_laplace, "WORD", word)
     points, probability = enumerated(3, 1.0, 14)
     code = points @ [1000, 1, 0]
     drawn = draw_lattice(SystemNoise(), 1.0, 3, wanted=20_000)
