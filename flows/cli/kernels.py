@@ -162,7 +162,7 @@ def _penalize(labels: CrowdLabels) -> None:
 
     for penalty in (balanced_penalty, graded_penalty, hard_level, soft_penalty):
         filter_workers(labels, penalty=penalty, n_workers=1)
-    filter_dishonest(labels, ordered=True, rng=np.random.default_rng(0))
+    filter_dishonest(_some_labels(3), ordered=True, rng=np.random.default_rng(0))
 
 
 def _fit_crowdkit(labels: CrowdLabels) -> None:

@@ -634,7 +634,7 @@ def test_workers_and_tasks_keep_the_names_they_came_with(
     for output in (folder / "labels.csv", folder / "labels.parquet"):
         write_labels(found, table_file(output, inputs=(path,)))
         tables.append(read_labels(output, **asked))
-    for name in CrowdLabels.__slots__:
+    for name in CrowdLabels.__dataclass_fields__:
         assert np.array_equal(getattr(tables[0], name), getattr(tables[1], name)), name
 
 

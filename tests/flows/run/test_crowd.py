@@ -24,7 +24,7 @@ def test_a_campaign_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     saved = Crowd(LABELS, table, Gold(np.array(["t1"]), np.array(["no"])))
     save_crowd(tmp_path, saved)
     loaded = load_crowd(tmp_path)
-    for name in type(LABELS).__slots__:
+    for name in type(LABELS).__dataclass_fields__:
         assert np.array_equal(getattr(LABELS, name), getattr(loaded.labels, name)), name
     assert loaded.table.names.tolist() == ["t1", "t2", "t3"]
     assert loaded.label_features().tolist() == [[0.5], [1.5]]

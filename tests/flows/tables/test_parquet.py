@@ -39,7 +39,7 @@ def outcome(path: Path, **knobs: Any) -> object:
         labels = read_labels(path, **asked)
     except (TableError, ValueError) as error:
         return type(error), str(error)
-    arrays = [getattr(labels, name) for name in CrowdLabels.__slots__]
+    arrays = [getattr(labels, name) for name in CrowdLabels.__dataclass_fields__]
     return [(array.dtype, array.tolist()) for array in arrays]
 
 

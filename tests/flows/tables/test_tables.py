@@ -203,7 +203,7 @@ def test_coding_in_the_database_equals_coding_row_by_row(
         return
     found = read_labels(path, **asked)
     oracle = encode([w for w, _ in kept], [t for _, t in kept], list(kept.values()))
-    for name in type(oracle).__slots__:
+    for name in type(oracle).__dataclass_fields__:
         assert np.array_equal(getattr(oracle, name), getattr(found, name)), name
 
 
@@ -234,7 +234,7 @@ def test_whatever_parquet_holds_is_read_as_text(
     asked: dict[str, Any] = {"classes": None, "duplicates": "error", "known_tasks": None}
     found = read_labels(tmp_path / "l.parquet", **asked)
     oracle = encode(["2", "2", "10"], names, ["a", "b", "a"])
-    for name in type(oracle).__slots__:
+    for name in type(oracle).__dataclass_fields__:
         assert np.array_equal(getattr(oracle, name), getattr(found, name)), name
 
 

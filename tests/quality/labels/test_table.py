@@ -28,7 +28,8 @@ def rows_of(labels: CrowdLabels) -> list[Row]:
 def same(one: CrowdLabels, other: CrowdLabels) -> bool:
     """Whether all arrays are equal."""
     return all(
-        np.array_equal(getattr(one, name), getattr(other, name)) for name in CrowdLabels.__slots__
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in CrowdLabels.__dataclass_fields__
     )
 
 
@@ -205,7 +206,7 @@ def test_arguments_are_not_changed_and_the_result_is_read_only() -> None:
     labels = encode(worker, task, label)
     worker[0] = 7  # still the caller's own
     assert labels.workers.tolist() == [1, 2]
-    for name in CrowdLabels.__slots__:
+    for name in CrowdLabels.__dataclass_fields__:
         assert not getattr(labels, name).flags.writeable
 
 
