@@ -84,7 +84,7 @@ def import_(
         written = table_file(output, inputs=(export,), force=force)
         with TemporaryDirectory(prefix="crowdassay-") as folder:
             labels = import_labels(
-                export if format_ == "sql" else kept_input(export, Path(folder)),
+                export if format_ == "sql" or url_env else kept_input(export, Path(folder)),
                 format_,
                 question=question,
                 keep_rejected=keep_rejected,

@@ -60,7 +60,9 @@ def render_set_shares(facts: Mapping[str, Any]) -> str:
     ]
     classes = [cell["class"] for cell in groups[0]["cells"]]
     shown = min(SHOWN_GROUPS, max(1, SHOWN_CELLS // len(classes)))
-    released = {**facts, "groups": groups[:shown], "of_classes": classes, "n_groups": len(groups)}
+    released = {
+        **facts, "groups": groups[:shown], "of_classes": classes, "n_groups": len(groups), "ordered": False,
+    }  # fmt: skip
     return render_template("set_shares.html.j2", {"name": facts["name"], "released": released})
 
 

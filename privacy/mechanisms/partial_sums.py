@@ -14,6 +14,7 @@ variance near 2 (c - 1)^2 / epsilon^2; the sum of k of c lattice draws of scale 
 8 k (c - k) / (c epsilon^2), or less. The same for two classes, less for three or more: compare
 ``python -m benchmarks.privacy.cumulative_shares``.
 
+>>> from privacy.mechanisms import LatticeLaplace
 >>> cumulative_noise([LatticeLaplace(epsilon=1.0).law(5)], 0, 0.95)
 (array([-6, -7, -7, -6]), array([6, 7, 7, 6]))
 """

@@ -265,13 +265,15 @@ def _task_groups(table: MultiLabels, tasks: Path | None) -> Shaped[np.ndarray, "
 
 def _published_sentences(shares: SetShares, folder: Path) -> list[str]:
     """What was published, what it cost, and what only the team may know."""
+    from privacy.accounting import price_text  # loaded already by what was published
+
     key = "" if shares.terms.publication is None else f"publication {shares.terms.publication}, "
     groups = f"{len(shares.groups):,} group{'' if len(shares.groups) == 1 else 's'}"
     again = f" ({shares.n_paid_before:,} paid for before)" if shares.n_paid_before else ""
     lines = [
-        f"published: {key}{groups}{again} at epsilon {shares.terms.epsilon:g}, each count within "
-        f"±{shares.half_width:,} tasks at {shares.terms.level:.0%}; {shares.spent:g} of "
-        f"{shares.budget:g} spent; {folder / 'public.html'}"
+        f"published: {key}{groups}{again} at epsilon {price_text(shares.terms.epsilon)}, each count within "
+        f"±{shares.half_width:,} tasks at {shares.terms.level:.0%}; {price_text(shares.spent)} of "
+        f"{price_text(shares.budget)} spent; {folder / 'public.html'}"
     ]
     if shares.n_left_out:
         lines.append(

@@ -34,6 +34,7 @@ from privacy import (
     bounded_labels,
     label_set_counts,
 )
+from privacy.accounting import price_text
 from privacy.query import ONE_TASK
 
 __all__ = ["SetShares", "ShareTerms", "publish_set_shares"]
@@ -222,7 +223,7 @@ def _check(terms: ShareTerms, classes: Sequence[str]) -> None:
             f"{terms.campaign!r}"
         )
     if not 0 < terms.epsilon < np.inf:
-        raise SettingsError(f"--epsilon must be above 0, got {terms.epsilon:g}")
+        raise SettingsError(f"--epsilon must be above 0, got {price_text(terms.epsilon)}")
     if not 1 <= terms.max_labels <= len(classes):
         raise SettingsError(
             f"--max-labels must be from 1 to the number of classes, {len(classes)}, got {terms.max_labels}"
@@ -232,7 +233,7 @@ def _check(terms: ShareTerms, classes: Sequence[str]) -> None:
     if terms.budget is not None and not terms.epsilon <= terms.budget < np.inf:
         raise SettingsError(
             f"--budget, of all that the campaign ever publishes, must be at least --epsilon, the price of "
-            f"this publication: {terms.epsilon:g}, got {terms.budget:g}"
+            f"this publication: {price_text(terms.epsilon)}, got {price_text(terms.budget)}"
         )
 
 
@@ -257,8 +258,8 @@ def _open_budget(ledger: Ledger, state: Path, terms: ShareTerms, *, n: int) -> f
     declared = float(ledger.statement(terms.campaign, entries=0).budget.epsilon)
     if terms.budget is not None and terms.budget != declared:
         raise SettingsError(
-            f"the budget of the campaign {terms.campaign!r} is epsilon {declared:g}, got "
-            f"{terms.budget:g}: leave --budget out, or raise it with crowdassay budget {state} --dataset "
+            f"the budget of the campaign {terms.campaign!r} is epsilon {price_text(declared)}, got "
+            f"{price_text(terms.budget)}: leave --budget out, or raise it with crowdassay budget {state} --dataset "
             f"{terms.campaign} --raise-to"
         )
     return declared
