@@ -259,8 +259,8 @@ def _open_budget(ledger: Ledger, state: Path, terms: ShareTerms, *, n: int) -> f
     if terms.budget is not None and terms.budget != declared:
         raise SettingsError(
             f"the budget of the campaign {terms.campaign!r} is epsilon {price_text(declared)}, got "
-            f"{price_text(terms.budget)}: leave --budget out, or raise it with crowdassay budget {state} --dataset "
-            f"{terms.campaign} --raise-to"
+            f"{price_text(terms.budget)}: leave --budget out, or raise it with crowdassay budget {state} "
+            f"--dataset {terms.campaign} --raise-to"
         )
     return declared
 
