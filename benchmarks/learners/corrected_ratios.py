@@ -26,7 +26,7 @@ NOTE = (
     "errs on more than {errs:.0%}; at most {crowds} crowds for each of the data, those that err most. Counts "
     "cost epsilon {price:g}; a correction by {gold} random gold tasks of all groups together costs "
     "{price:g} more. *Said*: from the published shares. *Corrected*: from "
-    "`unmixed_shares`. *True*: from the bags' true shares, without noise. {reps} draws of each."
+    "`unmixed_shares`. *True*: from the bags' true shares, without noise. Draws of each: {reps}."
 )
 
 

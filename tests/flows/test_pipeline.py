@@ -26,7 +26,7 @@ from tests.flows.campaign import write_small_campaign
 
 NAMES = tuple(stage.name for stage in STAGES)
 OUTPUTS = {output.name for output in outputs() if output.only is None}
-STAGE_MODULES = ("reading", "workers", "consensus", "publication", "model", "reporting")
+STAGE_MODULES = ("reading", "workers", "consensus", "publication", "learning.model", "reporting")
 
 
 def run_and_die(path: Path, last: str) -> None:
