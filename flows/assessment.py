@@ -85,8 +85,8 @@ class Assessment:
     def _repr_html_(self) -> str:
         """Show the verdicts and the first rows of the tables in a notebook."""
         rows = "".join(
-            f"<tr><th>{escape(title)}</th><td>{escape(said)}</td></tr>"
-            for title, said in self.verdicts.items()
+            f"<tr><th>{escape(title)}</th><td>{escape(text)}</td></tr>"
+            for title, text in self.verdicts.items()
         )
         tables = "".join(one._repr_html_() for one in (self.shares, self.workers, self.consensus))
         return f"<table><caption>what was found</caption>{rows}</table>{tables}"
@@ -234,8 +234,8 @@ def _shares(crowd: Crowd, consensus: ResultTable, gold_sampling: GoldSampling) -
     names, group = crowd.labelled_groups()
     classes = crowd.labels.classes
     order = np.argsort(classes, kind="stable")
-    said = np.array(consensus.arrow["label"].to_pylist(), dtype=classes.dtype)
-    label = order[np.searchsorted(classes, said, sorter=order)]
+    named = np.array(consensus.arrow["label"].to_pylist(), dtype=classes.dtype)
+    label = order[np.searchsorted(classes, named, sorter=order)]
     counts = np.zeros((len(names), len(classes)), dtype=np.int64)
     np.add.at(counts, (group, label), 1)
     size = counts.sum(axis=1, keepdims=True)

@@ -77,8 +77,8 @@ class RunResult:
     def verdicts(self) -> dict[str, str]:
         """What each part of the work found, in a sentence; parts that the settings left out are missing."""
         every = (one for stage in STAGES for one in stage.verdicts)
-        said = {verdict.title: verdict.of(self.run) for verdict in every}
-        return {title: text for title, text in said.items() if not text.startswith("skipped")}
+        texts = {verdict.title: verdict.of(self.run) for verdict in every}
+        return {title: text for title, text in texts.items() if not text.startswith("skipped")}
 
     def to_frame(self) -> Any:
         """Return the consensus as a pandas data frame."""
@@ -87,8 +87,8 @@ class RunResult:
     def _repr_html_(self) -> str:
         """Show in a notebook what the run found, and where its report lies."""
         rows = "".join(
-            f"<tr><th>{escape(title)}</th><td>{escape(said)}</td></tr>"
-            for title, said in self.verdicts.items()
+            f"<tr><th>{escape(title)}</th><td>{escape(text)}</td></tr>"
+            for title, text in self.verdicts.items()
         )
         return f"<table><caption>{escape(str(self.report))}</caption>{rows}</table>"
 
@@ -182,5 +182,5 @@ def nothing_new(settings: Settings, *, resume: bool = False) -> RunResult | None
 def _result(run: Run, *, unchanged: bool = False) -> RunResult:
     """The manifest's record of the stages, as a result."""
     stages = run.read_json("manifest.json")["stages"]
-    lines = tuple(StageLine(name, said["line"], said["seconds"]) for name, said in stages.items())
+    lines = tuple(StageLine(name, done["line"], done["seconds"]) for name, done in stages.items())
     return RunResult(run.folder, run.folder / "report.html", lines, unchanged)

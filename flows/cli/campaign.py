@@ -114,8 +114,8 @@ def simulate(
         raise typer.BadParameter("--tasks is for a crowd without a script")
     with mistakes():
         if script is not None:
-            record, said = write_scripted(output, script, seed=seed, force=force)
-            for line in said:
+            record, lines = write_scripted(output, script, seed=seed, force=force)
+            for line in lines:
                 print_line(line)
             n_labels = len(record.label)
         elif tasks is None:

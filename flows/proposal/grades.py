@@ -7,7 +7,7 @@
 >>> grades_of(["cat", "dog", "horse"]) is None
 True
 
-By names alone: a proposal does not depend on who said what, and a run says whether its labels show the order.
+By names alone: a proposal does not depend on anybody's labels, and a run tests whether they show the order.
 """
 
 from __future__ import annotations

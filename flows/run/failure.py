@@ -7,7 +7,7 @@
 'labels.csv is empty'
 
 The sentence may hold what the data hold, so that it stays where the ledger is, open to its owner alone: a
-scheduler is told the type of the error, never the sentence.
+scheduler gets the type of the error, never the sentence.
 """
 
 from __future__ import annotations

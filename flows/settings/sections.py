@@ -139,7 +139,7 @@ class InputSettings(Section):
     """The tables to read, each in the format that the end of its name says.
 
     They are CSV or TSV (plain or gzipped), Parquet, JSON (lines or an array), workbooks (.xlsx, .xls, .ods)
-    or queries. How a CSV is written is found out and said; `sep` and `encoding` say it instead.
+    or queries. How a CSV is written is found out and reported; `sep` and `encoding` set it instead.
 
     A path is a file, or a folder or pattern of files that arrive day by day. A query is a file `*.sql`.
     The address of its database is a secret and never stands in settings.

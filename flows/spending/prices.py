@@ -210,14 +210,14 @@ def _planned_words(privacy: PrivacySettings, left: int, runs_a_year: float) -> s
     """Say how many planned runs are left, and whether a schedule may use them up within a calendar year."""
     key = privacy.publication
     cohort = "every run with new tasks" if key is None else f'"{key}"'
-    said = f"planned_runs = {privacy.planned_runs:,}: {left:,} are left, paid together; a cohort for {cohort}"
+    line = f"planned_runs = {privacy.planned_runs:,}: {left:,} are left, paid together; a cohort for {cohort}"
     most = runs_a_year
     if key is not None:
         one = granularity_of(key)
         most = min(runs_a_year, 1 if one is None else one.a_year)
     if not left < most < math.inf:
-        return said
-    return f"{said}. A calendar year may bring {most:,.0f}: tasks that join after the last one wait"
+        return line
+    return f"{line}. A calendar year may bring {most:,.0f}: tasks that join after the last one wait"
 
 
 def _year_words(one: Granularity | None, found: dict[str, Any], runs_a_year: float) -> str:

@@ -178,11 +178,11 @@ def _compared(before: dict[str, Any] | None) -> str | None:
     if before is None:
         return None
     model, gold = before["confidence"], before["right"]
-    said = f"the model says {model:.1%}, gold says {gold:.1%}"
+    compared = f"the model says {model:.1%}, gold says {gold:.1%}"
     if before["low"] <= model <= before["high"]:
-        return f"{said}: as close as {before['n']:,} gold tasks can tell"
+        return f"{compared}: as close as {before['n']:,} gold tasks can tell"
     word, points = "over" if model > gold else "under", 100 * abs(model - gold)
-    return f"{said}: {word}confident by {points:.1f} points; use the adjusted figures"
+    return f"{compared}: {word}confident by {points:.1f} points; use the adjusted figures"
 
 
 def _reliability(found: Reliability | None) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """What a stage is: a name, the section it is set by, what it writes, its function and its verdicts.
 
-What of its outputs may be shown is said here alone; `flows.stages.output_list` makes the list of it.
+What of its outputs may be shown is stated here alone; `flows.stages.output_list` makes the list of it.
 
 >>> from flows.stages import STAGES
 >>> [stage.name for stage in STAGES if stage.holds_ledger]

@@ -77,15 +77,15 @@ def publish_year(run: Run, crowd: Crowd, privacy: PrivacySettings) -> str:
     }
     run.write_json("proportions.json", found)
     if corrections:
-        said = _correct(run, planned, privacy, classes, sums, corrected, corrections)
+        correction = _correct(run, planned, privacy, classes, sums, corrected, corrections)
     else:
-        said = ""
+        correction = ""
         run.skip("corrected_shares.json", why_not)
     fresh, n_groups = sum(one.fresh for one in releases), len(planned.groups)
     return (
         f"{n_groups} group{'s' if n_groups > 1 else ''} at epsilon {price_text(planned.year.counts)} per "
         f"{privacy.unit} ({fresh:,} counts of cohorts newly asked, {len(releases) - fresh:,} before), "
-        f"expected error {found['expected_l1_labels']:.1f} labels a group{said}; "
+        f"expected error {found['expected_l1_labels']:.1f} labels a group{correction}; "
         f"{year_words(found['year'])}"
     )
 

@@ -32,7 +32,7 @@ SEPARATORS = (",", ";", "\t", "|")  # in the order in which a tie is decided
 NAMES = ("worker", "task", "label")  # columns of names, in which a comma is no decimal
 DECIMAL = r"\s*[-+]?\d{1,3}(\.?\d{3})*,\d+([eE][-+]?\d+)?\s*"
 NUMBER = re.compile(rf"{DECIMAL}|\s*[-+]?\d+([eE][-+]?\d+)?\s*")
-SAID = {"\t": "tabs"}  # how a separator is named
+IN_WORDS = {"\t": "tabs"}  # how a separator is named
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +104,14 @@ class Dialect:
     def in_words(self) -> str:
         """Return what is not plain, without its full stop; empty if nothing is."""
         above = "the first line" if self.above == 1 else f"the first {self.above} lines"
-        said = {
-            f"separated by {SAID.get(self.sep, repr(self.sep))}": self.sep != ",",
+        oddities = {
+            f"separated by {IN_WORDS.get(self.sep, repr(self.sep))}": self.sep != ",",
             f"in {self.encoding}": self.encoding != "utf-8",
             f"{above} left out": self.above > 0,
             "decimals after a comma": self.decimal,
             f"without {self.left_out}": bool(self.left_out),
         }
-        return ", ".join(words for words, true in said.items() if true)
+        return ", ".join(words for words, true in oddities.items() if true)
 
 
 def sniff(path: Path, reading: Reading) -> Dialect:

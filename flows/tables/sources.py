@@ -231,7 +231,7 @@ def opened_alone(
 ) -> Iterator[Source]:
     """Yield the one table that a command reads, made in `folder` unless it is a file read where it lies.
 
-    Several files have the columns of the first. A fault is told with the file that it came from.
+    Several files have the columns of the first. A fault names the file that it came from.
     """
     files = find_files(path)
     columns = needed

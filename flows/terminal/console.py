@@ -79,7 +79,7 @@ NAME_WIDTH = 20
 
 
 FIRST_WORD = (
-    30.0  # seconds after which a log is told what a stage is at; then at twice as many, and so on
+    30.0  # seconds after which a log reports what a stage is at; then at twice as many, and so on
 )
 
 

@@ -371,7 +371,7 @@ class MixtureFit:
     def p_value(self, bag: BagMean) -> float:
         """Return the chance of so large a residual for a mixture; `bag` is its mean along the directions.
 
-        Above a tenth, the chance may be larger than is said.
+        Above a tenth, the chance may be larger than stated.
         """
         centre, chance = self.mean.T @ self.means.weights, 0.0
         nearest = simplex_qp(self.means.hessian, bag.linear @ centre).point

@@ -1,10 +1,10 @@
 """Forms without a screen: dialogs, toggles and buttons that issue commands of a script and obey them.
 
->>> said = []
->>> form = Form("control", said.append)
+>>> pressed = []
+>>> form = Form("control", pressed.append)
 >>> form.add("dialog", "steps", "set_steps", "200")
 >>> form["steps"].set(50)
->>> said, form["steps"].value
+>>> pressed, form["steps"].value
 (['set_steps 50'], '50')
 >>> print(form.text())
 control

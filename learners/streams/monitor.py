@@ -45,7 +45,7 @@ class WorkerCards:
     slow_share
         Share of the slower of them, within 0 and 1.
     drift_at, proven_at
-        Her judged label, counted from 1, at which CUSUM, and the alarm valid at any time, first said that
+        Her judged label, counted from 1, at which CUSUM, and the alarm valid at any time, first flagged that
         she got worse; 0 where it has not.
     """
 

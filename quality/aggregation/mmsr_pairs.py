@@ -134,8 +134,8 @@ def mmsr(
     met = np.diff(pairs.start) > 0
     size, n_iter, converged = np.where(met, 0.5, 0.0), 0, False
     while n_iter < max_iter and not converged:
-        said = _trimmed_means(pairs, size, trim)
-        moved, size = size, np.sqrt(size * said)  # half of the way: alternating, it would swing
+        estimate = _trimmed_means(pairs, size, trim)
+        moved, size = size, np.sqrt(size * estimate)  # half of the way: alternating, it would swing
         n_iter, converged = n_iter + 1, bool(np.abs(size - moved).max(initial=0.0) <= tol)
         tell(n_iter)
     skill = _signs(pairs, size) * size
@@ -165,22 +165,22 @@ def _pairs(labels: CrowdLabels) -> _Pairs:
 def _trimmed_means(
     pairs: _Pairs, size: Float64[np.ndarray, " workers"], trim: float
 ) -> Float64[np.ndarray, " workers"]:
-    """Return the mean of what each worker's partners say about her, without the extreme ones."""
+    """Return the mean of what each worker's partners imply for her, without the extreme ones."""
     partner = np.maximum(size[pairs.partner], LEAST)
-    said = np.abs(pairs.beyond) / partner
+    estimate = np.abs(pairs.beyond) / partner
     weight = pairs.n_common * partner**2
-    order = np.lexsort((said, pairs.worker))
+    order = np.lexsort((estimate, pairs.worker))
     n_workers, now = len(size), size[pairs.worker]
     n_out = (trim * np.diff(pairs.start)).astype(np.int64)
     # the paper's rule: of the extremes only those beyond what is believed of her now
-    low = np.minimum(n_out, np.bincount(pairs.worker, said < now, n_workers).astype(np.int64))
-    high = np.minimum(n_out, np.bincount(pairs.worker, said > now, n_workers).astype(np.int64))
-    place = np.arange(len(said))
+    low = np.minimum(n_out, np.bincount(pairs.worker, estimate < now, n_workers).astype(np.int64))
+    high = np.minimum(n_out, np.bincount(pairs.worker, estimate > now, n_workers).astype(np.int64))
+    place = np.arange(len(estimate))
     kept = place >= (pairs.start[:-1] + low)[pairs.worker]
     kept &= place < (pairs.start[1:] - high)[pairs.worker]
     weight[order[~kept]] = 0.0
     total = np.bincount(pairs.worker, weight, n_workers)
-    sums = np.bincount(pairs.worker, weight * said, n_workers)
+    sums = np.bincount(pairs.worker, weight * estimate, n_workers)
     mean: np.ndarray = np.divide(sums, total, out=np.zeros(n_workers), where=total > 0)
     inside: np.ndarray = np.minimum(mean, 1.0)
     return inside

@@ -165,9 +165,9 @@ def encode_comparisons(
         ...
     quality.labels.columns.LabelError: left and right must differ, got x twice at row 0 (counted from 0)
     """
-    left, right, said = list(left), list(right), [_text(one) for one in winner]
-    if not len(left) == len(right) == len(said):
-        lengths = [len(left), len(right), len(said)]
+    left, right, winners = list(left), list(right), [_text(one) for one in winner]
+    if not len(left) == len(right) == len(winners):
+        lengths = [len(left), len(right), len(winners)]
         raise LabelError(f"left, right, winner must be equally long, got {lengths}", column="left")
     asked = {"worker": worker, "item": [*left, *right]}
     if question is not None:
@@ -186,7 +186,7 @@ def encode_comparisons(
             column="right",
             row=row,
         )
-    outcome = _outcomes(left, right, said)
+    outcome = _outcomes(left, right, winners)
     about = np.asarray(coded["question"][0]) if question is not None else np.zeros(len(left), int)
     if len(about) != len(left):
         raise LabelError(
@@ -213,12 +213,12 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _outcomes(left: list[Any], right: list[Any], said: list[str]) -> Int8[np.ndarray, " rows"]:
+def _outcomes(left: list[Any], right: list[Any], winners: list[str]) -> Int8[np.ndarray, " rows"]:
     """Return which side each winner names; sides if all rows name sides, else items or a tie."""
-    if set(said) <= SIDES.keys():
-        return np.array([SIDES[one] for one in said], dtype=np.int8)
-    found = np.empty(len(said), dtype=np.int8)
-    for row, one in enumerate(said):
+    if set(winners) <= SIDES.keys():
+        return np.array([SIDES[one] for one in winners], dtype=np.int8)
+    found = np.empty(len(winners), dtype=np.int8)
+    for row, one in enumerate(winners):
         names = {_text(left[row]): LEFT, _text(right[row]): RIGHT}
         side = names.get(one, TIE if one == "tie" else None)
         if side is None:

@@ -249,8 +249,8 @@ def _dispersion(
         return 1.0
     own = judge[rows.worker]
     chance = _all_chances(score[rows.left] - score[rows.right], own)
-    said = np.where(rows.outcome == TIE, 0.0, 1.0 - 2.0 * rows.outcome)
-    slope = rows.weight * own[:, 0] / 2 * (said - (chance[:, 0] - chance[:, 1]))
+    answer = np.where(rows.outcome == TIE, 0.0, 1.0 - 2.0 * rows.outcome)
+    slope = rows.weight * own[:, 0] / 2 * (answer - (chance[:, 0] - chance[:, 1]))
     slope = np.where(rows.left < rows.right, slope, -slope)
     expected = float(rows.weight**2 @ _curves(chance, own[:, 0]))
     found = float((np.bincount(place, slope) ** 2).sum())

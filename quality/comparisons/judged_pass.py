@@ -51,9 +51,9 @@ def score_pass(
         to_left, to_right = _weights(score[i] - score[j], a, judge[k, 1])
         whole = to_left + to_right + tie
         lean = (to_left - to_right) / whole
-        said = outcome[row]
-        slope = (1.0 if said == 0 else -1.0 if said == 1 else 0.0) - lean
-        chance = (to_left if said == 0 else to_right if said == 1 else tie) / whole
+        answer = outcome[row]
+        slope = (1.0 if answer == 0 else -1.0 if answer == 1 else 0.0) - lean
+        chance = (to_left if answer == 0 else to_right if answer == 1 else tie) / whole
         total += weight[row] * np.log(chance)
         slope *= weight[row] * a / 2.0
         gradient[i] += slope
@@ -78,18 +78,18 @@ def judge_pass(
     """Add the gradient and, above the diagonal and on it, the information of each worker's (a, b, c)."""
     before, tie = -1, 0.0
     for row in range(len(worker)):
-        k, said, heavy = worker[row], outcome[row], weight[row]
+        k, answer, heavy = worker[row], outcome[row], weight[row]
         if k != before:
             before, tie = k, np.exp(judge[k, 2])
         d = score[left[row]] - score[right[row]]
         to_left, to_right = _weights(d, judge[k, 0], judge[k, 1])
         whole = to_left + to_right + tie
         lean, to_tie = (to_left - to_right) / whole, tie / whole
-        slope = (1.0 if said == 0 else -1.0 if said == 1 else 0.0) - lean
+        slope = (1.0 if answer == 0 else -1.0 if answer == 1 else 0.0) - lean
         spread = 1.0 - to_tie - lean * lean
         gradient[k, 0] += heavy * d / 2.0 * slope
         gradient[k, 1] += heavy / 2.0 * slope
-        gradient[k, 2] += heavy * ((1.0 if said == 2 else 0.0) - to_tie)
+        gradient[k, 2] += heavy * ((1.0 if answer == 2 else 0.0) - to_tie)
         information[k, 0, 0] += heavy * d * d / 4.0 * spread
         information[k, 0, 1] += heavy * d / 4.0 * spread
         information[k, 1, 1] += heavy / 4.0 * spread

@@ -80,12 +80,12 @@ def next_pairs(
     for _ in range(n):
         variance = np.diagonal(now)
         between = np.maximum(variance[:, None] + variance[None, :] - 2 * now, 0.0)
-        said = np.triu(certain * between, 1)
-        i, j = divmod(int(np.argmax(said)), len(score))
+        gain = np.triu(certain * between, 1)
+        i, j = divmod(int(np.argmax(gain)), len(score))
         chosen.append((min(i, j), max(i, j)) if i != j else (0, 1))
-        gains.append(np.log1p(said[i, j]) / 2)
+        gains.append(np.log1p(gain[i, j]) / 2)
         i, j = chosen[-1]
         along = now[:, i] - now[:, j]
-        now -= np.outer(along, along) * certain[i, j] / (1 + said[i, j])
+        now -= np.outer(along, along) * certain[i, j] / (1 + gain[i, j])
     pairs = np.array(chosen, dtype=np.int64)
     return NextPairs(pairs[:, 0].copy(), pairs[:, 1].copy(), np.array(gains))

@@ -42,7 +42,7 @@ from quality.parallel import kernel
 __all__ = ["LoadLevels", "connected", "first_givers", "level_out", "load_levels"]
 
 FAR = -1  # no machine with room can be reached
-AT_ONCE = 2**22  # entries that waves go through before progress is told: some milliseconds
+AT_ONCE = 2**22  # entries that waves go through between two reports of progress: some milliseconds
 
 
 def level_out(

@@ -42,7 +42,7 @@ class MultiLabels:
         One row per answer. A worker answers a task at most once.
     label_start, label
         The classes of answer ``a``, in increasing order: ``label[label_start[a]:label_start[a + 1]]``;
-        none where she said that no class holds.
+        none where her answer is that no class holds.
     workers, tasks, classes
         Vocabularies; a code need not occur.
     task_start

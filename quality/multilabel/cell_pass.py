@@ -1,4 +1,4 @@
-"""Cells, which are tasks by classes that somebody gave, and one pass over what each worker said of them.
+"""Cells, which are tasks by classes that somebody gave, and one pass over each worker's answer to them.
 
 A class that gold says holds for a task is a cell, too, whether or not somebody gave it.
 
@@ -23,15 +23,15 @@ CERTAIN = 50.0  # log odds of what is known: a chance of 1 in double precision
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """The cells of a table, by task and then class, and what its workers said of each.
+    """The cells of a table, by task and then class, and its workers' answers to each.
 
     Parameters
     ----------
     start, label
         The classes of task ``t`` that somebody gave: ``label[start[t]:start[t + 1]]``, in order.
-    said_start, said
+    gave_start, gave
         Whether each answer of a task holds each of its cells' classes, cell by cell: task ``t`` with
-        ``n`` answers has ``said[said_start[t] + cell * n + answer]``.
+        ``n`` answers has ``gave[gave_start[t] + cell * n + answer]``.
     known
         1 for a cell that is known to hold, 0 for one that does not, -1 otherwise.
     given, met, asked
@@ -42,8 +42,8 @@ class Cells:
 
     start: Int64[np.ndarray, " task_starts"]
     label: Int16[np.ndarray, " cells"]
-    said_start: Int64[np.ndarray, " task_starts"]
-    said: UInt8[np.ndarray, " triples"]
+    gave_start: Int64[np.ndarray, " task_starts"]
+    gave: UInt8[np.ndarray, " triples"]
     known: Int8[np.ndarray, " cells"]
     given: Float64[np.ndarray, "workers classes"]
     met: Float64[np.ndarray, "workers classes"]
@@ -82,22 +82,22 @@ def cells_of(table: MultiLabels, gold: Int8[np.ndarray, "tasks classes"] | None 
         known = gold.ravel()[cell]
     count = np.bincount(cell // n_classes, minlength=table.n_tasks)
     start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    said_start = np.concatenate([[0], np.cumsum(count * size)]).astype(np.int64)
+    gave_start = np.concatenate([[0], np.cumsum(count * size)]).astype(np.int64)
     label = (cell % n_classes).astype(np.int16)
-    said = np.zeros(said_start[-1], dtype=np.uint8)
+    gave = np.zeros(gave_start[-1], dtype=np.uint8)
     given, met = np.zeros((2, n_workers, n_classes))
     _fill(
-        table.task_start, table.worker, table.label_start, table.label, start, label, said_start,
-        said, given, met,
+        table.task_start, table.worker, table.label_start, table.label, start, label, gave_start,
+        gave, given, met,
     )  # fmt: skip
     asked, showing = _asked(table, size)
     silent = showing
     np.subtract.at(silent, (label, size[cell // n_classes]), 1.0)
-    return Cells(start, label, said_start, said, known, given, met, asked, silent)
+    return Cells(start, label, gave_start, gave, known, given, met, asked, silent)
 
 
 def yes_no_labels(table: MultiLabels, cells: Cells | None = None) -> CrowdLabels:
-    """Return what workers said of each cell as labels: a cell is a task, its classes are no and yes.
+    """Return workers' answers to each cell as labels: a cell is a task, its classes are no and yes.
 
     What works on labels then works on sets: :func:`~quality.dependent_groups` finds who copies whom.
 
@@ -112,7 +112,7 @@ def yes_no_labels(table: MultiLabels, cells: Cells | None = None) -> CrowdLabels
     inside = np.arange(len(cell)) - np.repeat(np.cumsum(size) - size, size)
     worker = table.worker[table.task_start[task[cell]] + inside]
     return CrowdLabels.from_codes(
-        worker, cell, cells.said.astype(np.int16), workers=table.workers,
+        worker, cell, cells.gave.astype(np.int16), workers=table.workers,
         tasks=np.arange(len(cells.label)), classes=np.array(["no", "yes"]),
     )  # fmt: skip
 
@@ -160,12 +160,12 @@ def _fill(
     label: Int16[np.ndarray, " labels"],
     start: Int64[np.ndarray, " task_starts"],
     cell_label: Int16[np.ndarray, " cells"],
-    said_start: Int64[np.ndarray, " task_starts"],
-    said: UInt8[np.ndarray, " triples"],
+    gave_start: Int64[np.ndarray, " task_starts"],
+    gave: UInt8[np.ndarray, " triples"],
     given: Float64[np.ndarray, "workers classes"],
     met: Float64[np.ndarray, "workers classes"],
 ) -> None:
-    """Write who said what of each cell, and count, in place."""
+    """Write who gave which cell, and count, in place."""
     for task in range(len(task_start) - 1):
         first, n = task_start[task], task_start[task + 1] - task_start[task]
         for i in range(n):
@@ -174,7 +174,7 @@ def _fill(
                 met[worker[answer], cell_label[cell]] += 1.0
                 # both run in the order of classes
                 if row < label_start[answer + 1] and label[row] == cell_label[cell]:
-                    said[said_start[task] + (cell - start[task]) * n + i] = 1
+                    gave[gave_start[task] + (cell - start[task]) * n + i] = 1
                     given[worker[answer], cell_label[cell]] += 1.0
                     row += 1
 
@@ -185,8 +185,8 @@ def cell_pass(
     worker: Int32[np.ndarray, " answers"],
     start: Int64[np.ndarray, " task_starts"],
     label: Int16[np.ndarray, " cells"],
-    said_start: Int64[np.ndarray, " task_starts"],
-    said: UInt8[np.ndarray, " triples"],
+    gave_start: Int64[np.ndarray, " task_starts"],
+    gave: UInt8[np.ndarray, " triples"],
     known: Int8[np.ndarray, " cells"],
     prior: Float64[np.ndarray, " classes"],
     terms: Float64[np.ndarray, "workers classes 2"],
@@ -202,18 +202,18 @@ def cell_pass(
     """
     for task in range(len(task_start) - 1):
         first, n = task_start[task], task_start[task + 1] - task_start[task]
-        at = said_start[task]
+        at = gave_start[task]
         for cell in range(start[task], start[task + 1]):
             mine = label[cell]
             total = prior[mine]
             for i in range(n):
-                total += terms[worker[first + i], mine, said[at + i]]
+                total += terms[worker[first + i], mine, gave[at + i]]
             if known[cell] >= 0:
                 total = CERTAIN if known[cell] else -CERTAIN
             log_odds[cell] = total
             chance = 1.0 / (1.0 + np.exp(-total))
             for i in range(n):
                 mass[worker[first + i], mine] += chance
-                if said[at + i]:
+                if gave[at + i]:
                     hit[worker[first + i], mine] += chance
             at += n

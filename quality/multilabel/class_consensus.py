@@ -274,7 +274,7 @@ def _expect(
     """Return the chances under a prior and terms, and the rates that follow from them."""
     log_odds, (hit, mass) = np.empty(len(cells.label)), np.zeros((2, *cells.given.shape))
     cell_pass(
-        table.task_start, table.worker, cells.start, cells.label, cells.said_start, cells.said,
+        table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
         cells.known, np.ascontiguousarray(prior), terms, log_odds, hit, mass,
     )  # fmt: skip
     chance = expit(log_odds)
@@ -332,11 +332,11 @@ def _calibrated(
     """
     if not len(chance):
         return chance, 0.0, "labels"
-    said = yes_no_labels(table, cells)
+    answers = yes_no_labels(table, cells)
     given = np.zeros(len(chance), dtype=bool)
-    given[said.task[said.label == 1]] = True  # what gold alone brought in is no sample
+    given[answers.task[answers.label == 1]] = True  # what gold alone brought in is no sample
     gold = np.where(given, cells.known, -1).astype(np.int64)
-    found = calibrate(said, np.stack([1 - chance, chance], axis=1), gold=gold)
+    found = calibrate(answers, np.stack([1 - chance, chance], axis=1), gold=gold)
     fitted = found.evidence == "gold"
     weight = 1.0 if fitted else found.shared / (found.shared + SHARED_HALF)
     sure = weight * found.confidence + (1 - weight) * found.model

@@ -129,9 +129,9 @@ def simulate_multilabels(
     kind = rng.permutation(np.array(kinds))
     sensitivity, false_rate = _rates(kind, share, truth.mean(axis=0), rng)
     chance = np.where(truth[asked.task], sensitivity[asked.worker], false_rate[asked.worker])
-    said = rng.random(chance.shape) < chance
+    given = rng.random(chance.shape) < chance
     table = encode_multilabels(
-        asked.worker, asked.task, [np.flatnonzero(row).tolist() for row in said],
+        asked.worker, asked.task, [np.flatnonzero(row).tolist() for row in given],
         classes=np.arange(n_classes).tolist(),
     )  # fmt: skip
     return SimulatedMultiLabels(table, truth, kind)

@@ -2,7 +2,7 @@
 
 :func:`ordinal_crowd` estimates truth from labels whose errors fall off with distance;
 :func:`least_loss` decides by what a wrong answer costs; :func:`order_fit` says whether the labels
-show the order that their classes are said to have.
+show the order declared for their classes.
 
 >>> from quality import encode
 >>> workers, tasks = ["ann", "bob", "cy"] * 3, [1, 1, 1, 2, 2, 2, 3, 3, 3]

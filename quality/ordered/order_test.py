@@ -37,7 +37,7 @@ class OrderFit(Result):
     lift
         At each boundary between neighbours, by how much more often than chance labels a task has
         both, against all other pairs across the boundary: logarithm of the ratio, above 0 where
-        neighbours are confused most; 0 where nothing can be said.
+        neighbours are confused most; 0 where there is no evidence.
     z
         The same in standard errors of its score, as if tasks were independent.
     """

@@ -182,16 +182,16 @@ def ordinal_crowd(
     while n_iter < max_iter and not converged:
         prior = mass / mass.sum() if mass.sum() else np.full(n_classes, 1 / n_classes)
         n_steps, used = FIRST if n_iter < EARLY else LATER, shape
-        said = _say(labels, posterior, shape, variance, n_steps, style, threads)
+        sums = _style_steps(labels, posterior, shape, variance, n_steps, style, threads)
         with np.errstate(divide="ignore"):  # a class that no task has is none's
-            posterior, mass = said.belief + np.log(prior), np.zeros(n_classes)
+            posterior, mass = sums.belief + np.log(prior), np.zeros(n_classes)
         log_likelihood = float(settle(posterior, known, labels.task_start, mass))
         converged = bool(abs(log_likelihood - before) <= tol * n_labels)
         before, n_iter = log_likelihood, n_iter + 1
-        total, sharp, expected = said.sums
+        total, sharp, expected = sums.by_class
         pulled = (sharp + weight * _decay(total)) / (expected + weight * shape)
         shape = _normal(shape * pulled**STEP)
-        variance = (said.unsure + SEEN * SPREAD) / (n_seen + SEEN)
+        variance = (sums.unsure + SEEN * SPREAD) / (n_seen + SEEN)
         tell(n_iter)
     label, tied = least_loss(posterior, loss)
     own = of_voters(style, groups)
@@ -202,15 +202,15 @@ def ordinal_crowd(
     )  # fmt: skip
 
 
-class _Said(NamedTuple):
+class _PassSums(NamedTuple):
     """What a pass adds up: see :func:`~quality.ordered.style_pass.style_pass`."""
 
     belief: Float64[np.ndarray, "tasks classes"]
-    sums: Float64[np.ndarray, "3 classes classes"]
+    by_class: Float64[np.ndarray, "3 classes classes"]
     unsure: Float64[np.ndarray, " 3"]
 
 
-def _say(
+def _style_steps(
     labels: CrowdLabels,
     posterior: Float64[np.ndarray, "tasks classes"],
     shape: Float64[np.ndarray, "classes classes"],
@@ -218,20 +218,20 @@ def _say(
     n_steps: int,
     style: Float64[np.ndarray, "workers 3"],
     threads: int | None,
-) -> _Said:
-    """Take Newton steps with every worker, `style` in place; return what they say of their tasks."""
+) -> _PassSums:
+    """Take Newton steps with every worker, `style` in place; return what their labels add up to."""
     rows = labels.worker_order, labels.worker_start, labels.task, labels.label
     log_shape, x = np.log(shape), _scale(len(shape))
     cuts = chunk_starts(labels.worker_start, MIN_PER_TASK * posterior.shape[0]).tolist()
 
-    def part(chunk: int) -> _Said:
-        said = _Said(np.zeros(posterior.shape), np.zeros((3, *shape.shape)), np.zeros(3))
+    def part(chunk: int) -> _PassSums:
+        sums = _PassSums(np.zeros(posterior.shape), np.zeros((3, *shape.shape)), np.zeros(3))
         ends = cuts[chunk], cuts[chunk + 1]
-        style_pass(*ends, *rows, posterior, log_shape, x, variance, n_steps, style, *said)
-        return said
+        style_pass(*ends, *rows, posterior, log_shape, x, variance, n_steps, style, *sums)
+        return sums
 
     with shared_out(threads, len(cuts) - 1) as share:
-        return _Said(*tree_total(share(part)))
+        return _PassSums(*tree_total(share(part)))
 
 
 def _check(

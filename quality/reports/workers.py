@@ -222,7 +222,9 @@ def _reasons(
         filtered.refused, filtered.refused_penalty, filtered.refused_reason, strict=True
     ):
         verdict[int(worker)] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
-    columns = {name: numbers[name].tolist() for name in SAID}  # Python's numbers are written faster
+    columns = {
+        name: numbers[name].tolist() for name in EVIDENCE
+    }  # Python's numbers are written faster
     penalties = numbers["soft_penalty"].tolist()
     return tuple(
         _sentence(
@@ -234,7 +236,7 @@ def _reasons(
     )
 
 
-SAID = (
+EVIDENCE = (
     "n_labels", "n_conflict", "agreement", "gold_n", "gold_correct", "hasty", "median_seconds",
 )  # fmt: skip
 
@@ -243,14 +245,14 @@ def _sentence(
     verdict: str, always: str, n_labels: int, n_conflict: int, agreement: float, gold_n: int,
     gold_correct: int, hasty: bool, median_seconds: float,
 ) -> str:  # fmt: skip
-    """The verdict and the evidence; the numbers are those of `SAID`."""
+    """The verdict and the evidence; the numbers are those of `EVIDENCE`."""
     if not n_labels:
-        return "no labels: nothing can be said"
+        return "no labels: no evidence"
     evidence = always + (f", {gold_correct} of {gold_n} right on gold" if gold_n else "")
     if hasty:
         evidence += f", half of them within {median_seconds:.3g} s"
     if not n_conflict:
-        return f"no conflict task: nothing can be said{evidence}"
+        return f"no conflict task: no evidence{evidence}"
     plural = "s" if n_labels != 1 else ""
     return (
         f"{verdict}, agrees with the consensus on {100 * agreement:.0f}% "

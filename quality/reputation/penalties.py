@@ -185,7 +185,7 @@ def hard_penalty(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
 
 @kernel
 def _tally(total, tasks, sign, task_start, worker, label, keep, unit, n_same) -> None:
-    """One pass: count who said the same on a task, then share out among them."""
+    """One pass: count equal labels of a task, then share out among them."""
     for at in range(len(tasks)):
         task = tasks[at]
         n_given = 0

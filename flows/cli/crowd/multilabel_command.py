@@ -317,9 +317,9 @@ def _cells(table: MultiLabels, found: MultiLabelConsensus) -> dict[str, list[Any
     n_classes = table.n_classes
     about = np.repeat(table.task, np.diff(table.label_start)).astype(np.int64)
     cell = task * n_classes + found.label
-    said = about * n_classes + table.label
-    said = said[np.isin(said, cell)]  # a group's answer has not every class that a member gave
-    place = np.searchsorted(cell, said)
+    given = about * n_classes + table.label
+    given = given[np.isin(given, cell)]  # a group's answer has not every class that a member gave
+    place = np.searchsorted(cell, given)
     return {
         "task": table.tasks[task].tolist(),
         "class": table.classes[found.label].tolist(),
@@ -379,7 +379,7 @@ def _groups_who_copy(table: MultiLabels) -> Int64[np.ndarray, " workers"] | None
 def _sentences(
     table: MultiLabels, found: MultiLabelConsensus, groups: Int64[np.ndarray, " workers"] | None
 ) -> list[str]:
-    """What else is to be said of the answers."""
+    """Return what else an owner should know of the answers."""
     from quality import set_alpha  # loads numba
 
     agreed = set_alpha(table)

@@ -153,7 +153,7 @@ def folder_trial(*, unit: str, draws: int, level: float) -> dict[str, Any]:
         raise SettingsError(f"unit must be one of {', '.join(Unit)}, got {unit!r}")
     workers = os.cpu_count() or 1
     found = audit_folder(Unit(unit), draws=draws, level=level, workers=workers)
-    said = outcome(
+    record = outcome(
         f"the public folder of a run, unit {unit}, at the run's price {price_text(found.epsilon)},",
         found.bound,
         found.delta,
@@ -161,8 +161,8 @@ def folder_trial(*, unit: str, draws: int, level: float) -> dict[str, Any]:
     if found.unlike:
         files = ", ".join(found.unlike)
         why = f"{files} differ between neighbours of which all that was paid for is the same"
-        said["sentences"] = [*said["sentences"][:-1], f"Refuted: {why}."]
-    return said | {"refuted": found.refuted, "unlike": list(found.unlike)}
+        record["sentences"] = [*record["sentences"][:-1], f"Refuted: {why}."]
+    return record | {"refuted": found.refuted, "unlike": list(found.unlike)}
 
 
 def audit_folder(unit: Unit, *, draws: int, level: float, workers: int = 1) -> FolderAudit:
@@ -309,8 +309,8 @@ def _labels_tasks_and_gold() -> tuple[Rows, Rows, Rows]:
         x = (1.0 if truth == "b" else -1.0) + 0.03 * (number % 7)
         tasks.append([name, f"g{group}", f"{x:.2f}"])
         if group < N_TASKS // PER_GROUP - 1:
-            said = ["a", "a", "b"] if number == 0 else [truth] * 3
-            labels += [[f"w{k}", name, one] for k, one in enumerate(said)]
+            answers = ["a", "a", "b"] if number == 0 else [truth] * 3
+            labels += [[f"w{k}", name, one] for k, one in enumerate(answers)]
             if number == 1 or not number % 2:
                 gold.append([name, truth if number else "b"])
     return labels, tasks, gold

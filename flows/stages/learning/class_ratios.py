@@ -52,8 +52,8 @@ def estimate_ratios(run: Run) -> str:
 def ratios_verdict(found: dict[str, Any]) -> str:
     """Say how far to trust the class ratios, from `class_ratios.json`."""
     error, level, strange = found["cross_validated_l1"], found["level"], len(found["not_mixtures"])
-    said = f"cross-validated L1 error {error:.3f}, intervals at {level:.0%}"
-    return said if not strange else f"{said}; {strange} not a mixture of what was seen"
+    line = f"cross-validated L1 error {error:.3f}, intervals at {level:.0%}"
+    return line if not strange else f"{line}; {strange} not a mixture of what was seen"
 
 
 def why_no_features(crowd: Crowd) -> str | None:
@@ -138,18 +138,20 @@ def _noise(
     return np.asarray(np.array(variances)[:, None, None] * on_lattice)
 
 
-def _corrected(run: Run, said: Published, size: Float[np.ndarray, " bags"]) -> Published:
+def _corrected(run: Run, published: Published, size: Float[np.ndarray, " bags"]) -> Published:
     """The shares corrected by what gold tells of the consensus in all groups, if the run released that."""
     facts = run.read_json("corrected_shares.json")
     if "skipped" in facts:
-        return said
-    rows = run.read_table("corrected_shares.parquet")[: len(said.classes)]  # all groups together
+        return published
+    rows = run.read_table("corrected_shares.parquet")[
+        : len(published.classes)
+    ]  # all groups together
     found = unmixed_shares(
-        said.proportions, np.broadcast_to(said.noise, (size.size, *said.noise.shape[1:])),
+        published.proportions, np.broadcast_to(published.noise, (size.size, *published.noise.shape[1:])),
         weight=size, share=numpy_array(rows.column("share")),
         share_covariance=np.array(rows.column("covariance").to_pylist()), wrong=facts["wrong"],
     )  # fmt: skip
-    return replace(said, proportions=found.share, noise=found.covariance, corrected=True)
+    return replace(published, proportions=found.share, noise=found.covariance, corrected=True)
 
 
 Learned = tuple[list[ClassRatio], list[int]]

@@ -84,8 +84,8 @@ def others_belief(
     confusion = confusion_under(labels, posterior)
     whole, flat = (_margins(one) for one in (posterior, believed))
     power = float(np.clip(whole @ flat / max(whole @ whole, 1e-12), 0.0, 1.0))
-    said = confusion[labels.worker, :, labels.label]
-    log = np.log(np.maximum(believed[labels.task], 1e-12)) - power * np.log(said)
+    chance = confusion[labels.worker, :, labels.label]
+    log = np.log(np.maximum(believed[labels.task], 1e-12)) - power * np.log(chance)
     odds = np.exp(log - log.max(axis=1, keepdims=True))
     return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
@@ -107,11 +107,11 @@ def _certainty(
     believed as it is.
     """
     cell = _cells(ease, sure)
-    n, hits, said = (
+    n, hits, expected = (
         np.bincount(cell, one, minlength=int(cell.max()) + 1)
         for one in (known.astype(float), (known & right).astype(float), np.where(known, sure, 0.0))
     )
-    shift = (hits - said) / (n + BELIEVED)
+    shift = (hits - expected) / (n + BELIEVED)
     return np.where(known, 1.0, np.clip(sure + shift[cell], LEAST_SURE, MOST_SURE))
 
 
@@ -129,8 +129,10 @@ def _ease(
         return np.asarray(rows[:, names.index(axis)], dtype=np.float64)
     from learners import cross_fitted_probabilities  # scikit-learn, where functions are asked for
 
-    said = cross_fitted_probabilities(rows, believed, rng=np.random.default_rng(seed)).probabilities
-    second, first = np.sort(said, axis=1)[:, -2:].T
+    probability = cross_fitted_probabilities(
+        rows, believed, rng=np.random.default_rng(seed)
+    ).probabilities
+    second, first = np.sort(probability, axis=1)[:, -2:].T
     return np.asarray(np.log(first / second))
 
 

@@ -63,5 +63,5 @@ def _placed(file: str, error: LabelError) -> str:
     """Return the sentence with the file and its row, which count from 1."""
     if error.row is None:
         return f"{file}: {error}"
-    said = str(error).replace(f" at row {error.row} (counted from 0)", "")
-    return f"{file}, row {error.row + 1}: {said}"
+    reason = str(error).replace(f" at row {error.row} (counted from 0)", "")
+    return f"{file}, row {error.row + 1}: {reason}"

@@ -101,10 +101,10 @@ def read_gold_sets(
     try:
         return encode_gold_sets(answers, tasks, cells)
     except LabelError as error:
-        said = str(error).replace(f" at row {error.row} (counted from 0)", "")
+        reason = str(error).replace(f" at row {error.row} (counted from 0)", "")
         if one_row_each or error.row is None:  # what was joined is no row of the file
-            raise TableError(f"{path.name}: {said}") from None
-        raise TableError(f"{path.name}, row {error.row + 1}: {said}") from None
+            raise TableError(f"{path.name}: {reason}") from None
+        raise TableError(f"{path.name}, row {error.row + 1}: {reason}") from None
 
 
 def _names(table: TextTable, *columns: str) -> dict[str, list[str]]:

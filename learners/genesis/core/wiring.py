@@ -42,7 +42,7 @@ class Connection:
     source, target
         Every row of the source sends to every row of the target, or row by row with `pairs`.
     weight, delay
-        What the target is told of the strength, and how much later (>= 0) an event arrives.
+        The strength that the target receives, and how much later (>= 0) an event arrives.
     """
 
     source: Selection

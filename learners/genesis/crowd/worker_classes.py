@@ -4,7 +4,7 @@ A row of a `worker` element is one worker. She takes the tasks that she is asked
 other, with pauses of mean `gap`; her decision is that of :mod:`learners.genesis.crowd.decisions`
 with drift x clarity for the true option. Fatigue is a conductance that each decision opens by
 `fatigue`, that closes with time constant `recovery`, and that shunts the drift. `connect /a to /b
--weight p -delay d` tells b of a's answers d seconds later, and b gives each of them as her own with
+-weight p -delay d` sends a's answers to b d seconds later, and b gives each of them as her own with
 probability p, if she was asked for that task or takes tasks unasked.
 
 Variants are personas; a `persona` element linked to workers shares with them the parameters that it sets.
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 
 class Worker:
-    """Answers the tasks that she is asked, or told of.
+    """Answers the tasks that she is asked, and those that she copies.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def test_counts_are_those_of_the_sets() -> None:
 def test_a_class_that_nobody_gave_a_task_has_no_cell() -> None:
     cells = cells_of(encode_multilabels(["a", "b"], [1, 2], [["x"], ["y"]]))
     assert cells.label.tolist() == [0, 1]
-    assert cells.said.tolist() == [1, 1]
+    assert cells.gave.tolist() == [1, 1]
 
 
 def test_what_is_not_shown_is_not_asked() -> None:
@@ -55,7 +55,7 @@ def test_a_pass_adds_up_words_and_denials() -> None:
     prior, log_odds = np.array([0.1, -0.2]), np.empty(2)
     hit, mass = np.zeros((2, 2, 2))
     cell_pass(
-        table.task_start, table.worker, cells.start, cells.label, cells.said_start, cells.said,
+        table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
         cells.known, prior, terms, log_odds, hit, mass,
     )  # fmt: skip
     np.testing.assert_allclose(log_odds, [0.1 + 2.0 - 0.5, -0.2 + 4.0 + 0.75])
@@ -71,7 +71,7 @@ def test_what_is_known_counts_as_it_is_and_a_class_that_holds_has_a_cell() -> No
     assert cells.shown.tolist() == [1, 1, 1]
     log_odds, (hit, mass) = np.empty(3), np.zeros((2, 2, 3))
     cell_pass(
-        table.task_start, table.worker, cells.start, cells.label, cells.said_start, cells.said,
+        table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
         cells.known, np.zeros(3), np.zeros((2, 3, 2)), log_odds, hit, mass,
     )  # fmt: skip
     np.testing.assert_allclose(log_odds, [-50, 0, 50])

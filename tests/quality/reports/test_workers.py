@@ -81,7 +81,7 @@ def test_reasons_say_what_was_done_and_on_which_evidence() -> None:
         "kept: soft penalty 0.5, agrees with the consensus on 100% of 3 labels, 2 of 2 right on gold",
         "removed 1st at soft penalty 1, agrees with the consensus on 0% of 3 labels, "
         "0 of 2 right on gold",
-        "no conflict task: nothing can be said",
+        "no conflict task: no evidence",
     )
 
 
@@ -121,7 +121,7 @@ def test_a_worker_whose_labels_are_gone_is_not_judged() -> None:
     report = worker_report(
         labels, filter_workers(labels, n_workers=1), majority_vote(labels).posterior
     )
-    assert report.reason[2] == "no labels: nothing can be said"
+    assert report.reason[2] == "no labels: no evidence"
     assert np.isnan(report.agreement[2])
     assert np.isnan(report.reputation[2])
 
