@@ -73,6 +73,7 @@ def judge_workers(run: Run) -> str:
             "alpha_kept": _number_or_none(judged.alpha_kept),
             "agreement": agreement_facts(whole, judged.kept, ordered=run.settings.input.order),
             "penalty": penalty,
+            "by_distance": run.settings.input.order and run.settings.filter.penalty == "soft",
             "stop": stop,
             **_removed(filtered, names),
             "labels_removed": judged.n_labels_removed,

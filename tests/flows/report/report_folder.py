@@ -191,6 +191,7 @@ def _quality(names: list[str], flagged: int) -> dict[str, Any]:
     return {
         "alpha": 0.7124,
         "alpha_kept": 0.8019,
+        "by_distance": False,
         "agreement": [
             {
                 "measure": measure,

@@ -121,12 +121,14 @@ def test_workers_are_judged_by_distance(tmp_path: Path) -> None:
     labels = labels_of(tmp_path)
     expected = dict(zip(labels.workers.tolist(), graded_penalty(labels).tolist(), strict=True))
     assert found == pytest.approx(expected)
+    assert "close to the others’ are penalised less" in (folder / "report.html").read_text("utf-8")
 
 
 def test_without_an_order_there_are_no_cumulative_shares(tmp_path: Path) -> None:
     folder, _ = run(campaign(tmp_path, HEAD.replace("order = true\n", "") + RELEASED))
     assert "at_most" not in pq.read_table(folder / "proportions.parquet").column_names
     assert "At most fair" not in (folder / "public.html").read_text("utf-8")
+    assert "close to the others’" not in (folder / "report.html").read_text("utf-8")
 
 
 def test_shares_corrected_by_gold_have_them_too(tmp_path: Path) -> None:
