@@ -15,10 +15,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ __all__ = [
     "KILLED",
     "SURVIVED",
     "UNPLANTED",
-    "plant",
+    "Alive",
     "reach_of",
     "run_tests",
     "try_mutant",
@@ -39,6 +40,7 @@ __all__ = [
 KILLED, SURVIVED, UNPLANTED = 1, 0, 3
 NONE_RAN = int(pytest.ExitCode.NO_TESTS_COLLECTED)
 FAST = ("-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", "--no-header", "--tb=no")
+WAITS = 20
 SHARED_MEMORY = Path("/dev/shm")  # a ledger waits for the disk at every write
 
 
@@ -70,13 +72,15 @@ def reach_of(tests: Sequence[str], paths: Iterable[Path]) -> Reach:
     if not tests:
         return reach
     _run(tests, [Chosen(())])  # imports all of it
+    alive = Alive()
     for path in paths:
-        for function in _plant(path, noting(path.read_text(encoding="utf-8"))):
+        for function in alive.give(path, noting(path.read_text(encoding="utf-8"))):
             function.__globals__[NOTE] = reach.noter(path)
     with without_processes():
         failed = _run(tests, [reach])
+    alive = Alive()
     for path in paths:
-        _plant(path, ast.parse(path.read_text(encoding="utf-8")))
+        alive.give(path, ast.parse(path.read_text(encoding="utf-8")))
     if failed:
         raise RuntimeError(
             f"the tests must pass before a mutant is planted: pytest {' '.join(tests)}"
@@ -86,10 +90,16 @@ def reach_of(tests: Sequence[str], paths: Iterable[Path]) -> Reach:
 
 
 def run_tests(tests: Sequence[str]) -> int:
-    """Run chosen tests in this process; 0 if all passed or there is none, 1 if one failed."""
-    files = dict.fromkeys(test.partition("::")[0] for test in tests)
-    code = _run([*files], [Chosen(tests)]) if tests else NONE_RAN
-    return int(code not in (0, NONE_RAN))
+    """Run chosen tests in this process, those of the first one's file before the others; 1 if one failed."""
+    by_file: dict[str, list[str]] = {}
+    for test in tests:
+        by_file.setdefault(test.partition("::")[0], []).append(test)
+    files = [*by_file]
+    for some in (files[:1], files[1:]):  # most faults are caught beside their file
+        chosen = [test for file in some for test in by_file[file]]
+        if chosen and _run(some, [Chosen(chosen)]) not in (0, NONE_RAN):
+            return 1
+    return 0
 
 
 def _run(tests: Sequence[str], plugins: list[object]) -> int:
@@ -115,11 +125,12 @@ def without_processes() -> Iterator[None]:
         subprocess.Popen.__init__, process.start = kept  # type: ignore[method-assign]
 
 
-def try_mutant(path: Path, mutant: Mutant, tests: Sequence[str], limit: int) -> int:
-    """Plant a mutant and run the tests that reach it, at most `limit` seconds; the child's whole life."""
-    signal.alarm(limit)  # an endless loop is caught too
+def try_mutant(alive: "Alive", path: Path, mutant: Mutant, tests: Sequence[str], limit: int) -> int:
+    """Plant a mutant and run the tests that reach it, at most `limit` CPU seconds; the child's whole life."""
+    signal.setitimer(signal.ITIMER_PROF, limit)  # an endless loop is caught too
+    signal.alarm(WAITS * limit)  # and an endless wait, even on a busy machine
     try:
-        if not plant(path, mutant):
+        if not alive.plant(path, mutant):
             return UNPLANTED
         with without_processes():
             return KILLED if run_tests(tests) else SURVIVED
@@ -127,31 +138,42 @@ def try_mutant(path: Path, mutant: Mutant, tests: Sequence[str], limit: int) -> 
         return UNPLANTED
 
 
-def plant(path: Path, mutant: Mutant) -> bool:
-    """Give functions that are alive the mutant's code; False if there is none to give."""
-    found = _plant(path, mutant.tree)
-    for cache in gc.get_objects():
-        if isinstance(cache, functools._lru_cache_wrapper):
+class Alive:
+    """The functions that are alive, by their file, and all that remember what they computed.
+
+    Found once: to look through everything alive takes a second, and in a fork it copies all memory.
+    """
+
+    def __init__(self) -> None:
+        self.functions: dict[str, list[FunctionType]] = defaultdict(list)
+        self.caches: list[functools._lru_cache_wrapper[Any]] = []
+        for one in gc.get_objects():
+            if isinstance(one, FunctionType):
+                self.functions[one.__code__.co_filename].append(one)
+            elif isinstance(one, functools._lru_cache_wrapper):
+                self.caches.append(one)
+
+    def plant(self, path: Path, mutant: Mutant) -> bool:
+        """Give functions the mutant's code; False if there is none to give."""
+        found = self.give(path, mutant.tree)
+        for cache in self.caches:
             cache.cache_clear()  # what was computed before is right
-    return bool(found)
+        return bool(found)
 
-
-def _plant(path: Path, tree: ast.Module) -> list[FunctionType]:
-    """Give functions of a file that are alive the code of a tree, where it differs; return these."""
-    planted = compile(tree, str(path), "exec", dont_inherit=True)
-    codes = list(_codes(planted))
-    n_there = Counter(map(_place, codes))  # two lambdas of one line are not told apart
-    new = {_place(one): one for one in codes if n_there[_place(one)] == 1}
-    found = [
-        one
-        for one in gc.get_objects()
-        if isinstance(one, FunctionType)
-        and Path(one.__code__.co_filename) == path
-        and new.get(_place(one.__code__), one.__code__) != one.__code__
-    ]
-    for function in found:
-        function.__code__ = new[_place(function.__code__)]
-    return found
+    def give(self, path: Path, tree: ast.Module) -> list[FunctionType]:
+        """Give functions of a file the code of a tree, where it differs; return these."""
+        planted = compile(tree, str(path), "exec", dont_inherit=True)
+        codes = list(_codes(planted))
+        n_there = Counter(map(_place, codes))  # two lambdas of one line are not told apart
+        new = {_place(one): one for one in codes if n_there[_place(one)] == 1}
+        found = [
+            one
+            for one in self.functions[str(path)]
+            if new.get(_place(one.__code__), one.__code__) != one.__code__
+        ]
+        for function in found:
+            function.__code__ = new[_place(function.__code__)]
+        return found
 
 
 def _place(code: CodeType) -> tuple[str, int]:

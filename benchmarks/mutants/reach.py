@@ -6,6 +6,7 @@ tests of that file.
 """
 
 import ast
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ Place = tuple[str, int]
 
 
 class Reach:
-    """A plugin: notes the statements that each test reaches, and its seconds.
+    """A plugin: notes the statements that each test reaches, and its CPU seconds.
 
     >>> Reach().tests_of(Path("privacy/query.py"), 1)
     []
@@ -38,9 +39,14 @@ class Reach:
         """Return what notes the lines of a file."""
         return lambda line: self._now.add((str(path), line))
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add up the seconds of a test and of what it sets up."""
-        self.seconds[report.nodeid] += report.duration
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
+        """Add up the CPU seconds of a test and of what it sets up."""
+        begun = time.process_time()
+        try:
+            return (yield)
+        finally:
+            self.seconds[item.nodeid] += time.process_time() - begun
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[Any]:

@@ -1,13 +1,16 @@
 """Plant every mutant, one at a time, and count those that a test catches.
 
-``make mutants``, or ``python -m benchmarks.mutants.run [--only PART] [--every N] [--workers N]``. It exits
-with 1 where fewer than 95 in 100 are caught, where one that survives is not listed with its reason
-(`survivors.py`), or where a mutant on a list is of code that is there no more. A run of all of them writes
-its page.
+``make mutants``, or ``python -m benchmarks.mutants.run [--only PART] [--sample N --seed S] [--workers N]``.
+It exits with 1 where fewer than 95 in 100 are caught, where one that survives is not listed with its reason
+(`survivors.py`), or where a mutant on a list is of code that is there no more. A run of all of them, or of
+a sample of all, writes its page.
 """
 
 import argparse
+import gc
+import math
 import os
+import random
 import sys
 import tempfile
 import time
@@ -16,8 +19,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
 
+from scipy.stats import binomtest
+
 from benchmarks.mutants.operators import Mutant, mutants_of
-from benchmarks.mutants.planting import KILLED, SURVIVED, UNPLANTED, reach_of, try_mutant
+from benchmarks.mutants.planting import KILLED, SURVIVED, UNPLANTED, Alive, reach_of, try_mutant
 from benchmarks.mutants.reach import Reach
 from benchmarks.mutants.survivors import SURVIVORS
 from benchmarks.mutants.written import WRITTEN, check_written, copy_tree, try_written
@@ -25,8 +30,8 @@ from benchmarks.publish import publish
 
 ROOT = Path(__file__).resolve().parents[2]
 ENOUGH = 0.95
-LIMIT = 60  # seconds for one mutant, beside four times what its tests take
-SECONDS = 10.0  # of tests for one mutant, as traced
+LIMIT = 60  # CPU seconds for one mutant, beside four times what its tests take
+SECONDS = 10.0  # CPU seconds of tests for one mutant, as traced
 OUTCOMES = {KILLED: "killed", SURVIVED: "survived", UNPLANTED: "not planted"}
 FOLDERS = (
     "privacy/ledger", "privacy/accounting", "learners/holdout", "privacy", "privacy/mechanisms",
@@ -98,9 +103,25 @@ def all_tasks(only: str) -> list[Task]:
     return found
 
 
+def sampled(tasks: Sequence[Task], n: int, seed: int) -> list[Task]:
+    """Draw `n` mutants or so, from each folder in proportion, and put them in random order."""
+    rng, by_folder = random.Random(seed), dict[Path, list[Task]]()
+    for task in tasks:
+        by_folder.setdefault(task[1].parent, []).append(task)
+    drawn = [
+        task
+        for some in by_folder.values()
+        for task in rng.sample(some, math.ceil(n * len(some) / len(tasks)))
+    ]
+    rng.shuffle(drawn)
+    return drawn
+
+
 def outcomes(tasks: Sequence[Task], reach: Reach, workers: int) -> Iterator[Outcome]:
     """Try mutants in forks of this process, several at a time."""
     waiting, running = list(reversed(tasks)), dict[int, Task]()
+    alive = Alive()
+    gc.freeze()  # a fork that collected garbage would copy all memory
     while waiting or running:
         while waiting and len(running) < workers:
             task = waiting.pop()
@@ -109,7 +130,7 @@ def outcomes(tasks: Sequence[Task], reach: Reach, workers: int) -> Iterator[Outc
             child = os.fork()
             if child == 0:
                 limit = LIMIT + 4 * sum(reach.seconds[test] for test in tests)
-                os._exit(try_mutant(path, mutant, tests, int(limit)))
+                os._exit(try_mutant(alive, path, mutant, tests, int(limit)))
             running[child] = task
         child, status = os.wait()
         name, path, mutant = running.pop(child)
@@ -146,24 +167,36 @@ def judge(found: Iterable[Outcome], n_all: int) -> tuple[Counter[str], Counter[s
     return tried, killed, faults
 
 
-def write_page(tried: Counter[str], killed: Counter[str]) -> None:
-    """Print and keep the outcome by folder, and what survives with its reason."""
-    folders = list(dict.fromkeys(place.rpartition("/")[0] or place for place in tried))
+def write_page(tried: Counter[str], killed: Counter[str], drawn: str) -> None:
+    """Print and keep the outcome by folder; `drawn` says how the mutants were, if not all were tried."""
+    folders: dict[str, list[str]] = {}
+    for place in sorted(tried):
+        folders.setdefault(place.rpartition("/")[0] or place, []).append(place)
+    by_rule = [place for place in tried if place != BY_HAND]
     rows = []
-    for folder in folders:
-        here = [place for place in tried if (place.rpartition("/")[0] or place) == folder]
-        n, n_killed = sum(tried[place] for place in here), sum(killed[place] for place in here)
-        rows.append((folder, f"{n:,}", f"{n_killed:,}", f"{n_killed / n:.1%}"))
-    n, n_killed = tried.total(), killed.total()
-    rows.append(("all", f"{n:,}", f"{n_killed:,}", f"{n_killed / n:.1%}"))
-    publish("mutants", "Mutants", ["place", "mutants", "killed", "share"], rows, note=NOTE)
+    for name, places in [*folders.items(), ("all made by rule", by_rule)]:
+        n, n_killed = (sum(counts[place] for place in places) for counts in (tried, killed))
+        interval = binomtest(n_killed, n).proportion_ci()
+        rows.append(
+            (name, f"{n:,}", f"{n_killed:,}", f"{n_killed / n:.1%}")
+            + ((f"{interval.low:.1%} to {interval.high:.1%}",) if drawn else ())
+        )
+    header = [
+        "place",
+        "mutants",
+        "killed",
+        "share",
+        *(["of all, with 95 % confidence"] if drawn else []),
+    ]
+    publish("mutants", "Mutants", header, rows, note=NOTE + drawn)
 
 
 def main() -> int:
     """Try all mutants; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="mutants whose file, function or code holds it")
-    parser.add_argument("--every", type=int, default=1, help="each N-th of those made by rule")
+    parser.add_argument("--sample", type=int, help="so many of those made by rule, at random")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--by", choices=("rule", "hand"), help="only mutants made this way")
     parser.add_argument("--near", action="store_true", help="with the tests beside each file alone")
@@ -176,7 +209,8 @@ def main() -> int:
     if given.list:
         print(*sorted(names), sep="\n")
         return 0
-    tasks, begun = made[:: given.every], time.monotonic()
+    begun = time.monotonic()
+    tasks = made if given.sample is None else sampled(made, given.sample, given.seed)
     tests = near_tests(tasks) if given.near else TESTS if tasks else ()
     reach = reach_of(tests, targets())
     print(f"{len(reach.seconds):,} tests reach them, {time.monotonic() - begun:.0f} s", flush=True)
@@ -188,16 +222,19 @@ def main() -> int:
     minutes, n, n_killed = (time.monotonic() - begun) / 60, tried.total(), killed.total()
     print(f"{n_killed:,} of {n:,} mutants killed ({n_killed / n:.1%}), {minutes:.0f} minutes")
     print(*faults, sep="\n")
-    if not given.only and given.every == 1 and given.by is None:
-        write_page(tried, killed)
+    if not given.only and not given.near and given.by is None:
+        drawn = f" Here {len(tasks):,} of the {len(made):,} made by rule, {SAMPLED} {given.seed})."
+        write_page(tried, killed, drawn if len(tasks) < len(made) else "")
     return int(bool(faults) or n_killed < ENOUGH * n)
 
+
+SAMPLED = "drawn from each folder in proportion at random (seed"
 
 NOTE = (
     "Small faults planted one at a time: by rule in every file of the folders named (each comparison, "
     "guard, truth value, call without a result, least and most, rounding up and down), and by hand where "
     "no rule makes them. *Killed*: a test fails, or does not end. Each meets the tests that reach its "
-    f"line, the quickest first, {SECONDS:.0f} seconds of them at most. "
+    f"line, the quickest first, {SECONDS:.0f} CPU seconds of them at most. "
     "Those that survive are listed in `benchmarks/mutants/survivors.py`, each with its reason."
 )
 

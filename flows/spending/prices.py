@@ -269,16 +269,20 @@ def check_budget(settings: Settings) -> str | None:
         return None
     if privacy.skips_unpaid:
         return (
-            f"{cost_text(left)} per {privacy.unit} is left of {cost_text(limit)}, and where all is new a "
-            f"run asks {cost_text(asked)}: a stage that is not covered will be skipped"
+            f"{_rest(privacy, left, limit)}, and where all is new a run asks {cost_text(asked)}: a stage "
+            "that is not covered will be skipped"
         )
     if found is None or not found.n_entries:
         raise BudgetError(settings.name, privacy.unit, limit, NOTHING, asked)
     return (
-        f"{cost_text(left)} per {privacy.unit} is left of {cost_text(limit)}, and where all is new a "
-        f"run asks {cost_text(asked)}: unless most was paid before, this one will be refused when it "
-        "comes to release"
+        f"{_rest(privacy, left, limit)}, and where all is new a run asks {cost_text(asked)}: unless most "
+        "was paid before, this one will be refused when it comes to release"
     )
+
+
+def _rest(privacy: PrivacySettings, left: Cost, limit: Cost) -> str:
+    rest, whole = (cost_text(one, left=True) for one in (left, limit))
+    return f"{rest} per {privacy.unit} is left of {whole}"
 
 
 def _check_year(settings: Settings, year: Year, left: Cost, limit: Cost) -> str | None:
@@ -291,8 +295,8 @@ def _check_year(settings: Settings, year: Year, left: Cost, limit: Cost) -> str 
     if not privacy.skips_unpaid:
         raise BudgetError(settings.name, privacy.unit, limit, limit - left, asked)
     return (
-        f"{cost_text(left)} per {privacy.unit} is left of {cost_text(limit)}, and the planned runs ask "
-        f"{cost_text(asked)} more: a stage that is not covered will be skipped"
+        f"{_rest(privacy, left, limit)}, and the planned runs ask {cost_text(asked)} more: a stage that is "
+        "not covered will be skipped"
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from learners.bounds.bound import Bound
 from learners.bounds.clopper_pearson import upper_limit, upper_limit_at
 from learners.bounds.transfer import check_private, only_privately, transfer_bound
+from privacy.accounting import price_text
 
 __all__ = ["cdp_bound", "max_information", "max_information_bound", "private_training_bounds"]
 
@@ -64,7 +65,10 @@ def cdp_bound(
     check_private(errors, n, epsilon, level)
     largest = math.sqrt(math.log(3 / (1 - level)) / n)
     if not epsilon <= largest:
-        why = f"does not apply: epsilon={epsilon:g} must be <= {largest:.3g} for {n} records at this level"
+        why = (
+            f"does not apply: epsilon={price_text(epsilon)} must be <= {largest:.3g} for {n} records at "
+            "this level"
+        )
         return Bound("CDP", value=1.0, level=level, assumption=why, applies=False)
     value = upper_limit(errors, n, (1 - level) ** 2 / 9)
     return Bound("CDP", value, level, only_privately(n, epsilon), applies=True)

@@ -12,6 +12,7 @@ from scipy.special import erfcx
 from learners.bounds.bound import Bound, check_count, check_epsilon, check_level
 from learners.bounds.clopper_pearson import upper_limit_at
 from learners.bounds.sign_change import root_above
+from privacy.accounting import price_text
 
 __all__ = [
     "check_private",
@@ -134,5 +135,6 @@ def check_private(
 def only_privately(n: int | np.integer, epsilon: float) -> str:
     """Return the assumption of every bound on a private model's true error."""
     return (
-        f"{n} independent records, read with epsilon-differential privacy only, epsilon={epsilon:g}"
+        f"{n} independent records, read with epsilon-differential privacy only, "
+        f"epsilon={price_text(epsilon)}"
     )

@@ -14,6 +14,7 @@ import math
 
 from learners.bounds import Bound, check_level, largest_rate, log_transfer_tail, root_above
 from learners.holdout.thresholdout import STEPS, GateAnswer, Thresholdout
+from privacy.accounting import price_text
 
 __all__ = ["agreeing_holdout_bound", "noise_tail", "private_holdout_bound", "value_tail"]
 
@@ -182,7 +183,8 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
         value=largest_rate(error, -log_tail / n),
         level=level,
         assumption=(
-            f"{n} independent records, read by gates alone, of epsilon={epsilon:.3g} together"
+            f"{n} independent records, read by gates alone, of "
+            f"epsilon={price_text(answer.epsilon)} together"
         ),
         applies=True,
     )

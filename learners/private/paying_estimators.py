@@ -104,7 +104,9 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
     and a warning. Call `check_search` first: it raises before anything is spent. It also documents what
     a search's scores leak.
 
-    **Guarantees.** No fit without a ledger; no fit without class names, unless `infer_classes` is set.
+    **Guarantees.** No fit without a ledger; no fit without class names, unless `infer_classes` is set. Rows
+    that are not finite and labels that were not declared are refused before they are paid for, in a sentence
+    that tells nothing but that; `ObjectivePerturbation`, through the ledger, refuses no value.
 
     Examples
     --------

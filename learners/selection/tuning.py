@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from learners.selection.public_split import check_candidates, check_price
 from learners.selection.repetition import runs_for
 from learners.selection.stability import score_sensitivity
+from privacy.accounting import price_text
 
 __all__ = ["TuningAdvice", "tuning_advice"]
 
@@ -133,11 +134,11 @@ def _choose(
     if shortfall < gain:
         reason = (
             f"{name} falls short of the best candidate by at most {shortfall:.3g} of the score, less than "
-            f"the {gain:.3g} to be gained; it trains for epsilon {epsilon / share:.3g}"
+            f"the {gain:.3g} to be gained; it trains for epsilon {price_text(epsilon / share)}"
         )
         return TuningAdvice(name, stability, repetition, mean_runs, reason)
     reason = (
         f"a choice may fall short of the best candidate by {shortfall:.3g} of the score, and only "
-        f"{gain:.3g} is to be gained: train one for the whole epsilon {epsilon:.3g}"
+        f"{gain:.3g} is to be gained: train one for the whole epsilon {price_text(epsilon)}"
     )
     return TuningAdvice("fixed", stability, repetition, mean_runs, reason)

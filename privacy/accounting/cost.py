@@ -181,18 +181,23 @@ def six_digits_up(number: Fraction) -> float:
 
 
 def price_text(number: Fraction | float, *, left: bool = False) -> str:
-    """Write an epsilon or a delta as it is, where six digits are enough, or else rounded up to six.
+    """Write an epsilon or a delta as it is, where twelve digits are enough, or else rounded up to six.
 
     What is left of a budget is rounded down: nothing that is printed understates what was spent.
 
     Examples
     --------
-    >>> price_text(0.35), price_text(Fraction(2, 3)), price_text(Fraction(2, 3), left=True)
-    ('0.35', '0.666667', '0.666666')
+    >>> price_text(exact(0.35) + exact("1.0000001")), price_text(Fraction(2, 3))
+    ('1.3500001', '0.666667')
+    >>> price_text(Fraction(2, 3), left=True)
+    '0.666666'
     """
     value = number if isinstance(number, Fraction) else exact(number)
     if value < 0:
         return f"-{price_text(-value, left=not left)}"
+    whole = f"{float(value):.12g}"
+    if Fraction(whole) == value:
+        return whole
     return f"{(six_digits_down if left else six_digits_up)(value):.12g}"
 
 

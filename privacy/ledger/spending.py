@@ -12,7 +12,15 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import select
 
-from privacy.accounting import Cost, PlanEvent, PlannedEvent, Slots, event_json, exact
+from privacy.accounting import (
+    Cost,
+    PlanEvent,
+    PlannedEvent,
+    Slots,
+    event_json,
+    exact,
+    price_text,
+)
 from privacy.ledger.records import (
     Access,
     Book,
@@ -70,8 +78,8 @@ class BudgetError(RuntimeError):
     def __str__(self) -> str:
         return (
             f"the budget of {self.dataset!r} does not cover this: asked {cost_text(self.asked)} per "
-            f"{self.unit}; left {cost_text(self.left)}; spent {cost_text(self.spent)} of "
-            f"{cost_text(self.budget)}. Nothing was spent. Ask for less, or raise the budget with "
+            f"{self.unit}; left {cost_text(self.left, left=True)}; spent {cost_text(self.spent)} of "
+            f"{cost_text(self.budget, left=True)}. Nothing was spent. Ask for less, or raise the budget with "
             "change_budget, which is recorded"
         )
 
@@ -99,15 +107,16 @@ spent. Open another plan, which is paid anew
         )
 
 
-def cost_text(cost: Cost) -> str:
-    """Write a cost for a message.
+def cost_text(cost: Cost, *, left: bool = False) -> str:
+    """Write a cost for a message, as `price_text` writes prices and what is left of a budget.
 
     Examples
     --------
-    >>> cost_text(Cost(exact(0.1), exact(0)))
-    'epsilon=0.1, delta=0'
+    >>> cost_text(Cost(exact(0.1) + exact(0.2), exact(0)))
+    'epsilon=0.3, delta=0'
     """
-    return f"epsilon={float(cost.epsilon):.12g}, delta={float(cost.delta):.12g}"
+    epsilon, delta = (price_text(one, left=left) for one in (cost.epsilon, cost.delta))
+    return f"epsilon={epsilon}, delta={delta}"
 
 
 def limit_of(epsilon: float, delta: float, n: int) -> Cost:
@@ -136,8 +145,8 @@ def open_limit(
             insert_limit(book, dataset, unit, epsilon, delta, n)
         elif (found.unit, found.limit) != (unit, limit):
             raise LedgerError(
-                f"the budget of {dataset!r} is {cost_text(found.limit)} for the unit "
-                f"'{found.unit}', got {cost_text(limit)} for '{unit}'; change_budget changes the "
+                f"the budget of {dataset!r} is {cost_text(found.limit, left=True)} for the unit "
+                f"'{found.unit}', got {cost_text(limit, left=True)} for '{unit}'; change_budget changes the "
                 "numbers and records it, and another unit needs another data set name"
             )
 
@@ -152,7 +161,7 @@ def change_limit(access: Access, dataset: str, epsilon: float, delta: float) -> 
         if not spent.within(limit):
             raise LedgerError(
                 f"the budget of {dataset!r} must cover what is spent, {cost_text(spent)}, got "
-                f"{cost_text(limit)}"
+                f"{cost_text(limit, left=True)}"
             )
         insert_limit(book, dataset, found.unit, epsilon, delta, found.n)
 

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.mutants import run
 from benchmarks.mutants.operators import mutants_of
-from benchmarks.mutants.planting import plant, reach_of
+from benchmarks.mutants.planting import Alive, reach_of
 from benchmarks.mutants.survivors import SURVIVORS
 from benchmarks.mutants.written import WRITTEN, check_written
 
@@ -63,13 +63,13 @@ def test_a_planted_mutant_is_what_runs_and_what_was_remembered_is_forgotten(tmp_
     kept = module.covered
     assert kept(1, 1)
     assert not module.Gate(0).open
-    assert plant(path, edge)
+    assert Alive().plant(path, edge)
     assert module.Gate(0).open
-    assert plant(path, boundary)
+    assert Alive().plant(path, boundary)
     with pytest.raises(ValueError, match="too dear"):
         kept(1, 1)
     other = module_of(path)
-    assert plant(path, guard)
+    assert Alive().plant(path, guard)
     assert other.covered(2, 1)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ from scipy import stats
 
 import learners
 import privacy
-from flows.spending.audit import AUDITED, COUNTS, as_numbers, outcome, trial
-from privacy import LatticeLaplace, Ledger, audit_releases
+from flows.spending.audit import AUDITED, COUNTS, Neighbour, as_numbers, outcome, trial
+from learners import moments_query
+from privacy import LatticeLaplace, Ledger, audit_releases, draw_releases
 from privacy.ledger import ledger as ledger_module
 from privacy.noise import SystemNoise
 
@@ -68,6 +71,69 @@ def test_no_sound_mechanism_is_refuted(name: str) -> None:
 @pytest.mark.parametrize("name", AUDITED)
 def test_no_sound_mechanism_is_refuted_by_many_draws(name: str) -> None:
     assert not trial(name, draws=2000, level=SURE, **KNOBS)["refuted"]
+
+
+INTEGERS = {
+    "noisy_max", "label_sets", "lattice_correction", "joint_lattice_laplace", "group_privacy"
+}  # fmt: skip
+"""Mechanisms of counts, which no number that is not finite can be among."""
+
+PRICE = ("epsilon", "delta")
+
+
+def with_odd_row(neighbour: Neighbour, odd: float) -> Neighbour:
+    """The same data and questions but for the last record, which holds `odd` wherever it holds a double."""
+
+    def moved(array: Any) -> Any:
+        if not (isinstance(array, np.ndarray) and array.dtype == np.float64):
+            return array
+        other = array.copy()
+        other[-1] = odd
+        return other
+
+    query, questions = neighbour
+    if query.name.startswith("second moments"):  # cells are read as they are summed
+        rows = moved(np.eye(3)[[0, 2, 0]])
+        return moments_query(rows, norm_bound=1.0, dataset="trial"), questions
+    value = query.value
+    rows = (
+        {name: moved(one) for name, one in value.items()}
+        if isinstance(value, Mapping)
+        else moved(value)
+    )
+    asked = (
+        replace(one, value={name: moved(part) for name, part in one.value.items()})
+        for one in questions
+    )
+    return replace(query, value=rows), tuple(asked)
+
+
+@pytest.mark.parametrize("name", sorted(set(AUDITED) - INTEGERS))
+def test_no_record_is_refused_for_not_being_finite(name: str) -> None:
+    """A2: of training rows, holdouts and scores; nor does the event, which is public, tell of it."""
+    mechanism = AUDITED[name].make(KNOBS["epsilon"], KNOBS["delta"])
+    clean, _ = AUDITED[name].neighbours()
+    for odd in (math.inf, -math.inf, math.nan):
+        query, questions = with_odd_row(clean, odd)
+        assert mechanism.event(query) == mechanism.event(clean[0])
+        assert len(draw_releases(mechanism, query, 1, questions)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(AUDITED) - INTEGERS))
+def test_what_is_released_does_not_tell_that_a_record_is_not_finite(name: str) -> None:
+    """Not more than the price; 150 draws refute what tells for certain, and err in one of ten million."""
+    mechanism = AUDITED[name].make(KNOBS["epsilon"], KNOBS["delta"])
+    clean, _ = AUDITED[name].neighbours()
+    drawn = [
+        draw_releases(mechanism, query, 150, questions)
+        for query, questions in (clean, with_odd_row(clean, math.nan))
+    ]
+    epsilon, delta = (float(getattr(mechanism.event(clean[0]).cost(), of)) for of in PRICE)
+    found = audit_releases(*as_numbers(*drawn), epsilon=epsilon, delta=delta, level=SURE)
+    assert not found.refutes(delta)
+    told = np.arange(2.0).repeat(150)[:, None]
+    assert audit_releases(told[:150], told[150:], epsilon=1.0, level=SURE).refutes(0.01)
 
 
 class Listening(SystemNoise):

@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 import flows
+import learners
+import privacy
 from flows.cli import app
 from flows.pipeline import run_pipeline
 from flows.spending import (
@@ -22,7 +24,7 @@ from tests.flows.spending.keyed_campaign import (
     published_counts,
 )
 
-FLOWS = Path(flows.__file__).parent
+FLOWS, LEARNERS, PRIVACY = (Path(one.__path__[0]) for one in (flows, learners, privacy))
 NO_PRICES = {"agreement_command.py", "gold_commands.py"}  # a margin between annotators; a proposal
 NEAREST = re.compile(
     r"\{[^{}]*(?:epsilon|spent)[^{}]*:[,.\d]*[efg]\}|\{\{[^{}]*epsilon\w*\|(?:number|plain)"
@@ -116,7 +118,8 @@ def test_the_command_prints_a_year(tmp_path: Path) -> None:
 def test_every_price_that_is_shown_is_written_by_price_text() -> None:
     """Which writes the exact sum, or more: a format of so many digits would round to the nearest."""
     found = []
-    for path in (*FLOWS.rglob("*.py"), *FLOWS.rglob("*.j2")):
+    modules = [one for room in (FLOWS, LEARNERS, PRIVACY) for one in room.rglob("*.py")]
+    for path in (*modules, *FLOWS.rglob("*.j2")):
         if path.parent.name != "settings" and path.name not in NO_PRICES:
             text = path.read_text(encoding="utf-8")
             found += [f"{path.name}: {one}" for one in NEAREST.findall(text)]

@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from learners.private.objective_perturbation import ObjectivePerturbation, training_query
 from learners.private.paying_estimators import PrivateHistogram, PrivateLogisticRegression
+from learners.private.pca import PrivatePCA
 from privacy.accounting import exact
 from privacy.ledger import BudgetError
 from privacy.ledger.ledger import Ledger
@@ -98,6 +99,26 @@ def test_a_label_that_was_not_declared_is_refused_unpaid_and_unnamed(ledger, row
         estimator(ledger, classes=("no", "maybe")).fit(x, y)
     assert "yes" not in str(refusal.value)
     assert spent(ledger) == 0
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kind", ["model", "histogram", "components"])
+def test_rows_that_are_not_finite_are_refused_unpaid_and_no_number_is_told(ledger, rows, odd, kind):
+    """That `fit` refuses is known to whoever sees it; the sentence is the same for any such rows."""
+    terms, said = (ledger, "toy"), set()
+    made = {
+        "model": lambda: estimator(ledger),
+        "histogram": lambda: PrivateHistogram(*terms, epsilon=1.0),
+        "components": lambda: PrivatePCA(*terms, epsilon=1.0),
+    }[kind]()
+    for row in (3, 41):
+        x = rows[0][:, :1].copy() if kind == "histogram" else rows[0].copy()
+        x[row, -1] = odd
+        with pytest.raises(ValueError, match="contains") as refusal:
+            made.fit(x, rows[1])
+        said.add(str(refusal.value))
+    assert len(said) == 1
+    assert ledger.statement("toy").n_entries == 0
 
 
 def test_a_declared_class_without_rows_has_its_place(ledger, rows):

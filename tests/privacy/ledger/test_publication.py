@@ -19,6 +19,7 @@ from privacy import (
     Question,
     plan,
 )
+from privacy.ledger.publication import public_identity
 from tests.privacy.ledger.processes import die_everywhere, race
 from tests.privacy.toy import (
     DATASET,
@@ -242,6 +243,11 @@ def test_rows_and_counts_that_stay_the_same_are_not_stale(tmp_path):
 
 
 @pytest.mark.refusal
+def test_a_query_without_a_key_has_no_public_identity():
+    with pytest.raises(ValueError, match="must have a publication"):
+        public_identity(counts_query(), {})
+
+
 def test_a_key_must_be_a_text_that_every_database_keeps():
     with pytest.raises(ValueError, match="key must be a text"):
         Publication("")

@@ -13,6 +13,7 @@ import privacy.ledger.store
 from privacy import LatticeLaplace, Ledger, LedgerError, Part, PureEvent, Query, Question, Unit
 from privacy.ledger.ledger import store_at
 from privacy.ledger.records import Access, append
+from privacy.ledger.sqlite import SqliteStore
 from privacy.ledger.store import entries
 from tests.privacy.toy import (
     DATASET,
@@ -54,6 +55,21 @@ def test_a_key_is_long_enough(tmp_path, key):
     with pytest.raises(ValueError, match="16 to 64"):
         Ledger(tmp_path / "new.sqlite", key=key)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [16, 64])
+def test_the_shortest_and_the_longest_key_are_taken(tmp_path, size):
+    Ledger(tmp_path / "new.sqlite", key=bytes(size))
+    assert Ledger(tmp_path / "new.sqlite", key=bytes(size)).verify() == 0
+
+
+def test_tables_are_compared_with_their_indexes_where_all_is_verified_alone(path, monkeypatch):
+    deep = []
+    monkeypatch.setattr(SqliteStore, "check_deeply", lambda *_: deep.append(1))
+    ledger = Ledger(path, key=KEY)
+    assert not deep
+    ledger.verify()
+    assert deep == [1]
 
 
 def test_an_unknown_version_is_refused(path):

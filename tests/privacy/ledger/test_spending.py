@@ -1,6 +1,8 @@
 """Plans in the ledger: paid once, drawn from slot by slot, and never more than was paid for."""
 
 import pickle
+import random
+import re
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import privacy.accounting.plans
 import privacy.ledger.ledger
 from privacy import (
     BudgetError,
+    Cost,
     LatticeLaplace,
     LedgerError,
     Part,
@@ -60,6 +63,28 @@ class Cheat:
 
 def spent(ledger):
     return ledger.statement(DATASET).spent.epsilon
+
+
+AMOUNTS = re.compile(r"(asked|left|spent|of) epsilon=([^,]+), delta=(\S+?)[;. ]")
+
+
+def test_a_refusal_writes_exact_sums_and_never_less_asked_than_is_left():
+    """20,000 random budgets, of decimals and of thirds; what has more than twelve digits is rounded."""
+    rng = random.Random(0)
+    for _ in range(20_000):
+        step = Fraction(1, rng.choice([10, 1000, 10**9, 3, 7 * 10**15]))
+        budget, spent = (rng.randrange(1, 10**4) * step for _ in range(2))
+        left = budget - min(spent, budget)
+        asked = left + rng.randrange(1, 4) * step
+        amounts = {"asked": asked, "left": left, "spent": budget - left, "of": budget}
+        costs = (Cost(one, Fraction(0)) for one in (budget, budget - left, asked))
+        told = AMOUNTS.findall(str(BudgetError("toy", Unit.ROW, *costs)))
+        shown = {name: Fraction(epsilon) for name, epsilon, delta in told if delta == "0"}
+        if 10**9 % step.denominator == 0:
+            assert shown == amounts
+        assert shown["left"] <= left < asked <= shown["asked"]
+        assert shown["of"] <= budget
+        assert shown["spent"] >= budget - left
 
 
 @pytest.fixture

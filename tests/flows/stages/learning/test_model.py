@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from flows.cli import app
 from flows.pipeline import run_pipeline
 from flows.settings import SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import preview, read_statements
 from flows.stages.learning.model import gate_verdict
+from learners.private import logistic_minimum
 from tests.flows.campaign import write_small_campaign
 
 
@@ -198,3 +202,53 @@ def test_as_many_components_as_features_are_refused_before_anything_is_spent(
     with pytest.raises(SettingsError, match="components must be below the number of features"):
         run_pipeline(load_settings(path))
     assert not list(load_settings(path).state.glob("ledger*"))
+
+
+def refused_run(path: Path) -> str:
+    """What a run that is refused prints; one sentence, and no folder stays."""
+    told = CliRunner().invoke(app, ["run", str(path), "--no-prefect"])
+    assert told.exit_code == 2
+    assert "Traceback" not in told.output
+    runs = path.parent / "runs"
+    assert not runs.is_dir() or not [one for one in runs.iterdir() if one.is_dir()]
+    (sentence,) = (one for one in told.output.splitlines() if one.startswith("crowdassay: "))
+    return sentence
+
+
+def test_training_that_does_not_converge_tells_nothing_of_its_rows_and_is_paid_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The least regularization keeps it from happening; here the solver is stopped at its first step."""
+    paths = [write_small_campaign(tmp_path / name) for name in ("one", "other")]
+    change_labels(paths[1].parent)
+    with monkeypatch.context() as stopped:
+        never = functools.partial(logistic_minimum.minimise, max_iter=0)
+        stopped.setattr(logistic_minimum, "minimise", never)
+        sentences = {refused_run(path) for path in paths}
+    (sentence,) = sentences
+    assert "the gradient norm must reach" in sentence
+    assert "Train with more than regularization=" in sentence
+    settings = load_settings(paths[0])
+    (before,) = read_statements(settings.state)
+    paid = [entry["what"] for entry in before["entries"]]
+    assert paid.count("rows to train on") == 1
+    run_pipeline(settings)
+    (after,) = read_statements(settings.state)
+    now = [entry["what"] for entry in after["entries"]]
+    assert now == [*paid, "holdout rows"]
+
+
+def test_a_feature_that_is_not_finite_stops_the_run_before_anything_is_spent(
+    tmp_path: Path,
+) -> None:
+    """A2: the team is told the cell; nothing that anybody may see is made, and no question is asked."""
+    path = write_small_campaign(tmp_path)
+    table = (tmp_path / "tasks.csv").read_text().splitlines()
+    name, *cells = table[5].split(",")
+    for odd in ("nan", "inf", ""):
+        table[5] = ",".join([name, cells[0], odd, *cells[2:]])
+        (tmp_path / "tasks.csv").write_text("\n".join(table) + "\n")
+        sentence = refused_run(path)
+        assert "tasks.csv, row 5, column x0: a feature must be a finite number" in sentence
+        assert not any(cell in sentence for cell in cells[2:])
+        assert not list((tmp_path / "state").glob("ledger*"))
