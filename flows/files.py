@@ -202,13 +202,21 @@ def write_arrays(
     path: Path, arrays: Mapping[str, np.ndarray], *, compressed: bool = False, mode: int = 0o666
 ) -> None:
     """Write arrays with their names as one `.npz` file without pickles, whole or not at all."""
-    import numpy as np  # a command that writes no array does not wait for it
+    import zipfile  # a command that writes no array waits for neither
 
-    save = np.savez_compressed if compressed else np.savez
+    import numpy as np
+
+    how = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
 
     def write(aside: Path) -> None:
-        with open(aside, "wb", opener=partial(os.open, mode=mode)) as file:
-            save(file, allow_pickle=False, **arrays)
+        with (
+            open(aside, "wb", opener=partial(os.open, mode=mode)) as file,
+            # the lowest level: NumPy's own takes three times as long, for a tenth of the size
+            zipfile.ZipFile(file, "w", how, compresslevel=1) as archive,
+        ):
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                    np.lib.format.write_array(part, np.asanyarray(array), allow_pickle=False)
 
     write_whole(path, write)
 

@@ -336,7 +336,7 @@ def check_counts(query: Query) -> Int[np.ndarray, " classes"]:
 
 def task_names(tasks: Sequence[str] | np.ndarray, n: int) -> tuple[str, ...]:
     """Return `n` different names that bind a partition to its tasks, or raise ValueError."""
-    names = tuple(map(str, tasks))
+    names = tuple(map(str, tasks.tolist() if isinstance(tasks, np.ndarray) else tasks))
     if len(names) != n or len(set(names)) != n:
         raise ValueError(f"tasks must be {n} different names, got {len(names)}")
     return names

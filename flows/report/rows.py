@@ -106,14 +106,20 @@ def pseudonyms(names: Iterable[str]) -> dict[str, str]:
     own = list(dict.fromkeys(names))
     digests = [hashlib.blake2b(name.encode(), digest_size=16).digest() for name in own]
     digits = max(4, _common_digits(b"".join(digests)) + 1)  # one more than the two closest share
+    whole = b"".join(digests).hex()
     return {
-        name: f"worker {digest.hex()[:digits]}" for name, digest in zip(own, digests, strict=True)
+        name: f"worker {whole[at : at + digits]}"
+        for name, at in zip(own, range(0, len(whole), 32), strict=True)
     }
 
 
 def _common_digits(digests: bytes) -> int:
     """Return how many leading hexadecimal digits the two closest of these digests share; 0 of one."""
     halves = np.frombuffer(digests, dtype=">u8").reshape(-1, 2).astype(np.uint64)
+    first = np.sort(halves[:, 0])
+    apart = int((first[1:] ^ first[:-1]).min()) if len(first) > 1 else 0
+    if apart:  # the second half of no digest matters
+        return 16 - -(-apart.bit_length() // 4)
     halves = halves[np.lexsort((halves[:, 1], halves[:, 0]))]
     if len(halves) < 2:
         return 0

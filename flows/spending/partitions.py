@@ -116,7 +116,7 @@ def _join(folder: Path, dataset: str, known: dict[str, Assigned], name: str, now
 
 def _assigned(task: np.ndarray, group: np.ndarray) -> Assigned:
     """An assignment in the order of its tasks' digests: names stay out of the state folder."""
-    mark = np.array([_digest(str(name).encode()) for name in task], dtype="S32")
+    mark = np.array([_digest(str(name).encode()) for name in task.tolist()], dtype="S32")
     order = np.argsort(mark, kind="stable")
     mark, group = mark[order], group[order]
     by_group = np.argsort(group, kind="stable")

@@ -273,7 +273,7 @@ def worker_table(
             "gold_low": right[order, 0],
             "gold_high": right[order, 1],
             "flagged": report.flagged[order],
-            "reason": [report.reason[code] for code in order],
+            "reason": [report.reason[code] for code in order.tolist()],
             "group": arrow_array(group[order].astype(np.int32), known=group[order] >= 0),
         }
     )

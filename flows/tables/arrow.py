@@ -47,7 +47,9 @@ def arrow_array(column: Column, *, known: np.ndarray | None = None) -> pa.Array 
     """
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column
-    array = column if isinstance(column, np.ndarray) else _text_array(column)
+    if not isinstance(column, np.ndarray):
+        return _text_array(column)
+    array = column
     if array.ndim == 2:
         start = np.arange(0, array.size + 1, array.shape[1], dtype=np.int32)
         return pa.ListArray.from_arrays(arrow_array(start), arrow_array(array.ravel()))
@@ -90,11 +92,15 @@ def _bits(truth: np.ndarray) -> pa.Buffer:
     return pa.py_buffer(np.packbits(truth, bitorder="little"))
 
 
-def _text_array(column: Sequence[str]) -> np.ndarray:
+def _text_array(column: Sequence[str]) -> pa.Array:
     for one in column:
         if not isinstance(one, str):
             raise TypeError(f"a column that is no array must hold texts, got {one!r}")
-    return np.array(column, dtype=np.str_)
+    whole = "".join(column)
+    if whole.isascii():
+        return _of_pieces([np.fromiter(map(len, column), np.int64, len(column))], [whole.encode()])
+    texts = [text.encode() for text in column]
+    return _of_pieces([np.fromiter(map(len, texts), np.int64, len(texts))], texts)
 
 
 def _arrow_texts(array: np.ndarray) -> pa.Array:
@@ -102,9 +108,14 @@ def _arrow_texts(array: np.ndarray) -> pa.Array:
     pieces = [
         _encoded(array[at : at + TEXTS_AT_ONCE]) for at in range(0, array.size, TEXTS_AT_ONCE)
     ]
-    end = np.concatenate([np.zeros(1, np.int64), *(length for length, _ in pieces)]).cumsum()
-    buffers = [None, pa.py_buffer(end), pa.py_buffer(b"".join(text for _, text in pieces))]
-    return pa.Array.from_buffers(pa.large_string(), array.size, buffers).cast(pa.string())
+    return _of_pieces([length for length, _ in pieces], [text for _, text in pieces])
+
+
+def _of_pieces(lengths: Sequence[np.ndarray], letters: Sequence[bytes]) -> pa.Array:
+    """Return the texts whose lengths in bytes and letters stand in pieces, one after the other."""
+    end = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
+    buffers = [None, pa.py_buffer(end), pa.py_buffer(b"".join(letters))]
+    return pa.Array.from_buffers(pa.large_string(), len(end) - 1, buffers).cast(pa.string())
 
 
 def _encoded(piece: np.ndarray) -> tuple[np.ndarray, bytes]:

@@ -303,16 +303,24 @@ def dirichlet_weights(
 
 @kernel
 def exp_digamma(x: float) -> float:
-    """Return exp(digamma(x)) of x > 0: by recurrence up to 10, and there by a series in x - 1/2."""
-    above, below = 0.0, 1.0  # the sum of 1 / x over the steps, as one fraction
-    while x < 10.0:
-        above, below, x = above * x + below, below * x, x + 1.0
+    """Return exp(digamma(x)) of x > 0: by ten steps of the recurrence below 10, and a series in x - 1/2.
+
+    The fractions 1 / (x + i) of the steps are put together in pairs, whose denominators are
+    e + i (9 - i) with e = x (x + 9).
+    """
+    before = 0.0
+    if x < 10.0:
+        ends = x * (x + 9.0)
+        below = ((((ends + 60.0) * ends + 1308.0) * ends + 12176.0) * ends + 40320.0) * ends
+        slope = (((5.0 * ends + 240.0) * ends + 3924.0) * ends + 24352.0) * ends + 40320.0
+        before = (2.0 * x + 9.0) * slope / below
+        x += 10.0
     half = x - 0.5
     y, series = 1.0 / (half * half), 0.0
     for coefficient in SERIES:
         series = series * y + coefficient
     series *= half
-    return series * np.exp(-above / below) if above else series
+    return series * np.exp(-before) if before else series
 
 
 def _expected_log(pseudo: np.ndarray, axis: int) -> np.ndarray:

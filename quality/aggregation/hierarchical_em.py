@@ -52,6 +52,7 @@ ANCHOR, MAX_STRENGTH = 1000.0, 2.0  # labels, where a caller does not say
 STAGE = 5  # EM iterations between two fits of the Dirichlet priors
 MIN_STRENGTH = 1e-3  # strength, in labels; keeps rows without counts proper
 MIN_SHARE = 1e-12  # of a row's mean: a label nobody gives stays possible
+NARROW = 32  # truths, up to which a matrix stays in the nearest cache
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -337,9 +338,21 @@ def pseudo_table(
 
 @kernel
 def _write_shares(counts, pseudo, total, table) -> None:
-    """Write the shares; NumPy is ten times slower where matrices are small and many."""
+    """Write the shares; NumPy is ten times slower where matrices are small and many.
+
+    A truth's total is kept in a register where a matrix stays in a cache; elsewhere rows come first.
+    """
     n_workers, n_answers, n_truths = counts.shape
     for worker in range(n_workers):
+        if n_truths <= NARROW:
+            for truth in range(n_truths):
+                mass = 0.0
+                for answer in range(n_answers):
+                    mass += counts[worker, answer, truth] + pseudo[answer, truth]
+                for answer in range(n_answers):
+                    share = (counts[worker, answer, truth] + pseudo[answer, truth]) / mass
+                    table[worker, answer, truth] = share
+            continue
         total[:] = 0.0
         for answer in range(n_answers):
             for truth in range(n_truths):

@@ -175,7 +175,9 @@ def _know_or_guess(counts, competence_prior, strategy_prior, know, guess, strate
         n_known = n_guessed = 0.0
         for answer in range(n_classes):
             habit = guess[worker] * strategy[worker, answer]
-            known = counts[worker, answer, answer] * (know[worker] / (know[worker] + habit))
+            known = counts[worker, answer, answer]
+            if known != 0.0:  # most workers give few of the classes
+                known *= know[worker] / (know[worker] + habit)
             given = 0.0
             for truth in range(n_classes):
                 given += counts[worker, answer, truth]

@@ -63,6 +63,10 @@ class NearTable:
         """Return what is given of the workers of the other table in the order of this one's."""
         return values if self.worker is None else values[self.worker]
 
+    def by_row(self, values: Shaped[np.ndarray, " *table"]) -> Shaped[np.ndarray, " *table"]:
+        """Return what was found of this table's rows in the order of the other's."""
+        return _back(values, self.row)
+
     def by_task(self, values: Shaped[np.ndarray, " *table"]) -> Shaped[np.ndarray, " *table"]:
         """Return what was found of this table's tasks in the order of the other's."""
         return _back(values, self.task)

@@ -23,6 +23,7 @@ from quality.reputation.honest_population import (
     Candidates,
     HonestPopulation,
     fit_population,
+    looked_at,
 )
 from quality.reputation.other_answers import GradedAnswers
 
@@ -102,7 +103,7 @@ def fit_graded(
     reliability, prior = np.full(labels.n_workers, 0.75), np.full(n_classes, 1 / n_classes)
     distance = np.abs(np.arange(n_classes)[:, np.newaxis] - np.arange(n_classes))
     law = FIRST_DECAY ** np.arange(n_classes, dtype=np.float64)
-    evidence = np.empty((labels.n_workers, N_GRID))
+    evidence, order = np.empty((labels.n_workers, N_GRID)), looked_at(asked)
     for _ in range(N_STEPS):
         spread = _wrong(law, distance)
         others, everybody = _ask(labels, reliability, spread, prior)
@@ -111,7 +112,7 @@ def fit_graded(
         _write_evidence(
             labels.worker_order, labels.worker_start, right, flat, RELIABILITY, evidence
         )
-        population, crowd = fit_population(evidence, asked, candidates)
+        population, crowd = fit_population(evidence, order, candidates)
         reliability = (evidence @ (crowd * RELIABILITY)) / (evidence @ crowd)
         honest = (1 - population.adversaries) * (evidence @ population.probability)
         trusted = (honest / (evidence @ crowd))[labels.worker]

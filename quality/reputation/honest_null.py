@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.labels import CrowdLabels, NearTable, bring_near, freeze_arrays
 from quality.parallel import Progress, counter, kernel
 from quality.reputation.graded_answers import fit_graded, graded_penalty
 from quality.reputation.honest_population import (
@@ -25,6 +25,7 @@ from quality.reputation.honest_population import (
     Candidates,
     HonestPopulation,
     fit_population,
+    looked_at,
 )
 from quality.reputation.other_answers import (
     Asked,
@@ -58,8 +59,10 @@ class HonestFit:
     ----------
     population
         The honest population.
+    near
+        The labels, renumbered where that pays.
     others
-        P(truth | the others' labels) at each label.
+        P(truth | the others' labels) at each label of the renumbered table.
     reliability
         Expected reliability of each worker, 0.75 for one without labels.
     prior
@@ -67,6 +70,7 @@ class HonestFit:
     """
 
     population: HonestPopulation
+    near: NearTable
     others: OtherAnswers | GradedAnswers
     reliability: Float64[np.ndarray, " workers"]
     prior: Float64[np.ndarray, " classes"]
@@ -96,40 +100,112 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
     >>> fit_honest(encode(worker, task, (truth ^ wrong).ravel()))
     HonestFit(HonestPopulation(reliability 0.80 ± 0.04, 20 % adversaries))
     """
-    n_classes, answers = labels.n_classes, TaskAnswers.of(labels)
-    candidates = Candidates.of(max(n_classes, 2))
-    asked = np.flatnonzero(np.diff(labels.worker_start) > 0)
+    near, n_classes, whole = bring_near(labels), labels.n_classes, labels
+    labels = near.labels
+    answers, candidates = TaskAnswers.of(labels), Candidates.of(max(n_classes, 2))
+    # in the order of the table's own codes, so that the same workers are looked at
+    code = near.by_worker(np.arange(labels.n_workers))
+    asked = code[np.diff(whole.worker_start) > 0]
     reliability = np.full(labels.n_workers, 0.75)
     prior = np.full(n_classes, 1 / max(n_classes, 1))
     if n_classes < 2:
         others, _ = ask_others(labels, answers, np.zeros(labels.n_workers), prior)
-        none = np.empty((0, N_GRID))
-        return HonestFit(fit_population(none, asked[:0], candidates)[0], others, reliability, prior)
+        population, _ = fit_population(np.empty((0, N_GRID)), asked[:0], candidates)
+        return HonestFit(population, near, others, reliability, prior)
     if before is not None:
-        reliability, prior = before.reliability, before.prior
-    evidence = np.empty((labels.n_workers, N_GRID))  # once: fresh memory costs time
+        reliability, prior = near.worker_given(before.reliability).copy(), before.prior
+    grid = _Grid.of(labels, asked)
     for _ in range(N_STEPS if before is None else N_MORE_STEPS):
         log_odds = np.log(reliability * (n_classes - 1) / (1 - reliability))
         others, mass = ask_others(labels, answers, log_odds, prior)
         prior = (mass + 1) / (mass.sum() + n_classes)
-        rows = labels.worker_order, labels.worker_start
-        _write_evidence(*rows, others.right, n_classes, RELIABILITY, evidence)
-        population, crowd = fit_population(evidence, asked, candidates)
-        reliability = (evidence @ (crowd * RELIABILITY)) / (evidence @ crowd)
-    return HonestFit(population, others, reliability, prior)
+        rows = labels.worker_order, labels.worker_start, others.right, n_classes
+        _write_evidence(grid.worker, *rows, RELIABILITY, grid.evidence)
+        population, crowd = fit_population(grid.evidence, grid.order, candidates)
+        reliability[grid.worker] = (grid.evidence @ (crowd * RELIABILITY)) / (grid.evidence @ crowd)
+        _write_expected(grid.rest, *rows, _moments(crowd), reliability)
+    return HonestFit(population, near, others, near.by_worker(reliability), prior)
+
+
+FEW = (
+    8  # labels, up to which a likelihood is a polynomial with fewer terms than the grid has points
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Grid:
+    """Whose likelihood is written on the grid: all workers of a crowd that is looked at whole.
+
+    In a larger one they are those looked at, and those with more than `FEW` labels. Of the rest only
+    the expected reliability is asked for.
+    """
+
+    worker: Int64[np.ndarray, " chosen"]
+    rest: Int64[np.ndarray, " rest"]
+    order: Int64[np.ndarray, " order"]
+    evidence: Float64[np.ndarray, "chosen grid"]
+
+    @classmethod
+    def of(cls, labels: CrowdLabels, asked: Int64[np.ndarray, " asked"]) -> "_Grid":
+        """Choose them; `order` is that of the population's fit, by place among those chosen."""
+        order, n_labels = looked_at(asked), np.diff(labels.worker_start)
+        chosen = (n_labels > FEW) | (len(order) == len(asked))
+        chosen[order] = True
+        worker, place = np.flatnonzero(chosen), np.cumsum(chosen) - 1
+        evidence = np.empty((len(worker), N_GRID))  # once: fresh memory costs time
+        return cls(worker, np.flatnonzero(~chosen), place[order], evidence)
+
+
+def _moments(crowd: Float64[np.ndarray, " grid"]) -> Float64[np.ndarray, "numbers powers"]:
+    """Return the crowd's mean of r**j (1 - r)**(n - j), by n and j, of up to one label more than a few."""
+    n, j = np.indices((FEW + 2, FEW + 2))
+    wrong = np.maximum(n - j, 0)[..., np.newaxis]
+    right = j[..., np.newaxis]
+    moments: np.ndarray = (RELIABILITY**right * (1 - RELIABILITY) ** wrong) @ crowd
+    return moments
 
 
 @kernel
-def _write_evidence(worker_order, worker_start, right, n_classes, reliability, evidence) -> None:
-    """Write the likelihood of each worker's labels at every reliability, over the largest."""
+def _write_expected(
+    chosen, worker_order, worker_start, right, n_classes, moments, reliability
+) -> None:
+    """Write the expected reliability of workers with at most `FEW` labels.
+
+    A label has the chance ``x r + y (1 - r)``; the product is kept as coefficients of
+    ``r**j (1 - r)**(n - j)``, none of which is negative.
+    """
+    each_wrong, product = 1 / (n_classes - 1), np.empty(FEW + 1)
+    for worker in chosen:
+        begin, end = worker_start[worker], worker_start[worker + 1]
+        product[0] = 1.0
+        for at in range(begin, end):
+            x = right[worker_order[at]]
+            y, n = (1 - x) * each_wrong, at - begin
+            product[n + 1] = product[n] * x
+            for power in range(n, 0, -1):
+                product[power] = product[power] * y + product[power - 1] * x
+            product[0] *= y
+        n = end - begin
+        hers = total = 0.0
+        for power in range(n + 1):
+            hers += product[power] * moments[n + 1, power + 1]
+            total += product[power] * moments[n, power]
+        reliability[worker] = hers / total
+
+
+@kernel
+def _write_evidence(
+    chosen, worker_order, worker_start, right, n_classes, reliability, evidence
+) -> None:
+    """Write the likelihood of the labels of each worker chosen at every reliability, over the largest."""
     product, total, each_wrong = (
         np.empty(len(reliability)),
         np.empty(len(reliability)),
         1 / (n_classes - 1),
     )
     flat, slope = np.empty(4), np.empty(4)
-    for worker in range(len(worker_start) - 1):
-        begin, end = worker_start[worker], worker_start[worker + 1]
+    for seat in range(len(chosen)):
+        begin, end = worker_start[chosen[seat]], worker_start[chosen[seat] + 1]
         total[:] = 0.0
         product[:] = 1.0
         for low in range(begin, end, 32):  # a logarithm for several labels at once
@@ -151,9 +227,9 @@ def _write_evidence(worker_order, worker_start, right, n_classes, reliability, e
                     total[place] += np.log(product[place])
                     product[place] = 1.0
         if end - begin > 32:
-            _powers(total, evidence[worker])
+            _powers(total, evidence[seat])
         else:  # with few labels no logarithm is needed
-            _over_largest(product, evidence[worker])
+            _over_largest(product, evidence[seat])
 
 
 @kernel
@@ -242,15 +318,21 @@ def honest_null(
     7
     """
     if ordered and labels.n_classes > 2:
-        fit, penalty = HonestFit(*fit_graded(labels)), graded_penalty(labels)
+        population, others, reliability, prior = fit_graded(labels)
+        fit = HonestFit(population, NearTable(labels), others, reliability, prior)
+        penalty = graded_penalty(labels)
     else:
         fit, penalty = fit_honest(labels, before=before), soft_penalty(labels)
     judged = judged & (penalty > 0)
     p_value = np.ones(labels.n_workers)
     if judged.any():
-        p_value = honest_p_values(
-            fit.others, Asked.everybody(labels), RELIABILITY, penalty, fit.population.probability
-        )
+        near = fit.near
+        p_value = near.by_worker(
+            honest_p_values(
+                fit.others, Asked.everybody(near.labels), RELIABILITY, near.worker_given(penalty),
+                fit.population.probability,
+            )
+        )  # fmt: skip
     return HonestNull(penalty, p_value, judged, fit)
 
 
@@ -300,11 +382,13 @@ def honest_level(
     others, drawn_from = null.fit.others, Asked.everybody(labels)
     workers = _spread_over(np.diff(labels.worker_start), null.judged, MAX_DRAWN)
     asked, judged = drawn_from.sample(workers, MAX_LABELS), null.judged[workers]
+    row = null.fit.near.by_row(np.arange(labels.n_labels))  # where `others` has each
+    asked = Asked(row[asked.rows], asked.start)
     tails = PenaltyTails.of(others, asked, RELIABILITY)
     n_drawn = max(200, int(np.ceil(10 / false_removal_rate))) - 1
     candidates = Candidates.of(labels.n_classes)
     reached = np.cumsum(null.population.probability)
-    shape, everybody = (len(workers), N_GRID), np.arange(len(workers))
+    shape, order = (len(workers), N_GRID), looked_at(np.arange(len(workers)))
     each = int(np.diff(asked.start).max(initial=0)), others.most_terms
     work = [np.empty(size) for size in (each, each, each, (*each, N_GRID), N_GRID)]
     ratio = np.empty(n_drawn)
@@ -324,7 +408,7 @@ def honest_level(
             drawn,
         )
         for crowd in range(size):
-            fitted, _ = fit_population(evidence[crowd], everybody, candidates)
+            fitted, _ = fit_population(evidence[crowd], order, candidates)
             p_drawn = tails.p_values(drawn[crowd], fitted.probability)
             ratio[first + crowd] = step_up_ratio(np.sort(p_drawn[judged]), fitted).min()
             tell(first + crowd + 1)

@@ -14,7 +14,9 @@ from jaxtyping import Float64, Int64
 from quality.labels import freeze_arrays
 from quality.parallel import kernel
 
-__all__ = ["N_GRID", "RELIABILITY", "Candidates", "HonestPopulation", "fit_population"]
+__all__ = [
+    "N_GRID", "RELIABILITY", "Candidates", "HonestPopulation", "fit_population", "looked_at",
+]  # fmt: skip
 
 N_GRID = 48
 # even in the arc sine of the root: fine where workers are nearly always right or always wrong
@@ -96,19 +98,26 @@ class Candidates:
         return cls(honest / honest.sum(axis=1, keepdims=True), adversary)
 
 
+def looked_at(asked: Int64[np.ndarray, " asked"]) -> Int64[np.ndarray, " chosen"]:
+    """Return whom a population is fitted to, of more than `MAX_FITTED` so many, in an order of no meaning.
+
+    Mixtures are given up on the way through them.
+    """
+    chosen: np.ndarray = asked[np.random.default_rng(0).permutation(len(asked))[:MAX_FITTED]]
+    return chosen
+
+
 def fit_population(
     evidence: Float64[np.ndarray, "workers grid"],
-    asked: Int64[np.ndarray, " asked"],
+    order: Int64[np.ndarray, " chosen"],
     candidates: Candidates,
 ) -> tuple[HonestPopulation, Float64[np.ndarray, " grid"]]:
-    """Fit the honest to the likelihood on the grid of each worker asked; also the whole crowd's distribution.
+    """Fit the honest to the likelihood on the grid of the workers looked at, in their order.
 
     The mean over all candidates, weighted by how likely they make the labels: the uncertainty of
-    the fit widens it. Of more than `MAX_FITTED` workers so many are looked at.
+    the fit widens it. Also return the whole crowd's distribution.
     """
     n_kinds = len(candidates.adversary)
-    # in an order of no meaning: mixtures are given up on the way
-    order = asked[np.random.default_rng(0).permutation(len(asked))[:MAX_FITTED]]
     shape = len(candidates.honest), 1 + n_kinds * len(SHARES)
     left = np.append(1.0, np.tile(1 - SHARES, n_kinds))
     share = np.append(0.0, np.tile(SHARES, n_kinds))

@@ -280,7 +280,7 @@ def _merged(n_states, n_powers, most, widths, total, chance, new_total, new_chan
                 n_conflict = total[state] // APART
                 sums = np.ceil((total[state] - APART * n_conflict) / width - NEAR) * width
                 total[state] = APART * n_conflict + sums
-        order = np.argsort(total[:n_states])
+        order = _ascending(total, n_states)
         n_left = 1
         for place in range(1, n_states):
             n_left += total[order[place]] - total[order[place - 1]] > NEAR
@@ -301,24 +301,58 @@ def _merged(n_states, n_powers, most, widths, total, chance, new_total, new_chan
 
 
 @kernel
+def _ascending(total, n_states):
+    """Return the order of the first numbers; a few are put in one by one, which is what most workers have."""
+    if n_states > 15:
+        return np.argsort(total[:n_states])
+    order = np.empty(n_states, np.int64)
+    for state in range(n_states):
+        at = state
+        while at > 0 and total[order[at - 1]] > total[state]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = state
+    return order
+
+
+@kernel
 def _exact_p_values(
     few, rows, first, task, start, count, place, row_start, others, n_classes, most, widths,
     flat, slope, term_penalty, total, chance, next_total, next_chance, penalty, powers, p_value,
 ) -> None:  # fmt: skip
-    """Write the p-value of each worker with few labels."""
+    """Write the p-value of each worker with few labels.
+
+    Her last label makes no states: all that is asked of them is what they add to the tail.
+    """
     for worker in few:
+        begin, last = first[worker], first[worker + 1] - 1
         n_states = _distribution(
-            rows[first[worker] : first[worker + 1]], task, start, count, place, row_start, others,
-            n_classes, most, widths, flat, slope, term_penalty, total, chance, next_total,
-            next_chance,
+            rows[begin:last], task, start, count, place, row_start, others, n_classes, most, widths,
+            flat, slope, term_penalty, total, chance, next_total, next_chance,
         )  # fmt: skip
-        n_powers, found = first[worker + 1] - first[worker] + 1, 0.0
+        n_terms = answer_terms(
+            rows[last], task, start, count, place, row_start, others, n_classes, flat, slope,
+            term_penalty,
+        )  # fmt: skip
+        n_terms = _together(n_terms, flat, slope, term_penalty)
+        if n_states * n_terms > most:  # they may have to be rounded up
+            n_states, n_terms = _distribution(
+                rows[begin : last + 1], task, start, count, place, row_start, others, n_classes,
+                most, widths, flat, slope, term_penalty, total, chance, next_total, next_chance,
+            ), 1  # fmt: skip
+            flat[0], slope[0], term_penalty[0], last = 1.0, 0.0, 0.0, last + 1
+        found = 0.0
         for state in range(n_states):
-            n_conflict = total[state] // APART
-            reached = (total[state] - APART * n_conflict) / max(n_conflict, 1.0)
-            if reached >= penalty[worker] - NEAR:
-                for power in range(n_powers):
-                    found += chance[state, power] * powers[power]
+            level = rising = 0.0  # the state's chance, and times the reliability, in the population
+            for power in range(last - begin + 1):
+                level += chance[state, power] * powers[power]
+                rising += chance[state, power] * powers[min(power + 1, EXACT)]
+            for term in range(n_terms):
+                sums = total[state] + term_penalty[term] + APART * (term_penalty[term] > 0)
+                n_conflict = sums // APART
+                reached = (sums - APART * n_conflict) / max(n_conflict, 1.0)
+                if reached >= penalty[worker] - NEAR:
+                    found += flat[term] * level + slope[term] * rising
         p_value[worker] = min(max(found, 0.0), 1.0)
 
 

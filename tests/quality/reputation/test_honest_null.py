@@ -28,6 +28,7 @@ from quality.reputation.honest_population import (
     SIZES,
     Candidates,
     fit_population,
+    looked_at,
 )
 from tests.quality.labels.strategies import crowds
 from tests.quality.reputation.test_other_answers import dense
@@ -298,7 +299,7 @@ def test_mixtures_given_up_on_the_way_do_not_change_the_population() -> None:
     log_likelihood = np.concatenate([alone, mixed.reshape(len(SIZES) * 18, -1)], axis=1)
     weight = np.exp(log_likelihood - log_likelihood.max())
     weight /= weight.sum()
-    population, _ = fit_population(evidence, np.arange(n_workers), candidates)
+    population, _ = fit_population(evidence, looked_at(np.arange(n_workers)), candidates)
     expected = weight.sum(axis=1) @ candidates.honest
     np.testing.assert_allclose(population.probability, expected, rtol=1e-9, atol=1e-15)
 
@@ -332,7 +333,7 @@ def test_evidence_is_the_likelihood_over_the_largest(n_labels: int) -> None:
     """On both sides of where logarithms begin, against a product in logarithms throughout."""
     rng = np.random.default_rng(n_labels)
     right, evidence = rng.random(n_labels), np.empty((1, len(RELIABILITY)))
-    rows = np.arange(n_labels), np.array([0, n_labels])
+    rows = np.arange(1), np.arange(n_labels), np.array([0, n_labels])
     _write_evidence(*rows, right, 3, RELIABILITY, evidence)
     flat = (1 - right[:, None]) / 2
     log_p = np.log(flat + (right[:, None] - flat) * RELIABILITY).sum(axis=0)
