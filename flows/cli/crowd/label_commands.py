@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from flows.files import OutputFile
     from flows.settings import FilterSettings
     from flows.tables import Reading
-    from quality import CrowdLabels
+    from quality import CrowdLabels, DependentGroups, JoinedVoice
 
 __all__ = [
     "Labelled", "aggregate", "consensus_rows", "ordered_classes", "output_file", "read_labels_of",
@@ -99,6 +99,10 @@ def aggregate(
     loss: Annotated[
         Loss, typer.Option(help="what a wrong label costs; with --order absolute or squared")
     ] = "zero_one",
+    ignore_groups: Annotated[
+        bool,
+        typer.Option("--ignore-groups", help="a vote also for each who does not answer on her own"),
+    ] = False,
     duplicates: Repeated = "error",
     sep: Sep = None,
     encoding: Encoding = None,
@@ -116,11 +120,13 @@ def aggregate(
         reading = reading_of_options(sep, encoding, sheet, wide)
         read = read_labels_of(labels, duplicates, reading, classes=classes)
         name = aggregator or ("auto" if classes is None else ORDERED)
-        header, rows, groups = consensus_rows(read, aggregator=name, loss=loss)
+        header, rows, said = consensus_rows(
+            read, aggregator=name, loss=loss, weigh=not ignore_groups
+        )
         if classes is not None:
             print_line(_order_line(read.labels))
-        if groups is not None:
-            print_line(groups)
+        for sentence in said:
+            print_line(sentence)
         numbers = ("confidence", "labels")
         show_rows("Consensus labels", header, rows, written, numbers=numbers, guard=guard)
 
@@ -190,30 +196,41 @@ def _number(value: float, digits: int) -> str:
 
 
 def consensus_rows(
-    read: Labelled, *, aggregator: str, loss: Loss = "zero_one"
-) -> tuple[list[str], list[list[str]], str | None]:
-    """Return a header, a row per task, and which groups of workers voted once, in words, or None.
+    read: Labelled, *, aggregator: str, loss: Loss = "zero_one", weigh: bool = True
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """Return a header, a row per task, and what to say of models and of those not on their own.
 
     Of each task: label, confidence, whether it is a tie, number of labels. As in a run without gold,
-    workers who do not answer on their own have one vote together, the confidence is calibrated by the
-    labels alone, and there is none where all workers are models.
+    workers who do not answer on their own have one vote together if they are to be weighed, models
+    beside people are a voice, the confidence is calibrated by the labels alone, and there is none
+    where all workers are models.
     """
     import numpy as np  # this and the next load pydantic and numba, for this command only
 
     from flows.settings import ConsensusSettings
+    from flows.stages import beside_people, hear_models
     from quality import calibrate, dependent_groups
 
     given = {"aggregator": aggregator, "loss": loss}
-    chosen, labels = ConsensusSettings.model_validate(given), read.labels
+    chosen, labels, said = ConsensusSettings.model_validate(given), read.labels, []
     models = np.flatnonzero(np.isin(labels.workers.astype(np.str_), read.models))
-    found = dependent_groups(labels, models=models)
-    groups = found.group if len(found.sizes) else None
-    consensus = consensus_of(labels, chosen, seed=0, groups=groups)
-    sure = calibrate(labels, consensus.posterior, groups=groups)
+    people = ~np.isin(np.arange(labels.n_workers), models)
+    joining = weigh and beside_people(labels, models, np.ones_like(people))
+    voting = labels.keep_workers(people) if joining else labels
+    groups = None
+    if weigh:
+        found = dependent_groups(voting, models=None if joining else models)
+        groups = found.group if len(found.sizes) else None
+        said = [] if groups is None else [_weighed(found, apart=joining * models.size)]
+    consensus = consensus_of(voting, chosen, seed=0, groups=groups)
+    if joining:
+        consensus, voice = hear_models(consensus, labels, models, chosen, groups=groups, seed=0)
+        said.append(_voice_line(voice, models.size))
+    sure = calibrate(voting, consensus.posterior, groups=groups)
     confidence = sure.in_label(consensus.posterior, consensus.label)
-    if models.size == labels.n_workers:
+    if not people.any():
         confidence = np.full(labels.n_tasks, np.nan)
-    n_labels = labels.task_start[1:] - labels.task_start[:-1]
+    n_labels = voting.task_start[1:] - voting.task_start[:-1]
     rows = [
         [
             str(labels.tasks[t]),
@@ -224,13 +241,26 @@ def consensus_rows(
         ]
         for t in range(labels.n_tasks)
     ]
-    weighed = None
-    if groups is not None:
-        weighed = (
-            f"{labels.n_workers:,} workers, worth {found.worth:,.0f}: {found.sizes.sum():,} who do not "
-            f"answer on their own have one vote a group ({len(found.sizes):,} of them)"
-        )
-    return ["task", "label", "confidence", "tied", "labels"], rows, weighed
+    return ["task", "label", "confidence", "tied", "labels"], rows, said
+
+
+def _weighed(found: DependentGroups, *, apart: int) -> str:
+    """Say whose labels have one vote a group, as a sentence; the models `apart` do not vote."""
+    return (
+        f"{len(found.group) - apart:,} workers, worth {found.worth - apart:,.0f}: {found.sizes.sum():,} "
+        f"who do not answer on their own have one vote a group ({len(found.sizes):,} of them); "
+        "--ignore-groups counts each"
+    )
+
+
+def _voice_line(voice: JoinedVoice, n_models: int) -> str:
+    """Say what the models' answers added to the people's labels, as a sentence."""
+    if not voice.heard:
+        return f"The labels are the people's: answers of {n_models:,} models say nothing that they bear out"
+    return (
+        f"The answers of {n_models:,} models are heard beside the people's labels: worth "
+        f"{voice.worth:.1f} labels a task"
+    )
 
 
 def output_file(path: Path | None, labels: Path, force: bool) -> OutputFile | None:

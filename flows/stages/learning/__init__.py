@@ -12,12 +12,18 @@ if TYPE_CHECKING:
     from flows.stages.learning.error_features import find_error_features
     from flows.stages.learning.potentials import potential_table
     from flows.stages.learning.psychometrics import find_psychometrics
-    from flows.stages.learning.task_voices import join_voices, models_beside, voices_sentence
+    from flows.stages.learning.task_voices import (
+        beside_people,
+        hear_models,
+        join_voices,
+        models_beside,
+        voices_sentence,
+    )
 
 __all__ = [
-    "Published", "find_decision_images", "find_error_features", "find_psychometrics", "find_structure",
-    "join_voices", "map_concepts", "models_beside", "potential_table", "published_in",
-    "voices_sentence", "why_no_features",
+    "Published", "beside_people", "find_decision_images", "find_error_features", "find_psychometrics",
+    "find_structure", "hear_models", "join_voices", "map_concepts", "models_beside", "potential_table",
+    "published_in", "voices_sentence", "why_no_features",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 
 from flows.aggregators import consensus_of, decided
 from flows.run import Crowd, Run
-from flows.settings import why_features_stay_out
+from flows.settings import ConsensusSettings, why_features_stay_out
 from flows.stages.labels import Aggregated, Groups
 from flows.tables import arrow_table
 from quality import (
@@ -32,7 +32,10 @@ from quality import (
     task_support,
 )
 
-__all__ = ["answers_as_features", "join_voices", "models_beside", "voices_sentence"]
+__all__ = [
+    "answers_as_features", "beside_people", "hear_models", "join_voices", "models_beside",
+    "voices_sentence",
+]  # fmt: skip
 
 ROUNDS = 3  # of a classifier that learns from labels and the one before it
 MIN_TASKS = 50  # labelled tasks to learn from
@@ -47,13 +50,21 @@ def models_beside(
 
     None of them is where the settings speak against it or a task has no label of a person.
     """
-    labels, models = crowd.labels, crowd.model_codes()
-    if not (models.size and run.settings.models_join) or labels.n_tasks < MIN_TASKS:
+    if not run.settings.models_join:
         return np.zeros(0, dtype=np.int64)
+    models = crowd.model_codes()
+    return models[keep[models] & beside_people(crowd.labels, models, keep)]
+
+
+def beside_people(
+    labels: CrowdLabels, models: Int[np.ndarray, " models"], keep: Bool[np.ndarray, " workers"]
+) -> bool:
+    """Return whether there are models and enough tasks, and every task has a label of a person kept."""
+    if not models.size or labels.n_tasks < MIN_TASKS:
+        return False
     people = keep & ~np.isin(np.arange(labels.n_workers), models)
     answered = np.bincount(labels.task[people[labels.worker]], minlength=labels.n_tasks)
-    joining: np.ndarray = models[keep[models] & bool(answered.all())]
-    return joining
+    return bool(answered.all())
 
 
 def answers_as_features(
@@ -128,10 +139,41 @@ def _heard(
     run: Run, crowd: Crowd, consensus: Consensus, kept: CrowdLabels, features: np.ndarray
 ) -> tuple[JoinedVoice, Float[np.ndarray, "tasks classes"]]:
     """The consensus with the voice of the last round, and what that voice says."""
-    from learners import cross_fitted_probabilities  # scikit-learn, for runs with features alone
-
-    chosen, seed = run.settings.believed, run.settings.seed
+    chosen = run.settings.believed
     gold = crowd.gold_code() if chosen.use_gold else None
+    return _rounds(consensus, kept, features, chosen, seed=run.settings.seed, gold=gold)
+
+
+def hear_models(
+    consensus: Consensus,
+    labels: CrowdLabels,
+    models: Int[np.ndarray, " models"],
+    chosen: ConsensusSettings,
+    *,
+    groups: Groups,
+    seed: int,
+) -> tuple[Consensus, JoinedVoice]:
+    """Return the people's consensus joined by the models' answers, as it was if they are not heard.
+
+    `labels` are those of people and models, and `groups` vote once each.
+    """
+    people = ~np.isin(np.arange(labels.n_workers), models)
+    alone = labels.keep_workers(people).merge_workers(groups)
+    heard, _ = _rounds(consensus, alone, answers_as_features(labels, models), chosen, seed=seed)
+    return _with_belief(consensus, heard) if heard.heard else consensus, heard
+
+
+def _rounds(
+    consensus: Consensus,
+    kept: CrowdLabels,
+    features: np.ndarray,
+    chosen: ConsensusSettings,
+    *,
+    seed: int,
+    gold: Int[np.ndarray, " tasks"] | None = None,
+) -> tuple[JoinedVoice, Float[np.ndarray, "tasks classes"]]:
+    """Let a classifier learn the consensus and join it, a few times; return both of the last round."""
+    from learners import cross_fitted_probabilities  # scikit-learn, for runs with features alone
 
     def fit(labels: CrowdLabels) -> Consensus:
         return consensus_of(labels, chosen, seed=seed, gold=gold)

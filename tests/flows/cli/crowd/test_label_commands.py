@@ -9,7 +9,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 from flows.cli import app
-from quality import CrowdLabels, encode, regular_assignment, simulate_crowd
+from quality import CrowdLabels, encode, majority_vote, regular_assignment, simulate_crowd
 
 
 def crowd_with_sybils(folder: Path) -> tuple[Path, CrowdLabels, dict[str, str]]:
@@ -91,3 +91,57 @@ def test_aggregate_refuses_a_loss_or_the_ordinal_model_without_an_order(tmp_path
         told = CliRunner().invoke(app, ["aggregate", str(path), *options])
         assert told.exit_code != 0
         assert sentence in told.output
+
+
+def with_models(folder: Path, *, right: float) -> tuple[Path, Path, dict[str, str]]:
+    """Label files of 20 people, with four models right on a share of the tasks and without; the truth."""
+    rng = np.random.default_rng(3)
+    rows = regular_assignment(n_tasks=300, n_workers=20, labels_per_task=3, rng=rng)
+    truth = rng.integers(3, size=300)
+    crowd = simulate_crowd(rows, truth, n_classes=3, adversaries={}, rng=rng)
+    said = np.where(rng.random(300) < right, truth, rng.integers(3, size=300))  # one mind
+    people = [
+        f"w{worker},{task},{label},"
+        for worker, task, label in zip(crowd.worker, crowd.task, crowd.label, strict=True)
+    ]
+    models = [f"m{m},{task},{said[task]},model" for m in range(4) for task in range(300)]
+    beside, alone = folder / "labels.csv", folder / "people.csv"
+    for path, found in ((beside, people + models), (alone, people)):
+        path.write_text("\n".join(["worker,task,label,kind", *found]) + "\n", encoding="utf-8")
+    return beside, alone, {str(task): str(true) for task, true in enumerate(truth.tolist())}
+
+
+def test_aggregate_hears_models_beside_people_where_the_labels_bear_them_out(
+    tmp_path: Path,
+) -> None:
+    beside, alone, truth = with_models(tmp_path, right=0.9)
+    told, rows = aggregated(beside)
+    assert "The answers of 4 models are heard beside the people's labels" in told
+    assert {row["labels"] for row in rows} == {"3"}
+    with_them, without = (
+        np.mean([row["label"] == truth[row["task"]] for row in found])
+        for found in (rows, aggregated(alone)[1])
+    )
+    assert with_them > without + 0.02
+
+
+def test_aggregate_leaves_the_peoples_consensus_to_models_who_guess_together(
+    tmp_path: Path,
+) -> None:
+    beside, alone, _ = with_models(tmp_path, right=0.0)
+    told, rows = aggregated(beside)
+    assert "answers of 4 models say nothing that they bear out" in told
+    assert rows == aggregated(alone)[1]
+
+
+def test_aggregate_counts_everybody_where_groups_are_to_be_ignored(tmp_path: Path) -> None:
+    path, labels, _ = crowd_with_sybils(tmp_path)
+    output = tmp_path / "consensus.csv"
+    asked = ["aggregate", str(path), "--aggregator", "majority_vote", "--output", str(output)]
+    told = CliRunner().invoke(app, [*asked, "--ignore-groups"])
+    assert told.exit_code == 0
+    assert "one vote a group" not in told.output
+    vote = majority_vote(labels).label
+    with output.open(encoding="utf-8") as file:
+        found = {row["task"]: row["label"] for row in csv.DictReader(file)}
+    assert found == {str(task): str(labels.classes[vote[t]]) for t, task in enumerate(labels.tasks)}
