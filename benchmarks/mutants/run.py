@@ -41,13 +41,14 @@ FOLDERS = (
 
 TESTS = (
     "tests/privacy", "tests/learners/holdout", "tests/flows/spending",
-    "tests/flows/stages/test_publication.py", "tests/flows/stages/learning/test_model.py",
+    "tests/flows/stages/test_publication.py", "tests/flows/stages/test_corrected_shares.py",
+    "tests/flows/stages/test_year_counts.py", "tests/flows/stages/learning/test_model.py",
 )  # fmt: skip
 """The tests that a mutant may meet, if they reach its line."""
 
-LEFT_OUT = ("__init__.py", "postgres.py")
+LEFT_OUT = ("__init__.py", "privacy/ledger/postgres.py", "flows/spending/audit.py")
 """Faces hold names alone. What a server does is tested on one, by `make test-postgres`; the mutants of
-its rules are written by hand."""
+its rules are written by hand. The made-up neighbours that audits are of may be any."""
 
 Task = tuple[str, Path, Mutant]
 """A mutant's full name, its file, and itself."""
@@ -64,7 +65,7 @@ def targets() -> list[Path]:
         path
         for folder in FOLDERS
         for path in sorted((ROOT / folder).glob("*.py"))
-        if path.name not in LEFT_OUT
+        if not path.as_posix().endswith(LEFT_OUT)
     ]
 
 

@@ -292,6 +292,12 @@ def test_the_least_epsilon_of_known_shares():
     assert bound.least_epsilon(delta=1.0) == 0.0
 
 
+def test_the_least_that_can_be_tried_is_tried(rng):
+    one, other = dirichlet((1, 3), 1.0), dirichlet((2, 2), 1.0)
+    assert audit_pair(one, other, epsilon=1.0, draws=1, rng=rng).draws == 1
+    assert not audit_mechanism(LatticeLaplace(1.0), (1, 0), draws=20).refutes(0.0)
+
+
 @pytest.mark.refusal
 def test_what_cannot_be_tried_is_refused():
     with pytest.raises(TypeError, match="mechanism must be auditable"):

@@ -26,6 +26,7 @@ def counted(sets: tuple[tuple[bool, ...], ...], max_labels: int, unit: Unit) -> 
     )
     assert query.l1 == 2.0 * max_labels
     assert isinstance(query.value, np.ndarray)
+    assert not query.value.flags.writeable
     return query.value
 
 

@@ -125,6 +125,16 @@ def test_another_assignment_to_groups_or_to_subjects_is_another_partition():
     assert len({part.partition for part in [base, *others]}) == 5
 
 
+def test_codes_out_of_range_and_groups_without_tasks_are_refused():
+    one, about = np.array([0]), {"dataset": "toy", "n_classes": 2, "tasks": ("t1",), "max_tasks": 1}
+    named = {"group_names": ("north",), "subject_names": ("ann",)}
+    with pytest.raises(CountsError, match="label"):
+        subject_counts(np.array([2]), one, one, **named, **about)
+    named["group_names"] = ("north", "south")
+    with pytest.raises(ValueError, match="every group must have a task, got none in 'south'"):
+        subject_counts(one, one, one, **named, **about)
+
+
 def test_a_subject_beyond_the_bound_is_refused_and_so_is_the_unit_without_subjects():
     label, group = np.array([0, 1, 2]), np.array([0, 0, 1])
     with pytest.raises(UnitError, match="at most max_tasks=2 tasks"):

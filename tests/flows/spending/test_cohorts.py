@@ -86,6 +86,15 @@ def test_what_the_ledger_has_released_is_on_record_or_all_is_refused(
         join(tmp_path, ledger, "a b c d", key="2026-03")
 
 
+def test_what_was_released_of_no_cohort_is_not_asked_for(tmp_path: Path, ledger: Ledger) -> None:
+    join(tmp_path, ledger, "a b", key="2026-01")
+    for part in (None, Part("group:1", "north")):
+        value = np.array([1, 1])
+        query = Query("toy", "class counts", value, Unit.CONSENSUS_LABEL, 2, 2.0, part)
+        ledger.release(LatticeLaplace(0.5), query)
+    assert join(tmp_path, ledger, "a b c", key="2026-02").keys == ("2026-01", "2026-02")
+
+
 def test_any_number_of_cohorts_costs_what_the_dearest_does(tmp_path: Path, ledger: Ledger) -> None:
     prices = {"one": 0.5, "two": 1.0, "three": 0.25}
     for key, price in prices.items():

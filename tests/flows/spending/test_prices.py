@@ -14,10 +14,8 @@ import learners
 import privacy
 from flows.cli import app
 from flows.pipeline import run_pipeline
-from flows.spending import (
-    preview,
-    propose_key,
-)
+from flows.settings import SettingsError
+from flows.spending import open_account, preview, propose_key
 from privacy import BudgetError
 from tests.flows.spending.keyed_campaign import (
     counts_alone,
@@ -42,6 +40,30 @@ def test_a_preview_prices_a_year_under_each_pattern(tmp_path: Path) -> None:
         "%Y-%m": (12, 3.0),
         "%Y": (1, 0.25),
     }
+
+
+def test_a_preview_says_whether_the_ledger_has_the_settings_budget(tmp_path: Path) -> None:
+    settings = counts_alone(tmp_path, key="1")
+    assert preview(settings.state, settings)["same_budget"] is True
+    privacy = settings.privacy
+    assert privacy is not None
+    open_account(settings, privacy, n=360)
+    larger = privacy.model_copy(update={"epsilon": privacy.epsilon + 1})
+    found = preview(settings.state, settings.model_copy(update={"privacy": larger}))
+    assert (found["same_budget"], found["fits"]) == (False, False)
+    found = preview(settings.state, settings)
+    assert (found["same_budget"], found["fits"]) == (True, True)
+
+
+def test_a_budget_that_does_not_fit_the_datas_size_is_a_mistake_of_the_settings(
+    tmp_path: Path,
+) -> None:
+    settings = counts_alone(tmp_path)
+    privacy = settings.privacy
+    assert privacy is not None
+    many = privacy.model_copy(update={"delta": 0.01})
+    with pytest.raises(SettingsError, match="delta must be >= 0 and < 1/n"):
+        open_account(settings, many, n=360)
 
 
 def test_a_plan_is_one_price_for_as_many_publications_as_it_has_left(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from flows.settings import PrivacySettings, Settings, SettingsError, load_settings
 from flows.spending.prices import check_budget, preview, propose_key
 from flows.spending.year import Year, parse_year, split_budget, year_months, year_of
-from privacy import BudgetError, LatticeLaplace
+from privacy import BudgetError, Cost, LatticeLaplace
 from privacy.accounting import exact
 from tests.flows.campaign import write_small_campaign
 
@@ -84,6 +84,14 @@ def test_errors_foretold_are_those_of_sums_over_cohorts(tmp_path: Path) -> None:
     assert months[0]["power"] < months[-1]["power"]
 
 
+@pytest.mark.parametrize(("gate", "whole"), [(0.3, 1.9), (0.8, 1.9), (2.0, 3.1)])
+def test_a_year_costs_the_dearer_of_learning_and_gate_beside_its_counts(
+    gate: float, whole: float
+) -> None:
+    year = Year(1.0, 0.1, 0.4, 0.2, 0.2, gate, 1e-6)
+    assert year.cost() == Cost(exact(whole), exact(1e-6))
+
+
 def test_without_sizes_a_preview_foretells_the_counts_alone(tmp_path: Path) -> None:
     months = preview(tmp_path / "state", year_settings(tmp_path))["year"]["months"]
     assert [set(month) for month in months] == [{"run", "counts_l1"}] * 4
@@ -96,6 +104,8 @@ def test_the_preview_of_a_year_asks_the_price_of_the_plan(tmp_path: Path) -> Non
     assert found["asked"] == found["year"]["price"] == {"epsilon": 20.0, "delta": 1e-4}
     assert found["fits"] is True
     assert (found["affordable"], found["year"]["used"]) == (4, 0)
+    assert [part["what"] for part in found["parts"]] == ["class counts", "model", "gate"]
+    assert all(0 < part["epsilon"] < 20 for part in found["parts"])
 
 
 def test_a_schedule_is_told_how_many_runs_are_left_and_where_it_brings_more(tmp_path: Path) -> None:

@@ -41,6 +41,16 @@ def test_the_bound_depends_on_the_answer_alone():
     assert len(bounds) == 1
 
 
+@pytest.mark.parametrize(("grid", "values"), [(0.1, 11), (0.3, 4), (1.0, 2)])
+def test_an_overfit_answer_is_one_of_as_many_as_the_grid_has(grid, values):
+    """The second question's share: level, questions 2 * 3, one fold, one overfit answer among `values`."""
+    holdout = dataclasses.replace(HOLDOUT, grid=grid)
+    state = CertifiedState(fold=0, asked=1, overfitted=1)
+    bound = holdout.answer(state, train=0.0, loss=np.zeros(120))[1].bound
+    log_tail = math.log(0.1 / (3 * 2 * 3)) - math.log(values)
+    assert bound.value == pytest.approx(largest_rate(0.05, -log_tail / 120))
+
+
 def test_the_shares_of_all_questions_that_could_be_asked_sum_to_less_than_one():
     """Every history of 6 questions to one fold: agreed to, or one of v values."""
     holdout = dataclasses.replace(HOLDOUT, grid=0.5, per_fold=2)

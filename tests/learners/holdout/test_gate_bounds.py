@@ -195,3 +195,10 @@ def test_arguments_out_of_range_are_refused():
         private_holdout_bound(answer, NOISY_GATE, n=0, level=0.9)
     with pytest.raises(ValueError, match="level must be"):
         private_holdout_bound(answer, NOISY_GATE, n=10, level=math.nan)
+
+
+@pytest.mark.parametrize("probability", [0.0, -0.1, 0.51, math.nan])
+def test_a_tails_probability_is_above_none_and_at_most_a_half(probability: float) -> None:
+    assert noise_tail(1.0, 0.5, n=100) >= 0.0
+    with pytest.raises(ValueError, match="probability must be in"):
+        noise_tail(1.0, probability, n=100)

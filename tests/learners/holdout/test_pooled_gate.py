@@ -107,3 +107,19 @@ def test_a_model_that_does_not_overfit_passes_a_fitted_gate(
     gap = np.abs(rng.binomial(n, right, times) / n - scored)
     threshold = gate.threshold + rng.laplace(0, 2 * gate.sigma, times)
     assert (gap + rng.laplace(0, 4 * gate.sigma, times) > threshold).mean() < 0.01
+
+
+@pytest.mark.parametrize("accuracy", [0.0, 1.0, -0.1, 1.1])
+def test_an_accuracy_that_leaves_no_spread_is_refused(accuracy):
+    counts = ScoreCounts((0,), (213,), 12.0)
+    with pytest.raises(ValueError, match="accuracy must be in"):
+        foretold_power(counts, counts, accuracy=accuracy)
+
+
+@pytest.mark.parametrize(
+    ("n", "half_width", "level"), [(0, 1, 0.9), (9, -1, 0.9), (9, 1, 0.0), (9, 1, 1.0)]
+)
+def test_an_error_limit_needs_rows_and_a_level_between_none_and_all(n, half_width, level):
+    assert 0 < pooled_error_limit(1, 1, half_width=0, level=0.5) <= 1
+    with pytest.raises(ValueError, match="n must be >= 1"):
+        pooled_error_limit(1, n, half_width=half_width, level=level)

@@ -89,6 +89,12 @@ def test_arguments_out_of_range_are_refused(arguments):
         thresholdout_advice(math.nan, n=100, n_questions=10, budget=2, level=0.9)
 
 
+@pytest.mark.parametrize("tolerance", [0.0, 1.0, math.nan])
+def test_a_tolerance_is_a_share_between_none_and_all(tolerance):
+    with pytest.raises(ValueError, match="tolerance must be in"):
+        largest_budget(tolerance, n=100, n_questions=10, level=0.9)
+
+
 @pytest.mark.parametrize(
     ("n", "n_questions", "budget", "fixed", "described", "published"),
     [
@@ -120,7 +126,8 @@ def test_the_narrowest_adaptive_holdout_comes_first():
     for n, budget in [(10**4, 1), (10**4, 30), (10**6, 500)]:
         *adaptive, fixed = holdout_widths(n, n_questions=2000, budget=budget, level=0.9)
         assert [one.width for one in adaptive] == sorted(one.width for one in adaptive)
-        assert (fixed.kind, fixed.adaptive) == ("fixed questions", False)
+        assert (fixed.kind, fixed.adaptive, fixed.private) == ("fixed questions", False, False)
+        assert all(one.adaptive for one in adaptive)
         assert fixed.width <= adaptive[0].width
         assert [one.kind for one in adaptive if one.private] == ["Thresholdout"]
 

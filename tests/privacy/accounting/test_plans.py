@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from privacy.accounting import event_json, parse_event
 from privacy.accounting.composition import compose
 from privacy.accounting.plans import PlanEvent, PlannedEvent, Slots, plan, slots_left
-from privacy.mechanisms import DiscreteGaussianEvent, LatticeLaplaceEvent, PureEvent
+from privacy.mechanisms import (
+    ApproximateEvent,
+    DiscreteGaussianEvent,
+    LatticeLaplaceEvent,
+    PureEvent,
+)
 from privacy.query import Part
 
 TOY = PureEvent("toy", 0.1)
@@ -168,6 +173,13 @@ def test_plans_do_not_nest():
 def test_a_planned_release_names_its_plan(number):
     with pytest.raises(ValueError, match="plan"):
         PlannedEvent(number, ONE)
+
+
+def test_a_delta_that_is_just_the_claims_is_enough():
+    claim = ApproximateEvent("toy", 0.1, 1e-6)
+    assert plan({claim: 3}, delta=3e-6).epsilon == 0.3
+    with pytest.raises(ValueError, match="delta must be larger"):
+        plan({claim: 3}, delta=2.9e-6)
 
 
 def test_a_delta_too_small_for_the_bundle_is_refused():

@@ -4,6 +4,7 @@ import contextlib
 import resource
 import sqlite3
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import privacy.ledger.sqlite
 import privacy.ledger.store
 from privacy import LatticeLaplace, Ledger, LedgerError, Part, PureEvent, Query, Question, Unit
 from privacy.ledger.ledger import store_at
-from privacy.ledger.records import Access, append
+from privacy.ledger.records import Access, append, part_of
 from privacy.ledger.sqlite import SqliteStore
 from privacy.ledger.store import entries
 from tests.privacy.toy import (
@@ -70,6 +71,22 @@ def test_tables_are_compared_with_their_indexes_where_all_is_verified_alone(path
     assert not deep
     ledger.verify()
     assert deep == [1]
+
+
+def test_reading_waits_for_nobody_who_writes(path):
+    ledger = Ledger(path, key=KEY)
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    try:
+        assert ledger.statement(DATASET).n_entries == 5
+    finally:
+        writer.close()
+
+
+@pytest.mark.refusal
+def test_a_partition_without_a_cell_is_damage():
+    with pytest.raises(LedgerError, match="partition or cell is no name"):
+        part_of(SimpleNamespace(partition="site:1", cell=None))
 
 
 def test_an_unknown_version_is_refused(path):

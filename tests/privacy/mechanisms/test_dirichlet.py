@@ -151,6 +151,13 @@ def test_the_ledger_books_epsilon_and_delta(tmp_path):
 
 
 @pytest.mark.refusal
+@pytest.mark.parametrize(("scale", "draws"), [("0", 10), ("-1", 10), ("1/2", 0)])
+@pytest.mark.parametrize("kind", [ClampedDirichletEvent, PseudoCountDirichletEvent])
+def test_an_urn_has_a_scale_and_a_draw(kind, scale, draws):
+    with pytest.raises(ValueError, match="must be >"):
+        kind(scale, 49, draws=draws, epsilon=0.05, delta=0.05)
+
+
 def test_refusals_come_from_public_numbers():
     with pytest.raises(InfeasibleFloor):
         DirichletClamp(0.05, 0.05, floor=6)

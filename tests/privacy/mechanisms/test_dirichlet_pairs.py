@@ -196,6 +196,11 @@ def test_the_smallest_scale_needs_no_overflowing_number():
             assert 0 <= dominating_delta(30, scale, epsilon) <= clamp_delta(30, scale, epsilon) <= 1
 
 
+@pytest.mark.parametrize("scale", [1e-10, 1e8])
+def test_the_ends_of_the_scales_are_taken(scale):
+    assert 0 <= dominating_delta(50, scale, 0.05) <= 1
+
+
 def test_the_clamp_costs_at_least_its_single_gamma_pair_by_quadrature():
     """Oracle: Gamma(s n) against Gamma(s (n + 1)), integrated in both directions."""
     for floor, scale, epsilon in ((5, 0.5, 0.3), (20, 0.3, 0.1), (2, 0.05, 0.5)):
@@ -286,6 +291,8 @@ def test_public_numbers_are_positive_and_finite(bad):
     for call in calls:
         with pytest.raises(ValueError, match="must be"):
             call()
+    with pytest.raises(ValueError, match="floor must be > 0 and finite"):
+        largest_scale(bad, 1.0, 0.1)
 
 
 def test_a_pair_that_is_none_is_refused():

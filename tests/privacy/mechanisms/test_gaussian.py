@@ -171,3 +171,11 @@ def test_what_has_no_law_or_no_delta_is_refused():
         discrete_gaussian_delta(0.0, 1.0)
     with pytest.raises(ValueError, match="larger"):
         analytic_gaussian_scale(1e-7, 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("scale", "epsilon"), [(0.0, 1.0), (-1.0, 1.0), (3e5, 1.0), (1.0, 0.0), (1.0, 101.0)]
+)
+def test_a_continuous_delta_is_for_a_scale_and_an_epsilon_in_range(scale, epsilon):
+    with pytest.raises(ValueError, match="must be > 0 and at most"):
+        analytic_gaussian_delta(scale, epsilon)
