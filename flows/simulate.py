@@ -51,6 +51,7 @@ classes = {classes}
 labels = "labels.csv"
 gold = "gold.csv"
 """
+SETS_SETTINGS = 'several = "|"\nnothing = "none"\n'
 NAMES = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml")
 
 
@@ -198,40 +199,44 @@ def write_multilabels(
     seed: int,
     force: bool = False,
 ) -> SimulatedMultiLabels:
-    """Simulate answers that hold several classes, as cells such as ``class-0|class-2``, and their truth.
+    """Simulate answers that hold several classes, as cells such as ``class-0|class-2``, with gold and truth.
 
     There are `n_workers` honest workers, and those of `kinds` beside them, as
-    :func:`quality.simulate_multilabels` names them. An answer without any class is the word none.
+    :func:`quality.simulate_multilabels` names them. An answer without any class is the word none. One task of
+    five has gold, and settings say what cells hold.
 
     Raises
     ------
     OutputError
         If one of the files exists, and `force` does not say that they may be overwritten.
     """
+    rng = np.random.default_rng(seed)
     crowd = simulate_multilabels(
         n_tasks=n_tasks, n_workers=n_workers + sum(kinds.values()), answers_per_task=answers_per_task,
-        n_classes=n_classes, max_labels=max_labels, others=kinds, rng=np.random.default_rng(seed),
+        n_classes=n_classes, max_labels=max_labels, others=kinds, rng=rng,
     )  # fmt: skip
     table = crowd.table
     classes = np.array([f"class-{code}" for code in range(n_classes)])
     tasks, workers = _names("t", n_tasks), _names("w", len(crowd.kind))
     given = ("|".join(classes[table.set_of(answer)]) for answer in range(table.n_answers))
+    truth = np.array(["|".join(classes[row]) or "none" for row in crowd.truth])
+    gold = np.sort(rng.permutation(n_tasks)[: round(GOLD_SHARE * n_tasks)])
     tables: dict[str, dict[str, Iterable[object]]] = {
         "labels.csv": {
             "worker": workers[table.worker],
             "task": tasks[table.task],
             "label": [cell or "none" for cell in given],
         },
-        "truth/tasks.csv": {
-            "task": tasks,
-            "label": ["|".join(classes[row]) for row in crowd.truth],
-        },
+        "gold.csv": {"task": tasks[gold], "label": truth[gold]},
+        "truth/tasks.csv": {"task": tasks, "label": truth},
         "truth/workers.csv": {"worker": workers, "kind": crowd.kind},
     }
     output_folder(folder / "truth")
-    outputs = {name: OutputFile(folder / name, force=force) for name in tables}
+    outputs = {name: OutputFile(folder / name, force=force) for name in (*tables, "settings.toml")}
     for name, columns in tables.items():
         outputs[name].write(partial(_write, columns))
+    settings = CROWD_SETTINGS.format(classes=json.dumps(classes.tolist())) + SETS_SETTINGS
+    outputs["settings.toml"].write(lambda aside: aside.write_text(settings, encoding="utf-8"))
     return crowd
 
 

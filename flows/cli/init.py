@@ -88,11 +88,10 @@ def init(
         print_reading(facts.read_as)
         for line in _lines(facts):
             print_line(line)
-        several = next((one for one in facts.classes if "|" in one), None)
-        if several is not None:
+        if facts.several is not None:
             print_line(
-                f"{several} looks like several labels at once; a run takes it for one class: "
-                f"crowdassay multilabel {shlex.quote(str(labels))}"
+                f"cells hold several classes at once: input.several = {facts.several!r}; if they are "
+                "single classes, delete that line"
             )
         print_line(
             f"{output} is written. Read it, the class names above all, then:\n"

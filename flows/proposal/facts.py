@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from flows.choices import Duplicates
+from flows.proposal.cells import classes_of_cells
 from flows.proposal.grades import grades_of, is_scale
 from flows.settings import GroupSettings, input_settings
 from flows.tables import (
@@ -62,9 +63,10 @@ class CampaignTables:
 class CampaignFacts:
     """What settings are chosen by. All of it is public except the class names and `norm`.
 
-    `grades` are the class names in their order if they are obviously ordered. `group_sizes` are the
-    numbers of labelled tasks of the groups that have any. `n_gold` is None without gold, `norm` is None
-    without a feature to measure.
+    `grades` are the class names in their order if they are obviously ordered. `several` is what stands
+    between the classes of a cell where cells plainly hold several, and `nothing` the word for none of them.
+    `group_sizes` are the numbers of labelled tasks of the groups that have any. `n_gold` is None without
+    gold, `norm` is None without a feature to measure.
     """
 
     n_labels: int
@@ -87,6 +89,8 @@ class CampaignFacts:
     models: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     grades: tuple[str, ...] = ()
+    several: str | None = None
+    nothing: str | None = None
 
     @property
     def plainly_graded(self) -> bool:
@@ -116,8 +120,9 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
             if first is None:
                 others = _other_columns(sources.labels.table, AS_FOUND)
             found = _facts_of(given, sources, others)
-    models = () if first is None or KIND not in others else _models(first, given.reading)
-    return replace(found, models=models)
+    if first is None or KIND not in others or found.several is not None:
+        return found
+    return replace(found, models=_models(first, given.reading))
 
 
 def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) -> CampaignFacts:
@@ -131,16 +136,19 @@ def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) 
     labels = read_labels(table, classes=None, duplicates=given.duplicates, known_tasks=known)
     refuse_hollow(labels, sources.labels.name)
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=None)
-    named = set(labels.classes.tolist()) | set([] if gold is None else gold.label.tolist())
+    cells = set(labels.classes.tolist()) | set([] if gold is None else gold.label.tolist())
+    several, nothing, named = None, None, tuple(sorted(map(str, cells)))
+    if not given.reading.wide:  # which a run of sets does not read
+        several, nothing, named = classes_of_cells(named)
     if SECONDS in others:
         read_seconds(table, SECONDS, labels, duplicates=given.duplicates)
     return CampaignFacts(
         n_labels=labels.n_labels,
         n_workers=labels.n_workers,
         n_labelled=labels.n_tasks,
-        classes=tuple(sorted(map(str, named))),
+        classes=named,
         other_columns=others,
-        seconds=SECONDS if SECONDS in others else None,
+        seconds=SECONDS if SECONDS in others and several is None else None,
         n_gold=None if gold is None else len(gold.task),
         group_sizes=_group_sizes(labels, tasks),
         n_groups=1 if tasks is None else len(tasks.group_names),
@@ -153,7 +161,9 @@ def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) 
         read_as=sources.read_as,
         reading=given.reading,
         texts=texts,
-        grades=grades_of(sorted(map(str, named))) or (),
+        grades=() if several else grades_of(named) or (),
+        several=several,
+        nothing=nothing,
     )
 
 

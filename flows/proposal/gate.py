@@ -84,6 +84,8 @@ def _rounded_up(value: float) -> float:
 
 def why_no_model(found: CampaignFacts) -> str | None:
     """Return why ``[model]`` is left out, in public facts; None if it is not."""
+    if found.several is not None:
+        return "several classes may hold for a task"
     if found.n_features == 0:
         return "there are no task features"
     if found.norm is None:

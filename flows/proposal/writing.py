@@ -40,12 +40,14 @@ from flows.settings import (
 )
 from flows.tables import find_files
 from privacy import choose_mechanism
+from privacy.query import ONE_TASK
 
 __all__ = ["settings_text", "toml_value", "write_settings"]
 
 WIDTH = 34  # where the reasons begin
 RUNS = 2  # on changed data that the proposed budget pays for
 PLANNED = 12
+MAX_LABELS = 3
 YEAR = 8.0  # epsilon of a year that is shown; counts take half beside a model
 
 
@@ -222,6 +224,12 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         )
         if facts.grades
         else Line(False),
+        "several": Line(
+            facts.several or "|",
+            "cells hold several classes at once, with this between them" if facts.several else None,
+            off=facts.several is None,
+        ),
+        "nothing": Line(facts.nothing or "none", off=facts.nothing is None),
         "duplicates": Line(duplicates),
     }
     return [
@@ -287,6 +295,7 @@ def _privacy(facts: CampaignFacts) -> list[str]:
         ),
         "delta": Line(0.0, f"pure; if more, then below 1/{facts.n_labelled}"),
         "max_tasks_per_subject": Line(3, off=True),
+        "max_labels": Line(_max_labels(facts), off=facts.several is None),
         "planned_releases": Line(1, f"counts of changed data this price pays for; {planned}"),
         "correction_epsilon": Line(1.0, off=True),
         "planned_runs": Line(PLANNED, _year(facts), off=True),
@@ -313,8 +322,17 @@ def _year(facts: CampaignFacts) -> str:
 
 
 def _expected_error(facts: CampaignFacts, epsilon: float, n_releases: int = 1) -> float:
-    chosen = choose_mechanism(len(facts.classes), epsilon, 0.0, n_releases=n_releases)
+    several = facts.several is not None
+    moved = ONE_TASK * (_max_labels(facts) if several else 1)
+    chosen = choose_mechanism(
+        len(facts.classes) + several, epsilon, 0.0, n_releases=n_releases, l1=moved
+    )
     return float(chosen.expected_l1)
+
+
+def _max_labels(facts: CampaignFacts) -> int:
+    """How many classes of a task are proposed to count, where several hold: a number from no answer."""
+    return min(MAX_LABELS, len(facts.classes))
 
 
 def _model(facts: CampaignFacts) -> list[str]:

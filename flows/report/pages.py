@@ -146,7 +146,8 @@ def public_page(folder: Path) -> Facts:
     proportions = _by_group(folder, "proportions")
     # How many releases a plan is for is public; how many were drawn reveals that the data changed.
     model = _read_json(folder, "model.json")
-    planned = tuple(key for key in ("n_planned", "max_tasks", "together") if key in proportions)
+    own = ("n_planned", "max_tasks", "together", "max_labels", "threshold")
+    planned = tuple(key for key in own if key in proportions)
     return {
         "name": _read_json(folder, "inputs.json")["name"],
         **{key: proportions.get(key) for key in CAMPAIGN},

@@ -62,6 +62,11 @@ AT_MOST = {
     "at_most_low": "lower end of its interval; those of a group's classes hold together at the level",
     "at_most_high": "upper end of its interval, likewise",
 }
+OF_SETS = {
+    "noisy_count": "released count of tasks for which the class holds: the exact one plus noise; it may be "
+    "negative or above n",
+    "proportion": "noisy_count / n, kept within 0 and 1; those of a group need not add up to 1",
+}
 MODEL = ("coef", "features", "norm_bound", "regularization")
 
 
@@ -93,7 +98,7 @@ def release(folder: Path) -> dict[str, Any]:
         if facts is not None:
             table = _table(folder, stage)
             kept = {key: value for key, value in facts.items() if key not in GROUPED}
-            meaning = COLUMNS[stage] | AT_MOST
+            meaning = COLUMNS[stage] | AT_MOST | (OF_SETS if "max_labels" in facts else {})
             columns = {name: meaning[name] for name in table.column_names}
             facts = {**kept, "columns": columns, "rows": table.to_pylist()}
         found[stage] = facts

@@ -48,7 +48,7 @@ def write_worker_page(folder: Path, worker: str, *, show_worker_ids: bool = Fals
     FileNotFoundError
         If `folder` is not that of a finished run.
     TableError
-        If nobody has that name, or if the run's labels are in shards.
+        If nobody has that name, or if the run's labels are in shards or are sets of classes.
 
     Notes
     -----
@@ -78,6 +78,11 @@ def worker_facts(folder: Path, worker: str) -> dict[str, Any]:
     """Return what a page says of a worker of a finished run, by her id."""
     crowd = load_crowd(folder)
     labels = crowd.labels
+    if crowd.answers is not None:
+        raise TableError(
+            f"{folder.name} is of several classes at once, and has no page of a single worker; "
+            "workers.parquet has a row for each"
+        )
     if not labels.n_labels:
         raise TableError(f"{folder.name} has its labels in shards, and no page of a single worker")
     code = int(np.searchsorted(labels.workers.astype(str), worker))

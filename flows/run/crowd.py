@@ -1,26 +1,29 @@
 """A campaign as the first stage has read it and the later stages load it: labels, tasks and gold.
 
 The file `crowd.npz` of the run folder holds it. Where the settings have an `[engine]`, `labels` has the names
-of workers, tasks and classes and no rows, and the features are in the folder `features` beside it.
+of workers, tasks and classes and no rows, and the features are in the folder `features` beside it. Where
+several classes may hold at once it has no rows either, and `answers` has the sets.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Int8
 
 from flows.files import write_arrays
-from flows.sharding import FeatureFolder, open_features
+from flows.sharding import FeatureFolder, names_alone, open_features
 from flows.tables import Gold, Reference, TaskTable
-from quality import CrowdLabels, encode_gold
+from quality import CrowdLabels, MultiLabels, encode_gold
 
 __all__ = ["FEATURES", "Crowd", "load_crowd", "save_crowd"]
 
 CROWD, FEATURES = "crowd.npz", "features"
 CODED = ("worker", "task", "label", "workers", "tasks", "classes")  # from which the rest follows
+SETS = ("worker", "task", "label_start", "label")  # of answers that hold several classes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +33,7 @@ class Crowd:
     Parameters
     ----------
     labels
-        The crowd's labels; names without rows where the labels are in shards.
+        The crowd's labels; names without rows where the labels are in shards, or are sets.
     tasks
         The task table; without features where `features` has them.
     gold
@@ -43,6 +46,10 @@ class Crowd:
         Answers of language models, to find workers who paste them.
     models
         Names of the workers that are language models.
+    answers
+        The crowd's answers where each is a set of classes.
+    gold_sets
+        With `answers`: 1 where a class is known to hold for a task, 0 where not, -1 where unknown.
     """
 
     labels: CrowdLabels
@@ -52,6 +59,30 @@ class Crowd:
     features: FeatureFolder | None = None
     reference: Reference | None = None
     models: tuple[str, ...] = ()
+    answers: MultiLabels | None = None
+    gold_sets: Int8[np.ndarray, "tasks classes"] | None = None
+
+    @classmethod
+    def of_sets(
+        cls,
+        answers: MultiLabels,
+        tasks: TaskTable | None,
+        gold_sets: Int8[np.ndarray, "tasks classes"] | None,
+    ) -> Crowd:
+        """Return the campaign of answers that are sets of classes."""
+        names = names_alone(answers.workers, answers.tasks, answers.classes)
+        return cls(names, tasks, None, answers=answers, gold_sets=gold_sets)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels, or of answers where these are sets."""
+        return self.labels.n_labels if self.answers is None else self.answers.n_answers
+
+    @property
+    def n_gold(self) -> int:
+        """Number of labelled tasks whose truth is known."""
+        known = self.gold_code() if self.gold_sets is None else self.gold_sets[:, 0]
+        return int((known >= 0).sum())
 
     @property
     def group_names(self) -> np.ndarray:
@@ -145,6 +176,10 @@ def save_crowd(folder: Path, crowd: Crowd) -> None:
         arrays["models"] = np.array(crowd.models, dtype=np.str_)
     if crowd.seconds is not None:
         arrays["seconds"] = crowd.seconds
+    if crowd.answers is not None:
+        arrays |= {f"set_{name}": getattr(crowd.answers, name) for name in SETS}
+    if crowd.gold_sets is not None:
+        arrays["gold_sets"] = crowd.gold_sets
     write_arrays(folder / CROWD, arrays)
 
 
@@ -167,5 +202,20 @@ def load_crowd(folder: Path) -> Crowd:
             )
         seconds = stored.get("seconds")
         models = tuple(stored["models"].tolist()) if "models" in stored else ()
+        answers, gold_sets = _stored_sets(stored, labels), stored.get("gold_sets")
     features = open_features(folder / FEATURES)
-    return Crowd(labels, tasks, gold, seconds, features, reference, models)
+    return Crowd(
+        labels, tasks, gold, seconds, features, reference, models, answers, gold_sets
+    )  # fmt: skip
+
+
+def _stored_sets(stored: Mapping[str, np.ndarray], names: CrowdLabels) -> MultiLabels | None:
+    """Return the answers that hold several classes, None where every answer is one label."""
+    if f"set_{SETS[0]}" not in stored:
+        return None
+    worker, task, start, label = (stored[f"set_{name}"] for name in SETS)
+    answers = np.bincount(task, minlength=names.n_tasks)
+    task_start = np.concatenate([[0], np.cumsum(answers)]).astype(np.int64)
+    return MultiLabels(
+        worker, task, start, label, names.workers, names.tasks, names.classes, task_start, None, None
+    )  # fmt: skip

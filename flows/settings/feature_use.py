@@ -77,6 +77,8 @@ def why_voices_stay_out(settings: Sections) -> str | None:
     >>> why_voices_stay_out(settings) is None
     True
     """
+    if settings.input.several is not None:
+        return "several classes may hold for a task, and a classifier tells apart what excludes each other"
     if settings.engine is not None:
         return "[engine] streams features and labels, and a classifier needs them in memory"
     if settings.privacy is not None and settings.privacy.unit not in JOINABLE:

@@ -47,6 +47,7 @@ from flows.choices import (
 from flows.settings.addresses import check_address, is_remote
 from flows.settings.feature_use import why_features_stay_out, why_voices_stay_out
 from flows.settings.publication_keys import check_key
+from flows.settings.several_classes import check_several
 from privacy import Unit
 
 __all__ = [
@@ -184,6 +185,10 @@ class InputSettings(Section):
     """A matrix in a file .npy, a row for each row of the task tables in their order: more features."""
     order: bool = False
     """True: the classes, in the order given, are grades, where a near miss is better than a far one."""
+    several: Annotated[str, Field(min_length=1)] | None = None
+    """Where several classes may hold at once: what stands between them in a cell, such as "|"."""
+    nothing: Annotated[str, Field(min_length=1)] | None = None
+    """With several: the word for an answer without any class, such as "none"."""
     models: tuple[str, ...] = ()
     """Workers that are language models, beside those whose kind is "model" in the labels."""
     features_private: bool = False
@@ -339,6 +344,8 @@ class PrivacySettings(Section):
     """Whom every price protects: consensus label, row, task, answer or subject."""
     max_tasks_per_subject: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """For the unit "subject": tasks of one that count; more of them need more noise."""
+    max_labels: Annotated[int, Field(ge=1)] | None = None
+    """With input.several: most classes of a task that count, chosen without a look at the answers."""
     epsilon: Positive
     """The data set's whole budget, for ever."""
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -621,6 +628,7 @@ class Settings(Section):
         if any(name != name.strip() or not name for name in self.classes or ()):
             raise ValueError("classes must have no blanks around them: tables are read without")
         self._check_order()
+        check_several(self)
         if self.model is not None and self.privacy is None:
             raise ValueError("[model] needs a [privacy] section with the data set's budget")
         if self.model is not None and not self.input.tasks:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         statement,
     )
     from flows.spending.audit import as_numbers, outcome, trial
+    from flows.spending.bounded_counts import SET_THRESHOLD
     from flows.spending.corrections import (
         Correction,
         gold_needed,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from flows.spending.year_releases import CohortRows, YearReleases, plan_year
 
 __all__ = [
-    "LEDGER_URL", "CandidateVerdict", "CohortRows", "Correction", "CountNoise", "GateTerms",
+    "LEDGER_URL", "SET_THRESHOLD", "CandidateVerdict", "CohortRows", "Correction", "CountNoise", "GateTerms",
     "GoldProposal", "Learning", "LedgerSetBack", "Plan", "SetShares", "ShareTerms", "Year",
     "YearReleases", "as_numbers",
     "ask_candidates", "check_budget", "consensus_label", "count_noise", "existing_ledger",

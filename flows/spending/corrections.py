@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from flows.run import Crowd
 from flows.settings import PrivacySettings, Settings
-from flows.spending.subjects import counted_tasks
+from flows.spending.bounded_counts import counted_tasks
 from privacy import LatticeCorrection, Query, Unit, gold_corrections
 
 __all__ = ["Correction", "gold_needed", "plan_correction", "why_not_corrected"]

@@ -73,9 +73,11 @@ class CountNoise:
 def count_noise(privacy: PrivacySettings, n_classes: int) -> CountNoise:
     """Choose the mechanism with the least error at the settings' price, from public numbers alone.
 
-    `covariance` is that of the noisy counts, `projected` that after projection to the public sum.
+    `covariance` is that of the noisy counts, `projected` that after projection to the public sum. Where
+    several classes may hold, the places that a task's classes leave over are one count more, the last.
     """
-    l1 = ONE_TASK * (privacy.max_tasks_per_subject or 1)
+    l1 = ONE_TASK * (privacy.max_tasks_per_subject or privacy.max_labels or 1)
+    released, n_classes = n_classes, n_classes + (privacy.max_labels is not None)
     try:
         choice = choose_mechanism(
             n_classes,
@@ -103,7 +105,7 @@ def count_noise(privacy: PrivacySettings, n_classes: int) -> CountNoise:
         law.half_width(privacy.level),
         law.scale,
         law.variance,
-        on_lattice if lattice else law.variance * np.eye(n_classes),
+        (on_lattice if lattice else law.variance * np.eye(n_classes))[:released, :released],
         on_lattice if lattice else law.variance * centring,
         law,
     )

@@ -23,15 +23,17 @@ from jaxtyping import Bool, Float, Float64, Int
 from flows.run import Crowd, Run
 from flows.settings import GateSettings, ModelSettings, PrivacySettings, Settings, SettingsError
 from flows.spending.account import LEDGER_URL
-from flows.spending.corrections import Correction, plan_correction, why_not_corrected
-from flows.spending.noise_choice import CountNoise, CountsMechanism, count_noise
-from flows.spending.partitions import grow_partition
-from flows.spending.subjects import (
+from flows.spending.bounded_counts import (
+    SET_THRESHOLD,
     binding_names,
     counted_tasks,
     dealt_names,
+    set_queries,
     subject_queries,
 )
+from flows.spending.corrections import Correction, plan_correction, why_not_corrected
+from flows.spending.noise_choice import CountNoise, CountsMechanism, count_noise
+from flows.spending.partitions import grow_partition
 from flows.tables import arrow_array, numpy_array
 from learners import (
     NoisyGradientDescent,
@@ -116,7 +118,8 @@ class Plan:
     """Every release of a run; `learning` is None where no model can be trained.
 
     `counts` are of the groups named, or one query of all of them together; `n_left_out` is how many
-    labelled tasks do not count. `correction` by gold is the reason if there is none.
+    labelled tasks do not count, or where several classes may hold how many classes of tasks.
+    `correction` by gold is the reason if there is none.
     """
 
     noise: CountNoise
@@ -158,15 +161,14 @@ class Plan:
 
 def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     """Plan the run's releases from its consensus labels."""
-    settings, label = run.settings, cache(partial(consensus_label, run, crowd))
-    counts, groups, sizes = _count_queries(run, crowd, privacy, label)
+    label = cache(partial(consensus_label, run, crowd))
+    counts, groups, sizes, n_left_out = _count_queries(run, crowd, privacy, label)
     learning = plan_learning(run, crowd, privacy, label)
     if not groups:
         raise SettingsError(
             f"[privacy]: min_group_size must leave a group to publish, got {privacy.min_group_size}"
         )
     noise = count_noise(privacy, crowd.labels.n_classes)
-    n_left_out = int(np.count_nonzero(~counted_tasks(crowd, settings)))
     correction = _correction(run, crowd, privacy, groups, label)
     return Plan(noise, counts, learning, groups, sizes, correction, n_left_out)
 
@@ -197,6 +199,7 @@ def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: L
     partition = grow_partition(
         settings.state, ledger, settings.name, task=crowd.labels.tasks,
         group=crowd.group_names[crowd.label_group()], exact=parts[0].partition,
+        records=1 if settings.privacy is None else settings.privacy.max_labels or 1,
     )  # fmt: skip
     counts, correction = _in_partition(plan.counts, partition), plan.correction
     if isinstance(correction, Correction):
@@ -221,10 +224,14 @@ def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
 
 def _count_queries(
     run: Run, crowd: Crowd, privacy: PrivacySettings, label: Labels
-) -> tuple[tuple[Query, ...], tuple[str, ...], Int[np.ndarray, " groups"]]:
-    """Class counts of the groups that are large enough, with their names and sizes."""
+) -> tuple[tuple[Query, ...], tuple[str, ...], Int[np.ndarray, " groups"], int]:
+    """Class counts of the groups that are large enough, with their names and sizes; what does not count."""
     terms: dict[str, Any] = {"classes": crowd.labels.classes.tolist()}
-    if crowd.label_subject() is not None:
+    n_left_out = int(np.count_nonzero(~counted_tasks(crowd, run.settings)))
+    if privacy.max_labels is not None:
+        queries, names, sizes, n_left_out = set_queries(run, crowd, privacy)
+        terms["threshold"] = SET_THRESHOLD
+    elif crowd.label_subject() is not None:
         queries, names, sizes = subject_queries(label(), crowd, run.settings, privacy)
     else:
         large = [
@@ -234,11 +241,12 @@ def _count_queries(
         ]
         queries, names, found = zip(*large, strict=True) if large else ((), (), ())
         sizes = np.array(found, dtype=np.int64)
-    facts: list[dict[str, object]] = [{"n": query.n} for query in queries]
+    places = privacy.max_labels or 1  # of a task: so many records each
+    facts: list[dict[str, object]] = [{"n": query.n // places} for query in queries]
     if len(queries) < len(names):  # one release of all groups together
         terms["groups"], facts = list(names), [{"sizes": sizes.tolist()}]
     keyed = (_published(run, *one, **terms) for one in zip(queries, facts, strict=True))
-    return tuple(keyed), names, sizes
+    return tuple(keyed), names, sizes, n_left_out
 
 
 def _group_queries(

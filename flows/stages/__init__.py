@@ -111,6 +111,12 @@ STAGES = (
             Output(
                 "consensus.json", "the consensus as a whole: confidence, ties, check against gold"
             ),
+            Output(
+                "class_cells.parquet",
+                "the probability of each class of a task that somebody gave",
+                private_names=True,
+                only="input.several",
+            ),
             Output("next_labels.parquet", "which tasks to label next", private_names=True),
             Output("label_plan.parquet", "whom to ask about which tasks", private_names=True),
             Output(

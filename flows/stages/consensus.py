@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.label_plan import plan_next
+from flows.stages.label_sets import aggregate_sets, sets_sentence
 from flows.stages.labels import Aggregated, CampaignLabels, Groups, open_labels
 from flows.stages.learning import (
     find_decision_images,
@@ -46,6 +47,8 @@ NOT_ANEW = "no fit is begun anew to compare with: on shards that would cost what
 
 def aggregate(run: Run) -> str:
     """Turn the kept workers' labels into one label per task, and rank the tasks to label next."""
+    if run.settings.input.several is not None:
+        return aggregate_sets(run)
     with open_labels(run) as labels:
         crowd = labels.crowd
         groups = group_codes(run, crowd)
@@ -116,6 +119,8 @@ def _look_closer(
 
 def consensus_verdict(found: dict[str, Any]) -> str:
     """Say how sure the consensus is, and how often it is right on gold, from `consensus.json`."""
+    if found.get("sets") is not None:
+        return sets_sentence(found)
     gold, checked = found["gold"], "no gold tasks to check against"
     if gold is not None:
         checked = (

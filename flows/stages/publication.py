@@ -12,7 +12,14 @@ from jaxtyping import Int
 
 from flows.run import Run, load_crowd
 from flows.settings import PrivacySettings, Settings, SettingsError
-from flows.spending import Plan, paying, plan_releases, published_group_sizes, with_grown_partition
+from flows.spending import (
+    SET_THRESHOLD,
+    Plan,
+    paying,
+    plan_releases,
+    published_group_sizes,
+    with_grown_partition,
+)
 from flows.stages.corrected_shares import correct_shares, read_correction
 from flows.stages.ordered_classes import counted_bands, with_cumulative_shares
 from flows.stages.year_counts import publish_year, unpaid_words, year_words
@@ -54,7 +61,10 @@ def publish_proportions(run: Run) -> str:
     noise, n_groups = plan.noise, len(plan.groups)
     classes = [str(name) for name in crowd.labels.classes]
     sizes = published_group_sizes(plan, releases)
-    table = _proportion_table(classes, plan.groups, sizes, releases, noise.half_width)
+    exclusive = privacy.max_labels is None
+    table = _proportion_table(
+        classes, plan.groups, sizes, releases, noise.half_width, exclusive=exclusive
+    )
     if run.settings.input.order:
         bands = counted_bands(table, [[noise.law]] * n_groups, privacy.level)
         table = with_cumulative_shares(table, bands)
@@ -70,7 +80,7 @@ def publish_proportions(run: Run) -> str:
         older = f", {n_stale} groups changed since" if n_stale else ""
         paid = f"publication {run.publication}: {paid}{older}"
     noisy = np.array([release.value for release in releases], dtype=np.float64)
-    noisy = noisy.reshape(n_groups, len(classes))
+    noisy = noisy.reshape(n_groups, -1)[:, : len(classes)]
     corrected = correct_shares(run, plan, privacy, classes, noisy, sizes, corrections)
     return (
         f"{n_groups} group{'s' if n_groups > 1 else ''} at epsilon "
@@ -99,6 +109,7 @@ def _facts(
         "n_stale": sum(release.stale for release in releases),
         "budget": {"epsilon": privacy.epsilon, "delta": privacy.delta},
         **_subject_facts(plan, privacy),
+        **_set_facts(plan, privacy),
     }
 
 
@@ -110,10 +121,21 @@ def _subject_facts(plan: Plan, privacy: PrivacySettings) -> dict[str, Any]:
     return bound | {"n_left_out": plan.n_left_out}
 
 
+def _set_facts(plan: Plan, privacy: PrivacySettings) -> dict[str, Any]:
+    """How many classes of a task count, where several hold; how many that left out is internal."""
+    if privacy.max_labels is None:
+        return {}
+    return {
+        "max_labels": privacy.max_labels, "threshold": SET_THRESHOLD, "n_left_out": plan.n_left_out,
+    }  # fmt: skip
+
+
 def _left_out(plan: Plan, privacy: PrivacySettings) -> str:
-    """The end of the stage's line where tasks do not count."""
+    """The end of the stage's line where tasks, or classes of tasks, do not count."""
     if not plan.n_left_out:
         return ""
+    if privacy.max_labels is not None:
+        return f"; {plan.n_left_out:,} classes beyond {privacy.max_labels} a task left out"
     return f"; {plan.n_left_out:,} tasks beyond {privacy.max_tasks_per_subject} a subject left out"
 
 
@@ -195,16 +217,21 @@ def _proportion_table(
     n: Int[np.ndarray, " groups"],
     releases: tuple[Release[Any], ...],
     half_width: float,
+    *,
+    exclusive: bool,
 ) -> pa.Table:
-    """One row per group and class: the raw noisy count, and the projected proportion with its interval.
+    """One row per group and class: the raw noisy count, and the proportion with its interval.
 
-    There is a release for each group, or one for all of them.
+    There is a release for each group, or one for all of them. Proportions of classes that are `exclusive` are
+    projected to add up to 1; others are kept within 0 and 1.
     """
     k = len(classes)
-    noisy = np.array([release.value for release in releases]).reshape(n.size, k)
-    proportion = np.array(
-        [project_to_simplex(row, total=float(m)) / m for row, m in zip(noisy, n, strict=True)]
-    )
+    noisy = np.array([release.value for release in releases]).reshape(n.size, -1)[:, :k]
+    proportion = np.clip(noisy / n[:, None], 0, 1)
+    if exclusive:
+        proportion = np.array(
+            [project_to_simplex(row, total=float(m)) / m for row, m in zip(noisy, n, strict=True)]
+        )
     low = np.clip((noisy - half_width) / n[:, None], 0, 1)
     high = np.clip((noisy + half_width) / n[:, None], 0, 1)
     entry = [release.entry for release in releases] * (n.size // len(releases))

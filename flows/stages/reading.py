@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from flows.run import FEATURES, Crowd, Run, digest_key, save_crowd
-from flows.settings import EngineSettings, SettingsError
+from flows.settings import EngineSettings, InputSettings, SettingsError
 from flows.sharding import (
     SHARDS,
     ShardFolder,
@@ -26,11 +26,14 @@ from flows.tables import (
     Sources,
     TableError,
     TaskColumns,
+    TaskTable,
     arrow_table,
     open_sources,
     read_gold,
+    read_gold_sets,
     read_labels,
     read_models,
+    read_multilabels,
     read_reference,
     read_seconds,
     read_tasks,
@@ -38,7 +41,7 @@ from flows.tables import (
     refuse_hollow,
     task_texts,
 )
-from quality import LabelShard
+from quality import LabelShard, yes_no_labels
 from quality.labels import check_table
 
 __all__ = ["names_of_models", "public_sizes", "read_and_check"]
@@ -55,7 +58,7 @@ def read_and_check(run: Run) -> str:
         if engine is None:
             crowd = _read_whole(run, sources)
             labels = crowd.labels
-            check_table(labels.n_tasks, labels.n_classes, labels.n_labels)
+            check_table(labels.n_tasks, labels.n_classes, crowd.n_labels)
         else:
             crowd, shards = _read_shards(run, sources, engine)
             counts, where = {"n_labels": shards.n_labels}, f", in {len(shards.paths):,} shards"
@@ -64,8 +67,9 @@ def read_and_check(run: Run) -> str:
     names = {"name": run.settings.name, "classes": list(map(str, crowd.labels.classes))}
     run.write_json("inputs.json", names | {"files": list(sources.described)} | counts)
     read_as = "".join(f"; {clause}" for clause in sources.read_as)
+    what = "labels" if crowd.answers is None else "answers"
     return (
-        f"{counts['n_labels']:,} labels of {counts['n_labelled_tasks']:,} tasks by "
+        f"{counts['n_labels']:,} {what} of {counts['n_labelled_tasks']:,} tasks by "
         f"{counts['n_workers']:,} workers, {counts['n_classes']} classes{where}{read_as}"
     )
 
@@ -75,7 +79,7 @@ def public_sizes(crowd: Crowd) -> dict[str, int]:
     labels, tasks = crowd.labels, crowd.tasks
     labelled = np.unique(crowd.label_group()).size
     return {
-        "n_labels": labels.n_labels,
+        "n_labels": crowd.n_labels,
         "n_tasks": labels.n_tasks if tasks is None else tasks.names.size,
         "n_labelled_tasks": labels.n_tasks,
         "n_workers": labels.n_workers,
@@ -83,7 +87,7 @@ def public_sizes(crowd: Crowd) -> dict[str, int]:
         "n_groups": int(labelled),
         "n_unlabelled_groups": int(crowd.group_names.size - labelled),
         "n_features": 0 if tasks is None else len(tasks.feature_names),
-        "n_gold": int((crowd.gold_code() >= 0).sum()),
+        "n_gold": crowd.n_gold,
     }
 
 
@@ -102,6 +106,8 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
         texts = task_texts(tables, columns, apart=("task", groups.column, subject or "task"))
         if texts is not None:
             run.write_table(TEXTS, arrow_table(texts))
+    if inputs.several is not None:
+        return _read_sets(inputs, classes, sources, tasks)
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=classes)
     labels = read_labels(
         sources.labels.table,
@@ -115,6 +121,37 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
         seconds = read_seconds(table, inputs.seconds, labels, duplicates=inputs.duplicates)
     models = names_of_models(labels.workers, inputs.models, read_models(table))
     return Crowd(labels, tasks, gold, seconds, reference=_reference(run, sources), models=models)
+
+
+def _read_sets(
+    inputs: InputSettings,
+    classes: tuple[str, ...] | None,
+    sources: Sources,
+    tasks: TaskTable | None,
+) -> Crowd:
+    """Read and check answers that hold several classes at once, and gold of sets."""
+    name, split = sources.labels.name, str(inputs.several)
+    answers = read_multilabels(
+        sources.labels.table, split=split, nothing=inputs.nothing, classes=classes
+    )
+    joined = next((one for one in answers.classes.astype(str).tolist() if split in one), None)
+    if joined is not None:
+        raise TableError(
+            f"{name}: input.several must not stand in a class, got {split!r} in {joined}; name another "
+            "separator, as consensus labels are joined by it"
+        )
+    if tasks is not None:
+        unknown = ~np.isin(answers.tasks.astype(str), tasks.names.astype(str))
+        if unknown.any():
+            raise TableError(
+                f"{name}: task {answers.tasks[int(unknown.argmax())]} must be in the task tables, and is "
+                "not; add it there"
+            )
+    refuse_hollow(yes_no_labels(answers), name)
+    gold = None
+    if sources.gold is not None:
+        gold = read_gold_sets(sources.gold.table, answers, split=split, nothing=inputs.nothing)
+    return Crowd.of_sets(answers, tasks, gold)
 
 
 def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Crowd, ShardFolder]:

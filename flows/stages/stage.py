@@ -53,6 +53,7 @@ class Output:
             "consensus.go_on",
             "engine",
             "filter.potentials",
+            "input.several",
             "privacy.correction_epsilon",
             "report.archetypes",
             "report.decision_images",

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 from flows.choices import Metric
 from flows.run import Crowd, Run
 from flows.settings import FilterSettings, SettingsError
-from flows.stages.labels import Groups, open_labels
+from flows.stages.labels import Groups, open_answers, set_agreement
 from flows.stages.learning import potential_table
 from flows.tables import arrow_array, arrow_table, numpy_array
 from quality import (
@@ -39,6 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_ADVERSARIES = 10  # how far the robustness curve goes
+NO_CURVE = "several classes may hold, and the bounds are for one label a task"
 SHOWN_MEMBERS = 12
 SHOWN_PASTERS = 40
 NUMBERS = (
@@ -50,7 +51,7 @@ NUMBERS = (
 def judge_workers(run: Run) -> str:
     """Judge the workers, and remove those whom the filter finds."""
     chosen = run.settings.consensus.groups
-    with open_labels(run) as labels:
+    with open_answers(run) as labels:
         refuse_more_workers(run.settings.filter, labels.crowd.labels.n_workers)
         filtered, stop = labels.filter_workers()
         found = None if chosen == "ignore" else labels.dependence()
@@ -59,24 +60,31 @@ def judge_workers(run: Run) -> str:
         weighed = found is not None and chosen == "weigh" and len(found.sizes)
         pasted = pasted_facts(labels.crowd, labels.whole())
         judged = labels.judge(filtered, found.group if found is not None and weighed else None)
-        names, whole = labels.crowd.labels.workers, labels.whole()
+        names, whole, answers = labels.crowd.labels.workers, labels.whole(), labels.crowd.answers
     if (least := run.settings.filter.potentials) is not None:
         run.write_table("potentials.parquet", potential_table(whole, names, judged.report, least))
     group = np.full(len(names), -1) if found is None else found.group
     run.write_table("workers.parquet", worker_table(names, judged.report, group, judged.left_out))
-    run.write_json("robustness.json", robustness_curves(judged.kept))
     penalty = f"{run.settings.filter.penalty} penalty"
+    if answers is None:
+        robustness = robustness_curves(judged.kept)
+        agreement = agreement_facts(whole, judged.kept, ordered=run.settings.input.order)
+    else:
+        robustness, penalty = {"skipped": NO_CURVE}, filtered.criterion
+        agreement = set_agreement(answers, filtered.keep)
+    run.write_json("robustness.json", robustness)
     run.write_json(
         "quality.json",
         {
             "alpha": _number_or_none(judged.alpha),
             "alpha_kept": _number_or_none(judged.alpha_kept),
-            "agreement": agreement_facts(whole, judged.kept, ordered=run.settings.input.order),
+            "agreement": agreement,
             "penalty": penalty,
             "by_distance": run.settings.input.order and run.settings.filter.penalty == "soft",
             "stop": stop,
             **_removed(filtered, names),
             "labels_removed": judged.n_labels_removed,
+            "of_sets": answers is not None,
             "groups": None if found is None else group_facts(found, names, chosen),
             "pasted": pasted,
         },
@@ -84,7 +92,7 @@ def judge_workers(run: Run) -> str:
     worth = "" if found is None else f"; {len(names)} workers, worth {found.worth:.0f}"
     return (
         f"{len(filtered.removed)} of {len(names)} workers removed by {penalty} ({stop}), with "
-        f"{judged.n_labels_removed:,} labels{worth}"
+        f"{judged.n_labels_removed:,} {'labels' if answers is None else 'answers'}{worth}"
     )
 
 

@@ -150,7 +150,7 @@ def _choose_one(n_classes: int, epsilon: float, delta: float, l1: float) -> Choi
     lattice = LatticeLaplace(epsilon)
     error = lattice.law(n_classes, l1=l1).expected_l1
     if l1 != ONE_TASK:
-        reason = f"lattice Laplace errs by {error:.3g} labels on average for up to {l1 / 2:g} tasks moved"
+        reason = f"lattice Laplace errs by {error:.3g} labels on average for up to {l1 / 2:g} labels moved"
         return Choice(lattice, error, None, reason)
     crossover = crossover_delta(n_classes, epsilon)
     if delta <= crossover:

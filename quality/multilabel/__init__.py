@@ -13,6 +13,7 @@ array(['cat', 'dog'], dtype='<U3')
 0.37
 """
 
+from quality.multilabel.answer_plan import AnswerPlan, plan_answers
 from quality.multilabel.answer_sets import (
     MultiLabels,
     Repeats,
@@ -21,6 +22,7 @@ from quality.multilabel.answer_sets import (
 )
 from quality.multilabel.cell_pass import yes_no_labels
 from quality.multilabel.class_consensus import MultiLabelConsensus, multilabel_consensus
+from quality.multilabel.guessers import filter_guessers
 from quality.multilabel.set_agreement import SET_METRICS, set_alpha
 from quality.multilabel.simulated_answers import (
     KINDS,
@@ -29,7 +31,7 @@ from quality.multilabel.simulated_answers import (
 )
 
 __all__ = [
-    "KINDS", "SET_METRICS", "MultiLabelConsensus", "MultiLabels", "Repeats", "SimulatedMultiLabels",
-    "encode_gold_sets", "encode_multilabels", "multilabel_consensus", "set_alpha",
-    "simulate_multilabels", "yes_no_labels",
+    "KINDS", "SET_METRICS", "AnswerPlan", "MultiLabelConsensus", "MultiLabels", "Repeats",
+    "SimulatedMultiLabels", "encode_gold_sets", "encode_multilabels", "filter_guessers",
+    "multilabel_consensus", "plan_answers", "set_alpha", "simulate_multilabels", "yes_no_labels",
 ]  # fmt: skip

@@ -16,15 +16,16 @@ from jaxtyping import Bool, Int
 
 from flows.run import Crowd, Run, load_crowd
 from flows.sharding import SHARDS, open_engine, open_shards
+from flows.stages.labels.set_labels import SetLabels
 from flows.stages.labels.sharded_labels import ShardedLabels
 from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, WholeLabels
 from quality import CrowdLabels, DependentGroups, Filtered, FilteredDishonest
 
-__all__ = ["CampaignLabels", "open_labels"]
+__all__ = ["CampaignLabels", "WorkerLabels", "open_answers", "open_labels"]
 
 
-class CampaignLabels(Protocol):
-    """What stages ask of a campaign's labels."""
+class WorkerLabels(Protocol):
+    """What is asked of a campaign's labels to judge the workers."""
 
     @property
     def crowd(self) -> Crowd:
@@ -39,14 +40,18 @@ class CampaignLabels(Protocol):
     def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""
 
+    def whole(self) -> CrowdLabels | None:
+        """The whole table of labels; None if there are more than the settings allow, or none but sets."""
+
+
+class CampaignLabels(WorkerLabels, Protocol):
+    """What stages ask of a campaign's labels."""
+
     def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
         """Find one label per task from the labels of the workers kept, one vote for each group."""
 
     def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
         """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
-
-    def whole(self) -> CrowdLabels | None:
-        """The whole table of labels, or None if there are more than the settings allow."""
 
 
 @contextmanager
@@ -59,3 +64,13 @@ def open_labels(run: Run) -> Iterator[CampaignLabels]:
     shards = open_shards(run.folder / SHARDS)
     with open_engine(shards, chosen) as engine:
         yield ShardedLabels(run, crowd, shards, engine, chosen)
+
+
+@contextmanager
+def open_answers(run: Run) -> Iterator[WorkerLabels]:
+    """Open what the first stage has read to judge workers by: labels, or sets of classes."""
+    if run.settings.input.several is not None:
+        yield SetLabels(run, load_crowd(run.folder))
+        return
+    with open_labels(run) as labels:
+        yield labels

@@ -106,6 +106,8 @@ def published_in(run: Run, crowd: Crowd) -> Published | str:
     unlabelled = np.setdiff1d(np.arange(crowd.group_names.size), crowd.label_group())
     privacy, why_not = run.settings.privacy, why_no_release(run.settings)
     why_not = why_not or run.read_json("proportions.json").get("skipped") or why_no_features(crowd)
+    if why_not is None and run.settings.input.several is not None:
+        why_not = "several classes may hold, and the ratios of classes that exclude each other are estimated"
     if why_not is None and not unlabelled.size:
         why_not = "every group has labels"
     if why_not is None and privacy is not None:

@@ -1,17 +1,27 @@
-"""Whose tasks are whose, where the unit is a subject: which tasks count, and what binds them to people."""
+"""Counts of what there may be several of: at most so many tasks of a subject count, and classes of a task.
+
+Where the unit is a subject, whose tasks are whose decides which of them count, and binds them to people.
+Where several classes may hold at once, the likeliest of each task count.
+"""
 
 from __future__ import annotations
 
 import json
 
 import numpy as np
-from jaxtyping import Bool, Int
+import pyarrow.compute as pc
+from jaxtyping import Bool, Float, Int
 
-from flows.run import Crowd
+from flows.run import Crowd, Run
 from flows.settings import PrivacySettings, Settings
-from privacy import Query, bounded_tasks, subject_counts
+from flows.tables import arrow_array, numpy_array
+from privacy import Query, bounded_labels, bounded_tasks, label_set_counts, subject_counts
 
-__all__ = ["binding_names", "counted_tasks", "dealt_names", "subject_queries"]
+__all__ = [
+    "SET_THRESHOLD", "binding_names", "counted_tasks", "dealt_names", "set_queries", "subject_queries",
+]  # fmt: skip
+
+SET_THRESHOLD = 0.5  # a class of several holds where its probability is above this
 
 
 def counted_tasks(crowd: Crowd, settings: Settings) -> Bool[np.ndarray, " tasks"]:
@@ -65,3 +75,37 @@ def subject_queries(
             max_tasks=privacy.max_tasks_per_subject or 1,
         )  # fmt: skip
     return queries, groups, size[published]
+
+
+def set_queries(
+    run: Run, crowd: Crowd, privacy: PrivacySettings
+) -> tuple[tuple[Query, ...], tuple[str, ...], Int[np.ndarray, " groups"], int]:
+    """Return the counts of classes of the groups large enough, names and sizes; and how many do not count.
+
+    The last number is of classes beyond `privacy.max_labels` of a task, over all tasks, and private.
+    """
+    most = privacy.max_labels or 1
+    probability = _set_probability(run, crowd)
+    chosen = bounded_labels(probability, threshold=SET_THRESHOLD, max_labels=most)
+    names, group = crowd.labelled_groups()
+    size = np.bincount(group, minlength=names.size)
+    large = size >= privacy.min_group_size
+    queries = label_set_counts(
+        chosen, group, dataset=run.settings.name, group_names=names.tolist(), max_labels=most,
+        unit=privacy.unit, local=run.settings.consensus_is_local, tasks=crowd.labels.tasks,
+    )  # fmt: skip
+    published = tuple(query for query, one in zip(queries, large.tolist(), strict=True) if one)
+    n_left_out = int((probability > SET_THRESHOLD).sum() - chosen.sum())
+    return published, tuple(names[large].tolist()), size[large], n_left_out
+
+
+def _set_probability(run: Run, crowd: Crowd) -> Float[np.ndarray, "tasks classes"]:
+    """Return the probability of every class of every task by the consensus, 0 where nobody gave it."""
+    cells = run.read_table("class_cells.parquet", ["task", "class", "probability"])
+    task, label = (
+        numpy_array(pc.index_in(cells.column(name), value_set=arrow_array(names.astype(str))))
+        for name, names in (("task", crowd.labels.tasks), ("class", crowd.labels.classes))
+    )
+    found = np.zeros((crowd.labels.n_tasks, crowd.labels.n_classes))
+    found[task, label] = numpy_array(cells.column("probability"))
+    return found

@@ -1,0 +1,153 @@
+"""Whom to ask about which task next, where several classes may hold: a further answer is about all of them.
+
+>>> from quality.multilabel import encode_multilabels, multilabel_consensus
+>>> table = encode_multilabels(
+...     ["ann", "bob", "cy", "ann", "bob"], [1, 1, 1, 2, 2],
+...     [["cat"], ["cat"], ["cat"], ["cat"], ["dog"]],
+... )
+>>> plan = plan_answers(table, multilabel_consensus(table), budget=1, per_worker=1)
+>>> table.workers[plan.worker].tolist(), table.tasks[plan.task].tolist()
+(['cy'], [2])
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from scipy.special import entr
+
+from quality.labels import freeze_arrays
+from quality.multilabel.answer_sets import MultiLabels
+from quality.multilabel.class_consensus import MultiLabelConsensus
+
+__all__ = ["AnswerPlan", "plan_answers"]
+
+LEAST_GAIN = 1e-12  # nats: less is rounding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerPlan:
+    """Result of :func:`plan_answers`: whom to ask for an answer to what, the largest gain first.
+
+    Parameters
+    ----------
+    task, worker
+        Codes; no task is there twice, and no worker is asked about a task that she has answered.
+    gain
+        By how much each answer is expected to lower the uncertainty about the task's classes, in nats.
+    by_class
+        How much of all gains together is about each class.
+    """
+
+    task: Int64[np.ndarray, " plan"]
+    worker: Int64[np.ndarray, " plan"]
+    gain: Float64[np.ndarray, " plan"]
+    by_class: Float64[np.ndarray, " classes"]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+
+def plan_answers(
+    table: MultiLabels,
+    found: MultiLabelConsensus,
+    *,
+    budget: int,
+    per_worker: int,
+    tasks: Int64[np.ndarray, " considered"] | None = None,
+    workers: Int64[np.ndarray, " asked"] | None = None,
+) -> AnswerPlan:
+    """Choose further answers, one a task at most, by the information each is expected to have.
+
+    The gain of asking a worker about a task is the sum over the classes of the information that her word
+    for the class, or her silence, has about whether it holds: by the class's probability, her sensitivity
+    and her false rate. The pair of the largest gain is planned, again and again.
+
+    Parameters
+    ----------
+    table, found
+        The answers there are, and their consensus.
+    budget
+        At most so many answers, >= 0.
+    per_worker
+        At most so many of each worker, >= 1.
+    tasks, workers
+        Codes of those to choose from; all if None.
+
+    Raises
+    ------
+    ValueError
+        If `budget` or `per_worker` is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** Every pair planned has the largest gain of all pairs that were left, equals in the
+    order of task and then worker codes. Gains never rise along the plan, and add up to those by class.
+
+    **Limits.** Classes count one by one: what an answer says of one class by another is left out. A task that
+    needs two further answers is planned for one.
+
+    **Cost.** Tasks times workers times classes, and their pairs in memory.
+    """
+    if not budget >= 0:
+        raise ValueError(f"budget must be >= 0, got budget={budget}")
+    if not per_worker >= 1:
+        raise ValueError(f"per_worker must be >= 1, got per_worker={per_worker}")
+    asked = np.arange(table.n_workers) if workers is None else workers
+    about = np.arange(table.n_tasks) if tasks is None else tasks
+    chance = found.table()[about]
+    gain = np.zeros((len(about), len(asked)))
+    for code in range(table.n_classes):
+        gain += _gain(
+            chance[:, code, None], found.sensitivity[asked, code], found.false_rate[asked, code]
+        )
+    gain[_answered(table, about, asked)] = 0.0
+    at, whom = _best_pairs(gain, budget, per_worker)
+    by_class = np.array(
+        [
+            _gain(
+                chance[at, code], found.sensitivity[asked[whom], code],
+                found.false_rate[asked[whom], code],
+            ).sum()
+            for code in range(table.n_classes)
+        ]
+    )  # fmt: skip
+    return AnswerPlan(about[at], asked[whom], gain[at, whom], by_class)
+
+
+def _gain(chance: np.ndarray, hit: np.ndarray, false: np.ndarray) -> np.ndarray:
+    """The information in nats that a word or a silence has about whether a class holds."""
+    given = chance * hit + (1 - chance) * false
+    of_truth = chance * (entr(hit) + entr(1 - hit)) + (1 - chance) * (entr(false) + entr(1 - false))
+    found: np.ndarray = np.maximum(entr(given) + entr(1 - given) - of_truth, 0.0)
+    return found
+
+
+def _answered(
+    table: MultiLabels, about: np.ndarray, asked: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the pairs stand that have an answer already: places among the tasks and the workers."""
+    task, worker = (np.full(n, -1) for n in (table.n_tasks, table.n_workers))
+    task[about], worker[asked] = np.arange(len(about)), np.arange(len(asked))
+    rows, columns = task[table.task], worker[table.worker]
+    both = (rows >= 0) & (columns >= 0)
+    return rows[both], columns[both]
+
+
+def _best_pairs(
+    gain: Float64[np.ndarray, "considered asked"], budget: int, per_worker: int
+) -> tuple[Int64[np.ndarray, " plan"], Int64[np.ndarray, " plan"]]:
+    """Return the pairs of largest gain, each row once and each column at most `per_worker` times."""
+    left = np.full(gain.shape[1], per_worker)
+    free = np.ones(len(gain), dtype=np.bool_)
+    rows: list[int] = []
+    columns: list[int] = []
+    for pair in np.argsort(-gain, axis=None, kind="stable").tolist():
+        row, column = divmod(pair, gain.shape[1])
+        if len(rows) == budget or gain[row, column] <= LEAST_GAIN:
+            break
+        if free[row] and left[column]:
+            free[row], left[column] = False, left[column] - 1
+            rows.append(row)
+            columns.append(column)
+    return np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64)
