@@ -557,7 +557,9 @@ class EngineSettings(Section):
     workers together. `workers` are threads of this process, or processes of the Dask cluster that is
     started if no `scheduler` is named. The run computes hard and balanced penalties, from a conflict
     graph that the shards build, up to `whole_conflicts` labels on conflict tasks. It computes what
-    needs the whole table, robustness and whom to ask for more labels, up to `whole_labels` labels.
+    needs the whole table, robustness and whom to ask for more labels, up to `whole_labels` labels; so
+    it does filters other than by the soft penalty with `filter.fraction` or `filter.n_workers`, and
+    refuses them beyond.
 
     Features are streamed as well: task tables of Parquet in batches (others are read whole), class
     ratios by kernel mean matching on blocks of rows (`learners.learn_streamed_ratios`). A run without
@@ -580,7 +582,7 @@ class EngineSettings(Section):
     whole_conflicts: Annotated[int, Field(ge=0)] = 100_000_000
     """Labels on conflict tasks up to which hard and balanced penalties are computed."""
     whole_labels: Annotated[int, Field(ge=0)] = 20_000_000
-    """Labels up to which robustness, and whom to ask for more labels, are computed."""
+    """Labels up to which robustness, whom to ask for more labels and every filter are computed."""
 
     @model_validator(mode="after")
     def _a_scheduler_is_dasks(self) -> EngineSettings:
@@ -758,12 +760,7 @@ class Settings(Section):
 
     def _check_can_be_sharded(self) -> None:
         """Raise ValueError for settings that need the whole table of labels at once."""
-        stop, aggregator = (self.filter.fraction, self.filter.n_workers), self.aggregator
-        if self.filter.penalty != "soft" or stop == (None, None):
-            raise ValueError(
-                '[engine] needs filter.penalty = "soft" with filter.fraction or filter.n_workers: '
-                "other filters need all labels in memory"
-            )
+        aggregator = self.aggregator
         if not AGGREGATORS[aggregator].sharded:
             sharded = ", ".join(row.name for row in AGGREGATORS.values() if row.sharded)
             raise ValueError(

@@ -24,6 +24,7 @@ from jaxtyping import Float, Float64, Int
 
 from flows.choices import Duplicates
 from flows.settings import GroupSettings
+from flows.tables.arrow import arrow_array
 from flows.tables.columns import TaskColumns, list_features_of, read_matrix, with_places
 from flows.tables.dialect import AS_FOUND
 from flows.tables.file_formats import format_of
@@ -39,6 +40,7 @@ from flows.tables.refusals import (
 )
 from flows.tables.text_table import Coded, TextTable, open_table
 from quality import CrowdLabels, RepeatError
+from quality.labels import array_texts, code_texts, text_array
 
 __all__ = [
     "Gold", "Reference", "TableError", "TaskTable", "features_of", "list_tasks", "read_gold",
@@ -347,23 +349,37 @@ def list_tasks(
 ) -> tuple[TaskTable, list[np.ndarray], Int[np.ndarray, " tasks"]]:
     """Return tasks without their features, the groups of every table, and each task's row among all rows."""
     parts = [_tasks_of(table, groups, tables[0]) for table in tables]
-    names = np.concatenate([part[0] for part in parts])
-    order = np.argsort(names, kind="stable")
-    again = np.flatnonzero(names[order][1:] == names[order][:-1])
-    if again.size:
-        raise TableError(f"task {names[order][again[0]]!r} is in two task tables; keep one")
+    row, names = _coded(np.concatenate([part[0] for part in parts]))
+    if len(names) < len(row):
+        again = np.flatnonzero(np.bincount(row) > 1)
+        raise TableError(f"task {names[again[0]]!r} is in two task tables; keep one")
+    order = np.empty(len(row), dtype=np.int64)
+    order[row] = np.arange(len(row))
     by_table = [part[1] for part in parts]
-    group_names, group = np.unique(np.concatenate(by_table), return_inverse=True)
+    group, group_names = _coded(np.concatenate(by_table))
     apart = ("task", groups.column, subject or "task")
     named = columns.features_in(tables[0].names, apart=apart, file=tables[0].file)
     feature_names = with_places(tables[0], named)
     code, nothing = group[order].astype(np.int32), np.empty((0, len(feature_names)))
     whose = None if subject is None else _subjects_of(tables, subject)[order]
     return (
-        TaskTable(names[order], code, group_names, nothing, feature_names, whose),
+        TaskTable(names, code, group_names, nothing, feature_names, whose),
         by_table,
         order,
     )
+
+
+TEXTS_AT_ONCE = 2**20  # texts of a piece: Arrow counts the bytes of one in 31 bits
+
+
+def _coded(column: np.ndarray) -> Coded:
+    """Return texts as codes of their sorted names: bytes are hashed, where NumPy would sort them."""
+    arrays = (
+        arrow_array(column[at : at + TEXTS_AT_ONCE]) for at in range(0, len(column), TEXTS_AT_ONCE)
+    )
+    pieces = (piece for piece in map(array_texts, arrays) if piece is not None)
+    code, names = code_texts(pieces, len(column))
+    return Coded(code, text_array(names))
 
 
 def _subjects_of(tables: Sequence[TextTable], subject: str) -> np.ndarray:

@@ -22,12 +22,14 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Int, Shaped
 
 from flows.tables.columns.role_names import guess_roles
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.file_formats import Columns, format_of
 from flows.tables.refusals import ROW, TableError, cell, quote, refuse_blanks, text_of_cell
+from quality.labels import array_texts, text_array
 
 __all__ = ["WHOLE", "Coded", "TextTable", "open_table", "refuse_missing"]
 
@@ -58,8 +60,8 @@ class TextTable:
     def columns(self, *names: str) -> dict[str, np.ndarray]:
         """Return whole columns of text, in the order of the rows."""
         quoted = ", ".join(quote(name) for name in names)
-        fetched = self.connection.execute(f"SELECT {quoted} FROM t ORDER BY {ROW}").fetchnumpy()
-        return {name: np.asarray(values, dtype=np.str_) for name, values in fetched.items()}
+        found = self.connection.sql(f"SELECT {quoted} FROM t ORDER BY {ROW}").to_arrow_table()
+        return {name: _texts_in(found[name]) for name in found.column_names}
 
     def cells(self, *names: str) -> list[tuple[str, ...]]:
         """Return the cells of columns as they came, a row of the file a tuple; a missing one is blank."""
@@ -110,6 +112,16 @@ class TextTable:
         names = np.asarray(found.fetchnumpy()["name"], dtype=np.str_)
         new = np.append(True, names[1:] != names[:-1])
         return Coded(code, names) if new.all() else Coded((np.cumsum(new) - 1)[code], names[new])
+
+
+def _texts_in(column: pa.ChunkedArray) -> np.ndarray:
+    """Return a column's texts; a missing one is the word None, as of an object."""
+    pieces = [array_texts(chunk) for chunk in column.chunks]
+    known = [piece for piece in pieces if piece is not None]
+    if not known or len(known) < len(pieces):
+        return np.array(column.to_pylist(), dtype=np.str_)
+    whole: np.ndarray = np.concatenate([text_array(piece) for piece in known])
+    return whole
 
 
 def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND) -> TextTable:

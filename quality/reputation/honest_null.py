@@ -34,6 +34,7 @@ from quality.reputation.other_answers import (
     TaskAnswers,
     answer_terms,
     ask_others,
+    ask_right,
 )
 from quality.reputation.penalties import soft_penalty
 from quality.reputation.penalty_tails import PenaltyTails, honest_p_values
@@ -114,12 +115,18 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
         return HonestFit(population, near, others, reliability, prior)
     if before is not None:
         reliability, prior = near.worker_given(before.reliability).copy(), before.prior
-    grid = _Grid.of(labels, asked)
-    for _ in range(N_STEPS if before is None else N_MORE_STEPS):
+    grid, right = _Grid.of(labels, asked), np.empty(labels.n_labels)
+    seen = right.view()
+    seen.flags.writeable = False  # with one kind of array, each kernel is compiled once
+    for left in reversed(range(N_STEPS if before is None else N_MORE_STEPS)):
         log_odds = np.log(reliability * (n_classes - 1) / (1 - reliability))
-        others, mass = ask_others(labels, answers, log_odds, prior)
+        if left:
+            mass = ask_right(labels, answers, log_odds, prior, right)
+        else:
+            others, mass = ask_others(labels, answers, log_odds, prior)
+            seen = others.right
         prior = (mass + 1) / (mass.sum() + n_classes)
-        rows = labels.worker_order, labels.worker_start, others.right, n_classes
+        rows = labels.worker_order, labels.worker_start, seen, n_classes
         _write_evidence(grid.worker, *rows, RELIABILITY, grid.evidence)
         population, crowd = fit_population(grid.evidence, grid.order, candidates)
         reliability[grid.worker] = (grid.evidence @ (crowd * RELIABILITY)) / (grid.evidence @ crowd)

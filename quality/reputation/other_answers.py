@@ -18,7 +18,18 @@ from jaxtyping import Float64, Int16, Int32, Int64
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.parallel import kernel
 
-__all__ = ["Asked", "GradedAnswers", "OtherAnswers", "TaskAnswers", "answer_terms", "ask_others"]
+__all__ = [
+    "Asked",
+    "GradedAnswers",
+    "OtherAnswers",
+    "TaskAnswers",
+    "answer_terms",
+    "ask_others",
+    "ask_right",
+]
+
+
+NOWHERE = np.empty(0)  # for chances that nobody asks for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,6 +215,22 @@ def ask_others(
     A label counts by the log odds of its worker: those of being right over giving one wrong answer.
     """
     right, chance = np.empty(labels.n_labels), np.empty(int(answers.row_start[-1]))
+    mass = ask_right(labels, answers, log_odds, prior, right, chance)
+    return OtherAnswers(labels.task, answers, right, chance, labels.n_classes), mass
+
+
+def ask_right(
+    labels: CrowdLabels,
+    answers: TaskAnswers,
+    log_odds: Float64[np.ndarray, " workers"],
+    prior: Float64[np.ndarray, " classes"],
+    right: Float64[np.ndarray, " labels"],
+    chance: Float64[np.ndarray, " places"] = NOWHERE,
+) -> Float64[np.ndarray, " classes"]:
+    """Write the chance of each label to be right, and unless `chance` is empty of each answer of its task.
+
+    Return the expected tasks of each class.
+    """
     mass = np.zeros(labels.n_classes)
     belief = np.empty(int(np.diff(answers.start).max(initial=0)) + 1)
     absent = _ask_others(
@@ -211,8 +238,8 @@ def ask_others(
         answers.row_start, log_odds, np.exp(-log_odds), prior, np.log(prior), belief,
         np.empty_like(belief), right, chance, mass,
     )  # fmt: skip
-    mass = np.maximum(mass + absent * prior, 0.0)
-    return OtherAnswers(labels.task, answers, right, chance, labels.n_classes), mass
+    expected: np.ndarray = np.maximum(mass + absent * prior, 0.0)
+    return expected
 
 
 @kernel
@@ -247,9 +274,11 @@ def _ask_others(
                 if k != own:
                     others += power[k]
             share = 1.0 / (others + mine)
-            for k in range(n_answers):
-                chance[at + k] = power[k] * share
-            right[row] = chance[at + own] = mine * share
+            right[row] = mine * share
+            if len(chance):
+                for k in range(n_answers):
+                    chance[at + k] = power[k] * share
+                chance[at + own] = right[row]
         absent = 0.0 if is_all else power[n_answers] / (total * rest)
         total_absent += absent
         for k in range(n_answers):

@@ -16,9 +16,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run, start_of
-from flows.settings import EngineSettings
+from flows.settings import EngineSettings, SettingsError
 from flows.sharding import ShardFolder, group_of_shard, load_fit, load_shard, names_alone, save_fit
-from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, stop_rule
+from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, filter_by, stop_rule
 from quality import (
     CrowdLabels,
     DawidSkene,
@@ -96,9 +96,19 @@ class ShardedLabels:
     chosen: EngineSettings
     _joined: list[CrowdLabels] = field(default_factory=list, init=False, repr=False)
 
-    def filter_workers(self) -> tuple[Filtered, str]:
-        """Find the workers to remove by the soft penalty; return them and the stop rule's name."""
-        chosen = self.run.settings.filter
+    def filter_workers(self) -> tuple[Filtered | FilteredDishonest, str]:
+        """Find the workers to remove as the settings say; return them and the stop rule's name.
+
+        Shard by shard where the soft penalty leads up to a number or share of workers; every other filter
+        has the whole table.
+        """
+        settings = self.run.settings
+        chosen = settings.filter
+        if chosen.penalty != "soft" or (chosen.fraction, chosen.n_workers) == (None, None):
+            return filter_by(
+                self._needed_whole(), chosen, seed=settings.seed, ordered=settings.input.order,
+                progress=self.run.progress,
+            )  # fmt: skip
         filtered = filter_workers_by_shards(
             self.engine, self.crowd.labels.tasks, n_workers=chosen.n_workers,
             fraction=chosen.fraction, min_labels_per_task=chosen.min_labels_per_task,
@@ -160,6 +170,17 @@ class ShardedLabels:
         if not self._joined:
             self._joined.append(join_shards(self.engine.map(_itself, None), self.crowd.labels))
         return self._joined[0]
+
+    def _needed_whole(self) -> CrowdLabels:
+        """The whole table of labels for a filter; raise SettingsError if there are too many."""
+        whole = self.whole()
+        if whole is None:
+            raise SettingsError(
+                f"this filter needs all labels in memory, up to engine.whole_labels = "
+                f"{self.chosen.whole_labels:,}, and there are {self.shards.n_labels:,}; set "
+                'filter.fraction or filter.n_workers with filter.penalty = "soft", or raise whole_labels'
+            )
+        return whole
 
     def _kept(self, keep: Bool[np.ndarray, " workers"]) -> CrowdLabels | None:
         whole = self.whole()

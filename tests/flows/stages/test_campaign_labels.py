@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
-from flows.run import Run, load_crowd
+from flows.run import Run, load_crowd, open_run
 from flows.settings.sections import EngineSettings, Settings, SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import plan_releases, read_statements
-from flows.stages import outputs
+from flows.stages import STAGES, outputs
 from flows.stages.learning.class_ratios import Published, published_in
 from flows.tables.refusals import TableError
 from learners import StreamedRatioEstimator
@@ -287,10 +287,36 @@ def test_what_cannot_be_sharded_is_refused_in_one_sentence(
     assert "\n" not in str(refused.value)
 
 
+def with_filter(folder: Path, rule: str) -> Settings:
+    settings = settings_in(folder)
+    path = folder / "settings.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace("fraction = 0.1", rule), "utf-8")
+    found = load_settings(path)
+    assert found.filter != settings.filter
+    return found
+
+
+@pytest.mark.parametrize("rule", ["false_removal_rate = 0.5", 'penalty = "hard"\nfraction = 0.1'])
+def test_filters_that_need_all_labels_find_on_shards_whom_they_find_in_memory(
+    tmp_path: Path, rule: str
+) -> None:
+    settings, tables, facts = with_filter(tmp_path, rule), [], []
+    for one in (settings, on(settings, SHARDS)):
+        run = open_run(one, resume=False)
+        for stage in STAGES[:2]:
+            run_stage(stage, run)
+        tables.append(columns_of(pq.read_table(run.folder / "workers.parquet")))
+        facts.append(json.loads((run.folder / "quality.json").read_text()))
+    assert tables[0]["flagged"] == tables[1]["flagged"]
+    assert tables[0]["reason"] == tables[1]["reason"]
+    check_like(tables[1], tables[0])
+    check_like(facts[1], facts[0])
+
+
 @pytest.mark.parametrize("rule", ["false_removal_rate = 0.1", 'penalty = "hard"\nfraction = 0.1'])
-def test_filters_that_need_all_labels_are_refused(tmp_path: Path, rule: str) -> None:
-    path = write_small_campaign(tmp_path)
-    text = path.read_text(encoding="utf-8").replace("fraction = 0.1", rule) + "[engine]\n"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"\[engine\] needs filter.penalty"):
-        load_settings(path)
+def test_filters_that_need_all_labels_are_refused_past_the_limit(tmp_path: Path, rule: str) -> None:
+    few = SHARDS.model_copy(update={"whole_labels": 100})
+    with pytest.raises(
+        SettingsError, match="needs all labels in memory, up to engine.whole_labels = 100"
+    ):
+        run_pipeline(on(with_filter(tmp_path, rule), few))

@@ -328,6 +328,39 @@ def test_a_level_drawn_from_a_part_of_the_crowd_is_that_of_all(
     assert 1 / 3 < levels[1] / levels[0] < 3
 
 
+def test_workers_not_looked_at_have_the_reliability_that_the_grid_gives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A crowd of five labels each, a third of it looked at: by polynomials, and all on the grid."""
+    labels, _ = simulated(9, n_workers=60, n_tasks=60, labels_per_task=5, n_classes=3)
+    monkeypatch.setattr("quality.reputation.honest_population.MAX_FITTED", 20)
+    found = fit_honest(labels)
+    monkeypatch.setattr("quality.reputation.honest_null.FEW", 0)
+    on_grid = fit_honest(labels)
+    np.testing.assert_allclose(found.reliability, on_grid.reliability, rtol=1e-10)
+    np.testing.assert_allclose(
+        found.population.probability, on_grid.population.probability, rtol=1e-8
+    )
+    assert np.ptp(found.reliability) > 0.05
+
+
+def test_a_crowd_that_is_renumbered_is_judged_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-values, the population and the level drawn with the same numbers, up to the rounding of sums."""
+    labels, _ = simulated(
+        10, n_workers=50, n_tasks=60, labels_per_task=5, adversaries={"malicious": 8}
+    )
+    everybody, found = np.full(50, True), []
+    for most in (100, 1):
+        monkeypatch.setattr("quality.labels.nearness.MANY_WORKERS", most)
+        null = honest_null(labels, everybody)
+        level = honest_level(labels, null, false_removal_rate=0.1, rng=np.random.default_rng(3))
+        onward = honest_null(labels, everybody, before=null.fit)
+        found.append((null.p_value, null.fit.reliability, onward.p_value, level))
+        assert (null.fit.near.row is None) == (most == 100)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-9)
+
+
 @pytest.mark.parametrize("n_labels", [1, 31, 32, 33, 64, 65])
 def test_evidence_is_the_likelihood_over_the_largest(n_labels: int) -> None:
     """On both sides of where logarithms begin, against a product in logarithms throughout."""
