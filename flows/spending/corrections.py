@@ -38,6 +38,7 @@ class Correction:
     groups: tuple[str, ...]
     n_needed: int
     difference_covariance: Float[np.ndarray, "classes classes"]
+    difference_kurtosis: float
 
 
 def why_not_corrected(settings: Settings) -> str | None:
@@ -89,6 +90,5 @@ def plan_correction(
         tasks=crowd.labels.tasks, max_tasks=max_tasks, apart=apart,
     )  # fmt: skip
     groups = tuple(query.part.name for query in queries if query.part is not None)
-    return Correction(
-        mechanism, queries, groups, needed, mechanism.law(n_classes, l1=l1).covariance
-    )
+    law = mechanism.law(n_classes, l1=l1)
+    return Correction(mechanism, queries, groups, needed, law.covariance, law.kurtosis)

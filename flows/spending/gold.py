@@ -16,6 +16,7 @@ __all__ = ["GoldProposal", "propose_gold", "split_price"]
 
 START = 200  # gold tasks that the division of the price is first made for
 ROUNDS = 20
+PASSED_ON = 1 / 8  # of the variance of the noise on a correction, by a shrunk share
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +35,21 @@ class GoldProposal:
 
 
 def split_price(price: float, *, n_tasks: int, n_gold: int, l1: float = 4.0) -> tuple[float, float]:
-    """Divide a price between class counts and their correction so that their noise together is least.
+    """Divide a price between class counts and their correction so that a shrunk share errs least.
 
     The noise of a share has scale 2 / (epsilon n_tasks) from the counts, and l1 / (epsilon n_gold) from the
-    correction; the sum of their squares is least where the prices are as these to the power 2/3.
+    correction. The share has all of the first and about an eighth of the second's variance, as it takes the
+    correction as far as noise lets it be seen; that sum is least where the prices are as the scales to
+    the power 2/3, the second halved. Intervals, which have all of the noise, are a tenth wider for it
+    with five tasks to a gold task, and less with more.
 
     Examples
     --------
     >>> counts, correction = split_price(1.0, n_tasks=1_600, n_gold=200)
     >>> round(counts, 3), round(correction, 3)
-    (0.136, 0.864)
+    (0.24, 0.76)
     """
-    ratio = (l1 / 2 * n_tasks / n_gold) ** (2 / 3)
+    ratio = (l1 / 2 * n_tasks / n_gold) ** (2 / 3) * PASSED_ON ** (1 / 3)
     return price / (1 + ratio), price * ratio / (1 + ratio)
 
 

@@ -21,7 +21,8 @@ from quality import NoisyShares, noisy_shares
 from quality.shares import normal_band
 
 __all__ = [
-    "ALL_GROUPS", "Noisy", "correct_shares", "corrected_verdict", "read_correction", "write_shares",
+    "ALL_GROUPS", "Noisy", "correct_shares", "corrected_verdict", "kurtosis_of_sum", "read_correction",
+    "write_shares",
 ]  # fmt: skip
 
 ALL_GROUPS = "all groups"
@@ -30,7 +31,10 @@ NAME = "corrected_shares"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noisy:
-    """Released numbers of one group: what corrects its counts, and how many gold tasks stand behind it."""
+    """Released numbers of one group: what corrects its counts, and how many gold tasks stand behind it.
+
+    A kurtosis is the excess of one class's noise.
+    """
 
     counts: Float[np.ndarray, " classes"]
     difference: Float[np.ndarray, " classes"]
@@ -39,14 +43,29 @@ class Noisy:
     n_gold: int
     count_covariance: Float[np.ndarray, "classes classes"]
     difference_covariance: Float[np.ndarray, "classes classes"]
+    count_kurtosis: float
+    difference_kurtosis: float
 
     def shares(self, level: float) -> NoisyShares:
         """Estimate the true shares."""
         return noisy_shares(
             self.counts, self.difference, self.n_wrong, n_tasks=self.n_tasks, n_gold=self.n_gold,
             count_covariance=self.count_covariance,
-            difference_covariance=self.difference_covariance, level=level,
+            difference_covariance=self.difference_covariance, count_kurtosis=self.count_kurtosis,
+            difference_kurtosis=self.difference_kurtosis, level=level,
         )  # fmt: skip
+
+
+def kurtosis_of_sum(
+    variance: Float[np.ndarray, " noises"], kurtosis: Float[np.ndarray, " noises"]
+) -> float:
+    """Return the excess kurtosis of a sum of independent noises: fourth cumulants add up.
+
+    >>> kurtosis_of_sum(np.ones(3), np.full(3, 3.0))  # a third of that of each
+    1.0
+    """
+    total = float(variance.sum())
+    return float(kurtosis @ np.square(variance)) / total**2 if total > 0 else 0.0
 
 
 def read_correction(ledger: Ledger, plan: Plan) -> tuple[Release[Any], ...]:
@@ -98,7 +117,8 @@ def write_shares(
     table = _table(classes, known, found)
     if run.settings.input.order:
         bands = [
-            normal_band(one.share, one.centre, one.error, privacy.level) for one in found.values()
+            normal_band(one.share, one.centre, one.error, privacy.level, kurtosis=one.kurtosis)
+            for one in found.values()
         ]
         table = with_cumulative_shares(table, bands)
     run.write_table(f"{NAME}.parquet", table)
@@ -148,19 +168,21 @@ def _by_group(
         for release in releases
     ]
     of_counts, of_difference = plan.noise.covariance, correction.difference_covariance
+    tails = plan.noise.law.kurtosis, correction.difference_kurtosis
     if not correction.groups:
         name = plan.groups[0] if len(plan.groups) == 1 else ALL_GROUPS
         (difference, n_wrong), total = values[0], of_counts * len(plan.groups)
         return {
             name: Noisy(
-                counts.sum(axis=0), difference, n_wrong, int(sizes.sum()), n_gold[0], total, of_difference
+                counts.sum(axis=0), difference, n_wrong, int(sizes.sum()), n_gold[0], total, of_difference,
+                tails[0] / len(plan.groups), tails[1],
             )
         }  # fmt: skip
     place = {name: number for number, name in enumerate(plan.groups)}
     known = {
         name: Noisy(
             counts[place[name]], difference, n_wrong, int(sizes[place[name]]), gold, of_counts,
-            of_difference,
+            of_difference, *tails,
         )
         for name, gold, (difference, n_wrong) in zip(
             correction.groups, n_gold, values, strict=True
@@ -175,6 +197,10 @@ def _weighted(groups: Sequence[Noisy]) -> Noisy:
     weight = [one.n_tasks / total / one.n_gold for one in groups]
     worth = max(1, int(1 / sum(w * w * one.n_gold for w, one in zip(weight, groups, strict=True))))
     pairs = list(zip(weight, groups, strict=True))
+    spread = np.array(
+        [(one.count_covariance[0, 0], w * w * one.difference_covariance[0, 0]) for w, one in pairs]
+    )
+    tails = np.array([(one.count_kurtosis, one.difference_kurtosis) for one in groups])
     return Noisy(
         np.sum([one.counts for one in groups], axis=0),
         worth * np.sum([w * one.difference for w, one in pairs], axis=0),
@@ -183,6 +209,8 @@ def _weighted(groups: Sequence[Noisy]) -> Noisy:
         worth,
         np.sum([one.count_covariance for one in groups], axis=0),
         worth**2 * np.sum([w * w * one.difference_covariance for w, one in pairs], axis=0),
+        kurtosis_of_sum(spread[:, 0], tails[:, 0]),
+        kurtosis_of_sum(spread[:, 1], tails[:, 1]),
     )
 
 

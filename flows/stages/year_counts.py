@@ -22,7 +22,7 @@ from flows.spending import (
     plan_year,
     published_size,
 )
-from flows.stages.corrected_shares import ALL_GROUPS, Noisy, write_shares
+from flows.stages.corrected_shares import ALL_GROUPS, Noisy, kurtosis_of_sum, write_shares
 from flows.stages.ordered_classes import counted_bands, with_cumulative_shares
 from flows.tables import arrow_table
 from privacy import (
@@ -240,6 +240,7 @@ def _correct(
     k = len(classes)
     pairs = list(zip(asked, releases, strict=True))
     n_gold = sum(published_size(query, release) for (_, query), release in pairs)
+    laws = [mechanism.law(k) for mechanism, _ in asked]
     known = Noisy(
         sums.noisy.sum(axis=0).astype(np.float64),
         np.sum([release.value[0] for release in releases], axis=0).astype(np.float64),
@@ -247,7 +248,13 @@ def _correct(
         int(sums.sizes.sum()),
         n_gold,
         sums.covariances.sum(axis=0),
-        np.sum([mechanism.law(k).covariance for mechanism, _ in asked], axis=0),
+        np.sum([law.covariance for law in laws], axis=0),
+        *(
+            kurtosis_of_sum(
+                np.array([law.variance for law in of]), np.array([law.kurtosis for law in of])
+            )
+            for of in (sums.laws, laws)
+        ),
     )
     name = planned.groups[0] if len(planned.groups) == 1 else ALL_GROUPS
     facts = {"n_needed": gold_needed(asked[-1][0], k), "apart": False}

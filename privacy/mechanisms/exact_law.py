@@ -47,6 +47,18 @@ class ExactLaw:
         return float(np.sum(self.support.astype(np.float64) ** 2 * self.probability))
 
     @property
+    def kurtosis(self) -> float:
+        """Excess kurtosis of one class's noise: 0 for a normal law and for none, 3 for Laplace's.
+
+        Examples
+        --------
+        >>> ExactLaw(1.0, 2, np.array([-1, 0, 1]), np.array([0.25, 0.5, 0.25])).kurtosis
+        -1.0
+        """
+        fourth = float(np.sum(self.support.astype(np.float64) ** 4 * self.probability))
+        return fourth / self.variance**2 - 3.0 if fourth > 0 else 0.0
+
+    @property
     def expected_l1(self) -> float:
         """Expected l1 norm of the noise over all classes, in labels."""
         return self.n_classes * float(np.sum(np.abs(self.support) * self.probability))

@@ -32,6 +32,8 @@ from privacy.query import ONE_TASK, Query, check_counts
 
 __all__ = ["DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "draw_by_scale"]
 
+MAX_EXPONENT = 700.0  # whose exponential is a number
+
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplaceEvent:
@@ -92,6 +94,11 @@ class DiscreteLaplaceLaw:
     def variance(self) -> float:
         """Variance of one class's noise: 2 q / (1 - q)^2."""
         return 2 * math.exp(-1 / self.scale) / math.expm1(-1 / self.scale) ** 2
+
+    @property
+    def kurtosis(self) -> float:
+        """Excess kurtosis of one class's noise: (1 + 4 q + q^2) / (2 q), 3 for a wide law."""
+        return 2.0 + math.cosh(min(1 / self.scale, MAX_EXPONENT))
 
     @property
     def expected_l1(self) -> float:

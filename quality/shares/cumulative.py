@@ -8,12 +8,12 @@
 """
 
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from jaxtyping import Float, Float64
 
 from quality.labels import freeze_arrays
+from quality.shares.heavy_tails import half_width
 
 __all__ = ["CumulativeShares", "cumulative_band", "normal_band"]
 
@@ -91,8 +91,10 @@ def normal_band(
     centre: Float[np.ndarray, " classes"],
     covariance: Float[np.ndarray, "classes classes"],
     level: float,
+    *,
+    kurtosis: float = 0.0,
 ) -> CumulativeShares:
-    """Return cumulative shares with a band around an unbiased estimate whose error is normal.
+    """Return cumulative shares with a band around an unbiased estimate whose error is nearly normal.
 
     Parameters
     ----------
@@ -102,6 +104,8 @@ def normal_band(
         An estimate of the shares without bias, and the covariance of its error.
     level
         Probability that the band holds at all classes together, by Bonferroni's inequality; in (0, 1).
+    kurtosis
+        Excess kurtosis of the error: 0 for a normal one, 3 for Laplace noise.
 
     Notes
     -----
@@ -110,7 +114,8 @@ def normal_band(
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")
     upto = np.tril(np.ones((share.size, share.size)))[:-1]
-    spread = np.sqrt(np.maximum(np.diag(upto @ covariance @ upto.T), 0.0))
-    reach = NormalDist().inv_cdf(1 - (1 - level) / (2 * (share.size - 1))) * spread
+    variance = np.maximum(np.diag(upto @ covariance @ upto.T), 0.0)
+    beyond = (1 - level) / (share.size - 1)
+    reach = half_width(1 - beyond, np.zeros_like(variance), [(variance, kurtosis)])
     middle = upto @ centre
     return cumulative_band(share, middle - reach, middle + reach)

@@ -8,21 +8,26 @@ consensus over the gold tasks, and the noisy number of gold tasks that the conse
 ...     count_covariance=np.zeros((2, 2)), difference_covariance=np.zeros((2, 2)),
 ... )
 >>> found.share.round(3), found.low.round(3), found.high.round(3)
-(array([0.691, 0.309]), array([0.657, 0.245]), array([0.755, 0.343]))
+(array([0.683, 0.317]), array([0.657, 0.245]), array([0.755, 0.343]))
 """
 
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from jaxtyping import Float, Float64
 
 from quality.labels import freeze_arrays
+from quality.shares.heavy_tails import half_width, variance_mixture
 
 __all__ = ["NoisyShares", "noisy_shares"]
 
 SPREADS = 0.4 * 0.5 ** np.arange(10)  # of shares about equal ones
-BIASES = 2.5 * 0.5 ** np.arange(7)  # of the bias, in units of the rate of errors by class
+BIASES = np.array(
+    [1.25, 0.625, 0.3125, 0.0]
+)  # of the bias, in units of the rate of errors by class
+ODDS = np.array([1.0, 1.0, 1.0, 15.0])  # of these: five to one that there is no bias
+LEAST_VARIANCE = 1e-12
+NODES = 3  # of the noise on the difference, for the point
 LEAST_SHARE = 0.02  # of a class among wrong labels, and among the truth behind them
 LEAST_WRONG = 0.5
 
@@ -46,6 +51,8 @@ class NoisyShares:
         Of the intervals.
     centre, error
         The estimate without bias that the intervals are about, and the covariance of its error.
+    kurtosis
+        Excess kurtosis of that error, of one class.
     """
 
     share: Float64[np.ndarray, " classes"]
@@ -56,6 +63,7 @@ class NoisyShares:
     level: float
     centre: Float64[np.ndarray, " classes"]
     error: Float64[np.ndarray, "classes classes"]
+    kurtosis: float
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -70,6 +78,8 @@ def noisy_shares(
     n_gold: int,
     count_covariance: Float[np.ndarray, "classes classes"],
     difference_covariance: Float[np.ndarray, "classes classes"],
+    count_kurtosis: float = 0.0,
+    difference_kurtosis: float = 0.0,
     level: float = 0.95,
 ) -> NoisyShares:
     """Estimate true class shares from counts and a correction that both have noise.
@@ -85,7 +95,9 @@ def noisy_shares(
     n_tasks, n_gold
         Tasks that are counted, and gold tasks, a random sample of them; 1 <= n_gold <= n_tasks.
     count_covariance, difference_covariance
-        Of the noise; 0 where there is none.
+        Of the noise, which treats all classes alike; 0 where there is none.
+    count_kurtosis, difference_kurtosis
+        Excess kurtosis of the noise on one class: 0 for a normal law, 3 for Laplace's.
     level
         Of the intervals, in (0, 1).
 
@@ -99,15 +111,18 @@ def noisy_shares(
     **Guarantees.** Shares lie on the simplex and within their intervals. Nothing but the arguments is
     used, so that on released values this is post-processing. The order of classes plays no part.
 
-    The interval is about count / n_tasks + difference / n_gold, which is without bias. Its variance is
-    that of the noise, and of a sample in which wrong labels spread over classes as the shares do.
-    The share itself is a posterior mean. The bias of the crowd is normal about 0, and either the true
-    shares or those of the consensus are normal about equal ones; how far either spreads is settled by
-    how well the released numbers are foretold. So it is the count where noise hides the bias, and the
-    corrected count where it does not.
+    The interval is about count / n_tasks + difference / n_gold, which is without bias. Its law is that
+    of both noises, with their tails, and of a sample in which as many labels are wrong as gold says: those
+    that make the bias, and others, which spread over classes as the shares do.
+    The share itself is a posterior mean. The bias of the crowd is 0, with odds of five to one, or normal
+    about 0, and either the true shares or those of the consensus are normal about equal ones; how far either
+    spreads is settled by how well the released numbers are foretold. So it is the count where noise hides the
+    bias, and the corrected count where it does not.
 
-    **Limits.** The interval is normal: with some ten gold tasks, or where all errors are between two of
-    many classes, it covers less than it says.
+    **Limits.** How many errors each class has is not released. Of three classes or more, where the sample
+    errs more than the noise, the interval of a class that is in more errors than its share covers less
+    than it says, and that of one in fewer covers more; of two classes the number of wrong labels tells
+    all. With some ten gold tasks the sample is not normal.
 
     References
     ----------
@@ -118,12 +133,22 @@ def noisy_shares(
     said, bias = counts / n_tasks, difference / n_gold
     wrong = (np.clip(n_wrong, LEAST_WRONG, n_gold * (1 - 1 / k)) + LEAST_WRONG) / (n_gold + 1)
     of_counts = count_covariance / n_tasks**2
-    of_bias = difference_covariance / n_gold**2
-    of_bias = of_bias + (1 - n_gold / n_tasks) / n_gold * _errors(wrong, said, said + bias)
-    share, covariance = _posterior(said, bias, of_counts, of_bias, wrong)
+    of_noise = difference_covariance / n_gold**2
+    unseen, possible = (1 - n_gold / n_tasks) / n_gold, _on_simplex(said)
+    share, covariance = _posterior(
+        said, bias, of_counts, of_noise, unseen * _errors(wrong, possible, possible), wrong / k,
+        difference_kurtosis,
+    )  # fmt: skip
     share = _on_simplex(share)
-    reach = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(np.diag(of_counts + of_bias))
+    sampled = unseen * _errors(wrong, possible, share)
+    reach = half_width(
+        level,
+        np.diag(sampled),
+        [(np.diag(of_counts), count_kurtosis), (np.diag(of_noise), difference_kurtosis)],
+    )
     low, high = (np.clip(said + bias + side * reach, 0, 1) for side in (-1, 1))
+    error = of_counts + of_noise + sampled
+    *spread, whole = (float(np.trace(one)) for one in (of_counts, of_noise, error))
     return NoisyShares(
         share,
         np.minimum(low, share),
@@ -132,7 +157,10 @@ def noisy_shares(
         1.0 - float(wrong),
         level,
         said + bias,
-        of_counts + of_bias,
+        error,
+        (count_kurtosis * spread[0] ** 2 + difference_kurtosis * spread[1] ** 2) / whole**2
+        if whole > 0
+        else 0.0,
     )
 
 
@@ -157,53 +185,82 @@ def _check(
 def _errors(
     wrong: float, said: Float[np.ndarray, " classes"], true: Float[np.ndarray, " classes"]
 ) -> Float64[np.ndarray, "classes classes"]:
-    """Covariance of one task's difference, wrong labels being spread as consensus and truth are."""
-    pairs = np.outer(_on_simplex(said) + LEAST_SHARE, _on_simplex(true) + LEAST_SHARE)
+    """Covariance of one task's difference: wrong labels make the bias, the others spread as classes do."""
+    bias = true - said
+    too_little, too_much = np.maximum(bias, 0.0), np.maximum(-bias, 0.0)
+    moved = float(too_little.sum())
+    pairs = np.outer(said + LEAST_SHARE, true + LEAST_SHARE)
     np.fill_diagonal(pairs, 0.0)
-    pairs *= wrong / pairs.sum()
-    return np.asarray(np.diag(pairs.sum(axis=0) + pairs.sum(axis=1)) - pairs - pairs.T)
+    pairs *= max(wrong - moved, 0.0) / pairs.sum()
+    if moved > 0:
+        pairs += np.outer(too_much, too_little) / moved
+    sides = np.diag(pairs.sum(axis=0) + pairs.sum(axis=1))
+    return np.asarray(sides - pairs - pairs.T - np.outer(bias, bias))
 
 
 def _posterior(
     said: Float[np.ndarray, " classes"],
     bias: Float[np.ndarray, " classes"],
     of_counts: Float[np.ndarray, "classes classes"],
-    of_bias: Float[np.ndarray, "classes classes"],
-    wrong: float,
+    of_noise: Float[np.ndarray, "classes classes"],
+    sampled: Float[np.ndarray, "classes classes"],
+    unit: float,
+    kurtosis: float,
 ) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, "classes classes"]]:
-    """Mean and covariance of the true shares, over both models and all spreads by their evidence."""
+    """Mean and covariance of the true shares, over both models and all spreads by their evidence.
+
+    Noise treats classes alike, so that along the axes of the sample's errors everything falls apart
+    into pairs of numbers: what is said, and its bias.
+    """
     k = said.size
     basis = np.linalg.svd(np.eye(k) - 1 / k)[0][:, : k - 1]  # of the vectors that add up to 0
-    seen = np.concatenate([basis.T @ (said - 1 / k), basis.T @ bias])
-    noise = np.zeros((2 * k - 2, 2 * k - 2))
-    noise[: k - 1, : k - 1] = basis.T @ of_counts @ basis
-    noise[k - 1 :, k - 1 :] = basis.T @ of_bias @ basis
-    models = [
-        model
-        for spread in np.square(SPREADS)
-        for free in np.square(BIASES * wrong / k)
-        for model in (
-            ([[spread, 0.0], [0.0, free]], [spread, free], spread + free),  # consensus, bias
-            ([[spread + free, -free], [-free, free]], [spread, 0.0], spread),  # truth, bias
-        )
-    ]
-    prior, target, own = (np.array(part) for part in zip(*models, strict=True))
-    total = np.kron(prior, np.eye(k - 1)) + noise
-    toward = np.kron(target[:, None, :], np.eye(k - 1))
-    gain = np.linalg.solve(total, toward.mT).mT
-    means = np.array([one @ seen for one in gain])
-    explained = np.array([one @ part.T for one, part in zip(gain, toward, strict=True)])
-    spreads = own[:, None, None] * np.eye(k - 1) - explained
-    weighed = np.linalg.solve(total, np.broadcast_to(seen[:, None], (len(total), seen.size, 1)))
-    fit = np.array([seen @ one for one in weighed[:, :, 0]])
-    log_weight = -0.5 * fit - 0.5 * np.linalg.slogdet(total)[1]
+    by_sample, turn = np.linalg.eigh(basis.T @ sampled @ basis)
+    axes = basis @ turn
+    first, second = axes.T @ said, axes.T @ bias
+    of_said, of_noise_each = (
+        float(np.trace(axes.T @ one @ axes)) / (k - 1) for one in (of_counts, of_noise)
+    )
+    nodes = zip(*variance_mixture(kurtosis, NODES), strict=True)
+    # variance of the truth, its covariance with what is said and with the bias; variances of what is said
+    # and of the bias, and their covariance; of the noise; prior odds
+    models = np.array(
+        [
+            model
+            for node, chance in nodes
+            for spread in np.square(SPREADS)
+            for free, odds in zip(np.square(BIASES * unit), ODDS, strict=True)
+            for model in (
+                (spread + free, spread, free, spread, 0.0, free, node, odds * chance),  # said, bias
+                (
+                    spread,
+                    spread,
+                    0.0,
+                    spread + free,
+                    -free,
+                    free,
+                    node,
+                    odds * chance,
+                ),  # truth, bias
+            )
+        ]
+    )
+    own, with_said, with_bias, said_own, both, bias_own, node, odds = models.T[:, :, None]
+    said_own, bias_own = (
+        said_own + of_said,
+        bias_own + of_noise_each * node + by_sample + LEAST_VARIANCE,
+    )
+    determinant = said_own * bias_own - both**2
+    solved = (bias_own * first - both * second, said_own * second - both * first)
+    fit = (first * solved[0] + second * solved[1]) / determinant
+    means = (with_said * solved[0] + with_bias * solved[1]) / determinant
+    gain = with_said * (bias_own * with_said - both * with_bias)
+    gain = (gain + with_bias * (said_own * with_bias - both * with_said)) / determinant
+    log_weight = np.log(odds[:, 0]) - 0.5 * (fit + np.log(determinant)).sum(axis=1)
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     mean = weight @ means
-    apart = means - mean
-    within = np.einsum("p,pij->ij", weight, spreads)
-    within = within + np.einsum("p,pi,pj->ij", weight, apart, apart)
-    return 1 / k + basis @ mean, basis @ within @ basis.T
+    within = np.diag(weight @ (own - gain)) + (means - mean).T @ (weight[:, None] * (means - mean))
+    return 1 / k + axes @ mean, axes @ within @ axes.T
 
 
 def _on_simplex(value: Float[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:

@@ -119,7 +119,7 @@ def _lines(found: GoldProposal, width: float, n_tasks: int, n_known: int) -> lis
     if found.correction_epsilon is not None and found.proportions_epsilon is not None:
         lines += [
             f"[privacy] proportions_epsilon = {found.proportions_epsilon:.3f}, correction_epsilon = "
-            f"{found.correction_epsilon:.3f} divide the price so that noise is least",
+            f"{found.correction_epsilon:.3f} divide the price so that shares err least",
             f"groups are corrected one by one from {found.n_each:,} gold tasks in each on",
         ]
     return [*lines, 'then: [input] gold_sampling = "random"']

@@ -12,12 +12,13 @@ from quality import gold_for_width
 ASKED = {"accuracy": 0.8, "n_tasks": 5_000, "n_classes": 4, "level": 0.9}
 
 
-def test_no_other_division_of_the_price_has_less_noise() -> None:
+def test_no_other_division_of_the_price_leaves_a_shrunk_share_less_noise() -> None:
+    """Which has the noise of the counts, and an eighth of the variance of the correction's."""
     counts, correction = split_price(1.0, n_tasks=5_000, n_gold=300)
     assert counts + correction == pytest.approx(1.0)
 
     def noise(first: float) -> float:
-        return (2 / first / 5_000) ** 2 + (4 / (1 - first) / 300) ** 2
+        return (2 / first / 5_000) ** 2 + (4 / (1 - first) / 300) ** 2 / 8
 
     assert all(noise(counts) <= noise(other / 100) for other in range(1, 100))
 

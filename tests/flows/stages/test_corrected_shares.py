@@ -16,7 +16,9 @@ from flows.run import Run, open_run
 from flows.settings import Settings, SettingsError, load_settings
 from flows.spending import preview, read_statements
 from flows.stages import STAGES
-from flows.stages.corrected_shares import ALL_GROUPS
+from flows.stages.corrected_shares import ALL_GROUPS, kurtosis_of_sum
+from privacy import LatticeLaplace
+from quality.shares.heavy_tails import half_width
 from tests.flows.campaign import write_small_campaign
 
 PUBLISH = [stage.name for stage in STAGES].index("publish_proportions")
@@ -160,3 +162,23 @@ def test_weighted_groups_are_the_population(tmp_path: Path) -> None:
     truth = [line[-1] for line in settings.input.gold.read_text().splitlines()[1:]]
     shares = [row["share"] for row in rows(run)[:3]]
     np.testing.assert_allclose([truth.count(name) / 360 for name in "abc"], shares, atol=0.03)
+
+
+def test_the_kurtosis_of_a_sum_is_that_of_its_exact_law() -> None:
+    one, other = LatticeLaplace(1.0).law(3), LatticeLaplace(0.4).law(3)
+    found = kurtosis_of_sum(
+        np.array([one.variance, other.variance]), np.array([one.kurtosis, other.kurtosis])
+    )
+    assert found == pytest.approx(one.plus(other).kurtosis, rel=1e-6)
+    assert kurtosis_of_sum(np.zeros(2), np.zeros(2)) == 0.0
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 10])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+def test_the_tails_of_the_noise_are_those_of_its_exact_law(n_classes: int, epsilon: float) -> None:
+    """Within 2 %, or one label: exact half widths are integers."""
+    law = LatticeLaplace(epsilon).law(n_classes, l1=4.0)
+    for level in (0.9, 0.95, 0.999):
+        (found,) = half_width(level, np.zeros(1), [(np.array([law.variance]), law.kurtosis)])
+        exact = law.half_width(level)
+        assert abs(found - exact) <= max(1.0, 0.02 * exact)

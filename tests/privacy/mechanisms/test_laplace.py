@@ -238,3 +238,27 @@ def test_the_law_needs_two_classes_and_a_level():
         DiscreteLaplace(1.0).law(1)
     with pytest.raises(ValueError, match="level"):
         DiscreteLaplace(1.0).law(2).half_width(1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_kurtosis_is_that_of_the_law(epsilon):
+    """On two classes lattice noise is discrete Laplace noise of half the scale."""
+    lattice, independent = LatticeLaplace(epsilon).law(2), DiscreteLaplace(2 * epsilon).law(2)
+    assert lattice.kurtosis == pytest.approx(independent.kurtosis, rel=1e-6)
+    z = np.arange(-4_000, 4_001)
+    p = np.exp(-np.abs(z) * 2 * epsilon / 2)
+    p /= p.sum()
+    expected = (p @ z.astype(float) ** 4) / (p @ z.astype(float) ** 2) ** 2 - 3
+    assert independent.kurtosis == pytest.approx(expected, rel=1e-9)
+
+
+def test_fourth_cumulants_of_independent_noises_add_up():
+    one, other = LatticeLaplace(1.0).law(4), LatticeLaplace(0.3).law(4)
+    both = one.plus(other)
+    fourth = [law.kurtosis * law.variance**2 for law in (one, other, both)]
+    assert fourth[0] + fourth[1] == pytest.approx(fourth[2], rel=1e-6)
+
+
+def test_noise_that_is_never_drawn_has_no_kurtosis_and_a_tiny_scale_a_finite_one():
+    assert LatticeLaplace(4_000.0).law(3).kurtosis == 0.0
+    assert math.isfinite(DiscreteLaplace(4_000.0).law(3).kurtosis)

@@ -55,6 +55,26 @@ def test_a_normal_band_covers_all_classes_at_once(rng: np.random.Generator) -> N
     assert hits / 4_000 >= 0.9 - 5 * np.sqrt(0.09 / 4_000)
 
 
+def test_a_band_counts_the_tails_of_the_noise() -> None:
+    """Laplace's law of variance 2 scale^2 lies within scale log(1 / (1 - level)) at its level."""
+    centre, covariance = np.array([0.4, 0.6]), 2e-4 * np.array([[1, -1], [-1, 1.0]])
+    band = normal_band(centre, centre, covariance, 0.95, kurtosis=3.0)
+    assert band.high[0] - 0.4 == pytest.approx(0.01 * np.log(20), rel=0.01)
+    assert 0.4 - band.low[0] == pytest.approx(0.01 * np.log(20), rel=0.01)
+
+
+def test_the_error_of_corrected_shares_has_the_kurtosis_of_its_noise() -> None:
+    """All of the noise's where there is nothing else; less where a sample adds to it."""
+    noise = 100.0 * (np.eye(3) - 1 / 3)
+    given = {"n_tasks": 1_000, "count_covariance": 0 * noise, "difference_covariance": noise}
+    values = np.array([500.0, 300.0, 200.0]), np.array([12.0, -2.0, -10.0]), 30.0
+    all_known = noisy_shares(*values, n_gold=1_000, difference_kurtosis=2.0, **given)
+    sampled = noisy_shares(*values, n_gold=200, difference_kurtosis=2.0, **given)
+    assert all_known.kurtosis == pytest.approx(2.0)
+    assert 0 < sampled.kurtosis < 2.0
+    assert noisy_shares(*values, n_gold=200, **given).kurtosis == 0.0
+
+
 def test_corrected_shares_say_what_their_intervals_are_about() -> None:
     nothing = np.zeros((3, 3))
     found = noisy_shares(
