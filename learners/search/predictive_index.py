@@ -85,13 +85,16 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     list_length
         Longest list kept.
     merge
-        "max", by the largest value in any list that holds the query, or "round_robin", one object of
-        each list in turn.
+        "max", by the largest value in any list that holds the query; "sum", by the sum of its values in
+        them, which finds more neighbours; or "round_robin", one object of each list in turn.
     max_queries
         Training queries used, at most; drawn from those given.
     exclude_self
         Whether a training query that is itself an object earns it nothing: where queries are drawn from
         the objects, but later ones are not among them. It applies where fit gets no queries.
+    fallback
+        What goes on where the lists of a query are used up: "global", the global list, or "none", so that
+        fewer objects are scored and fewer than k may be found.
     random_state
         Seed of the cover where none is given, and of the queries drawn.
 
@@ -114,9 +117,9 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     how much).
 
     **Guarantees.** At most `budget` objects are scored, each once; a larger budget never gives worse
-    scores; with a budget of all objects the result is exact. For one list, "hit" with one hit maximises
-    the
-    share of training queries whose best object is among the first (the paper's Lemma 2.1).
+    scores; with a budget of all objects, and the global list behind, the result is exact. For one list,
+    "hit" with one hit maximises the share of training queries whose best object is among the first (the
+    paper's Lemma 2.1).
 
     **Cost.** Fit: queries times objects evaluations; memory in proportion to queries, ranks and cells
     of a query, and for "mean" to cells times objects. Query: `budget` evaluations.
@@ -153,9 +156,10 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         weighting: Weighting = "dcg",
         top: int = 16,
         list_length: int = 1000,
-        merge: Literal["max", "round_robin"] = "max",
+        merge: Literal["max", "sum", "round_robin"] = "max",
         max_queries: int = 10_000,
         exclude_self: bool = True,
+        fallback: Literal["global", "none"] = "global",
         random_state: Any = None,
     ) -> None:
         self.cover = cover
@@ -166,6 +170,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         self.merge = merge
         self.max_queries = max_queries
         self.exclude_self = exclude_self
+        self.fallback = fallback
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, queries: Any = None) -> "PredictiveIndex":
@@ -202,7 +207,8 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     def query(self, query: Float[np.ndarray, " features"], k: int = 10, budget: int = 500) -> Found:
         """Return the best k of at most `budget` objects, taken from the lists of the query's cells.
 
-        Where these are used up the global list goes on. Of equal scores the lower row number comes first.
+        Where these are used up the global list goes on, unless `fallback` is "none". Of equal scores the
+        lower row number comes first.
         """
         check_is_fitted(self)
         if not 1 <= k <= budget:
@@ -230,16 +236,19 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         query = np.asarray(query, dtype=np.float64)
         lists = self._held(query)
         ids = np.concatenate([np.zeros(0, int), *(self._lists.ids[one] for one in lists)])
-        if self.merge == "max":
-            value = np.concatenate([np.zeros(0), *(self._lists.value[one] for one in lists)])
-            ids = ids[np.lexsort((ids, -value))]
-        else:
+        if self.merge == "round_robin":
             depth = np.concatenate(
                 [np.zeros(0), *(np.arange(one.stop - one.start) for one in lists)]
             )
             ids = ids[np.argsort(depth, kind="stable")]
+        else:
+            value = np.concatenate([np.zeros(0), *(self._lists.value[one] for one in lists)])
+            if self.merge == "sum":
+                ids, place = np.unique(ids, return_inverse=True)
+                value = np.bincount(place, value, len(ids))
+            ids = ids[np.lexsort((ids, -value))]
         ids = _first_of_each(ids)[:budget]
-        if len(ids) < budget:
+        if len(ids) < budget and self.fallback == "global":
             ids = _first_of_each(np.concatenate([ids, self.global_list_]))[:budget]
         return ids
 
@@ -286,8 +295,10 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     def _check(self) -> None:
         if self.weighting not in ("dcg", "mean", "hit"):
             raise ValueError(f"weighting must be 'dcg', 'mean' or 'hit', got {self.weighting!r}")
-        if self.merge not in ("max", "round_robin"):
-            raise ValueError(f"merge must be 'max' or 'round_robin', got {self.merge!r}")
+        if self.merge not in ("max", "sum", "round_robin"):
+            raise ValueError(f"merge must be 'max', 'sum' or 'round_robin', got {self.merge!r}")
+        if self.fallback not in ("global", "none"):
+            raise ValueError(f"fallback must be 'global' or 'none', got {self.fallback!r}")
         if not (callable(self.scorer) or self.scorer in ("inner_product", "sqeuclidean")):
             raise ValueError(
                 f"scorer must be a function, 'inner_product' or 'sqeuclidean', got {self.scorer!r}"

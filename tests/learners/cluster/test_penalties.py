@@ -50,6 +50,21 @@ def test_a_tightened_penalty_is_less_than_the_papers():
     assert ours[0].risk > ours[1].risk > ours[2].risk
 
 
+@pytest.mark.parametrize("over", ["cells", "partitions"])
+def test_the_complexity_never_falls_with_the_number_of_clusters(over):
+    x = np.random.default_rng(0).normal(size=(400, 2))
+    found = penalized_risks(x, k_max=6, over=over, rng=np.random.default_rng(1))
+    assert (np.diff([one.complexity for one in found]) >= 0).all()
+
+
+def test_the_tightened_penalty_picks_four_of_four_clusters_at_ten_thousand_points():
+    rng = np.random.default_rng(0)
+    centres = 5 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
+    x = centres[rng.integers(4, size=10_000)] + rng.normal(size=(10_000, 2))
+    found = penalized_risks(x, k_max=6, rng=rng)
+    assert min(found, key=lambda one: one.risk + one.penalty).n_clusters == 4
+
+
 def test_a_bound_that_is_exceeded_is_refused(rng):
     with pytest.raises(ValueError, match="raise the bound"):
         penalized_risks(rng.normal(size=(20, 2)), k_max=2, bound=0.001, rng=rng)

@@ -45,4 +45,10 @@ def test_numbers_out_of_range_are_refused():
     with pytest.raises(ValueError, match="n_partitions must be"):
         HyperplaneCover(0).fit(x)
     with pytest.raises(ValueError, match="n_planes must be"):
-        HyperplaneCover(n_planes=63).fit(x)
+        HyperplaneCover(n_planes=64).fit(x)
+
+
+def test_sixty_three_planes_are_told_apart(rng):
+    x = rng.normal(size=(50, 100))
+    cells = np.concatenate(HyperplaneCover(1, 63, random_state=0).fit(x).cells(x))
+    assert sorted(cells.tolist()) == list(range(50))

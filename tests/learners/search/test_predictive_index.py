@@ -21,7 +21,7 @@ def rows(rng):
 
 EACH = pytest.mark.parametrize(
     "knobs",
-    [{}, {"merge": "round_robin"}, {"weighting": "hit"}, {"weighting": "mean"},
+    [{}, {"merge": "round_robin"}, {"merge": "sum"}, {"weighting": "hit"}, {"weighting": "mean"},
      {"scorer": "sqeuclidean"}, {"cover": HyperplaneCover(3, 40, random_state=0)}],
     ids=str,
 )  # fmt: skip
@@ -117,6 +117,30 @@ def test_a_query_in_no_cell_falls_back_to_the_global_list(rng):
     assert index.coverage_ == 1
 
 
+def test_without_a_fallback_only_the_lists_of_the_querys_cells_are_read(rng):
+    objects, queries = rng.random(size=(50, 2)), np.eye(2)[rng.integers(2, size=20)]
+    knobs = {"weighting": "hit", "fallback": "none"}
+    index = PredictiveIndex(FeatureCover(), **knobs).fit(objects, queries=queries)
+    found = index.query(np.array([1.0, 0.0]), k=10, budget=50)
+    assert sorted(found.ids.tolist()) == sorted(np.argsort(-objects[:, 0])[:10].tolist())
+    assert found.n_evaluations == 10
+    assert not len(index.query(np.zeros(2), k=2, budget=50).ids)
+
+
+def test_the_sum_of_values_puts_first_what_several_lists_hold(rng):
+    """Each word's favourite is first by its largest value, the page that both words like by the sum."""
+    pages = np.array([[1.0, -1.0], [-1.0, 1.0], [0.8, 0.8], [-2.0, -2.0]])
+    alone = np.repeat(np.eye(2), 5, axis=0)
+    first = {
+        merge: PredictiveIndex(FeatureCover(), weighting="mean", merge=merge)
+        .fit(pages, queries=alone)
+        .candidates(np.ones(2), 1)
+        .tolist()
+        for merge in ("max", "sum")
+    }
+    assert first == {"max": [0], "sum": [2]}
+
+
 def test_objects_as_queries_earn_themselves_nothing_unless_asked_to(rng):
     objects = rng.normal(size=(100, 3))
     cover = HyperplaneCover(4, 5, random_state=0)
@@ -144,7 +168,8 @@ def test_what_does_not_fit_is_refused(rows):
     objects, queries = rows
     for knobs, message in (
         ({"weighting": "sum"}, "weighting must be"),
-        ({"merge": "sum"}, "merge must be"),
+        ({"merge": "mean"}, "merge must be"),
+        ({"fallback": "nearest"}, "fallback must be"),
         ({"top": 0}, "top must be >= 1"),
         ({"scorer": "cosine"}, "scorer must be"),
         ({"scorer": lambda q, o: o[:, 0] * np.nan}, "one finite score"),
