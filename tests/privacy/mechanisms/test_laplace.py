@@ -238,3 +238,15 @@ def test_the_law_needs_two_classes_and_a_level():
         DiscreteLaplace(1.0).law(1)
     with pytest.raises(ValueError, match="level"):
         DiscreteLaplace(1.0).law(2).half_width(1.0)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, math.nan])
+def test_the_level_of_a_half_width_is_between_none_and_all(level):
+    with pytest.raises(ValueError, match="level must be in"):
+        DiscreteLaplace(1.0).law(2).half_width(level)
+
+
+def test_a_law_cannot_be_written_into():
+    law = LatticeLaplace(1.0).law(3)
+    assert not law.support.flags.writeable
+    assert not law.probability.flags.writeable
