@@ -223,7 +223,7 @@ def main() -> int:
     minutes, n, n_killed = (time.monotonic() - begun) / 60, tried.total(), killed.total()
     print(f"{n_killed:,} of {n:,} mutants killed ({n_killed / n:.1%}), {minutes:.0f} minutes")
     print(*faults, sep="\n")
-    if not given.only and not given.near and given.by is None:
+    if not given.only and not given.near and given.by != "hand":
         drawn = f" Here {len(tasks):,} of the {len(made):,} made by rule, {SAMPLED} {given.seed})."
         write_page(tried, killed, drawn if len(tasks) < len(made) else "")
     return int(bool(faults) or n_killed < ENOUGH * n)

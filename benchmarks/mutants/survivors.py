@@ -5,4 +5,29 @@ A name on this list that is no mutant's any more, or whose mutant is caught, mak
 
 __all__ = ["SURVIVORS"]
 
-SURVIVORS: dict[str, str] = {}
+SURVIVORS: dict[str, str] = {
+    "flows/spending/cohorts.py join_cohorts: True: True becomes False": (
+        "whether the record of cohorts is compressed, which no reader sees"
+    ),
+    "learners/holdout/metric_gate.py MetricGate.answer: math.floor(value * GRID): floor becomes ceil": (
+        "a replaced record moves either by no more than is paid for, and a step is 2**-30"
+    ),
+    "privacy/accounting/plans.py PlanEvent.__post_init__: exact(self.epsilon) > 0: > becomes >=": (
+        "the next line refuses an epsilon of 0: every release realises more"
+    ),
+    "privacy/corrections.py gold_corrections: max_tasks >= 1: >= becomes >": (
+        "1 is let through by what stands before it"
+    ),
+    "privacy/ledger/spending.py check_slots: raise UnitError(f\"plan {number} protects the unit '{unit}', "
+    "which a gu: raise is dropped": (
+        "a plan protects its budget's unit, which every query was compared with before; a second lock"
+    ),
+    "privacy/mechanisms/choice.py _largest_share: high <= MAX_EPSILON: <= becomes <": (
+        "at that very number the search stops one doubling earlier, at the same end"
+    ),
+    "privacy/mechanisms/dirichlet_pairs.py smallest_floor: math.exp(-middle * epsilon) / (2 * middle + 1) < "
+    "delta: < becomes <=": "the last of 200 halvings ends at the same double on either side of equality",
+    "privacy/mechanisms/lattice_laplace.py _marginal: size <= MAX_GRID: <= becomes <": (
+        "how large a grid memory may hold is no promise"
+    ),
+}

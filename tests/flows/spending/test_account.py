@@ -97,6 +97,12 @@ def test_each_price_is_a_kind_of_its_own(tmp_path: Path) -> None:
     assert told == [(0.05, False, 8), (0.2, True, 2), (0.1, False, 4)]
 
 
+def test_a_folder_without_a_ledger_is_named_and_none_is_made(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="holds no ledger.sqlite; name the state folder"):
+        read_statements(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_data_set_must_be_one_of_the_ledgers(tmp_path: Path) -> None:
     toy_ledger(tmp_path / "state")
     with pytest.raises(LedgerError, match="--dataset must be one of toy, got 'other'"):

@@ -246,11 +246,13 @@ def test_small_groups_are_not_published(tmp_path: Path) -> None:
     result = run_pipeline(load_settings(path))
     table = pq.read_table(result.folder / "proportions.parquet")
     assert sorted(set(table.column("group").to_pylist())) == ["g1", "g2", "g3", "g4", "g5"]
-    path.write_text(path.read_text().replace("min_group_size = 30", "min_group_size = 50"))
+    path.write_text(path.read_text().replace("min_group_size = 30", "min_group_size = 60"))
     result = run_pipeline(load_settings(path))
+    table = pq.read_table(result.folder / "proportions.parquet")
+    assert sorted(set(table.column("group").to_pylist())) == ["g1", "g2", "g3", "g4", "g5"]
     skipped = json.loads((result.folder / "class_ratios.json").read_text())["skipped"]
     assert skipped == "every group without labels is below min_group_size"
-    path.write_text(path.read_text().replace("min_group_size = 50", "min_group_size = 61"))
+    path.write_text(path.read_text().replace("min_group_size = 60", "min_group_size = 61"))
     with pytest.raises(SettingsError, match="min_group_size must leave a group to publish, got 61"):
         run_pipeline(load_settings(path))
 

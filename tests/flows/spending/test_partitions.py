@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 from fractions import Fraction
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.spending import grow_partition
+from flows.spending import grow_partition, partitions
 from privacy import LatticeLaplace, Ledger, Part, Query, Release, Unit, class_counts
 
 DATASET = "toy"
@@ -279,3 +280,20 @@ def test_the_partitions_name_tells_no_task(state: State) -> None:
     state.publish({"t-canary": "a", "t2": "b"})
     told = json.dumps([str(entry.part) for entry in state.ledger.statement(DATASET).entries])
     assert "canary" not in told
+
+
+def test_assignments_are_made_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock is of the open file, so that a second one in this process stands for another process."""
+    read, tried, state = partitions._read, list[Path](), State(tmp_path / "state")
+
+    def trying(path: Path) -> object:
+        with open(state.folder / "groups.lock", "rb") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        tried.append(path)
+        return read(path)
+
+    monkeypatch.setattr(partitions, "_read", trying)
+    state.queries({"a": "north"}, {})
+    assert tried

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.settings import PrivacySettings, Settings, SettingsError, load_settings
+from flows.spending import prices
 from flows.spending.prices import check_budget, preview, propose_key
 from flows.spending.year import Year, parse_year, split_budget, year_months, year_of
 from privacy import BudgetError, Cost, LatticeLaplace
@@ -147,6 +148,17 @@ def test_a_year_with_its_ledger_on_a_server_is_refused_in_the_first_second(
     monkeypatch.setenv("CROWDASSAY_LEDGER", "postgresql+psycopg://nobody@127.0.0.1:1/none")
     with pytest.raises(SettingsError, match="so the ledger must be there too: unset"):
         check_budget(year_settings(tmp_path))
+
+
+def test_without_a_year_nobody_asks_where_the_ledger_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(prices, "check_record_beside_ledger", lambda: asked.append(1))
+    assert check_budget(load_settings(write_small_campaign(tmp_path / "plain"))) is None
+    assert asked == []
+    check_budget(year_settings(tmp_path / "year"))
+    assert asked == [1]
 
 
 def spend(ledger, epsilon: float) -> None:  # type: ignore[no-untyped-def]

@@ -94,3 +94,6 @@ def test_losses_and_numbers_out_of_range_are_refused():
     for knobs in ({"n": 0, "n_models": 1}, {"n": 1, "n_models": 0}):
         with pytest.raises(ValueError, match="must be >= 1"):
             ladder_error(0.1, **knobs, level=0.9)
+    for level in (0.0, 1.0):
+        with pytest.raises(ValueError, match="level must be"):
+            ladder_error(0.1, n=10, n_models=1, level=level)

@@ -17,7 +17,7 @@ from privacy.accounting import (
     fits,
     price_text,
 )
-from privacy.accounting.cost import six_digits_down, six_digits_up
+from privacy.accounting.cost import check_price, six_digits_down, six_digits_up
 from privacy.mechanisms import DiscreteGaussianEvent
 
 parts = st.one_of(
@@ -159,3 +159,12 @@ def test_what_is_below_zero_is_rounded_the_other_way():
     third = Fraction(-1, 3)
     assert (price_text(third), price_text(third, left=True)) == ("-0.333333", "-0.333334")
     assert price_text(0.0) == price_text(Fraction(0)) == "0"
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.0, 0.1), (101.0, 0.1), (math.nan, 0.1), (1.0, 0.0), (1.0, 1.0)]
+)
+def test_a_price_with_a_delta_is_in_range(epsilon, delta):
+    check_price(1.0, 0.1)
+    with pytest.raises(ValueError, match=r"epsilon must be|delta must be"):
+        check_price(epsilon, delta)

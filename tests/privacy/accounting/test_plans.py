@@ -187,6 +187,9 @@ def test_a_delta_too_small_for_the_bundle_is_refused():
     for delta in (0.0, math.nan, 1.0):
         with pytest.raises(ValueError, match="delta"):
             plan({gaussian: 1}, delta=delta)
+    for delta in (-0.1, math.nan, 1.0):
+        with pytest.raises(ValueError, match="delta must be in"):
+            plan({TOY: 1}, delta=delta)
 
 
 parts = st.one_of(

@@ -197,6 +197,20 @@ def test_what_was_paid_under_a_key_and_not_drawn_is_drawn_for_the_same_records_a
     assert ledger.release(Mortal(1.0), keyed(counts_query((6, 1)))).value == drawn.value
 
 
+def test_what_failed_in_the_draw_is_not_drawn_for_other_records_either(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("no entropy")
+
+    ledger = open_toy(tmp_path)
+    with monkeypatch.context() as failing:
+        failing.setattr(Mortal, "draw", fail)
+        with pytest.raises(OSError, match="no entropy"):
+            ledger.release(Mortal(1.0), keyed(counts_query()))
+    with pytest.raises(LedgerError, match="was paid for 4 records and not drawn yet, got 7"):
+        ledger.release(Mortal(1.0), keyed(counts_query((6, 1))))
+    assert ledger.release(Mortal(1.0), keyed(counts_query())).fresh
+
+
 def race_under_one_key(where, number, barrier, results):
     """Ask under the key that every process asks under, each on data of its own."""
     ledger = ledger_at(where)

@@ -262,3 +262,15 @@ def test_fourth_cumulants_of_independent_noises_add_up():
 def test_noise_that_is_never_drawn_has_no_kurtosis_and_a_tiny_scale_a_finite_one():
     assert LatticeLaplace(4_000.0).law(3).kurtosis == 0.0
     assert math.isfinite(DiscreteLaplace(4_000.0).law(3).kurtosis)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, math.nan])
+def test_the_level_of_a_half_width_is_between_none_and_all(level):
+    with pytest.raises(ValueError, match="level must be in"):
+        DiscreteLaplace(1.0).law(2).half_width(level)
+
+
+def test_a_law_cannot_be_written_into():
+    law = LatticeLaplace(1.0).law(3)
+    assert not law.support.flags.writeable
+    assert not law.probability.flags.writeable
