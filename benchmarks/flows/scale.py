@@ -32,7 +32,7 @@ from scipy.sparse import csr_array
 
 from benchmarks.flows.ingest import in_own_process, peak_megabytes
 from benchmarks.publish import publish
-from flows.settings.sections import EngineSettings
+from flows.settings import EngineSettings
 from flows.sharding.engine import open_engine
 from flows.sharding.shards import open_shards, write_shards
 from quality import (

@@ -19,7 +19,7 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -34,7 +34,7 @@ from flows.settings import Settings, load_settings
 from flows.spending import preview, read_statements, year_of
 from flows.spending.cohorts import known_sizes
 
-__all__ = ["Firing", "build_clock", "serve_year"]
+__all__ = ["Firing", "build_clock", "free_port", "serve_year", "started", "until"]
 
 T = TypeVar("T")
 CRON, FIRST = "0 6 1 * *", datetime(2027, 1, 1, 6, tzinfo=UTC)
@@ -93,9 +93,7 @@ def serve_year(
     """
     clock = _Clock(home / "clock")
     clock.move_to(FIRST - timedelta(days=1))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     api = f"http://127.0.0.1:{port}/api"
     environment = os.environ | QUIET | clock.environment(library) | {
         "PREFECT_HOME": str(home), "PREFECT_API_URL": api, "PREFECT_RUNNER_POLL_FREQUENCY": "1",
@@ -104,14 +102,14 @@ def serve_year(
     log, settings = home / "serve.log", load_settings(path)
     server = ("prefect", "server", "start", "--port", str(port), "--no-ui")
     serve = ("flows.cli", "serve", str(path), "--cron", CRON)
-    with _started(server, environment, home / "server.log"):
-        _until(lambda: _health(api))
-        with _started(serve, environment, log):
-            _until(lambda: "Ctrl-C ends it" in log.read_text() or None)
+    with started(*server, log=home / "server.log", environment=environment):
+        until(lambda: _health(api))
+        with started(*serve, log=log, environment=environment):
+            until(lambda: "Ctrl-C ends it" in log.read_text() or None)
             for month in range(1, runs + 1):
                 grow(month)
                 clock.move_to(FIRST.replace(month=month) - AHEAD)
-                ended = _until(lambda month=month: _ended(api, month))  # type: ignore[misc]
+                ended = until(lambda month=month: _ended(api, month))  # type: ignore[misc]
                 yield _firing(settings, ended)
 
 
@@ -131,18 +129,28 @@ class _Clock:
         return {"LD_PRELOAD": str(library), "MOVED_CLOCK": str(self._file)}
 
 
+def free_port() -> int:
+    """Return a port of this machine that nothing listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 @contextmanager
-def _started(
-    arguments: tuple[str, ...], environment: dict[str, str], log: Path
+def started(
+    *arguments: str, log: Path = Path(os.devnull), environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of this environment, ended by SIGTERM."""
+    """Run a Python module as a job in the background, which ignores Ctrl-C; end it by SIGTERM.
+
+    Without an `environment` it has this process's.
+    """
+    job = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-m", *arguments]
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            [sys.executable, "-m", *arguments], stdout=output, stderr=output, env=environment,
-            start_new_session=True,
+            job, stdout=output, stderr=output, env=environment, start_new_session=True
         ) as process,
-    ):  # fmt: skip
+    ):
         try:
             yield process
         finally:
@@ -153,14 +161,14 @@ def _started(
                 process.kill()
 
 
-def _until(found: Callable[[], T | None]) -> T:
-    """Return what is found, as soon as it is."""
+def until(found: Callable[[], T | None]) -> T:
+    """Return what is found, as soon as it is; raise TimeoutError after half an hour."""
     deadline = time.monotonic() + WAIT
     while time.monotonic() < deadline:
         if (value := found()) is not None:
             return value
-        time.sleep(1)
-    raise TimeoutError(f"nothing came of a month within {WAIT:g} s")
+        time.sleep(0.5)
+    raise TimeoutError(f"{getattr(found, '__name__', found)} found nothing within {WAIT:g} s")
 
 
 def _health(api: str) -> bool | None:

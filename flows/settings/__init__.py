@@ -12,6 +12,7 @@ from flows.settings.addresses import LAKES, SCHEMES, address_of, is_remote
 from flows.settings.environment import variables_of
 from flows.settings.faults import fault_sentence
 from flows.settings.feature_use import why_features_stay_out
+from flows.settings.input_sections import GroupSettings, InputSettings
 from flows.settings.publication_keys import (
     GRANULARITIES,
     Granularity,
@@ -19,24 +20,16 @@ from flows.settings.publication_keys import (
     granularity_of,
     key_at,
 )
+from flows.settings.release_sections import GateSettings, ModelSettings, PrivacySettings
+from flows.settings.section import EngineError, Section, SettingsError, key_sentences, section_of
 from flows.settings.sections import (
     NAME,
     ConsensusSettings,
-    EngineError,
     EngineSettings,
     FilterSettings,
-    GateSettings,
-    GroupSettings,
-    InputSettings,
-    ModelSettings,
-    PrivacySettings,
     ReportSettings,
-    Section,
     Settings,
-    SettingsError,
     TopicsSettings,
-    key_sentences,
-    section_of,
 )
 from flows.settings.settings import (
     filter_settings,

@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
-from flows.settings.sections import Section, SettingsError, section_of
+from flows.settings.section import Section, SettingsError, section_of
 
 __all__ = ["Key", "overridden", "set_by", "variables_of"]
 

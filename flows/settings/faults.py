@@ -1,6 +1,6 @@
 """Faults of a settings file: pydantic's report about a section as the one sentence that a user reads.
 
->>> from flows.settings.sections import FilterSettings
+>>> from flows.settings import FilterSettings
 >>> try:
 ...     FilterSettings(penalti="soft")
 ... except ValidationError as error:
@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from flows.settings.sections import Section, section_of
+from flows.settings.section import Section, section_of
 
 __all__ = ["fault_sentence"]
 

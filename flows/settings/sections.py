@@ -1,6 +1,6 @@
-"""The sections of the settings file: the keys of each, and which values exclude one another.
+"""All settings of a run, section by section, and which of their values exclude one another.
 
-Longer than 500 lines: it is the one list of settings.
+What is read and what is released have sections in files of their own.
 
 >>> FilterSettings(fraction=0.1).penalty
 'soft'
@@ -8,25 +8,12 @@ Longer than 500 lines: it is the one list of settings.
 
 from __future__ import annotations
 
-import ast
-import inspect
 import math
 import os
-import re
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from flows.aggregators import (
     AGGREGATORS,
@@ -35,212 +22,21 @@ from flows.aggregators import (
     check_keys,
     default_aggregator,
 )
-from flows.choices import (
-    Duplicates,
-    FeatureUse,
-    GoldSampling,
-    Grouping,
-    Loss,
-    Penalty,
-    TrainingMethod,
-)
-from flows.settings.addresses import check_address, is_remote
+from flows.choices import FeatureUse, Grouping, Loss, Penalty
+from flows.settings.addresses import is_remote
 from flows.settings.feature_use import why_features_stay_out, why_voices_stay_out
-from flows.settings.publication_keys import check_key
+from flows.settings.input_sections import GroupSettings, InputSettings
+from flows.settings.release_sections import GateSettings, ModelSettings, PrivacySettings
+from flows.settings.section import Positive, Section
 from flows.settings.several_classes import check_several
 from privacy import Unit
 
 __all__ = [
-    "ConsensusSettings", "EngineError", "EngineSettings", "FilterSettings", "GateSettings",
-    "GroupSettings", "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section",
-    "Settings", "SettingsError", "TopicsSettings", "key_sentences", "section_of",
+    "NAME", "ConsensusSettings", "EngineSettings", "FilterSettings", "ReportSettings", "Settings",
+    "TopicsSettings",
 ]  # fmt: skip
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a campaign: it names run folders
-
-
-class SettingsError(ValueError):
-    """The settings file cannot be used; the message says which key, what came and what to do."""
-
-
-class EngineError(RuntimeError):
-    """The machines that a run works on are gone; ``--resume`` goes on from the stages that are finished."""
-
-
-class Section(BaseModel):
-    """One table of the settings file: frozen, and an unknown key is a mistake.
-
-    The text under a key says what it is for; `crowdassay init` and the reference repeat it.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
-        field = cls.model_fields[str(info.field_name)]
-        if isinstance(value, bool) and field.annotation is not bool:
-            raise ValueError("input should not be true or false")
-        return value
-
-
-@cache
-def key_sentences(section: type[Section]) -> dict[str, str]:
-    """Return the sentence under each key of a section, which says what the key is for.
-
-    Read from the source when asked: read by pydantic at each start it costs four times what the sections do.
-
-    >>> key_sentences(FilterSettings)["n_workers"]
-    'Instead of a rate: the number of workers to remove.'
-    """
-    (written,) = ast.parse(inspect.getsource(section)).body
-    assert isinstance(written, ast.ClassDef)
-    return {
-        key.target.id: inspect.cleandoc(str(text.value.value))
-        for key, text in pairwise(written.body)
-        if isinstance(key, ast.AnnAssign) and isinstance(key.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
-    }
-
-
-def section_of(annotation: Any) -> type[Section] | None:
-    """Return the section that a key holds, or None where it holds a value."""
-    for kind in getattr(annotation, "__args__", (annotation,)):
-        if isinstance(kind, type) and issubclass(kind, Section):
-            return kind
-    return None
-
-
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(gt=0, lt=1)]
-
-
-class GroupSettings(Section):
-    """The source of a task's group: a column of the task tables, or a pattern in the task's name."""
-
-    column: str = "group"
-    """The column of the task tables that names a task's group."""
-    pattern: str | None = None
-    """Instead of a column: a pattern, and its groups in the task's name."""
-
-    @model_validator(mode="after")
-    def _pattern_captures_the_group(self) -> GroupSettings:
-        try:
-            captures = self.pattern is None or re.compile(self.pattern).groups >= 1
-        except re.error as error:
-            raise ValueError(f"pattern must be a regular expression: {error}") from None
-        if self.column == "task":
-            raise ValueError('column must not be "task": every task would be its own group')
-        if not captures:
-            raise ValueError(f"pattern must have a (capturing group), got {self.pattern!r}")
-        return self
-
-
-class InputSettings(Section):
-    """The tables to read, each in the format that the end of its name says.
-
-    They are CSV or TSV (plain or gzipped), Parquet, JSON (lines or an array), workbooks (.xlsx, .xls, .ods)
-    or queries. How a CSV is written is found out and reported; `sep` and `encoding` set it instead.
-
-    A path is a file, or a folder or pattern of files that arrive day by day. A query is a file `*.sql`.
-    The address of its database is a secret and never stands in settings.
-
-    A table elsewhere is named by its address, without keys: ``s3://``, ``gs://``, ``https://`` and others, or
-    ``delta+s3://``, ``iceberg+s3://`` for a whole table; DuckDB's extensions read it, where installed.
-    """
-
-    labels: Path
-    """The crowd's labels, one a row: worker, task, label."""
-    tasks: tuple[Path, ...] = ()
-    """Tables of the tasks: their names, groups and features."""
-    gold: Path | None = None
-    """Tasks whose truth is known: task, label."""
-    reference: Path | None = None
-    """Answers of language models, to find workers who paste them: task, label, and model if of several."""
-    url_env: str | None = None
-    """For queries: the environment variable with the database's address."""
-    sep: str | None = None
-    """What separates the cells of a CSV; by default found out."""
-    encoding: str | None = None
-    """The encoding of a CSV, such as "cp1252"; by default found out."""
-    sheet: str | None = None
-    """The sheet of a workbook; by default the first with cells."""
-    wide: bool = False
-    """True: the labels have a row per task and a column per worker."""
-    seconds: str | None = None
-    """The column of the labels with the seconds that each took."""
-    gold_sampling: GoldSampling = "chosen"
-    """How gold tasks came: random among all, stratified (random in each group), or chosen."""
-    duplicates: Duplicates = "error"
-    """A worker's repeated label of a task: error, first or last."""
-    subject: str | None = None
-    """The column of the task tables that says whose a task is, for the unit "subject"."""
-    features: tuple[str, ...] = ()
-    """Columns of the task tables to learn from, as in ["x*", "embedding"]; by default all that are left."""
-    ignore: tuple[str, ...] = ()
-    """Columns of the task tables that are not read, as in ["note*"]."""
-    shown: tuple[str, ...] = ("title", "text", "url")
-    """Columns of the task tables, if there, that say what a task is: the internal report shows them."""
-    embeddings: Path | None = None
-    """A matrix in a file .npy, a row for each row of the task tables in their order: more features."""
-    order: bool = False
-    """True: the classes, in the order given, are grades, where a near miss is better than a far one."""
-    several: Annotated[str, Field(min_length=1)] | None = None
-    """Where several classes may hold at once: what stands between them in a cell, such as "|"."""
-    nothing: Annotated[str, Field(min_length=1)] | None = None
-    """With several: the word for an answer without any class, such as "none"."""
-    models: tuple[str, ...] = ()
-    """Workers that are language models, beside those whose kind is "model" in the labels."""
-    features_private: bool = False
-    """True: results that read features in the clear stay internal."""
-    standardize: bool = False
-    """True: features are centred and scaled, which reads them in the clear."""
-
-    @model_validator(mode="after")
-    def _queries_have_an_address(self) -> InputSettings:
-        given = (self.labels, *self.tasks, *filter(None, (self.gold, self.reference)))
-        for path in given:
-            check_address(path)
-        query = next((path.name for path in given if path.suffix == ".sql"), None)
-        if self.url_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.url_env):
-            raise ValueError(
-                "url_env must be the name of an environment variable; the address that it holds is "
-                "a secret and does not stand in settings"
-            )
-        if query is not None and self.url_env is None:
-            raise ValueError(
-                f"{query} is a query, so url_env must name the environment variable that holds the "
-                "database's address"
-            )
-        if query is None and self.url_env is not None:
-            raise ValueError(
-                "url_env is for queries; name a file *.sql as labels, tasks, gold or reference"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _embeddings_are_of_tasks(self) -> InputSettings:
-        if self.embeddings is not None and self.embeddings.suffix != ".npy":
-            raise ValueError(f"embeddings must be a file .npy, got {self.embeddings.name}")
-        if self.embeddings is not None and not self.tasks:
-            raise ValueError("embeddings needs tasks, the tables whose rows they are of")
-        return self
-
-    @model_validator(mode="after")
-    def _columns_and_scaling_fit(self) -> InputSettings:
-        if self.subject == "task":
-            raise ValueError(
-                'subject must not be "task": use the unit "row", which protects one task'
-            )
-        if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
-            raise ValueError(f'sep must be one letter, such as ";" or "\\t", got {self.sep!r}')
-        if self.seconds in ("worker", "task", "label"):
-            raise ValueError(f"seconds must name a column of its own, got {self.seconds!r}")
-        if self.standardize and self.features_private:
-            raise ValueError(
-                "standardize must be false with features_private: it reads all features in the clear"
-            )
-        return self
 
 
 class FilterSettings(Section):
@@ -315,189 +111,6 @@ class ConsensusSettings(Section):
     def named(self, *, sharded: bool = False) -> str:
         """Return the aggregator's name: the one given, or the default for these keys, and on shards."""
         return self.aggregator or default_aggregator(self.keys, sharded=sharded)
-
-
-class PrivacySettings(Section):
-    """The data set's whole privacy budget, and the part of it that published proportions cost.
-
-    With `planned_releases` above 1, the proportions' price pays once for that many releases of class
-    counts. Later runs, on changed data, then draw their counts from the paid plan. As long as no task
-    changes its group, a release counts for the groups that changed or that tasks joined. After a task
-    has moved to another group, a release counts for all groups and adds to all earlier releases. With a
-    ledger on a server (CROWDASSAY_LEDGER) this also holds after tasks have joined.
-
-    With a `publication` key everything that a run publishes is paid and drawn once under that key,
-    whatever becomes of the data. A pattern, "%Y-%m" say, makes a key of the date (UTC) on which the run
-    began. Without a key a publication is drawn anew if the data changed, and only then: whoever sees two
-    publications that are equal learns, without noise and at no price, that nothing changed.
-
-    The unit "subject" protects a person with several tasks: at most `max_tasks_per_subject` of them
-    count, chosen by an order that `seed` fixes. Where no subject has tasks in two groups, groups share one
-    price; otherwise all groups are one release. Any change of tasks begins a new partition.
-
-    With `planned_runs` above 1 the whole budget is split, by public numbers, among all that a campaign
-    publishes in that many runs. Tasks that joined since the run before are a cohort. Each cohort is asked
-    once, for everything, and stays as it was asked: so a new cohort costs nothing on top of the first.
-    """
-
-    unit: Unit = Unit.CONSENSUS_LABEL
-    """Whom every price protects: consensus label, row, task, answer or subject."""
-    max_tasks_per_subject: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """For the unit "subject": tasks of one that count; more of them need more noise."""
-    max_labels: Annotated[int, Field(ge=1)] | None = None
-    """With input.several: most classes of a task that count, chosen without a look at the answers."""
-    epsilon: Positive
-    """The data set's whole budget, for ever."""
-    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Delta of the whole budget: 0 is pure, else below 1 / (labelled tasks)."""
-    proportions_epsilon: Positive = 1.0
-    """Price of the class counts; smaller is more private and less accurate."""
-    proportions_delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Delta of the class counts, at most delta."""
-    correction_epsilon: Positive | None = None
-    """Price of correcting the shares by gold, on top of the class counts'; without it they are not."""
-    planned_releases: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """Number of releases of the counts, of changed data, that the price pays for."""
-    publication: Annotated[str, AfterValidator(check_key)] | None = None
-    """Public key, "2026-11" or "%Y-%m"; without one, equal publications show that no data changed."""
-    planned_runs: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Number of runs, each with tasks that joined, that the whole budget pays for, all stages together."""
-    planned_tasks: Annotated[int, Field(ge=1)] | None = None
-    """Labelled tasks expected after the last planned run; the preview foretells errors by it."""
-    unpaid: Literal["skip", "refuse"] | None = None
-    """Stages the budget does not cover: skip or refuse the run; by default skip with planned_runs alone."""
-    level: Share = 0.9
-    """Confidence of each published interval."""
-    min_group_size: Annotated[int, Field(ge=1)] = 1
-    """Smaller groups are not published; their size is public."""
-
-    @model_validator(mode="after")
-    def _numbers_fit(self) -> PrivacySettings:
-        if self.proportions_delta > self.delta:
-            raise ValueError(
-                f"proportions_delta must be at most delta, got {self.proportions_delta:g} of "
-                f"{self.delta:g}"
-            )
-        self._check_planned_runs()
-        if (self.unit is Unit.SUBJECT) != (self.max_tasks_per_subject is not None):
-            raise ValueError(
-                'max_tasks_per_subject must be given with unit = "subject", and only then'
-            )
-        return self
-
-    def _check_planned_runs(self) -> None:
-        """Raise ValueError for keys that do not go with planned runs, or that need them."""
-        if self.planned_runs == 1:
-            if self.planned_tasks is not None:
-                raise ValueError("planned_tasks is for planned_runs above 1")
-            if self.unpaid == "skip" and self.publication is None:
-                raise ValueError(
-                    'unpaid = "skip" needs a publication key or planned_runs: otherwise what is skipped '
-                    "would show whether data changed"
-                )
-            return
-        if self.planned_releases > 1:
-            raise ValueError(
-                "give planned_runs, which pays for the counts too, or planned_releases"
-            )
-        if self.proportions_delta > 0:
-            raise ValueError(
-                "proportions_delta must be 0 with planned_runs: its counts need no delta"
-            )
-        if self.unit is Unit.SUBJECT:
-            raise ValueError(
-                'planned_runs is for other units than "subject", whose tasks may join in several runs'
-            )
-        if self.correction_epsilon is not None and self.correction_epsilon >= self.epsilon:
-            raise ValueError("correction_epsilon must be below epsilon, which planned_runs splits")
-
-    @property
-    def skips_unpaid(self) -> bool:
-        """Whether a stage that the budget does not cover is skipped, and the run goes on."""
-        return self.unpaid == "skip" or (self.unpaid is None and self.planned_runs > 1)
-
-
-class ModelSettings(Section):
-    """Private training: its prices, and the choices that are fixed before the data are read."""
-
-    method: TrainingMethod = "auto"
-    """How to train: auto, objective_perturbation or noisy_descent."""
-    epsilon_train: Positive = 1.0
-    """Price of the coefficients."""
-    epsilon_select: Positive = 0.5
-    """Price of choosing among regularization."""
-    delta_train: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Delta of the coefficients, at most privacy.delta; above 0 it allows noisy descent."""
-    epsilon_score: Positive = 0.1
-    """Price of the released score."""
-    components: Annotated[int, Field(ge=1)] | None = None
-    """Train on so many principal components of the features, drawn privately at a price of their own."""
-    epsilon_components: Positive = 0.5
-    """Price of the components."""
-    delta_components: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Delta of the components; above 0 they err far less. With delta_train at most privacy.delta."""
-    norm_bound: Positive
-    """Length to which longer feature vectors are shortened; a larger one needs more noise."""
-    regularization: tuple[Positive, ...] = (0.001, 0.003, 0.01)
-    """Candidate strengths, few and fixed in advance."""
-    validation: Share = 0.2
-    """Share of the tasks outside the holdout on which candidates are judged."""
-
-    @model_validator(mode="after")
-    def _candidates_differ(self) -> ModelSettings:
-        if not len(set(self.regularization)) == len(self.regularization) > 0:
-            raise ValueError("regularization must list one number or more, each once")
-        if self.method == "noisy_descent" and self.delta_train == 0:
-            raise ValueError('method = "noisy_descent" needs delta_train > 0')
-        unused = {"epsilon_components", "delta_components"} & self.model_fields_set
-        if self.components is None and unused:
-            raise ValueError(f"{min(unused)} needs components, how many there are to be")
-        return self
-
-    @property
-    def delta_keys(self) -> str:
-        """The keys that hold its delta, as a message names them."""
-        return "delta_train" if self.components is None else "delta_train + delta_components"
-
-    @property
-    def epsilons(self) -> dict[str, float]:
-        """What the price of the model is the sum of, by what it buys."""
-        parts = {
-            "train": self.epsilon_train,
-            "select": self.epsilon_select,
-            "score": self.epsilon_score,
-        }
-        return parts if self.components is None else parts | {"components": self.epsilon_components}
-
-
-class GateSettings(Section):
-    """The reusable holdout: its share of the tasks, and Thresholdout's three numbers."""
-
-    holdout: Share = 0.2
-    """Share of the labelled tasks, never trained on."""
-    threshold: Share | Literal["auto"] = 0.1
-    """Largest gap between training and holdout mean that passes; auto: from the data's size."""
-    sigma: Positive = 0.004
-    """Scale of the noise on answers, well below the threshold; with auto, from the training's price."""
-    budget: Annotated[int, Field(ge=1)] = 3
-    """Number of refutations after which the gate closes."""
-    confidence: Share = 0.95
-    """Confidence of the gate's error bound."""
-
-    @model_validator(mode="after")
-    def _noise_is_below_the_threshold(self) -> GateSettings:
-        if self.threshold == "auto":
-            if "sigma" in self.model_fields_set:
-                raise ValueError(
-                    'sigma must be left out with threshold = "auto", which settles it too'
-                )
-            return self
-        if not self.sigma < self.threshold:
-            raise ValueError(
-                f"sigma must be below threshold, or noise alone refutes, got {self.sigma:g} and "
-                f"{self.threshold:g}"
-            )
-        return self
 
 
 class ReportSettings(Section):

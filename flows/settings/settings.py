@@ -17,13 +17,9 @@ from pydantic import ValidationError
 from flows.files import open_text
 from flows.settings.environment import overridden, set_by
 from flows.settings.faults import fault_sentence
-from flows.settings.sections import (
-    FilterSettings,
-    InputSettings,
-    Section,
-    Settings,
-    SettingsError,
-)
+from flows.settings.input_sections import InputSettings
+from flows.settings.section import Section, SettingsError
+from flows.settings.sections import FilterSettings, Settings
 
 __all__ = ["filter_settings", "input_settings", "load_settings", "run_settings"]
 

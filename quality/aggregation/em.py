@@ -402,7 +402,8 @@ class TablePasses:
         counts, mass = np.zeros(self.shape), np.zeros(self.shape[1])
         first, last = self.chunk_start[chunk : chunk + 2]
         start, gold = self.task_start[first : last + 1], self.gold[first:last]
-        majority_pass(start, self.label, self.place, gold, counts.reshape(-1), mass)
+        rows = start, self.label, self.place, gold
+        majority_pass(*rows, counts.reshape(-1), mass, np.empty_like(mass))
         return counts, mass
 
     def _pass(self, prior: Mass, table: Counts, keep: Float64[np.ndarray, "kept classes"]) -> Sums:
@@ -416,13 +417,14 @@ class TablePasses:
 
         def sums_of(chunk: int) -> Sums:
             first, last = self.chunk_start[chunk : chunk + 2]
-            counts = self.room[chunk]
-            room = flat, safe, counts.reshape(-1), keep
+            counts, work = self.room[chunk], np.zeros((3, len(prior)))
+            counts.fill(0.0)
+            room = flat, safe, counts.reshape(-1), keep, *work
             if few:
-                mass, found = task_pass(first, last, *rows, tuple(prior.tolist()), *room)
+                found = task_pass(first, last, *rows, tuple(prior.tolist()), *room)
             else:
-                mass, found = wide_pass(first, last, *rows, prior, *room)
-            return counts, mass, np.array([found])
+                found = wide_pass(first, last, *rows, prior, *room)
+            return counts, work[0], np.array([found])
 
         return tree_total(self.share(sums_of))
 

@@ -4,10 +4,10 @@
 posterior to the counts of the same rows while they are still in cache: no logarithm or exponential
 per label. One worker, one task of one label (places 0 and 1 of her table), two classes:
 
->>> one, counts = np.array([0, 1]), np.empty(4)
->>> table, keep = np.array([0.9, 0.2, 0.1, 0.8]), np.empty((1, 2))
+>>> one, counts = np.array([0, 1]), np.zeros(4)
+>>> table, keep, work = np.array([0.9, 0.2, 0.1, 0.8]), np.empty((1, 2)), np.zeros((3, 2))
 >>> rows = one, np.array([0], np.int32), np.array([-1], np.int16)
->>> mass, log_likelihood = task_pass(0, 1, *rows, (0.5, 0.5), table, 9, counts, keep)
+>>> log_likelihood = task_pass(0, 1, *rows, (0.5, 0.5), table, 9, counts, keep, *work)
 >>> keep.round(3)
 array([[0.818, 0.182]])
 
@@ -18,6 +18,7 @@ A task's belief is one number per class. With few classes it is a tuple and live
 many it is an array, and :func:`wide_pass` handles several of its numbers at a time.
 """
 
+from math import inf, log
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = ["MIN_ENTRY", "TINY", "majority_pass", "task_pass", "wide_pass"]
 PUT: Any = tuple_setitem  # a belief with one number replaced
 HUGE = 1e150
 TINY = 1 / HUGE
+LOG_TINY = log(TINY)
 MIN_ENTRY = 1e-100  # of the smoothing; keeps every entry of a table above TINY
 
 
@@ -46,14 +48,15 @@ def task_pass(
     safe: int,
     counts: Float64[np.ndarray, " cells"],
     keep: Float64[np.ndarray, "kept classes"],
-) -> tuple[Float64[np.ndarray, " classes"], float]:
-    """E step of some tasks; return class mass and log-likelihood, and fill their expected counts.
+    mass: Float64[np.ndarray, " classes"],
+    products: Float64[np.ndarray, " classes"],
+    power: Float64[np.ndarray, " classes"],
+) -> float:
+    """E step of some tasks: add to their expected counts and to the class mass; return the log-likelihood.
 
-    `keep` takes the posteriors unless empty.
+    `keep` takes the posteriors unless empty; `products` and `power` are for work.
     """
     n_classes, belief = len(prior), prior
-    mass, products = np.zeros(n_classes), np.empty(n_classes)
-    counts[:] = 0.0
     log_likelihood, evidence = 0.0, 1.0
     for task in range(first, last):
         low, high = task_start[task], task_start[task + 1]
@@ -68,8 +71,9 @@ def task_pass(
         else:
             for truth in range(n_classes):
                 products[truth] = prior[truth]
-            power = _multiply(place[low:high], gold[task], products, table)
-            log_likelihood += power * np.log(TINY)
+            log_likelihood += (
+                _multiply(place[low:high], gold[task], products, power, table) * LOG_TINY
+            )
             for truth in range(n_classes):
                 belief = PUT(belief, truth, products[truth])
         if gold[task] >= 0:
@@ -80,7 +84,7 @@ def task_pass(
         for truth in range(n_classes):
             total += belief[truth]
         if evidence * total < TINY:  # a logarithm for many tasks at once
-            log_likelihood += np.log(evidence)
+            log_likelihood += log(evidence)
             evidence = 1.0
         evidence *= total
         share = 1.0 / total
@@ -94,7 +98,7 @@ def task_pass(
         if len(keep):
             for truth in range(n_classes):
                 keep[task, truth] = belief[truth]
-    return mass, log_likelihood + np.log(evidence)
+    return log_likelihood + log(evidence)
 
 
 @kernel
@@ -109,11 +113,12 @@ def wide_pass(
     safe: int,
     counts: Float64[np.ndarray, " cells"],
     keep: Float64[np.ndarray, "kept classes"],
-) -> tuple[Float64[np.ndarray, " classes"], float]:
+    mass: Float64[np.ndarray, " classes"],
+    belief: Float64[np.ndarray, " classes"],
+    power: Float64[np.ndarray, " classes"],
+) -> float:
     """:func:`task_pass` for a prior in an array: the loops over truths are of slices and vectorised."""
     n_classes = len(prior)
-    mass, belief = np.zeros(n_classes), np.empty(n_classes)
-    counts[:] = 0.0
     log_likelihood, evidence = 0.0, 1.0
     for task in range(first, last):
         low, high = task_start[task], task_start[task + 1]
@@ -127,17 +132,19 @@ def wide_pass(
                 for truth in range(n_classes):
                     belief[truth] *= cells[truth]
         else:
-            power = _multiply(place[low:high], gold[task], belief, table)
-            log_likelihood += power * np.log(TINY)
+            log_likelihood += (
+                _multiply(place[low:high], gold[task], belief, power, table) * LOG_TINY
+            )
         if gold[task] >= 0:
             known = belief[gold[task]]
-            belief[:] = 0.0
+            for truth in range(n_classes):
+                belief[truth] = 0.0
             belief[gold[task]] = known
         total = 0.0
         for truth in range(n_classes):
             total += belief[truth]
         if evidence * total < TINY:
-            log_likelihood += np.log(evidence)
+            log_likelihood += log(evidence)
             evidence = 1.0
         evidence *= total
         share = 1.0 / total
@@ -151,7 +158,7 @@ def wide_pass(
         if len(keep):
             for truth in range(n_classes):
                 keep[task, truth] = belief[truth]
-    return mass, log_likelihood + np.log(evidence)
+    return log_likelihood + log(evidence)
 
 
 @kernel
@@ -159,12 +166,13 @@ def _multiply(
     place: Int[np.ndarray, " rows"],
     gold: int,
     belief: Float64[np.ndarray, " classes"],
+    power: Float64[np.ndarray, " classes"],
     table: Float64[np.ndarray, " cells"],
 ) -> float:
     """Multiply a belief by many entries, in place; return the power of TINY that it lacks."""
-    power = np.zeros(len(belief))
-    least = np.inf
+    least = inf
     for truth in range(len(belief)):
+        power[truth] = 0.0
         product = belief[truth] if gold < 0 or gold == truth else 0.0
         for at in place:
             if product < TINY:
@@ -188,14 +196,18 @@ def majority_pass(
     gold: Int16[np.ndarray, " tasks"],
     counts: Float64[np.ndarray, " cells"],
     mass: Float64[np.ndarray, " classes"],
+    share: Float64[np.ndarray, " classes"],
 ) -> None:
-    """Add the soft majority vote of each task, gold clamped, to its labels' counts and the mass."""
-    share = np.empty(len(mass))
+    """Add the soft majority vote of each task, gold clamped, to its labels' counts and the mass.
+
+    `share` is for work.
+    """
     for task in range(len(task_start) - 1):
         low, high = task_start[task], task_start[task + 1]
         if low == high:
             continue
-        share[:] = 0.0
+        for truth in range(len(mass)):
+            share[truth] = 0.0
         for row in range(low, high):
             share[label[row]] += 1.0
         for truth in range(len(mass)):

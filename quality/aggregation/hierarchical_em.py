@@ -282,9 +282,10 @@ def _fit_strength(
     most: float,
 ) -> float:
     """Return the strength up to `most` at which the Dirichlet-multinomial likelihood is level, or `most`."""
+    base, given = np.empty(row.shape), np.empty(row.shape[1])
 
     def slope(strength: float) -> float:
-        return float(_likelihood_slope(counts, row, strength))
+        return float(_likelihood_slope(counts, row, strength, base, given))
 
     if slope(most) >= 0:
         return most
@@ -353,7 +354,8 @@ def _write_shares(counts, pseudo, total, table) -> None:
                     share = (counts[worker, answer, truth] + pseudo[answer, truth]) / mass
                     table[worker, answer, truth] = share
             continue
-        total[:] = 0.0
+        for truth in range(n_truths):
+            total[truth] = 0.0
         for answer in range(n_answers):
             for truth in range(n_truths):
                 mass = counts[worker, answer, truth] + pseudo[answer, truth]
@@ -365,17 +367,20 @@ def _write_shares(counts, pseudo, total, table) -> None:
 
 
 @kernel
-def _likelihood_slope(counts, row, strength) -> float:
-    """Return the derivative of the Dirichlet-multinomial likelihood with respect to the strength."""
+def _likelihood_slope(counts, row, strength, base, given) -> float:
+    """Return the derivative of the Dirichlet-multinomial likelihood with respect to the strength.
+
+    `base` and `given` are for work.
+    """
     n_workers, n_answers, n_truths = counts.shape
-    base = np.empty((n_answers, n_truths))
     for answer in range(n_answers):
         for truth in range(n_truths):
             base[answer, truth] = digamma(strength * row[answer, truth])
-    base_total, slope, given = digamma(strength), 0.0, np.empty(n_truths)
+    base_total, slope = digamma(strength), 0.0
     for worker in range(n_workers):
         hers = 0.0
-        given[:] = 0.0
+        for truth in range(n_truths):
+            given[truth] = 0.0
         for answer in range(n_answers):
             for truth in range(n_truths):
                 count = counts[worker, answer, truth]

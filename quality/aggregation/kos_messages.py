@@ -160,9 +160,12 @@ def pass_messages(
         end = _exchange(
             labels, plus, first, task_scale, worker_scale, max_iter, tol, threads, steps
         )
-        support[:, column] = _support(
-            labels.task_start, labels.worker, plus, end.message, end.scale, end.total, worker_scale
-        )
+        share = np.full(labels.n_tasks, 0.5)
+        _write_support(
+            labels.task_start, labels.worker, plus, end.message, end.scale, end.total, worker_scale,
+            share,
+        )  # fmt: skip
+        support[:, column] = share
         stops.append((end.n_iter, end.converged))
     if n_classes == 2:
         support = np.hstack([1.0 - support, support])
@@ -195,6 +198,7 @@ def _exchange(
 
     def chunk(number: int) -> float:
         part = cut[number], cut[number + 1], labels.task_start, labels.worker, sign
+        totals[number].fill(0.0)
         return float(_pass(*part, message, scale, about, task_scale, totals[number]))
 
     with shared_out(threads, len(totals)) as shared:
@@ -227,9 +231,8 @@ def _pass(
     """Make both halves of an iteration in some tasks, in place; return the messages' square sum.
 
     A worker's message to a task is her total without that task's message to her, so that only the
-    tasks' messages are kept. `about` holds her total and her scale.
+    tasks' messages are kept. `about` holds her total and her scale; messages are added to `to_workers`.
     """
-    to_workers[:] = 0.0
     square = 0.0
     for task in range(first, last):
         votes = 0.0
@@ -247,7 +250,7 @@ def _pass(
 
 
 @kernel
-def _support(
+def _write_support(
     task_start: Int64[np.ndarray, " tasks+1"],
     worker: Int32[np.ndarray, " labels"],
     plus: Bool[np.ndarray, " labels"],
@@ -255,9 +258,9 @@ def _support(
     scale: float,
     total: Float64[np.ndarray, " workers"],
     worker_scale: Float64[np.ndarray, " workers"],
-) -> Float64[np.ndarray, " tasks"]:
-    """Return the share of each task's weight that is for +1; without weight labels count alike."""
-    support = np.full(len(task_start) - 1, 0.5)
+    support: Float64[np.ndarray, " tasks"],
+) -> None:
+    """Write the share of each task's weight that is for +1; without weight labels count alike."""
     for task in range(len(support)):
         in_favour, weight, alike = 0.0, 0.0, 0.0
         rows = range(task_start[task], task_start[task + 1])
@@ -270,7 +273,6 @@ def _support(
             support[task] = in_favour / weight
         elif len(rows):
             support[task] = alike / len(rows)
-    return support
 
 
 def kos_plus(

@@ -129,6 +129,9 @@ def mace(
     )  # fmt: skip
 
 
+N_KEPT = 64  # numbers of labels: many workers have as many as others
+
+
 class _KnowOrGuess:
     """The M step: P(label | truth) of each worker from expected counts, and from what it was before."""
 
@@ -149,6 +152,8 @@ class _KnowOrGuess:
             self.know,
             self.guess,
             self.strategy,
+            np.empty(counts.shape[1]),
+            np.zeros(N_KEPT),
             table,
         )
         return table
@@ -164,13 +169,16 @@ class _KnowOrGuess:
 
 
 @kernel
-def _know_or_guess(counts, competence_prior, strategy_prior, know, guess, strategy, table) -> None:
+def _know_or_guess(
+    counts, competence_prior, strategy_prior, know, guess, strategy, guessed, of_all, table
+) -> None:
     """Write the M step: parameters anew in their places, by what they were, and the table.
 
     A parameter is the exponential of the expected logarithm of a probability that is Dirichlet.
+    `guessed` is for work, and so is `of_all`, which keeps what several workers need.
     """
     n_workers, n_classes = strategy.shape
-    guessed, of_all, absent = np.empty(n_classes), np.zeros(64), exp_digamma(strategy_prior)
+    absent = exp_digamma(strategy_prior)
     for worker in range(n_workers):
         n_known = n_guessed = 0.0
         for answer in range(n_classes):
@@ -187,7 +195,7 @@ def _know_or_guess(counts, competence_prior, strategy_prior, know, guess, strate
         n_given = round(n_known + n_guessed)
         if n_given >= len(of_all):
             total = exp_digamma(n_given + 2.0 * competence_prior)
-        else:  # many workers have as many labels
+        else:
             if of_all[n_given] == 0.0:
                 of_all[n_given] = exp_digamma(n_given + 2.0 * competence_prior)
             total = of_all[n_given]

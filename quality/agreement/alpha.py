@@ -279,7 +279,8 @@ def sums_of_tasks(
     """Return the sums of some tasks, for a weight of each class."""
     n = np.diff(labels.task_start)[tasks].astype(np.float64)
     found = np.zeros((3, len(tasks)))
-    _add_tasks(labels.task_start, labels.label, tasks, weight, found)
+    count = np.zeros(len(weight), dtype=np.int64)
+    _add_tasks(labels.task_start, labels.label, tasks, weight, count, found)
     return TaskSums(n, *found)
 
 
@@ -289,10 +290,10 @@ def _add_tasks(
     label: Int16[np.ndarray, " labels"],
     tasks: Int64[np.ndarray, " some"],
     weight: Float64[np.ndarray, " classes"],
+    count: Int64[np.ndarray, " classes"],
     found: Float64[np.ndarray, "3 some"],
 ) -> None:
-    """Write equal ordered pairs, weights and squared weights of each task."""
-    count = np.zeros(len(weight), dtype=np.int64)
+    """Write equal ordered pairs, weights and squared weights of each task; `count` is 0 between tasks."""
     for place in range(len(tasks)):
         first, last = task_start[tasks[place]], task_start[tasks[place] + 1]
         same, total, square = 0, 0.0, 0.0

@@ -423,18 +423,22 @@ def _distinct_text(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     native = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
     letters = native.view(np.uint32).reshape(len(native), native.dtype.itemsize // 4)
     code, first = (np.empty(len(letters), dtype=np.int32) for _ in range(2))
-    n_found = _hash_rows(letters, code, first, np.empty(len(letters), dtype=np.uint64))
+    slots = np.zeros(
+        1 << (2 * len(letters)).bit_length(), dtype=np.int32
+    )  # untouched ones cost nothing
+    n_found = _hash_rows(letters, slots, code, first, np.empty(len(letters), dtype=np.uint64))
     return code, native[first[:n_found]]
 
 
 @kernel
-def _hash_rows(letters, code, first, hashes):
+def _hash_rows(letters, slots, code, first, hashes):
     """Write the code of each row among the distinct rows, and the first row of each; return their number.
 
-    A hash only proposes a row to compare with: equal codes mean equal letters.
+    A hash only proposes a row to compare with: equal codes mean equal letters. A slot holds a code
+    plus one, 0 while nobody has it; there are more than rows.
     """
     n_rows, width = letters.shape
-    slots, n_found = np.full(1024, -1, np.int32), 0
+    n_found = 0
     for row in range(n_rows):
         key = np.uint64(14695981039346656037)  # FNV-1a, a letter at a time
         for at in range(width):
@@ -442,7 +446,7 @@ def _hash_rows(letters, code, first, hashes):
         key ^= key >> np.uint64(32)
         slot = key & np.uint64(len(slots) - 1)
         while True:
-            found = slots[slot]
+            found = slots[slot] - 1
             if found < 0:
                 break
             if hashes[found] == key:
@@ -454,13 +458,6 @@ def _hash_rows(letters, code, first, hashes):
             slot = (slot + np.uint64(1)) & np.uint64(len(slots) - 1)
         if found < 0:
             found, n_found = n_found, n_found + 1
-            slots[slot], first[found], hashes[found] = found, row, key
-            if 2 * n_found > len(slots):
-                slots = np.full(4 * len(slots), -1, np.int32)
-                for name in range(n_found):
-                    slot = hashes[name] & np.uint64(len(slots) - 1)
-                    while slots[slot] >= 0:
-                        slot = (slot + np.uint64(1)) & np.uint64(len(slots) - 1)
-                    slots[slot] = name
+            slots[slot], first[found], hashes[found] = n_found, row, key
         code[row] = found
     return n_found

@@ -75,7 +75,7 @@ def sort_rows(
         place = _first_of(np.array(count))
         share(
             lambda at: _to_ranges(
-                worker, task, label, *cut[at : at + 2], shift, bits, place[at], key
+                worker, task, label, *cut[at : at + 2], shift, bits, place[at].copy(), key
             )
         )
     row = np.append(place[0], len(task))
@@ -140,7 +140,7 @@ def rows_by_worker(
         count = share(lambda at: _count(worker[cut[at] : cut[at + 1]], 0, n_workers))
         place = _first_of(np.array(count))
         start = np.append(place[0], len(worker))
-        share(lambda at: _rows_of_workers(worker, *cut[at : at + 2], place[at], order))
+        share(lambda at: _rows_of_workers(worker, *cut[at : at + 2], place[at].copy(), order))
     return start
 
 
@@ -174,8 +174,8 @@ def _add_counts(code, shift, count) -> None:
 
 @kernel
 def _to_ranges(worker, task, label, begin, end, shift, bits, place, key):
-    """Move a chunk's rows, as keys, to their ranges of tasks."""
-    place, within = place.copy(), (np.int64(1) << shift) - 1
+    """Move a chunk's rows, as keys, to their ranges of tasks; `place` is where the next goes."""
+    within = (np.int64(1) << shift) - 1
     worker_bits, label_bits = bits
     for row in range(begin, end):
         put = place[task[row] >> shift]
@@ -187,7 +187,6 @@ def _to_ranges(worker, task, label, begin, end, shift, bits, place, key):
 @kernel
 def _rows_of_workers(worker, begin, end, place, order):
     """Put the rows of a chunk behind those that each worker has before it."""
-    place = place.copy()
     for row in range(begin, end):
         order[place[worker[row]]] = row
         place[worker[row]] += 1

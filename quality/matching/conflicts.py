@@ -129,7 +129,8 @@ def _fill_nodes(task_start, worker, label, n_nodes, place, start, near) -> None:
     for task in range(len(n_nodes)):
         if not n_nodes[task]:
             continue
-        place[:] = 0
+        for given in range(len(place)):
+            place[given] = 0
         for row in range(task_start[task], task_start[task + 1]):
             place[label[row]] += 1
         for given in range(len(place)):

@@ -65,6 +65,8 @@ def level_out(
         excess, slack = _excess(machine, share, part, home)
         state = share, part, home, excess, slack, distance
         while n_waves < max_iter:
+            distance.fill(FAR)
+            reached.fill(False)
             n_reached = _distances(edges, *state, queue, reached)
             if n_reached == 0:
                 break
@@ -145,13 +147,11 @@ def _excess(
 
 @kernel
 def _distances(edges, share, part, home, excess, slack, distance, queue, reached) -> int:
-    """Steps from each machine to the next that has room, and the machines by it.
+    """Steps from each machine to the next that has room, and the machines by it; all are `FAR` before.
 
     The number of those, or 0 if no machine with too much is among them.
     """
     start, machine, at_start, at, job_of = edges
-    distance[:] = FAR
-    reached[:] = False
     n_reached, position = 0, 0
     useful = False
     for near in range(len(part)):

@@ -12,6 +12,7 @@ worker look bad.
 """
 
 from dataclasses import dataclass
+from math import exp, log
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -114,8 +115,10 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
         population, _ = fit_population(np.empty((0, N_GRID)), asked[:0], candidates)
         return HonestFit(population, near, others, reliability, prior)
     if before is not None:
-        reliability, prior = near.worker_given(before.reliability).copy(), before.prior
+        # copies: what may not be written to would compile one more signature
+        reliability, prior = near.worker_given(before.reliability).copy(), before.prior.copy()
     grid, right = _Grid.of(labels, asked), np.empty(labels.n_labels)
+    work = *np.empty((2, N_GRID)), *np.empty((2, 4))
     seen = right.view()
     seen.flags.writeable = False  # with one kind of array, each kernel is compiled once
     for left in reversed(range(N_STEPS if before is None else N_MORE_STEPS)):
@@ -127,7 +130,7 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
             seen = others.right
         prior = (mass + 1) / (mass.sum() + n_classes)
         rows = labels.worker_order, labels.worker_start, seen, n_classes
-        _write_evidence(grid.worker, *rows, RELIABILITY, grid.evidence)
+        _write_evidence(grid.worker, *rows, RELIABILITY, grid.evidence, *work)
         population, crowd = fit_population(grid.evidence, grid.order, candidates)
         reliability[grid.worker] = (grid.evidence @ (crowd * RELIABILITY)) / (grid.evidence @ crowd)
         _write_expected(grid.rest, *rows, _moments(crowd), reliability)
@@ -202,24 +205,23 @@ def _write_expected(
 
 @kernel
 def _write_evidence(
-    chosen, worker_order, worker_start, right, n_classes, reliability, evidence
-) -> None:
-    """Write the likelihood of the labels of each worker chosen at every reliability, over the largest."""
-    product, total, each_wrong = (
-        np.empty(len(reliability)),
-        np.empty(len(reliability)),
-        1 / (n_classes - 1),
-    )
-    flat, slope = np.empty(4), np.empty(4)
+    chosen, worker_order, worker_start, right, n_classes, reliability, evidence,
+    product, total, flat, slope,
+) -> None:  # fmt: skip
+    """Write the likelihood of the labels of each worker chosen at every reliability, over the largest.
+
+    From `product` on all is for work.
+    """
+    each_wrong = 1 / (n_classes - 1)
     for seat in range(len(chosen)):
         begin, end = worker_start[chosen[seat]], worker_start[chosen[seat] + 1]
-        total[:] = 0.0
-        product[:] = 1.0
+        for place in range(len(reliability)):
+            product[place], total[place] = 1.0, 0.0
         for low in range(begin, end, 32):  # a logarithm for several labels at once
             high = min(low + 32, end)
             for first in range(low, high, 4):  # four labels: what is multiplied stays in registers
-                flat[:] = 1.0
-                slope[:] = 0.0
+                for at in range(4):
+                    flat[at], slope[at] = 1.0, 0.0
                 for at in range(first, min(first + 4, high)):
                     x = right[worker_order[at]]
                     flat[at - first] = (1 - x) * each_wrong
@@ -231,7 +233,7 @@ def _write_evidence(
                     product[place] *= ((a + e * r) * (b + f * r)) * ((c + g * r) * (d + h * r))
             if end - begin > 32:
                 for place in range(len(reliability)):
-                    total[place] += np.log(product[place])
+                    total[place] += log(product[place])
                     product[place] = 1.0
         if end - begin > 32:
             _powers(total, evidence[seat])
@@ -397,24 +399,21 @@ def honest_level(
     reached = np.cumsum(null.population.probability)
     shape, order = (len(workers), N_GRID), looked_at(np.arange(len(workers)))
     each = int(np.diff(asked.start).max(initial=0)), others.most_terms
-    work = [np.empty(size) for size in (each, each, each, (*each, N_GRID), N_GRID)]
+    size = np.diff(asked.start)
+    work = [np.empty(shape) for shape in (each, each, each, (*each, N_GRID), N_GRID)]
     ratio = np.empty(n_drawn)
     tell = counter(progress, "honest crowds", n_drawn)
     for first in range(0, n_drawn, BATCH):
-        size = min(BATCH, n_drawn - first)
-        evidence, drawn = np.empty((size, *shape)), np.zeros((size, len(workers)))
-        _draw(
-            asked.rows,
-            asked.start,
-            *others.table,
-            RELIABILITY,
-            reached,
-            rng,
-            *work,
-            evidence,
-            drawn,
-        )
-        for crowd in range(size):
+        n_crowds = min(BATCH, n_drawn - first)
+        evidence, drawn = np.empty((n_crowds, *shape)), np.zeros((n_crowds, len(workers)))
+        for worker in range(len(workers)):
+            # one of her reliability in each crowd, then one of each label
+            uniform = rng.random((n_crowds, 1 + size[worker]))
+            _draw(
+                worker, asked.rows, asked.start, *others.table, RELIABILITY, reached, uniform, *work,
+                evidence, drawn,
+            )  # fmt: skip
+        for crowd in range(n_crowds):
             fitted, _ = fit_population(evidence[crowd], order, candidates)
             p_drawn = tails.p_values(drawn[crowd], fitted.probability)
             ratio[first + crowd] = step_up_ratio(np.sort(p_drawn[judged]), fitted).min()
@@ -451,46 +450,46 @@ def step_up_ratio(
 
 @kernel
 def _draw(
-    rows, begin, task, start, count, place, row_start, others, n_classes, reliability, reached, rng,
-    flat, slope, given, log_chance, log_evidence, evidence, penalty,
+    worker, rows, begin, task, start, count, place, row_start, others, n_classes, reliability, reached,
+    uniform, flat, slope, given, log_chance, log_evidence, evidence, penalty,
 ) -> None:  # fmt: skip
-    """Draw each worker's labels anew among the others': write likelihoods on the grid, and penalties.
+    """Draw a worker's labels anew among the others', a crowd after another: write likelihoods and penalties.
 
+    `uniform` decides, in each crowd, how reliable she is and what she answers.
     `flat` to `log_evidence` are for work; `given` is the penalty of each answer, 0 if it makes no conflict.
     """
-    n_grid = len(reliability)
-    for worker in range(len(begin) - 1):
-        n_rows, n_terms = begin[worker + 1] - begin[worker], 0
-        for i in range(n_rows):
-            n_terms = answer_terms(
-                rows[begin[worker] + i], task, start, count, place, row_start, others, n_classes,
-                flat[i], slope[i], given[i],
-            )  # fmt: skip
-            flat[i, n_terms:] = 2.0  # what is not there is never reached
-            for answer in range(n_terms):
-                for point in range(n_grid):
-                    chance = flat[i, answer] + slope[i, answer] * reliability[point]
-                    log_chance[i, answer, point] = np.log(chance)
-        for crowd in range(len(evidence)):
-            left, point = rng.random(), 0
-            while point < n_grid - 1 and reached[point] < left:
-                point += 1
-            hers, total, n_conflict = reliability[point], 0.0, 0
+    n_grid, most_terms = len(reliability), flat.shape[1]
+    n_rows = begin[worker + 1] - begin[worker]
+    for i in range(n_rows):
+        n_terms = answer_terms(
+            rows[begin[worker] + i], task, start, count, place, row_start, others, n_classes,
+            flat[i], slope[i], given[i],
+        )  # fmt: skip
+        for answer in range(n_terms):
             for point in range(n_grid):
-                log_evidence[point] = 0.0
-            for i in range(n_rows):
-                left = rng.random()
-                answer = 0
-                left -= flat[i, 0] + slope[i, 0] * hers
-                while left > 0 and answer < flat.shape[1] - 1 and flat[i, answer + 1] < 1.5:
-                    answer += 1
-                    left -= flat[i, answer] + slope[i, answer] * hers
-                total += given[i, answer]
-                n_conflict += given[i, answer] > 0
-                for point in range(n_grid):
-                    log_evidence[point] += log_chance[i, answer, point]
-            _powers(log_evidence, evidence[crowd, worker])
-            penalty[crowd, worker] = total / max(n_conflict, 1)
+                chance = flat[i, answer] + slope[i, answer] * reliability[point]
+                log_chance[i, answer, point] = log(chance)
+        for answer in range(n_terms, most_terms):
+            flat[i, answer] = 2.0  # what is not there is never reached
+    for crowd in range(len(uniform)):
+        left, point = uniform[crowd, 0], 0
+        while point < n_grid - 1 and reached[point] < left:
+            point += 1
+        hers, total, n_conflict = reliability[point], 0.0, 0
+        for point in range(n_grid):
+            log_evidence[point] = 0.0
+        for i in range(n_rows):
+            answer = 0
+            left = uniform[crowd, i + 1] - (flat[i, 0] + slope[i, 0] * hers)
+            while left > 0 and answer < most_terms - 1 and flat[i, answer + 1] < 1.5:
+                answer += 1
+                left -= flat[i, answer] + slope[i, answer] * hers
+            total += given[i, answer]
+            n_conflict += given[i, answer] > 0
+            for point in range(n_grid):
+                log_evidence[point] += log_chance[i, answer, point]
+        _powers(log_evidence, evidence[crowd, worker])
+        penalty[crowd, worker] = total / max(n_conflict, 1)
 
 
 @kernel
@@ -500,4 +499,4 @@ def _powers(exponent, power) -> None:
     for place in range(1, len(exponent)):
         highest = max(highest, exponent[place])
     for place in range(len(exponent)):
-        power[place] = np.exp(exponent[place] - highest)
+        power[place] = exp(exponent[place] - highest)

@@ -7,6 +7,7 @@ reliabilities, so that a fit can be repeated for hundreds of simulated crowds.
 """
 
 from dataclasses import dataclass
+from math import inf, log
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -124,9 +125,12 @@ def fit_population(
     kind = np.append(0, np.repeat(np.arange(n_kinds), len(SHARES)))
     log_likelihood = np.log(np.full(shape, (1 - NO_ADVERSARIES) / (n_kinds * len(SHARES))))
     log_likelihood[:, 0] = np.log(NO_ADVERSARIES)
-    _log_likelihood(
-        evidence, order, candidates.honest, candidates.adversary, left, share, kind, log_likelihood
-    )
+    beta, mixture = np.divmod(np.arange(log_likelihood.size), shape[1])
+    work = np.ones(log_likelihood.size), np.empty(shape[0]), np.empty(n_kinds), np.empty(shape[1])
+    _add_log_likelihood(
+        evidence, order, candidates.honest, candidates.adversary, left, share, kind, beta, mixture,
+        *work, log_likelihood,
+    )  # fmt: skip
     weight = np.exp(log_likelihood - log_likelihood.max())
     weight /= weight.sum()
     probability = weight.sum(axis=1) @ candidates.honest
@@ -136,22 +140,21 @@ def fit_population(
 
 
 @kernel
-def _log_likelihood(evidence, order, honest, adversary, left, share, kind, log_likelihood) -> None:
-    """Add the workers' to each mixture of a Beta distribution and a share of adversaries.
+def _add_log_likelihood(
+    evidence, order, honest, adversary, left, share, kind, beta, mixture, product, hers, others, added,
+    log_likelihood,
+) -> None:  # fmt: skip
+    """Add the workers' to each cell: a Beta distribution and a mixture, which is a share of adversaries.
 
-    A mixture that is hopelessly behind is given up, and so is a Beta distribution without mixtures.
+    A cell that is hopelessly behind is given up, and so is a Beta distribution without cells. From
+    `beta` on all but the last is for work; the products are 1 before.
     """
-    n_beta, n_mixtures = log_likelihood.shape
-    beta, mixture = np.empty(n_beta * n_mixtures, np.int64), np.empty(n_beta * n_mixtures, np.int64)
-    for cell in range(n_beta * n_mixtures):
-        beta[cell], mixture[cell] = cell // n_mixtures, cell % n_mixtures
-    n_cells, product = n_beta * n_mixtures, np.ones(n_beta * n_mixtures)
-    hers, others, added = np.empty(n_beta), np.empty(len(adversary)), np.empty(n_mixtures)
+    n_cells = len(beta)
     for place in range(len(order)):
         seen = evidence[order[place]]
         for k in range(len(adversary)):
             others[k] = _dot(adversary[k], seen)
-        for m in range(n_mixtures):
+        for m in range(len(added)):
             added[m] = share[m] * others[kind[m]] + FLOOR
         last = -1
         for cell in range(n_cells):
@@ -162,15 +165,16 @@ def _log_likelihood(evidence, order, honest, adversary, left, share, kind, log_l
             product[cell] *= hers[b] * left[m] + added[m]
         if place % 8 == 7 or place == len(order) - 1:  # a logarithm for several workers at once
             for cell in range(n_cells):
-                log_likelihood[beta[cell], mixture[cell]] += np.log(product[cell])
+                log_likelihood[beta[cell], mixture[cell]] += log(product[cell])
                 product[cell] = 1.0
         if place % BLOCK == BLOCK - 1:
-            highest = log_likelihood.max()
-            kept = 0
+            highest, kept = -inf, 0
+            for cell in range(n_cells):
+                highest = max(highest, log_likelihood[beta[cell], mixture[cell]])
             for cell in range(n_cells):
                 b, m = beta[cell], mixture[cell]
                 if log_likelihood[b, m] < highest - HOPELESS:
-                    log_likelihood[b, m] = -np.inf
+                    log_likelihood[b, m] = -inf
                 else:
                     beta[kept], mixture[kept] = b, m
                     kept += 1

@@ -11,6 +11,7 @@ the labels, whatever the number of classes.
 """
 
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 from jaxtyping import Float64, Int16, Int32, Int64
@@ -295,9 +296,9 @@ def _powers_of(belief, n_answers, rest, power):
         highest = max(highest, belief[k])
     total = 0.0
     for k in range(n_answers):
-        power[k] = np.exp(belief[k] - highest)
+        power[k] = exp(belief[k] - highest)
         total += power[k]
-    power[n_answers] = rest * np.exp(-highest) if rest > 0 else 0.0
+    power[n_answers] = rest * exp(-highest) if rest > 0 else 0.0
     return total + power[n_answers]
 
 

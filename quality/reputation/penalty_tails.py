@@ -20,7 +20,7 @@ array([1. , 1. , 1. , 0.5])
 """
 
 from dataclasses import dataclass
-from math import isqrt
+from math import ceil, inf, isqrt
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -83,15 +83,16 @@ class PenaltyTails:
         few = np.flatnonzero((n_labels > 0) & (n_labels <= EXACT))
         work, most = _Work.of(others, asked, few), _most_states(len(few))
         keys, tails = [np.empty(0)], [np.empty((0, EXACT + 1))]
-        for place in few.tolist():
-            n_states = _distribution(
-                asked.rows[asked.start[place] : asked.start[place + 1]], *others.table,
-                most, WIDTHS, *work.arrays,
+        unasked = np.zeros(len(n_labels)), np.zeros(EXACT + 1), np.empty(len(n_labels))
+        for one in range(len(few)):
+            n_states = _exact_p_values(
+                few[one : one + 1], asked.rows, asked.start, *others.table, most, WIDTHS,
+                *work.arrays, *unasked,
             )  # fmt: skip
             total, chance = work.total[:n_states], work.chance[:n_states]
             penalty = (total % APART) / np.maximum(total // APART, 1)
             order = np.argsort(penalty, kind="stable")
-            keys.append(2.0 * place + penalty[order])
+            keys.append(2.0 * few[one] + penalty[order])
             tails.append(np.cumsum(chance[order][::-1], axis=0)[::-1])
         moments = _moments_of(others, asked)
         return cls(reliability, n_labels, moments, np.concatenate(keys), np.concatenate(tails))
@@ -182,6 +183,8 @@ class _Work:
     chance: np.ndarray
     next_total: np.ndarray
     next_chance: np.ndarray
+    cursor: np.ndarray
+    order: np.ndarray
 
     @classmethod
     def of(
@@ -196,61 +199,80 @@ class _Work:
         longest = int(np.diff(asked.start)[few].max(initial=0))
         most = max(_most_states(len(few)), COARSEST)
         most = int(min(float(n_penalties) ** longest, most))
-        size = most, most * n_penalties
+        size = most, most * n_penalties + 1  # and what stands behind the last
         states = (part for n in size for part in (np.empty(n), np.empty((n, EXACT + 1))))
-        return cls(*terms, *states)
+        places = (np.empty(n, dtype=np.int64) for n in (most_terms, size[1]))
+        return cls(*terms, *states, *places)
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """All of them, as `_distribution` takes them."""
+        """All of them, as `_exact_p_values` takes them."""
         return (
             self.flat, self.slope, self.penalty, self.total, self.chance, self.next_total,
-            self.next_chance,
+            self.next_chance, self.cursor, self.order,
         )  # fmt: skip
 
 
 @kernel
-def _distribution(
-    rows, task, start, count, place, row_start, others, n_classes, most, widths,
-    flat, slope, penalty, total, chance, next_total, next_chance,
+def _exact_p_values(
+    few, rows, first, task, start, count, place, row_start, others, n_classes, most, widths,
+    flat, slope, term_penalty, total, chance, next_total, next_chance, cursor, order,
+    penalty, powers, p_value,
 ) -> int:  # fmt: skip
-    """Write the states of one worker's penalty; return how many.
+    """Write the p-value of each worker with few labels; return how many states the last one's penalty has."""
+    n_states = 0
+    for worker in few:
+        n_states = _distribution(
+            rows, first[worker], first[worker + 1], task, start, count, place, row_start, others,
+            n_classes, most, widths, flat, slope, term_penalty, total, chance, next_total,
+            next_chance, cursor, order,
+        )  # fmt: skip
+        found = 0.0
+        for state in range(n_states):
+            n_conflict = int(total[state] / APART)
+            reached = (total[state] - APART * n_conflict) / max(n_conflict, 1)
+            if reached >= penalty[worker] - NEAR:
+                for power in range(first[worker + 1] - first[worker] + 1):
+                    found += chance[state, power] * powers[power]
+        p_value[worker] = min(max(found, 0.0), 1.0)
+    return n_states
+
+
+@kernel
+def _distribution(
+    rows, begin, end, task, start, count, place, row_start, others, n_classes, most, widths,
+    flat, slope, penalty, total, chance, next_total, next_chance, cursor, order,
+) -> int:  # fmt: skip
+    """Write the states of one worker's penalty, ascending; return how many.
 
     A state's total is the sum of penalties plus `APART` times the number of conflict tasks; its
     chance is a polynomial in the reliability. States of equal totals are one. If more than `most`
     would be left, sums are rounded up.
     """
-    total[0], n_states = 0.0, 1
-    chance[0, :] = 0.0
-    chance[0, 0] = 1.0
-    for step in range(len(rows)):
+    n_states = np.int64(1)  # a literal would compile one more signature
+    total[0], chance[0, 0] = 0.0, 1.0
+    for at in range(begin, end):
+        n_powers = at - begin + 1
         n_terms = answer_terms(
-            rows[step],
-            task,
-            start,
-            count,
-            place,
-            row_start,
-            others,
-            n_classes,
-            flat,
-            slope,
-            penalty,
+            rows[at], task, start, count, place, row_start, others, n_classes, flat, slope, penalty
         )
         n_terms = _together(n_terms, flat, slope, penalty)
-        n_next = 0
         for state in range(n_states):
             for term in range(n_terms):
-                next_total[n_next] = total[state] + penalty[term] + APART * (penalty[term] > 0)
-                grown = next_chance[n_next]
+                put = state * n_terms + term
+                next_total[put] = total[state] + penalty[term] + APART * (penalty[term] > 0)
+                grown = next_chance[put]
                 grown[0] = 0.0
-                for power in range(step + 1):
+                for power in range(n_powers):
                     grown[power] += chance[state, power] * flat[term]
                     grown[power + 1] = chance[state, power] * slope[term]
-                n_next += 1
-        n_states = _merged(n_next, step + 2, most, widths, next_total, next_chance, total, chance)
+        n_states = _merged(
+            n_states, n_terms, n_powers + 1, most, widths, next_total, next_chance, cursor, order,
+            total, chance,
+        )  # fmt: skip
     for state in range(n_states):
-        chance[state, len(rows) + 1 :] = 0.0
+        for power in range(end - begin + 1, chance.shape[1]):
+            chance[state, power] = 0.0
     return n_states
 
 
@@ -272,15 +294,18 @@ def _together(n_terms, flat, slope, penalty) -> int:
 
 
 @kernel
-def _merged(n_states, n_powers, most, widths, total, chance, new_total, new_chance) -> int:
-    """Write states with the chances of equal totals added up; return how many."""
+def _merged(
+    n_before, n_terms, n_powers, most, widths, total, chance, cursor, order, new_total, new_chance
+) -> int:
+    """Write states with the chances of equal totals added up, ascending; return how many."""
+    n_states = n_before * n_terms
     for width in widths:
         if width > NEAR:
             for state in range(n_states):
-                n_conflict = total[state] // APART
-                sums = np.ceil((total[state] - APART * n_conflict) / width - NEAR) * width
+                n_conflict = int(total[state] / APART)
+                sums = ceil((total[state] - APART * n_conflict) / width - NEAR) * width
                 total[state] = APART * n_conflict + sums
-        order = _ascending(total, n_states)
+        _put_in_order(n_states, n_terms, total, cursor, order)
         n_left = 1
         for place in range(1, n_states):
             n_left += total[order[place]] - total[order[place - 1]] > NEAR
@@ -301,59 +326,18 @@ def _merged(n_states, n_powers, most, widths, total, chance, new_total, new_chan
 
 
 @kernel
-def _ascending(total, n_states):
-    """Return the order of the first numbers; a few are put in one by one, which is what most workers have."""
-    if n_states > 15:
-        return np.argsort(total[:n_states])
-    order = np.empty(n_states, np.int64)
-    for state in range(n_states):
-        at = state
-        while at > 0 and total[order[at - 1]] > total[state]:
-            order[at] = order[at - 1]
-            at -= 1
-        order[at] = state
-    return order
-
-
-@kernel
-def _exact_p_values(
-    few, rows, first, task, start, count, place, row_start, others, n_classes, most, widths,
-    flat, slope, term_penalty, total, chance, next_total, next_chance, penalty, powers, p_value,
-) -> None:  # fmt: skip
-    """Write the p-value of each worker with few labels.
-
-    Her last label makes no states: all that is asked of them is what they add to the tail.
-    """
-    for worker in few:
-        begin, last = first[worker], first[worker + 1] - 1
-        n_states = _distribution(
-            rows[begin:last], task, start, count, place, row_start, others, n_classes, most, widths,
-            flat, slope, term_penalty, total, chance, next_total, next_chance,
-        )  # fmt: skip
-        n_terms = answer_terms(
-            rows[last], task, start, count, place, row_start, others, n_classes, flat, slope,
-            term_penalty,
-        )  # fmt: skip
-        n_terms = _together(n_terms, flat, slope, term_penalty)
-        if n_states * n_terms > most:  # they may have to be rounded up
-            n_states, n_terms = _distribution(
-                rows[begin : last + 1], task, start, count, place, row_start, others, n_classes,
-                most, widths, flat, slope, term_penalty, total, chance, next_total, next_chance,
-            ), 1  # fmt: skip
-            flat[0], slope[0], term_penalty[0], last = 1.0, 0.0, 0.0, last + 1
-        found = 0.0
-        for state in range(n_states):
-            level = rising = 0.0  # the state's chance, and times the reliability, in the population
-            for power in range(last - begin + 1):
-                level += chance[state, power] * powers[power]
-                rising += chance[state, power] * powers[min(power + 1, EXACT)]
-            for term in range(n_terms):
-                sums = total[state] + term_penalty[term] + APART * (term_penalty[term] > 0)
-                n_conflict = sums // APART
-                reached = (sums - APART * n_conflict) / max(n_conflict, 1.0)
-                if reached >= penalty[worker] - NEAR:
-                    found += flat[term] * level + slope[term] * rising
-        p_value[worker] = min(max(found, 0.0), 1.0)
+def _put_in_order(n_states, n_terms, total, cursor, order) -> None:
+    """Write where totals stand in ascending order; each term's ascend, as the states before it did."""
+    total[n_states] = inf  # a term at its end is never the least
+    for term in range(n_terms):
+        cursor[term] = term
+    for place in range(n_states):
+        least = 0
+        for term in range(1, n_terms):
+            if total[cursor[term]] < total[cursor[least]]:
+                least = term
+        order[place] = cursor[least]
+        cursor[least] = min(cursor[least] + n_terms, n_states)
 
 
 def _moments_of(

@@ -16,7 +16,7 @@ import pytest
 
 from flows.pipeline import RunResult, Stage, nothing_new, run_pipeline, run_stage
 from flows.run import PARTIAL, Run, digest_key
-from flows.settings.sections import EngineError, Settings
+from flows.settings import EngineError, Settings
 from flows.settings.settings import load_settings
 from flows.spending import existing_ledger, read_statements
 from flows.stages import KEPT, STAGES, outputs

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from benchmarks.flows.served_year import free_port, started, until
 from flows.cli import app
 from flows.prefect.server import QUIET
 from tests.flows.campaign import write_small_campaign
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.prefect
 
-T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "crowdassay/small"
 LABEL, WAIT = "okapi-label", 900.0
@@ -51,9 +49,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def api(home: Path) -> Iterator[str]:
     """A Prefect server with its schedulers, and that server as the configured API."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}/api"
     with pytest.MonkeyPatch.context() as monkeypatch:
         for name, value in (QUIET | {"PREFECT_HOME": str(home), "PREFECT_API_URL": url}).items():
@@ -65,34 +61,6 @@ def api(home: Path) -> Iterator[str]:
 
             until(api_reachable)
             yield url
-
-
-@contextmanager
-def started(*arguments: str, log: Path = Path(os.devnull)) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of this environment as a job in the background, which ignores Ctrl-C; ended by SIGTERM."""
-    job = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-m", *arguments]
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(job, stdout=output, stderr=output, start_new_session=True) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-
-
-def until(found: Callable[[], T | None]) -> T:
-    """What is found, as soon as it is."""
-    deadline = time.monotonic() + WAIT
-    while time.monotonic() < deadline:
-        if (value := found()) is not None:
-            return value
-        time.sleep(0.5)
-    pytest.fail(f"{getattr(found, '__name__', found)} found nothing in {WAIT:g} s")
 
 
 @pytest.fixture(scope="module")

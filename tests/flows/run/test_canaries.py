@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import RunResult, run_pipeline
-from flows.settings.sections import Settings
+from flows.settings import Settings
 from flows.settings.settings import load_settings
 from flows.stages import outputs
 from learners import ScoredTraining, Thresholdout

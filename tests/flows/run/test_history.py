@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
 from flows.run import Run, complete_runs, trend
-from flows.settings.sections import EngineSettings, Settings, SettingsError
+from flows.settings import EngineSettings, Settings, SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import open_state, read_statements
 from tests.flows.campaign import write_small_campaign

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import run_pipeline
+from flows.settings import Settings, SettingsError, section_of
 from flows.settings.environment import variables_of
-from flows.settings.sections import Settings, SettingsError, section_of
 from flows.settings.settings import load_settings
 from tests.flows.campaign import write_small_campaign
 from tests.flows.run.test_canaries import trace

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings.sections import SettingsError
+from flows.settings import SettingsError
 from flows.settings.settings import load_settings
 
 MINIMAL = 'name = "c"\n[input]\nlabels = "labels.csv"\n'

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings.sections import Section, Settings, SettingsError, key_sentences, section_of
+from flows.settings import Section, Settings, SettingsError, key_sentences, section_of
 from flows.settings.settings import load_settings
 from privacy import Unit
 

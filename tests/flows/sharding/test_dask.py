@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.settings.sections import EngineSettings, GroupSettings
+from flows.settings import EngineSettings, GroupSettings
 from flows.sharding import Mapper, open_mapper
 from flows.sharding.dask import open_dask_mapper
 from flows.sharding.features import (

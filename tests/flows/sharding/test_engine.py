@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
 
-from flows.settings.sections import EngineError, EngineSettings, SettingsError
+from flows.settings import EngineError, EngineSettings, SettingsError
 from flows.sharding import ShardFolder, load_fit, load_shard, open_engine, save_fit, write_shards
 from flows.sharding.dask import DaskEngine, open_dask
 from quality import regular_assignment, simulate_crowd

@@ -13,7 +13,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.settings.sections import GroupSettings
+from flows.settings import GroupSettings
 from flows.sharding.features import (
     FeatureFolder,
     ListedTasks,

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.report import render_report
-from flows.settings.sections import SettingsError
+from flows.settings import SettingsError
 from flows.spending import LEDGER_URL, open_state, read_statements, statement
 from privacy import (
     DiscreteGaussian,

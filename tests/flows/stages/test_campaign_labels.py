@@ -16,7 +16,7 @@ import pytest
 
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
 from flows.run import Run, load_crowd, open_run
-from flows.settings.sections import EngineSettings, Settings, SettingsError
+from flows.settings import EngineSettings, Settings, SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import plan_releases, read_statements
 from flows.stages import STAGES, outputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flows.settings.sections import ReportSettings
+from flows.settings import ReportSettings
 from flows.stages import label_plan
 from flows.stages.label_plan import considered_tasks, plan_next
 from quality import (

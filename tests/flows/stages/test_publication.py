@@ -9,7 +9,7 @@ import pytest
 
 from flows.pipeline import run_pipeline, run_stage
 from flows.run import Run, open_run
-from flows.settings.sections import Settings, SettingsError
+from flows.settings import Settings, SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import preview, read_statements
 from flows.stages import STAGES

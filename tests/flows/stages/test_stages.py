@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flows.run import Run
-from flows.settings.sections import Settings
+from flows.settings import Settings
 from flows.settings.settings import load_settings
 from flows.stages import KEPT, STAGES, Output, Stage, Verdict, output_list, outputs
 from privacy import Unit

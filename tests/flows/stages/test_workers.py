@@ -1,13 +1,23 @@
-"""What judging says of workers who do not answer on their own; the groups are those of `quality`."""
+"""What judging says of workers: who answers in a group, and who may paste a model's answers.
+
+The groups are those of `quality`. Who pastes is named with evidence in the team's report, and never removed.
+"""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from flows.pipeline import run_pipeline
 from flows.settings import SettingsError
+from flows.settings.settings import load_settings
 from flows.stages.reading import names_of_models
 from flows.stages.workers import agreement_facts, group_facts
+from flows.tables.tables import read_reference
+from flows.tables.text_table import TableError
 from quality import (
     alpha_interval,
     dependent_groups,
@@ -66,3 +76,91 @@ def test_models_are_found_by_name_or_kind_and_unknown_ones_are_refused() -> None
         SettingsError, match=r"input.models: 'llama' must be a worker of the labels"
     ):
         names_of_models(workers, ("gpt", "llama"), ())
+
+
+SETTINGS = """\
+name = "answers"
+classes = ["a", "b", "c"]
+[input]
+labels = "labels.csv"
+reference = "reference.csv"
+"""
+
+
+def campaign(folder: Path, *, named: bool = False) -> Path:
+    """200 tasks, 20 workers, of whom w00 to w03 paste a model that is right on 60 %."""
+    rng = np.random.default_rng(5)
+    truth = rng.integers(3, size=200)
+    model = np.where(rng.random(200) < 0.6, truth, rng.integers(3, size=200))
+    other = np.where(rng.random(200) < 0.6, truth, rng.integers(3, size=200))
+    labels = ["worker,task,label"]
+    for task in range(200):
+        for worker in rng.choice(20, size=6, replace=False):
+            right = truth[task] if rng.random() < 0.8 else rng.integers(3)
+            said = model[task] if worker < 4 else right
+            labels.append(f"w{worker:02d},t{task:03d},{'abc'[said]}")
+    answers = ["task,label" + (",model" if named else "")]
+    for task in range(200):
+        answers.append(f"t{task:03d},{'abc'[model[task]]}" + (",first" if named else ""))
+        if named:
+            answers.append(f"t{task:03d},{'abc'[other[task]]},second")
+    (folder / "labels.csv").write_text("\n".join(labels) + "\n", encoding="utf-8")
+    (folder / "reference.csv").write_text("\n".join(answers) + "\n", encoding="utf-8")
+    (folder / "settings.toml").write_text(SETTINGS, encoding="utf-8")
+    return folder / "settings.toml"
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_workers_who_paste_are_named_with_evidence_and_stay(tmp_path: Path, named: bool) -> None:
+    folder = run_pipeline(load_settings(campaign(tmp_path, named=named))).folder
+    quality = json.loads((folder / "quality.json").read_text("utf-8"))
+    pasted = quality["pasted"]
+    assert sorted(one["worker"] for one in pasted["suspected"]) == ["w00", "w01", "w02", "w03"]
+    assert pasted["models"] == (["first", "second"] if named else [""])
+    for one in pasted["suspected"]:
+        assert one["model"] == ("first" if named else "")
+        assert one["share"] > 0.5
+        assert one["n_same"] == one["n"] > 30
+    assert not set(quality["removed"]) & {"w00", "w01", "w02", "w03"}
+    page = (folder / "report.html").read_text("utf-8")
+    assert "Workers who may paste a model’s answers" in page
+    assert "nobody was removed" in page
+    assert "may paste" not in (folder / "public.html").read_text("utf-8")
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    assert "reference" in json.dumps(manifest)
+
+
+def test_answers_on_other_tasks_or_of_other_classes_are_no_evidence(tmp_path: Path) -> None:
+    path = campaign(tmp_path)
+    rows = (tmp_path / "reference.csv").read_text("utf-8").split()
+    strange = [*rows[:150], "t999,a", "t998,b"]
+    (tmp_path / "reference.csv").write_text("\n".join(strange) + "\n", encoding="utf-8")
+    folder = run_pipeline(load_settings(path)).folder
+    pasted = json.loads((folder / "quality.json").read_text("utf-8"))["pasted"]
+    assert pasted["n_tasks"] == {"": 149}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["task,label", "t1,a", "t1,b"], "keep one answer of a model per task"),
+        (["task,label", "t1,z"], "z"),
+        (["task,label,model", "t1,a,"], "model"),
+        (["task,answer", "t1,a"], "label"),
+    ],
+)
+def test_reference_tables_with_faults_are_refused(
+    tmp_path: Path, rows: list[str], message: str
+) -> None:
+    path = tmp_path / "reference.csv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    with pytest.raises(TableError, match=message):
+        read_reference(path, classes=["a", "b"])
+
+
+def test_one_models_answer_may_be_given_beside_anothers(tmp_path: Path) -> None:
+    path = tmp_path / "reference.csv"
+    path.write_text("task,label,model\nt2,b,y\nt1,a,y\nt1,b,x\n", encoding="utf-8")
+    found = read_reference(path, classes=None)
+    rows = zip(found.model.tolist(), found.task.tolist(), found.label.tolist(), strict=True)
+    assert list(rows) == [("x", "t1", "b"), ("y", "t1", "a"), ("y", "t2", "b")]

@@ -13,7 +13,7 @@ import numpy as np
 import quality
 from flows.aggregators import AGGREGATORS as TABLE
 from flows.aggregators import consensus_of
-from flows.settings.sections import ConsensusSettings
+from flows.settings import ConsensusSettings
 from quality import Consensus, CrowdLabels
 
 __all__ = ["AGGREGATORS", "Aggregator"]

@@ -367,7 +367,8 @@ def test_evidence_is_the_likelihood_over_the_largest(n_labels: int) -> None:
     rng = np.random.default_rng(n_labels)
     right, evidence = rng.random(n_labels), np.empty((1, len(RELIABILITY)))
     rows = np.arange(1), np.arange(n_labels), np.array([0, n_labels])
-    _write_evidence(*rows, right, 3, RELIABILITY, evidence)
+    work = *np.empty((2, len(RELIABILITY))), *np.empty((2, 4))
+    _write_evidence(*rows, right, 3, RELIABILITY, evidence, *work)
     flat = (1 - right[:, None]) / 2
     log_p = np.log(flat + (right[:, None] - flat) * RELIABILITY).sum(axis=0)
     np.testing.assert_allclose(evidence[0], np.exp(log_p - log_p.max()), rtol=1e-11)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.pipeline import run_pipeline
-from flows.settings.sections import SettingsError
+from flows.settings import SettingsError
 from flows.settings.settings import load_settings
 from flows.tables import TableError
 

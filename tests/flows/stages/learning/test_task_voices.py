@@ -12,7 +12,7 @@ import pytest
 from pyarrow.csv import read_csv
 
 from flows.pipeline import run_pipeline
-from flows.settings.sections import SettingsError
+from flows.settings import SettingsError
 from flows.settings.settings import load_settings
 from flows.stages.learning.task_voices import voices_sentence
 

@@ -1,0 +1,77 @@
+"""One section of the settings file: what every section is, the sentences under its keys, and its errors.
+
+>>> class Kettle(Section):
+...     litres: float = 1.0
+>>> Kettle(litres=2).litres
+2.0
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from functools import cache
+from itertools import pairwise
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+__all__ = [
+    "EngineError", "Positive", "Section", "SettingsError", "Share", "key_sentences", "section_of",
+]  # fmt: skip
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class SettingsError(ValueError):
+    """The settings file cannot be used; the message says which key, what came and what to do."""
+
+
+class EngineError(RuntimeError):
+    """The machines that a run works on are gone; ``--resume`` goes on from the stages that are finished."""
+
+
+class Section(BaseModel):
+    """One table of the settings file: frozen, and an unknown key is a mistake.
+
+    The text under a key says what it is for; `crowdassay init` and the reference repeat it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        field = cls.model_fields[str(info.field_name)]
+        if isinstance(value, bool) and field.annotation is not bool:
+            raise ValueError("input should not be true or false")
+        return value
+
+
+@cache
+def key_sentences(section: type[Section]) -> dict[str, str]:
+    """Return the sentence under each key of a section, which says what the key is for.
+
+    Read from the source when asked: read by pydantic at each start it costs four times what the sections do.
+
+    >>> from flows.settings import FilterSettings
+    >>> key_sentences(FilterSettings)["n_workers"]
+    'Instead of a rate: the number of workers to remove.'
+    """
+    (written,) = ast.parse(inspect.getsource(section)).body
+    assert isinstance(written, ast.ClassDef)
+    return {
+        key.target.id: inspect.cleandoc(str(text.value.value))
+        for key, text in pairwise(written.body)
+        if isinstance(key, ast.AnnAssign) and isinstance(key.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+    }
+
+
+def section_of(annotation: Any) -> type[Section] | None:
+    """Return the section that a key holds, or None where it holds a value."""
+    for kind in getattr(annotation, "__args__", (annotation,)):
+        if isinstance(kind, type) and issubclass(kind, Section):
+            return kind
+    return None
