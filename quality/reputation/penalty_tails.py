@@ -249,7 +249,7 @@ def _distribution(
     chance is a polynomial in the reliability. States of equal totals are one. If more than `most`
     would be left, sums are rounded up.
     """
-    n_states = np.int64(1)  # a literal would compile one more signature
+    n_states = int(np.int64(1))  # a literal would compile one more signature
     total[0], chance[0, 0] = 0.0, 1.0
     for at in range(begin, end):
         n_powers = at - begin + 1
