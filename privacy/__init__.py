@@ -78,6 +78,7 @@ from privacy.subjects import (
     bounded_tasks,
     subject_counts,
 )
+from privacy.win_points import win_points
 
 __all__ = [
     "ApproximateEvent", "AuditBound", "Auditable", "BudgetError", "Choice", "ClampedDirichletEvent",
@@ -94,5 +95,5 @@ __all__ = [
     "class_counts", "compose", "count_queries", "crossover_delta", "cumulative_noise",
     "dominating_delta", "draw_releases", "expected_distortion", "fits", "gold_corrections",
     "label_set_counts", "largest_scale", "pair_delta", "partition_of", "plan", "project_to_simplex",
-    "slots_left", "smallest_floor", "subject_counts",
+    "slots_left", "smallest_floor", "subject_counts", "win_points",
 ]  # fmt: skip
