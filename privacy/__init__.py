@@ -20,6 +20,7 @@ from privacy.audit import (
     audit_pair,
     draw_releases,
 )
+from privacy.compared_items import win_points
 from privacy.corrections import LatticeCorrection, gold_corrections
 from privacy.counts import class_counts, count_queries
 from privacy.label_sets import bounded_labels, label_set_counts
@@ -78,7 +79,6 @@ from privacy.subjects import (
     bounded_tasks,
     subject_counts,
 )
-from privacy.win_points import win_points
 
 __all__ = [
     "ApproximateEvent", "AuditBound", "Auditable", "BudgetError", "Choice", "ClampedDirichletEvent",
