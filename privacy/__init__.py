@@ -20,6 +20,7 @@ from privacy.audit import (
     audit_pair,
     draw_releases,
 )
+from privacy.compared_items import win_points
 from privacy.corrections import LatticeCorrection, gold_corrections
 from privacy.counts import class_counts, count_queries
 from privacy.label_sets import bounded_labels, label_set_counts
@@ -94,5 +95,5 @@ __all__ = [
     "class_counts", "compose", "count_queries", "crossover_delta", "cumulative_noise",
     "dominating_delta", "draw_releases", "expected_distortion", "fits", "gold_corrections",
     "label_set_counts", "largest_scale", "pair_delta", "partition_of", "plan", "project_to_simplex",
-    "slots_left", "smallest_floor", "subject_counts",
+    "slots_left", "smallest_floor", "subject_counts", "win_points",
 ]  # fmt: skip

@@ -37,7 +37,7 @@ FOLDERS = sorted(
 BANNED = {"utils", "util", "common", "helpers", "base", "constants", "misc"}
 MAX_ENTRIES = 13
 MAX_ROOM = 24  # sub-rooms and files of a room itself, whose sub-rooms ARCHITECTURE names one by one
-MAX_FILES = 380  # 190 when the rooms were divided; families that came since bring their own
+MAX_FILES = 400  # 190 when the rooms were divided; families that came since bring their own
 
 
 def name_of(path: Path) -> str:
@@ -106,7 +106,7 @@ def test_a_folder_has_at_most_13_entries_beside_its_face() -> None:
         assert len(entries) <= most, f"{folder.relative_to(ROOT)}: {len(entries)}"
 
 
-def test_the_rooms_have_at_most_380_files_beside_faces() -> None:
+def test_the_rooms_have_at_most_400_files_beside_faces() -> None:
     assert len([path for path in MODULES if path.name != "__init__.py"]) <= MAX_FILES
 
 

@@ -18,11 +18,17 @@ if TYPE_CHECKING:
         set_shares_files,
         write_set_shares,
     )
+    from flows.report.win_shares_page import (
+        render_win_shares,
+        win_shares_files,
+        write_win_shares,
+    )
     from flows.report.worker_page import write_worker_page
 
 __all__ = [
-    "public_page", "render_public", "render_report", "render_set_shares", "set_shares_files",
-    "write_release_files", "write_reports", "write_set_shares", "write_worker_page",
+    "public_page", "render_public", "render_report", "render_set_shares", "render_win_shares",
+    "set_shares_files", "win_shares_files", "write_release_files", "write_reports", "write_set_shares",
+    "write_win_shares", "write_worker_page",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

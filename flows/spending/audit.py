@@ -56,6 +56,7 @@ from privacy import (
     audit_releases,
     draw_releases,
     label_set_counts,
+    win_points,
 )
 from privacy.accounting import price_text
 from privacy.mechanisms import COUNT_MECHANISMS, NoisyMax
@@ -100,6 +101,18 @@ def _label_sets() -> tuple[Neighbour, Neighbour]:
             chosen, np.zeros(10, dtype=np.int64), dataset="trial", group_names=("all",), max_labels=2,
             unit=Unit.CONSENSUS_LABEL, local=False, tasks=tasks,
         )  # fmt: skip
+    first, second = queries
+    return (first, ()), (second, ())
+
+
+def _win_points() -> tuple[Neighbour, Neighbour]:
+    """Twelve comparisons of three items; in the second the last one is won by the other item."""
+    left, right = np.tile([0, 0, 1], 4), np.tile([1, 2, 2], 4)
+    queries: list[Query] = []
+    for last in (0, 1):
+        outcome = np.tile([0, 1, 2], 4)
+        outcome[-1] = last
+        queries.append(win_points(left, right, outcome, n_items=3, dataset="trial"))
     first, second = queries
     return (first, ()), (second, ())
 
@@ -305,6 +318,7 @@ AUDITED: Mapping[str, Audited] = {
     "principal_subspace": Audited(lambda epsilon, _: PrincipalSubspace(epsilon, 2), _directions),
     "deflated_directions": Audited(lambda epsilon, _: DeflatedDirections(epsilon, 2), _directions),
     "label_sets": Audited(lambda epsilon, _: LatticeLaplace(epsilon), _label_sets),
+    "win_points": Audited(lambda epsilon, _: LatticeLaplace(epsilon), _win_points),
     "lattice_correction": Audited(lambda epsilon, _: LatticeCorrection(epsilon), _corrections),
     "joint_lattice_laplace": Audited(
         lambda epsilon, _: JointLatticeLaplace(epsilon),

@@ -62,11 +62,10 @@ def aggregate_sets(run: Run) -> str:
     run.write_table("next_labels.parquet", arrow_table(places | ranked))
     run.write_table("label_plan.parquet", plan)
     gold = _gold_check(run, crowd, answers, groups, chosen)
-    counts, edges = np.histogram(sure, bins=20, range=(0.0, 1.0))
     run.write_json(
         "consensus.json",
         {
-            "aggregator": "multilabel_consensus",
+            "aggregator": "multi-label consensus",
             "n_iter": found.n_iter,
             "converged": found.converged,
             "n_conflict": int(per_task["conflict"].sum()),
@@ -77,9 +76,7 @@ def aggregate_sets(run: Run) -> str:
             "entropy": float(entropy.sum()),
             "plan": {key: value for key, value in facts.items() if key != "by_class"},
             "gold": gold,
-            "mean_confidence": float(sure.mean()),
-            "model_confidence": float(of_model.mean()),
-            "confidence_histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
+            **_confidence(sure, of_model),
             "sets": {
                 "n_labels": float(np.diff(kept.label_start).mean()),
                 "n_classes": float(chosen.sum(axis=1).mean()),
@@ -87,9 +84,8 @@ def aggregate_sets(run: Run) -> str:
                 "classes": _class_rows(kept, found, chosen, entropy, facts["by_class"]),
             },
         }
-        | dict.fromkeys(NOT_OF_SETS)
-        | {"n_tied": 0, "models_alone": False},
-    )  # fmt: skip
+        | NOT_OF_SETS,
+    )
     exact = f"; {gold['accuracy']:.1%} of {gold['n']:,} gold tasks exactly right" if gold else ""
     return (
         f"{kept.n_tasks:,} sets of {chosen.sum(axis=1).mean():.2f} classes, the least sure class right with "
@@ -97,7 +93,10 @@ def aggregate_sets(run: Run) -> str:
     )
 
 
-NOT_OF_SETS = ("log_likelihood", "choice", "start", "features", "order", "confidence")
+NOT_OF_SETS: dict[str, Any] = {
+    "n_tied": 0, "models_alone": False, "log_likelihood": None, "choice": None, "start": None,
+    "features": None, "order": None, "confidence": None,
+}  # fmt: skip
 """What `consensus.json` says of one label a task alone."""
 
 
@@ -147,6 +146,18 @@ def _least_sure(
     task = np.repeat(np.arange(len(sure)), np.diff(found.start))
     np.minimum.at(sure, task, np.where(found.chosen, chance, 1 - chance))
     return sure
+
+
+def _confidence(
+    sure: Float64[np.ndarray, " tasks"], of_model: Float64[np.ndarray, " tasks"]
+) -> dict[str, Any]:
+    """Confidence in figures: its mean, the model's, and a histogram."""
+    counts, edges = np.histogram(sure, bins=20, range=(0.0, 1.0))
+    return {
+        "mean_confidence": float(sure.mean()),
+        "model_confidence": float(of_model.mean()),
+        "confidence_histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
+    }
 
 
 def _joined(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,9 +29,12 @@ from flows.cli.root import (
 )
 
 if TYPE_CHECKING:
+    from flows.spending import WinShares
     from quality import Comparisons, CrowdBradleyTerry, NextPairs, RankIntervals
 
 __all__ = ["rank"]
+
+PUBLICATION = "Publication"  # heading of its options
 
 
 @app.command(epilog='Example: `crowdassay rank comparisons.csv --models "model-*" --next 10`')
@@ -51,6 +56,47 @@ def rank(
         int, typer.Option("--next", min=0, help="how many comparisons to propose next")
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="seed of the draws behind the intervals")] = 0,
+    publish: Annotated[
+        Path | None,
+        typer.Option(
+            help="pay for private shares of wins, and write page and tables to this folder",
+            rich_help_panel=PUBLICATION,
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option(help="price of this publication", rich_help_panel=PUBLICATION)
+    ] = 1.0,
+    campaign: Annotated[
+        str, typer.Option(help="whose budget pays", rich_help_panel=PUBLICATION)
+    ] = "comparisons",
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="epsilon of all that the campaign ever publishes; the first publication declares it",
+            rich_help_panel=PUBLICATION,
+        ),
+    ] = None,
+    publication: Annotated[
+        str | None,
+        typer.Option(
+            help="its key, such as 2026-11 or %Y-%m: published once, whatever becomes of the data",
+            rich_help_panel=PUBLICATION,
+        ),
+    ] = None,
+    state: Annotated[
+        Path,
+        typer.Option(
+            help="state folder with the ledger, kept for ever", rich_help_panel=PUBLICATION
+        ),
+    ] = Path("state"),
+    begun: Annotated[
+        bool,
+        typer.Option(
+            "--begun",
+            help="refuse to begin a campaign: its state must be there",
+            rich_help_panel=PUBLICATION,
+        ),
+    ] = False,
     sep: Sep = None,
     encoding: Encoding = None,
     sheet: Sheet = None,
@@ -60,7 +106,11 @@ def rank(
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Rank items by which of two was preferred, with intervals, and say how each worker judges."""
+    """Rank items by which of two was preferred, with intervals, and say how each worker judges.
+
+    With --publish also pay for private shares of wins, which may be shown, with the ranks that follow from
+    them: `crowdassay budget` lists what was spent, and the same publication is never paid twice.
+    """
     import numpy as np  # these load numba and DuckDB, for this command only
 
     from flows.settings import SettingsError
@@ -70,6 +120,10 @@ def rank(
     with mistakes():
         if not 0 < level < 1:
             raise SettingsError(f"--level must be above 0 and below 1, got {level:g}")
+        asked = _asked(
+            publish, (comparisons,), force, campaign=campaign, epsilon=epsilon, budget=budget,
+            publication=publication, level=level, begun=begun,
+        )  # fmt: skip
         written = None
         if output is not None:
             written = table_file(output, inputs=(comparisons,), force=force)
@@ -83,8 +137,10 @@ def rank(
             found.score, found.covariance, level=level, rng=np.random.default_rng(seed)
         )
         pairs = next_pairs(found.score, found.covariance, n=next_) if next_ else None
+        published = None if asked is None else asked(table, state)
         if json_:
-            print(json.dumps(_as_json(found, ranks, pairs)))
+            more = {} if published is None else {"published": published.public()}
+            print(json.dumps(_as_json(found, ranks, pairs) | more))
         else:
             header, rows = _item_rows(table, found, ranks)
             show_rows("Items", header, rows, written, numbers=header[1:], guard=guard)
@@ -92,6 +148,51 @@ def rank(
             show_rows("Workers, most informative first", header, rows, None, numbers=header[1:])
             for line in _sentences(found, int((groups >= 0).sum()), models, pairs):
                 print_line(line)
+            if published is not None and publish is not None:
+                for line in _published_sentences(published, publish):
+                    print_line(line)
+
+
+def _asked(
+    publish: Path | None, inputs: tuple[Path, ...], force: bool, **terms: Any
+) -> Callable[[Comparisons, Path], WinShares] | None:
+    """Check what a publication needs, before anything is read; return how it is made and written."""
+    if publish is None:
+        return None
+    from flows.report import win_shares_files, write_win_shares  # Jinja, for this option only
+    from flows.settings import SettingsError, check_key, key_at
+    from flows.spending import WinTerms, publish_win_shares
+
+    key = terms["publication"]
+    if key is not None:
+        try:
+            terms["publication"] = key_at(check_key(key), datetime.now(UTC))
+        except ValueError as error:
+            raise SettingsError(f"--publication: {error}") from None
+    files = win_shares_files(publish, inputs=inputs, force=force)
+
+    def publish_shares(table: Comparisons, state: Path) -> WinShares:
+        shares = publish_win_shares(state, table, WinTerms(**terms))
+        write_win_shares(files, shares.public())
+        return shares
+
+    return publish_shares
+
+
+def _published_sentences(shares: WinShares, folder: Path) -> list[str]:
+    """What was published, what it cost, and what only the team may know."""
+    from privacy.accounting import price_text  # loaded already by what was published
+
+    key = "" if shares.terms.publication is None else f"publication {shares.terms.publication}, "
+    again = " (paid for before)" if shares.paid_before else ""
+    lines = [
+        f"published: {key}{len(shares.items):,} items{again} at epsilon {price_text(shares.terms.epsilon)}, "
+        f"each within ±{shares.half_width / 2:g} wins at {shares.terms.level:.0%}; "
+        f"{price_text(shares.spent)} of {price_text(shares.budget)} spent; {folder / 'public.html'}"
+    ]
+    if shares.stale:
+        lines.append("internal: it stays as it was published, and answers have changed since")
+    return lines
 
 
 def _item_rows(

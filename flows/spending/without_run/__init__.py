@@ -1,4 +1,4 @@
-"""What commands ask of the ledger without a run: answers about candidates, shares of several labels.
+"""What commands ask of the ledger without a run: answers about candidates, shares of labels and of wins.
 
 Each has a campaign, which its first call declares, and a state folder that is kept from call to call.
 """
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
         ask_candidates,
     )
     from flows.spending.without_run.set_shares import SetShares, ShareTerms, publish_set_shares
+    from flows.spending.without_run.win_shares import WinShares, WinTerms, publish_win_shares
 
 __all__ = [
-    "CandidateVerdict", "GateTerms", "SetShares", "ShareTerms", "ask_candidates",
-    "publish_set_shares",
+    "CandidateVerdict", "GateTerms", "SetShares", "ShareTerms", "WinShares", "WinTerms",
+    "ask_candidates", "publish_set_shares", "publish_win_shares",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
@@ -37,9 +37,33 @@ from privacy import (
 from privacy.accounting import price_text
 from privacy.query import ONE_TASK
 
-__all__ = ["SetShares", "ShareTerms", "publish_set_shares"]
+__all__ = ["SetShares", "ShareTerms", "Terms", "check_terms", "open_campaign", "publish_set_shares"]
 
 UNIT = Unit.CONSENSUS_LABEL  # the model finds a task's classes from all answers together
+
+
+class Terms(Protocol):
+    """What every publication without a run is asked for; see :class:`ShareTerms`."""
+
+    @property
+    def campaign(self) -> str:
+        """Its name in the ledger."""
+
+    @property
+    def epsilon(self) -> float:
+        """Price of this publication."""
+
+    @property
+    def budget(self) -> float | None:
+        """The campaign's whole budget; None is what was declared."""
+
+    @property
+    def level(self) -> float:
+        """That of the intervals."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the campaign must have begun before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +207,11 @@ def publish_set_shares(
     **Privacy.** `label_set_counts` has the proof. What is returned depends on the answers through the
     released counts alone, but for `n_left_out` and, without a key, for whether they were paid before.
     """
-    _check(terms, classes)
+    check_terms(terms)
+    if not 1 <= terms.max_labels <= len(classes):
+        raise SettingsError(
+            f"--max-labels must be from 1 to the number of classes, {len(classes)}, got {terms.max_labels}"
+        )
     chosen = bounded_labels(probability, threshold=terms.threshold, max_labels=terms.max_labels)
     names, code = np.unique(groups, return_inverse=True)
     queries = label_set_counts(
@@ -192,7 +220,7 @@ def publish_set_shares(
     )  # fmt: skip
     size = np.bincount(code)
     ledger = open_state(state)
-    budget = _open_budget(ledger, state, terms, n=len(tasks))
+    budget = open_campaign(ledger, state, terms, unit=UNIT, n=len(tasks))
     queries = _in_growing_partition(queries, state, ledger, tasks, groups, terms)
     queries = tuple(
         _keyed(query, terms, classes, int(n)) for query, n in zip(queries, size, strict=True)
@@ -215,7 +243,7 @@ def publish_set_shares(
     )  # fmt: skip
 
 
-def _check(terms: ShareTerms, classes: Sequence[str]) -> None:
+def check_terms(terms: Terms) -> None:
     """Raise SettingsError if a term is out of its range."""
     if not re.fullmatch(NAME, terms.campaign):
         raise SettingsError(
@@ -224,10 +252,6 @@ def _check(terms: ShareTerms, classes: Sequence[str]) -> None:
         )
     if not 0 < terms.epsilon < np.inf:
         raise SettingsError(f"--epsilon must be above 0, got {price_text(terms.epsilon)}")
-    if not 1 <= terms.max_labels <= len(classes):
-        raise SettingsError(
-            f"--max-labels must be from 1 to the number of classes, {len(classes)}, got {terms.max_labels}"
-        )
     if not 0 < terms.level < 1:
         raise SettingsError(f"--level must be in (0, 1), got {terms.level:g}")
     if terms.budget is not None and not terms.epsilon <= terms.budget < np.inf:
@@ -237,7 +261,7 @@ def _check(terms: ShareTerms, classes: Sequence[str]) -> None:
         )
 
 
-def _open_budget(ledger: Ledger, state: Path, terms: ShareTerms, *, n: int) -> float:
+def open_campaign(ledger: Ledger, state: Path, terms: Terms, *, unit: Unit, n: int) -> float:
     """Return the campaign's budget, after declaring it if this is its first publication."""
     known = terms.campaign in ledger.datasets()
     if not known and terms.begun:
@@ -252,7 +276,7 @@ def _open_budget(ledger: Ledger, state: Path, terms: ShareTerms, *, n: int) -> f
         )
     if not known:
         ledger.open_budget(
-            terms.campaign, unit=UNIT, epsilon=float(terms.budget or 0), delta=0.0, n=n
+            terms.campaign, unit=unit, epsilon=float(terms.budget or 0), delta=0.0, n=n
         )
         return float(terms.budget or 0)
     declared = float(ledger.statement(terms.campaign, entries=0).budget.epsilon)

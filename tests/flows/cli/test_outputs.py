@@ -68,8 +68,8 @@ WRITTEN = {
 NEVER = {("demo", "folder"), ("ledger backup", "file")}
 # These need a finished run: tests/flows/cli/finished.
 FINISHED = {("block", "output"), ("compare", "output"), ("repost", "output")}
-# This pays first: tests/flows/cli/crowd/test_multilabel_publication.py.
-PAID = {("multilabel", "publish")}
+# These pay first: tests/flows/cli/crowd/test_multilabel_publication.py, test_rank_publication.py.
+PAID = {("multilabel", "publish"), ("rank", "publish")}
 INPUTS = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml", "comparisons.csv")
 COMPARED = "worker,left,right,winner\nann,x,y,x\nbob,y,z,tie\ncy,z,x,x\n"
 

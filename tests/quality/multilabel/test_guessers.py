@@ -57,6 +57,8 @@ def test_of_one_class_the_odds_ratio_is_the_tables() -> None:
         start=np.arange(4001),
         label=np.zeros(4000, np.int16),
         probability=truth.astype(float),
+        model=truth.astype(float),
+        chosen=truth,
     )
     cells = np.array([[(said & truth).sum(), (~said & truth).sum()],
                       [(said & ~truth).sum(), (~said & ~truth).sum()]])  # fmt: skip

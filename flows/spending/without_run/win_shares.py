@@ -1,0 +1,206 @@
+"""Shares of wins of items that were compared, published under differential privacy, with ranks from them.
+
+Each answer deals two half points; their sums by item are paid for and drawn once, together. Shares of wins,
+Bradley and Terry's scores, and intervals of ranks follow from what was drawn, and cost nothing more. Who
+compared which items is public; what was preferred is not.
+
+>>> publish_win_shares(Path("state"), comparisons, WinTerms("arena", epsilon=1.0))  # doctest: +SKIP
+WinShares(items=('model-a', 'model-b'), ...)
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from flows.settings import SettingsError
+from flows.spending.account import open_state
+from flows.spending.without_run.set_shares import check_terms, open_campaign
+from privacy import LatticeLaplace, Publication, Unit, win_points
+from quality import Comparisons, rank_intervals
+from quality.comparisons import scores_of_points
+
+__all__ = ["WinShares", "WinTerms", "publish_win_shares"]
+
+UNIT = Unit.ANSWER
+HALF = 0.5  # of a comparison, in a half point
+SEED = 0  # of the draws behind rank intervals: the same points give the same page
+
+
+@dataclass(frozen=True, slots=True)
+class WinTerms:
+    """What a publication is asked for.
+
+    Parameters
+    ----------
+    campaign
+        Its name in the ledger.
+    epsilon
+        Price of this publication.
+    budget
+        The campaign's whole budget, declared by its first publication; None is what was declared.
+    publication
+        The key under which it is published once, whatever becomes of the data; None where it is known
+        by its points.
+    level
+        That of the intervals.
+    begun
+        Whether the campaign must have begun before.
+    """
+
+    campaign: str
+    epsilon: float
+    budget: float | None = None
+    publication: str | None = None
+    level: float = 0.95
+    begun: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WinShares:
+    """A publication: noisy half points of each item, and what follows from them.
+
+    Parameters
+    ----------
+    items
+        Names, in the order of the rows.
+    met
+        Comparisons that each item was in, as published.
+    noisy, share, low, high
+        Released half points; the share of its comparisons that an item won, a tie as half of one, in [0, 1];
+        and the ends of intervals that cover the noise.
+    score, error, rank, best, worst
+        Log strength by Bradley and Terry and its standard error, with noise and chance; the place of each
+        item, and those that it may have, for all items at once.
+    half_width, scale
+        By how many half points one errs at most, at the level; scale of the noise.
+    budget, spent
+        The campaign's budget, and what of it is spent.
+    arithmetic, released_at
+        How the noise was drawn, and when.
+    paid_before, stale
+        Whether the points were drawn by an earlier call, and whether the data are others now.
+    """
+
+    terms: WinTerms
+    items: tuple[str, ...]
+    met: Int64[np.ndarray, " items"]
+    noisy: Int64[np.ndarray, " items"]
+    share: Float64[np.ndarray, " items"]
+    low: Float64[np.ndarray, " items"]
+    high: Float64[np.ndarray, " items"]
+    score: Float64[np.ndarray, " items"]
+    error: Float64[np.ndarray, " items"]
+    rank: Int64[np.ndarray, " items"]
+    best: Int64[np.ndarray, " items"]
+    worst: Int64[np.ndarray, " items"]
+    half_width: int
+    scale: float
+    budget: float
+    spent: float
+    arithmetic: str
+    released_at: str
+    paid_before: bool
+    stale: bool
+
+    def public(self) -> dict[str, Any]:
+        """Return released values and public facts, by name: all that a page or a file may show."""
+        columns = {
+            "item": list(self.items),
+            "comparisons": self.met.tolist(),
+            "noisy_half_points": self.noisy.tolist(),
+            **{
+                name: getattr(self, name).tolist()
+                for name in ("share", "low", "high", "score", "error", "rank", "best", "worst")
+            },
+        }
+        order = np.argsort(self.rank, kind="stable").tolist()
+        terms = self.terms
+        return {
+            "name": terms.campaign, "publication": terms.publication, "epsilon": terms.epsilon,
+            "delta": 0.0, "budget": self.budget, "unit": str(UNIT), "level": terms.level,
+            "mechanism": "lattice Laplace", "scale": self.scale, "arithmetic": self.arithmetic,
+            "half_width_half_points": self.half_width, "n_comparisons": int(self.met.sum()) // 2,
+            "rows": [{name: values[at] for name, values in columns.items()} for at in order],
+        }  # fmt: skip
+
+
+def publish_win_shares(state: Path, comparisons: Comparisons, terms: WinTerms) -> WinShares:
+    """Pay for the half points of each item, draw them and return what follows; or return what was drawn.
+
+    Parameters
+    ----------
+    state
+        Folder with the ledger, made if it is missing.
+    comparisons
+        Who preferred what. Workers, items and who compared which of them are **public**.
+    terms
+        What is asked for.
+
+    Raises
+    ------
+    SettingsError
+        If the campaign has no budget and none is given, has another, or should have begun and has not; or if
+        a term is out of its range.
+    BudgetError
+        If what is left does not cover the price; nothing is spent or drawn then.
+    LedgerError, UnitError
+        As `Ledger.release`.
+
+    Notes
+    -----
+    **Guarantees.** Under a key what was published comes back, with the comparisons that it was of, whatever
+    the answers are now.
+    **Privacy.** `win_points` has the proof. What `public` returns depends on the answers through the released
+    points alone.
+    """
+    check_terms(terms)
+    items = comparisons.items.astype(str)
+    if len(items) < 2:
+        raise SettingsError(f"there must be two items or more to compare, got {len(items)}")
+    met = _met(comparisons)
+    publication = None
+    if terms.publication is not None:
+        facts = {"items": items.tolist(), "met": met.astype(int).tolist()}
+        publication = Publication(terms.publication, "", json.dumps(facts))
+    query = win_points(
+        comparisons.left, comparisons.right, comparisons.outcome, n_items=len(items),
+        dataset=terms.campaign, publication=publication,
+    )  # fmt: skip
+    ledger = open_state(state)
+    budget = open_campaign(ledger, state, terms, unit=UNIT, n=len(comparisons.left))
+    mechanism = LatticeLaplace(terms.epsilon)
+    release = ledger.release(mechanism, query)
+    if release.facts:
+        facts = json.loads(release.facts)
+        items, met = np.array(facts["items"]), np.array(facts["met"], dtype=np.float64)
+    noisy, n = np.array(release.value, dtype=np.int64), met.sum(axis=1)
+    law = mechanism.law(len(items), l1=query.l1)
+    half_width = law.half_width(terms.level)
+    low, share, high = (
+        np.clip(HALF * (noisy + moved) / n, 0.0, 1.0) for moved in (-half_width, 0, half_width)
+    )
+    found = scores_of_points(met, HALF * noisy, HALF**2 * law.covariance)
+    ranks = rank_intervals(
+        found.score, found.covariance, level=terms.level, rng=np.random.default_rng(SEED)
+    )
+    return WinShares(
+        terms, tuple(items.tolist()), n.astype(np.int64), noisy, share, low, high, found.score,
+        np.sqrt(found.covariance.diagonal()), ranks.rank, ranks.best, ranks.worst, half_width, law.scale,
+        budget, float(ledger.statement(terms.campaign, entries=0).spent.epsilon),
+        release.event.arithmetic, ledger.time_of(release.entry), not release.fresh, release.stale,
+    )  # fmt: skip
+
+
+def _met(comparisons: Comparisons) -> Float64[np.ndarray, "items items"]:
+    """Return how often each pair of items was compared."""
+    n_items = len(comparisons.items)
+    met = np.zeros((n_items, n_items))
+    np.add.at(met, (comparisons.left, comparisons.right), 1.0)
+    both: np.ndarray = met + met.T
+    return both

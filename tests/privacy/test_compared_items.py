@@ -1,0 +1,54 @@
+"""Half points of compared items: the sensitivity over all neighbours, and refusals."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from privacy import CountsError, LatticeLaplace, Unit, win_points
+
+LEFT, RIGHT = np.array([0, 0, 1, 2]), np.array([1, 2, 2, 0])
+
+
+def points(outcome: tuple[int, ...]) -> np.ndarray:
+    found: np.ndarray = win_points(LEFT, RIGHT, np.array(outcome), n_items=3, dataset="toy").value
+    return found
+
+
+def test_no_answer_moves_the_points_by_more_than_the_sensitivity_and_one_moves_them_so_far() -> (
+    None
+):
+    """Every data set of four comparisons beside each of its neighbours."""
+    far = [
+        int(np.abs(points(one) - points((*one[:at], other, *one[at + 1 :]))).sum())
+        for one in itertools.product(range(3), repeat=4)
+        for at in range(4)
+        for other in range(3)
+    ]
+    query = win_points(LEFT, RIGHT, np.zeros(4, np.int64), n_items=3, dataset="toy")
+    assert max(far) == query.l1 == 4
+    assert query.unit is Unit.ANSWER
+
+
+def test_points_add_up_to_twice_the_number_of_comparisons() -> None:
+    for one in itertools.product(range(3), repeat=4):
+        assert points(one).sum() == 8
+    query = win_points(LEFT, RIGHT, np.ones(4, np.int64), n_items=3, dataset="toy")
+    assert query.n == 8
+    assert LatticeLaplace(1.0).event(query).cost().epsilon == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((LEFT, RIGHT, np.array([0, 0, 0, 3])), "outcomes must be 0, 1 or 2"),
+        ((LEFT, LEFT, np.zeros(4, np.int64)), "two different ones"),
+        ((LEFT, RIGHT + 1, np.zeros(4, np.int64)), "codes below 3"),
+        ((LEFT[:0], RIGHT[:0], LEFT[:0]), "rows of left, right and outcome"),
+    ],
+)
+def test_what_is_no_comparison_is_refused(given: tuple[np.ndarray, ...], said: str) -> None:
+    with pytest.raises(CountsError, match=said):
+        win_points(*given, n_items=3, dataset="toy")
