@@ -16,6 +16,7 @@ from jaxtyping import Bool, Int
 
 from flows.run import Crowd, Run, load_crowd
 from flows.sharding import SHARDS, open_engine, open_shards
+from flows.stages.label_plan import FewAtHand
 from flows.stages.labels.sharded_labels import ShardedLabels
 from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, WholeLabels
 from quality import CrowdLabels, DependentGroups, Filtered, FilteredDishonest
@@ -47,6 +48,9 @@ class CampaignLabels(Protocol):
 
     def whole(self) -> CrowdLabels | None:
         """The whole table of labels, or None if there are more than the settings allow."""
+
+    def few_at_hand(self, keep: Bool[np.ndarray, " workers"]) -> FewAtHand:
+        """The kept workers' labels of some tasks, for a plan that chooses among these."""
 
 
 @contextmanager
