@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float64, Int
 
 from flows.run import Crowd
 from flows.settings import PrivacySettings, Settings
 from privacy import Query, bounded_tasks, subject_counts
 
-__all__ = ["binding_names", "counted_tasks", "dealt_names", "subject_queries"]
+__all__ = ["binding_names", "counted_tasks", "dealt_names", "drawn_by_name", "subject_queries"]
 
 
 def counted_tasks(crowd: Crowd, settings: Settings) -> Bool[np.ndarray, " tasks"]:
@@ -34,6 +35,20 @@ def dealt_names(crowd: Crowd) -> np.ndarray:
     whose = crowd.label_subject()
     names: np.ndarray = crowd.labels.tasks if whose is None else whose
     return names
+
+
+_DRAWN: dict[bytes, np.ndarray] = {}  # the last alone: three stages deal the same tasks
+
+
+def drawn_by_name(tasks: np.ndarray, salt: bytes) -> Float64[np.ndarray, " tasks"]:
+    """Return a number in [0, 1) for each name, by its hash."""
+    names = [str(name).encode() for name in tasks.tolist()]
+    key = hashlib.blake2b(b"\0".join([*names, b""]), key=salt).digest()
+    if key not in _DRAWN:
+        digests = [hashlib.blake2b(name, key=salt, digest_size=8).digest() for name in names]
+        _DRAWN.clear()
+        _DRAWN[key] = np.frombuffer(b"".join(digests), dtype=">u8") / 2.0**64
+    return _DRAWN[key]
 
 
 def binding_names(crowd: Crowd) -> np.ndarray:

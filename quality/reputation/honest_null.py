@@ -404,16 +404,8 @@ def honest_level(
         size = min(BATCH, n_drawn - first)
         evidence, drawn = np.empty((size, *shape)), np.zeros((size, len(workers)))
         _draw(
-            asked.rows,
-            asked.start,
-            *others.table,
-            RELIABILITY,
-            reached,
-            rng,
-            *work,
-            evidence,
-            drawn,
-        )
+            asked.rows, asked.start, *others.table, RELIABILITY, reached, rng, *work, evidence, drawn
+        )  # fmt: skip
         for crowd in range(size):
             fitted, _ = fit_population(evidence[crowd], order, candidates)
             p_drawn = tails.p_values(drawn[crowd], fitted.probability)

@@ -181,8 +181,9 @@ class ShardedLabels:
             worker, task, label = map(
                 np.concatenate, zip(*kept.map(_rows_of_tasks, tasks), strict=True)
             )
-            vocabulary = {"workers": names.workers, "tasks": names.tasks, "classes": names.classes}
-            return CrowdLabels.from_codes(worker, task, label, **vocabulary)
+            return CrowdLabels.from_codes(
+                worker, task, label, workers=names.workers, tasks=names.tasks, classes=names.classes
+            )
 
         return FewAtHand(names, n_labels, of_tasks)
 
