@@ -6,11 +6,12 @@ Where several classes may hold at once, the likeliest of each task count.
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import numpy as np
 import pyarrow.compute as pc
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 
 from flows.run import Crowd, Run
 from flows.settings import PrivacySettings, Settings
@@ -18,7 +19,8 @@ from flows.tables import arrow_array, numpy_array
 from privacy import Query, bounded_labels, bounded_tasks, label_set_counts, subject_counts
 
 __all__ = [
-    "SET_THRESHOLD", "binding_names", "counted_tasks", "dealt_names", "set_queries", "subject_queries",
+    "SET_THRESHOLD", "binding_names", "counted_tasks", "dealt_names", "drawn_by_name", "set_queries",
+    "subject_queries",
 ]  # fmt: skip
 
 SET_THRESHOLD = 0.5  # a class of several holds where its probability is above this
@@ -44,6 +46,20 @@ def dealt_names(crowd: Crowd) -> np.ndarray:
     whose = crowd.label_subject()
     names: np.ndarray = crowd.labels.tasks if whose is None else whose
     return names
+
+
+_DRAWN: dict[bytes, np.ndarray] = {}  # the last alone: three stages deal the same tasks
+
+
+def drawn_by_name(tasks: np.ndarray, salt: bytes) -> Float64[np.ndarray, " tasks"]:
+    """Return a number in [0, 1) for each name, by its hash."""
+    names = [str(name).encode() for name in tasks.tolist()]
+    key = hashlib.blake2b(b"\0".join([*names, b""]), key=salt).digest()
+    if key not in _DRAWN:
+        digests = [hashlib.blake2b(name, key=salt, digest_size=8).digest() for name in names]
+        _DRAWN.clear()
+        _DRAWN[key] = np.frombuffer(b"".join(digests), dtype=">u8") / 2.0**64
+    return _DRAWN[key]
 
 
 def binding_names(crowd: Crowd) -> np.ndarray:

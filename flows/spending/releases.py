@@ -6,7 +6,6 @@ is refused while nothing has been spent. Public numbers alone choose the noise o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -18,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
-from jaxtyping import Bool, Float, Float64, Int
+from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run
 from flows.settings import GateSettings, ModelSettings, PrivacySettings, Settings, SettingsError
@@ -28,6 +27,7 @@ from flows.spending.bounded_counts import (
     binding_names,
     counted_tasks,
     dealt_names,
+    drawn_by_name,
     set_queries,
     subject_queries,
 )
@@ -341,27 +341,9 @@ def deal(
     >>> int(held.sum()), int(validated.sum()), int((held & validated).sum())
     (178, 214, 0)
     """
-    drawn = _drawn(tasks, str(seed).encode())
+    drawn = drawn_by_name(tasks, str(seed).encode())
     held = drawn < holdout
     return held, ~held & (drawn < holdout + (1 - holdout) * validation)
-
-
-_DRAWN: dict[
-    bytes, Float64[np.ndarray, " tasks"]
-] = {}  # the last: three stages deal the same tasks
-
-
-def _drawn(tasks: np.ndarray, salt: bytes) -> Float64[np.ndarray, " tasks"]:
-    """Return a number in [0, 1) for each name, by its hash."""
-    names = list(map(str, tasks.tolist()))
-    key = hashlib.blake2b("\0".join([*names, ""]).encode(), key=salt).digest()
-    if key not in _DRAWN:
-        digests = [
-            hashlib.blake2b(name.encode(), key=salt, digest_size=8).digest() for name in names
-        ]
-        _DRAWN.clear()
-        _DRAWN[key] = np.frombuffer(b"".join(digests), dtype=">u8") / 2.0**64
-    return _DRAWN[key]
 
 
 def protected_unit(settings: Settings, privacy: PrivacySettings) -> Unit:

@@ -59,14 +59,13 @@ def aggregate(run: Run) -> str:
         found, voices = join_voices(run, crowd, found, groups, models)
         gold = _gold_check(run, labels, found, groups)
         whole = labels.whole() if run.settings.report.archetypes else None
-    sure, refused = _calibrated(run, crowd, found), _models_alone(crowd)
-    refused = refused and sure.evidence != "gold"
-    believed = sure.believed(found.consensus.posterior)
-    confidence = sure.in_label(found.consensus.posterior, found.consensus.label)
-    order = rank_tasks(confidence, found.tasks.n_labels)
-    known = crowd.labels if found.kept is None else found.kept
-    asked = order[: 0 if found.kept is None else None]  # a plan looks at all tasks' labels
-    plan, planned = plan_next(known, found.consensus, believed, asked, run.settings.report)
+        sure, refused = _calibrated(run, crowd, found), _models_alone(crowd)
+        refused = refused and sure.evidence != "gold"
+        believed = sure.believed(found.consensus.posterior)
+        confidence = sure.in_label(found.consensus.posterior, found.consensus.label)
+        order = rank_tasks(confidence, found.tasks.n_labels)
+        known = found.kept if found.kept is not None else labels.few_at_hand(keep)
+        plan, planned = plan_next(known, found.consensus, believed, order, run.settings.report)
     shown = np.full(order.size, np.nan) if refused else confidence
     run.write_table("consensus.parquet", _consensus_table(crowd, found, shown))
     run.write_table("next_labels.parquet", _next_table(found, shown, order))

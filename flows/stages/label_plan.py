@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from flows.tables import arrow_table
 from quality import Consensus, CrowdLabels, one_coin_confusion, plan_labels
 from quality.reports import posterior_entropy
 
-__all__ = ["considered_tasks", "plan_next"]
+__all__ = ["FewAtHand", "considered_tasks", "plan_next"]
 
 MAX_ASKED = 500  # workers that the plan may choose from
 MAX_CONSIDERED = 2_000  # tasks likewise; fewer if there are many classes
@@ -26,8 +28,27 @@ N_PARTITIONS, LIST_LENGTH = 8, 200
 MIN_LABELS = 10  # a worker who gave fewer may look better than she is
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FewAtHand:
+    """Labels too many for one table: the names, the labels of each worker, and a table of some tasks.
+
+    Parameters
+    ----------
+    names
+        All workers, tasks and classes; its rows are not looked at.
+    n_labels
+        Labels of each worker.
+    of_tasks
+        From task codes to a table of their labels alone, under the same names.
+    """
+
+    names: CrowdLabels
+    n_labels: Int[np.ndarray, " workers"]
+    of_tasks: Callable[[Int[np.ndarray, " chosen"]], CrowdLabels]
+
+
 def plan_next(
-    labels: CrowdLabels,
+    known: CrowdLabels | FewAtHand,
     consensus: Consensus,
     believed: Float[np.ndarray, "tasks classes"],
     uncertain: np.ndarray,
@@ -35,25 +56,29 @@ def plan_next(
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Plan the labels to ask for: a table of worker, task and gain, and what it is expected to be worth.
 
-    `consensus` is of these labels and says what the workers are like; `believed` is its posterior with
+    `consensus` is of the labels known and says what the workers are like; `believed` is its posterior with
     calibrated confidence, and `uncertain` lists the task codes, the least certain first. The plan chooses
     from the first of those tasks and from the workers who are right most often; with `plan_search` also from
     tasks that are worth much to one of these.
     """
-    asked = _asked(labels, consensus, chosen)
-    n_products = max(1, asked.size) * labels.n_classes**2
-    confusion = _confusion(consensus, asked, labels.n_classes)
+    if isinstance(known, CrowdLabels):
+        labels = known
+        known = FewAtHand(labels, np.diff(labels.worker_start), lambda _: labels)
+    names = known.names
+    asked = _asked(known.n_labels, consensus, chosen)
+    n_products = max(1, asked.size) * names.n_classes**2
+    confusion = _confusion(consensus, asked, names.n_classes)
     most = max(chosen.plan_labels, min(MAX_CONSIDERED, MAX_WORK // n_products))
     considered = np.sort(uncertain[:most])
     if chosen.plan_search and confusion is not None:
         considered = considered_tasks(believed, uncertain, confusion, most)
     plan = plan_labels(
-        _part(labels, considered, asked),
+        _part(known.of_tasks(considered), considered, asked),
         believed[considered],
         confusion,
         budget=chosen.plan_labels if asked.size else 0,
         per_worker=chosen.plan_per_worker,
-        per_task=_per_task(n_products, labels.n_classes),
+        per_task=_per_task(n_products, names.n_classes),
     )
     facts = {
         "n": plan.task.size,
@@ -64,7 +89,7 @@ def plan_next(
         "n_considered": considered.size,
         "n_asked": asked.size,
     }
-    worker, task = labels.workers[asked[plan.worker]], labels.tasks[considered[plan.task]]
+    worker, task = names.workers[asked[plan.worker]], names.tasks[considered[plan.task]]
     columns = {"worker": worker.astype(str), "task": task.astype(str), "gain": plan.gain}
     return arrow_table(columns), facts
 
@@ -123,10 +148,9 @@ def _gain(
 
 
 def _asked(
-    labels: CrowdLabels, consensus: Consensus, chosen: ReportSettings
+    n_labels: Int[np.ndarray, " workers"], consensus: Consensus, chosen: ReportSettings
 ) -> Int64[np.ndarray, " asked"]:
     """Worker codes, in order: of those with labels enough, those who are right most often."""
-    n_labels = np.diff(labels.worker_start)
     known = np.flatnonzero(n_labels >= max(1, min(MIN_LABELS, n_labels.max(initial=0))))
     if not chosen.plan_labels:
         return known[:0]

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Int
 
 from flows.run import Crowd, Run, load_crowd
 from flows.sharding import SHARDS, open_engine, open_shards
+from flows.stages.label_plan import FewAtHand
 from flows.stages.labels.set_labels import SetLabels
 from flows.stages.labels.sharded_labels import ShardedLabels
 from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, WholeLabels
@@ -52,6 +53,9 @@ class CampaignLabels(WorkerLabels, Protocol):
 
     def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
         """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
+
+    def few_at_hand(self, keep: Bool[np.ndarray, " workers"]) -> FewAtHand:
+        """The kept workers' labels of some tasks, for a plan that chooses among these."""
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from flows.run import Crowd, Run, start_of
 from flows.settings import EngineSettings, SettingsError
 from flows.sharding import ShardFolder, group_of_shard, load_fit, load_shard, names_alone, save_fit
+from flows.stages.label_plan import FewAtHand
 from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, filter_by, stop_rule
 from quality import (
     CrowdLabels,
@@ -55,7 +56,7 @@ from quality.aggregation import (
     posterior_of_groups,
     posterior_of_shard,
 )
-from quality.labels import join_shards, of_voters
+from quality.labels import Sums, join_shards, of_voters
 from quality.reports import DECIMALS, CrowdSums, crowd_sums, report_of
 
 __all__ = ["ShardedLabels"]
@@ -170,6 +171,21 @@ class ShardedLabels:
         if not self._joined:
             self._joined.append(join_shards(self.engine.map(_itself, None), self.crowd.labels))
         return self._joined[0]
+
+    def few_at_hand(self, keep: Bool[np.ndarray, " workers"]) -> FewAtHand:
+        """The kept workers' labels of some tasks: each shard gives those that it has."""
+        kept, names = self.engine.keep_workers(keep), self.crowd.labels
+        (n_labels,) = kept.add_up(_labels_of_workers, None)
+
+        def of_tasks(tasks: Int[np.ndarray, " chosen"]) -> CrowdLabels:
+            worker, task, label = map(
+                np.concatenate, zip(*kept.map(_rows_of_tasks, tasks), strict=True)
+            )
+            return CrowdLabels.from_codes(
+                worker, task, label, workers=names.workers, tasks=names.tasks, classes=names.classes
+            )
+
+        return FewAtHand(names, n_labels, of_tasks)
 
     def _needed_whole(self) -> CrowdLabels:
         """The whole table of labels for a filter; raise SettingsError if there are too many."""
@@ -289,6 +305,19 @@ class ShardedLabels:
         entropy, margin = (whole[name].round(DECIMALS) for name in ("entropy", "margin"))
         hardest = np.lexsort((whole["n_labels"], -entropy, margin)).astype(np.int32)
         return replace(parts[0], **whole, hardest=hardest, tasks=labels.tasks)
+
+
+def _labels_of_workers(shard: LabelShard, _: object) -> Sums:
+    return (np.bincount(shard.worker, minlength=shard.n_workers),)
+
+
+def _rows_of_tasks(shard: LabelShard, tasks: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Workers, tasks and classes of the labels of these tasks."""
+    here = np.isin(np.arange(shard.first_task, shard.first_task + shard.n_tasks), tasks)
+    n_labels = np.diff(shard.task_start)
+    rows = np.repeat(here, n_labels)
+    task = shard.first_task + np.flatnonzero(here)
+    return shard.worker[rows], np.repeat(task, n_labels[here]), shard.label[rows]
 
 
 def _itself(shard: LabelShard, _: object) -> LabelShard:

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Int
 from flows.aggregators import consensus_of
 from flows.run import Crowd, Run, start_of
 from flows.settings import FilterSettings, SettingsError
+from flows.stages.label_plan import FewAtHand
 from quality import (
     Auto,
     Consensus,
@@ -190,6 +191,11 @@ class WholeLabels:
     def whole(self) -> CrowdLabels:
         """The whole table of labels."""
         return self.crowd.labels
+
+    def few_at_hand(self, keep: Bool[np.ndarray, " workers"]) -> FewAtHand:
+        """The kept workers' labels of some tasks: they are all at hand."""
+        kept = self.crowd.labels.keep_workers(keep)
+        return FewAtHand(kept, np.diff(kept.worker_start), lambda _: kept)
 
     def _alpha(self, labels: CrowdLabels) -> float:
         """Krippendorff's alpha, by how far labels are apart if classes are ordered; NaN if undefined."""

@@ -235,11 +235,10 @@ def test_what_needs_all_labels_is_left_out_of_tables_past_the_limit(tmp_path: Pa
     assert np.all(workers.column("soft_penalty").to_numpy() > 0)
     said = json.loads((folder / "robustness.json").read_text())
     assert said == {"skipped": "there are more labels than engine.whole_labels"}
-    assert json.loads((folder / "consensus.json").read_text())["plan"]["n"] == 0
     assert "There are more labels than engine.whole_labels" in (folder / "report.html").read_text()
 
 
-def test_penalties_that_workers_share_need_no_whole_table(
+def test_penalties_that_workers_share_and_a_label_plan_need_no_whole_table(
     runs: tuple[Settings, RunResult, RunResult],
 ) -> None:
     settings, whole, _ = runs
@@ -249,6 +248,10 @@ def test_penalties_that_workers_share_need_no_whole_table(
     for name in SHARED_LOADS:
         assert one.column(name).equals(other.column(name))
         assert one.column(name).null_count == 0
+    planned = (pq.read_table(at / "label_plan.parquet") for at in (folder, whole.folder))
+    found, expected = map(columns_of, planned)
+    check_like(found, expected)
+    assert len(found["task"]) > 0
 
 
 def test_labels_that_say_nothing_are_refused(tmp_path: Path) -> None:
