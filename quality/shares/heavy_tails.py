@@ -89,4 +89,4 @@ def half_width(
         middle = (low + high) / 2
         inside = scipy.special.erf(middle[:, None] / spread) @ weight
         low, high = np.where(inside < level, middle, low), np.where(inside < level, high, middle)
-    return high
+    return np.asarray(high)
