@@ -60,13 +60,14 @@ def errors(
     gold = rng.choice(truth.size, size=N_GOLD, replace=False)
     difference = np.bincount(truth[gold], minlength=k) - np.bincount(spoken[gold], minlength=k)
     n_wrong = int((truth[gold] != spoken[gold]).sum())
-    of_difference = LatticeCorrection(PRICE).law(k).covariance
+    of_difference = LatticeCorrection(PRICE).law(k)
     whole = noisy_shares(
         noisy.sum(axis=0).astype(float),
         (difference + lattice(rng, 1, k, 4 / PRICE)[0]).astype(float),
         float(n_wrong + lattice(rng, 1, 2, 4 / PRICE)[0][0]),
         n_tasks=int(truth.size), n_gold=N_GOLD, count_covariance=law.covariance * len(counts),
-        difference_covariance=of_difference,
+        difference_covariance=of_difference.covariance, count_kurtosis=law.kurtosis / len(counts),
+        difference_kurtosis=of_difference.kurtosis,
     )  # fmt: skip
     found = unmixed_shares(
         shares, noise, weight=sizes.astype(float), share=whole.share,

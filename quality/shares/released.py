@@ -119,7 +119,8 @@ def noisy_shares(
     spreads is settled by how well the released numbers are foretold. So it is the count where noise hides the
     bias, and the corrected count where it does not.
 
-    **Limits.** How many errors each class has is not released. Of three classes or more, where the sample
+    **Limits.** An interval is widened to hold its share, and then covers more than it says.
+    How many errors each class has is not released. Of three classes or more, where the sample
     errs more than the noise, the interval of a class that is in more errors than its share covers less
     than it says, and that of one in fewer covers more; of two classes the number of wrong labels tells
     all. With some ten gold tasks the sample is not normal.
