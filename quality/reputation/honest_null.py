@@ -133,7 +133,7 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
         _write_evidence(grid.worker, *rows, RELIABILITY, grid.evidence, *work)
         population, crowd = fit_population(grid.evidence, grid.order, candidates)
         reliability[grid.worker] = (grid.evidence @ (crowd * RELIABILITY)) / (grid.evidence @ crowd)
-        _write_expected(grid.rest, *rows, _moments(crowd), reliability)
+        _write_expected(grid.rest, *rows, _moments(crowd), work[0], reliability)
     return HonestFit(population, near, others, near.by_worker(reliability), prior)
 
 
@@ -177,14 +177,14 @@ def _moments(crowd: Float64[np.ndarray, " grid"]) -> Float64[np.ndarray, "number
 
 @kernel
 def _write_expected(
-    chosen, worker_order, worker_start, right, n_classes, moments, reliability
+    chosen, worker_order, worker_start, right, n_classes, moments, product, reliability
 ) -> None:
     """Write the expected reliability of workers with at most `FEW` labels.
 
     A label has the chance ``x r + y (1 - r)``; the product is kept as coefficients of
-    ``r**j (1 - r)**(n - j)``, none of which is negative.
+    ``r**j (1 - r)**(n - j)``, none of which is negative. `product` is for work.
     """
-    each_wrong, product = 1 / (n_classes - 1), np.empty(FEW + 1)
+    each_wrong = 1 / (n_classes - 1)
     for worker in chosen:
         begin, end = worker_start[worker], worker_start[worker + 1]
         product[0] = 1.0
