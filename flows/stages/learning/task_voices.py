@@ -53,7 +53,8 @@ def models_beside(
     if not run.settings.models_join:
         return np.zeros(0, dtype=np.int64)
     models = crowd.model_codes()
-    return models[keep[models] & beside_people(crowd.labels, models, keep)]
+    joining: np.ndarray = models[keep[models] & beside_people(crowd.labels, models, keep)]
+    return joining
 
 
 def beside_people(
