@@ -42,6 +42,7 @@ MAX_ADVERSARIES = 10  # how far the robustness curve goes
 NO_CURVE = "several classes may hold, and the bounds are for one label a task"
 SHOWN_MEMBERS = 12
 SHOWN_PASTERS = 40
+MAX_CELLS = 20_000_000  # labels times squared classes in which pasters are looked for: a gigabyte
 NUMBERS = (
     "n_labels", "n_conflict", "agreement", "soft_penalty", "hard_least", "hard_penalty",
     "balanced_penalty", "reputation", "constant", "median_seconds", "hasty", "gold_n", "gold_correct",
@@ -216,7 +217,10 @@ def pasted_facts(crowd: Crowd, labels: CrowdLabels | None) -> dict[str, Any] | N
         return None
     if labels is None:
         return {"why_not": "there are more labels than engine.whole_labels"}
-    found = {model: pasted_answers(labels, code) for model, code in codes.items()}
+    if labels.n_labels * labels.n_classes**2 > MAX_CELLS:
+        return {"why_not": "there are too many labels for so many classes"}
+    alone = pasted_answers(labels)
+    found = {model: pasted_answers(labels, code, alone=alone) for model, code in codes.items()}
     known = {model: (code >= 0)[labels.task] for model, code in codes.items()}
     same = {model: labels.label == code[labels.task] for model, code in codes.items()}
     suspected: list[dict[str, Any]] = []
@@ -240,6 +244,7 @@ def pasted_facts(crowd: Crowd, labels: CrowdLabels | None) -> dict[str, Any] | N
         "models": list(codes),
         "n_workers": labels.n_workers,
         "n_tasks": {model: int((code >= 0).sum()) for model, code in codes.items()},
+        "like": {model: one.like_reference for model, one in found.items()},
         "n": len(suspected),
         "suspected": suspected[:SHOWN_PASTERS],
     }

@@ -1,4 +1,4 @@
-"""Workers who paste a language model's answers, found with reference labels of a model.
+"""Workers who paste a language model's answers, found with or without reference labels of a model.
 
 >>> from quality import encode, regular_assignment, simulate_crowd
 >>> rng = np.random.default_rng(0)
@@ -10,10 +10,11 @@
 >>> pasted_answers(encode(crowd.worker, crowd.task, pasted), reference)
 PastedAnswers(20 workers, 4 paste)
 
-Pasters agree with each other, so that a penalty for disagreement finds the others. Here the model is
-one more voter, as good as its labels show, so that agreeing with it where it is right is skill. Every
-worker's other labels say what is pasted beyond that; those who paste no longer count for the truth,
-and the whole is repeated.
+Pasters agree with each other, so that a penalty for disagreement finds the others. Here every task has
+two unknown answers: its truth, and what the source says that pasters copy. Workers on their own know
+the truth by confusion matrices of their own, shrunk to the crowd's; pasters repeat the source. Reference
+labels are evidence about the source as far as the two turn out to agree: all of it where they are of
+the model that was pasted, little where they are of another.
 """
 
 from dataclasses import dataclass
@@ -21,18 +22,22 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
+from scipy.sparse import csr_array
 
 from quality.labels import CrowdLabels, freeze_arrays
 
 __all__ = ["PastedAnswers", "pasted_answers"]
 
-ROUNDS = 5  # of the truth without those who paste, and of the share that each worker pastes
-TRUTH_STEPS, WORKER_STEPS = 20, 40  # of EM in each round
-BEGIN = 0.3  # share pasted that EM begins with
-PRIOR_SKILL, PRIOR_SHARE = (4.0, 1.0), (1.0, 3.0)  # labels right and wrong; pasted and not
-MODEL_SKILL = (7.0, 3.0)  # the model's labels right and wrong, before any evidence
-EVIDENCE = 6.0  # of twice the log-likelihood ratio: a chance of 1 in 140 for one who never pastes
-FLOOR = 1e-9  # of a class's share: one that nobody gives stays possible
+PASTED = 0.9  # of a paster's labels, in the fit
+RATE = 0.25  # of pasters, before any evidence
+SUSPECTED = 0.3  # of the workers are thought to paste where a fit begins
+SHRINK = 10.0  # labels of the crowd in each row of a worker's confusion matrix
+STEPS, LEAST_STEPS, MOVED = 60, 12, 1e-4  # of EM: most, least, and the change at which it ends
+POWER_STEPS = 40  # of the power method
+SHARE_STEPS, SHARE_PRIOR = 30, 0.5  # of EM for each worker's share; labels not pasted, added
+EVIDENCE = 6.0  # of twice the log-likelihood ratio of pasting and answering on her own
+SOURCE = (6.0, 4.0)  # reference labels that are the source's, and that are not, before any evidence
+FLOOR = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -42,16 +47,18 @@ class PastedAnswers:
     Parameters
     ----------
     share
-        Share of each worker's labels that are pasted; 0 without labels on tasks of the reference.
+        Share of each worker's labels that are pasted.
     evidence
-        Twice the logarithm of how much likelier her labels are if she pastes that share than if she
-        never does.
+        Twice the logarithm of how much likelier her labels are if she pastes than if she answers on her
+        own, each label foretold from the others; negative for one who answers on her own.
     skill
         Of each worker: probability to be right where she answers on her own.
     flagged
         True where the evidence is at least 6 and the share above one half.
     posterior
-        P(truth | labels, reference), in which labels of the flagged count as far as not pasted.
+        P(truth | labels, reference), in which labels of pasters count little.
+    like_reference
+        Share of the tasks on which the source gives the reference label; NaN without reference.
     """
 
     share: Float64[np.ndarray, " workers"]
@@ -59,6 +66,7 @@ class PastedAnswers:
     skill: Float64[np.ndarray, " workers"]
     flagged: Bool[np.ndarray, " workers"]
     posterior: Float64[np.ndarray, "tasks classes"]
+    like_reference: float
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -67,18 +75,22 @@ class PastedAnswers:
         return f"PastedAnswers({len(self.share)} workers, {np.count_nonzero(self.flagged)} paste)"
 
 
-def pasted_answers(labels: CrowdLabels, reference: Int[np.ndarray, " tasks"]) -> PastedAnswers:
-    """Estimate how many of their labels workers paste from a model of which reference labels are known.
-
-    A worker's label is the reference with a probability of her own; else it is right with another,
-    her skill, and wrong in every way equally often. Both, and the truth, are fitted by EM.
+def pasted_answers(
+    labels: CrowdLabels,
+    reference: Int[np.ndarray, " tasks"] | None = None,
+    *,
+    alone: PastedAnswers | None = None,
+) -> PastedAnswers:
+    """Find the workers who paste the answers of one model.
 
     Parameters
     ----------
     labels
         The crowd's labels.
     reference
-        The class code that the model gives each task, -1 where it was not asked.
+        The class code that a model gives each task, -1 where it was not asked; None if there is none.
+    alone
+        What was found of the same labels without a reference, which saves most of the time.
 
     Raises
     ------
@@ -87,16 +99,16 @@ def pasted_answers(labels: CrowdLabels, reference: Int[np.ndarray, " tasks"]) ->
 
     Notes
     -----
-    **Guarantees.** Agreement with the reference where it is right is no evidence: the model's and
-    the worker's skill explain it. A worker's own label is not used to judge it. Names play no part.
+    **Guarantees.** Agreement with the reference where it is right is no evidence: the truth and the
+    worker's skill explain it. A worker's own label is not used to judge it. Names play no part.
     The result is the same bytes on every run.
 
-    **Limits.** It says that labels are those of the model, not how they came about: a worker who
-    thinks as the model does looks alike. The reference must be of the model that was pasted:
-    another model's labels find pasters only as far as the two err together, which on public panels
-    is little better than chance (``python -m benchmarks.quality.dependence``).
+    **Limits.** It says that labels have one source, not how they came about: workers who think alike
+    look so too. Pasters must be fewer than half of the workers, and of one model. Without a reference,
+    or with another model's, they are found by common answers alone, for which each needs some twenty
+    labels on tasks where others paste too (``python -m benchmarks.quality.dependence``).
 
-    **Cost.** Some 400 passes over the labels; O(tasks * classes) memory.
+    **Cost.** Some 300 passes over labels * classes² cells; O(tasks * classes²) memory.
 
     References
     ----------
@@ -105,28 +117,35 @@ def pasted_answers(labels: CrowdLabels, reference: Int[np.ndarray, " tasks"]) ->
 
     Examples
     --------
-    Everybody is right but for dan, who follows the model where it errs.
+    Twelve of forty paste a model that errs on three tasks of ten; nobody has the model's labels.
 
-    >>> from quality import encode
-    >>> truth, model = np.arange(60) % 2, np.where(np.arange(60) % 3 == 0, 0, np.arange(60) % 2)
-    >>> answers = np.column_stack([truth, truth, truth, model]).ravel()
-    >>> labels = encode(["ann", "bob", "cy", "dan"] * 60, np.repeat(np.arange(60), 4), answers)
-    >>> found = pasted_answers(labels, model)
-    >>> labels.workers[found.share.argmax()]
-    np.str_('dan')
+    >>> from quality import encode, regular_assignment
+    >>> rng = np.random.default_rng(0)
+    >>> who = regular_assignment(n_tasks=300, n_workers=40, labels_per_task=5, rng=rng)
+    >>> truth = rng.integers(3, size=300)
+    >>> model = np.where(rng.random(300) < 0.7, truth, rng.integers(3, size=300))
+    >>> own = np.where(rng.random(1500) < 0.8, truth[who.task], rng.integers(3, size=1500))
+    >>> answers = np.where(who.worker < 12, model[who.task], own)
+    >>> found = pasted_answers(encode(who.worker, who.task, answers))
+    >>> np.flatnonzero(found.flagged)
+    array([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11])
     """
-    _check_reference(labels, reference)
-    model = _Model(labels, reference)
-    share, skill = np.zeros(labels.n_workers), np.full(labels.n_workers, PRIOR_SKILL[0] / 5.0)
-    posterior = model.vote()
-    for _ in range(ROUNDS):
-        posterior, others, skill = model.fit_truth(posterior, share, skill)
-        never, log_never = model.fit_workers(others, np.zeros(labels.n_workers), skill)[1:]
-        pasted, own, log_pasted = model.fit_workers(others, model.begin(), skill)
-        evidence = 2.0 * (log_pasted - log_never)
-        flagged = (evidence >= EVIDENCE) & (pasted > 0.5)
-        share, skill = np.where(flagged, pasted, 0.0), np.where(flagged, own, never)
-    return PastedAnswers(pasted, np.maximum(evidence, 0.0), own, flagged, posterior)
+    if reference is not None:
+        _check_reference(labels, reference)
+    crowd = _Crowd(labels)
+    if alone is None:
+        fits = [_fit(crowd, None, start) for start in _starts(crowd)]
+        found = max(fits, key=lambda fit: fit.gain)
+        if reference is None:
+            return _result(crowd, found)
+        alone = _result(crowd, found)
+    if reference is None:
+        return alone
+    pastes = 1.0 / (1.0 + np.exp(-np.clip(alone.evidence / 2.0 + LOG_RATE, -30.0, 30.0)))
+    return _result(crowd, _fit(crowd, reference, 0.5 * (pastes + SUSPECTED)))
+
+
+LOG_RATE = float(np.log(RATE / (1.0 - RATE)))
 
 
 def _check_reference(labels: CrowdLabels, reference: Int[np.ndarray, " tasks"]) -> None:
@@ -139,105 +158,220 @@ def _check_reference(labels: CrowdLabels, reference: Int[np.ndarray, " tasks"]) 
         raise ValueError(f"reference must be class codes from -1 to {labels.n_classes - 1}")
 
 
-class _Chances(NamedTuple):
-    """Chances of each label: pasted; given on her own if it is right, and if it is wrong."""
+class _Crowd:
+    """The labels, and sums over them: by task, by worker, and by worker and class given."""
 
-    pasted: np.ndarray
-    right: np.ndarray
-    wrong: np.ndarray
-
-
-class _Model:
-    """The labels and the reference, and the steps of EM on them."""
-
-    def __init__(self, labels: CrowdLabels, reference: np.ndarray) -> None:
-        self.labels, self.known = labels, np.flatnonzero(reference >= 0)
-        self.reference = reference[self.known]
-        self.asked = (reference[labels.task] >= 0).astype(np.float64)
-        self.same = reference[labels.task] == labels.label
-        self.cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
-        self.n_labels, self.n_asked = (
-            self._by_worker(np.ones(labels.n_labels)),
-            self._by_worker(self.asked),
+    def __init__(self, labels: CrowdLabels) -> None:
+        self.worker, self.task = labels.worker.astype(np.int64), labels.task.astype(np.int64)
+        self.label = labels.label.astype(np.int64)
+        self.n_tasks, self.n_workers = labels.n_tasks, labels.n_workers
+        self.n_classes = labels.n_classes
+        self.cell = self.task * self.n_classes + self.label
+        self.given = np.eye(self.n_classes)[self.label]
+        self.kind, self.of_kind = np.unique(
+            self.worker * self.n_classes + self.label, return_inverse=True
         )
-        self.n_wrong = max(labels.n_classes - 1, 1)
+        self.by_task = _adder(self.task, self.n_tasks)
+        self.by_worker = _adder(self.worker, self.n_workers)
+        self.by_kind = _adder(self.of_kind, len(self.kind))
+        self.frequency = (self.given.sum(axis=0) + 1.0) / (len(self.label) + self.n_classes)
 
-    def vote(self) -> Float64[np.ndarray, "tasks classes"]:
-        """Return the shares of the labels, one label spread over all classes added."""
-        counts = self.labels.counts() + 1.0 / self.labels.n_classes
+    def votes(self, weight: np.ndarray) -> Float64[np.ndarray, "tasks classes"]:
+        """Return the shares of the classes in each task's labels, each weighing as its worker does."""
+        size = self.n_tasks * self.n_classes
+        given: np.ndarray = np.bincount(self.cell, weight[self.worker], size)
+        counts = given.reshape(self.n_tasks, -1) + 0.5 / self.n_classes
         shares: np.ndarray = counts / counts.sum(axis=1, keepdims=True)
         return shares
 
-    def begin(self) -> Float64[np.ndarray, " workers"]:
-        """Return the shares pasted that EM begins with: none without labels on the reference."""
-        return np.where(self.n_asked > 0, BEGIN, 0.0)
 
-    def fit_truth(
-        self, posterior: np.ndarray, share: np.ndarray, skill: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the posterior, what the other labels say of each label's class, and the skills."""
-        others = posterior.ravel()[self.cell]
-        for _ in range(TRUTH_STEPS):
-            chances = self._chances(share, skill)
-            skill = self._skill(chances, posterior.ravel()[self.cell])[0]
-            right = posterior[self.known, self.reference]
-            good = (right.sum() + MODEL_SKILL[0]) / (len(right) + sum(MODEL_SKILL))
-            posterior, others = self._truth(
-                posterior.mean(axis=0), good, self._chances(share, skill)
-            )
-        return posterior, others, skill
-
-    def fit_workers(
-        self, others: np.ndarray, share: np.ndarray, skill: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return each worker's share pasted, skill and log-likelihood; a share of 0 stays so."""
-        most = np.maximum(self.n_asked + sum(PRIOR_SHARE) - 2.0, 1e-9)
-        begun = share > 0
-        for _ in range(WORKER_STEPS):
-            chances = self._chances(share, skill)
-            if_right, if_wrong = _both(chances)
-            belief = others * if_right / (others * if_right + (1.0 - others) * if_wrong)
-            skill, pasted = self._skill(chances, belief)
-            share = np.where(begun, (pasted + PRIOR_SHARE[0] - 1.0) / most, 0.0)
-        if_right, if_wrong = _both(self._chances(share, skill))
-        return share, skill, self._by_worker(np.log(others * if_right + (1.0 - others) * if_wrong))
-
-    def _chances(self, share: np.ndarray, skill: np.ndarray) -> _Chances:
-        worker = self.labels.worker
-        paste, able = share[worker] * self.asked, skill[worker]
-        wrong = (1.0 - paste) * (1.0 - able) / self.n_wrong
-        return _Chances(paste * self.same, (1.0 - paste) * able, wrong)
-
-    def _skill(self, chances: _Chances, belief: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return each worker's skill, and her expected pasted labels, by the belief in each label."""
-        if_right, if_wrong = _both(chances)
-        pasted = chances.pasted * (belief / if_right + (1.0 - belief) / if_wrong)
-        n_pasted = self._by_worker(pasted)
-        right = self._by_worker(belief * chances.right / if_right) + PRIOR_SKILL[0]
-        return right / (self.n_labels - n_pasted + sum(PRIOR_SKILL)), n_pasted
-
-    def _truth(
-        self, prior: np.ndarray, good: float, chances: _Chances
-    ) -> tuple[Float64[np.ndarray, "tasks classes"], Float64[np.ndarray, " labels"]]:
-        """Return Bayes' rule, and the same of each label's class without that label."""
-        if_right, if_wrong = _both(chances)
-        weight = np.log(if_right / if_wrong)
-        total = np.bincount(self.cell, weight, self.labels.n_tasks * self.labels.n_classes)
-        log_belief = total.reshape(-1, self.labels.n_classes) + np.log(np.maximum(prior, FLOOR))
-        log_belief[self.known, self.reference] += np.log(good * self.n_wrong / (1.0 - good))
-        belief = np.exp(log_belief - log_belief.max(axis=1, keepdims=True))
-        belief /= belief.sum(axis=1, keepdims=True)
-        own = belief.ravel()[self.cell]
-        others = own / np.maximum(own + (1.0 - own) * if_right / if_wrong, FLOOR)
-        return belief, np.clip(others, FLOOR, 1.0 - FLOOR)
-
-    def _by_worker(self, value: np.ndarray) -> Float64[np.ndarray, " workers"]:
-        return np.bincount(self.labels.worker, value, self.labels.n_workers).astype(np.float64)
+def _adder(code: np.ndarray, n_codes: int) -> csr_array:
+    """Return the matrix that adds up rows of one code."""
+    rows = np.arange(len(code))
+    return csr_array((np.ones(len(code)), (code, rows)), shape=(n_codes, len(code)))
 
 
-def _both(chances: _Chances) -> tuple[np.ndarray, np.ndarray]:
-    """Return the chance of each label if it is right and if it is wrong."""
+def _starts(crowd: _Crowd) -> list[Float64[np.ndarray, " workers"]]:
+    """Return chances to paste to begin with: both ends of the two main directions of agreement.
+
+    Whether two labels of a task agree more than labels do on average is a matrix of workers; a group
+    with one source stands out in its first eigenvectors, found by the power method without the matrix.
+    """
+    n_others = np.bincount(crowd.task, minlength=crowd.n_tasks)[crowd.task] - 1.0
+    scale = np.sqrt(np.maximum(np.bincount(crowd.worker, n_others, crowd.n_workers), 1.0))
+    size = crowd.n_tasks * crowd.n_classes
+    n_same = np.bincount(crowd.cell, minlength=size)[crowd.cell] - 1.0
+    mean = n_same.sum() / max(n_others.sum(), 1.0)
+
+    def agreement(vector: np.ndarray) -> np.ndarray:
+        own = (vector / scale)[crowd.worker]
+        same = np.bincount(crowd.cell, own, size)[crowd.cell] - own
+        common = np.bincount(crowd.task, own, crowd.n_tasks)[crowd.task] - own
+        moved: np.ndarray = np.bincount(crowd.worker, same - mean * common, crowd.n_workers) / scale
+        return moved + 0.3 * vector  # the largest eigenvalues, not the largest in size
+
+    block = [scale]
+    for _ in range(2):
+        block.append(agreement(block[-1]))
+    vectors = np.linalg.qr(np.stack(block, axis=1))[0]
+    for _ in range(POWER_STEPS):
+        moved = np.stack([agreement(vector) for vector in vectors.T], axis=1)
+        vectors = np.linalg.qr(moved)[0]
+    found = []
+    for direction in (vectors / scale[:, np.newaxis]).T[:2]:
+        for signed in (direction, -direction):
+            last = np.quantile(signed, 1.0 - SUSPECTED)
+            found.append(np.where(signed > last, 0.95, 0.05))
+    return found
+
+
+class _Fit(NamedTuple):
+    """What EM has found: both answers of each task, and of each label the chances that foretell it."""
+
+    joint: np.ndarray  # [tasks, truth, source]
+    right: np.ndarray  # of each label: that it is the truth, by the others
+    copied: np.ndarray  # that the source says it, by the others
+    own: np.ndarray  # of the label, if she answers on her own
+    score: np.ndarray  # of each worker: log-likelihood ratio of pasting
+    gain: float  # of log-likelihood, by what pasters' labels have in common
+    like: float  # share of the reference labels that are the source's
+
+
+def _fit(crowd: _Crowd, reference: np.ndarray | None, pastes: np.ndarray) -> _Fit:
+    """Fit truth, source, confusion matrices and who pastes by mean-field EM from chances to paste."""
+    source = crowd.votes(pastes)
+    if reference is not None:
+        source = 0.5 * (source + _rows_of(reference, crowd.n_classes, source))
+    joint = crowd.votes(1.0 - pastes)[:, :, np.newaxis] * source[:, np.newaxis, :]
+    prior = _Prior(crowd, reference)
+    copies = np.log(PASTED * crowd.given + (1.0 - PASTED) * crowd.frequency[crowd.label][:, None])
+    for step in range(STEPS):
+        log_prior = prior.update(joint)
+        own, without = _own_chances(crowd, joint.sum(axis=2), 1.0 - pastes)
+        doubt = pastes[crowd.worker][:, np.newaxis]
+        alone, together = (1.0 - doubt) * np.log(own), doubt * copies
+        log_joint = (
+            log_prior
+            + (crowd.by_task @ alone)[:, :, np.newaxis]
+            + (crowd.by_task @ together)[:, np.newaxis, :]
+        )
+        top = log_joint.max(axis=(1, 2), keepdims=True)
+        joint = np.exp(log_joint - top)
+        joint /= joint.sum(axis=(1, 2), keepdims=True)
+        right, copied, by_own, by_truth = _foretold(crowd, joint, alone, together, without)
+        by_source, style = (
+            PASTED * chance + (1.0 - PASTED) * crowd.frequency[crowd.label]
+            for chance in (copied, by_truth)
+        )
+        against_own, against_style = (
+            np.bincount(crowd.worker, np.log(by_source / other), crowd.n_workers)
+            for other in (by_own, style)
+        )
+        moved = 1.0 / (1.0 + np.exp(-np.clip(against_own + LOG_RATE, -30.0, 30.0)))
+        change = float(np.abs(moved - pastes).max(initial=0.0))
+        if step > LEAST_STEPS and change < MOVED:
+            break
+        if step > 1:  # first the two answers take shape
+            pastes = 0.5 * (pastes + moved)
+    score, gain = np.minimum(against_own, against_style), float(pastes @ against_style)
+    return _Fit(joint, right, copied, by_own, score, gain, prior.like)
+
+
+def _rows_of(reference: np.ndarray, n_classes: int, other: np.ndarray) -> np.ndarray:
+    """Return the reference label of each task as a row of 0 and 1; `other`'s row where there is none."""
+    known = (reference >= 0)[:, np.newaxis]
+    return np.where(known, np.eye(n_classes)[np.maximum(reference, 0)], other)
+
+
+class _Prior:
+    """P(truth, source | reference): truth by the reference label; the source is it, or as truth says."""
+
+    def __init__(self, crowd: _Crowd, reference: np.ndarray | None) -> None:
+        n_classes = crowd.n_classes
+        self.known = reference is not None
+        code = np.full(crowd.n_tasks, -1) if reference is None else reference
+        self.code = np.where(code < 0, n_classes, code)  # a class of its own: not asked
+        self.same = _rows_of(code, n_classes, np.zeros((crowd.n_tasks, n_classes)))
+        self.like = SOURCE[0] / sum(SOURCE) if self.known else float("nan")
+        self.believed = 0.5 * (np.eye(n_classes) + 1.0 / n_classes)
+        self.rest = self.believed
+
+    def update(self, joint: np.ndarray) -> Float64[np.ndarray, "tasks truths answers"]:
+        """Return the logarithm of the prior that the joint belief in both answers makes likeliest."""
+        truth, n_classes = joint.sum(axis=2), joint.shape[1]
+        share = _adder(self.code, n_classes + 1) @ truth + 0.5
+        log_truth = np.log(share / share.sum(axis=1, keepdims=True))[self.code]
+        others = joint
+        if self.known:
+            asked = (self.code < n_classes)[:, np.newaxis, np.newaxis]
+            same = self.like * self.same[:, np.newaxis, :]
+            by_reference = joint * same / (same + (1.0 - self.like * asked) * self.rest)
+            self.like = (by_reference.sum() + SOURCE[0]) / (asked.sum() + sum(SOURCE))
+            others = joint - by_reference
+        rest = others.sum(axis=0) + self.believed
+        self.rest = rest / rest.sum(axis=1, keepdims=True)
+        source = np.log(self.rest)[np.newaxis]
+        if self.known:
+            weight = self.like * asked
+            source = np.log(weight * self.same[:, np.newaxis, :] + (1.0 - weight) * self.rest)
+        both: np.ndarray = log_truth[:, :, np.newaxis] + source
+        return both
+
+
+def _own_chances(
+    crowd: _Crowd, truth: np.ndarray, honest: np.ndarray
+) -> tuple[Float64[np.ndarray, "labels classes"], Float64[np.ndarray, "labels classes"]]:
+    """Return the chance of each label by her own confusion matrix, if each class is true.
+
+    The second is that by her other labels. Only the cells of labels that there are take memory.
+    """
+    given, n_classes = truth[crowd.task], crowd.n_classes
+    confusion = (honest[crowd.worker][:, np.newaxis] * given).T @ crowd.given
+    confusion += 0.5 * np.eye(n_classes) + 0.1
+    confusion /= confusion.sum(axis=1, keepdims=True)
+    of_class = SHRINK * confusion[:, crowd.label].T
+    counts, totals = crowd.by_kind @ given, crowd.by_worker @ given
+    counts, totals = counts[crowd.of_kind], totals[crowd.worker]
+    without = (counts - given + of_class) / (totals - given + SHRINK)
+    return (counts + of_class) / (totals + SHRINK), np.maximum(without, 1e-4)
+
+
+def _foretold(
+    crowd: _Crowd, joint: np.ndarray, alone: np.ndarray, together: np.ndarray, without: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return four chances of each label, by the labels that others gave the task.
+
+    That it is right, that the source says so, of giving it on her own, and that a source says so of
+    which no more is known than the truth.
+    """
+    left_alone = np.exp(alone.min(axis=1, keepdims=True) - alone)
+    left_together = np.exp(together.min(axis=1, keepdims=True) - together)
+    here = joint[crowd.task]
+    truth = left_alone * np.einsum("iya,ia->iy", here, left_together)
+    source = left_together * np.einsum("iya,iy->ia", here, left_alone)
+    total, rows = truth.sum(axis=1), np.arange(len(crowd.label))
+    saying = joint.sum(axis=0) + FLOOR
+    saying /= saying.sum(axis=1, keepdims=True)
     return (
-        np.maximum(chances.pasted + chances.right, FLOOR),
-        np.maximum(chances.pasted + chances.wrong, FLOOR),
+        truth[rows, crowd.label] / total,
+        source[rows, crowd.label] / total,
+        (truth * without).sum(axis=1) / total,
+        (truth * saying[:, crowd.label].T).sum(axis=1) / total,
     )
+
+
+def _result(crowd: _Crowd, fit: _Fit) -> PastedAnswers:
+    """Return each worker's share and skill, given what the others' labels say of both answers."""
+    n_labels = np.bincount(crowd.worker, minlength=crowd.n_workers).astype(np.float64)
+    share = np.full(crowd.n_workers, 0.5)
+    for _ in range(SHARE_STEPS):
+        pasted = share[crowd.worker] * fit.copied
+        pasted /= np.maximum(pasted + (1.0 - share[crowd.worker]) * fit.own, FLOOR)
+        share = np.bincount(crowd.worker, pasted, crowd.n_workers) / (n_labels + SHARE_PRIOR)
+    alone = 1.0 - pasted
+    right = np.bincount(crowd.worker, alone * fit.right, crowd.n_workers) + 4.0
+    skill = right / (np.bincount(crowd.worker, alone, crowd.n_workers) + 5.0)
+    evidence = 2.0 * fit.score
+    flagged = (evidence >= EVIDENCE) & (share > 0.5)
+    posterior = fit.joint.sum(axis=2)
+    return PastedAnswers(share, evidence, skill, flagged, posterior, float(fit.like))

@@ -42,12 +42,50 @@ def test_the_truth_is_found_although_a_third_paste() -> None:
     assert np.mean(found.posterior.argmax(axis=1) == truth) > np.mean(vote == truth)
 
 
-def test_tasks_outside_the_reference_say_nothing_about_pasting() -> None:
+def test_pasters_are_found_without_any_reference() -> None:
     labels, _, _ = crowd_of(3, 0.9)
-    found = pasted_answers(labels, np.full(400, -1))
-    assert (found.share == 0).all()
-    assert (found.evidence == 0).all()
+    found = pasted_answers(labels)
+    assert found.flagged[:12].mean() > 0.8
+    assert not found.flagged[12:].any()
+    assert np.isnan(found.like_reference)
+
+
+def test_another_models_labels_do_no_harm_and_the_same_ones_are_recognised() -> None:
+    labels, model, truth = crowd_of(5, 0.9)
+    rng = np.random.default_rng(6)
+    other = np.where(rng.random(400) < 0.7, truth, rng.integers(3, size=400))
+    alone = pasted_answers(labels)
+    by_other, by_same = (pasted_answers(labels, one, alone=alone) for one in (other, model))
+    for found in (by_other, by_same):
+        assert found.evidence[:12].min() > found.evidence[12:].max()
+    assert by_same.like_reference > 0.85
+    assert by_other.like_reference < 0.6
+
+
+def test_workers_of_one_style_who_meet_on_no_task_are_not_flagged() -> None:
+    """Six workers, one for every part of the tasks, confuse classes alike; nobody pastes."""
+    labels, _, truth = crowd_of(7, 0.0)
+    part = np.arange(400) % 6  # which of the six labels a task
+    odd = np.where(truth == 2, 1, truth)  # she sees no third class
+    worker = np.concatenate([labels.worker + 6, part])
+    task = np.concatenate([labels.task, np.arange(400)])
+    given = np.concatenate([labels.label, odd])
+    found = pasted_answers(encode(worker, task, given, classes=range(3)))
     assert not found.flagged.any()
+
+
+def test_what_was_found_without_a_reference_serves_with_one() -> None:
+    labels, model, _ = crowd_of(8, 0.8)
+    at_once = pasted_answers(labels, model)
+    later = pasted_answers(labels, model, alone=pasted_answers(labels))
+    assert (later.evidence == at_once.evidence).all()
+
+
+def test_a_reference_that_was_asked_nothing_says_nothing() -> None:
+    labels, _, _ = crowd_of(3, 0.9)
+    alone, empty = pasted_answers(labels), pasted_answers(labels, np.full(400, -1))
+    assert (empty.flagged == alone.flagged).all()
+    assert empty.evidence == pytest.approx(alone.evidence, abs=0.1)
 
 
 def test_names_play_no_part() -> None:
