@@ -236,7 +236,8 @@ NOTE = (
     "guard, truth value, call without a result, least and most, rounding up and down), and by hand where "
     "no rule makes them. *Killed*: a test fails, or does not end. Each meets the tests that reach its "
     f"line, the quickest first, {SECONDS:.0f} CPU seconds of them at most. "
-    "Those that survive are listed in `benchmarks/mutants/survivors.py`, each with its reason."
+    "Those that may survive are listed in `benchmarks/mutants/survivors.py`, each with its reason; any other "
+    "makes the command fail."
 )
 
 
