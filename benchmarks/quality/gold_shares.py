@@ -143,8 +143,8 @@ COVERAGE = (
     "groups, where chance alone puts 11 in 100 perfect cells outside 93–97 %). beside: the interval of PPI++ "
     "as published, with its finite-population variance; with privacy ours, were it known in how many errors "
     "each class is, which no release says. With few gold tasks what can be observed is coarse, and the "
-    "intervals cover more than they say. With privacy an interval is widened to hold its share, which 'beside' is not. "
-    "Groups are of the shared sets' tasks, one class drawn three times "
+    "intervals cover more than they say. With privacy an interval is widened to hold its share, "
+    "which 'beside' is not. Groups are of the shared sets' tasks, one class drawn three times "
     "as often. rare class: a class of share .01, of the crowd's errors at .85 accuracy. Nothing was "
     "settled by coverage."
 )

@@ -82,7 +82,7 @@ def propose_gold(
     Examples
     --------
     >>> propose_gold(0.1, accuracy=0.8, n_tasks=5_000, n_classes=4, level=0.9, price=1.0).n_gold
-    211
+    217
     """
     about = {"accuracy": accuracy, "n_tasks": n_tasks, "n_classes": n_classes, "level": level}
     n, counts, correction, variances, each = START, None, None, {}, None

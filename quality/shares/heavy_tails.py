@@ -74,7 +74,7 @@ def half_width(
     --------
     >>> laplace = half_width(0.95, np.zeros(1), [(np.array([2.0]), 3.0)])  # log 20, were it exact
     >>> laplace.round(2), half_width(0.95, np.ones(1), []).round(2)
-    (array([2.99]), array([1.96]))
+    (array([3.]), array([1.96]))
     """
     variance, weight = normal[:, None].astype(np.float64), np.ones(1)
     for of_noise, kurtosis in noises:

@@ -8,7 +8,7 @@ consensus over the gold tasks, and the noisy number of gold tasks that the conse
 ...     count_covariance=np.zeros((2, 2)), difference_covariance=np.zeros((2, 2)),
 ... )
 >>> found.share.round(3), found.low.round(3), found.high.round(3)
-(array([0.683, 0.317]), array([0.657, 0.245]), array([0.755, 0.343]))
+(array([0.681, 0.319]), array([0.658, 0.246]), array([0.754, 0.342]))
 """
 
 from dataclasses import dataclass
