@@ -359,8 +359,8 @@ def main() -> None:
             "HNSW, in the first trial, is shown at the breadth whose distance "
             "computations are nearest. **For metric search take a graph index.** Adverts: 1500 binary page "
             "features from 20 topics, 20,000 adverts, 6000 training pages, 500 pages asked; the halted "
-            "threshold algorithm reads adverts of each feature by their partial scores; who finds the 1st most "
-            "often wins. BLAS on one thread saves CPU time."
+            "threshold algorithm reads adverts of each feature by their partial scores; who finds the 1st "
+            "most often wins. BLAS on one thread saves CPU time."
         ),
         picture=picture(rows),
     )
