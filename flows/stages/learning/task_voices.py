@@ -1,7 +1,7 @@
 """Features of tasks, and answers of models beside people, as one more voice in the consensus.
 
 Models err together, and a consensus that counts them as workers believes them. So where people have
-answered every task, the consensus is the people's, and what the models said is a feature.
+answered every task, the consensus is the people's, and the models' answers are a feature.
 A classifier learns the consensus from other tasks' features (`learners.cross_fitted_probabilities`); its
 probabilities are weighed by labels held out (`quality.join_voice`), and it learns anew from what both
 say. Where the voice is heard, its tables name the labels that look wrong and tasks that came in twice.
@@ -182,10 +182,10 @@ def _rounds(
     held_out, rng = hold_labels_out(kept, fit), np.random.default_rng(seed)
     believed, last = consensus.posterior, None
     for _ in range(ROUNDS):
-        said = cross_fitted_probabilities(features, believed, rng=rng).probabilities
-        found = decided(join_voice(consensus, said, held_out, gold=gold), chosen.loss)
+        voice = cross_fitted_probabilities(features, believed, rng=rng).probabilities
+        found = decided(join_voice(consensus, voice, held_out, gold=gold), chosen.loss)
         if last is None or found.heard:
-            last = found, said
+            last = found, voice
         if not found.heard:
             break
         believed = found.posterior
