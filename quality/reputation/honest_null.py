@@ -335,13 +335,10 @@ def honest_null(
     judged = judged & (penalty > 0)
     p_value = np.ones(labels.n_workers)
     if judged.any():
-        near = fit.near
-        p_value = near.by_worker(
-            honest_p_values(
-                fit.others, Asked.everybody(near.labels), RELIABILITY, near.worker_given(penalty),
-                fit.population.probability,
-            )
-        )  # fmt: skip
+        near, probability = fit.near, fit.population.probability
+        asked, of_near = Asked.everybody(near.labels), near.worker_given(penalty)
+        found = honest_p_values(fit.others, asked, RELIABILITY, of_near, probability)
+        p_value = near.by_worker(found)
     return HonestNull(penalty, p_value, judged, fit)
 
 
