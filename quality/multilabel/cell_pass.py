@@ -14,6 +14,7 @@ from jaxtyping import Float64, Int8, Int16, Int32, Int64, UInt8
 
 from quality.labels import CrowdLabels, check_table, freeze_arrays
 from quality.multilabel.answer_sets import MultiLabels
+from quality.multilabel.set_sizes import add_size_evidence
 from quality.parallel import kernel
 
 __all__ = ["Cells", "cell_pass", "cells_of", "yes_no_labels"]
@@ -190,15 +191,20 @@ def cell_pass(
     known: Int8[np.ndarray, " cells"],
     prior: Float64[np.ndarray, " classes"],
     terms: Float64[np.ndarray, "workers classes 2"],
+    weight: Float64[np.ndarray, " sizes"],
     log_odds: Float64[np.ndarray, " cells"],
     hit: Float64[np.ndarray, "workers classes"],
     mass: Float64[np.ndarray, "workers classes"],
+    n_of_size: Float64[np.ndarray, " sizes"],
+    chances: Float64[np.ndarray, "sizes sizes"],
+    rest: Float64[np.ndarray, " sizes"],
 ) -> None:
     """Write each cell's log odds, and add the chance that it holds to its workers' counts, in place.
 
     `known` is of :class:`Cells`. `prior` is in log odds; `terms` are what a worker's denial and her word
-    for a class add to them. `hit` counts the cells that hold among those she gave, `mass` among all that
-    she was asked about.
+    for a class add to them, `weight` how likely so many classes at once are over independent ones. `hit`
+    counts the cells that hold among those she gave, `mass` among all that she was asked about, and
+    `n_of_size` tasks by how many hold. `chances` and `rest` are for work.
     """
     for task in range(len(task_start) - 1):
         first, n = task_start[task], task_start[task + 1] - task_start[task]
@@ -211,7 +217,15 @@ def cell_pass(
             if known[cell] >= 0:
                 total = CERTAIN if known[cell] else -CERTAIN
             log_odds[cell] = total
-            chance = 1.0 / (1.0 + np.exp(-total))
+            at += n
+        if n > 0:
+            own = log_odds[start[task] : start[task + 1]]
+            add_size_evidence(own, weight, chances, rest, n_of_size)
+        at = gave_start[task]
+        for cell in range(start[task], start[task + 1]):
+            if known[cell] >= 0:
+                log_odds[cell] = CERTAIN if known[cell] else -CERTAIN
+            mine, chance = label[cell], 1.0 / (1.0 + np.exp(-log_odds[cell]))
             for i in range(n):
                 mass[worker[first + i], mine] += chance
                 if gave[at + i]:

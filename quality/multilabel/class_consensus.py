@@ -13,7 +13,8 @@ Every class is a question of its own: does it hold? A worker has a rate at which
 holds and one at which she gives a class that does not. Fitted apart, as binary relevance does, a class
 that is rare says next to nothing of either. Here both share a prior with her rates for all classes and
 with the class's for all workers (:mod:`quality.multilabel.skill_sharing`), so that a worker who guesses
-is known from everything that she says.
+is known from everything that she says. How many classes hold at once is one more piece of evidence
+(:mod:`quality.multilabel.set_sizes`).
 """
 
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from quality.confidence import calibrate
 from quality.labels import freeze_arrays, of_voters
 from quality.multilabel.answer_sets import MultiLabels
 from quality.multilabel.cell_pass import Cells, cell_pass, cells_of, yes_no_labels
+from quality.multilabel.set_sizes import size_weights
 from quality.multilabel.skill_sharing import (
     SharedRates,
     first_rates,
@@ -37,6 +39,7 @@ from quality.parallel import Progress, counter
 __all__ = ["MultiLabelConsensus", "multilabel_consensus"]
 
 REFITS = 5, 10, 20, 40  # iterations in which the strengths are fitted
+SIZED = 2  # iterations before the number of classes at once is evidence
 FIRST_TERMS = (
     -1.0,
     1.5,
@@ -175,8 +178,10 @@ def multilabel_consensus(
     task did not show says nothing of its workers. The order of workers, tasks and classes changes nothing
     but rounding, without gold. What gold says is in the consensus. The same bytes on every run.
 
-    **Limits.** Classes are taken one by one: that two exclude each other, or come together, is not
-    learned. Where every answer holds exactly one class, :func:`~quality.auto` is the model to use.
+    **Limits.** How many classes hold at once is learned where it varies less than by chance, and where
+    every task shows all classes (:mod:`quality.multilabel.set_sizes`): up to classes that exclude each
+    other. That two of them come together is not. Where every answer holds exactly one class,
+    :func:`~quality.auto` is the model to use.
     Workers who copy each other count as many, unless `groups` says so. A class that nobody gave a gold
     task and that does not hold for it counts as one that nobody gave.
 
@@ -232,6 +237,7 @@ class _State:
     unseen: np.ndarray
     hit: np.ndarray
     mass: np.ndarray
+    weight: np.ndarray
     held: SharedRates
     false: SharedRates
     n_iter: int
@@ -273,9 +279,13 @@ def _expect(
 ) -> _State:
     """Return the chances under a prior and terms, and the rates that follow from them."""
     log_odds, (hit, mass) = np.empty(len(cells.label)), np.zeros((2, *cells.given.shape))
+    n_sets = int(np.diff(cells.start).max(initial=0)) + 1
+    weight = np.ones(n_sets) if before is None else before.weight
+    n_of_size, chances, rest = np.zeros(n_sets), np.empty((n_sets, n_sets)), np.empty(n_sets)
     cell_pass(
         table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
-        cells.known, np.ascontiguousarray(prior), terms, log_odds, hit, mass,
+        cells.known, np.ascontiguousarray(prior), terms, weight, log_odds, hit, mass,
+        n_of_size, chances, rest,
     )  # fmt: skip
     chance = expit(log_odds)
     n_classes, n_sizes = cells.silent.shape
@@ -300,7 +310,9 @@ def _expect(
         moved = np.abs(chance - before.chance).max(initial=0.0)
         settled = bool(moved <= tol) and n_iter > REFITS[0]
     unseen = quiet / np.maximum(cells.silent.sum(axis=1), 1.0)
-    return _State(chance, prevalence, unseen, hit, mass, held, false, n_iter, settled)
+    if n_iter >= SIZED and table.shown is None:
+        weight = size_weights(n_of_size, prevalence)
+    return _State(chance, prevalence, unseen, hit, mass, weight, held, false, n_iter, settled)
 
 
 def _left_out(

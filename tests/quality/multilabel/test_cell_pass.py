@@ -48,6 +48,11 @@ def test_what_is_not_shown_is_not_asked() -> None:
     assert cells.silent.tolist() == [[0, 1, 0], [0, 0, 0]]
 
 
+def sizes(n: int) -> tuple[np.ndarray, ...]:
+    """Weights of sizes that say nothing, and room for what a pass counts and works with."""
+    return np.ones(n), np.zeros(n), np.empty((n, n)), np.empty(n)
+
+
 def test_a_pass_adds_up_words_and_denials() -> None:
     table = encode_multilabels(["a", "b"], [1, 1], [["x", "y"], ["y"]])
     cells = cells_of(table)
@@ -56,7 +61,7 @@ def test_a_pass_adds_up_words_and_denials() -> None:
     hit, mass = np.zeros((2, 2, 2))
     cell_pass(
         table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
-        cells.known, prior, terms, log_odds, hit, mass,
+        cells.known, prior, terms, *sizes(3)[:1], log_odds, hit, mass, *sizes(3)[1:],
     )  # fmt: skip
     np.testing.assert_allclose(log_odds, [0.1 + 2.0 - 0.5, -0.2 + 4.0 + 0.75])
     chance = 1 / (1 + np.exp(-log_odds))
@@ -72,7 +77,7 @@ def test_what_is_known_counts_as_it_is_and_a_class_that_holds_has_a_cell() -> No
     log_odds, (hit, mass) = np.empty(3), np.zeros((2, 2, 3))
     cell_pass(
         table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
-        cells.known, np.zeros(3), np.zeros((2, 3, 2)), log_odds, hit, mass,
+        cells.known, np.zeros(3), np.zeros((2, 3, 2)), *sizes(4)[:1], log_odds, hit, mass, *sizes(4)[1:],
     )  # fmt: skip
     np.testing.assert_allclose(log_odds, [-50, 0, 50])
     np.testing.assert_allclose(mass, [[0, 0.5, 1]] * 2, atol=1e-9)
