@@ -90,7 +90,7 @@ class InputSettings(Section):
     order: bool = False
     """True: the classes, in the order given, are grades, where a near miss is better than a far one."""
     several: Annotated[str, Field(min_length=1)] | None = None
-    """Where several classes may hold at once: what stands between them in a cell, such as "|"."""
+    """Where several classes may hold at once: what stands between them in a cell, such as a bar."""
     nothing: Annotated[str, Field(min_length=1)] | None = None
     """With several: the word for an answer without any class, such as "none"."""
     models: tuple[str, ...] = ()

@@ -57,10 +57,11 @@ def check_several(settings: Sections) -> None:
     --------
     >>> from flows.settings import Settings
     >>> tables = {"labels": "labels.csv", "several": "|", "order": True}
-    >>> Settings(name="c", input=tables)  # doctest: +ELLIPSIS
+    >>> Settings(name="c", classes=("low", "high"), input=tables)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    pydantic_core._pydantic_core.ValidationError: ...
-    ... input.order must be left out with input.several: it is for one label a task...
+    ...
+    pydantic_core._pydantic_core.ValidationError: 1 validation error for Settings
+      Value error, input.order must be left out with input.several: it is for one label a task...
     """
     split, privacy = settings.input.several, settings.privacy
     if split is None:

@@ -29,7 +29,6 @@ from flows.tables.columns.role_names import guess_roles
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.file_formats import Columns, format_of
 from flows.tables.refusals import ROW, TableError, cell, quote, refuse_blanks, text_of_cell
-from quality.labels import array_texts, text_array
 
 __all__ = ["WHOLE", "Coded", "TextTable", "open_table", "refuse_missing"]
 
@@ -116,6 +115,8 @@ class TextTable:
 
 def _texts_in(column: pa.ChunkedArray) -> np.ndarray:
     """Return a column's texts; a missing one is the word None, as of an object."""
+    from quality.labels import array_texts, text_array  # numba, which a statement need not load
+
     pieces = [array_texts(chunk) for chunk in column.chunks]
     known = [piece for piece in pieces if piece is not None]
     if not known or len(known) < len(pieces):

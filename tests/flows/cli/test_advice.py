@@ -45,6 +45,7 @@ TRIED = {
 SAYS_WHO_DID = {  # no advice: what made a file, or is at work on it
     ("writing.py", "init"), ("release_files.py", "release"), ("label_watcher.py", "watch"),
     ("watch_state.py", "watch"), ("set_shares_page.py", "shares"),
+    ("win_shares_page.py", "shares"),
 }  # fmt: skip
 ROWS = [f"w{w},t{t},{'ab'[(w * t) % 2]}" for w in range(4) for t in range(4)]
 

@@ -59,6 +59,7 @@ def test_a_reader_without_this_package_can_use_them(tmp_path: Path) -> None:
         np.array([sum(row) for row in groups.values()]),
         tuple(Release(row, entry, event, True) for entry, row in enumerate(groups.values(), 1)),
         width,
+        exclusive=True,
     )
     pq.write_table(table, folder / "proportions.parquet")
     write_release_files(folder)

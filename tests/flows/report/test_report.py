@@ -601,9 +601,9 @@ def test_costs_are_rounded_up_and_what_is_left_down(tmp_path: Path) -> None:
     entry = {"entry": 1, "time": "2026-03-02T10:15", "what": "x", "cell": None, "delta": 0.0}
     edit(
         folder / "spend.json",
-        spent={"epsilon": 2.98507462, "delta": 0.0},
-        left={"epsilon": 1.01492538, "delta": 0.0},
-        entries=[entry | {"epsilon": 2.98507462}],
+        spent={"epsilon": 2.98507462686567, "delta": 0.0},
+        left={"epsilon": 1.01492537313433, "delta": 0.0},
+        entries=[entry | {"epsilon": 2.98507462686567}],
     )
     text = Page(render_report(folder)).text
     assert "spent ε = 2.98508; left ε = 1.01492" in text

@@ -10,6 +10,7 @@ from learners.holdout.gate_bounds import agreeing_holdout_bound, private_holdout
 from learners.holdout.metric_gate import Auc, MetricGate
 from learners.holdout.sizing import thresholdout_advice
 from learners.holdout.thresholdout import GateAnswer, Thresholdout
+from privacy.accounting import price_text
 from privacy.ledger.ledger import Ledger
 from privacy.mechanism import History, Question
 from privacy.query import Part, Query, Unit
@@ -151,7 +152,7 @@ def test_200_daily_gates_on_a_growing_holdout_cost_what_the_ledger_says(ledger):
     assert answer.epsilon == spent
     assert spent == sum(2 * 3 / (Fraction("0.01") * (2500 + day)) for day in range(200))
     bound = private_holdout_bound(answer, gate, n=n, level=0.95)
-    assert f"epsilon={float(spent):.3g}" in bound.assumption
+    assert f"epsilon={price_text(spent)}" in bound.assumption
     agrees = GateAnswer(1.0, "agrees", 3, 201, 200, 201, answer.epsilon)
     assert private_holdout_bound(agrees, gate, n=n, level=0.95).value > 0.99
     assert not agreeing_holdout_bound(agrees, gate, n=n, level=0.95).applies
