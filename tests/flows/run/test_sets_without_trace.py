@@ -1,4 +1,4 @@
-"""Non-interference where answers are sets of classes: what runs read leaves no trace beside what they released."""
+"""Non-interference where answers are sets of classes: no trace beside what was released."""
 
 from __future__ import annotations
 
