@@ -158,6 +158,7 @@ def test_an_urn_has_a_scale_and_a_draw(kind, scale, draws):
         kind(scale, 49, draws=draws, epsilon=0.05, delta=0.05)
 
 
+@pytest.mark.refusal
 def test_refusals_come_from_public_numbers():
     with pytest.raises(InfeasibleFloor):
         DirichletClamp(0.05, 0.05, floor=6)
