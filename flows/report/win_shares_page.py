@@ -5,26 +5,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow.csv as csv
-import pyarrow.parquet as pq
-
-from flows.files import OutputFile, output_folder
+from flows.files import OutputFile
 from flows.report.html import render_template
-from flows.tables import arrow_table
+from flows.report.publication_files import publication_files, write_publication
 from privacy import Unit
 
 __all__ = ["render_win_shares", "win_shares_files", "write_win_shares"]
 
 FORMAT = "crowdassay shares of wins"
 VERSION = 1
-NAMES = "public.html", "release.json", "wins.csv", "wins.parquet"
 COLUMNS = {
     "item": "name of the item; which items were compared, how often and by whom is public",
     "comparisons": "comparisons that the item was in, exact and public",
@@ -62,15 +55,8 @@ def render_win_shares(facts: Mapping[str, Any]) -> str:
 def win_shares_files(
     folder: Path, *, inputs: Sequence[Path] = (), force: bool = False
 ) -> tuple[OutputFile, ...]:
-    """Return the files of a publication in a folder, which is made; checked before anything is paid.
-
-    Raises
-    ------
-    OutputError
-        If one of them exists and `force` does not say that it may be overwritten, or it is an input.
-    """
-    made = output_folder(folder)
-    return tuple(OutputFile(made / name, inputs=tuple(inputs), force=force) for name in NAMES)
+    """Return the files of a publication in a folder; see :func:`.publication_files`."""
+    return publication_files(folder, "wins", inputs=inputs, force=force)
 
 
 def write_win_shares(files: Sequence[OutputFile], facts: Mapping[str, Any]) -> None:
@@ -83,21 +69,9 @@ def write_win_shares(files: Sequence[OutputFile], facts: Mapping[str, Any]) -> N
     facts
         As for :func:`render_win_shares`.
     """
-    page, unit = render_win_shares(facts), Unit(facts["unit"])
-    about = {"format": FORMAT, "version": VERSION, **facts, "columns": COLUMNS}
-    about["protects"] = f"{unit.protects}. {unit.beyond}"
-    text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    columns = {name: [row[name] for row in facts["rows"]] for name in COLUMNS}
-    table = arrow_table(
-        {name: cells if name == "item" else np.array(cells) for name, cells in columns.items()}
-    )
-    meaning = {key: value for key, value in about.items() if key != "rows"}
-    described = table.replace_schema_metadata({FORMAT: json.dumps(meaning, allow_nan=False)})
-    writers = (
-        partial(Path.write_text, data=page, encoding="utf-8"),
-        partial(Path.write_text, data=text, encoding="utf-8"),
-        partial(csv.write_csv, table),
-        partial(pq.write_table, described),
-    )
-    for file, write in zip(files, writers, strict=True):
-        file.write(write)
+    unit = Unit(facts["unit"])
+    about = {
+        "format": FORMAT, "version": VERSION, **facts, "columns": COLUMNS,
+        "protects": f"{unit.protects}. {unit.beyond}",
+    }  # fmt: skip
+    write_publication(files, render_win_shares(facts), about, texts={"item"})

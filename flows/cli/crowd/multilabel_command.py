@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.cli.crowd.agreement_command import groups_of
+from flows.cli.publication import (
+    PUBLICATION,
+    Begun,
+    Budget,
+    Epsilon,
+    Key,
+    Payer,
+    Publish,
+    State,
+    key_now,
+)
 from flows.cli.root import (
     AsJson,
     Encoding,
@@ -36,9 +46,6 @@ if TYPE_CHECKING:
     from quality import MultiLabelConsensus, MultiLabels
 
 __all__ = ["multilabel"]
-
-
-PUBLICATION = "Publication"  # heading of its options
 
 
 @app.command(
@@ -75,16 +82,8 @@ def multilabel(
             help="write a row for each class of each task that somebody gave to this file"
         ),
     ] = None,
-    publish: Annotated[
-        Path | None,
-        typer.Option(
-            help="pay for private shares of the classes, and write page and tables to this folder",
-            rich_help_panel=PUBLICATION,
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float, typer.Option(help="price of this publication", rich_help_panel=PUBLICATION)
-    ] = 1.0,
+    publish: Publish = None,
+    epsilon: Epsilon = 1.0,
     max_labels: Annotated[
         int,
         typer.Option(
@@ -99,37 +98,11 @@ def multilabel(
             rich_help_panel=PUBLICATION,
         ),
     ] = None,
-    campaign: Annotated[
-        str, typer.Option(help="whose budget pays", rich_help_panel=PUBLICATION)
-    ] = "labels",
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            help="epsilon of all that the campaign ever publishes; the first publication declares it",
-            rich_help_panel=PUBLICATION,
-        ),
-    ] = None,
-    publication: Annotated[
-        str | None,
-        typer.Option(
-            help="its key, such as 2026-11 or %Y-%m: published once, whatever becomes of the data",
-            rich_help_panel=PUBLICATION,
-        ),
-    ] = None,
-    state: Annotated[
-        Path,
-        typer.Option(
-            help="state folder with the ledger, kept for ever", rich_help_panel=PUBLICATION
-        ),
-    ] = Path("state"),
-    begun: Annotated[
-        bool,
-        typer.Option(
-            "--begun",
-            help="refuse to begin a campaign: its state must be there",
-            rich_help_panel=PUBLICATION,
-        ),
-    ] = False,
+    campaign: Payer = "labels",
+    budget: Budget = None,
+    publication: Key = None,
+    state: State = Path("state"),
+    begun: Begun = False,
     sep: Sep = None,
     encoding: Encoding = None,
     sheet: Sheet = None,
@@ -203,19 +176,14 @@ def _asked(
     if publish is None:
         return None
     from flows.report import set_shares_files, write_set_shares  # Jinja, for this option only
-    from flows.settings import SettingsError, check_key, key_at
+    from flows.settings import SettingsError
     from flows.spending import ShareTerms, publish_set_shares
 
     if classes is None:
         raise SettingsError(
             "--publish needs --classes: names that are found in private answers would leak"
         )
-    key = terms["publication"]
-    if key is not None:
-        try:
-            terms["publication"] = key_at(check_key(key), datetime.now(UTC))
-        except ValueError as error:
-            raise SettingsError(f"--publication: {error}") from None
+    terms["publication"] = key_now(terms["publication"])
     read = inputs if tasks is None else (*inputs, tasks)
     files = set_shares_files(publish, inputs=read, force=force)
 

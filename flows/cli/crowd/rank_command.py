@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.publication import Begun, Budget, Epsilon, Key, Payer, Publish, State, key_now
 from flows.cli.root import (
     AsJson,
     Encoding,
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["rank"]
 
-PUBLICATION = "Publication"  # heading of its options
-
 
 @app.command(epilog='Example: `crowdassay rank comparisons.csv --models "model-*" --next 10`')
 def rank(
@@ -56,47 +54,13 @@ def rank(
         int, typer.Option("--next", min=0, help="how many comparisons to propose next")
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="seed of the draws behind the intervals")] = 0,
-    publish: Annotated[
-        Path | None,
-        typer.Option(
-            help="pay for private shares of wins, and write page and tables to this folder",
-            rich_help_panel=PUBLICATION,
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float, typer.Option(help="price of this publication", rich_help_panel=PUBLICATION)
-    ] = 1.0,
-    campaign: Annotated[
-        str, typer.Option(help="whose budget pays", rich_help_panel=PUBLICATION)
-    ] = "comparisons",
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            help="epsilon of all that the campaign ever publishes; the first publication declares it",
-            rich_help_panel=PUBLICATION,
-        ),
-    ] = None,
-    publication: Annotated[
-        str | None,
-        typer.Option(
-            help="its key, such as 2026-11 or %Y-%m: published once, whatever becomes of the data",
-            rich_help_panel=PUBLICATION,
-        ),
-    ] = None,
-    state: Annotated[
-        Path,
-        typer.Option(
-            help="state folder with the ledger, kept for ever", rich_help_panel=PUBLICATION
-        ),
-    ] = Path("state"),
-    begun: Annotated[
-        bool,
-        typer.Option(
-            "--begun",
-            help="refuse to begin a campaign: its state must be there",
-            rich_help_panel=PUBLICATION,
-        ),
-    ] = False,
+    publish: Publish = None,
+    epsilon: Epsilon = 1.0,
+    campaign: Payer = "comparisons",
+    budget: Budget = None,
+    publication: Key = None,
+    state: State = Path("state"),
+    begun: Begun = False,
     sep: Sep = None,
     encoding: Encoding = None,
     sheet: Sheet = None,
@@ -160,15 +124,9 @@ def _asked(
     if publish is None:
         return None
     from flows.report import win_shares_files, write_win_shares  # Jinja, for this option only
-    from flows.settings import SettingsError, check_key, key_at
     from flows.spending import WinTerms, publish_win_shares
 
-    key = terms["publication"]
-    if key is not None:
-        try:
-            terms["publication"] = key_at(check_key(key), datetime.now(UTC))
-        except ValueError as error:
-            raise SettingsError(f"--publication: {error}") from None
+    terms["publication"] = key_now(terms["publication"])
     files = win_shares_files(publish, inputs=inputs, force=force)
 
     def publish_shares(table: Comparisons, state: Path) -> WinShares:

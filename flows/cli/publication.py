@@ -1,0 +1,70 @@
+"""The options of commands that publish without a run: whose budget pays, how much, and under which key."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["Begun", "Budget", "Epsilon", "Key", "Payer", "Publish", "State", "key_now"]
+
+PUBLICATION = "Publication"
+"""Heading of these options, and of a command's own that belong to them."""
+
+Publish = Annotated[
+    Path | None,
+    typer.Option(
+        help="pay for private shares, and write page and tables to this folder",
+        rich_help_panel=PUBLICATION,
+    ),
+]
+Epsilon = Annotated[
+    float, typer.Option(help="price of this publication", rich_help_panel=PUBLICATION)
+]
+Payer = Annotated[str, typer.Option(help="whose budget pays", rich_help_panel=PUBLICATION)]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        help="epsilon of all that the campaign ever publishes; the first publication declares it",
+        rich_help_panel=PUBLICATION,
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        help="its key, such as 2026-11 or %Y-%m: published once, whatever becomes of the data",
+        rich_help_panel=PUBLICATION,
+    ),
+]
+State = Annotated[
+    Path,
+    typer.Option(help="state folder with the ledger, kept for ever", rich_help_panel=PUBLICATION),
+]
+Begun = Annotated[
+    bool,
+    typer.Option(
+        "--begun",
+        help="refuse to begin a campaign: its state must be there",
+        rich_help_panel=PUBLICATION,
+    ),
+]
+
+
+def key_now(key: str | None) -> str | None:
+    """Return a publication's key at this moment, with the date in place of %Y, %m and %d.
+
+    Raises
+    ------
+    SettingsError
+        If it is no key.
+    """
+    from flows.settings import SettingsError, check_key, key_at  # pydantic, for a publication only
+
+    if key is None:
+        return None
+    try:
+        return key_at(check_key(key), datetime.now(UTC))
+    except ValueError as error:
+        raise SettingsError(f"--publication: {error}") from None
