@@ -78,7 +78,7 @@ class ConsensusSettings(Section):
     """
 
     aggregator: AggregatorName | None = None
-    """By default auto; ordinal_crowd with input.order; hierarchical_dawid_skene with [engine] or keys."""
+    """By default auto; ordinal_crowd with input.order; hierarchical_dawid_skene with keys that auto lacks."""
     loss: Loss = "zero_one"
     """What a wrong label costs: zero_one; with input.order absolute, by distance, or squared."""
     max_iter: Annotated[int, Field(ge=1)] | None = None

@@ -21,6 +21,7 @@ from flows.sharding import ShardFolder, group_of_shard, load_fit, load_shard, na
 from flows.stages.label_plan import FewAtHand
 from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, filter_by, stop_rule
 from quality import (
+    Consensus,
     CrowdLabels,
     DawidSkene,
     DependentGroups,
@@ -32,6 +33,7 @@ from quality import (
     MajorityVote,
     OneCoin,
     TaskReport,
+    WeightedMajority,
     WorkerReport,
     balanced_loads,
     conflict_graph_by_shards,
@@ -51,17 +53,19 @@ from quality.aggregation import (
     decide,
     hierarchical_by_shards,
     hierarchical_result,
+    mace_result,
     majority_of_shard,
     one_coin_by_shards,
     posterior_of_groups,
     posterior_of_shard,
 )
+from quality.choice import AutoByShards, ShardFit, auto_by_shards, auto_result, fit_by_shards
 from quality.labels import Sums, join_shards, of_voters
 from quality.reports import DECIMALS, CrowdSums, crowd_sums, report_of
 
 __all__ = ["ShardedLabels"]
 
-KEPT_FIT, UNFILTERED_FIT = "kept_fit.npz", "unfiltered_fit.npz"
+KEPT_FITS, UNFILTERED_FITS = "kept_fits", "unfiltered_fits"  # folders: a file for each fit
 FITS: dict[str, Callable[..., EMFit]] = {
     "dawid_skene": dawid_skene_by_shards,
     "hierarchical_dawid_skene": hierarchical_by_shards,
@@ -72,11 +76,15 @@ BY_TASK = ("label", "entropy", "margin", "n_labels", "counts", "conflict", "tied
 
 
 class Rule(NamedTuple):
-    """How a shard's posterior is found, and from which parameters; `fit` is None for majority vote."""
+    """How a shard's posterior is found, and from which parameters.
+
+    `fit` is None for a vote; `auto` is the pool, where the posterior is a pool's.
+    """
 
     posterior: Posterior
     parameters: Any
     fit: EMFit | None
+    auto: AutoByShards | None = None
 
     def over(self, engine: Engine) -> Float[np.ndarray, "tasks classes"]:
         """The posterior of every task."""
@@ -125,7 +133,7 @@ class ShardedLabels:
     def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""
         keep, start = filtered.keep, start_of(self.run, self.crowd.labels)
-        rule = self._rule(self.engine.keep_workers(keep), groups, KEPT_FIT, start)
+        rule = self._rule(self.engine.keep_workers(keep), groups, KEPT_FITS, start)
         sums = crowd_sums(self.engine, keep, rule.posterior, rule.parameters)
         shared = self._shared_loads(sums)
         report, removed = self._report(filtered, sums, shared), int(sums.n_labels[~keep].sum())
@@ -136,18 +144,19 @@ class ShardedLabels:
         """Find one label per task from the labels of the workers kept, one vote for each group."""
         kept, labels = self.engine.keep_workers(keep), self.crowd.labels
         start = start_of(self.run, labels)
-        rule = self._rule(kept, groups, KEPT_FIT, start)
+        rule = self._rule(kept, groups, KEPT_FITS, start)
         posterior = rule.over(kept)
-        result, tasks = self._result(rule.fit, posterior, groups), self._tasks(keep, posterior)
+        result, fitted = self._result(rule, kept, posterior, groups)
+        tasks = self._tasks(keep, posterior)
         names, _ = self.crowd.labelled_groups()
         task_groups = partial(group_of_shard, self.shards)
         next_start, go_on = None, self.run.settings.consensus.go_on
-        if go_on and rule.fit is not None and not isinstance(result, MajorityVote):
+        if go_on and rule.fit is not None and isinstance(fitted, Fit):
             labelled = of_voters(rule.fit.counts.sum(axis=(1, 2)) > 0, groups) & keep
-            next_start = start_from(labels, result, labelled=labelled)
+            next_start = start_from(labels, fitted, labelled=labelled)
         return Aggregated(
             result,
-            result,
+            fitted,
             tasks,
             support_by_shards(kept, rule.posterior, rule.parameters, groups=groups),
             self._kept(keep),
@@ -160,7 +169,7 @@ class ShardedLabels:
 
     def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
         """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
-        of_all = self._rule(self.engine, groups, UNFILTERED_FIT)
+        of_all = self._rule(self.engine, groups, UNFILTERED_FITS)
         rules = {"unfiltered": of_all, "majority_vote": MAJORITY}
         return {name: decide(rule.over(self.engine))[0] for name, rule in rules.items()}
 
@@ -215,54 +224,78 @@ class ShardedLabels:
         if groups is None:
             return self._plain_rule(engine, name, start)
         plain = self._plain_rule(engine.merge_workers(groups), name, start)
-        return Rule(posterior_of_groups, (plain.posterior, plain.parameters, groups), plain.fit)
+        weighed = plain.posterior, plain.parameters, groups
+        return plain._replace(posterior=posterior_of_groups, parameters=weighed)
 
     def _plain_rule(self, engine: Engine, name: str | None, start: EMStart | None) -> Rule:
         """The consensus of an engine's labels; a fit goes on from where its file says it stood.
 
-        A fit that has no file yet starts from `start`, which is in the order of the table's codes.
-        Without a name there is no file.
+        A fit that has no file yet starts from `start`, which is in the order of the table's codes. Files are
+        in the folder of that name; without one there is none.
         """
-        chosen, progress = self.run.settings.consensus, self.run.progress
-        path = None if name is None else self.run.folder / name
-        if chosen.named(sharded=True) == "majority_vote":
+        chosen = self.run.settings.consensus
+        aggregator = chosen.named(sharded=True)
+        if aggregator == "majority_vote":
             return MAJORITY
+        if aggregator == "auto":
+            return self._pool_rule(engine, name)
         knobs = {knob: getattr(chosen, knob) for knob in ("max_iter", "tol", "smoothing")}
+        given = {knob: value for knob, value in knobs.items() if value is not None}
 
+        def of(**memory: Any) -> ShardFit:
+            known = {"use_gold": chosen.use_gold, "start": start}
+            fit = FITS[aggregator](engine, **known, **given, **memory)
+            return ShardFit(posterior_of_shard, (fit.prior, fit.table, chosen.use_gold), fit)
+
+        return Rule(*self._fitted(of, name, aggregator))
+
+    def _pool_rule(self, engine: Engine, name: str | None) -> Rule:
+        """The pool of candidates; each fit has a file of its own, by candidate and fold held out."""
+
+        def fitted(part: Engine, candidate: str, fold: int) -> ShardFit:
+            what = candidate if fold < 0 else f"{candidate}-without-{fold}"
+            return self._fitted(partial(fit_by_shards, part, candidate), name, what)
+
+        auto = auto_by_shards(engine, fit=fitted)
+        return Rule(*auto.pool, auto)
+
+    def _fitted(self, fitting: Callable[..., ShardFit], name: str | None, what: str) -> ShardFit:
+        """Fit from where the file says that a fit stood, and write it down every few iterations."""
+        progress, most = self.run.progress, self.run.settings.consensus.max_iter or 100
+        path = None if name is None else self.run.folder / name / f"{what}.npz"
         begun = None if path is None else load_fit(path)
         due = self.chosen.checkpoint_every + (0 if begun is None else begun.n_iter)
 
         def after(fit: EMFit) -> None:
             nonlocal due
             if progress is not None:
-                progress("EM over shards", fit.n_iter, chosen.max_iter or 100)
+                progress("EM over shards", fit.n_iter, most)
             if path is not None and fit.n_iter >= due:
                 save_fit(path, fit)
                 due = fit.n_iter + self.chosen.checkpoint_every
 
-        fit = FITS[chosen.named(sharded=True)](
-            engine, use_gold=chosen.use_gold, start=start, begun=begun, after=after,
-            **{knob: value for knob, value in knobs.items() if value is not None},
-        )  # fmt: skip
-        if path is not None:
-            save_fit(path, fit)
-        return Rule(posterior_of_shard, (fit.prior, fit.table, chosen.use_gold), fit)
+        found = fitting(begun=begun, after=after)
+        if path is not None and found.fit is not None and found.fit is not begun:
+            save_fit(path, found.fit)
+        return found
 
     def _result(
-        self, fit: EMFit | None, posterior: Float[np.ndarray, "tasks classes"], groups: Groups
-    ) -> Fit | MajorityVote:
-        """The result that the aggregator gives of a whole table."""
-        label, tied = decide(posterior)
-        if fit is None:
-            return MajorityVote(posterior, label, tied)
-        if fit.shared is not None:
-            return hierarchical_result(fit, posterior, groups)
-        table = of_voters(fit.table, groups)
-        evidence = (fit.log_likelihood, fit.n_iter, fit.converged)
-        if self.run.settings.consensus.named(sharded=True) == "dawid_skene":
-            confusion = np.ascontiguousarray(table.transpose(0, 2, 1))
-            return DawidSkene(posterior, label, tied, fit.prior, confusion, *evidence)
-        return OneCoin(posterior, label, tied, fit.prior, table[:, 0, 0].copy(), *evidence)
+        self,
+        rule: Rule,
+        engine: Engine,
+        posterior: Float[np.ndarray, "tasks classes"],
+        groups: Groups,
+    ) -> tuple[Consensus, Consensus]:
+        """The result that the aggregator gives of a whole table, and the one result behind it."""
+        name = self.run.settings.consensus.named(sharded=True)
+        if rule.auto is None:
+            result = _result_of(name, rule.fit, posterior, groups)
+            return result, result
+        merged = engine if groups is None else engine.merge_workers(groups)
+        best = rule.auto.fits[rule.auto.chosen]
+        own = np.concatenate(merged.map(best.posterior, best.belief))
+        fitted = _result_of(rule.auto.chosen, best.fit, own, groups)
+        return auto_result(rule.auto, merged, posterior, fitted, groups), fitted
 
     def _shared_loads(self, sums: CrowdSums) -> dict[str, np.ndarray]:
         """Each worker's load in an optimal sharing out of all label nodes; empty if these are too many."""
@@ -305,6 +338,29 @@ class ShardedLabels:
         entropy, margin = (whole[name].round(DECIMALS) for name in ("entropy", "margin"))
         hardest = np.lexsort((whole["n_labels"], -entropy, margin)).astype(np.int32)
         return replace(parts[0], **whole, hardest=hardest, tasks=labels.tasks)
+
+
+def _result_of(
+    aggregator: str,
+    fit: EMFit | None,
+    posterior: Float[np.ndarray, "tasks classes"],
+    groups: Groups,
+) -> Consensus:
+    """The result of one aggregator."""
+    label, tied = decide(posterior)
+    if fit is None:
+        kind = MajorityVote if aggregator == "majority_vote" else WeightedMajority
+        return kind(posterior, label, tied)
+    if aggregator == "hierarchical_dawid_skene":
+        return hierarchical_result(fit, posterior, groups)
+    if aggregator == "mace":
+        return mace_result(fit, posterior, groups)
+    table = of_voters(fit.table, groups)
+    evidence = (fit.log_likelihood, fit.n_iter, fit.converged)
+    if aggregator == "dawid_skene":
+        confusion = np.ascontiguousarray(table.transpose(0, 2, 1))
+        return DawidSkene(posterior, label, tied, fit.prior, confusion, *evidence)
+    return OneCoin(posterior, label, tied, fit.prior, table[:, 0, 0].copy(), *evidence)
 
 
 def _labels_of_workers(shard: LabelShard, _: object) -> Sums:

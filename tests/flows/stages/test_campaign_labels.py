@@ -184,6 +184,59 @@ def test_class_ratios_are_those_of_the_streamed_estimator_in_one_process(
         assert said["method"] in (sharded.folder / page).read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def pooled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, RunResult, RunResult]:
+    """The aggregator left to the default: in memory first, then in shards."""
+    settings = settings_in(tmp_path_factory.mktemp("pooled"), "[consensus]\n")
+    return settings, run_pipeline(settings), run_pipeline(on(settings, SHARDS))
+
+
+def test_the_default_aggregator_on_shards_pools_by_the_rule_of_one_process(
+    pooled: tuple[Settings, RunResult, RunResult],
+) -> None:
+    """One candidate fewer, message passing, which has a small weight in this campaign of 1,800 labels."""
+    _, whole, sharded = pooled
+    facts, expected = (
+        json.loads((one.folder / "consensus.json").read_text()) for one in (sharded, whole)
+    )
+    assert facts["aggregator"] == expected["aggregator"] == "auto"
+    choice, of_all = facts["choice"], expected["choice"]
+    assert choice["chosen"] == of_all["chosen"]
+    assert choice["n_held_out"] == of_all["n_held_out"]
+    others = [score for score in of_all["scores"] if score["name"] != "kos"]
+    (kos,) = (score["weight"] for score in of_all["scores"] if score["name"] == "kos")
+    for one, other in zip(choice["scores"], others, strict=True):
+        assert one["name"] == other["name"]
+        assert one["log_likelihood"] == pytest.approx(other["log_likelihood"], abs=1e-7)
+        assert one["weight"] == pytest.approx(other["weight"] / (1 - kos), abs=1e-5)
+    labels, of_whole = (
+        pq.read_table(one.folder / "consensus.parquet").column("label").to_pylist()
+        for one in (sharded, whole)
+    )
+    assert np.mean([one == other for one, other in zip(labels, of_whole, strict=True)]) > 0.99
+
+
+def test_a_pool_killed_in_a_fit_ends_with_the_bytes_of_one_that_was_not(
+    pooled: tuple[Settings, RunResult, RunResult],
+) -> None:
+    """Stopped in a fit to labels of which a fold is held out, after others have ended."""
+    settings, _, sharded = pooled
+    told: list[int] = []
+
+    def stop(what: str, done: int, total: int) -> None:
+        told.append(done)
+        if what == "EM over shards" and told.count(5) == 30:
+            raise KeyboardInterrupt
+
+    def stopping(stage: Stage, run: Run) -> str:
+        return run_stage(stage, Run(run.folder, run.settings, progress=stop))
+
+    with pytest.raises(KeyboardInterrupt):
+        run_pipeline(on(settings, SHARDS), step=stopping, again=True)
+    found = run_pipeline(on(settings, SHARDS), resume=True, again=True)
+    assert bytes_of(found.folder) == bytes_of(sharded.folder)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Creating scratch directories:UserWarning")  # a busy disk
 def test_a_dask_cluster_leaves_the_bytes_of_threads(
