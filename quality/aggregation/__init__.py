@@ -21,7 +21,8 @@ DawidSkene(2 tasks, 0 tied, converged after 6 iterations, log-likelihood -1.4)
 
 For tables in shards there are :func:`dawid_skene_by_shards`, :func:`one_coin_by_shards`,
 :func:`hierarchical_by_shards` and :func:`mace_by_shards`, whose :class:`EMFit`
-:func:`posterior_of_shard` applies to a shard. To write a model of this kind, see :mod:`quality.aggregation.em`.
+:func:`posterior_of_shard` applies to a shard. To write a model of this kind, see
+:mod:`quality.aggregation.em`.
 """
 
 from quality.aggregation.consensus import TIE, Consensus, Result, decide

@@ -16,10 +16,17 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run, start_of
-from flows.settings import EngineSettings, SettingsError
+from flows.settings import EngineSettings, FilterSettings, SettingsError
 from flows.sharding import ShardFolder, group_of_shard, load_fit, load_shard, names_alone, save_fit
 from flows.stages.label_plan import FewAtHand
-from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, filter_by, stop_rule
+from flows.stages.labels.whole_labels import (
+    Aggregated,
+    Groups,
+    Judged,
+    filter_by,
+    rate_of,
+    stop_rule,
+)
 from quality import (
     Consensus,
     CrowdLabels,
@@ -38,6 +45,7 @@ from quality import (
     balanced_loads,
     conflict_graph_by_shards,
     dependent_groups_by_shards,
+    filter_dishonest_by_shards,
     filter_workers_by_shards,
     load_levels,
     start_from,
@@ -63,7 +71,7 @@ from quality.choice import AutoByShards, ShardFit, auto_by_shards, auto_result, 
 from quality.labels import Sums, join_shards, of_voters
 from quality.reports import DECIMALS, CrowdSums, crowd_sums, report_of
 
-__all__ = ["ShardedLabels"]
+__all__ = ["ShardedLabels", "refuse_whole_filter"]
 
 KEPT_FITS, UNFILTERED_FITS = "kept_fits", "unfiltered_fits"  # folders: a file for each fit
 FITS: dict[str, Callable[..., EMFit]] = {
@@ -94,6 +102,15 @@ class Rule(NamedTuple):
 MAJORITY = Rule(majority_of_shard, None, None)
 
 
+def refuse_whole_filter(chosen: FilterSettings, engine: EngineSettings, n_labels: int) -> None:
+    """Raise SettingsError for a filter that needs the whole table of labels, if these are too many."""
+    if chosen.penalty == "hard" and n_labels > engine.whole_labels:
+        raise SettingsError(
+            'filter.penalty = "hard" needs all labels in memory, up to engine.whole_labels = '
+            f"{engine.whole_labels:,}, and there are {n_labels:,}; use the soft penalty, or raise whole_labels"
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardedLabels:
     """The labels of a campaign in shards; see :class:`flows.stages.labels.campaign_labels.CampaignLabels`."""
@@ -108,22 +125,33 @@ class ShardedLabels:
     def filter_workers(self) -> tuple[Filtered | FilteredDishonest, str]:
         """Find the workers to remove as the settings say; return them and the stop rule's name.
 
-        Shard by shard where the soft penalty leads up to a number or share of workers; every other filter
-        has the whole table.
+        By the soft penalty shard by shard; a false removal rate has the whole table as far as settings allow.
         """
         settings = self.run.settings
-        chosen = settings.filter
-        if chosen.penalty != "soft" or (chosen.fraction, chosen.n_workers) == (None, None):
+        chosen, rate = settings.filter, rate_of(settings.filter)
+        asked: dict[str, Any] = {
+            "min_labels_per_task": chosen.min_labels_per_task,
+            "progress": self.run.progress,
+        }
+        tasks, whole = self.crowd.labels.tasks, None
+        if rate is not None or chosen.penalty == "hard":
+            whole = self.whole()
+        if whole is not None:
             return filter_by(
-                self._needed_whole(), chosen, seed=settings.seed, ordered=settings.input.order,
-                progress=self.run.progress,
+                whole, chosen, seed=settings.seed, ordered=settings.input.order, progress=self.run.progress
             )  # fmt: skip
-        filtered = filter_workers_by_shards(
-            self.engine, self.crowd.labels.tasks, n_workers=chosen.n_workers,
-            fraction=chosen.fraction, min_labels_per_task=chosen.min_labels_per_task,
-            progress=self.run.progress,
-        )  # fmt: skip
-        return filtered, stop_rule(chosen.n_workers, chosen.fraction)
+        refuse_whole_filter(chosen, self.chosen, self.shards.n_labels)
+        found: Filtered | FilteredDishonest
+        if rate is not None:
+            rng = np.random.default_rng(settings.seed)
+            found = filter_dishonest_by_shards(
+                self.engine, tasks, false_removal_rate=rate, rng=rng, **asked
+            )
+        else:
+            found = filter_workers_by_shards(
+                self.engine, tasks, n_workers=chosen.n_workers, fraction=chosen.fraction, **asked
+            )
+        return found, stop_rule(chosen.n_workers, chosen.fraction, rate)
 
     def dependence(self) -> DependentGroups:
         """Find the workers who do not answer on their own."""
@@ -195,17 +223,6 @@ class ShardedLabels:
             )
 
         return FewAtHand(names, n_labels, of_tasks)
-
-    def _needed_whole(self) -> CrowdLabels:
-        """The whole table of labels for a filter; raise SettingsError if there are too many."""
-        whole = self.whole()
-        if whole is None:
-            raise SettingsError(
-                f"this filter needs all labels in memory, up to engine.whole_labels = "
-                f"{self.chosen.whole_labels:,}, and there are {self.shards.n_labels:,}; set "
-                'filter.fraction or filter.n_workers with filter.penalty = "soft", or raise whole_labels'
-            )
-        return whole
 
     def _kept(self, keep: Bool[np.ndarray, " workers"]) -> CrowdLabels | None:
         whole = self.whole()
