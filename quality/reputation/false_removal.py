@@ -214,7 +214,7 @@ def filter_dishonest(
         before = null.fit
         return null
 
-    def level_of(null: Null) -> float:
+    def level_of(null: HonestNull) -> float:
         return honest_level(
             kept, null, false_removal_rate=false_removal_rate, rng=rng, progress=progress
         )

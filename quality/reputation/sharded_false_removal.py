@@ -244,7 +244,7 @@ def _p_values(
     believed, probability = fit.believed, fit.population.probability
     p_value = np.ones(len(penalty))
     is_few = (penalty > 0) & (n_labels <= EXACT)
-    n_few = np.count_nonzero(is_few)
+    n_few = int(is_few.sum())
     for some in _parts(np.where(is_few, n_labels, 0), AT_ONCE):
         others, asked = _gathered(engine, believed, some, None)
         found, few = np.ones(len(some.worker)), np.arange(len(some.worker))

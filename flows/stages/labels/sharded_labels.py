@@ -107,7 +107,7 @@ def refuse_whole_filter(chosen: FilterSettings, engine: EngineSettings, n_labels
     if chosen.penalty == "hard" and n_labels > engine.whole_labels:
         raise SettingsError(
             'filter.penalty = "hard" needs all labels in memory, up to engine.whole_labels = '
-            f"{engine.whole_labels:,}, and there are {n_labels:,}; use the soft penalty, or raise whole_labels"
+            f"{engine.whole_labels:,}, and there are {n_labels:,}; use the soft one, or raise whole_labels"
         )
 
 
