@@ -58,7 +58,9 @@ class Aggregator:
 
 
 ROWS = (
-    Aggregator("auto", "the pool of those that predict best", module="quality.choice"),
+    Aggregator(
+        "auto", "the pool of those that predict best", sharded=True, module="quality.choice"
+    ),
     Aggregator("dawid_skene", "Dawid–Skene", (*ITERATED, "smoothing", *STARTED), sharded=True),
     Aggregator("ebcc", "EBCC", ITERATED),
     Aggregator("glad", "GLAD", ITERATED),
@@ -121,7 +123,7 @@ def default_aggregator(keys: Collection[str] = (), *, sharded: bool = False) -> 
     """Return the first default that takes these keys of ``[consensus]`` and, if asked, runs on shards.
 
     >>> default_aggregator(), default_aggregator(["use_gold"]), default_aggregator(sharded=True)
-    ('auto', 'hierarchical_dawid_skene', 'hierarchical_dawid_skene')
+    ('auto', 'hierarchical_dawid_skene', 'auto')
     """
     rows = (AGGREGATORS[name] for name in DEFAULTS)
     return next(

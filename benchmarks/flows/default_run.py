@@ -8,8 +8,9 @@ labels by a power law or, where they are many, one to five neighbouring tasks ea
 honest, 20 % answer at random, 10 % are malicious.
 
 `init` proposes settings from the tables, and the run goes through them in a process of its own, on all
-its threads. A small run loads compiled kernels before the clock starts. A refusal is given in its own
-words.
+its threads. On shards an `[engine]` is added to them, with `whole_labels = 0`: nothing is done on the
+whole table, as beyond twenty million labels. A small run loads compiled kernels before the clock
+starts. A refusal is given in its own words.
 
 CPU seconds are those of all threads; wall seconds depend on what else the cores are doing. Peak memory is
 that of the process so far: the interpreter, its libraries and the small run included.
@@ -53,6 +54,7 @@ PEER_ITERATIONS = 20  # of the hundred that crowd-kit makes by default
 DAY, CORES, MEMORY_GB = 86_400, 16, 64  # of a machine that is to be done within a day
 UNLABELLED = 0.1  # of the tasks
 REFUSED = "refused: "
+ENGINE = "engine.toml"  # what is added to the settings
 PAGE = RESULTS / "default_run.md"
 
 
@@ -66,13 +68,14 @@ class Shape:
     n_groups: int = 20
     n_features: int = 8
     per_task: int = 5
+    on_shards: bool = False
 
     @property
     def title(self) -> str:
         """The size in words."""
         return (
             f"{self.n_labels:,} labels, {self.n_workers:,} workers, {self.n_classes:,} classes, "
-            f"{self.n_groups:,} groups, {self.n_features} features"
+            f"{self.n_groups:,} groups, {self.n_features} features{', on shards' * self.on_shards}"
         )
 
 
@@ -80,6 +83,8 @@ SHAPES = {
     "small": Shape(20_000, 120),
     "million": Shape(1_000_000, 2_000),
     "ten-million": Shape(10_000_000, 20_000),
+    "million-on-shards": Shape(1_000_000, 2_000, on_shards=True),
+    "ten-million-on-shards": Shape(10_000_000, 20_000, on_shards=True),
     "many-workers": Shape(3_000_000, 1_000_000),
     "many-classes": Shape(100_000, 2_000, n_classes=1_000, n_features=0),
     "most-classes": Shape(100_000, 2_000, n_classes=10_000, n_features=0),
@@ -102,7 +107,8 @@ def main() -> None:
     day = date.today().isoformat()
     for name in asked.shapes:
         shape = SHAPES[name]
-        found, seconds = measured(shape, peer=shape.n_labels <= MOST_LABELS_OF_PEER)
+        peer = shape.n_labels <= MOST_LABELS_OF_PEER and not shape.on_shards
+        found, seconds = measured(shape, peer=peer)
         rows = [(shape.title, stage, *map(_figure, figures), day) for stage, *figures in found]
         if seconds is not None:
             said = f"crowd-kit's DawidSkene alone, {PEER_ITERATIONS} iterations"
@@ -133,7 +139,7 @@ def totals_in(rows: dict[str, list[tuple[str, ...]]]) -> dict[int, tuple[float, 
     totals = {}
     for shape in SHAPES.values():
         for _, stage, cpu, _, memory, *_ in rows.get(shape.title, ()):
-            if stage == "whole run" and not is_open(shape):
+            if stage == "whole run" and not is_open(shape) and not shape.on_shards:
                 figures = (float(figure.replace(",", "")) for figure in (cpu, memory))
                 totals[shape.n_labels] = (next(figures), next(figures))
     return totals
@@ -218,6 +224,9 @@ def run_by_default(folder: Path) -> list[tuple[str, float, float, float]]:
     tables = CampaignTables(folder / "labels.parquet", (folder / "tasks.parquet",))
     try:
         write_settings(settings, tables, name="trial")
+        if (folder / ENGINE).exists():
+            more = (folder / ENGINE).read_text(encoding="utf-8")
+            settings.write_text(settings.read_text(encoding="utf-8") + more, encoding="utf-8")
         clock("init")
         run_pipeline(load_settings(settings), step=step)
     except ValueError as error:
@@ -230,7 +239,9 @@ def run_by_default(folder: Path) -> list[tuple[str, float, float, float]]:
 
 
 def write_campaign(folder: Path, shape: Shape) -> None:
-    """Write labels.parquet and tasks.parquet of a simulated campaign."""
+    """Write labels.parquet and tasks.parquet of a simulated campaign, and the engine that it asks for."""
+    if shape.on_shards:
+        (folder / ENGINE).write_text("\n[engine]\nwhole_labels = 0\n", encoding="utf-8")
     rng = np.random.default_rng(0)
     n_labelled = shape.n_labels // shape.per_task
     n_tasks = round(n_labelled / (1 - UNLABELLED))

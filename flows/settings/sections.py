@@ -78,7 +78,7 @@ class ConsensusSettings(Section):
     """
 
     aggregator: AggregatorName | None = None
-    """By default auto; ordinal_crowd with input.order; hierarchical_dawid_skene with [engine] or keys."""
+    """By default auto; ordinal_crowd with input.order; hierarchical_dawid_skene with keys that auto lacks."""
     loss: Loss = "zero_one"
     """What a wrong label costs: zero_one; with input.order absolute, by distance, or squared."""
     max_iter: Annotated[int, Field(ge=1)] | None = None
@@ -170,8 +170,8 @@ class EngineSettings(Section):
     workers together. `workers` are threads of this process, or processes of the Dask cluster that is
     started if no `scheduler` is named. The run computes hard and balanced penalties, from a conflict
     graph that the shards build, up to `whole_conflicts` labels on conflict tasks. It computes what
-    needs the whole table, robustness for one, up to `whole_labels` labels. Filters other than by the soft
-    penalty with `filter.fraction` or `filter.n_workers` need it too, and are refused beyond.
+    needs the whole table, robustness for one, up to `whole_labels` labels; `filter.penalty = "hard"` needs it
+    too, and is refused beyond.
 
     Features are streamed as well: task tables of Parquet in batches (others are read whole), class
     ratios by kernel mean matching on blocks of rows (`learners.learn_streamed_ratios`). A run without
@@ -194,7 +194,7 @@ class EngineSettings(Section):
     whole_conflicts: Annotated[int, Field(ge=0)] = 100_000_000
     """Labels on conflict tasks up to which hard and balanced penalties are computed."""
     whole_labels: Annotated[int, Field(ge=0)] = 20_000_000
-    """Labels up to which robustness, and every filter, are computed."""
+    """Labels up to which robustness, and the filter by hard penalty, are computed."""
 
     @model_validator(mode="after")
     def _a_scheduler_is_dasks(self) -> EngineSettings:

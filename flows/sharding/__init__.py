@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SHARDS,
         Mapper,
         ShardFolder,
+        count_rows,
         group_of_shard,
         load_shard,
         names_alone,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "SHARDS", "FeatureFolder", "FeaturePasses", "Mapper", "ShardFolder", "group_of_shard",
+    "SHARDS", "FeatureFolder", "FeaturePasses", "Mapper", "ShardFolder", "count_rows", "group_of_shard",
     "list_features", "load_fit", "load_shard", "names_alone", "open_engine", "open_features",
     "open_mapper", "open_shards", "open_tasks", "save_fit", "write_features", "write_gold",
     "write_groups", "write_shards",

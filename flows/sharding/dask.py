@@ -28,6 +28,7 @@ from quality.labels import LabelShard, Sums, add_parts
 __all__ = ["DaskEngine", "open_dask", "open_dask_mapper"]
 
 Result = TypeVar("Result")
+Change: TypeAlias = Callable[[LabelShard], LabelShard]
 QUIET = {
     "distributed.admin.large-graph-warning-threshold": "1GB",  # parameters are tens of megabytes
     "distributed.scheduler.allowed-failures": 10,  # deaths of workers on one task
@@ -76,10 +77,8 @@ class DaskEngine:
         Where they lie; every worker must see the folder under the same path.
     hold
         Whether workers keep the shards in memory between passes.
-    keep
-        True for each worker of the crowd whose labels count; all count if None.
-    groups
-        The group code of each worker, -1 for none, where groups have one label per task.
+    changes
+        What is done to a shard that a worker loads, one after the other.
 
     Notes
     -----
@@ -93,15 +92,14 @@ class DaskEngine:
         shards: ShardFolder,
         *,
         hold: bool,
-        keep: Bool[np.ndarray, " workers"] | None = None,
-        groups: Int[np.ndarray, " workers"] | None = None,
+        changes: tuple[Change, ...] = (),
     ) -> None:
         self.client, self._shards, self._hold = client, shards, hold
-        self._keep, self._groups = keep, groups
+        self._changes = changes
         self._numbers, self._tasks = range(len(shards.paths)), _Tasks(client)
-        self._kept = self._tasks.send((keep, groups))
+        self._sent = self._tasks.send(changes)
         self._held = (
-            [self._tasks.submit(_load, shards, n, self._kept) for n in self._numbers]
+            [self._tasks.submit(_load, shards, n, self._sent) for n in self._numbers]
             if hold
             else []
         )
@@ -125,25 +123,23 @@ class DaskEngine:
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> DaskEngine:
         """Return an engine on the same shards without the labels of the other workers."""
-        both = keep if self._keep is None else keep & self._keep
-        return DaskEngine(
-            self.client, self._shards, hold=self._hold, keep=both, groups=self._groups
-        )
+        return self.changed(partial(_without_others, keep=keep))
 
     def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> DaskEngine:
         """Return an engine on the same shards in which every group has one label per task."""
-        if self._groups is not None:
-            raise ValueError("the groups of this engine's workers have been merged before")
-        return DaskEngine(
-            self.client, self._shards, hold=self._hold, keep=self._keep, groups=groups
-        )
+        return self.changed(partial(_merged, groups=groups))
+
+    def changed(self, change: Change) -> DaskEngine:
+        """Return an engine on changed shards: workers change what they load."""
+        changes = (*self._changes, change)
+        return DaskEngine(self.client, self._shards, hold=self._hold, changes=changes)
 
     def _each(self, work: Callable[[LabelShard, Any], Any], parameters: Any) -> list[Future[Any]]:
         """Submit the work on every shard; results stay on the workers."""
         sent, submit = self._tasks.send(parameters), self._tasks.submit
         if self._hold:
             return [submit(work, shard, sent) for shard in self._held]
-        rest = (self._kept, work, sent)
+        rest = (self._sent, work, sent)
         return [submit(_load_and_work, self._shards, n, *rest) for n in self._numbers]
 
 
@@ -204,23 +200,28 @@ def _itself(value: Any) -> Any:
     return value
 
 
-Counted: TypeAlias = tuple[Bool[np.ndarray, " workers"] | None, Int[np.ndarray, " workers"] | None]
-"""Workers whose labels count, and the groups that have one label per task."""
+def _without_others(shard: LabelShard, keep: Bool[np.ndarray, " workers"]) -> LabelShard:
+    return shard.keep_workers(keep)
 
 
-def _load(shards: ShardFolder, number: int, counted: Counted) -> LabelShard:
-    """Load a shard from its file."""
-    shard, (keep, groups) = load_shard(shards, number), counted
-    shard = shard if keep is None else shard.keep_workers(keep)
-    return shard if groups is None else shard.merge_workers(groups)
+def _merged(shard: LabelShard, groups: Int[np.ndarray, " workers"]) -> LabelShard:
+    return shard.merge_workers(groups)
+
+
+def _load(shards: ShardFolder, number: int, changes: tuple[Change, ...]) -> LabelShard:
+    """Load a shard from its file, and change it."""
+    shard = load_shard(shards, number)
+    for change in changes:
+        shard = change(shard)
+    return shard
 
 
 def _load_and_work(
     shards: ShardFolder,
     number: int,
-    counted: Counted,
+    changes: tuple[Change, ...],
     work: Callable[[LabelShard, Any], Result],
     parameters: Any,
 ) -> Result:
     """Load a shard, work on it and drop it."""
-    return work(_load(shards, number, counted), parameters)
+    return work(_load(shards, number, changes), parameters)

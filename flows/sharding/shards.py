@@ -44,7 +44,7 @@ from flows.tables import (
 from quality.labels import CrowdLabels, LabelShard
 
 __all__ = [
-    "CODES", "SHARDS", "Mapper", "ShardFolder", "ShardSource", "group_of_shard", "load_shard",
+    "CODES", "SHARDS", "Mapper", "ShardFolder", "ShardSource", "count_rows", "group_of_shard", "load_shard",
     "names_alone", "open_shards", "open_source", "open_tasks", "write_gold", "write_groups",
     "write_shards",
 ]  # fmt: skip
@@ -309,6 +309,14 @@ def write_shards(
     about = json.dumps(sizes | {"n_classes": n_classes, "first_task": starts})
     write_whole(folder / WHOLE_FOLDER, lambda path: path.write_text(about, encoding="utf-8"))
     return found
+
+
+def count_rows(table: Path) -> int:
+    """Return how many rows a Parquet file says that it has; 0 of a file that cannot be read."""
+    try:
+        return int(pq.read_metadata(table).num_rows)
+    except (OSError, pa.ArrowInvalid):
+        return 0
 
 
 def open_shards(folder: Path) -> ShardFolder:

@@ -13,6 +13,7 @@ from flows.settings import EngineSettings, InputSettings, SettingsError
 from flows.sharding import (
     SHARDS,
     ShardFolder,
+    count_rows,
     list_features,
     names_alone,
     open_engine,
@@ -21,6 +22,7 @@ from flows.sharding import (
     write_groups,
     write_shards,
 )
+from flows.stages.labels import refuse_whole_filter
 from flows.tables import (
     Reference,
     Sources,
@@ -158,6 +160,8 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
     """Read and check the same under the cap of memory; the campaign's labels are names without rows."""
     settings, memory_gb, inputs = run.settings, engine.memory_gb, run.settings.input
     tables, folder = [source.table for source in sources.tasks], run.folder / FEATURES
+    if inputs.duplicates == "error":  # a row is a label: what is refused, is at once
+        refuse_whole_filter(settings.filter, engine, count_rows(sources.labels.table))
     listed = None
     if tables:
         listed = list_features(

@@ -19,9 +19,10 @@ the likeliest class and ties, besides what its model estimates of workers and ta
 >>> dawid_skene(labels)
 DawidSkene(2 tasks, 0 tied, converged after 6 iterations, log-likelihood -1.4)
 
-For tables in shards there are :func:`dawid_skene_by_shards`, :func:`one_coin_by_shards` and
-:func:`hierarchical_by_shards`, whose :class:`EMFit` :func:`posterior_of_shard` applies to a shard. To
-write a model of this kind, see :mod:`quality.aggregation.em`.
+For tables in shards there are :func:`dawid_skene_by_shards`, :func:`one_coin_by_shards`,
+:func:`hierarchical_by_shards` and :func:`mace_by_shards`, whose :class:`EMFit`
+:func:`posterior_of_shard` applies to a shard. To write a model of this kind, see
+:mod:`quality.aggregation.em`.
 """
 
 from quality.aggregation.consensus import TIE, Consensus, Result, decide
@@ -39,12 +40,13 @@ from quality.aggregation.em import EMFit, EMStart, SharedPrior, check_cells
 from quality.aggregation.glad_em import Glad, glad
 from quality.aggregation.hierarchical_em import (
     HierarchicalDawidSkene,
+    confusion_of,
     confusion_under,
     hierarchical_dawid_skene,
     hierarchical_result,
 )
 from quality.aggregation.kos_messages import MessagePassing, kos, kos_plus
-from quality.aggregation.mace_em import Mace, mace
+from quality.aggregation.mace_em import Mace, mace, mace_result
 from quality.aggregation.majority import (
     MajorityVote,
     WeightedMajority,
@@ -58,19 +60,22 @@ from quality.aggregation.sharded_em import (
     class_sums,
     dawid_skene_by_shards,
     hierarchical_by_shards,
+    mace_by_shards,
     majority_of_shard,
     one_coin_by_shards,
     posterior_of_groups,
     posterior_of_shard,
+    weighted_of_shard,
 )
 
 __all__ = [
     "TIE", "Consensus", "DawidSkene", "EMFit", "EMStart", "Ebcc", "Fit", "Glad",
     "HierarchicalDawidSkene", "Mace", "MajorityVote", "MessagePassing", "Mmsr", "OneCoin",
     "PenaltyVote", "Posterior", "Result", "SharedPrior", "WeightedMajority", "check_cells",
-    "class_sums", "confusion_under", "dawid_skene", "dawid_skene_by_shards", "decide", "ebcc",
-    "glad", "hierarchical_by_shards", "hierarchical_dawid_skene", "hierarchical_result", "kos",
-    "kos_plus", "mace", "majority_of_shard", "majority_vote", "mmsr", "one_coin_by_shards",
-    "one_coin_confusion", "one_coin_dawid_skene", "penalty_vote", "posterior_of_groups",
-    "posterior_of_shard", "start_from", "weighted_majority",
+    "class_sums", "confusion_of", "confusion_under", "dawid_skene", "dawid_skene_by_shards",
+    "decide", "ebcc", "glad", "hierarchical_by_shards", "hierarchical_dawid_skene",
+    "hierarchical_result", "kos", "kos_plus", "mace", "mace_by_shards", "mace_result",
+    "majority_of_shard", "majority_vote", "mmsr", "one_coin_by_shards", "one_coin_confusion",
+    "one_coin_dawid_skene", "penalty_vote", "posterior_of_groups", "posterior_of_shard",
+    "start_from", "weighted_majority", "weighted_of_shard",
 ]  # fmt: skip

@@ -44,8 +44,8 @@ from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, counter, kernel
 
 __all__ = [
-    "HierarchicalDawidSkene", "TableRoom", "check_shared_prior", "confusion_under", "digamma",
-    "fit_hierarchical", "hierarchical_dawid_skene", "hierarchical_result", "pseudo_table",
+    "HierarchicalDawidSkene", "TableRoom", "check_shared_prior", "confusion_of", "confusion_under",
+    "digamma", "fit_hierarchical", "hierarchical_dawid_skene", "hierarchical_result", "pseudo_table",
 ]  # fmt: skip
 
 ANCHOR, MAX_STRENGTH = 1000.0, 2.0  # labels, where a caller does not say
@@ -249,6 +249,13 @@ def confusion_under(
     shape = labels.n_workers, labels.n_classes
     counts = np.zeros((*shape, labels.n_classes))
     _add_labels(labels.worker, labels.task, labels.label, np.ascontiguousarray(posterior), counts)
+    return confusion_of(counts)
+
+
+def confusion_of(
+    counts: Float64[np.ndarray, "workers answers truths"],
+) -> Float64[np.ndarray, "workers classes classes"]:
+    """Return the confusion matrices of :func:`confusion_under` from expected counts of labels."""
     table = _posterior_mean(counts, SharedPrior(_crowd_row(counts, ANCHOR), MAX_STRENGTH))
     return np.ascontiguousarray(table.transpose(0, 2, 1))
 

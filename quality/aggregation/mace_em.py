@@ -12,19 +12,22 @@ splits the labels that agree with the truth between knowledge and habit, which t
 does, so that the M step keeps its parameters from one iteration to the next.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.ebcc_em import exp_digamma
-from quality.aggregation.em import fit_table, uniform
+from quality.aggregation.em import EMFit, MStep, fit_table, uniform
 from quality.aggregation.hierarchical_em import TableRoom
 from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
 
-__all__ = ["Mace", "mace"]
+__all__ = ["Mace", "know_or_guess", "mace", "mace_result"]
+
+COMPETENCE_PRIOR = 0.5  # labels that a worker is taken to have known, and as many that she has not
+STRATEGY_PRIOR = 10.0  # labels of each class that she is taken to have given by habit
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -61,8 +64,8 @@ def mace(
     *,
     max_iter: int = 100,
     tol: float = 1e-6,
-    competence_prior: float = 0.5,
-    strategy_prior: float = 10.0,
+    competence_prior: float = COMPETENCE_PRIOR,
+    strategy_prior: float = STRATEGY_PRIOR,
     gold: Int[np.ndarray, " tasks"] | None = None,
     groups: Int[np.ndarray, " workers"] | None = None,
     threads: int | None = None,
@@ -118,15 +121,48 @@ def mace(
         near, m_step, "MACE", max_iter=max_iter, tol=tol, prior_step=uniform, gold=gold,
         threads=threads, progress=progress,
     )  # fmt: skip
+    fit = replace(fit, table=near.by_worker(fit.table), counts=near.by_worker(fit.counts))
+    return mace_result(
+        fit, posterior, groups, competence_prior=competence_prior, strategy_prior=strategy_prior
+    )
+
+
+def mace_result(
+    fit: EMFit,
+    posterior: Float64[np.ndarray, "tasks classes"],
+    groups: Int[np.ndarray, " voters"] | None,
+    *,
+    competence_prior: float = COMPETENCE_PRIOR,
+    strategy_prior: float = STRATEGY_PRIOR,
+) -> Mace:
+    """Return the result of a fit; a member of a group has what her group has."""
     label, tied = decide(posterior)
-    known, guessed = m_step.split(fit.counts)
+    known, guessed = _split(fit)
     competence = _mean(np.column_stack([known, guessed.sum(axis=1)]) + competence_prior)[:, 0]
     strategy = _mean(guessed + strategy_prior)
     return Mace(
-        posterior, label, tied, of_voters(near.by_worker(competence.copy()), groups),
-        of_voters(near.by_worker(strategy), groups),
+        posterior, label, tied, of_voters(competence.copy(), groups), of_voters(strategy, groups),
         fit.log_likelihood, fit.n_iter, fit.converged,
     )  # fmt: skip
+
+
+def know_or_guess(n_workers: int, n_classes: int) -> MStep:
+    """Return the M step of :func:`mace` with its own priors."""
+    return _KnowOrGuess(n_workers, n_classes, COMPETENCE_PRIOR, STRATEGY_PRIOR)
+
+
+def _split(
+    fit: EMFit,
+) -> tuple[Float64[np.ndarray, " workers"], Float64[np.ndarray, "workers answers"]]:
+    """Return the expected labels that a worker knew, and those of each class that she guessed.
+
+    An answer that is not the truth was guessed: so a row of the table says how often one that is, was.
+    """
+    right = np.diagonal(fit.counts, axis1=1, axis2=2)
+    agreed = np.diagonal(fit.table, axis1=1, axis2=2)
+    habit = fit.table[:, :, :2].min(axis=2) if fit.table.shape[2] > 1 else np.zeros_like(agreed)
+    known = right * (1.0 - habit / agreed)
+    return known.sum(axis=1), fit.counts.sum(axis=2) - known
 
 
 N_KEPT = 64  # numbers of labels: many workers have as many as others
@@ -157,15 +193,6 @@ class _KnowOrGuess:
             table,
         )
         return table
-
-    def split(
-        self, counts: Float64[np.ndarray, "workers answers truths"]
-    ) -> tuple[Float64[np.ndarray, " workers"], Float64[np.ndarray, "workers answers"]]:
-        """Return the expected labels that a worker knew, and those of each class that she guessed."""
-        right = np.diagonal(counts, axis1=1, axis2=2)
-        habit = self.guess[:, None] * self.strategy
-        known = right * (self.know[:, None] / (self.know[:, None] + habit))
-        return known.sum(axis=1), counts.sum(axis=2) - known
 
 
 @kernel

@@ -11,13 +11,15 @@ array(['yes'], dtype='<U3')
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int, Int16
+from jaxtyping import Bool, Float, Float64, Int, Int16, Int32, Int64
 
 from quality.aggregation.consensus import Result, decide
 from quality.labels import CrowdLabels, voters
 from quality.parallel import kernel
 
-__all__ = ["MajorityVote", "WeightedMajority", "majority_vote", "weighted_majority"]
+__all__ = [
+    "MajorityVote", "WeightedMajority", "majority_vote", "weight_shares", "weighted_majority",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -153,17 +155,28 @@ def weighted_majority(
         raise ValueError("weight must be finite and >= 0 for every worker")
     if groups is not None:
         labels, weight = labels.merge_workers(groups), _mean_of_groups(weight, groups)
-    # the largest weight is 1: sums neither overflow nor vanish
-    scaled = weight.astype(np.float64) / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
-    size = labels.n_tasks * labels.n_classes
-    support = np.bincount(cell, scaled[labels.worker], minlength=size)
-    support = support.reshape(labels.n_tasks, labels.n_classes).astype(np.float64)  # int if empty
-    total = support.sum(axis=1, keepdims=True)
-    uniform = np.full_like(support, 1.0 / labels.n_classes)
-    posterior = np.divide(support, total, out=uniform, where=total > 0)
+    posterior = weight_shares(cell, labels.worker, weight, labels.n_tasks, labels.n_classes)
     label, tied = decide(posterior)
     return WeightedMajority(posterior, label, tied)
+
+
+def weight_shares(
+    cell: Int64[np.ndarray, " labels"],
+    worker: Int32[np.ndarray, " labels"],
+    weight: Float[np.ndarray, " workers"],
+    n_tasks: int,
+    n_classes: int,
+) -> Float64[np.ndarray, "tasks classes"]:
+    """Return the share of each task's weight that each class has; `cell` is task * classes + class."""
+    # the largest weight is 1: sums neither overflow nor vanish
+    scaled = weight.astype(np.float64) / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
+    support = np.bincount(cell, scaled[worker], minlength=n_tasks * n_classes)
+    support = support.reshape(n_tasks, n_classes).astype(np.float64)  # int if empty
+    total = support.sum(axis=1, keepdims=True)
+    uniform = np.full_like(support, 1.0 / n_classes)
+    share: np.ndarray = np.divide(support, total, out=uniform, where=total > 0)
+    return share
 
 
 def _mean_of_groups(

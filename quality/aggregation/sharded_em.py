@@ -1,4 +1,4 @@
-"""Dawid–Skene, one-coin and hierarchical, for tables in shards: the same loops and the same passes.
+"""Dawid–Skene, one-coin, hierarchical and MACE, for tables in shards: the same loops and the same passes.
 
 Each iteration sends the table of probabilities to the shards and gets expected counts back: as many
 numbers as workers times classes squared, however many labels there are.
@@ -32,6 +32,7 @@ from quality.aggregation.em import (
     first_counts,
     fit_em,
     shard_passes,
+    uniform,
 )
 from quality.aggregation.hierarchical_em import (
     ANCHOR,
@@ -39,6 +40,8 @@ from quality.aggregation.hierarchical_em import (
     check_shared_prior,
     fit_hierarchical,
 )
+from quality.aggregation.mace_em import know_or_guess
+from quality.aggregation.majority import weight_shares
 from quality.labels import Engine, LabelShard, Sums
 
 __all__ = [
@@ -48,10 +51,12 @@ __all__ = [
     "class_sums",
     "dawid_skene_by_shards",
     "hierarchical_by_shards",
+    "mace_by_shards",
     "majority_of_shard",
     "one_coin_by_shards",
     "posterior_of_groups",
     "posterior_of_shard",
+    "weighted_of_shard",
 ]
 
 Posterior = Callable[[LabelShard, Any], Float64[np.ndarray, "tasks classes"]]
@@ -212,6 +217,41 @@ def hierarchical_by_shards(
     )  # fmt: skip
 
 
+def mace_by_shards(
+    engine: Engine,
+    *,
+    max_iter: int = 100,
+    tol: float = 1e-6,
+    use_gold: bool = False,
+    begun: EMFit | None = None,
+    after: Callable[[EMFit], object] | None = None,
+) -> EMFit:
+    """Fit :func:`~quality.mace`, with its own priors, to a table in shards.
+
+    Parameters, result, guarantees and cost are those of :func:`dawid_skene_by_shards`, but for `begun`: an
+    M step goes on from what the one before left, which a state does not have. So a fit that has not
+    ended begins anew, to the same end.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> from quality.labels import LocalEngine, cut_labels
+    >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    >>> labels = encode(workers, tasks, list("aabbbbaabbbb"))
+    >>> mace_by_shards(LocalEngine(cut_labels(labels, [0, 2, 4]))).converged
+    True
+    """
+    check_em(max_iter, tol, None)
+    if begun is not None and (begun.converged or begun.n_iter >= max_iter):
+        return begun
+    passes = _EnginePasses(engine, use_gold)
+    counts, mass = passes.vote()
+    m_step = know_or_guess(*counts.shape[:2])
+    return fit_em(
+        passes, m_step, counts, mass, max_iter=max_iter, tol=tol, prior_step=uniform, after=after
+    )  # fmt: skip
+
+
 def posterior_of_shard(
     shard: LabelShard, belief: ShardBelief
 ) -> Float64[np.ndarray, "tasks classes"]:
@@ -227,6 +267,14 @@ def majority_of_shard(shard: LabelShard, _: object) -> Float64[np.ndarray, "task
     even = np.full(counts.shape, 1.0 / shard.n_classes)
     share: np.ndarray = np.divide(counts, n_labels, out=even, where=n_labels > 0)
     return share
+
+
+def weighted_of_shard(
+    shard: LabelShard, weight: Float64[np.ndarray, " workers"]
+) -> Float64[np.ndarray, "tasks classes"]:
+    """Return each class's share of the weight on a shard's tasks: :func:`~quality.weighted_majority`."""
+    cell = shard.task * shard.n_classes + shard.label
+    return weight_shares(cell, shard.worker, weight, shard.n_tasks, shard.n_classes)
 
 
 def posterior_of_groups(

@@ -1,6 +1,7 @@
 """Choice: which aggregators to believe, settled by the labels alone.
 
 * :func:`auto`: several aggregators pooled by how well they predict labels held out from them.
+* :func:`auto_by_shards`: the same of a table in shards.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
@@ -9,5 +10,15 @@ array([0, 1], dtype=int16)
 """
 
 from quality.choice.automatic import Auto, auto, folds, meanings
+from quality.choice.sharded_automatic import (
+    AutoByShards,
+    ShardFit,
+    auto_by_shards,
+    auto_result,
+    fit_by_shards,
+)
 
-__all__ = ["Auto", "auto", "folds", "meanings"]
+__all__ = [
+    "Auto", "AutoByShards", "ShardFit", "auto", "auto_by_shards", "auto_result", "fit_by_shards", "folds",
+    "meanings",
+]  # fmt: skip

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int16
+from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 
 from quality.aggregation import (
     Consensus,
@@ -38,7 +38,8 @@ from quality.parallel import Progress, counter, kernel
 from quality.reputation import soft_penalty
 
 __all__ = [
-    "CANDIDATES", "Auto", "Candidate", "Score", "auto", "folds", "meanings", "predict_held_out",
+    "CANDIDATES", "Auto", "Candidate", "Score", "answers_given", "auto", "dealt", "folds",
+    "held_of_sizes", "log_chances", "meanings", "meanings_of", "predict_held_out", "scores_of",
 ]  # fmt: skip
 
 Candidate = Callable[[CrowdLabels], Consensus]
@@ -222,7 +223,11 @@ def auto(
 
 def held_folds(fold: Int16[np.ndarray, " labels"], enough: int) -> int:
     """Return how many folds, the first ones, have `enough` labels; all that have any if too few."""
-    sizes = np.bincount(fold[fold >= 0])
+    return held_of_sizes(np.bincount(fold[fold >= 0]), enough)
+
+
+def held_of_sizes(sizes: Int64[np.ndarray, " folds"], enough: int) -> int:
+    """Return the same from the sizes of the folds that have any."""
     return min(int(np.searchsorted(np.cumsum(sizes), enough)) + 1, len(sizes))
 
 
@@ -233,10 +238,18 @@ def folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
     labels, too, are spread over all folds, and a fold has one label in `n_folds` however few a task
     has: held out are labels of some tasks, and most tasks keep all of theirs.
     """
-    n_labels = np.diff(labels.task_start)
-    place = np.arange(labels.n_labels) - labels.task_start[:-1][labels.task]
-    fold = (place + labels.task) % n_folds
-    return np.where(n_labels[labels.task] > 1, fold, -1).astype(np.int16)
+    return dealt(labels.task_start, 0, n_folds)
+
+
+def dealt(
+    task_start: Int64[np.ndarray, " starts"], first_task: int, n_folds: int
+) -> Int16[np.ndarray, " labels"]:
+    """Return the fold of each label of neighbouring tasks, the first of which has that code."""
+    n_labels = np.diff(task_start)
+    place = np.arange(task_start[-1]) - np.repeat(task_start[:-1], n_labels)
+    task = np.repeat(np.arange(first_task, first_task + len(n_labels)), n_labels)
+    has_other = np.repeat(n_labels > 1, n_labels)
+    return np.where(has_other, (place + task) % n_folds, -1).astype(np.int16)
 
 
 def predict_held_out(
@@ -246,8 +259,19 @@ def predict_held_out(
 ) -> Float64[np.ndarray, " held"]:
     """Return the log-probability of each label held out, by the mean of both :func:`meanings`."""
     meaning = np.mean(meanings(labels, out, posterior), axis=0)
+    return log_chances(labels.task, labels.label, out, posterior, meaning)
+
+
+def log_chances(
+    task: Int32[np.ndarray, " labels"],
+    label: Int16[np.ndarray, " labels"],
+    out: Bool[np.ndarray, " labels"],
+    posterior: Float64[np.ndarray, "tasks classes"],
+    meaning: Float64[np.ndarray, "classes classes"],
+) -> Float64[np.ndarray, " held"]:
+    """Return the log-probability of each label held out, by what a label means."""
     predicted = np.zeros(np.count_nonzero(out))
-    _predict(labels.task, labels.label, out, np.ascontiguousarray(posterior), meaning, predicted)
+    _predict(task, label, out, np.ascontiguousarray(posterior), meaning, predicted)
     return np.log(predicted, out=predicted)
 
 
@@ -261,9 +285,27 @@ def meanings(
     The first is the crowd's confusion matrix; the second knows its share of right labels alone, and
     spreads wrong ones evenly.
     """
-    n_classes = labels.n_classes
+    return meanings_of(answers_given(labels.task, labels.label, out, posterior))
+
+
+def answers_given(
+    task: Int32[np.ndarray, " labels"],
+    label: Int16[np.ndarray, " labels"],
+    out: Bool[np.ndarray, " labels"],
+    posterior: Float64[np.ndarray, "tasks classes"],
+) -> Float64[np.ndarray, "classes classes"]:
+    """Return the expected labels of each class that tasks of each truth have, but for those held out."""
+    n_classes = posterior.shape[1]
     given = np.zeros((n_classes, n_classes))
-    _add_answers(labels.task, labels.label, out, np.ascontiguousarray(posterior), given)
+    _add_answers(task, label, out, np.ascontiguousarray(posterior), given)
+    return given
+
+
+def meanings_of(
+    given: Float64[np.ndarray, "classes classes"],
+) -> tuple[Float64[np.ndarray, "classes classes"], Float64[np.ndarray, "classes classes"]]:
+    """Return both :func:`meanings` of such sums."""
+    n_classes = len(given)
     counts = given + 1.0 / n_classes  # a label nobody gives stays possible
     right = np.trace(counts) / counts.sum()
     even = np.full((n_classes, n_classes), (1.0 - right) / max(n_classes - 1, 1))
@@ -297,15 +339,26 @@ def _scores(
     names: tuple[str, ...], log_p: Float64[np.ndarray, "candidates tasks"], n_held_out: int
 ) -> tuple[Score, ...]:
     """Return means per held-out label and weights; errors as if tasks were drawn independently."""
+    total = log_p.sum(axis=1)
+    apart = log_p[np.argmax(total)] - log_p
+    return scores_of(names, total, apart.sum(axis=1), (apart**2).sum(axis=1), n_held_out)
+
+
+def scores_of(
+    names: tuple[str, ...],
+    total: Float64[np.ndarray, " candidates"],
+    behind: Float64[np.ndarray, " candidates"],
+    squares: Float64[np.ndarray, " candidates"],
+    n_held_out: int,
+) -> tuple[Score, ...]:
+    """Return the scores of log-likelihoods, of how far they are behind the best, and of its squares."""
     if not n_held_out:
         first = np.arange(len(names)) == 0
         return tuple(
             Score(name, np.nan, np.nan, np.nan, float(only))
             for name, only in zip(names, first, strict=True)
         )
-    total = log_p.sum(axis=1)
-    apart = log_p[np.argmax(total)] - log_p
-    behind, error = apart.sum(axis=1), np.sqrt((apart**2).sum(axis=1))
+    error = np.sqrt(squares)
     z = np.divide(behind, error, out=np.zeros(len(names)), where=error > 0)
     weight = np.exp(-(z**2) / 2)
     weight[weight < MIN_WEIGHT * weight.sum()] = 0.0  # not worth a fit to all labels

@@ -103,7 +103,10 @@ class LabelShard:
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "LabelShard":
         """Return the same tasks without the labels of the other workers."""
-        rows = keep[self.worker]
+        return self.keep_labels(keep[self.worker])
+
+    def keep_labels(self, rows: Bool[np.ndarray, " labels"]) -> "LabelShard":
+        """Return the same tasks with these of their labels alone."""
         start = np.concatenate([[0], np.cumsum(rows)])[self.task_start]
         about = (self.gold, start, self.first_task, self.n_workers, self.n_classes)
         return LabelShard(self.worker[rows], self.label[rows], *about)
@@ -139,6 +142,9 @@ class Engine(Protocol):
 
     def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> "Engine":
         """Return an engine on the same shards in which every group has one label per task."""
+
+    def changed(self, change: Callable[[LabelShard], LabelShard]) -> "Engine":
+        """Return an engine on shards of the same tasks, changed; the function is like `work`."""
 
 
 def add_parts(one: Sums, other: Sums) -> Sums:
@@ -289,13 +295,13 @@ class LocalEngine:
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "LocalEngine":
         """Return an engine on the same shards without the labels of the other workers."""
-        return self._changed(partial(_without_others, keep=keep))
+        return self.changed(partial(_without_others, keep=keep))
 
     def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> "LocalEngine":
         """Return an engine on the same shards in which every group has one label per task."""
-        return self._changed(partial(_merged, groups=groups))
+        return self.changed(partial(_merged, groups=groups))
 
-    def _changed(self, change: Callable[[LabelShard], LabelShard]) -> "LocalEngine":
+    def changed(self, change: Callable[[LabelShard], LabelShard]) -> "LocalEngine":
         """Return an engine on changed shards; those that are loaded are changed when they are."""
         changed = [
             change(shard) if isinstance(shard, LabelShard) else partial(_load, shard, change)

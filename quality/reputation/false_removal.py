@@ -9,20 +9,41 @@
 array([7], dtype=int32)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int32
 
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.parallel import Progress
-from quality.reputation.filtering import Removals, ShrinkingCrowd
-from quality.reputation.honest_null import HonestNull, honest_level, honest_null, step_up_ratio
-from quality.reputation.honest_population import HonestPopulation
+from quality.reputation.filtering import LosingWorkers, Removals, ShrinkingCrowd
+from quality.reputation.honest_null import HonestFit, HonestNull, honest_level, honest_null
+from quality.reputation.honest_population import HonestPopulation, step_up_ratio
 
-__all__ = ["FilteredDishonest", "filter_dishonest"]
+__all__ = ["FilteredDishonest", "Rounds", "check_rates", "filter_dishonest", "remove_in_rounds"]
 
 MAX_ADVERSARIES = 0.45  # a larger share fitted: the honest may be the part that looks dishonest
+
+
+class Null(Protocol):
+    """What a round finds out about the workers left, as :func:`honest_null` does."""
+
+    @property
+    def penalty(self) -> Float64[np.ndarray, " workers"]:
+        """The soft penalty of each worker."""
+
+    @property
+    def p_value(self) -> Float64[np.ndarray, " workers"]:
+        """Chance that an honest worker with her tasks gets as much or more."""
+
+    @property
+    def population(self) -> HonestPopulation:
+        """The honest population fitted."""
+
+
+Judged = TypeVar("Judged", bound=Null)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -180,25 +201,56 @@ def filter_dishonest(
     >>> filtered.removed
     array([7], dtype=int32)
     """
+    check_rates(false_removal_rate, min_labels_per_task)
+    crowd = ShrinkingCrowd(labels)
+    rounds = Rounds(crowd, min_labels_per_task)
+    kept: CrowdLabels = labels
+    before: HonestFit | None = None
+
+    def null_of() -> HonestNull:
+        nonlocal kept, before
+        kept = crowd.table()
+        null = honest_null(kept, rounds.removals.judged, before=before, ordered=ordered)
+        before = null.fit
+        return null
+
+    def level_of(null: HonestNull) -> float:
+        return honest_level(
+            kept, null, false_removal_rate=false_removal_rate, rng=rng, progress=progress
+        )
+
+    return remove_in_rounds(rounds, null_of, level_of, false_removal_rate)
+
+
+def check_rates(false_removal_rate: float, min_labels_per_task: int) -> None:
+    """Raise ValueError unless both are in their ranges."""
     if not 0.001 <= false_removal_rate < 1:
         message = f"must be in [0.001, 1), got false_removal_rate={false_removal_rate}"
         raise ValueError(f"false_removal_rate {message}")
     if not min_labels_per_task >= 0:
         message = f"must be >= 0, got min_labels_per_task={min_labels_per_task}"
         raise ValueError(f"min_labels_per_task {message}")
-    rounds, before, level = _Rounds(labels, min_labels_per_task), None, 0.0
+
+
+def remove_in_rounds(
+    rounds: "Rounds",
+    null_of: Callable[[], Judged],
+    level_of: Callable[[Judged], float],
+    false_removal_rate: float,
+) -> FilteredDishonest:
+    """Remove who is flagged, round by round, wherever the labels are.
+
+    `null_of` judges the workers left; `level_of` draws a level by what it found last.
+    """
+    level = 0.0
     while True:
-        null = honest_null(rounds.kept, rounds.removals.judged, before=before, ordered=ordered)
-        before = null.fit
+        null = null_of()
         if null.population.adversaries > MAX_ADVERSARIES:
             rounds.level.append(level)
             return rounds.result(null, "as many dishonest as honest workers fitted")
         flagged = rounds.flag(null, level)  # in the first round by level 0: nobody
         if not len(flagged):  # by an earlier level: draw one for those who are left
-            level = honest_level(
-                rounds.kept, null, false_removal_rate=false_removal_rate, rng=rng, progress=progress
-            )
-            level = min(level, false_removal_rate)
+            level = min(level_of(null), false_removal_rate)
             flagged = rounds.flag(null, level)
         rounds.level.append(level)
         if not len(flagged):
@@ -206,17 +258,18 @@ def filter_dishonest(
         rounds.remove(flagged, null)
 
 
-class _Rounds:
+class Rounds:
     """The removals so far, who is flagged, and the level and the p-values of each round."""
 
-    def __init__(self, labels: CrowdLabels, min_labels_per_task: int) -> None:
-        self.crowd, self.kept = ShrinkingCrowd(labels), labels
-        self.removals = Removals(self.crowd, min_labels_per_task, lambda _: None)
+    def __init__(self, crowd: LosingWorkers, min_labels_per_task: int) -> None:
+        self.removals = Removals(crowd, min_labels_per_task, lambda _: None)
+        self.before_removal: Callable[[Int32[np.ndarray, " flagged"]], object] = lambda _: None
         self.level: list[float] = []
-        self.p_value = np.ones(labels.n_workers)  # of each worker when she was last judged
-        self.pending, self.highest = np.zeros(labels.n_workers, dtype=np.bool_), 0.0
+        n_workers = len(crowd.keep)
+        self.p_value = np.ones(n_workers)  # of each worker when she was last judged
+        self.pending, self.highest = np.zeros(n_workers, dtype=np.bool_), 0.0
 
-    def flag(self, null: HonestNull, level: float) -> Int32[np.ndarray, " flagged"]:
+    def flag(self, null: Null, level: float) -> Int32[np.ndarray, " flagged"]:
         """Return who is flagged, the most extreme first; equals by penalty, then by code."""
         workers = self._judged(null)
         self.p_value[workers] = null.p_value[workers]
@@ -233,20 +286,20 @@ class _Rounds:
         chosen: Int32[np.ndarray, " flagged"] = workers[flagged]
         return chosen
 
-    def remove(self, flagged: Int32[np.ndarray, " flagged"], null: HonestNull) -> None:
+    def remove(self, flagged: Int32[np.ndarray, " flagged"], null: Null) -> None:
         """Remove half of the flagged, passing over those who cannot go."""
+        self.before_removal(flagged)
         enough = len(self.removals.removed) + (len(flagged) + 1) // 2
         for worker in flagged.tolist():
             if len(self.removals.removed) == enough:
                 break
             self.removals.remove(worker, float(null.penalty[worker]))
-        self.kept = self.crowd.table()
 
-    def _judged(self, null: HonestNull) -> Int32[np.ndarray, " judged"]:
+    def _judged(self, null: Null) -> Int32[np.ndarray, " judged"]:
         """Return who is left to judge, and has a penalty."""
         return np.flatnonzero(self.removals.judged & (null.penalty > 0)).astype(np.int32)
 
-    def _worst_kept(self, null: HonestNull) -> tuple[int, str]:
+    def _worst_kept(self, null: Null) -> tuple[int, str]:
         """Return the kept worker with the lowest p-value, and why she was kept."""
         workers = self._judged(null)
         if not len(workers):
@@ -261,7 +314,7 @@ class _Rounds:
             f"{self.level[-1]:.2g}"
         )
 
-    def result(self, null: HonestNull, why: str) -> FilteredDishonest:
+    def result(self, null: Null, why: str) -> FilteredDishonest:
         """Return what became of everybody; `null` is the last round's."""
         self.p_value[self._judged(null)] = null.p_value[self._judged(null)]
         worst_kept, worst_kept_reason = self._worst_kept(null)

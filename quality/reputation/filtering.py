@@ -32,6 +32,7 @@ from quality.reputation.penalties import (
 
 __all__ = [
     "Filtered",
+    "LosingWorkers",
     "Removals",
     "ShrinkingCrowd",
     "filter_workers",

@@ -12,7 +12,7 @@ worker look bad.
 """
 
 from dataclasses import dataclass
-from math import exp, log
+from math import log
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -27,6 +27,9 @@ from quality.reputation.honest_population import (
     HonestPopulation,
     fit_population,
     looked_at,
+    over_largest,
+    powers_over_largest,
+    step_up_ratio,
 )
 from quality.reputation.other_answers import (
     Asked,
@@ -36,17 +39,21 @@ from quality.reputation.other_answers import (
     answer_terms,
     ask_others,
     ask_right,
+    spread_over,
 )
 from quality.reputation.penalties import soft_penalty
 from quality.reputation.penalty_tails import PenaltyTails, honest_p_values
 
 __all__ = [
+    "N_MORE_STEPS",
+    "N_STEPS",
     "HonestFit",
     "HonestNull",
+    "expected_reliability",
     "fit_honest",
     "honest_level",
     "honest_null",
-    "step_up_ratio",
+    "level_of_drawn",
 ]
 
 N_STEPS = 8  # from workers to truth and back
@@ -137,9 +144,7 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
     return HonestFit(population, near, others, near.by_worker(reliability), prior)
 
 
-FEW = (
-    8  # labels, up to which a likelihood is a polynomial with fewer terms than the grid has points
-)
+FEW = 8  # labels, up to which a likelihood is a polynomial of fewer terms than the grid has points
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,6 +178,26 @@ def _moments(crowd: Float64[np.ndarray, " grid"]) -> Float64[np.ndarray, "number
     right = j[..., np.newaxis]
     moments: np.ndarray = (RELIABILITY**right * (1 - RELIABILITY) ** wrong) @ crowd
     return moments
+
+
+def expected_reliability(
+    worker_order: Int64[np.ndarray, " labels"],
+    worker_start: Int64[np.ndarray, " starts"],
+    right: Float64[np.ndarray, " labels"],
+    n_classes: int,
+    crowd: Float64[np.ndarray, " grid"],
+) -> Float64[np.ndarray, " workers"]:
+    """Return the expected reliability of workers, all of whose labels are given, in a crowd."""
+    n_labels = np.diff(worker_start)
+    reliability = np.full(len(n_labels), 0.75)
+    few = np.flatnonzero((n_labels > 0) & (n_labels <= FEW))
+    many = np.flatnonzero(n_labels > FEW)
+    evidence, work = np.empty((len(many), N_GRID)), (*np.empty((2, N_GRID)), *np.empty((2, 4)))
+    rows = worker_order, worker_start, right, n_classes
+    _write_evidence(many, *rows, RELIABILITY, evidence, *work)
+    reliability[many] = (evidence @ (crowd * RELIABILITY)) / (evidence @ crowd)
+    _write_expected(few, *rows, _moments(crowd), work[0], reliability)
+    return reliability
 
 
 @kernel
@@ -236,19 +261,9 @@ def _write_evidence(
                     total[place] += log(product[place])
                     product[place] = 1.0
         if end - begin > 32:
-            _powers(total, evidence[seat])
+            powers_over_largest(total, evidence[seat])
         else:  # with few labels no logarithm is needed
-            _over_largest(product, evidence[seat])
-
-
-@kernel
-def _over_largest(number, share) -> None:
-    """Write numbers divided by the largest of them."""
-    highest = number[0]
-    for place in range(1, len(number)):
-        highest = max(highest, number[place])
-    for place in range(len(number)):
-        share[place] = number[place] / highest
+            over_largest(product, evidence[seat])
 
 
 MAX_DRAWN = 500  # workers of a simulated crowd
@@ -386,15 +401,29 @@ def honest_level(
     if not null.judged.any():
         return false_removal_rate
     others, drawn_from = null.fit.others, Asked.everybody(labels)
-    workers = _spread_over(np.diff(labels.worker_start), null.judged, MAX_DRAWN)
+    workers = spread_over(np.diff(labels.worker_start), null.judged, MAX_DRAWN)
     asked, judged = drawn_from.sample(workers, MAX_LABELS), null.judged[workers]
     row = null.fit.near.by_row(np.arange(labels.n_labels))  # where `others` has each
     asked = Asked(row[asked.rows], asked.start)
+    rate = false_removal_rate
+    return level_of_drawn(others, asked, judged, null.population, rate, rng, progress)
+
+
+def level_of_drawn(
+    others: OtherAnswers | GradedAnswers,
+    asked: Asked,
+    judged: Bool[np.ndarray, " asked"],
+    population: HonestPopulation,
+    false_removal_rate: float,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> float:
+    """Return the level of :func:`honest_level` by the workers who are drawn; true for those judged."""
     tails = PenaltyTails.of(others, asked, RELIABILITY)
     n_drawn = max(200, int(np.ceil(10 / false_removal_rate))) - 1
-    candidates = Candidates.of(labels.n_classes)
-    reached = np.cumsum(null.population.probability)
-    shape, order = (len(workers), N_GRID), looked_at(np.arange(len(workers)))
+    candidates, n_workers = Candidates.of(others.n_classes), len(judged)
+    reached = np.cumsum(population.probability)
+    shape, order = (n_workers, N_GRID), looked_at(np.arange(n_workers))
     each = int(np.diff(asked.start).max(initial=0)), others.most_terms
     size = np.diff(asked.start)
     work = [np.empty(shape) for shape in (each, each, each, (*each, N_GRID), N_GRID)]
@@ -402,8 +431,8 @@ def honest_level(
     tell = counter(progress, "honest crowds", n_drawn)
     for first in range(0, n_drawn, BATCH):
         n_crowds = min(BATCH, n_drawn - first)
-        evidence, drawn = np.empty((n_crowds, *shape)), np.zeros((n_crowds, len(workers)))
-        for worker in range(len(workers)):
+        evidence, drawn = np.empty((n_crowds, *shape)), np.zeros((n_crowds, n_workers))
+        for worker in range(n_workers):
             # one of her reliability in each crowd, then one of each label
             uniform = rng.random((n_crowds, 1 + size[worker]))
             _draw(
@@ -417,32 +446,6 @@ def honest_level(
             tell(first + crowd + 1)
     place = int(false_removal_rate * (n_drawn + 1) + 1e-9) - 1
     return float(np.partition(ratio, place)[place])
-
-
-def _spread_over(
-    n_labels: Int64[np.ndarray, " workers"], judged: Bool[np.ndarray, " workers"], most: int
-) -> Int64[np.ndarray, " chosen"]:
-    """Return the workers with labels; of more than so many, some of them, of few labels and of many.
-
-    A crowd that is cut down keeps those who are judged alone: the ratios are of them.
-    """
-    workers = np.flatnonzero(n_labels > 0)
-    if len(workers) <= most:
-        return workers
-    workers = np.flatnonzero(judged)
-    by_size = workers[np.argsort(n_labels[workers], kind="stable")]
-    n_chosen = min(most, len(workers))
-    chosen: np.ndarray = np.sort(by_size[np.arange(n_chosen) * len(workers) // n_chosen])
-    return chosen
-
-
-def step_up_ratio(
-    p_value: Float64[np.ndarray, " judged"], population: HonestPopulation
-) -> Float64[np.ndarray, " judged"]:
-    """Expected honest workers with so small a p-value over how many there are; p ascending."""
-    n_honest = (1 - population.adversaries) * len(p_value)
-    ratio: np.ndarray = n_honest * p_value / np.arange(1, len(p_value) + 1)
-    return ratio
 
 
 @kernel
@@ -485,15 +488,5 @@ def _draw(
             n_conflict += given[i, answer] > 0
             for point in range(n_grid):
                 log_evidence[point] += log_chance[i, answer, point]
-        _powers(log_evidence, evidence[crowd, worker])
+        powers_over_largest(log_evidence, evidence[crowd, worker])
         penalty[crowd, worker] = total / max(n_conflict, 1)
-
-
-@kernel
-def _powers(exponent, power) -> None:
-    """Write the powers of e, divided by the largest of them."""
-    highest = exponent[0]
-    for place in range(1, len(exponent)):
-        highest = max(highest, exponent[place])
-    for place in range(len(exponent)):
-        power[place] = exp(exponent[place] - highest)

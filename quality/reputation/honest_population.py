@@ -7,7 +7,7 @@ reliabilities, so that a fit can be repeated for hundreds of simulated crowds.
 """
 
 from dataclasses import dataclass
-from math import inf, log
+from math import exp, inf, log
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -17,6 +17,7 @@ from quality.parallel import kernel
 
 __all__ = [
     "N_GRID", "RELIABILITY", "Candidates", "HonestPopulation", "fit_population", "looked_at",
+    "step_up_ratio",
 ]  # fmt: skip
 
 N_GRID = 48
@@ -139,6 +140,15 @@ def fit_population(
     return population, (1 - shares.sum()) * probability + shares @ candidates.adversary
 
 
+def step_up_ratio(
+    p_value: Float64[np.ndarray, " judged"], population: HonestPopulation
+) -> Float64[np.ndarray, " judged"]:
+    """Expected honest workers with so small a p-value over how many there are; p ascending."""
+    n_honest = (1 - population.adversaries) * len(p_value)
+    ratio: np.ndarray = n_honest * p_value / np.arange(1, len(p_value) + 1)
+    return ratio
+
+
 @kernel
 def _add_log_likelihood(
     evidence, order, honest, adversary, left, share, kind, beta, mixture, product, hers, others, added,
@@ -191,3 +201,23 @@ def _dot(one, other) -> float:
         c += one[place + 2] * other[place + 2]
         d += one[place + 3] * other[place + 3]
     return (a + b) + (c + d)
+
+
+@kernel
+def over_largest(number, share) -> None:
+    """Write numbers divided by the largest of them."""
+    highest = number[0]
+    for place in range(1, len(number)):
+        highest = max(highest, number[place])
+    for place in range(len(number)):
+        share[place] = number[place] / highest
+
+
+@kernel
+def powers_over_largest(exponent, power) -> None:
+    """Write the powers of e, divided by the largest of them."""
+    highest = exponent[0]
+    for place in range(1, len(exponent)):
+        highest = max(highest, exponent[place])
+    for place in range(len(exponent)):
+        power[place] = exp(exponent[place] - highest)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from math import exp
 
 import numpy as np
-from jaxtyping import Float64, Int16, Int32, Int64
+from jaxtyping import Bool, Float64, Int16, Int32, Int64
 
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.labels import CrowdLabels, LabelShard, freeze_arrays
 from quality.parallel import kernel
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "answer_terms",
     "ask_others",
     "ask_right",
+    "spread_over",
 ]
 
 
@@ -59,7 +60,7 @@ class TaskAnswers:
         freeze_arrays(self)
 
     @classmethod
-    def of(cls, labels: CrowdLabels) -> "TaskAnswers":
+    def of(cls, labels: CrowdLabels | LabelShard) -> "TaskAnswers":
         """Find the answers of each task."""
         start = np.zeros(labels.n_tasks + 1, dtype=np.int64)
         answer, count = np.empty(labels.n_labels, np.int16), np.empty(labels.n_labels, np.int32)
@@ -143,6 +144,12 @@ class OtherAnswers:
         """The most terms that `answer_terms` writes for a label."""
         return int(np.diff(self.answers.start).max(initial=0)) + 1
 
+    @property
+    def largest(self) -> int:
+        """The most labels of a task."""
+        n_before = np.concatenate([[0], np.cumsum(self.answers.count)])
+        return int(np.diff(n_before[self.answers.start]).max(initial=1))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradedAnswers:
@@ -182,6 +189,11 @@ class GradedAnswers:
         """The most terms that `answer_terms` writes for a label."""
         return self.n_classes
 
+    @property
+    def largest(self) -> int:
+        """The most labels of a task."""
+        return int(np.bincount(self.task).max(initial=1))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
@@ -205,6 +217,23 @@ class Asked:
         return Asked(self.rows[np.repeat(self.start[chosen], taken) + step], start)
 
 
+def spread_over(
+    n_labels: Int64[np.ndarray, " workers"], judged: Bool[np.ndarray, " workers"], most: int
+) -> Int64[np.ndarray, " chosen"]:
+    """Return the workers with labels; of more than so many, some of them, of few labels and of many.
+
+    A crowd that is cut down keeps those who are judged alone: the ratios are of them.
+    """
+    workers = np.flatnonzero(n_labels > 0)
+    if len(workers) <= most:
+        return workers
+    workers = np.flatnonzero(judged)
+    by_size = workers[np.argsort(n_labels[workers], kind="stable")]
+    n_chosen = min(most, len(workers))
+    chosen: np.ndarray = np.sort(by_size[np.arange(n_chosen) * len(workers) // n_chosen])
+    return chosen
+
+
 def ask_others(
     labels: CrowdLabels,
     answers: TaskAnswers,
@@ -221,7 +250,7 @@ def ask_others(
 
 
 def ask_right(
-    labels: CrowdLabels,
+    labels: CrowdLabels | LabelShard,
     answers: TaskAnswers,
     log_odds: Float64[np.ndarray, " workers"],
     prior: Float64[np.ndarray, " classes"],

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from math import ceil, inf, isqrt
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int32, Int64
 from scipy.special import ndtr
 
 from quality.parallel import kernel
@@ -34,7 +34,10 @@ from quality.reputation.other_answers import (
     answer_terms,
 )
 
-__all__ = ["EXACT", "PenaltyTails", "honest_p_values"]
+__all__ = [
+    "EXACT", "PenaltyTails", "exact_p_values", "honest_p_values", "moments_of_owners",
+    "normal_p_values",
+]  # fmt: skip
 
 EXACT = 24  # labels of a worker, up to which nothing is approximated
 NEAR = 1e-9  # penalties closer than this are equal
@@ -81,7 +84,8 @@ class PenaltyTails:
         """Work the distributions out for the workers asked."""
         n_labels = np.diff(asked.start)
         few = np.flatnonzero((n_labels > 0) & (n_labels <= EXACT))
-        work, most = _Work.of(others, asked, few), _most_states(len(few))
+        most = _most_states(len(few))
+        work = _Work.of(others, asked, few, most)
         keys, tails = [np.empty(0)], [np.empty((0, EXACT + 1))]
         unasked = np.zeros(len(n_labels)), np.zeros(EXACT + 1), np.empty(len(n_labels))
         for one in range(len(few)):
@@ -124,18 +128,43 @@ def honest_p_values(
     n_labels = np.diff(asked.start)
     p_value = np.ones(len(n_labels))
     few = np.flatnonzero((penalty > 0) & (n_labels <= EXACT))
-    work = _Work.of(others, asked, few)
-    powers = _powers(reliability, probability)
-    _exact_p_values(
-        few, asked.rows, asked.start, *others.table, _most_states(len(few)), WIDTHS, *work.arrays,
-        penalty, powers, p_value,
-    )  # fmt: skip
+    exact_p_values(others, asked, few, len(few), reliability, penalty, probability, p_value)
     many = np.flatnonzero((penalty > 0) & (n_labels > EXACT))
     moments = _moments_of(others, asked, many)
-    for first in range(0, len(many), BLOCK):
+    p_value[many] = normal_p_values(penalty[many], moments, reliability, probability)
+    return p_value
+
+
+def exact_p_values(
+    others: OtherAnswers | GradedAnswers,
+    asked: Asked,
+    few: Int64[np.ndarray, " few"],
+    n_few: int,
+    reliability: Float64[np.ndarray, " grid"],
+    penalty: Float64[np.ndarray, " workers"],
+    probability: Float64[np.ndarray, " grid"],
+    p_value: Float64[np.ndarray, " workers"],
+) -> None:
+    """Write the p-values of workers of few labels, of whom there are `n_few` in the whole crowd."""
+    most = _most_states(n_few)
+    work = _Work.of(others, asked, few, most)
+    powers = _powers(reliability, probability)
+    _exact_p_values(
+        few, asked.rows, asked.start, *others.table, most, WIDTHS, *work.arrays, penalty, powers, p_value
+    )  # fmt: skip
+
+
+def normal_p_values(
+    penalty: Float64[np.ndarray, " many"],
+    moments: Float64[np.ndarray, "many moments"],
+    reliability: Float64[np.ndarray, " grid"],
+    probability: Float64[np.ndarray, " grid"],
+) -> Float64[np.ndarray, " many"]:
+    """Return the p-values of workers of many labels."""
+    p_value = np.ones(len(penalty))
+    for first in range(0, len(penalty), BLOCK):
         some = slice(first, first + BLOCK)
-        tail = _normal(penalty[many[some]], moments[some], reliability)
-        p_value[many[some]] = tail @ probability
+        p_value[some] = _normal(penalty[some], moments[some], reliability) @ probability
     return p_value
 
 
@@ -188,17 +217,19 @@ class _Work:
 
     @classmethod
     def of(
-        cls, others: OtherAnswers | GradedAnswers, asked: Asked, few: Int64[np.ndarray, " few"]
+        cls,
+        others: OtherAnswers | GradedAnswers,
+        asked: Asked,
+        few: Int64[np.ndarray, " few"],
+        most: int,
     ) -> "_Work":
         """Make room for the workers asked."""
         most_terms = others.most_terms
         terms = (np.empty(most_terms) for _ in range(3))
         # penalties of one task are of different numbers of labels, which add up to its own
-        largest = int(np.bincount(others.task).max(initial=1))
-        n_penalties = min(most_terms, isqrt(2 * largest) + 3)
+        n_penalties = min(most_terms, isqrt(2 * others.largest) + 3)
         longest = int(np.diff(asked.start)[few].max(initial=0))
-        most = max(_most_states(len(few)), COARSEST)
-        most = int(min(float(n_penalties) ** longest, most))
+        most = int(min(float(n_penalties) ** longest, max(most, COARSEST)))
         size = most, most * n_penalties + 1  # and what stands behind the last
         states = (part for n in size for part in (np.empty(n), np.empty((n, EXACT + 1))))
         places = (np.empty(n, dtype=np.int64) for n in (most_terms, size[1]))
@@ -357,7 +388,14 @@ def _moments_of(
     place[chosen] = np.arange(len(chosen))
     owner = np.full(len(others.right), -1, dtype=np.int32)
     owner[asked.rows] = np.repeat(place, np.diff(asked.start))
-    moments = np.zeros((len(chosen), N_MOMENTS))
+    return moments_of_owners(others, owner, len(chosen))
+
+
+def moments_of_owners(
+    others: OtherAnswers | GradedAnswers, owner: Int32[np.ndarray, " labels"], n_owners: int
+) -> Float64[np.ndarray, "owners moments"]:
+    """Return the sums from the place of each label's owner; -1 is nobody."""
+    moments = np.zeros((n_owners, N_MOMENTS))
     terms = (np.empty(others.most_terms) for _ in range(3))
     _add_moments(owner, *others.table, *terms, moments)
     return moments

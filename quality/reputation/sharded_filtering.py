@@ -28,7 +28,7 @@ from quality.reputation.penalties import (
     unit_shares,
 )
 
-__all__ = ["filter_workers_by_shards"]
+__all__ = ["ShardedCrowd", "filter_workers_by_shards"]
 
 LABELS_AT_HAND = 10_000_000  # of workers whose tasks are fetched together; these have others' too
 
@@ -73,14 +73,14 @@ def filter_workers_by_shards(
     if not min_labels_per_task >= 0:
         message = f"must be >= 0, got min_labels_per_task={min_labels_per_task}"
         raise ValueError(f"min_labels_per_task {message}")
-    crowd = _ShardedCrowd(engine, tasks)
+    crowd = ShardedCrowd(engine, tasks)
     limit = removal_limit(crowd.n_labels, n_workers, fraction)
     removals = Removals(crowd, min_labels_per_task, counter(progress, "removals", limit))
     remove_highest(removals, crowd.soft_penalty, limit)
     return removals.filtered("soft penalty", limit)
 
 
-class _ShardedCrowd:
+class ShardedCrowd:
     """What :class:`~quality.reputation.filtering.ShrinkingCrowd` is to the filter, in shards.
 
     Only the tasks of the worker who goes are looked at again. They are fetched from the shards
@@ -96,6 +96,11 @@ class _ShardedCrowd:
         self._in_line = self.n_labels > 0  # not tried yet; she who is, goes or is never tried again
         self._fetched = np.zeros(len(self.n_labels), dtype=np.bool_)  # whose tasks are at hand
         self._at_hand: _TasksAtHand | None = None
+        self._next = np.empty(0, dtype=np.int32)
+
+    def expect(self, workers: Int32[np.ndarray, " next"]) -> None:
+        """Fetch the tasks of these workers first; without them those of the highest penalties are next."""
+        self._next = workers
 
     def soft_penalty(self) -> Float64[np.ndarray, " workers"]:
         """Return the soft penalty of the workers left."""
@@ -121,7 +126,7 @@ class _ShardedCrowd:
         """Take a worker out."""
         tasks, held = self._tasks_of(worker)
         self._tally(tasks, held, -1)
-        self.keep = self.keep & (np.arange(len(self.keep)) != worker)
+        self.keep[worker] = False
         self._tally(tasks, held, 1)
 
     def _tally(self, tasks: Int32[np.ndarray, " hers"], held: "_TasksAtHand", sign: int) -> None:
@@ -142,8 +147,8 @@ class _ShardedCrowd:
         return place.astype(np.int32), held
 
     def _next_in_line(self, worker: int) -> Bool[np.ndarray, " workers"]:
-        """Choose this worker and those with the highest penalties, up to so many labels of theirs."""
-        order = np.argsort(-self.soft_penalty(), kind="stable")
+        """Choose this worker and those who are next in line, up to so many labels of theirs."""
+        order = self._next if len(self._next) else np.argsort(-self.soft_penalty(), kind="stable")
         order = np.append(worker, order[self._in_line[order] & (order != worker)])
         before = np.cumsum(self.n_labels[order]) - self.n_labels[order]
         chosen = np.zeros(len(self.keep), dtype=np.bool_)

@@ -16,11 +16,19 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run, start_of
-from flows.settings import EngineSettings, SettingsError
+from flows.settings import EngineSettings, FilterSettings, SettingsError
 from flows.sharding import ShardFolder, group_of_shard, load_fit, load_shard, names_alone, save_fit
 from flows.stages.label_plan import FewAtHand
-from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, filter_by, stop_rule
+from flows.stages.labels.whole_labels import (
+    Aggregated,
+    Groups,
+    Judged,
+    filter_by,
+    rate_of,
+    stop_rule,
+)
 from quality import (
+    Consensus,
     CrowdLabels,
     DawidSkene,
     DependentGroups,
@@ -32,10 +40,12 @@ from quality import (
     MajorityVote,
     OneCoin,
     TaskReport,
+    WeightedMajority,
     WorkerReport,
     balanced_loads,
     conflict_graph_by_shards,
     dependent_groups_by_shards,
+    filter_dishonest_by_shards,
     filter_workers_by_shards,
     load_levels,
     start_from,
@@ -51,17 +61,19 @@ from quality.aggregation import (
     decide,
     hierarchical_by_shards,
     hierarchical_result,
+    mace_result,
     majority_of_shard,
     one_coin_by_shards,
     posterior_of_groups,
     posterior_of_shard,
 )
+from quality.choice import AutoByShards, ShardFit, auto_by_shards, auto_result, fit_by_shards
 from quality.labels import Sums, join_shards, of_voters
 from quality.reports import DECIMALS, CrowdSums, crowd_sums, report_of
 
-__all__ = ["ShardedLabels"]
+__all__ = ["ShardedLabels", "refuse_whole_filter"]
 
-KEPT_FIT, UNFILTERED_FIT = "kept_fit.npz", "unfiltered_fit.npz"
+KEPT_FITS, UNFILTERED_FITS = "kept_fits", "unfiltered_fits"  # folders: a file for each fit
 FITS: dict[str, Callable[..., EMFit]] = {
     "dawid_skene": dawid_skene_by_shards,
     "hierarchical_dawid_skene": hierarchical_by_shards,
@@ -72,11 +84,15 @@ BY_TASK = ("label", "entropy", "margin", "n_labels", "counts", "conflict", "tied
 
 
 class Rule(NamedTuple):
-    """How a shard's posterior is found, and from which parameters; `fit` is None for majority vote."""
+    """How a shard's posterior is found, and from which parameters.
+
+    `fit` is None for a vote; `auto` is the pool, where the posterior is a pool's.
+    """
 
     posterior: Posterior
     parameters: Any
     fit: EMFit | None
+    auto: AutoByShards | None = None
 
     def over(self, engine: Engine) -> Float[np.ndarray, "tasks classes"]:
         """The posterior of every task."""
@@ -84,6 +100,15 @@ class Rule(NamedTuple):
 
 
 MAJORITY = Rule(majority_of_shard, None, None)
+
+
+def refuse_whole_filter(chosen: FilterSettings, engine: EngineSettings, n_labels: int) -> None:
+    """Raise SettingsError for a filter that needs the whole table of labels, if these are too many."""
+    if chosen.penalty == "hard" and n_labels > engine.whole_labels:
+        raise SettingsError(
+            'filter.penalty = "hard" needs all labels in memory, up to engine.whole_labels = '
+            f"{engine.whole_labels:,}, and there are {n_labels:,}; use the soft one, or raise whole_labels"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,22 +125,33 @@ class ShardedLabels:
     def filter_workers(self) -> tuple[Filtered | FilteredDishonest, str]:
         """Find the workers to remove as the settings say; return them and the stop rule's name.
 
-        Shard by shard where the soft penalty leads up to a number or share of workers; every other filter
-        has the whole table.
+        By the soft penalty shard by shard; a false removal rate has the whole table as far as settings allow.
         """
         settings = self.run.settings
-        chosen = settings.filter
-        if chosen.penalty != "soft" or (chosen.fraction, chosen.n_workers) == (None, None):
+        chosen, rate = settings.filter, rate_of(settings.filter)
+        asked: dict[str, Any] = {
+            "min_labels_per_task": chosen.min_labels_per_task,
+            "progress": self.run.progress,
+        }
+        tasks, whole = self.crowd.labels.tasks, None
+        if rate is not None or chosen.penalty == "hard":
+            whole = self.whole()
+        if whole is not None:
             return filter_by(
-                self._needed_whole(), chosen, seed=settings.seed, ordered=settings.input.order,
-                progress=self.run.progress,
+                whole, chosen, seed=settings.seed, ordered=settings.input.order, progress=self.run.progress
             )  # fmt: skip
-        filtered = filter_workers_by_shards(
-            self.engine, self.crowd.labels.tasks, n_workers=chosen.n_workers,
-            fraction=chosen.fraction, min_labels_per_task=chosen.min_labels_per_task,
-            progress=self.run.progress,
-        )  # fmt: skip
-        return filtered, stop_rule(chosen.n_workers, chosen.fraction)
+        refuse_whole_filter(chosen, self.chosen, self.shards.n_labels)
+        found: Filtered | FilteredDishonest
+        if rate is not None:
+            rng = np.random.default_rng(settings.seed)
+            found = filter_dishonest_by_shards(
+                self.engine, tasks, false_removal_rate=rate, rng=rng, **asked
+            )
+        else:
+            found = filter_workers_by_shards(
+                self.engine, tasks, n_workers=chosen.n_workers, fraction=chosen.fraction, **asked
+            )
+        return found, stop_rule(chosen.n_workers, chosen.fraction, rate)
 
     def dependence(self) -> DependentGroups:
         """Find the workers who do not answer on their own."""
@@ -125,7 +161,7 @@ class ShardedLabels:
     def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""
         keep, start = filtered.keep, start_of(self.run, self.crowd.labels)
-        rule = self._rule(self.engine.keep_workers(keep), groups, KEPT_FIT, start)
+        rule = self._rule(self.engine.keep_workers(keep), groups, KEPT_FITS, start)
         sums = crowd_sums(self.engine, keep, rule.posterior, rule.parameters)
         shared = self._shared_loads(sums)
         report, removed = self._report(filtered, sums, shared), int(sums.n_labels[~keep].sum())
@@ -136,18 +172,19 @@ class ShardedLabels:
         """Find one label per task from the labels of the workers kept, one vote for each group."""
         kept, labels = self.engine.keep_workers(keep), self.crowd.labels
         start = start_of(self.run, labels)
-        rule = self._rule(kept, groups, KEPT_FIT, start)
+        rule = self._rule(kept, groups, KEPT_FITS, start)
         posterior = rule.over(kept)
-        result, tasks = self._result(rule.fit, posterior, groups), self._tasks(keep, posterior)
+        result, fitted = self._result(rule, kept, posterior, groups)
+        tasks = self._tasks(keep, posterior)
         names, _ = self.crowd.labelled_groups()
         task_groups = partial(group_of_shard, self.shards)
         next_start, go_on = None, self.run.settings.consensus.go_on
-        if go_on and rule.fit is not None and not isinstance(result, MajorityVote):
+        if go_on and rule.fit is not None and isinstance(fitted, Fit):
             labelled = of_voters(rule.fit.counts.sum(axis=(1, 2)) > 0, groups) & keep
-            next_start = start_from(labels, result, labelled=labelled)
+            next_start = start_from(labels, fitted, labelled=labelled)
         return Aggregated(
             result,
-            result,
+            fitted,
             tasks,
             support_by_shards(kept, rule.posterior, rule.parameters, groups=groups),
             self._kept(keep),
@@ -160,7 +197,7 @@ class ShardedLabels:
 
     def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
         """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
-        of_all = self._rule(self.engine, groups, UNFILTERED_FIT)
+        of_all = self._rule(self.engine, groups, UNFILTERED_FITS)
         rules = {"unfiltered": of_all, "majority_vote": MAJORITY}
         return {name: decide(rule.over(self.engine))[0] for name, rule in rules.items()}
 
@@ -187,17 +224,6 @@ class ShardedLabels:
 
         return FewAtHand(names, n_labels, of_tasks)
 
-    def _needed_whole(self) -> CrowdLabels:
-        """The whole table of labels for a filter; raise SettingsError if there are too many."""
-        whole = self.whole()
-        if whole is None:
-            raise SettingsError(
-                f"this filter needs all labels in memory, up to engine.whole_labels = "
-                f"{self.chosen.whole_labels:,}, and there are {self.shards.n_labels:,}; set "
-                'filter.fraction or filter.n_workers with filter.penalty = "soft", or raise whole_labels'
-            )
-        return whole
-
     def _kept(self, keep: Bool[np.ndarray, " workers"]) -> CrowdLabels | None:
         whole = self.whole()
         return None if whole is None else whole.keep_workers(keep)
@@ -215,54 +241,78 @@ class ShardedLabels:
         if groups is None:
             return self._plain_rule(engine, name, start)
         plain = self._plain_rule(engine.merge_workers(groups), name, start)
-        return Rule(posterior_of_groups, (plain.posterior, plain.parameters, groups), plain.fit)
+        weighed = plain.posterior, plain.parameters, groups
+        return plain._replace(posterior=posterior_of_groups, parameters=weighed)
 
     def _plain_rule(self, engine: Engine, name: str | None, start: EMStart | None) -> Rule:
         """The consensus of an engine's labels; a fit goes on from where its file says it stood.
 
-        A fit that has no file yet starts from `start`, which is in the order of the table's codes.
-        Without a name there is no file.
+        A fit that has no file yet starts from `start`, which is in the order of the table's codes. Files are
+        in the folder of that name; without one there is none.
         """
-        chosen, progress = self.run.settings.consensus, self.run.progress
-        path = None if name is None else self.run.folder / name
-        if chosen.named(sharded=True) == "majority_vote":
+        chosen = self.run.settings.consensus
+        aggregator = chosen.named(sharded=True)
+        if aggregator == "majority_vote":
             return MAJORITY
+        if aggregator == "auto":
+            return self._pool_rule(engine, name)
         knobs = {knob: getattr(chosen, knob) for knob in ("max_iter", "tol", "smoothing")}
+        given = {knob: value for knob, value in knobs.items() if value is not None}
 
+        def of(**memory: Any) -> ShardFit:
+            known = {"use_gold": chosen.use_gold, "start": start}
+            fit = FITS[aggregator](engine, **known, **given, **memory)
+            return ShardFit(posterior_of_shard, (fit.prior, fit.table, chosen.use_gold), fit)
+
+        return Rule(*self._fitted(of, name, aggregator))
+
+    def _pool_rule(self, engine: Engine, name: str | None) -> Rule:
+        """The pool of candidates; each fit has a file of its own, by candidate and fold held out."""
+
+        def fitted(part: Engine, candidate: str, fold: int) -> ShardFit:
+            what = candidate if fold < 0 else f"{candidate}-without-{fold}"
+            return self._fitted(partial(fit_by_shards, part, candidate), name, what)
+
+        auto = auto_by_shards(engine, fit=fitted)
+        return Rule(*auto.pool, auto)
+
+    def _fitted(self, fitting: Callable[..., ShardFit], name: str | None, what: str) -> ShardFit:
+        """Fit from where the file says that a fit stood, and write it down every few iterations."""
+        progress, most = self.run.progress, self.run.settings.consensus.max_iter or 100
+        path = None if name is None else self.run.folder / name / f"{what}.npz"
         begun = None if path is None else load_fit(path)
         due = self.chosen.checkpoint_every + (0 if begun is None else begun.n_iter)
 
         def after(fit: EMFit) -> None:
             nonlocal due
             if progress is not None:
-                progress("EM over shards", fit.n_iter, chosen.max_iter or 100)
+                progress("EM over shards", fit.n_iter, most)
             if path is not None and fit.n_iter >= due:
                 save_fit(path, fit)
                 due = fit.n_iter + self.chosen.checkpoint_every
 
-        fit = FITS[chosen.named(sharded=True)](
-            engine, use_gold=chosen.use_gold, start=start, begun=begun, after=after,
-            **{knob: value for knob, value in knobs.items() if value is not None},
-        )  # fmt: skip
-        if path is not None:
-            save_fit(path, fit)
-        return Rule(posterior_of_shard, (fit.prior, fit.table, chosen.use_gold), fit)
+        found = fitting(begun=begun, after=after)
+        if path is not None and found.fit is not None and found.fit is not begun:
+            save_fit(path, found.fit)
+        return found
 
     def _result(
-        self, fit: EMFit | None, posterior: Float[np.ndarray, "tasks classes"], groups: Groups
-    ) -> Fit | MajorityVote:
-        """The result that the aggregator gives of a whole table."""
-        label, tied = decide(posterior)
-        if fit is None:
-            return MajorityVote(posterior, label, tied)
-        if fit.shared is not None:
-            return hierarchical_result(fit, posterior, groups)
-        table = of_voters(fit.table, groups)
-        evidence = (fit.log_likelihood, fit.n_iter, fit.converged)
-        if self.run.settings.consensus.named(sharded=True) == "dawid_skene":
-            confusion = np.ascontiguousarray(table.transpose(0, 2, 1))
-            return DawidSkene(posterior, label, tied, fit.prior, confusion, *evidence)
-        return OneCoin(posterior, label, tied, fit.prior, table[:, 0, 0].copy(), *evidence)
+        self,
+        rule: Rule,
+        engine: Engine,
+        posterior: Float[np.ndarray, "tasks classes"],
+        groups: Groups,
+    ) -> tuple[Consensus, Consensus]:
+        """The result that the aggregator gives of a whole table, and the one result behind it."""
+        name = self.run.settings.consensus.named(sharded=True)
+        if rule.auto is None:
+            result = _result_of(name, rule.fit, posterior, groups)
+            return result, result
+        merged = engine if groups is None else engine.merge_workers(groups)
+        best = rule.auto.fits[rule.auto.chosen]
+        own = np.concatenate(merged.map(best.posterior, best.belief))
+        fitted = _result_of(rule.auto.chosen, best.fit, own, groups)
+        return auto_result(rule.auto, merged, posterior, fitted, groups), fitted
 
     def _shared_loads(self, sums: CrowdSums) -> dict[str, np.ndarray]:
         """Each worker's load in an optimal sharing out of all label nodes; empty if these are too many."""
@@ -305,6 +355,29 @@ class ShardedLabels:
         entropy, margin = (whole[name].round(DECIMALS) for name in ("entropy", "margin"))
         hardest = np.lexsort((whole["n_labels"], -entropy, margin)).astype(np.int32)
         return replace(parts[0], **whole, hardest=hardest, tasks=labels.tasks)
+
+
+def _result_of(
+    aggregator: str,
+    fit: EMFit | None,
+    posterior: Float[np.ndarray, "tasks classes"],
+    groups: Groups,
+) -> Consensus:
+    """The result of one aggregator."""
+    label, tied = decide(posterior)
+    if fit is None:
+        kind = MajorityVote if aggregator == "majority_vote" else WeightedMajority
+        return kind(posterior, label, tied)
+    if aggregator == "hierarchical_dawid_skene":
+        return hierarchical_result(fit, posterior, groups)
+    if aggregator == "mace":
+        return mace_result(fit, posterior, groups)
+    table = of_voters(fit.table, groups)
+    evidence = (fit.log_likelihood, fit.n_iter, fit.converged)
+    if aggregator == "dawid_skene":
+        confusion = np.ascontiguousarray(table.transpose(0, 2, 1))
+        return DawidSkene(posterior, label, tied, fit.prior, confusion, *evidence)
+    return OneCoin(posterior, label, tied, fit.prior, table[:, 0, 0].copy(), *evidence)
 
 
 def _labels_of_workers(shard: LabelShard, _: object) -> Sums:

@@ -44,7 +44,7 @@ from quality import (
 from quality.aggregation import Fit
 
 __all__ = [
-    "Aggregated", "Groups", "Judged", "WholeLabels", "filter_by", "stop_rule",
+    "Aggregated", "Groups", "Judged", "WholeLabels", "filter_by", "rate_of", "stop_rule",
 ]  # fmt: skip
 
 Groups: TypeAlias = Int[np.ndarray, " workers"] | None  # group code of each worker, -1 for none
@@ -257,14 +257,12 @@ def filter_by(
     Of `ordered` classes soft penalties weigh by distance.
     """
     least, share, n_workers = chosen.min_labels_per_task, chosen.fraction, chosen.n_workers
-    if chosen.penalty == "soft" and share is None and n_workers is None:
-        given = chosen.false_removal_rate
-        rate = FALSE_REMOVAL_RATE if given is None else given
+    if (rate := rate_of(chosen)) is not None:
         found = filter_dishonest(
             labels, false_removal_rate=rate, min_labels_per_task=least,
             ordered=ordered, rng=np.random.default_rng(seed), progress=progress,
         )  # fmt: skip
-        return found, f"false removal rate {rate:g}"
+        return found, stop_rule(None, None, rate)
     if share is None and n_workers is None:
         share = PAPERS_FRACTION
     penalty: Callable[[CrowdLabels], np.ndarray] = graded_penalty if ordered else soft_penalty
@@ -279,6 +277,14 @@ def filter_by(
     return filtered, stop_rule(n_workers, share)
 
 
+def rate_of(chosen: FilterSettings) -> float | None:
+    """Return the false removal rate at which the filter stops; None if by a number or share of workers."""
+    if chosen.penalty != "soft" or (chosen.fraction, chosen.n_workers) != (None, None):
+        return None
+    given = chosen.false_removal_rate
+    return FALSE_REMOVAL_RATE if given is None else given
+
+
 def _refuse_dense(labels: CrowdLabels) -> None:
     """Raise SettingsError for a table in which hard penalties say nothing of anybody."""
     share = labels.n_labels / (labels.n_workers * labels.n_tasks)
@@ -290,6 +296,8 @@ def _refuse_dense(labels: CrowdLabels) -> None:
         )
 
 
-def stop_rule(n_workers: int | None, fraction: float | None) -> str:
+def stop_rule(n_workers: int | None, fraction: float | None, rate: float | None = None) -> str:
     """Name the rule that says how many workers a filter removes."""
+    if rate is not None:
+        return f"false removal rate {rate:g}"
     return f"{n_workers} workers" if fraction is None else f"{fraction:.0%} of the workers"

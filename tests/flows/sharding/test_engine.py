@@ -21,7 +21,9 @@ from flows.sharding.dask import DaskEngine, open_dask
 from quality import regular_assignment, simulate_crowd
 from quality.aggregation.em import EMFit
 from quality.aggregation.sharded_em import dawid_skene_by_shards, posterior_of_shard
+from quality.choice import auto_by_shards
 from quality.labels.shards import LabelShard, LocalEngine
+from quality.reputation import filter_dishonest_by_shards
 from quality.reputation.penalties import soft_penalty_by_shards
 from quality.reputation.sharded_filtering import filter_workers_by_shards
 
@@ -89,6 +91,24 @@ def test_a_cluster_gives_the_bytes_of_threads(shards: ShardFolder, dask_engine: 
     assert filtered.removed.tolist() == filtered_here.removed.tolist()
     kept, kept_here = (engine.keep_workers(filtered.keep) for engine in (dask_engine, here))
     assert soft_penalty_by_shards(kept).tobytes() == soft_penalty_by_shards(kept_here).tobytes()
+
+
+def test_a_cluster_filters_and_pools_with_the_bytes_of_threads(
+    shards: ShardFolder, dask_engine: DaskEngine
+) -> None:
+    """What a default run does: who goes, and the pool of those who are left."""
+    found = []
+    for engine in (dask_engine, local(shards)):
+        filtered = filter_dishonest_by_shards(
+            engine, shards.names("task"), false_removal_rate=0.3, rng=np.random.default_rng(0)
+        )
+        pool = auto_by_shards(engine.keep_workers(filtered.keep), enough=1)
+        found.append((filtered, pool))
+    (filtered, pool), (here, pool_here) = found
+    assert len(filtered.removed) > 0
+    assert filtered.removed.tobytes() == here.removed.tobytes()
+    assert filtered.p_value.tobytes() == here.p_value.tobytes()
+    assert pool.scores == pool_here.scores
 
 
 @pytest.mark.parametrize("hold", [True, False])

@@ -184,6 +184,59 @@ def test_class_ratios_are_those_of_the_streamed_estimator_in_one_process(
         assert said["method"] in (sharded.folder / page).read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def pooled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, RunResult, RunResult]:
+    """The aggregator left to the default: in memory first, then in shards."""
+    settings = settings_in(tmp_path_factory.mktemp("pooled"), "[consensus]\n")
+    return settings, run_pipeline(settings), run_pipeline(on(settings, SHARDS))
+
+
+def test_the_default_aggregator_on_shards_pools_by_the_rule_of_one_process(
+    pooled: tuple[Settings, RunResult, RunResult],
+) -> None:
+    """One candidate fewer, message passing, which has a small weight in this campaign of 1,800 labels."""
+    _, whole, sharded = pooled
+    facts, expected = (
+        json.loads((one.folder / "consensus.json").read_text()) for one in (sharded, whole)
+    )
+    assert facts["aggregator"] == expected["aggregator"] == "auto"
+    choice, of_all = facts["choice"], expected["choice"]
+    assert choice["chosen"] == of_all["chosen"]
+    assert choice["n_held_out"] == of_all["n_held_out"]
+    others = [score for score in of_all["scores"] if score["name"] != "kos"]
+    (kos,) = (score["weight"] for score in of_all["scores"] if score["name"] == "kos")
+    for one, other in zip(choice["scores"], others, strict=True):
+        assert one["name"] == other["name"]
+        assert one["log_likelihood"] == pytest.approx(other["log_likelihood"], abs=1e-7)
+        assert one["weight"] == pytest.approx(other["weight"] / (1 - kos), abs=1e-5)
+    labels, of_whole = (
+        pq.read_table(one.folder / "consensus.parquet").column("label").to_pylist()
+        for one in (sharded, whole)
+    )
+    assert np.mean([one == other for one, other in zip(labels, of_whole, strict=True)]) > 0.99
+
+
+def test_a_pool_killed_in_a_fit_ends_with_the_bytes_of_one_that_was_not(
+    pooled: tuple[Settings, RunResult, RunResult],
+) -> None:
+    """Stopped in a fit to labels of which a fold is held out, after others have ended."""
+    settings, _, sharded = pooled
+    told: list[int] = []
+
+    def stop(what: str, done: int, total: int) -> None:
+        told.append(done)
+        if what == "EM over shards" and told.count(5) == 30:
+            raise KeyboardInterrupt
+
+    def stopping(stage: Stage, run: Run) -> str:
+        return run_stage(stage, Run(run.folder, run.settings, progress=stop))
+
+    with pytest.raises(KeyboardInterrupt):
+        run_pipeline(on(settings, SHARDS), step=stopping, again=True)
+    found = run_pipeline(on(settings, SHARDS), resume=True, again=True)
+    assert bytes_of(found.folder) == bytes_of(sharded.folder)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Creating scratch directories:UserWarning")  # a busy disk
 def test_a_dask_cluster_leaves_the_bytes_of_threads(
@@ -290,8 +343,8 @@ def test_what_cannot_be_sharded_is_refused_in_one_sentence(
     assert "\n" not in str(refused.value)
 
 
-def with_filter(folder: Path, rule: str) -> Settings:
-    settings = settings_in(folder)
+def with_filter(folder: Path, rule: str, more: str = "") -> Settings:
+    settings = settings_in(folder, more)
     path = folder / "settings.toml"
     path.write_text(path.read_text(encoding="utf-8").replace("fraction = 0.1", rule), "utf-8")
     found = load_settings(path)
@@ -300,26 +353,59 @@ def with_filter(folder: Path, rule: str) -> Settings:
 
 
 @pytest.mark.parametrize("rule", ["false_removal_rate = 0.5", 'penalty = "hard"\nfraction = 0.1'])
-def test_filters_that_need_all_labels_find_on_shards_whom_they_find_in_memory(
+def test_filters_of_all_labels_find_on_shards_whom_they_find_in_memory(
     tmp_path: Path, rule: str
 ) -> None:
-    settings, tables, facts = with_filter(tmp_path, rule), [], []
-    for one in (settings, on(settings, SHARDS)):
+    check_judged(with_filter(tmp_path, rule), SHARDS)
+
+
+def test_the_default_filter_finds_past_the_limit_whom_it_finds_in_memory(tmp_path: Path) -> None:
+    """From sums over shards; in one process from the whole table."""
+    few = SHARDS.model_copy(update={"whole_labels": 100})
+    check_judged(with_filter(tmp_path, "false_removal_rate = 0.5"), few, left_out=("agreement",))
+
+
+def check_judged(
+    settings: Settings, engine: EngineSettings, *, left_out: tuple[str, ...] = ()
+) -> None:
+    """The same workers are judged alike in memory and on shards; what is left out there is None."""
+    tables, facts = [], []
+    for one in (settings, on(settings, engine)):
         run = open_run(one, resume=False)
         for stage in STAGES[:2]:
             run_stage(stage, run)
         tables.append(columns_of(pq.read_table(run.folder / "workers.parquet")))
         facts.append(json.loads((run.folder / "quality.json").read_text()))
+    assert any(tables[0]["flagged"])
     assert tables[0]["flagged"] == tables[1]["flagged"]
     assert tables[0]["reason"] == tables[1]["reason"]
+    for name in left_out:
+        assert facts[0].pop(name) is not None
+        assert facts[1].pop(name) is None
     check_like(tables[1], tables[0])
     check_like(facts[1], facts[0])
 
 
-@pytest.mark.parametrize("rule", ["false_removal_rate = 0.1", 'penalty = "hard"\nfraction = 0.1'])
-def test_filters_that_need_all_labels_are_refused_past_the_limit(tmp_path: Path, rule: str) -> None:
+def test_a_default_run_past_the_limit_is_never_refused(tmp_path: Path) -> None:
+    """Nothing but the engine is named: filter, aggregator and all that follows are the default."""
+    settings = with_filter(tmp_path, "", "[consensus]\n")
+    run = run_pipeline(on(settings, SHARDS.model_copy(update={"whole_labels": 0})))
+    found = json.loads((run.folder / "quality.json").read_text())
+    assert found["stop"] == "false removal rate 0.1"
+    assert json.loads((run.folder / "consensus.json").read_text())["aggregator"] == "auto"
+    assert len(pq.read_table(run.folder / "proportions.parquet")) > 0
+    assert len(pq.read_table(run.folder / "label_plan.parquet")) > 0
+
+
+def test_a_filter_that_needs_all_labels_is_refused_past_the_limit_before_they_are_read(
+    tmp_path: Path,
+) -> None:
     few = SHARDS.model_copy(update={"whole_labels": 100})
+    settings = on(with_filter(tmp_path, 'penalty = "hard"\nfraction = 0.1'), few)
+    run = open_run(settings, resume=False)
     with pytest.raises(
-        SettingsError, match="needs all labels in memory, up to engine.whole_labels = 100"
+        SettingsError,
+        match=r"all labels in memory, up to engine.whole_labels = 100, and there are 1,800",
     ):
-        run_pipeline(on(with_filter(tmp_path, rule), few))
+        run_stage(STAGES[0], run)
+    assert not (run.folder / "shards").exists()

@@ -1,0 +1,305 @@
+"""The pool of aggregators, for tables in shards: the same rule, of the candidates that add up over shards.
+
+>>> from quality import LocalEngine, cut_labels, encode, regular_assignment, simulate_crowd
+>>> rng = np.random.default_rng(0)
+>>> assignment = regular_assignment(n_tasks=200, n_workers=20, labels_per_task=5, rng=rng)
+>>> truth = rng.integers(2, size=200)
+>>> crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries={"malicious": 5}, rng=rng)
+>>> labels = encode(crowd.worker, crowd.task, crowd.label)
+>>> auto_by_shards(LocalEngine(cut_labels(labels, [0, 90, 200]))).chosen
+'one_coin_dawid_skene'
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Int, Int32
+
+from quality.aggregation import (
+    Consensus,
+    EMFit,
+    Posterior,
+    confusion_of,
+    dawid_skene_by_shards,
+    decide,
+    hierarchical_by_shards,
+    mace_by_shards,
+    majority_of_shard,
+    one_coin_by_shards,
+    posterior_of_shard,
+    weighted_of_shard,
+)
+from quality.choice.automatic import (
+    ENOUGH,
+    Auto,
+    Score,
+    answers_given,
+    dealt,
+    held_of_sizes,
+    log_chances,
+    meanings_of,
+    scores_of,
+)
+from quality.labels import Engine, LabelShard, Sums, of_voters
+from quality.reputation import soft_penalty_by_shards
+
+__all__ = ["SHARDED", "AutoByShards", "ShardFit", "auto_by_shards", "auto_result", "fit_by_shards"]
+
+SHARDED = (
+    "majority_vote",
+    "weighted_majority",
+    "one_coin_dawid_skene",
+    "mace",
+    "hierarchical_dawid_skene",
+    "dawid_skene",
+)
+FITS: Mapping[str, Callable[..., EMFit]] = MappingProxyType(
+    {
+        "one_coin_dawid_skene": one_coin_by_shards,
+        "mace": mace_by_shards,
+        "hierarchical_dawid_skene": hierarchical_by_shards,
+        "dawid_skene": dawid_skene_by_shards,
+    }
+)
+
+
+class ShardFit(NamedTuple):
+    """How a candidate finds the posterior of a shard, and from which belief; a vote has no `fit`."""
+
+    posterior: Posterior
+    belief: Any
+    fit: EMFit | None = None
+
+
+Fitter = Callable[[Engine, str, int], ShardFit]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AutoByShards:
+    """Result of :func:`auto_by_shards`.
+
+    Parameters
+    ----------
+    chosen
+        The name of the candidate with the largest weight.
+    fits
+        Of the candidates with a weight, fitted to all labels.
+    scores
+        One for each candidate.
+    n_held_out
+        Labels that were predicted, over all folds.
+    """
+
+    chosen: str
+    fits: Mapping[str, ShardFit]
+    scores: tuple[Score, ...]
+    n_held_out: int
+
+    @property
+    def pool(self) -> ShardFit:
+        """The mean of the candidates' posteriors by weight, with the fit of the one chosen."""
+        weight = {score.name: score.weight for score in self.scores}
+        mixed = tuple((weight[name], fit.posterior, fit.belief) for name, fit in self.fits.items())
+        return ShardFit(_posterior_of_pool, mixed, self.fits[self.chosen].fit)
+
+
+def fit_by_shards(
+    engine: Engine,
+    name: str,
+    *,
+    begun: EMFit | None = None,
+    after: Callable[[EMFit], object] | None = None,
+) -> ShardFit:
+    """Fit a candidate to a table in shards.
+
+    Parameters
+    ----------
+    engine
+        It works on the shards of the table.
+    name
+        One of :data:`SHARDED`.
+    begun, after
+        As for :func:`~quality.dawid_skene_by_shards`; votes make no use of them.
+    """
+    if name == "majority_vote":
+        return ShardFit(majority_of_shard, None)
+    if name == "weighted_majority":
+        return ShardFit(weighted_of_shard, 1.0 - soft_penalty_by_shards(engine))
+    fit = FITS[name](engine, begun=begun, after=after)
+    return ShardFit(posterior_of_shard, (fit.prior, fit.table, False), fit)
+
+
+def _anew(engine: Engine, name: str, fold: int) -> ShardFit:
+    return fit_by_shards(engine, name)
+
+
+def auto_by_shards(
+    engine: Engine, *, n_folds: int = 10, enough: int = ENOUGH, fit: Fitter = _anew
+) -> AutoByShards:
+    """Do what :func:`~quality.auto` does, on a table in shards, with the candidates of :data:`SHARDED`.
+
+    Parameters
+    ----------
+    engine
+        It works on the shards of the table; for groups that vote once, of the merged table.
+    n_folds, enough
+        As for :func:`~quality.auto`, errors included.
+    fit
+        Called with an engine, the name of a candidate and the fold that the engine lacks, -1 for none, for a
+        :func:`fit_by_shards`: one that keeps what it has found need not find it twice.
+
+    Notes
+    -----
+    **Guarantees.** Scores, weights and posterior are those of :func:`~quality.auto` of the whole table with
+    these candidates, up to the rounding of sums in another order. So they are those of its own
+    candidates wherever message passing (KOS), whose messages do not add up over shards, has no weight.
+
+    **Cost.** That of the candidates' fits, and two passes over the shards for each.
+
+    Examples
+    --------
+    >>> from quality import LocalEngine, cut_labels, encode
+    >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
+    >>> auto_by_shards(LocalEngine(cut_labels(labels, [0, 1, 2]))).n_held_out
+    6
+    """
+    if not n_folds >= 2:
+        raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
+    if not enough >= 1:
+        raise ValueError(f"enough must be >= 1, got enough={enough}")
+    (sizes,) = engine.add_up(_fold_sizes, n_folds)
+    sizes = np.trim_zeros(sizes, "b")
+    held = held_of_sizes(sizes, enough)
+    asked = []
+    for fold in range(held):
+        rest = engine.changed(partial(_without_fold, fold=fold, n_folds=n_folds))
+        asked.append([_meant(rest, fit(rest, name, fold)) for name in SHARDED])
+    scores = _scores_by_shards(engine, n_folds, asked, int(sizes[:held].sum()))
+    weighing = {score.name: score.weight for score in scores if score.weight}
+    fits = {name: fit(engine, name, -1) for name in weighing}
+    chosen = max(weighing, key=lambda name: weighing[name])
+    return AutoByShards(chosen, MappingProxyType(fits), scores, int(sizes[:held].sum()))
+
+
+def auto_result(
+    found: AutoByShards,
+    engine: Engine,
+    posterior: Float64[np.ndarray, "tasks classes"],
+    result: Consensus,
+    groups: Int[np.ndarray, " workers"] | None,
+) -> Auto:
+    """Return the result that :func:`~quality.auto` gives of a whole table.
+
+    Parameters
+    ----------
+    found
+        The pool.
+    engine
+        As for :func:`auto_by_shards`.
+    posterior
+        Of all tasks, by the pool.
+    result
+        That of the candidate chosen.
+    groups
+        The group code of each worker, where the table has been merged.
+    """
+    label, tied = decide(posterior)
+    (counts,) = engine.add_up(_answers_of_workers, found.pool[:2])
+    confusion = of_voters(confusion_of(counts), groups)
+    scores, n_held_out = found.scores, found.n_held_out
+    return Auto(posterior, label, tied, found.chosen, result, confusion, scores, n_held_out)
+
+
+Predicting = tuple[Posterior, Any, np.ndarray]  # of a shard, from a belief, and what labels mean
+
+
+def _meant(rest: Engine, found: ShardFit) -> Predicting:
+    """Return how a candidate predicts labels that are held out."""
+    (given,) = rest.add_up(_answers_given, found[:2])
+    return found.posterior, found.belief, np.mean(meanings_of(given), axis=0)
+
+
+def _scores_by_shards(
+    engine: Engine, n_folds: int, asked: list[list[Predicting]], n_held_out: int
+) -> tuple[Score, ...]:
+    """Return the candidates' scores, from what each predicts in each fold held out."""
+    zeros = np.zeros((len(SHARDED), len(SHARDED)))
+    total, behind, squares = zeros[0], zeros, zeros
+    if asked:
+        total, behind, squares = engine.add_up(_predicted, (n_folds, asked))
+    best = int(np.argmax(total))
+    return scores_of(SHARDED, total, behind[best], squares[best], n_held_out)
+
+
+def _posterior_of_pool(
+    shard: LabelShard, mixed: tuple[tuple[float, Posterior, Any], ...]
+) -> Float64[np.ndarray, "tasks classes"]:
+    """Return the mean of several posteriors of a shard's tasks by weight."""
+    posterior = np.zeros((shard.n_tasks, shard.n_classes))
+    for weight, posterior_of, belief in mixed:
+        posterior += weight * posterior_of(shard, belief)
+    posterior /= posterior.sum(axis=1, keepdims=True)  # the weights add up to 1 but for rounding
+    return posterior
+
+
+def _task_of(shard: LabelShard) -> Int32[np.ndarray, " labels"]:
+    """Return the place of each label's task, as the kernels take it."""
+    task: np.ndarray = shard.task.astype(np.int32)
+    task.setflags(write=False)
+    return task
+
+
+def _read_only(posterior: Float64[np.ndarray, "tasks classes"]) -> np.ndarray:
+    view = posterior.view()
+    view.flags.writeable = False  # the kernels are compiled for one kind of array
+    return view
+
+
+def _fold_sizes(shard: LabelShard, n_folds: int) -> Sums:
+    """Labels of a shard that each fold has."""
+    fold = dealt(shard.task_start, shard.first_task, n_folds)
+    return (np.bincount(fold[fold >= 0], minlength=n_folds),)
+
+
+def _without_fold(shard: LabelShard, fold: int, n_folds: int) -> LabelShard:
+    return shard.keep_labels(dealt(shard.task_start, shard.first_task, n_folds) != fold)
+
+
+def _answers_given(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
+    """What a shard says of what labels mean."""
+    posterior, belief = asked
+    nobody = np.zeros(shard.n_labels, dtype=np.bool_)
+    believed = _read_only(posterior(shard, belief))
+    return (answers_given(_task_of(shard), shard.label, nobody, believed),)
+
+
+def _answers_of_workers(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
+    """Expected counts of each worker's labels by class and truth."""
+    posterior, belief = asked
+    n_workers, n_classes = shard.n_workers, shard.n_classes
+    believed, task = posterior(shard, belief), shard.task
+    cell = shard.worker.astype(np.int64) * n_classes + shard.label
+    counts = [np.bincount(cell, one[task], n_workers * n_classes) for one in believed.T]
+    return (np.stack(counts, axis=1).reshape(n_workers, n_classes, n_classes),)
+
+
+def _predicted(shard: LabelShard, asked: tuple[int, list[list[Predicting]]]) -> Sums:
+    """What the labels held out are worth: summed, and how far each candidate is from each other."""
+    n_folds, by_fold = asked
+    fold, task = dealt(shard.task_start, shard.first_task, n_folds), _task_of(shard)
+    log_p = np.zeros((len(by_fold[0]), shard.n_tasks))  # summed over a task's held-out labels
+    for number, candidates in enumerate(by_fold):
+        out = fold == number
+        rest = shard.keep_labels(~out)
+        for place, (posterior, belief, meaning) in enumerate(candidates):
+            believed = _read_only(posterior(rest, belief))
+            found = log_chances(task, shard.label, out, believed, meaning)
+            log_p[place] += np.bincount(task[out], found, shard.n_tasks)
+    apart = (one - log_p for one in log_p)
+    sums = [(one.sum(axis=1), (one**2).sum(axis=1)) for one in apart]
+    behind, squares = map(np.array, zip(*sums, strict=True))
+    return log_p.sum(axis=1), behind, squares

@@ -1,0 +1,125 @@
+"""The pool on shards: the whole table's scores, weights and posterior, wherever the table is cut."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from quality import CrowdLabels, LocalEngine, encode, regular_assignment, simulate_crowd
+from quality.choice.automatic import CANDIDATES, Auto, auto
+from quality.choice.sharded_automatic import (
+    SHARDED,
+    AutoByShards,
+    auto_by_shards,
+    auto_result,
+    fit_by_shards,
+)
+from tests.quality.labels.strategies import crowds
+from tests.quality.labels.test_shards import CUTS, cut_at
+
+THE_SAME = {name: CANDIDATES[name] for name in SHARDED}
+CUT_IN = {2: [0.3], 5: [0.1, 0.35, 0.6, 0.61]}
+
+
+def crowd_of(
+    rng: np.random.Generator, n_tasks: int = 300, n_classes: int = 3, **adversaries: int
+) -> CrowdLabels:
+    """30 workers, 5 labels a task."""
+    rows = regular_assignment(n_tasks=n_tasks, n_workers=30, labels_per_task=5, rng=rng)
+    truth = rng.integers(n_classes, size=n_tasks)
+    crowd = simulate_crowd(rows, truth, n_classes=n_classes, adversaries=adversaries, rng=rng)
+    return encode(crowd.worker, crowd.task, crowd.label)
+
+
+def posterior_of(engine: LocalEngine, found: AutoByShards) -> np.ndarray:
+    posterior, belief, _ = found.pool
+    return np.concatenate(engine.map(posterior, belief))
+
+
+def check_scores(found: AutoByShards, expected: Auto) -> None:
+    for one, other in zip(found.scores, expected.scores, strict=True):
+        assert one.name == other.name
+        assert one.log_likelihood == pytest.approx(other.log_likelihood, abs=1e-9, nan_ok=True)
+        assert one.weight == pytest.approx(other.weight, abs=1e-6)
+
+
+@pytest.mark.parametrize("n_shards", [2, 5])
+@pytest.mark.parametrize("enough", [100, 30_000])
+def test_the_pool_is_the_whole_tables(n_shards: int, enough: int, rng: np.random.Generator) -> None:
+    """Up to the rounding of sums in another order; one fold held out of ten, and all of them."""
+    labels = crowd_of(rng, random=6, malicious=4)
+    engine = cut_at(labels, CUT_IN[n_shards])
+    found = auto_by_shards(engine, enough=enough)
+    expected = auto(labels, candidates=THE_SAME, enough=enough)
+    assert found.n_held_out == expected.n_held_out
+    check_scores(found, expected)
+    posterior = posterior_of(engine, found)
+    assert posterior == pytest.approx(expected.posterior, abs=1e-6)
+    best = np.concatenate(engine.map(*found.fits[found.chosen][:2]))
+    assert best == pytest.approx(expected.result.posterior, abs=1e-6)
+    whole = auto_result(found, engine, posterior, expected.result, None)
+    assert whole.confusion == pytest.approx(expected.confusion, abs=1e-6)
+    assert (whole.label == expected.label).all()
+    assert whole.chosen == expected.chosen
+
+
+def test_it_is_the_default_pool_where_message_passing_has_no_weight(
+    rng: np.random.Generator,
+) -> None:
+    labels = crowd_of(rng, n_tasks=600, n_classes=4, random=10)
+    engine = cut_at(labels, CUT_IN[2])
+    expected = auto(labels)
+    assert {score.name: score.weight for score in expected.scores}["kos"] == 0
+    found = auto_by_shards(engine)
+    assert posterior_of(engine, found) == pytest.approx(expected.posterior, abs=1e-6)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(crowds(), CUTS)
+def test_labels_held_out_are_those_of_the_whole_table(
+    labels: CrowdLabels, places: list[float]
+) -> None:
+    """Whatever the table: also one in which nothing can be held out, and the first is taken."""
+    found = auto_by_shards(cut_at(labels, places))
+    expected = auto(labels, candidates=THE_SAME)
+    assert found.n_held_out == expected.n_held_out
+    if not found.n_held_out:
+        assert found.chosen == expected.chosen == "majority_vote"
+
+
+def test_groups_vote_once_on_the_merged_table(rng: np.random.Generator) -> None:
+    labels = crowd_of(rng, random=6)
+    groups = np.where(np.arange(30) < 6, np.arange(30) // 3, -1)
+    merged = cut_at(labels, CUT_IN[2]).merge_workers(groups)
+    found, expected = auto_by_shards(merged), auto(labels, candidates=THE_SAME, groups=groups)
+    check_scores(found, expected)
+    posterior = posterior_of(merged, found)
+    assert posterior == pytest.approx(expected.posterior, abs=1e-6)
+    whole = auto_result(found, merged, posterior, expected.result, groups)
+    assert whole.confusion == pytest.approx(expected.confusion, abs=1e-6)
+
+
+def test_what_a_fitter_has_kept_is_not_found_twice(rng: np.random.Generator) -> None:
+    engine, kept = cut_at(crowd_of(rng, random=6), CUT_IN[2]), {}
+
+    def fit(part, name, fold):
+        if (name, fold) not in kept:
+            kept[name, fold] = fit_by_shards(part, name)
+        return kept[name, fold]
+
+    first = auto_by_shards(engine, enough=1, fit=fit)
+    assert {fold for _, fold in kept} == {0, -1}
+    n_fits = len(kept)
+    again = auto_by_shards(engine, enough=1, fit=fit)
+    assert len(kept) == n_fits
+    assert again.scores == first.scores
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("knob", "words"), [({"n_folds": 1}, "n_folds must be >= 2"), ({"enough": 0}, "enough must be")]
+)
+def test_parameters_out_of_range_are_refused(
+    knob: dict[str, int], words: str, rng: np.random.Generator
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        auto_by_shards(cut_at(crowd_of(rng), CUT_IN[2]), **knob)
