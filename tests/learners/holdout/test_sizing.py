@@ -131,7 +131,7 @@ FITTED = {"price": 2.5, "n": 1, "n_scored": 1, "epsilon_score": 0.2, "budget": 1
 def test_a_gate_is_fitted_to_positive_numbers_alone(knob):
     fitted_gate(**FITTED)
     with pytest.raises(ValueError, match="price, epsilon_score and all numbers must be > 0"):
-        fitted_gate(**FITTED | {knob: 0})
+        fitted_gate(**FITTED | {knob: type(FITTED[knob])(0)})
 
 
 @pytest.mark.parametrize("n", [67, 101, 400, 999, 4_000])
