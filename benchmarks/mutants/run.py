@@ -1,6 +1,7 @@
 """Plant every mutant, one at a time, and count those that a test catches.
 
 ``make mutants``, or ``python -m benchmarks.mutants.run [--only PART] [--sample N --seed S] [--workers N]``.
+What a run printed, kept in a file, says with ``--among`` which mutants to try again.
 It exits with 1 where fewer than 95 in 100 are caught, where one that survives is not listed with its reason
 (`survivors.py`), or where a mutant on a list is of code that is there no more. A run of all of them, or of
 a sample of all, writes its page.
@@ -93,13 +94,13 @@ def near_tests(tasks: Sequence[Task]) -> list[str]:
     return sorted({own for _, path, _ in tasks if (ROOT / (own := own_tests(path))).is_file()})
 
 
-def all_tasks(only: str) -> list[Task]:
-    """Every mutant made by rule whose name holds a text."""
+def all_tasks(only: str, among: str | None = None) -> list[Task]:
+    """Every mutant made by rule whose name holds a text, and stands in another one if that is given."""
     found = []
     for path in targets():
         for mutant in mutants_of(path.read_text(encoding="utf-8")):
             name = f"{path.relative_to(ROOT)} {mutant.name}"
-            if only in name:
+            if only in name and (among is None or name in among):
                 found.append((name, path, mutant))
     return found
 
@@ -196,6 +197,7 @@ def main() -> int:
     """Try all mutants; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="mutants whose file, function or code holds it")
+    parser.add_argument("--among", type=Path, help="a file with the names of those to try")
     parser.add_argument("--sample", type=int, help="so many of those made by rule, at random")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -204,9 +206,11 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print those made by rule, try none")
     given = parser.parse_args()
     check_written(ROOT)
-    made = [] if given.by == "hand" else all_tasks(given.only)
+    among = None if given.among is None else given.among.read_text(encoding="utf-8")
+    made = [] if given.by == "hand" else all_tasks(given.only, among)
     names = {name for name, _, _ in made}
-    gone = [one for one in SURVIVORS if made and given.only in one and one not in names]
+    whole = bool(made) and given.among is None
+    gone = [one for one in SURVIVORS if whole and given.only in one and one not in names]
     if given.list:
         print(*sorted(names), sep="\n")
         return 0
@@ -223,7 +227,7 @@ def main() -> int:
     minutes, n, n_killed = (time.monotonic() - begun) / 60, tried.total(), killed.total()
     print(f"{n_killed:,} of {n:,} mutants killed ({n_killed / n:.1%}), {minutes:.0f} minutes")
     print(*faults, sep="\n")
-    if not given.only and not given.near and given.by != "hand":
+    if whole and not given.only and not given.near:
         drawn = f" Here {len(tasks):,} of the {len(made):,} made by rule, {SAMPLED} {given.seed})."
         write_page(tried, killed, drawn if len(tasks) < len(made) else "")
     return int(bool(faults) or n_killed < ENOUGH * n)

@@ -9,6 +9,9 @@ SURVIVORS: dict[str, str] = {
     "flows/spending/cohorts.py join_cohorts: True: True becomes False": (
         "whether the record of cohorts is compressed, which no reader sees"
     ),
+    "learners/holdout/candidate_gate.py CandidateGate.event: each < MAX_SCALE: < becomes <=": (
+        "at that very scale the sampler draws, so that a gate may be had or refused"
+    ),
     "learners/holdout/metric_gate.py MetricGate.answer: math.floor(value * GRID): floor becomes ceil": (
         "a replaced record moves either by no more than is paid for, and a step is 2**-30"
     ),

@@ -375,7 +375,7 @@ def _learning(
     settings, gate = run.settings, run.settings.gate
     terms = {
         "classes": crowd.labels.classes.tolist(),
-        "features": [] if crowd.tasks is None else list(crowd.tasks.feature_names),
+        "features": list(crowd.table.feature_names),
         "standardize": settings.input.standardize,
         "dealt": [settings.seed, gate.holdout, model.validation],
     }

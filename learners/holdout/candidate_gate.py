@@ -283,8 +283,6 @@ class CandidateGate:
 
         Any tilt gives a valid limit; the best one is searched for.
         """
-        if not claim > 0:
-            return 0.0
         grid = STEPS * n
         from scipy.optimize import minimize_scalar  # heavy, and few runs ask this gate
 

@@ -113,8 +113,7 @@ def noise_tail(sigma: float, probability: float, n: int) -> float:
         return tail - probability
 
     upper = -a * math.log(probability) + a
-    tail = root_above(excess, 0.0, upper, xtol=1e-12) if excess(0.0) > 0 else 0.0
-    return sigma * tail + ROUNDING / (STEPS * n)
+    return sigma * root_above(excess, 0.0, upper, xtol=1e-12) + ROUNDING / (STEPS * n)
 
 
 def value_tail(sigma: float, probability: float, n: int) -> float:

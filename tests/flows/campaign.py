@@ -1,10 +1,17 @@
-"""A small campaign on disk, quick enough to be run many times; the oracle of no number."""
+"""A small campaign on disk, quick enough to be run many times, and a toy of which no table is read."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+
+from flows.run import Crowd, Run
+from flows.settings import Settings
+from flows.tables import Gold, TaskTable
+from quality import CrowdLabels
 
 CLASSES = ("a", "b", "c")
 MIXES = (
@@ -70,3 +77,44 @@ def write_small_campaign(folder: Path) -> Path:
 
 def _write(path: Path, header: str, rows: list[str]) -> None:
     path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+
+
+def toy_settings(folder: Path, **sections: Any) -> Settings:
+    """Settings of a campaign of two classes, whose tables are nowhere."""
+    given: dict[str, Any] = {"privacy": {"epsilon": 4.0}} | sections
+    tables = {"labels": "labels.csv", "tasks": ["tasks.csv"], "gold": "gold.csv"}
+    given["input"] = tables | sections.get("input", {})
+    places = {"runs": folder / "runs", "state": folder / "state"}
+    return Settings.model_validate({"name": "toy", "classes": ["a", "b"], **places, **given})
+
+
+def toy_crowd(
+    groups: str, *, gold: str = "", subjects: str = "", n_features: int = 2, table: bool = True
+) -> Crowd:
+    """Tasks t00, t01 and on: a letter each for group, true class (or a dash) and subject."""
+    tasks = np.array([f"t{j:02d}" for j in range(len(groups))])
+    codes, none = np.arange(len(groups)), np.zeros(len(groups), np.int64)
+    labels = CrowdLabels.from_codes(
+        none, codes, none, workers=np.array(["w"]), tasks=tasks, classes=np.array(["a", "b"])
+    )
+    names, group = np.unique(list(groups), return_inverse=True)
+    features = np.arange(float(len(groups) * n_features)).reshape(len(groups), n_features)
+    whose = np.array(list(subjects)) if subjects else None
+    known = [j for j, one in enumerate(gold) if one != "-"]
+    return Crowd(
+        labels,
+        TaskTable(tasks, group, names, features, tuple("xyz"[:n_features]), whose)
+        if table
+        else None,
+        Gold(tasks[known], np.array(list(gold))[known]) if known else None,
+    )
+
+
+def toy_run(settings: Settings, consensus: str, *, publication: str | None = None) -> Run:
+    """A run of the toy that has come as far as its consensus, a letter for each task's class."""
+    folder = settings.runs / f"1-{settings.name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    run = Run(folder, settings)
+    run.write_json("manifest.json", {"name": settings.name, "publication": publication})
+    run.write_table("consensus.parquet", pa.table({"label": list(consensus)}))
+    return run

@@ -15,12 +15,20 @@ import pytest
 
 from flows.pipeline import RunResult, run_pipeline
 from flows.run import Run, load_crowd
-from flows.settings import EngineSettings, SettingsError
+from flows.settings import EngineSettings, PrivacySettings, SettingsError
 from flows.settings.settings import load_settings
-from flows.spending import Plan, plan_releases, preview, read_statements
+from flows.spending import Plan, bounded_counts, plan_releases, preview, read_statements
+from flows.spending.bounded_counts import (
+    binding_names,
+    counted_tasks,
+    dealt_names,
+    drawn_by_name,
+    set_queries,
+    subject_queries,
+)
 from flows.tables import TableError
 from privacy import Query
-from tests.flows.campaign import write_small_campaign
+from tests.flows.campaign import toy_crowd, toy_run, toy_settings, write_small_campaign
 
 MAX_TASKS = 3
 
@@ -293,3 +301,84 @@ def test_settings_of_subjects_go_together(
     path.write_text(path.read_text().replace(*change))
     with pytest.raises(SettingsError, match=sentence):
         load_settings(path)
+
+
+# on a toy, without a run -----------------------------------------------------------------------
+
+WHOSE = toy_crowd("nnnnss", subjects="ppppqr")
+
+
+def subjects_settings(folder: Path, **privacy: object):  # type: ignore[no-untyped-def]
+    given = {"unit": "subject", "max_tasks_per_subject": 2, "epsilon": 4.0} | privacy
+    return toy_settings(folder, privacy=given, input={"subject": "who"})
+
+
+def test_without_a_bound_every_task_counts_and_with_one_so_many_of_each_subject(
+    tmp_path: Path,
+) -> None:
+    bounded = subjects_settings(tmp_path)
+    unbounded = bounded.model_copy(update={"privacy": PrivacySettings(epsilon=4.0)})
+    private = bounded.model_copy(update={"privacy": None})
+    for crowd, settings in (
+        (WHOSE, unbounded), (WHOSE, private), (toy_crowd("nnnnss"), bounded)
+    ):  # fmt: skip
+        assert counted_tasks(crowd, settings).tolist() == [True] * 6
+    counted = counted_tasks(WHOSE, bounded)
+    assert (counted[:4].sum(), counted[4:].tolist()) == (2, [True, True])
+
+
+def test_tasks_are_dealt_and_bound_by_their_names_or_with_whose_they_are() -> None:
+    tasks = [f"t0{j}" for j in range(6)]
+    assert dealt_names(toy_crowd("nnnnss")).tolist() == tasks
+    assert binding_names(toy_crowd("nnnnss")).tolist() == tasks
+    assert dealt_names(WHOSE).tolist() == list("ppppqr")
+    bound = [json.loads(name) for name in binding_names(WHOSE).tolist()]
+    assert bound == [[task, who] for task, who in zip(tasks, "ppppqr", strict=True)]
+
+
+def test_of_what_was_drawn_by_name_the_last_alone_is_kept() -> None:
+    """A service that runs for months would else remember every campaign's."""
+    first = drawn_by_name(np.array(["a", "b"]), b"1").copy()
+    other = drawn_by_name(np.array(["a", "b"]), b"2")
+    assert len(bounded_counts._DRAWN) == 1
+    assert (first != other).all()
+    assert (drawn_by_name(np.array(["a", "b"]), b"1") == first).all()
+
+
+def test_a_group_is_as_large_as_the_tasks_that_count_in_it(tmp_path: Path) -> None:
+    """Of four tasks of one subject two count, which is just enough; of three others one is too few."""
+    settings = subjects_settings(tmp_path, min_group_size=2)
+    label = np.array([0, 0, 0, 0, 1, 1, 1])
+    crowd = toy_crowd("nnnnsse", subjects="ppppqrs")
+    queries, groups, sizes = subject_queries(label, crowd, settings, settings.privacy)
+    assert (groups, sizes.tolist()) == (("n", "s"), [2, 2])
+    assert [query.value.tolist() for query in queries] == [[2, 0], [0, 2]]
+    assert {query.l1 for query in queries} == {4.0}
+
+
+def sets_of(folder: Path, probability: list[list[float]], groups: str, **given: object):  # type: ignore[no-untyped-def]
+    """What is asked of sets of two classes with these probabilities."""
+    crowd, privacy = toy_crowd(groups), PrivacySettings(epsilon=4.0, **given)  # type: ignore[arg-type]
+    run = toy_run(toy_settings(folder), "a" * len(groups))
+    task, label = np.indices((len(groups), 2)).reshape(2, -1)
+    cells = {"task": crowd.labels.tasks[task], "class": crowd.labels.classes[label]}
+    run.write_table("class_cells.parquet", pa.table(cells | {"probability": np.ravel(probability)}))
+    return set_queries(run, crowd, privacy)
+
+
+def test_a_class_holds_above_one_half_and_the_likeliest_of_a_task_count(tmp_path: Path) -> None:
+    """Places of n: two tasks with one each; a class at one half does not hold, nor is it left out."""
+    probability = [[0.9, 0.8], [0.5, 0.6], [0.7, 0.5]]
+    queries, groups, sizes, n_left_out = sets_of(tmp_path, probability, "nns", max_labels=1)
+    assert (groups, sizes.tolist(), n_left_out) == (("n", "s"), [2, 1], 1)
+    assert [query.value.tolist() for query in queries] == [[1, 1, 0], [1, 0, 0]]
+    queries, *_, n_left_out = sets_of(tmp_path, probability, "nns", max_labels=2)
+    assert n_left_out == 0
+    assert [query.value.tolist() for query in queries] == [[1, 2, 1], [1, 0, 1]]
+
+
+def test_sets_of_a_group_of_the_least_size_are_published(tmp_path: Path) -> None:
+    queries, groups, sizes, _ = sets_of(
+        tmp_path, [[0.9, 0.1]] * 3, "nns", max_labels=2, min_group_size=2
+    )
+    assert (len(queries), groups, sizes.tolist()) == (1, ("n",), [2])

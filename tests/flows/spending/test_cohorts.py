@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from flows.spending.cohorts import COUNTED, SPLIT, join_cohorts, known_sizes
+from flows.spending import cohorts
+from flows.spending.cohorts import CORRECTED, COUNTED, SPLIT, join_cohorts, known_sizes
 from flows.spending.year import Year
 from privacy import LatticeLaplace, Ledger, LedgerError, Part, Publication, Query, Unit
 
@@ -62,7 +64,7 @@ def test_a_run_without_new_tasks_makes_no_cohort(tmp_path: Path, ledger: Ledger)
     assert join(tmp_path, ledger, "b a").keys == ("run-1",)
 
 
-@pytest.mark.parametrize("partition", [COUNTED, SPLIT])
+@pytest.mark.parametrize("partition", [COUNTED, CORRECTED, SPLIT])
 def test_what_the_ledger_has_released_is_on_record_or_all_is_refused(
     tmp_path: Path, ledger: Ledger, partition: str
 ) -> None:
@@ -125,3 +127,46 @@ def test_a_neighbour_touches_one_cell_of_each_partition_however_a_campaign_grew(
                 cells.setdefault(f"t{name}", set()).add((int(cohort), str(group), use == 2))
     assert len(cells) > 40
     assert all(len(of_task) == 1 for of_task in cells.values())
+
+
+def test_a_record_that_holds_objects_is_not_loaded(tmp_path: Path, ledger: Ledger) -> None:
+    """An object in a file is code that loading it would run."""
+    join(tmp_path, ledger, "a b")
+    path = tmp_path / "cohorts-toy.npz"
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    np.savez(path, **arrays | {"keys": arrays["keys"].astype(object)}, allow_pickle=True)
+    with pytest.raises(LedgerError, match="cannot be read"):
+        join(tmp_path, ledger, "a b c")
+
+
+def test_without_a_record_no_cohort_is_known_and_without_releases_none_lacks(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    assert known_sizes(tmp_path, "toy") == {}
+    other = Ledger(
+        tmp_path / "other.sqlite", key=bytes(32)
+    )  # which has never heard of the campaign
+    assert join(tmp_path, other, "a b").cohort.tolist() == [0, 0]
+
+
+def test_cohorts_are_joined_one_at_a_time_and_the_lock_is_left(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock is of the open file, so that a second one in this process stands for another process."""
+    read, tried = cohorts._read, list[Path]()
+
+    def take() -> None:
+        with open(tmp_path / "groups.lock", "rb") as other:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def trying(path: Path) -> object:
+        with pytest.raises(BlockingIOError):
+            take()
+        tried.append(path)
+        return read(path)
+
+    monkeypatch.setattr(cohorts, "_read", trying)
+    join(tmp_path, ledger, "a b")
+    assert len(tried) == 1
+    take()

@@ -1,10 +1,11 @@
-"""What publications of a year cost, and which key a budget pays for."""
+"""What publications of a year cost, which key a budget pays for, and the noise that a price buys."""
 
 from __future__ import annotations
 
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -14,9 +15,9 @@ import learners
 import privacy
 from flows.cli import app
 from flows.pipeline import run_pipeline
-from flows.settings import SettingsError
-from flows.spending import open_account, preview, propose_key
-from privacy import BudgetError
+from flows.settings import PrivacySettings, SettingsError
+from flows.spending import count_noise, open_account, preview, propose_key
+from privacy import BudgetError, LatticeLaplace, Unit
 from tests.flows.spending.keyed_campaign import (
     counts_alone,
     published_counts,
@@ -148,3 +149,44 @@ def test_every_price_that_is_shown_is_written_by_price_text() -> None:
     assert found == []
     assert NEAREST.findall("{found['spent']['epsilon']:g} and {{ gate.epsilon|plain }}")
     assert not NEAREST.findall("{price_text(epsilon)} and {{ gate.epsilon|price }}, {sigma:g}")
+
+
+# the noise that a price buys -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "moved"),
+    [
+        ({}, 2.0), ({"unit": Unit.SUBJECT, "max_tasks_per_subject": 3}, 6.0), ({"max_labels": 2}, 4.0),
+    ],
+)  # fmt: skip
+def test_noise_is_scaled_to_what_one_of_the_unit_can_move(
+    given: dict[str, Any], moved: float
+) -> None:
+    """And is on one count more where several classes may hold, for the places that are left over."""
+    found = count_noise(PrivacySettings(epsilon=4.0, proportions_epsilon=0.5, **given), n_classes=3)
+    assert found.scale == moved / 0.5
+    law = LatticeLaplace(0.5).law(4 if "max_labels" in given else 3, l1=moved)
+    assert found.variance == law.variance
+    assert found.covariance.shape == (3, 3)
+
+
+def test_a_plan_of_releases_costs_its_own_delta_not_that_of_each(tmp_path: Path) -> None:
+    privacy = PrivacySettings(
+        epsilon=4.0,
+        delta=1e-6,
+        proportions_epsilon=4.0,
+        proportions_delta=1e-6,
+        planned_releases=16,
+    )
+    found = count_noise(privacy, n_classes=5)
+    assert found.name == "discrete Gaussian"
+    assert found.plan is not None
+    assert found.delta == float(found.plan.cost().delta) > 0
+    assert found.delta != getattr(found.mechanism, "delta", None)
+
+
+@pytest.mark.parametrize("price", [1e-15, 101.0])
+def test_a_price_that_buys_no_noise_is_a_mistake_of_the_settings(price: float) -> None:
+    with pytest.raises(SettingsError, match=r"\[privacy\]: proportions: epsilon must be"):
+        count_noise(PrivacySettings(epsilon=200.0, proportions_epsilon=price), n_classes=3)

@@ -9,6 +9,7 @@ import pytest
 from scipy.signal import fftconvolve
 from scipy.stats import binom
 
+from learners.bounds.clopper_pearson import largest_rate
 from learners.holdout.candidate_gate import CandidateAnswer, CandidateGate, candidate_price
 from learners.holdout.thresholdout import STEPS
 from privacy.accounting import Cost
@@ -213,6 +214,47 @@ def test_the_limit_keeps_its_share_by_the_exact_law(n, claim, epsilon):
     assert 1e-7 < chance <= 1e-4
 
 
+@pytest.mark.parametrize("claim", [0.2, 0.8, 0.99])
+def test_the_limit_is_that_of_the_best_tilt(claim):
+    """Oracle: without noise to speak of, the best tilt gives Chernoff's bound, the inverse of kl."""
+    n, log_share = 10_000, math.log(1e-6)
+    limit = CandidateGate(20, 2, 1e6).limit(claim, log_share=log_share, n=n)
+    assert limit == pytest.approx(1 - largest_rate(1 - claim, -log_share / n), abs=1e-5)
+
+
+@pytest.mark.parametrize("train", [0.1, 0.3, 0.7, 0.8])
+@pytest.mark.parametrize("n", [7, 1000])
+def test_a_claim_is_below_the_development_score_by_the_deviations_at_least(train, n):
+    """In exact arithmetic: both are rounded so that no claim is too high."""
+    claim, step = GATE.first_claim(train, n_train=n, n=n)
+    grid, shrunk = STEPS * n, (train * n + 1) / (n + 2)
+    noise = 2 * sum(scale**2 for scale in GATE.scales) / grid**2
+    assert Fraction(claim + step, grid) <= Fraction(train)
+    assert step >= 3.0 * math.sqrt(shrunk * (1 - shrunk) * 2 / n + noise) * grid
+
+
+def test_a_mean_that_reaches_the_claim_by_rounding_alone_does_not_confirm_it():
+    claim, _ = GATE.first_claim(0.8, n_train=1000, n=1000)
+    assert claim % 1000  # so that no score of the mean's size is a whole number of steps
+    (found,) = asked(GATE, (0.8, np.full(1000, claim / (STEPS * 1000))))
+    assert found.status == "overfit"
+
+
+def test_the_least_gate_answers_one_candidate_of_one_development_example():
+    gate = CandidateGate(1, 1, 10.0, tolerance=0.0)
+    state = gate.start(query(1), SilentNoise())
+    for status in ("agrees", "exhausted"):
+        asks = question(1.0, [1.0], n_train=1)
+        state, told = gate.answer(state, asks, SilentNoise(), history())
+        assert told["status"] == status
+    assert candidate_price(1, n_candidates=1, refutations=1, level=0.5) > 0
+
+
+def test_without_a_tolerance_the_value_is_the_limit():
+    (found,) = asked(CandidateGate(20, 2, 10.0, tolerance=0.0), (0.8, 0.8))
+    assert found.value == found.bound > 0
+
+
 def test_a_candidate_of_no_claim_has_the_limit_0():
     assert GATE.limit(0.0, log_share=-5.0, n=100) == 0.0
 
@@ -305,6 +347,9 @@ def test_sizes_that_are_none_are_refused_a_price():
         candidate_price(0, n_candidates=10, refutations=1, level=0.95)
     with pytest.raises(ValueError, match="refutations"):
         candidate_price(10, n_candidates=10, refutations=0, level=0.95)
+    for level in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="level must be"):
+            candidate_price(10, n_candidates=10, refutations=1, level=level)
 
 
 # adaptive candidates ---------------------------------------------------------------------------

@@ -157,12 +157,14 @@ def test_once_exhausted_it_does_not_apply():
     closed = answered(None, "exhausted", 0, asked=9, refuted=3)
     bound = private_holdout_bound(closed, NOISY_GATE, n=50_000, level=0.95)
     assert (bound.applies, bound.value) == (False, 1.0)
+    assert bound.assumption == "does not apply: the budget was exhausted"
 
 
 def test_where_something_with_a_delta_read_the_rows_it_does_not_apply():
     beside = answered(0.9, "agrees", 3, asked=9, refuted=1, number=2, epsilon=None)
     bound = private_holdout_bound(beside, NOISY_GATE, n=50_000, level=0.95)
     assert (bound.applies, bound.value) == (False, 1.0)
+    assert bound.assumption == "does not apply: what these rows were asked costs a delta too"
 
 
 def test_an_analyst_who_seeks_out_lucky_records_does_not_break_it():
@@ -189,12 +191,14 @@ def test_an_analyst_who_seeks_out_lucky_records_does_not_break_it():
     assert failed / 300 <= 0.32
 
 
-def test_arguments_out_of_range_are_refused():
+@pytest.mark.parametrize("bound", [agreeing_holdout_bound, private_holdout_bound])
+def test_arguments_out_of_range_are_refused(bound):
     answer = answered(0.9, "agrees", 3)
+    assert bound(answer, NOISY_GATE, n=1, level=0.9).applies
     with pytest.raises(ValueError, match="n must be"):
-        private_holdout_bound(answer, NOISY_GATE, n=0, level=0.9)
+        bound(answer, NOISY_GATE, n=0, level=0.9)
     with pytest.raises(ValueError, match="level must be"):
-        private_holdout_bound(answer, NOISY_GATE, n=10, level=math.nan)
+        bound(answer, NOISY_GATE, n=10, level=math.nan)
 
 
 @pytest.mark.parametrize("probability", [0.0, -0.1, 0.51, math.nan])

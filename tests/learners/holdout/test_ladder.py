@@ -75,6 +75,11 @@ def test_a_boosting_attack_stays_within_the_error():
         assert abs(final - 0.5) <= allowed
 
 
+def test_a_model_better_by_exactly_a_step_does_not_move_it():
+    assert climb(0.5, np.array([0.25]), step=0.25) == 0.5
+    assert climb(0.5, np.array([0.2]), step=0.25) == 0.25
+
+
 def test_no_loss_is_refused_for_its_value():
     odd = np.array([1.5, math.inf, -0.5, -math.inf, math.nan])
     assert climb(None, odd, step=0.1) == climb(None, np.array([1.0, 1, 0, 0, 0]), step=0.1)
@@ -91,6 +96,7 @@ def test_a_step_out_of_range_is_refused(step):
 def test_losses_and_numbers_out_of_range_are_refused():
     with pytest.raises(ValueError, match="loss must be"):
         climb(None, np.zeros(0), step=0.1)
+    assert ladder_error(0.1, n=1, n_models=1, level=0.9) > 1
     for knobs in ({"n": 0, "n_models": 1}, {"n": 1, "n_models": 0}):
         with pytest.raises(ValueError, match="must be >= 1"):
             ladder_error(0.1, **knobs, level=0.9)

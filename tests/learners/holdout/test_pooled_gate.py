@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
+from learners.bounds import clopper_pearson_bound
 from learners.holdout import (
     ScoreCounts,
     fitted_gate,
@@ -79,7 +82,37 @@ def test_the_bound_holds_with_its_probability(rng: np.random.Generator) -> None:
     assert missed < 170
 
 
+@pytest.mark.parametrize(
+    ("right", "half_width", "wrong"), [(56, 1, 12), (67, 0, 0), (80, 2, 0), (-4, 1, 67), (1, 0, 66)]
+)
+def test_the_bound_is_clopper_pearsons_of_as_many_wrong_answers_as_the_noise_leaves(
+    right: int, half_width: int, wrong: int
+) -> None:
+    """Between none of them and all, whatever the noise makes of the count."""
+    found = pooled_error_limit(right, 67, half_width=half_width, level=0.9)
+    assert found == pytest.approx(clopper_pearson_bound(wrong, 67, level=0.95).value)
+
+
+def test_the_threshold_is_the_largest_gap_that_agrees() -> None:
+    """Of 2,000 records in each sample, where gap and threshold are one double."""
+    train, holdout = ScoreCounts((1525,), (2000,), 0.0), ScoreCounts((1400,), (2000,), 0.0)
+    deviation = judge_pooled(train, holdout).deviation
+    found = judge_pooled(train, holdout, tolerance=0.0625 + 1.65 * deviation)
+    assert found.gap == found.threshold == 0.0625
+    assert found.status == "agrees"
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1.0, -0.1, math.nan])
+@pytest.mark.parametrize("judge", [judge_pooled, foretold_power])
+def test_a_tolerance_is_a_share_between_none_and_all(judge, tolerance) -> None:
+    one = ScoreCounts((1,), (1,), 0.5)
+    with pytest.raises(ValueError, match="tolerance must be in"):
+        judge(one, one, tolerance=tolerance)
+
+
 def test_counts_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="sizes >= 1"):
+        ScoreCounts((0,), (0,), 0.0)
     with pytest.raises(ValueError, match="one count for each size"):
         ScoreCounts((1, 2), (3,), 0.0)
     with pytest.raises(ValueError, match="variance must be"):

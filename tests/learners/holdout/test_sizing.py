@@ -5,7 +5,12 @@ import pytest
 
 from learners.bounds.transfer import log_transfer
 from learners.holdout.gate_bounds import noise_tail, value_tail
-from learners.holdout.sizing import holdout_widths, largest_budget, thresholdout_advice
+from learners.holdout.sizing import (
+    fitted_gate,
+    holdout_widths,
+    largest_budget,
+    thresholdout_advice,
+)
 from privacy.mechanism import Question
 from tests.learners.holdout.test_thresholdout import alone, holdout_query
 from tests.learners.scripted_noise import SeededNoise
@@ -93,6 +98,49 @@ def test_arguments_out_of_range_are_refused(arguments):
 def test_a_tolerance_is_a_share_between_none_and_all(tolerance):
     with pytest.raises(ValueError, match="tolerance must be in"):
         largest_budget(tolerance, n=100, n_questions=10, level=0.9)
+    with pytest.raises(ValueError, match="tolerance must be in"):
+        thresholdout_advice(tolerance, n=100, n_questions=10, budget=1, level=0.9)
+
+
+@pytest.mark.parametrize("knobs", [{"n_questions": 0}, {"n": 1}, {"level": 1.0}])
+def test_a_budget_is_sought_for_a_holdout_that_can_be_asked(knobs):
+    with pytest.raises(ValueError, match="must be"):
+        largest_budget(0.2, **({"n": 100, "n_questions": 10, "level": 0.9} | knobs))
+
+
+def test_a_tolerance_that_noise_and_sampling_take_whole_leaves_no_threshold():
+    knobs = {"n": 100_000, "n_questions": 1, "budget": 2, "level": 0.95}
+    width = thresholdout_advice(0.5, **knobs).width
+    assert thresholdout_advice(width, **knobs).gate is None
+
+
+def test_a_width_of_exactly_half_the_tolerance_keeps_honest_questions_free():
+    knobs = {"n": 100_000, "n_questions": 1000, "level": 0.95}
+    width = thresholdout_advice(0.2, budget=3, **knobs).width
+    assert largest_budget(2 * width, **knobs) == 3
+
+
+def test_no_budget_is_larger_than_the_questions():
+    assert largest_budget(0.5, n=10**6, n_questions=3, level=0.95) == 3
+
+
+FITTED = {"price": 2.5, "n": 1, "n_scored": 1, "epsilon_score": 0.2, "budget": 1, "rows": 1}
+
+
+@pytest.mark.parametrize("knob", FITTED)
+def test_a_gate_is_fitted_to_positive_numbers_alone(knob):
+    fitted_gate(**FITTED)
+    with pytest.raises(ValueError, match="price, epsilon_score and all numbers must be > 0"):
+        fitted_gate(**FITTED | {knob: type(FITTED[knob])(0)})
+
+
+@pytest.mark.parametrize("n", [67, 101, 400, 999, 4_000])
+def test_a_fitted_sigma_is_above_what_the_price_asks_by_less_than_a_tenth(n):
+    """Two digits, rounded up: 1.0 to 1.1 is the largest step of them."""
+    asked = 2 / (2.5 * n)
+    assert (
+        asked <= fitted_gate(2.5, n=n, n_scored=n, epsilon_score=0.2, budget=1).sigma < 1.1 * asked
+    )
 
 
 @pytest.mark.parametrize(

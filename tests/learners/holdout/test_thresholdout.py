@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from learners.holdout.thresholdout import STEPS, GateAnswer, Thresholdout
-from privacy.accounting import Cost
+from privacy.accounting import MAX_SCALE, Cost
 from privacy.ledger import BudgetError
 from privacy.ledger.ledger import Ledger
 from privacy.mechanism import History, Question
@@ -316,6 +316,21 @@ def test_a_refuting_answer_excludes_no_neighbouring_count():
 def test_noise_too_large_for_the_sampler_is_refused_before_anything_is_paid():
     with pytest.raises(ValueError, match="sigma must be below"):
         Thresholdout(threshold=0.5, sigma=1e9, budget=1).event(holdout_query(2000))
+
+
+def test_the_scale_that_is_drawn_is_one_that_the_sampler_takes():
+    """Rounded up it is above the largest where sigma says exactly that one, and refused there."""
+    grid, largest = STEPS * 16, MAX_SCALE / 4
+    below = Thresholdout(0.5, math.nextafter(largest / grid, 0), 1).scale(grid)
+    assert largest * (1 - 1e-15) < below <= largest
+    with pytest.raises(ValueError, match="sigma must be below"):
+        Thresholdout(0.5, largest / grid, 1).scale(grid)
+
+
+@pytest.mark.parametrize("train", [0.0, 1.0])
+def test_a_training_mean_of_none_or_all_is_a_mean(train):
+    answer = GATE.answer(opened(), question(train, share(train)), SilentNoise(), alone())[1]
+    assert answer == told("agrees", train, left=2)
 
 
 @pytest.mark.parametrize(
