@@ -3,6 +3,7 @@
     python -m benchmarks.quality.voices            # public sets -> docs/results/voices.md
     python -m benchmarks.quality.voices simulated  # campaigns -> docs/results/voices_simulated.md
     python -m benchmarks.quality.voices panels     # people with models -> docs/results/voices_panels.md
+    python -m benchmarks.quality.voices alone      # half of the tasks by models alone -> voices_alone.md
 
 The steps are those of a run (`flows/stages/learning/task_voices.py`). Its constants were settled on the
 simulated campaigns; no gold of a public set was looked at for them.
@@ -22,6 +23,9 @@ import numpy as np
 from benchmarks.publish import publish
 from benchmarks.quality.crowd_sets import DATA, read_set, right
 from benchmarks.quality.dependence import PANELS, Panel, panel_of
+from flows.aggregators import consensus_of
+from flows.settings import ConsensusSettings
+from flows.stages import beside_people, hear_models
 from flows.stages.learning.task_voices import answers_as_features
 from learners import cross_fitted_probabilities
 from quality import (
@@ -29,6 +33,7 @@ from quality import (
     CrowdLabels,
     JoinedVoice,
     auto,
+    calibrate,
     dawid_skene,
     dependent_groups,
     encode,
@@ -36,6 +41,7 @@ from quality import (
     hold_labels_out,
     join_voice,
     majority_vote,
+    reliability,
 )
 
 SETS = ("labelme", "music", "sentence_polarity")
@@ -231,5 +237,77 @@ def _panel_accuracies(panel: Panel, fit: Rule, seed: int) -> tuple[float, float,
     return (*accuracies, found.heard)  # type: ignore[return-value]
 
 
+def without_people() -> None:
+    """Panels of which people label one half of the tasks, and models all."""
+    rows = []
+    for name in PANELS:
+        panel = panel_of(name)
+        for rule in ("majority_vote", "hierarchical_dawid_skene"):
+            found = np.array([_half(panel, rule, seed) for seed in range(SEEDS)])
+            mean, worst = found.mean(axis=0), 100 * (found[:, 1] - found[:, 0]).min()
+            people = [f"{100 * mean[0]:.1f}", f"{100 * mean[1]:.1f}", f"{worst:+.1f}"]
+            parts = [mean[2:6], mean[6:10]]
+            alone = [
+                cell
+                for right, sure, error, floor in parts
+                for cell in (
+                    f"{100 * right:.1f}",
+                    f"{100 * sure:.1f}",
+                    f"{error:.3f} ({floor:.3f})",
+                )
+            ]
+            rows.append([name, rule, *people, *alone])
+            print(rows[-1], flush=True)
+    publish(
+        "voices_alone",
+        "Tasks that models alone have labelled",
+        ["panel", "consensus", "people's tasks: people alone, % right", "with models", "worst change",
+         "models' tasks: voice, % right", "confident, %", "error (floor)",
+         "models' tasks: one vote, % right", "confident, %", "error (floor)"],
+        rows,
+        note="Panels of AltTest as on the page of people with models, but people's labels of a random half "
+        f"of the tasks are taken away. Mean over {SEEDS} splits. Voice: `hear_models`, as a run and "
+        "`crowdassay aggregate` do: it learns from the people's half and answers the other. One vote: the "
+        "models are a group among the workers, with the confidence that `calibrate` gives by labels alone. "
+        "Error: expected calibration error; floor: what a calibrated confidence has on as many tasks. On "
+        "mtbench some 50 tasks teach too little to hear the models (they are right more often than the "
+        "voice where it is alone), and confidence says so.",
+    )  # fmt: skip
+
+
+def _half(panel: Panel, rule: str, seed: int) -> list[float]:
+    """Right on people's tasks without models and with; right, confident, error and floor on the others."""
+    given, truth = split(panel, seed)
+    tasks = sorted({row[1] for row in given})
+    asked = set(np.random.default_rng(seed).permutation(tasks)[: len(tasks) // 2].tolist())
+    beside = [row for row in panel.models if row[1] in set(tasks)]
+    given = [row for row in given if row[1] in asked]
+    every = encode(*zip(*given, *beside, strict=True), classes=panel.classes)
+    models = np.flatnonzero(np.isin(every.workers, [row[0] for row in beside]))
+    assert beside_people(every, models, np.ones(every.n_workers, dtype=np.bool_))
+    code = {name: at for at, name in enumerate(panel.classes)}
+    gold = np.array([code.get(truth.get(task, ""), -1) for task in every.tasks.tolist()])
+    people = every.keep_workers(~np.isin(np.arange(every.n_workers), models))
+    chosen = ConsensusSettings(aggregator=rule)
+    alone = consensus_of(people, chosen, seed=0)
+    joined, _ = hear_models(alone, every, models, chosen, groups=None, seed=seed)
+    groups = dependent_groups(every, models=models).group
+    voting = consensus_of(every, chosen, seed=0, groups=groups)
+    sure = (
+        calibrate(people, joined.posterior).confidence,
+        calibrate(every, voting.posterior, groups=groups).confidence,
+    )
+    answered = np.diff(people.task_start) > 0
+    theirs, others = (np.flatnonzero(part & (gold >= 0)) for part in (answered, ~answered))
+    cells = [float(np.mean(one.label[theirs] == gold[theirs])) for one in (alone, joined)]
+    for one, confidence in zip((joined, voting), sure, strict=True):
+        right_here, rng = one.label[others] == gold[others], np.random.default_rng(seed)
+        checked = reliability(confidence[others], right_here, rng=rng)
+        cells += [checked.right, checked.confidence, checked.error, checked.floor]
+    return cells
+
+
 if __name__ == "__main__":
-    {"simulated": on_campaigns, "panels": on_panels}.get(sys.argv[-1], on_sets)()
+    {"simulated": on_campaigns, "panels": on_panels, "alone": without_people}.get(
+        sys.argv[-1], on_sets
+    )()

@@ -20,11 +20,12 @@ from flows.stages.stage import Output, Stage, Verdict, late
 
 if TYPE_CHECKING:
     from flows.stages.labels import filter_by
-    from flows.stages.learning import beside_people, hear_models
+    from flows.stages.learning import beside_people, hear_models, of_models_alone
     from flows.stages.workers import refuse_more_workers
 
 __all__ = [
-    "STAGES", "Output", "Stage", "Verdict", "beside_people", "filter_by", "hear_models", "output_list",
+    "STAGES", "Output", "Stage", "Verdict", "beside_people", "filter_by", "hear_models", "of_models_alone",
+    "output_list",
     "outputs", "refuse_more_workers",
 ]  # fmt: skip
 

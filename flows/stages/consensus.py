@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import Bool
 
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.stages.label_plan import plan_next
@@ -20,6 +21,7 @@ from flows.stages.learning import (
     join_voices,
     map_concepts,
     models_beside,
+    of_models_alone,
     voices_sentence,
 )
 from flows.stages.ordered_classes import order_facts, order_sentence
@@ -59,14 +61,14 @@ def aggregate(run: Run) -> str:
         found, voices = join_voices(run, crowd, found, groups, models)
         gold = _gold_check(run, labels, found, groups)
         whole = labels.whole() if run.settings.report.archetypes else None
-        sure, refused = _calibrated(run, crowd, found), _models_alone(crowd)
-        refused = refused and sure.evidence != "gold"
+        sure = _calibrated(run, crowd, found)
+        refused = _models_alone(run, crowd, found, sure)
         believed = sure.believed(found.consensus.posterior)
         confidence = sure.in_label(found.consensus.posterior, found.consensus.label)
         order = rank_tasks(confidence, found.tasks.n_labels)
         known = found.kept if found.kept is not None else labels.few_at_hand(keep)
         plan, planned = plan_next(known, found.consensus, believed, order, run.settings.report)
-    shown = np.full(order.size, np.nan) if refused else confidence
+    shown = np.where(refused, np.nan, confidence)
     run.write_table("consensus.parquet", _consensus_table(crowd, found, shown))
     run.write_table("next_labels.parquet", _next_table(found, shown, order))
     run.write_table("label_plan.parquet", plan)
@@ -82,7 +84,8 @@ def aggregate(run: Run) -> str:
         "gold": gold,
         "features": voices,
         "order": order_facts(run, crowd, found.kept, found.consensus),
-        "models_alone": refused,
+        "models_alone": bool(refused.all()),
+        "n_models_alone": int(np.count_nonzero(refused)),
         **_confidence_facts(sure, refused),
     }
     run.write_json("consensus.json", facts)
@@ -142,7 +145,9 @@ def _confidence(found: dict[str, Any]) -> str:
     calibrated = found["confidence"]
     by = f"by {calibrated['n_gold']:,} gold tasks" if calibrated["n_gold"] else "by labels alone"
     model = f"the model's {found['model_confidence']:.3f}"
-    return f"mean confidence {found['mean_confidence']:.3f} ({by}; {model})"
+    n_refused = found.get("n_models_alone", 0)
+    without = f", none for {n_refused:,} tasks that models alone have labelled" * bool(n_refused)
+    return f"mean confidence {found['mean_confidence']:.3f} ({by}; {model}){without}"
 
 
 def _calibrated(run: Run, crowd: Crowd, found: Aggregated) -> CalibratedConfidence:
@@ -154,16 +159,17 @@ def _calibrated(run: Run, crowd: Crowd, found: Aggregated) -> CalibratedConfiden
     return replace(sure, confidence=np.where(gold >= 0, 1.0, sure.confidence))
 
 
-def _confidence_facts(sure: CalibratedConfidence, refused: bool) -> dict[str, Any]:
-    """Confidence in figures: its evidence, mean, histogram and reliability; None where it is refused."""
-    model = float(sure.model.mean())
-    if refused:
+def _confidence_facts(
+    sure: CalibratedConfidence, refused: Bool[np.ndarray, " tasks"]
+) -> dict[str, Any]:
+    """Confidence in figures: its evidence, mean, histogram and reliability; None where all is refused."""
+    if refused.all():
         nothing = dict.fromkeys(("confidence", "mean_confidence", "confidence_histogram"))
-        return nothing | {"model_confidence": model}
-    counts, edges = np.histogram(sure.confidence, bins=20, range=(0.0, 1.0))
+        return nothing | {"model_confidence": float(sure.model.mean())}
+    counts, edges = np.histogram(sure.confidence[~refused], bins=20, range=(0.0, 1.0))
     return {
-        "mean_confidence": float(sure.confidence.mean()),
-        "model_confidence": model,
+        "mean_confidence": float(sure.confidence[~refused].mean()),
+        "model_confidence": float(sure.model[~refused].mean()),
         "confidence_histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
         "confidence": {
             "evidence": sure.evidence,
@@ -237,9 +243,20 @@ def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
     }
 
 
-def _models_alone(crowd: Crowd) -> bool:
-    """Whether all workers are models: what their labels share need not be the truth."""
-    return len(crowd.model_codes()) == crowd.labels.n_workers
+def _models_alone(
+    run: Run, crowd: Crowd, found: Aggregated, sure: CalibratedConfidence
+) -> Bool[np.ndarray, " tasks"]:
+    """Of which tasks there is no confidence: models alone voted, who may err alike, and no gold tells.
+
+    Labels in shards that are not in memory are looked at as a whole.
+    """
+    models, gold = crowd.model_codes(), crowd.gold_code()
+    if not models.size or sure.evidence == "gold":
+        return np.zeros(gold.size, dtype=np.bool_)
+    if found.kept is None or len(models) == crowd.labels.n_workers:
+        return np.full(gold.size, len(models) == crowd.labels.n_workers)
+    alone = of_models_alone(found.kept, models)
+    return alone & (gold < 0) if run.settings.consensus.use_gold else alone
 
 
 def _n_regrouped(found: Aggregated) -> int | None:

@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Bool, Float, Float64, Int
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -55,6 +55,7 @@ def cross_fitted_probabilities(
     *,
     rng: np.random.Generator,
     n_folds: int = 5,
+    taught: Bool[np.ndarray, " tasks"] | None = None,
 ) -> CrossFitted:
     """Learn class probabilities from other tasks' features and soft labels, by logistic regression.
 
@@ -70,7 +71,10 @@ def cross_fitted_probabilities(
     rng
         Deals the tasks, and draws 20,000 to learn from where there are more.
     n_folds
-        At least 3, and no more than there are tasks.
+        At least 3, and no more than there are tasks to learn from.
+    taught
+        True for each task to learn from; None for all. The others are dealt to the folds as well, so
+        that what is said of them is as sure of itself as what is said of those.
 
     Raises
     ------
@@ -81,8 +85,8 @@ def cross_fitted_probabilities(
     Notes
     -----
     **Guarantees.** A task's probabilities do not depend on its own soft label, but through the
-    soft labels of others; every probability is at least 1e-6 / classes; scaling a column
-    changes nothing but the rounding.
+    soft labels of others; the soft label of a task that is not taught plays no part; every
+    probability is at least 1e-6 / classes; scaling a column changes nothing but the rounding.
 
     **Privacy.** None: probabilities depend on other tasks' features and labels.
 
@@ -93,15 +97,19 @@ def cross_fitted_probabilities(
     >>> found.probabilities.shape, found.inverse_penalty.shape
     ((20, 2), (5,))
     """
-    _check(features, believed, n_folds)
-    fold = rng.permutation(len(features)) % n_folds
+    if taught is None:
+        taught = np.ones(len(features), dtype=np.bool_)
+    _check(features, believed, taught, n_folds)
+    fold = np.empty(len(features), dtype=np.int64)
+    for part in (taught, ~taught):
+        fold[part] = rng.permutation(np.count_nonzero(part)) % n_folds
     probabilities = np.empty(believed.shape)
     chosen = np.empty(n_folds)
     with threadpool_limits(limits=1):  # the same bytes on any number of threads
         for number in range(n_folds):
             after = (number + 1) % n_folds
-            known = np.flatnonzero(fold != number)
-            inner, judged = known[fold[known] != after], np.flatnonzero(fold == after)
+            known = np.flatnonzero(taught & (fold != number))
+            inner, judged = known[fold[known] != after], known[fold[known] == after]
             scores = [
                 _log_score(_fit(features, believed, inner, c, rng), features, believed, judged)
                 for c in INVERSE_PENALTIES
@@ -113,7 +121,7 @@ def cross_fitted_probabilities(
     return CrossFitted(probabilities, chosen)
 
 
-def _check(features: np.ndarray, believed: np.ndarray, n_folds: int) -> None:
+def _check(features: np.ndarray, believed: np.ndarray, taught: np.ndarray, n_folds: int) -> None:
     if not (features.ndim == believed.ndim == 2 and len(features) == len(believed)):
         raise ValueError(
             "features and believed must have a row for each task, got shapes "
@@ -123,8 +131,13 @@ def _check(features: np.ndarray, believed: np.ndarray, n_folds: int) -> None:
         raise ValueError("features must be finite")
     if not (np.isfinite(believed).all() and (believed >= 0).all()):
         raise ValueError("believed must be finite and >= 0")
-    if not 3 <= n_folds <= len(features):
-        raise ValueError(f"n_folds must be from 3 to {len(features)} tasks, got n_folds={n_folds}")
+    if taught.shape != (len(features),):
+        raise ValueError(
+            f"taught must be {len(features)} truth values, one per task, got shape {taught.shape}"
+        )
+    n_taught = int(np.count_nonzero(taught))
+    if not 3 <= n_folds <= n_taught:
+        raise ValueError(f"n_folds must be from 3 to {n_taught} tasks, got n_folds={n_folds}")
 
 
 def _fit(

@@ -203,12 +203,12 @@ def consensus_rows(
     Of each task: label, confidence, whether it is a tie, number of labels. As in a run without gold,
     workers who do not answer on their own have one vote together if they are to be weighed, models
     beside people are a voice, the confidence is calibrated by the labels alone, and there is none
-    where all workers are models.
+    where models alone have a vote.
     """
     import numpy as np  # this and the next load pydantic and numba, for this command only
 
     from flows.settings import ConsensusSettings
-    from flows.stages import beside_people, hear_models
+    from flows.stages import beside_people, hear_models, of_models_alone
     from quality import calibrate, dependent_groups
 
     given = {"aggregator": aggregator, "loss": loss}
@@ -225,12 +225,11 @@ def consensus_rows(
     consensus = consensus_of(voting, chosen, seed=0, groups=groups)
     if joining:
         consensus, voice = hear_models(consensus, labels, models, chosen, groups=groups, seed=0)
-        said.append(_voice_line(voice, models.size))
+        said.append(_voice_line(voice, models.size, int((np.diff(voting.task_start) == 0).sum())))
     sure = calibrate(voting, consensus.posterior, groups=groups)
     confidence = sure.in_label(consensus.posterior, consensus.label)
-    if not people.any():
-        confidence = np.full(labels.n_tasks, np.nan)
-    n_labels = voting.task_start[1:] - voting.task_start[:-1]
+    confidence = np.where(of_models_alone(voting, models), np.nan, confidence)
+    n_labels = np.diff(voting.task_start)
     rows = [
         [
             str(labels.tasks[t]),
@@ -253,13 +252,17 @@ def _weighed(found: DependentGroups, *, apart: int) -> str:
     )
 
 
-def _voice_line(voice: JoinedVoice, n_models: int) -> str:
-    """Say what the models' answers added to the people's labels, as a sentence."""
+def _voice_line(voice: JoinedVoice, n_models: int, n_alone: int) -> str:
+    """Say what the models' answers added to the people's labels, and how many tasks have none of these."""
+    alone = f"; {n_alone:,} tasks without these are answered as the others taught" * bool(n_alone)
     if not voice.heard:
-        return f"The labels are the people's: answers of {n_models:,} models say nothing that they bear out"
+        return (
+            f"The labels are the people's: answers of {n_models:,} models say nothing that they bear "
+            f"out{alone}"
+        )
     return (
         f"The answers of {n_models:,} models are heard beside the people's labels: worth "
-        f"{voice.worth:.1f} labels a task"
+        f"{voice.worth:.1f} labels a task{alone}"
     )
 
 

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
         hear_models,
         join_voices,
         models_beside,
+        of_models_alone,
         voices_sentence,
     )
 
 __all__ = [
     "Published", "beside_people", "find_decision_images", "find_error_features", "find_psychometrics",
-    "find_structure", "hear_models", "join_voices", "map_concepts", "models_beside", "potential_table",
+    "find_structure", "hear_models", "join_voices", "map_concepts", "models_beside",
+    "of_models_alone", "potential_table",
     "published_in", "voices_sentence", "why_no_features",
 ]  # fmt: skip
 

@@ -1,20 +1,22 @@
 """Features of tasks, and answers of models beside people, as one more voice in the consensus.
 
-Models err together, and a consensus that counts them as workers believes them. So where people have
-answered every task, the consensus is the people's, and the models' answers are a feature.
+Models err together, and a consensus that counts them as workers believes them. So where there are people
+enough to learn from, the consensus is theirs, and the models' answers are a feature.
 A classifier learns the consensus from other tasks' features (`learners.cross_fitted_probabilities`); its
 probabilities are weighed by labels held out (`quality.join_voice`), and it learns anew from what both
-say. Where the voice is heard, its tables name the labels that look wrong and tasks that came in twice.
+say. Tasks that no person has labelled teach it nothing; at the end it answers them, as sure of itself as the
+other tasks' calibrated confidence has taught it to be. Where the voice is heard, its tables name the labels
+that look wrong and tasks that came in twice.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 
 from flows.aggregators import consensus_of, decided
 from flows.run import Crowd, Run
@@ -26,19 +28,21 @@ from quality import (
     CrowdLabels,
     JoinedVoice,
     accuracy,
+    calibrate,
     hold_labels_out,
     join_voice,
     task_report,
     task_support,
 )
+from quality.aggregation import decide
 
 __all__ = [
     "answers_as_features", "beside_people", "hear_models", "join_voices", "models_beside",
-    "voices_sentence",
+    "of_models_alone", "voices_sentence",
 ]  # fmt: skip
 
 ROUNDS = 3  # of a classifier that learns from labels and the one before it
-MIN_TASKS = 50  # labelled tasks to learn from
+MIN_TASKS = 50  # tasks to learn from, labelled by people
 MIN_FEATURES = 8  # for duplicates: with fewer, many tasks point the same way by chance
 SHOWN = 10
 
@@ -48,7 +52,7 @@ def models_beside(
 ) -> Int[np.ndarray, " models"]:
     """Return the codes of the models kept whose answers are to be a voice beside the people's labels.
 
-    None of them is where the settings speak against it or a task has no label of a person.
+    None of them is where the settings speak against it or people have labelled too few tasks.
     """
     if not run.settings.models_join:
         return np.zeros(0, dtype=np.int64)
@@ -60,12 +64,22 @@ def models_beside(
 def beside_people(
     labels: CrowdLabels, models: Int[np.ndarray, " models"], keep: Bool[np.ndarray, " workers"]
 ) -> bool:
-    """Return whether there are models and enough tasks, and every task has a label of a person kept."""
-    if not models.size or labels.n_tasks < MIN_TASKS:
+    """Return whether there are models, and tasks enough that have a label of a person kept."""
+    if not models.size:
         return False
     people = keep & ~np.isin(np.arange(labels.n_workers), models)
-    answered = np.bincount(labels.task[people[labels.worker]], minlength=labels.n_tasks)
-    return bool(answered.all())
+    answered = np.unique(labels.task[people[labels.worker]]).size
+    return answered >= MIN_TASKS
+
+
+def of_models_alone(
+    labels: CrowdLabels, models: Int[np.ndarray, " models"]
+) -> Bool[np.ndarray, " tasks"]:
+    """Return which tasks have labels of models and of nobody else."""
+    of_model = np.isin(np.arange(labels.n_workers), models)[labels.worker]
+    by_models = np.bincount(labels.task, of_model, labels.n_tasks)
+    alone: np.ndarray = (by_models > 0) & (by_models == np.diff(labels.task_start))
+    return alone
 
 
 def answers_as_features(
@@ -98,13 +112,13 @@ def join_voices(
     own = crowd.label_features() if has_features and why is None else None
     answers = answers_as_features(crowd.labels, models)
     features = answers if own is None else np.column_stack([own, answers])
-    heard, probabilities = _heard(run, crowd, found.consensus, kept.merge_workers(groups), features)
-    facts = _facts(crowd, found, heard) | {
+    heard, voice = _heard(run, crowd, found.consensus, kept.merge_workers(groups), features)
+    facts = _facts(crowd, found, heard, voice) | {
         "n_models": int(models.size),
         "features": own is not None,
     }
     facts |= {"duplicates": None} if own is None else _duplicates(run, crowd, own, heard.label)
-    if not heard.heard:
+    if not (heard.heard or voice.alone.any()):
         return found, facts
     joined = replace(
         found,
@@ -114,7 +128,7 @@ def join_voices(
         support=task_support(kept, heard.posterior, groups=groups),
         alone=found.consensus.label,
     )
-    table = _voice_table(crowd, found.consensus, heard, probabilities)
+    table = _voice_table(crowd, found.consensus, heard, voice)
     run.write_table("task_voices.parquet", table)
     return joined, facts | {"suspected": _suspected(table)}
 
@@ -126,19 +140,28 @@ def voices_sentence(found: dict[str, Any] | None) -> str:
     what = " and ".join(
         ["features"] * found["features"] + ["models' answers"] * bool(found["n_models"])
     )
+    n_alone = found.get("n_alone", 0)
+    answered = f"; {n_alone:,} tasks without a person's label are answered by them" * bool(n_alone)
     if not found["heard"]:
-        return f"; {what} say nothing that the labels bear out"
+        return f"; {what} say nothing that the labels bear out{answered}"
     gold = found["gold"]
     without = "" if gold is None else f" ({gold['without']:.1%} right without them)"
     return (
         f"; {what}, worth {found['worth']:.1f} labels a task, turned {found['n_turned']:,} "
-        f"tasks{without}"
+        f"tasks{without}{answered}"
     )
+
+
+class Voice(NamedTuple):
+    """What a classifier says of each task, and which tasks it answers alone: nobody labelled them."""
+
+    probabilities: Float[np.ndarray, "tasks classes"]
+    alone: Bool[np.ndarray, " tasks"]
 
 
 def _heard(
     run: Run, crowd: Crowd, consensus: Consensus, kept: CrowdLabels, features: np.ndarray
-) -> tuple[JoinedVoice, Float[np.ndarray, "tasks classes"]]:
+) -> tuple[JoinedVoice, Voice]:
     """The consensus with the voice of the last round, and what that voice says."""
     chosen = run.settings.believed
     gold = crowd.gold_code() if chosen.use_gold else None
@@ -156,12 +179,14 @@ def hear_models(
 ) -> tuple[Consensus, JoinedVoice]:
     """Return the people's consensus joined by the models' answers, as it was if they are not heard.
 
-    `labels` are those of people and models, and `groups` vote once each.
+    `labels` are those of people and models, and `groups` vote once each. Tasks that no person has labelled
+    have the answers that the others have taught.
     """
     people = ~np.isin(np.arange(labels.n_workers), models)
     alone = labels.keep_workers(people).merge_workers(groups)
-    heard, _ = _rounds(consensus, alone, answers_as_features(labels, models), chosen, seed=seed)
-    return _with_belief(consensus, heard) if heard.heard else consensus, heard
+    heard, voice = _rounds(consensus, alone, answers_as_features(labels, models), chosen, seed=seed)
+    changed = heard.heard or voice.alone.any()
+    return _with_belief(consensus, heard) if changed else consensus, heard
 
 
 def _rounds(
@@ -172,26 +197,58 @@ def _rounds(
     *,
     seed: int,
     gold: Int[np.ndarray, " tasks"] | None = None,
-) -> tuple[JoinedVoice, Float[np.ndarray, "tasks classes"]]:
+) -> tuple[JoinedVoice, Voice]:
     """Let a classifier learn the consensus and join it, a few times; return both of the last round."""
     from learners import cross_fitted_probabilities  # scikit-learn, for runs with features alone
 
     def fit(labels: CrowdLabels) -> Consensus:
         return consensus_of(labels, chosen, seed=seed, gold=gold)
 
+    taught = np.diff(kept.task_start) > 0
+    if gold is not None:
+        taught |= gold >= 0
     held_out, rng = hold_labels_out(kept, fit), np.random.default_rng(seed)
     believed, last = consensus.posterior, None
     for _ in range(ROUNDS):
-        voice = cross_fitted_probabilities(features, believed, rng=rng).probabilities
+        learned = cross_fitted_probabilities(features, believed, rng=rng, taught=taught)
+        voice = _silent(learned.probabilities, taught)
         found = decided(join_voice(consensus, voice, held_out, gold=gold), chosen.loss)
         if last is None or found.heard:
-            last = found, voice
+            last = found, Voice(voice, ~taught)
         if not found.heard:
             break
         believed = found.posterior
     if last is None:
         raise AssertionError("a voice has one round or more")
-    return last
+    if taught.all():
+        return last
+    sure = calibrate(kept, last[0].posterior).believed(last[0].posterior)
+    answers = cross_fitted_probabilities(features, sure, rng=rng, taught=taught).probabilities
+    return _answered(*last, answers, chosen)
+
+
+def _silent(voice: np.ndarray, taught: np.ndarray) -> Float64[np.ndarray, "tasks classes"]:
+    """Return a voice that says of the tasks not taught what it says of the others on average.
+
+    Theirs would move the mean that its word on the others is compared with.
+    """
+    return np.where(taught[:, np.newaxis], voice, voice[taught].mean(axis=0))
+
+
+def _answered(
+    heard: JoinedVoice, voice: Voice, answers: np.ndarray, chosen: ConsensusSettings
+) -> tuple[JoinedVoice, Voice]:
+    """Put the answers of tasks without labels beside the joint belief of the others."""
+    alone = voice.alone[:, np.newaxis]
+    posterior = np.where(alone, answers, heard.posterior)
+    label, tied = decide(posterior)
+    answered = decided(replace(heard, posterior=posterior, label=label, tied=tied), chosen.loss)
+    label, tied = (
+        np.where(voice.alone, getattr(answered, name), getattr(heard, name))
+        for name in ("label", "tied")
+    )
+    said = Voice(np.where(alone, answers, voice.probabilities), voice.alone)
+    return replace(answered, label=label, tied=tied), said
 
 
 def _with_belief(consensus: Consensus, heard: JoinedVoice) -> Consensus:
@@ -200,13 +257,17 @@ def _with_belief(consensus: Consensus, heard: JoinedVoice) -> Consensus:
     return replace(consensus, **belief)  # type: ignore[type-var]  # results are dataclasses
 
 
-def _facts(crowd: Crowd, found: Aggregated, heard: JoinedVoice) -> dict[str, Any]:
-    """What the voice is worth, and what it changed."""
-    turned, gold = heard.label != found.consensus.label, crowd.gold_code()
+def _facts(crowd: Crowd, found: Aggregated, heard: JoinedVoice, voice: Voice) -> dict[str, Any]:
+    """What the voice is worth, and what it changed; and how right it is where it answers alone."""
+    by_labels = ~voice.alone
+    turned = by_labels & (heard.label != found.consensus.label)
+    gold = crowd.gold_code()
+    known = np.where(by_labels, gold, -1)
     checked = None
-    if heard.heard and (gold >= 0).any():
-        with_them, without = accuracy(heard.label, gold), accuracy(found.consensus.label, gold)
+    if heard.heard and (known >= 0).any():
+        with_them, without = accuracy(heard.label, known), accuracy(found.consensus.label, known)
         checked = {"n": with_them.n, "with": with_them.value, "without": without.value}
+    alone = accuracy(heard.label, np.where(voice.alone, gold, -1))
     return {
         "why_not": None,
         "heard": heard.heard,
@@ -215,32 +276,30 @@ def _facts(crowd: Crowd, found: Aggregated, heard: JoinedVoice) -> dict[str, Any
         "evidence": heard.evidence,
         "worth": heard.worth,
         "n_turned": int(np.count_nonzero(turned)),
-        "n_tasks": int(turned.size),
+        "n_tasks": int(np.count_nonzero(by_labels)),
         "gold": checked,
+        "n_alone": int(np.count_nonzero(voice.alone)),
+        "gold_alone": {"n": alone.n, "right": alone.value} if alone.n else None,
     }
 
 
-def _voice_table(
-    crowd: Crowd,
-    consensus: Consensus,
-    heard: JoinedVoice,
-    probabilities: Float[np.ndarray, "tasks classes"],
-) -> pa.Table:
-    """One row per labelled task, labels that look most wrong first."""
+def _voice_table(crowd: Crowd, consensus: Consensus, heard: JoinedVoice, voice: Voice) -> pa.Table:
+    """One row per labelled task, labels that look most wrong first; no label where the voice is alone."""
     tasks = np.arange(len(heard.label))
-    doubt = heard.posterior[tasks, consensus.label]
-    turned: Bool[np.ndarray, " tasks"] = heard.label != consensus.label
+    doubt = np.where(voice.alone, np.nan, heard.posterior[tasks, consensus.label])
+    turned: Bool[np.ndarray, " tasks"] = ~voice.alone & (heard.label != consensus.label)
     order = np.lexsort((tasks, doubt, ~turned))
     names = crowd.labels.classes.astype(str)
+    by_labels = np.where(voice.alone, None, names[consensus.label].astype(object))
     return arrow_table(
         {
             "task": crowd.labels.tasks.astype(str)[order],
-            "by_labels": names[consensus.label][order],
-            "by_features": names[probabilities.argmax(axis=1)][order],
+            "by_labels": pa.array(by_labels[order], pa.string()),
+            "by_features": names[voice.probabilities.argmax(axis=1)][order],
             "label": names[heard.label][order],
             "suspected": turned[order],
             "believed": doubt[order],
-            "probability": probabilities[order],
+            "probability": voice.probabilities[order],
         }
     )
 

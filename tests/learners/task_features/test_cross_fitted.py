@@ -82,3 +82,38 @@ def test_arrays_that_do_not_fit_are_refused(change, message):
     features, believed, folds = change(*campaign()[:2])
     with pytest.raises(ValueError, match=message):
         fitted(features, believed, n_folds=folds)
+
+
+def test_the_soft_label_of_a_task_that_is_not_taught_plays_no_part():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=200)
+    features = 2 * truth[:, None] + rng.normal(size=(200, 3))
+    taught = np.arange(200) % 4 > 0
+    believed = np.eye(2)[truth]
+    other = np.where(taught[:, None], believed, np.eye(2)[1 - truth])
+    one, two = (
+        cross_fitted_probabilities(features, soft, rng=np.random.default_rng(0), taught=taught)
+        for soft in (believed, other)
+    )
+    assert one.probabilities.tobytes() == two.probabilities.tobytes()
+    for part in (taught, ~taught):  # both are said by models of other tasks
+        assert np.mean(one.probabilities.argmax(axis=1)[part] == truth[part]) > 0.7
+    whole = [
+        cross_fitted_probabilities(features, believed, rng=np.random.default_rng(0), taught=all_of)
+        for all_of in (None, np.ones(200, dtype=np.bool_))
+    ]
+    assert whole[0].probabilities.tobytes() == whole[1].probabilities.tobytes()
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("taught", "message"),
+    [
+        (np.ones(19, dtype=np.bool_), "taught must be 20 truth values"),
+        (np.arange(20) < 4, "from 3 to 4 tasks"),
+    ],
+)
+def test_tasks_to_learn_from_are_counted(taught, message):
+    features, believed = np.arange(20.0)[:, None], np.eye(2)[[0, 1] * 10]
+    with pytest.raises(ValueError, match=message):
+        cross_fitted_probabilities(features, believed, rng=np.random.default_rng(0), taught=taught)

@@ -145,3 +145,30 @@ def test_aggregate_counts_everybody_where_groups_are_to_be_ignored(tmp_path: Pat
     with output.open(encoding="utf-8") as file:
         found = {row["task"]: row["label"] for row in csv.DictReader(file)}
     assert found == {str(task): str(labels.classes[vote[t]]) for t, task in enumerate(labels.tasks)}
+
+
+def test_aggregate_answers_tasks_of_models_alone_as_the_peoples_taught(tmp_path: Path) -> None:
+    """300 tasks; five people label the first 150, three models of one mind all, right on 90 %."""
+    rng, truth = np.random.default_rng(5), {}
+    rows = ["worker,task,label,kind"]
+    for task in range(300):
+        true, mind = (str(rng.integers(2)) for _ in range(2))
+        mind = true if rng.random() < 0.8 else mind
+        truth[f"t{task:03d}"] = true
+        rows += [f"m{model},t{task:03d},{mind},model" for model in range(3)]
+        for worker in range(5 * (task < 150)):
+            said = true if rng.random() < 0.75 else str(1 - int(true))
+            rows.append(f"w{worker},t{task:03d},{said},")
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    told, found = aggregated(path)
+    assert "150 tasks without these are answered as the others taught" in told
+    assert [row["labels"] for row in found] == ["5"] * 150 + ["0"] * 150
+    own = found[150:]
+    assert np.mean([row["label"] == truth[row["task"]] for row in own]) > 0.8
+    assert 0.55 < np.mean([float(row["confidence"]) for row in own]) < 0.95
+    head, *rows = rows
+    few = [head, *(row for row in rows if row.startswith("m") or row.split(",")[1] < "t030")]
+    path.write_text("\n".join(few) + "\n", encoding="utf-8")
+    _, found = aggregated(path)  # 30 tasks teach too little: the models vote, and are not believed
+    assert [row["confidence"] == "" for row in found] == [False] * 30 + [True] * 270
