@@ -397,11 +397,10 @@ def _learning_prices(
         unknown = "depends on the number of labelled tasks; give --tasks"
         return [trained, ("gate", None, Thresholdout.arithmetic, unknown)]
     size = max(1, round(gate.holdout * n_tasks))
-    learnt = max(1, round((n_tasks - size) * (1 - model.validation)))
     rows = privacy.max_tasks_per_subject or 1
     judge = gate_of(
-        gate, training.epsilon, n=size, n_scored=learnt, epsilon_score=model.epsilon_score / rows,
-        rows=rows,
+        gate, training.epsilon, n=size, n_scored=size,  # which moves the threshold, and not the price
+        epsilon_score=model.epsilon_score / rows, rows=rows,
     )  # fmt: skip
     price = Cost(2 * rows * gate.budget / (exact(judge.sigma) * size), exact(0))
     about = f"expected, for a holdout of {size:,} of {n_tasks:,} tasks; in parallel with the model"

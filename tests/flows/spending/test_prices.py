@@ -212,6 +212,7 @@ def test_a_preview_says_what_of_the_budget_is_left_and_whether_a_run_fits(tmp_pa
     ledger = open_account(settings, settings.privacy, n=4)
     ledger.release(LatticeLaplace(0.5), counts_query())
     found = preview(settings.state, settings)
+    assert found["parts"][0]["note"] == "lattice Laplace noise"
     assert (found["budget"]["epsilon"], found["left"]["epsilon"]) == (1.5, 1.0)
     assert (found["fits"], found["affordable"]) == (True, 1)
     ledger.release(LatticeLaplace(0.25), counts_query())
@@ -229,6 +230,17 @@ def test_counts_and_corrections_add_to_the_dearer_of_model_and_gate(tmp_path: Pa
         found = preview(settings.state, settings, n_tasks=10_000)
         assert found["asked"]["epsilon"] == 1.0 + more + max(1.6, 0.75)
         assert priced(found).get("corrections by gold", 0.0) == more
+
+
+def test_a_gate_that_fits_the_data_costs_what_training_does_for_any_number_of_tasks(
+    tmp_path: Path,
+) -> None:
+    """Hardly less: sigma is rounded up to two digits."""
+    settings = toy_settings(tmp_path, model=LEARNS, gate={"threshold": "auto"})
+    for n_tasks in (1, 9, 1000):
+        price = priced(preview(settings.state, settings, n_tasks=n_tasks))["gate"]
+        assert price is not None
+        assert 1.6 / 1.1 < price <= 1.6
 
 
 def test_a_subjects_rows_count_in_the_gates_price(tmp_path: Path) -> None:
