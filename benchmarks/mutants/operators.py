@@ -29,28 +29,33 @@ SHOWN = 70  # letters of the code in a mutant's name
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mutant:
-    """One fault: a name that hangs on no line number, its line, its statement's, and the tree with it."""
+    """One fault: a name that hangs on no line number, its line, its statement's, and its place in a text."""
 
     name: str
     line: int
     statement: int
-    tree: ast.Module
+    text: str
+    place: int
+
+    @property
+    def tree(self) -> ast.Module:
+        """The text's tree with the fault."""
+        tree = ast.parse(self.text)
+        *_, apply = list(_places(tree))[self.place]
+        apply()
+        return ast.fix_missing_locations(tree)
 
 
 def mutants_of(text: str) -> list[Mutant]:
     """Return every mutant of a file's functions, in the order of their lines; names are unique."""
     seen: Counter[str] = Counter()
     found = []
-    for number in range(len(list(_places(ast.parse(text))))):
-        tree = ast.parse(text)
-        function, statement, node, what, apply = list(_places(tree))[number]
+    for place, (function, statement, node, what, _) in enumerate(_places(ast.parse(text))):
         shown = " ".join(ast.unparse(node).split())
         name = f"{function}: {shown[:SHOWN]}: {what}"
         seen[name] += 1
         again = f" ({seen[name]})" if seen[name] > 1 else ""
-        line = node.lineno
-        apply()
-        found.append(Mutant(name + again, line, statement, ast.fix_missing_locations(tree)))
+        found.append(Mutant(name + again, node.lineno, statement, text, place))
     return sorted(found, key=lambda mutant: mutant.line)
 
 

@@ -36,7 +36,7 @@ SECONDS = 10.0  # CPU seconds of tests for one mutant, as traced
 OUTCOMES = {KILLED: "killed", SURVIVED: "survived", UNPLANTED: "not planted"}
 FOLDERS = (
     "privacy/ledger", "privacy/accounting", "learners/holdout", "privacy", "privacy/mechanisms",
-    "flows/spending",
+    "flows/spending", "flows/spending/without_run",
 )  # fmt: skip
 """The folders whose files are mutated."""
 
@@ -44,6 +44,8 @@ TESTS = (
     "tests/privacy", "tests/learners/holdout", "tests/flows/spending",
     "tests/flows/stages/test_publication.py", "tests/flows/stages/test_corrected_shares.py",
     "tests/flows/stages/test_year_counts.py", "tests/flows/stages/learning/test_model.py",
+    "tests/flows/cli/crowd/test_multilabel_publication.py",
+    "tests/flows/cli/crowd/test_rank_publication.py", "tests/flows/cli/spending/test_gate_campaigns.py",
 )  # fmt: skip
 """The tests that a mutant may meet, if they reach its line."""
 

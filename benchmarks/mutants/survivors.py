@@ -9,6 +9,9 @@ SURVIVORS: dict[str, str] = {
     "flows/spending/cohorts.py join_cohorts: True: True becomes False": (
         "whether the record of cohorts is compressed, which no reader sees"
     ),
+    "flows/spending/partitions.py _write: True: True becomes False": (
+        "whether the record of partitions is compressed, which no reader sees"
+    ),
     "learners/holdout/candidate_gate.py CandidateGate.event: each < MAX_SCALE: < becomes <=": (
         "at that very scale the sampler draws, so that a gate may be had or refused"
     ),

@@ -62,11 +62,15 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
     budget, left = (limit, limit) if found is None else (found.budget, found.left)
     year = year_of(settings)
     if year is not None:
-        return _year_preview(folder, settings, year, n_tasks=n_tasks) | {
+        return _year_preview(folder, settings, privacy, year, n_tasks=n_tasks) | {
             "budget": numbers(budget), "left": numbers(left), "same_budget": budget == limit,
         }  # fmt: skip
     counts = _counts_price(privacy, len(settings.classes), found)
-    parts = [counts, *_correction_price(settings), *_learning_prices(settings, n_tasks)]
+    parts = [
+        counts,
+        *_correction_price(settings, privacy),
+        *_learning_prices(settings, privacy, n_tasks),
+    ]
     series = _series(privacy, found, parts)
     return {
         "dataset": settings.name,
@@ -90,14 +94,9 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
 
 
 def _year_preview(
-    folder: Path, settings: Settings, year: Year, *, n_tasks: int | None
+    folder: Path, settings: Settings, privacy: PrivacySettings, year: Year, *, n_tasks: int | None
 ) -> dict[str, Any]:
     """What a planned year costs, what of that is paid, and what each of its runs buys."""
-    privacy = settings.privacy
-    if privacy is None:
-        raise SettingsError(
-            "the settings have no [privacy] section: a run of them would release nothing"
-        )
     sizes = known_sizes(folder, settings.name)
     paid, left = _paid_year(folder, settings)
     asked = _unpaid(year, paid)
@@ -262,9 +261,11 @@ def check_budget(settings: Settings) -> str | None:
     left = limit if found is None else found.left
     year = year_of(settings)
     if year is not None:
-        return _check_year(settings, year, left, limit)
+        return _check_year(settings, privacy, year, left, limit)
     counts = _counts_price(privacy, len(settings.classes), found)
-    asked = _asked([counts, *_correction_price(settings), *_learning_prices(settings, None)])
+    asked = _asked(
+        [counts, *_correction_price(settings, privacy), *_learning_prices(settings, privacy, None)]
+    )
     if asked.within(left):
         return None
     if privacy.skips_unpaid:
@@ -285,12 +286,13 @@ def _rest(privacy: PrivacySettings, left: Cost, limit: Cost) -> str:
     return f"{rest} per {privacy.unit} is left of {whole}"
 
 
-def _check_year(settings: Settings, year: Year, left: Cost, limit: Cost) -> str | None:
+def _check_year(
+    settings: Settings, privacy: PrivacySettings, year: Year, left: Cost, limit: Cost
+) -> str | None:
     """Refuse, or warn of, a year that what is left of the budget does not cover."""
-    privacy = settings.privacy
     paid, _ = _paid_year(settings.state, settings)
     asked = _unpaid(year, paid)
-    if privacy is None or asked.within(left):
+    if asked.within(left):
         return None
     if not privacy.skips_unpaid:
         raise BudgetError(settings.name, privacy.unit, limit, limit - left, asked)
@@ -362,18 +364,19 @@ def _series(privacy: PrivacySettings, found: Statement | None, parts: list[Price
     return _Series(_asked([counts]), _asked(others), left)
 
 
-def _correction_price(settings: Settings) -> list[Price]:
+def _correction_price(settings: Settings, privacy: PrivacySettings) -> list[Price]:
     """The price of the correction by gold, if the settings ask for one that can be made."""
     from flows.spending.corrections import why_not_corrected  # a statement needs none
 
-    privacy = settings.privacy
-    if privacy is None or privacy.correction_epsilon is None or why_not_corrected(settings):
+    if privacy.correction_epsilon is None or why_not_corrected(settings) is not None:
         return []
     price = Cost(exact(privacy.correction_epsilon), exact(0))
     return [(CORRECTION, price, "exact", f"{settings.input.gold_sampling} gold")]
 
 
-def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
+def _learning_prices(
+    settings: Settings, privacy: PrivacySettings, n_tasks: int | None
+) -> list[Price]:
     """The prices of training and of the gate; they have different tasks, so the dearer one counts."""
     from flows.spending.releases import gate_of  # for runs with a model alone
     from learners import ScoredTraining, Thresholdout
@@ -394,11 +397,10 @@ def _learning_prices(settings: Settings, n_tasks: int | None) -> list[Price]:
         unknown = "depends on the number of labelled tasks; give --tasks"
         return [trained, ("gate", None, Thresholdout.arithmetic, unknown)]
     size = max(1, round(gate.holdout * n_tasks))
-    learnt = max(1, round((n_tasks - size) * (1 - model.validation)))
-    rows = 1 if settings.privacy is None else settings.privacy.max_tasks_per_subject or 1
+    rows = privacy.max_tasks_per_subject or 1
     judge = gate_of(
-        gate, training.epsilon, n=size, n_scored=learnt, epsilon_score=model.epsilon_score / rows,
-        rows=rows,
+        gate, training.epsilon, n=size, n_scored=size,  # which moves the threshold, and not the price
+        epsilon_score=model.epsilon_score / rows, rows=rows,
     )  # fmt: skip
     price = Cost(2 * rows * gate.budget / (exact(judge.sigma) * size), exact(0))
     about = f"expected, for a holdout of {size:,} of {n_tasks:,} tasks; in parallel with the model"

@@ -34,6 +34,7 @@ from flows.spending.bounded_counts import (
 from flows.spending.corrections import Correction, plan_correction, why_not_corrected
 from flows.spending.noise_choice import CountNoise, CountsMechanism, count_noise
 from flows.spending.partitions import grow_partition
+from flows.spending.year import with_choice
 from flows.tables import arrow_array, numpy_array
 from learners import (
     NoisyGradientDescent,
@@ -447,10 +448,11 @@ def training_of(
 ) -> StabilityValidation | NoisyGradientDescent:
     """Return the training that the settings ask for, or that public numbers choose.
 
-    Where nothing is chosen, the price of the choice is the training's too.
+    Where nothing is chosen, the price of the choice is the training's too; where something is that has no
+    price of its own, the training's is divided.
     """
-    train, select = prices
-    both, delta = six_digits_down(exact(train) + exact(select)), model.delta_train
+    price, delta = sum(map(exact, prices), exact(0)), model.delta_train
+    both, chosen = six_digits_down(price), prices if prices[1] else with_choice(price)
     descends = model.method == "noisy_descent" or (
         model.method == "auto"
         and prefers_descent(both, delta, n_features=n_features, n_classes=n_classes)
@@ -458,7 +460,7 @@ def training_of(
     try:
         if descends:
             return NoisyGradientDescent(both, delta, model.norm_bound, n_classes)
-        return StabilityValidation(model.regularization, *prices, model.norm_bound, n_classes)
+        return StabilityValidation(model.regularization, *chosen, model.norm_bound, n_classes)
     except ValueError as error:  # public numbers of the settings
         raise SettingsError(f"[model]: {error}") from None
 

@@ -25,7 +25,7 @@ from privacy.mechanisms import ExactLaw
 if TYPE_CHECKING:
     from flows.settings import PrivacySettings, Settings
 
-__all__ = ["Year", "parse_year", "split_budget", "year_months", "year_of"]
+__all__ = ["Year", "parse_year", "split_budget", "with_choice", "year_months", "year_of"]
 
 COUNTS = Fraction(1, 2)  # of what corrections leave, where a model is trained
 SCORE = Fraction(1, 10)  # of what learning takes
@@ -104,10 +104,15 @@ def split_budget(privacy: PrivacySettings, *, learns: bool) -> Year:
         return Year(counts_price, float(correction), 0.0, 0.0, 0.0, 0.0, 0.0)
     score = six_digits_down(learning * SCORE)
     training = learning - exact(score)
-    select = 0.0 if privacy.delta else six_digits_down(training * SELECT)
-    train = six_digits_down(training - exact(select))
+    train, select = (six_digits_down(training), 0.0) if privacy.delta else with_choice(training)
     gate = six_digits_down(learning)
     return Year(counts_price, float(correction), train, select, score, gate, privacy.delta)
+
+
+def with_choice(price: Fraction) -> tuple[float, float]:
+    """Divide a price between training and the choice among candidates."""
+    select = six_digits_down(price * SELECT)
+    return six_digits_down(price - exact(select)), select
 
 
 def year_of(settings: Settings) -> Year | None:

@@ -91,8 +91,8 @@ def toy_settings(folder: Path, **sections: Any) -> Settings:
 def toy_crowd(
     groups: str, *, gold: str = "", subjects: str = "", n_features: int = 2, table: bool = True
 ) -> Crowd:
-    """Tasks t00, t01 and on: a letter each for group, true class (or a dash) and subject."""
-    tasks = np.array([f"t{j:02d}" for j in range(len(groups))])
+    """Tasks t000, t001 and on: a letter each for group, true class (or a dash) and subject."""
+    tasks = np.array([f"t{j:03d}" for j in range(len(groups))])
     codes, none = np.arange(len(groups)), np.zeros(len(groups), np.int64)
     labels = CrowdLabels.from_codes(
         none, codes, none, workers=np.array(["w"]), tasks=tasks, classes=np.array(["a", "b"])

@@ -251,13 +251,13 @@ def check_terms(terms: Terms) -> None:
             f"{terms.campaign!r}"
         )
     if not 0 < terms.epsilon < np.inf:
-        raise SettingsError(f"--epsilon must be above 0, got {price_text(terms.epsilon)}")
+        raise SettingsError(f"--epsilon must be above 0 and finite, got {terms.epsilon}")
     if not 0 < terms.level < 1:
         raise SettingsError(f"--level must be in (0, 1), got {terms.level:g}")
     if terms.budget is not None and not terms.epsilon <= terms.budget < np.inf:
         raise SettingsError(
-            f"--budget, of all that the campaign ever publishes, must be at least --epsilon, the price of "
-            f"this publication: {price_text(terms.epsilon)}, got {price_text(terms.budget)}"
+            "--budget, of all that the campaign ever publishes, must be finite and at least --epsilon, the "
+            f"price of this publication: {price_text(terms.epsilon)}, got {terms.budget}"
         )
 
 
@@ -321,7 +321,5 @@ def _keyed(query: Query, terms: ShareTerms, classes: Sequence[str], n: int) -> Q
     meaning = {"classes": list(classes), "threshold": terms.threshold}
     return replace(
         query,
-        publication=Publication(
-            terms.publication, json.dumps(meaning, sort_keys=True), json.dumps({"n": n})
-        ),
+        publication=Publication(terms.publication, json.dumps(meaning), json.dumps({"n": n})),
     )

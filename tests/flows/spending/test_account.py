@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import resource
@@ -16,8 +17,20 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.report import render_report
-from flows.settings import SettingsError
-from flows.spending import LEDGER_URL, open_state, read_statements, statement
+from flows.run import Run
+from flows.settings import Settings, SettingsError
+from flows.spending import (
+    LEDGER_URL,
+    LedgerSetBack,
+    existing_ledger,
+    known_statement,
+    open_account,
+    open_state,
+    paying,
+    read_statements,
+    statement,
+)
+from flows.spending.account import check_not_set_back
 from privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -30,6 +43,7 @@ from privacy import (
     Unit,
     plan,
 )
+from tests.flows.campaign import toy_run, toy_settings
 from tests.flows.report.report_folder import write_folder
 from tests.privacy.ledger.processes import race
 from tests.privacy.toy import Turnstile, counts_query, question
@@ -208,3 +222,104 @@ def test_every_state_folder_has_a_key_of_its_own(tmp_path: Path) -> None:
         keys.add((tmp_path / name / "fingerprint.key").read_bytes())
     assert len(keys) == 2
     assert all(len(key) == 32 and len(set(key)) > 8 for key in keys)
+
+
+# the ledger's head in the manifests of runs ----------------------------------------------------
+
+
+def paid(settings: Settings, run: Run, *releases: int) -> tuple[int, str]:
+    """Pay for releases of a run; return the head of the ledger that its manifest has then."""
+    assert settings.privacy is not None
+    with paying(run, settings.privacy, n=4) as ledger:
+        for size in releases:
+            ledger.release(LatticeLaplace(0.1), counts_query((size, 1)))
+    head: dict[str, Any] = run.read_json("manifest.json")["ledger"]
+    return head["n_rows"], head["seal"]
+
+
+def test_a_run_that_has_paid_notes_where_the_ledger_stood_though_its_stage_failed(
+    tmp_path: Path,
+) -> None:
+    settings = toy_settings(tmp_path)
+    run = toy_run(settings, "a")
+    head = existing_head(settings, paid(settings, run, 1))
+    with contextlib.suppress(KeyboardInterrupt), paying(run, settings.privacy, n=4) as ledger:  # type: ignore[arg-type]
+        ledger.release(LatticeLaplace(0.1), counts_query((2, 1)))
+        raise KeyboardInterrupt
+    noted = run.read_json("manifest.json")["ledger"]["n_rows"]
+    assert noted == existing_ledger(settings.state).head().n_rows > head
+
+
+def existing_head(settings: Settings, noted: tuple[int, str]) -> int:
+    """The number of the ledger's rows, which a manifest has noted with its seal."""
+    head = existing_ledger(settings.state).head()
+    assert noted == (head.n_rows, head.seal)
+    return head.n_rows
+
+
+def test_a_ledger_that_lacks_a_runs_price_pays_for_none(tmp_path: Path) -> None:
+    """The newest run that it lacks is named, with how much the ledger then held."""
+    settings = toy_settings(tmp_path)
+    check_not_set_back(settings, None)  # nothing was paid
+    runs = [toy_run(settings, "a"), Run(settings.runs / "2-toy", settings)]
+    runs[1].folder.mkdir()
+    runs[1].write_json("manifest.json", {"name": "toy"})
+    open_account(settings, settings.privacy, n=4).backup(tmp_path / "early.sqlite")  # type: ignore[arg-type]
+    heads = [paid(settings, run, size) for size, run in enumerate(runs, start=1)]
+    check_not_set_back(settings, existing_ledger(settings.state))
+    for left in settings.state.glob("ledger.sqlite*"):
+        left.unlink()
+    with pytest.raises(
+        LedgerSetBack, match=f"is missing and lacks what it held, {heads[1][0]:,} rows"
+    ):
+        check_not_set_back(settings, None)
+    (tmp_path / "early.sqlite").rename(settings.state / "ledger.sqlite")
+    now = existing_ledger(settings.state).head().n_rows
+    with pytest.raises(LedgerSetBack, match=f"has {now} rows .*paid for the run 2-toy: an older"):
+        paid(settings, runs[0], 3)
+    assert existing_ledger(settings.state).head().n_rows == now
+
+
+def test_a_budget_is_opened_with_the_units_and_numbers_of_the_settings(tmp_path: Path) -> None:
+    settings = toy_settings(tmp_path, privacy={"epsilon": 2.5, "delta": 1e-6, "unit": "row"})
+    assert settings.privacy is not None
+    (found,) = (one for one in [open_account(settings, settings.privacy, n=9).statement("toy")])
+    assert (found.unit, found.budgets[-1].n) == (Unit.ROW, 9)
+    assert (float(found.budget.epsilon), float(found.budget.delta)) == (2.5, 1e-6)
+
+
+def test_a_ledger_that_cannot_be_written_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
+    open_state(tmp_path)
+    (tmp_path / "ledger.sqlite").chmod(0o400)
+    with pytest.raises(LedgerError, match="is read-only; make it writable"):
+        open_state(tmp_path)
+    (tmp_path / "ledger.sqlite").chmod(0o600)
+    open_state(tmp_path)
+
+
+def test_totals_are_known_of_data_sets_of_a_ledger_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert known_statement(tmp_path, "toy") is None
+    toy_ledger(tmp_path)
+    assert known_statement(tmp_path, "other") is None
+    found = known_statement(tmp_path, "toy")
+    assert found is not None
+    assert (found.n_entries, found.entries) == (5, ())
+    monkeypatch.setenv(LEDGER_URL, "postgres://nowhere")  # beside which no folder needs a file
+    with pytest.raises(SettingsError, match=LEDGER_URL):
+        known_statement(tmp_path / "elsewhere", "toy")
+
+
+def test_of_several_data_sets_one_or_all_are_stated(tmp_path: Path) -> None:
+    toy_ledger(tmp_path).open_budget("other", unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
+    assert [found["dataset"] for found in read_statements(tmp_path)] == ["other", "toy"]
+    assert [found["dataset"] for found in read_statements(tmp_path, dataset="toy")] == ["toy"]
+    with pytest.raises(LedgerError, match="--raise-to needs --dataset, one of other, toy"):
+        read_statements(tmp_path, raise_to=2.0)
+
+
+def test_a_raised_budget_keeps_its_delta(tmp_path: Path) -> None:
+    open_state(tmp_path).open_budget("toy", unit=Unit.ROW, epsilon=1.0, delta=1e-6, n=4)
+    (found,) = read_statements(tmp_path, dataset="toy", raise_to=1.5)
+    assert found["budget"] == {"epsilon": 1.5, "delta": 1e-6}

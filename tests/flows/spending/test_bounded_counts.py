@@ -328,7 +328,7 @@ def test_without_a_bound_every_task_counts_and_with_one_so_many_of_each_subject(
 
 
 def test_tasks_are_dealt_and_bound_by_their_names_or_with_whose_they_are() -> None:
-    tasks = [f"t0{j}" for j in range(6)]
+    tasks = [f"t00{j}" for j in range(6)]
     assert dealt_names(toy_crowd("nnnnss")).tolist() == tasks
     assert binding_names(toy_crowd("nnnnss")).tolist() == tasks
     assert dealt_names(WHOSE).tolist() == list("ppppqr")

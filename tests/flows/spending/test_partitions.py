@@ -128,6 +128,21 @@ def test_an_assignment_that_comes_back_is_in_its_partition_again(state: State) -
     assert state.spent == 2 * Fraction(EPSILON)
 
 
+def test_a_group_that_has_lost_tasks_is_known_in_what_is_left_of_it(state: State) -> None:
+    """Its smaller set is noted though no task is new, so that it is paid once; others are another set."""
+    state.publish(DAY_1)
+    assert fresh(state.publish({"t1": "a", "t3": "b"})) == {"a"}
+    assert fresh(state.publish({"t1": "a", "t3": "b"})) == set()
+    assert fresh(state.publish({"t2": "a", "t3": "b"})) == {"a", "b"}
+
+
+def test_where_nothing_is_new_the_file_stays_as_it_is(state: State) -> None:
+    state.publish(DAY_1)
+    before = state.file.stat().st_mtime_ns
+    state.publish(DAY_1)
+    assert state.file.stat().st_mtime_ns == before
+
+
 def test_as_many_other_tasks_are_no_growth(state: State) -> None:
     """Counts that are equal would otherwise tell that the task that left and the one that came agree."""
     state.publish(DAY_1)

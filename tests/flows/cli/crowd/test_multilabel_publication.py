@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.report import render_set_shares
+from flows.settings import SettingsError
 from flows.spending import ShareTerms, existing_ledger, publish_set_shares
 
 CLASSES = ("cat", "dog", "eel", "fox")
@@ -226,3 +228,66 @@ def test_intervals_cover_the_exact_counts_as_often_as_they_say(tmp_path: Path) -
     covered = np.abs(found.noisy - np.array([3, 0, 3])) <= found.half_width
     assert (covered.sum(axis=0) >= 336).all()
     assert found.spent == 1.0
+
+
+PROBABILITY = np.array([[0.9, 0.8], [0.5, 0.7], [0.1, 0.9]])
+
+
+def shares(terms: ShareTerms, probability: np.ndarray = PROBABILITY) -> Any:
+    """What is published of tasks of two classes, those of north before one of south."""
+    names = np.array([f"t{j}" for j in range(len(probability))])
+    groups = np.array(["north"] * (len(probability) - 1) + ["south"])
+    return publish_set_shares(Path("direct"), probability, names, ("a", "b"), groups, terms)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"campaign": "a b"}, "--campaign must be a name"),
+        ({"epsilon": 0.0}, "--epsilon must be above 0 and finite, got 0.0"),
+        ({"epsilon": math.inf}, "--epsilon must be above 0 and finite, got inf"),
+        ({"epsilon": math.nan}, "--epsilon must be above 0 and finite, got nan"),
+        ({"level": 0.0}, r"--level must be in \(0, 1\), got 0"),
+        ({"level": 1.0}, r"--level must be in \(0, 1\), got 1"),
+        ({"budget": 0.25}, "must be finite and at least --epsilon"),
+        ({"budget": math.inf}, "must be finite and at least --epsilon"),
+        ({"max_labels": 0}, "--max-labels must be from 1 to the number of classes, 2, got 0"),
+        ({"max_labels": 3}, "--max-labels must be from 1 to the number of classes, 2, got 3"),
+        ({"budget": None}, "is new: --budget must say how much"),
+        ({"begun": True}, "its state is lost or elsewhere"),
+    ],
+)
+def test_terms_out_of_range_declare_no_campaign(wrong: dict[str, Any], said: str) -> None:
+    given = {"campaign": "toy", "epsilon": 0.5, "max_labels": 1, "budget": 0.5} | wrong
+    with pytest.raises(SettingsError, match=said):
+        shares(ShareTerms(**given))
+    if Path("direct/ledger.sqlite").exists():
+        assert existing_ledger(Path("direct")).datasets() == ()
+
+
+@pytest.mark.parametrize("max_labels", [1, 2])
+def test_a_publication_may_use_its_budget_up_and_its_campaign_then_has_begun(
+    max_labels: int,
+) -> None:
+    terms = ShareTerms("toy", 0.5, max_labels, budget=0.5)
+    first = shares(terms)
+    assert (first.budget, first.spent, first.n_paid_before, first.n_stale) == (0.5, 0.5, 0, 0)
+    again = shares(ShareTerms("toy", 0.5, max_labels, begun=True))
+    assert (again.budget, again.spent, again.n_paid_before) == (0.5, 0.5, 2)
+    assert (again.noisy == first.noisy).all()
+    with pytest.raises(SettingsError, match="is epsilon 0.5, got 0.75: leave --budget out"):
+        shares(ShareTerms("toy", 0.5, max_labels, budget=0.75))
+
+
+def test_a_class_at_the_threshold_does_not_hold_and_is_not_left_out() -> None:
+    """Of the first task's two classes one counts; half a chance of the second's is no class."""
+    assert shares(ShareTerms("toy", 0.5, 1, budget=1.0)).n_left_out == 1
+    assert shares(ShareTerms("toy", 0.5, 2, budget=1.0)).n_left_out == 0
+
+
+def test_sizes_under_a_key_are_as_published_and_else_of_now() -> None:
+    for key, sizes in ((None, [3, 1]), ("k", [2, 1])):
+        terms = ShareTerms(f"toy-{key}", 0.5, 1, budget=2.0, publication=key)
+        assert shares(terms).n.tolist() == [2, 1]
+        grown = shares(terms, np.vstack([PROBABILITY, [[0.9, 0.1]]]))
+        assert grown.n.tolist() == sizes

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.report import render_win_shares
+from flows.settings import SettingsError
 from flows.spending import WinTerms, existing_ledger, publish_win_shares
 from privacy import LatticeLaplace
 from quality import encode_comparisons
@@ -143,7 +144,7 @@ def test_what_the_budget_does_not_cover_is_refused_before_anything_is_written() 
     [
         ((), "--budget must say how much"),
         (("--budget", "2", "--begun"), "its state is lost or elsewhere"),
-        (("--budget", "0.1"), "must be at least --epsilon"),
+        (("--budget", "0.1"), "must be finite and at least --epsilon"),
         (("--budget", "2", "--campaign", "a b"), "--campaign must be a name"),
         (("--budget", "2", "--publication", "%H"), "--publication"),
     ],
@@ -188,3 +189,26 @@ def test_intervals_of_shares_cover() -> None:
         share = exact / (2 * found.met)
         covered += int(((found.low <= share) & (share <= found.high)).sum())
     assert covered >= 332
+
+
+def wins(terms: WinTerms, *items: str) -> Any:
+    """What is published of three comparisons, each of the first item with the last."""
+    first, last = np.array([items[0]] * 3), np.array([items[-1]] * 3)
+    pairs = encode_comparisons(
+        np.array(list("vwx")), first, last, np.array(["left", "left", "tie"])
+    )
+    return publish_win_shares(Path("direct"), pairs, terms)
+
+
+def test_two_items_are_ranked_and_the_second_call_says_that_it_paid_before() -> None:
+    first = wins(WinTerms("toy", 0.5, budget=0.5), "ant", "bee")
+    assert (first.items, first.met.tolist(), first.paid_before) == (("ant", "bee"), [3, 3], False)
+    again = wins(WinTerms("toy", 0.5), "ant", "bee")
+    assert (again.noisy.tolist(), again.paid_before) == (first.noisy.tolist(), True)
+    assert again.spent == 0.5
+
+
+def test_terms_out_of_range_open_no_ledger() -> None:
+    with pytest.raises(SettingsError, match="--level must be in"):
+        wins(WinTerms("toy", 0.5, budget=0.5, level=1.0), "ant", "bee")
+    assert not Path("direct").exists()
