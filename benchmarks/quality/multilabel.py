@@ -43,8 +43,8 @@ crowd-kit is its BinaryRelevance over DawidSkene with 100 iterations.
   the mean of {crowds} crowds. Of the workers {others:.0%} are of the kind named, or an eighth of each kind.
 - Macro-F1 is over the classes that hold somewhere, with gold.
 - The calibration error is over tens of probability, of the classes that some worker gave a task.
-- CPU seconds are of fitting: here from an encoded table, for which encoding takes about a microsecond an
-  answer, there from a data frame.
+- CPU seconds are of fitting, the less of two fits of one process: here from an encoded table, for which
+  encoding takes about a microsecond an answer, there from a data frame.
 - What one constant of the calibration rests on, leaves and weather and other simulated crowds, is not on this
   page.
 """.strip()
@@ -144,13 +144,16 @@ def crowdkit_on(case: Case) -> tuple[np.ndarray, float]:
 
 
 def here_on(case: Case) -> tuple[MultiLabels, MultiLabelConsensus, float]:
-    """Encode and fit, with the CPU seconds of the fit."""
+    """Encode and fit, with the CPU seconds of the fit, the less of two."""
     table = encode_multilabels(
         case.worker, case.task, case.sets, classes=list(range(case.n_classes))
     )
-    began = time.process_time()
-    found = multilabel_consensus(table)
-    return table, found, time.process_time() - began
+    cpu = float("inf")
+    for _ in range(2):
+        began = time.process_time()
+        found = multilabel_consensus(table)
+        cpu = min(cpu, time.process_time() - began)
+    return table, found, cpu
 
 
 def macro_f1(truth: np.ndarray, found: np.ndarray) -> float:
@@ -198,7 +201,7 @@ def row_of(cases: list[Case]) -> tuple[str, ...]:
     return (
         first.name, f"{n_tasks:,}, {first.n_classes}", f"{mark}{mean.mine:.3f}{mark}",
         f"{mean.peer:.3f}", f"{mean.votes:.3f}", f"{mean.calibrated:.3f}", f"{mean.model:.3f}",
-        f"{mean.cpu:.3f}", f"{mean.peer_cpu:.1f}", f"{mean.peer_cpu / mean.cpu:,.0f}",
+        f"{mean.cpu:.4f}", f"{mean.peer_cpu:.2f}", f"{mean.peer_cpu / mean.cpu:,.0f}",
     )  # fmt: skip
 
 

@@ -17,9 +17,18 @@ from quality.confidence.calibration import (
     calibrate_support,
 )
 from quality.confidence.gold_check import Reliability, calibration_error, reliability
-from quality.confidence.support import Support, support_by_shards, task_support
+from quality.confidence.support import (
+    Support,
+    error_rates,
+    log_odds,
+    log_votes,
+    shared_errors,
+    support_by_shards,
+    task_support,
+)
 
 __all__ = [
     "CalibratedConfidence", "Reliability", "RightnessPrior", "Support", "calibrate",
-    "calibrate_support", "calibration_error", "reliability", "support_by_shards", "task_support",
+    "calibrate_support", "calibration_error", "error_rates", "log_odds", "log_votes", "reliability",
+    "shared_errors", "support_by_shards", "task_support",
 ]  # fmt: skip

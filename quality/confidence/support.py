@@ -24,7 +24,10 @@ from quality.labels import (
     voters,
 )
 
-__all__ = ["MAX_SHARED", "Support", "support_by_shards", "task_support"]
+__all__ = [
+    "MAX_SHARED", "Support", "error_rates", "log_odds", "log_votes", "shared_errors",
+    "support_by_shards", "task_support",
+]  # fmt: skip
 
 LEAST = 1e-12  # probability of all classes but the chosen one: odds stay finite
 PSEUDO_LABELS = 4.0  # of the crowd's mean, added to each worker's before her share of wrong ones
@@ -131,14 +134,41 @@ def support_by_shards(
     order.
     """
     wrong, n_labels = engine.add_up(_errors, (posterior, belief, groups))
-    mean = wrong.sum() / max(n_labels.sum(), 1.0)
-    rate = (wrong + PSEUDO_LABELS * mean) / (n_labels + PSEUDO_LABELS)
+    rate = error_rates(wrong, n_labels)
     found = engine.map(_support, (posterior, belief, groups, rate))
     columns = (part.columns for part in found)
     label, model, odds, votes, n_votes = map(np.concatenate, zip(*columns, strict=True))
     common, most = np.sum([part.common for part in found], axis=0)
-    shared = float(np.clip(common / most, 0.0, MAX_SHARED)) if most > 0 else MAX_SHARED
+    shared = shared_errors(common, most)
     return Support(label, model, odds, votes, n_votes, found[0].n_classes, shared)
+
+
+def error_rates(
+    wrong: Float64[np.ndarray, " workers"], n_labels: Float64[np.ndarray, " workers"]
+) -> Float64[np.ndarray, " workers"]:
+    """Return each worker's share of wrong labels, drawn a little to the crowd's."""
+    mean = wrong.sum() / max(n_labels.sum(), 1.0)
+    rate: np.ndarray = (wrong + PSEUDO_LABELS * mean) / (n_labels + PSEUDO_LABELS)
+    return rate
+
+
+def shared_errors(common: float, most: float) -> float:
+    """Return how far errors are shared: their covariance over the most that it could be."""
+    return float(np.clip(common / most, 0.0, MAX_SHARED)) if most > 0 else MAX_SHARED
+
+
+def log_odds(chance: Float64[np.ndarray, " tasks"]) -> Float64[np.ndarray, " tasks"]:
+    """Return the log odds of chances, which stay finite."""
+    odds: np.ndarray = np.log(np.maximum(chance, LEAST) / np.maximum(1.0 - chance, LEAST))
+    return odds
+
+
+def log_votes(
+    votes: Float64[np.ndarray, " tasks"], n_votes: Float64[np.ndarray, " tasks"]
+) -> Float64[np.ndarray, " tasks"]:
+    """Return the logarithm of votes over the others, half a vote added to each."""
+    share: np.ndarray = np.log((votes + EVEN) / (np.maximum(n_votes - votes, 0.0) + EVEN))
+    return share
 
 
 def _of_table(shard: LabelShard, posterior: np.ndarray) -> Float64[np.ndarray, "tasks classes"]:
@@ -167,15 +197,11 @@ def _support(
     believed = posterior(shard, belief)
     label, _ = decide(believed)
     model = np.take_along_axis(believed, label[:, np.newaxis].astype(np.int64), axis=1)[:, 0]
-    others = np.maximum(1.0 - model, LEAST)
     weight = _weights(shard, groups)
     n_votes = np.bincount(shard.task, weight, shard.n_tasks)
     votes = np.bincount(shard.task, weight * (shard.label == label[shard.task]), shard.n_tasks)
-    against = np.maximum(n_votes - votes, 0.0)
-    odds = np.log(np.maximum(model, LEAST) / others)
-    share = np.log((votes + EVEN) / (against + EVEN))
     return ShardSupport(
-        (label, model, odds, share, n_votes),
+        (label, model, log_odds(model), log_votes(votes, n_votes), n_votes),
         shard.n_classes,
         _common_errors(_merged(shard, groups), believed, rate),
     )

@@ -3,14 +3,15 @@
 A class that gold says holds for a task is a cell, too, whether or not somebody gave it.
 
 A class that nobody gave a task has no cell: it costs nothing, and what it says of workers is added per
-class (:func:`quality.multilabel.skill_sharing.silent_chance`). What is stored and passed is therefore
-linear in the triples of a worker, a task and a class that some worker of the task gave.
+class (:func:`quality.multilabel.skill_sharing.silent_chance`). What is stored is linear in the labels, what
+is passed in the triples of a worker, a task and a class that some worker of the task gave: her denial, to
+which a label adds what it says more.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int8, Int16, Int32, Int64, UInt8
+from jaxtyping import Float64, Int8, Int16, Int32, Int64
 
 from quality.labels import CrowdLabels, check_table, freeze_arrays
 from quality.multilabel.answer_sets import MultiLabels
@@ -18,8 +19,6 @@ from quality.multilabel.set_sizes import add_size_evidence
 from quality.parallel import kernel
 
 __all__ = ["Cells", "cell_pass", "cells_of", "yes_no_labels"]
-
-CERTAIN = 50.0  # log odds of what is known: a chance of 1 in double precision
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,8 +30,7 @@ class Cells:
     start, label
         The classes of task ``t`` that somebody gave: ``label[start[t]:start[t + 1]]``, in order.
     gave_start, gave
-        Whether each answer of a task holds each of its cells' classes, cell by cell: task ``t`` with
-        ``n`` answers has ``gave[gave_start[t] + cell * n + answer]``.
+        The answers that hold the class of each cell: ``gave[gave_start[cell]:gave_start[cell + 1]]``.
     known
         1 for a cell that is known to hold, 0 for one that does not, -1 otherwise.
     given, met, asked
@@ -43,8 +41,8 @@ class Cells:
 
     start: Int64[np.ndarray, " task_starts"]
     label: Int16[np.ndarray, " cells"]
-    gave_start: Int64[np.ndarray, " task_starts"]
-    gave: UInt8[np.ndarray, " triples"]
+    gave_start: Int64[np.ndarray, " cell_starts"]
+    gave: Int64[np.ndarray, " labels"]
     known: Int8[np.ndarray, " cells"]
     given: Float64[np.ndarray, "workers classes"]
     met: Float64[np.ndarray, "workers classes"]
@@ -74,26 +72,30 @@ def cells_of(table: MultiLabels, gold: Int8[np.ndarray, "tasks classes"] | None 
     n_workers, n_classes = table.n_workers, table.n_classes
     check_table(n_workers, n_classes, len(table.label))
     size = np.diff(table.task_start)
-    task = np.repeat(table.task, np.diff(table.label_start)).astype(np.int64)
-    cell = np.unique(task * n_classes + table.label)
-    known = np.full(len(cell), -1, dtype=np.int8)
+    start, label = np.zeros(table.n_tasks + 1, dtype=np.int64), np.empty_like(table.label)
+    _find(table.task_start, table.label_start, table.label, start, label)
+    task = np.repeat(np.arange(table.n_tasks), np.diff(start))
+    label = label[: start[-1]]
+    known = np.full(len(label), -1, dtype=np.int8)
     if gold is not None:
         held = np.flatnonzero((gold == 1) & (size > 0)[:, np.newaxis])
-        cell = np.union1d(cell, held)
-        known = gold.ravel()[cell]
-    count = np.bincount(cell // n_classes, minlength=table.n_tasks)
-    start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    gave_start = np.concatenate([[0], np.cumsum(count * size)]).astype(np.int64)
-    label = (cell % n_classes).astype(np.int16)
-    gave = np.zeros(gave_start[-1], dtype=np.uint8)
+        cell = np.union1d(task * n_classes + label, held)
+        task, label, known = (
+            cell // n_classes,
+            (cell % n_classes).astype(np.int16),
+            gold.ravel()[cell],
+        )
+        start = np.searchsorted(task, np.arange(table.n_tasks + 1)).astype(np.int64)
+    gave_start, gave = np.zeros(len(label) + 1, np.int64), np.empty(len(table.label), np.int64)
     given, met = np.zeros((2, n_workers, n_classes))
     _fill(
-        table.task_start, table.worker, table.label_start, table.label, start, label, gave_start,
-        gave, given, met,
+        table.task_start, table.worker, table.label_start, table.label, start, label, gave_start, gave,
+        table.label_start[:-1].copy(), given, met,
     )  # fmt: skip
-    asked, showing = _asked(table, size)
-    silent = showing
-    np.subtract.at(silent, (label, size[cell // n_classes]), 1.0)
+    asked, silent = _asked(table, size)
+    n_sizes = silent.shape[1]
+    seen = np.bincount(label * np.int64(n_sizes) + size[task], minlength=silent.size)
+    silent -= seen.reshape(silent.shape)
     return Cells(start, label, gave_start, gave, known, given, met, asked, silent)
 
 
@@ -109,11 +111,15 @@ def yes_no_labels(table: MultiLabels, cells: Cells | None = None) -> CrowdLabels
     cells = cells_of(table) if cells is None else cells
     task = np.repeat(np.arange(table.n_tasks), np.diff(cells.start))
     size = np.diff(table.task_start)[task]
+    first = np.cumsum(size) - size
     cell = np.repeat(np.arange(len(cells.label)), size)
-    inside = np.arange(len(cell)) - np.repeat(np.cumsum(size) - size, size)
+    inside = np.arange(len(cell)) - first[cell]
     worker = table.worker[table.task_start[task[cell]] + inside]
+    place = cells.gave - table.task_start[table.task[cells.gave]]
+    gave = np.zeros(len(cell), dtype=np.int16)
+    gave[np.repeat(first, np.diff(cells.gave_start)) + place] = 1
     return CrowdLabels.from_codes(
-        worker, cell, cells.gave.astype(np.int16), workers=table.workers,
+        worker, cell, gave, workers=table.workers,
         tasks=np.arange(len(cells.label)), classes=np.array(["no", "yes"]),
     )  # fmt: skip
 
@@ -154,6 +160,31 @@ def _count_shown(
 
 
 @kernel
+def _find(
+    task_start: Int64[np.ndarray, " task_starts"],
+    label_start: Int64[np.ndarray, " answer_starts"],
+    label: Int16[np.ndarray, " labels"],
+    start: Int64[np.ndarray, " task_starts"],
+    cell_label: Int16[np.ndarray, " labels"],
+) -> None:
+    """Write the classes of each task in order, and where they start, in place."""
+    n = 0
+    for task in range(len(task_start) - 1):
+        first = n
+        for row in range(label_start[task_start[task]], label_start[task_start[task + 1]]):
+            at = n
+            while at > first and cell_label[at - 1] > label[row]:
+                at -= 1
+            if at > first and cell_label[at - 1] == label[row]:
+                continue
+            for later in range(n, at, -1):
+                cell_label[later] = cell_label[later - 1]
+            cell_label[at] = label[row]
+            n += 1
+        start[task + 1] = n
+
+
+@kernel
 def _fill(
     task_start: Int64[np.ndarray, " task_starts"],
     worker: Int32[np.ndarray, " answers"],
@@ -161,23 +192,26 @@ def _fill(
     label: Int16[np.ndarray, " labels"],
     start: Int64[np.ndarray, " task_starts"],
     cell_label: Int16[np.ndarray, " cells"],
-    gave_start: Int64[np.ndarray, " task_starts"],
-    gave: UInt8[np.ndarray, " triples"],
+    gave_start: Int64[np.ndarray, " cell_starts"],
+    gave: Int64[np.ndarray, " labels"],
+    row: Int64[np.ndarray, " answers"],
     given: Float64[np.ndarray, "workers classes"],
     met: Float64[np.ndarray, "workers classes"],
 ) -> None:
-    """Write who gave which cell, and count, in place."""
+    """Write the answers that hold each cell's class, and count, in place; `row` starts at answers' labels."""
+    n = 0
     for task in range(len(task_start) - 1):
-        first, n = task_start[task], task_start[task + 1] - task_start[task]
-        for i in range(n):
-            answer, row = first + i, label_start[first + i]
-            for cell in range(start[task], start[task + 1]):
-                met[worker[answer], cell_label[cell]] += 1.0
+        for cell in range(start[task], start[task + 1]):
+            mine = cell_label[cell]
+            for answer in range(task_start[task], task_start[task + 1]):
+                met[worker[answer], mine] += 1.0
                 # both run in the order of classes
-                if row < label_start[answer + 1] and label[row] == cell_label[cell]:
-                    gave[gave_start[task] + (cell - start[task]) * n + i] = 1
-                    given[worker[answer], cell_label[cell]] += 1.0
-                    row += 1
+                if row[answer] < label_start[answer + 1] and label[row[answer]] == mine:
+                    given[worker[answer], mine] += 1.0
+                    gave[n] = answer
+                    row[answer] += 1
+                    n += 1
+            gave_start[cell + 1] = n
 
 
 @kernel
@@ -186,48 +220,44 @@ def cell_pass(
     worker: Int32[np.ndarray, " answers"],
     start: Int64[np.ndarray, " task_starts"],
     label: Int16[np.ndarray, " cells"],
-    gave_start: Int64[np.ndarray, " task_starts"],
-    gave: UInt8[np.ndarray, " triples"],
+    gave_start: Int64[np.ndarray, " cell_starts"],
+    gave: Int64[np.ndarray, " labels"],
     known: Int8[np.ndarray, " cells"],
     prior: Float64[np.ndarray, " classes"],
-    terms: Float64[np.ndarray, "workers classes 2"],
+    denial: Float64[np.ndarray, "workers classes"],
+    word: Float64[np.ndarray, "workers classes"],
     weight: Float64[np.ndarray, " sizes"],
-    log_odds: Float64[np.ndarray, " cells"],
+    chance: Float64[np.ndarray, " cells"],
     hit: Float64[np.ndarray, "workers classes"],
     mass: Float64[np.ndarray, "workers classes"],
     n_of_size: Float64[np.ndarray, " sizes"],
-    chances: Float64[np.ndarray, "sizes sizes"],
-    rest: Float64[np.ndarray, " sizes"],
+    work: Float64[np.ndarray, "works sizes"],
 ) -> None:
-    """Write each cell's log odds, and add the chance that it holds to its workers' counts, in place.
+    """Write the chance that each cell holds, and add it to its workers' counts, in place.
 
-    `known` is of :class:`Cells`. `prior` is in log odds; `terms` are what a worker's denial and her word
-    for a class add to them, `weight` how likely so many classes at once are over independent ones. `hit`
-    counts the cells that hold among those she gave, `mass` among all that she was asked about, and
-    `n_of_size` tasks by how many hold. `chances` and `rest` are for work.
+    `known` is of :class:`Cells`. `prior` is in log odds; `denial` is what a worker's denial of a class adds
+    to them, `word` what her word for it adds besides, `weight` how likely so many classes at once are over
+    independent ones. `hit` counts the cells that hold among those she gave, `mass` among all that she was
+    asked about, and `n_of_size` tasks by how many hold. `work` has the rows that
+    :func:`~quality.multilabel.set_sizes.add_size_evidence` asks for.
     """
     for task in range(len(task_start) - 1):
-        first, n = task_start[task], task_start[task + 1] - task_start[task]
-        at = gave_start[task]
+        first, last = task_start[task], task_start[task + 1]
+        if first == last:
+            continue
         for cell in range(start[task], start[task + 1]):
             mine = label[cell]
             total = prior[mine]
-            for i in range(n):
-                total += terms[worker[first + i], mine, gave[at + i]]
-            if known[cell] >= 0:
-                total = CERTAIN if known[cell] else -CERTAIN
-            log_odds[cell] = total
-            at += n
-        if n > 0:
-            own = log_odds[start[task] : start[task + 1]]
-            add_size_evidence(own, weight, chances, rest, n_of_size)
-        at = gave_start[task]
+            for answer in range(first, last):
+                total += denial[worker[answer], mine]
+            for row in range(gave_start[cell], gave_start[cell + 1]):
+                total += word[worker[gave[row]], mine]
+            chance[cell] = total
+        own = slice(start[task], start[task + 1])
+        add_size_evidence(chance[own], known[own], weight, work, n_of_size)
         for cell in range(start[task], start[task + 1]):
-            if known[cell] >= 0:
-                log_odds[cell] = CERTAIN if known[cell] else -CERTAIN
-            mine, chance = label[cell], 1.0 / (1.0 + np.exp(-log_odds[cell]))
-            for i in range(n):
-                mass[worker[first + i], mine] += chance
-                if gave[at + i]:
-                    hit[worker[first + i], mine] += chance
-            at += n
+            mine, holds = label[cell], chance[cell]
+            for answer in range(first, last):
+                mass[worker[answer], mine] += holds
+            for row in range(gave_start[cell], gave_start[cell + 1]):
+                hit[worker[gave[row]], mine] += holds

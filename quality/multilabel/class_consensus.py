@@ -21,30 +21,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int8, Int16, Int64
-from scipy.special import expit, logit
 
-from quality.confidence import calibrate
+from quality.confidence import calibrate_support
 from quality.labels import freeze_arrays, of_voters
 from quality.multilabel.answer_sets import MultiLabels
-from quality.multilabel.cell_pass import Cells, cell_pass, cells_of, yes_no_labels
-from quality.multilabel.set_sizes import size_weights
-from quality.multilabel.skill_sharing import (
-    SharedRates,
-    first_rates,
-    shared_rates,
-    silent_chance,
-)
-from quality.parallel import Progress, counter
+from quality.multilabel.cell_pass import Cells, cells_of
+from quality.multilabel.cell_support import cell_support
+from quality.multilabel.class_em import ClassModel, fit_cells
+from quality.parallel import Progress
 
 __all__ = ["MultiLabelConsensus", "multilabel_consensus"]
 
-REFITS = 5, 10, 20, 40  # iterations in which the strengths are fitted
-SIZED = 2  # iterations before the number of classes at once is evidence
-FIRST_TERMS = (
-    -1.0,
-    1.5,
-)  # of a denial and of a word for a class, before anything is known of workers
-NO_PRIOR = 1.0  # tasks of the mean prevalence that are added to a class's own
 SHARED_HALF = 0.02  # shared errors at which model and regression weigh alike: see `_calibrated`
 MIN_GOLD = 50  # cells from which on :func:`~quality.calibrate` fits to them
 N_FOLDS = 5  # of the gold: what a task's answers say without its truth
@@ -215,7 +202,7 @@ def multilabel_consensus(
     if groups is not None:
         table = table.merge_workers(groups)
     cells = cells_of(table, gold)
-    state = _fit(table, cells, max_iter, tol, progress)
+    state = fit_cells(table, cells, max_iter, tol, progress)
     apart = _left_out(table, cells, state, max_iter, tol)
     probability, shared, evidence = _calibrated(table, cells, apart)
     asked = np.maximum(cells.asked - state.mass, 0.0)
@@ -228,95 +215,8 @@ def multilabel_consensus(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _State:
-    """Where EM has come to: chances of the cells, rates, and the counts expected under them."""
-
-    chance: np.ndarray
-    prevalence: np.ndarray
-    unseen: np.ndarray
-    hit: np.ndarray
-    mass: np.ndarray
-    weight: np.ndarray
-    held: SharedRates
-    false: SharedRates
-    n_iter: int
-    converged: bool
-
-
-def _fit(
-    table: MultiLabels, cells: Cells, max_iter: int, tol: float, progress: Progress | None
-) -> _State:
-    """Run EM from one weight for all workers' words and one for their denials."""
-    step = counter(progress, "multi-label consensus", max_iter)
-    terms = np.empty((*cells.given.shape, 2))
-    terms[...] = FIRST_TERMS
-    state = _expect(table, cells, np.zeros(table.n_classes), terms, None, 0)
-    for n_iter in range(1, max_iter + 1):
-        terms = np.stack(
-            [
-                np.log1p(-state.held.rate) - np.log1p(-state.false.rate),
-                np.log(state.held.rate) - np.log(state.false.rate),
-            ],
-            axis=2,
-        )
-        prior = logit(np.clip(state.prevalence, 1e-9, 1 - 1e-9))
-        state = _expect(table, cells, prior, terms, state, n_iter, tol)
-        step(n_iter)
-        if state.converged:
-            break
-    return state
-
-
-def _expect(
-    table: MultiLabels,
-    cells: Cells,
-    prior: Float64[np.ndarray, " classes"],
-    terms: Float64[np.ndarray, "workers classes 2"],
-    before: _State | None,
-    n_iter: int,
-    tol: float = 0.0,
-) -> _State:
-    """Return the chances under a prior and terms, and the rates that follow from them."""
-    log_odds, (hit, mass) = np.empty(len(cells.label)), np.zeros((2, *cells.given.shape))
-    n_sets = int(np.diff(cells.start).max(initial=0)) + 1
-    weight = np.ones(n_sets) if before is None else before.weight
-    n_of_size, chances, rest = np.zeros(n_sets), np.empty((n_sets, n_sets)), np.empty(n_sets)
-    cell_pass(
-        table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
-        cells.known, np.ascontiguousarray(prior), terms, weight, log_odds, hit, mass,
-        n_of_size, chances, rest,
-    )  # fmt: skip
-    chance = expit(log_odds)
-    n_classes, n_sizes = cells.silent.shape
-    silent = np.zeros(cells.silent.shape)
-    if before is not None:
-        silent = silent_chance(prior, terms[:, :, 0], cells.asked, n_sizes)
-    answers = cells.silent * np.arange(n_sizes)
-    of_answer = (answers * silent).sum(axis=1) / np.maximum(answers.sum(axis=1), 1.0)
-    mass += np.maximum(cells.asked - cells.met, 0.0) * of_answer
-    quiet = (cells.silent * silent).sum(axis=1)
-    total, shown = np.bincount(cells.label, chance, n_classes) + quiet, cells.shown
-    mean = total.sum() / max(shown.sum(), 1.0)
-    prevalence = (total + NO_PRIOR * mean) / (shown + NO_PRIOR)
-    wrong, absent = np.maximum(cells.given - hit, 0.0), np.maximum(cells.asked - mass, 0.0)
-    if before is None:
-        held, false, settled = first_rates(hit, mass), first_rates(wrong, absent), False
-    else:
-        refit = n_iter in REFITS
-        held = shared_rates(hit, mass, before.held, fit_strength=refit)
-        false = shared_rates(wrong, absent, before.false, fit_strength=refit)
-        # the strengths must have been fitted
-        moved = np.abs(chance - before.chance).max(initial=0.0)
-        settled = bool(moved <= tol) and n_iter > REFITS[0]
-    unseen = quiet / np.maximum(cells.silent.sum(axis=1), 1.0)
-    if n_iter >= SIZED and table.shown is None:
-        weight = size_weights(n_of_size, prevalence)
-    return _State(chance, prevalence, unseen, hit, mass, weight, held, false, n_iter, settled)
-
-
 def _left_out(
-    table: MultiLabels, cells: Cells, state: _State, max_iter: int, tol: float
+    table: MultiLabels, cells: Cells, state: ClassModel, max_iter: int, tol: float
 ) -> Float64[np.ndarray, " cells"]:
     """Return chances in which those of gold tasks come from fits without their truth."""
     if (cells.known >= 0).sum() < MIN_GOLD:
@@ -329,7 +229,7 @@ def _left_out(
     for number in range(fold.max() + 1):
         out = fold == number
         asked = replace(cells, known=np.where(out, np.int8(-1), cells.known))
-        chance[out] = _fit(table, asked, max_iter, tol, None).chance[out]
+        chance[out] = fit_cells(table, asked, max_iter, tol, None).chance[out]
     return chance
 
 
@@ -344,11 +244,9 @@ def _calibrated(
     """
     if not len(chance):
         return chance, 0.0, "labels"
-    answers = yes_no_labels(table, cells)
-    given = np.zeros(len(chance), dtype=bool)
-    given[answers.task[answers.label == 1]] = True  # what gold alone brought in is no sample
+    given = np.diff(cells.gave_start) > 0  # what gold alone brought in is no sample
     gold = np.where(given, cells.known, -1).astype(np.int64)
-    found = calibrate(answers, np.stack([1 - chance, chance], axis=1), gold=gold)
+    found = calibrate_support(cell_support(table, cells, chance), gold)
     fitted = found.evidence == "gold"
     weight = 1.0 if fitted else found.shared / (found.shared + SHARED_HALF)
     sure = weight * found.confidence + (1 - weight) * found.model

@@ -10,7 +10,7 @@ then likelier by the weight of its size: how often sizes occur, over how often t
 """
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int8
 
 from quality.parallel import kernel
 
@@ -18,6 +18,7 @@ __all__ = ["add_size_evidence", "independent_sizes", "size_weights"]
 
 LEAST = 1e-12  # chance of a size by independence
 TINY = 1e-300
+MOST_ODDS = 600.0  # against a cell, in logarithms: odds stay finite
 
 
 def independent_sizes(
@@ -26,9 +27,7 @@ def independent_sizes(
     """Return the chance of 0, 1, … classes at once if they are independent, up to `n_sizes` - 1."""
     chance = np.zeros(n_sizes)
     chance[0] = 1.0
-    for one in prevalence:
-        chance[1:] = chance[1:] * (1.0 - one) + chance[:-1] * one
-        chance[0] *= 1.0 - one
+    _add_classes(prevalence, chance)
     return chance
 
 
@@ -60,40 +59,58 @@ def size_weights(
 
 
 @kernel
+def _add_classes(
+    prevalence: Float64[np.ndarray, " classes"], chance: Float64[np.ndarray, " sizes"]
+) -> None:
+    """Turn the chances of sizes without these classes into those with them, in place."""
+    for holds in prevalence:
+        for size in range(len(chance) - 1, 0, -1):
+            chance[size] += holds * (chance[size - 1] - chance[size])
+        chance[0] *= 1.0 - holds
+
+
+@kernel
 def add_size_evidence(
-    log_odds: Float64[np.ndarray, " cells"],
+    chance: Float64[np.ndarray, " cells"],
+    known: Int8[np.ndarray, " cells"],
     weight: Float64[np.ndarray, " sizes"],
-    chance: Float64[np.ndarray, "sizes sizes"],
-    rest: Float64[np.ndarray, " sizes"],
+    work: Float64[np.ndarray, "works sizes"],
     n_of_size: Float64[np.ndarray, " sizes"],
 ) -> None:
-    """Turn the log odds of one task's cells into those given how likely each size is, in place.
+    """Turn the log odds of one task's cells into their chances given how likely each size is, in place.
 
-    `n_of_size` gains the chance of each size. `chance` and `rest` are for work: chances of sizes of the
-    cells before one, and weights of sizes of those before it, summed over the cells after it.
+    What is known of a cell stands. `n_of_size` gains the chance of each size. `work` has three rows more
+    than there are sizes: chances that cells hold, that they do not, weights of sizes of the cells before
+    one, summed over those after it, and chances of sizes of the cells before each.
     """
-    n = len(log_odds)
-    chance[0, 0] = 1.0
+    n = len(chance)
+    holds, fails, rest, before = work[0], work[1], work[2], work[3:]
+    before[0, 0] = 1.0
     for cell in range(n):
-        holds = 1.0 / (1.0 + np.exp(-log_odds[cell]))
-        chance[cell + 1, 0] = chance[cell, 0] * (1.0 - holds)
-        for size in range(1, cell + 1):
-            chance[cell + 1, size] = (
-                chance[cell, size] * (1.0 - holds) + chance[cell, size - 1] * holds
-            )
-        chance[cell + 1, cell + 1] = chance[cell, cell] * holds
+        against = np.exp(min(-chance[cell], MOST_ODDS))
+        holds[cell] = 1.0 / (1.0 + against)
+        fails[cell] = against * holds[cell]
+        if known[cell] >= 0:
+            holds[cell], fails[cell] = known[cell], 1 - known[cell]
+        carried = 0.0
+        for size in range(cell + 1):
+            here = before[cell, size]
+            before[cell + 1, size] = here * fails[cell] + carried
+            carried = here * holds[cell]
+        before[cell + 1, cell + 1] = carried
     total = TINY
     for size in range(n + 1):
         rest[size] = weight[size]
-        total += chance[n, size] * weight[size]
+        total += before[n, size] * weight[size]
     for size in range(n + 1):
-        n_of_size[size] += chance[n, size] * weight[size] / total
+        n_of_size[size] += before[n, size] * weight[size] / total
     for cell in range(n - 1, -1, -1):
         with_it = without = TINY
+        below = rest[0]
         for size in range(cell + 1):
-            with_it += chance[cell, size] * rest[size + 1]
-            without += chance[cell, size] * rest[size]
-        holds = 1.0 / (1.0 + np.exp(-log_odds[cell]))
-        log_odds[cell] += np.log(with_it / without)
-        for size in range(cell + 1):
-            rest[size] = rest[size] * (1.0 - holds) + rest[size + 1] * holds
+            above = rest[size + 1]
+            with_it += before[cell, size] * above
+            without += before[cell, size] * below
+            rest[size] = below * fails[cell] + above * holds[cell]
+            below = above
+        chance[cell] = with_it * holds[cell] / (with_it * holds[cell] + without * fails[cell])

@@ -20,6 +20,9 @@ def test_counts_are_those_of_the_sets() -> None:
         some = set().union(*sets.values())
         mine = cells.label[cells.start[task] : cells.start[task + 1]]
         assert mine.tolist() == sorted(some)
+        for cell in range(cells.start[task], cells.start[task + 1]):
+            gave = cells.gave[cells.gave_start[cell] : cells.gave_start[cell + 1]].tolist()
+            assert gave == [row for row in rows if cells.label[cell] in table.set_of(row)]
         for worker, given in sets.items():
             for one in range(6):
                 n_given[worker, one] += one in given
@@ -35,7 +38,7 @@ def test_counts_are_those_of_the_sets() -> None:
 def test_a_class_that_nobody_gave_a_task_has_no_cell() -> None:
     cells = cells_of(encode_multilabels(["a", "b"], [1, 2], [["x"], ["y"]]))
     assert cells.label.tolist() == [0, 1]
-    assert cells.gave.tolist() == [1, 1]
+    assert (cells.gave_start.tolist(), cells.gave.tolist()) == ([0, 1, 2], [0, 1])
 
 
 def test_what_is_not_shown_is_not_asked() -> None:
@@ -48,23 +51,24 @@ def test_what_is_not_shown_is_not_asked() -> None:
     assert cells.silent.tolist() == [[0, 1, 0], [0, 0, 0]]
 
 
-def sizes(n: int) -> tuple[np.ndarray, ...]:
-    """Weights of sizes that say nothing, and room for what a pass counts and works with."""
-    return np.ones(n), np.zeros(n), np.empty((n, n)), np.empty(n)
+def passed(table, cells, prior, denial, word):  # type: ignore[no-untyped-def]
+    """Return the chances, the hits and the mass of one pass in which sizes say nothing."""
+    n_sizes = table.n_classes + 1
+    chance, (hit, mass) = np.empty(len(cells.label)), np.zeros((2, *cells.given.shape))
+    cell_pass(
+        table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
+        cells.known, prior, denial, word, np.ones(n_sizes), chance, hit, mass, np.zeros(n_sizes),
+        np.empty((n_sizes + 3, n_sizes)),
+    )  # fmt: skip
+    return chance, hit, mass
 
 
 def test_a_pass_adds_up_words_and_denials() -> None:
     table = encode_multilabels(["a", "b"], [1, 1], [["x", "y"], ["y"]])
-    cells = cells_of(table)
-    terms = np.array([[[-1.0, 2.0], [-3.0, 4.0]], [[-0.5, 1.0], [-0.25, 0.75]]])
-    prior, log_odds = np.array([0.1, -0.2]), np.empty(2)
-    hit, mass = np.zeros((2, 2, 2))
-    cell_pass(
-        table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
-        cells.known, prior, terms, *sizes(3)[:1], log_odds, hit, mass, *sizes(3)[1:],
-    )  # fmt: skip
-    np.testing.assert_allclose(log_odds, [0.1 + 2.0 - 0.5, -0.2 + 4.0 + 0.75])
-    chance = 1 / (1 + np.exp(-log_odds))
+    denial, word = np.array([[-1.0, -3.0], [-0.5, -0.25]]), np.array([[3.0, 7.0], [1.5, 1.0]])
+    chance, hit, mass = passed(table, cells_of(table), np.array([0.1, -0.2]), denial, word)
+    log_odds = np.array([0.1 + 2.0 - 0.5, -0.2 + 4.0 + 0.75])
+    np.testing.assert_allclose(chance, 1 / (1 + np.exp(-log_odds)))
     np.testing.assert_allclose(mass, [chance, chance])
     np.testing.assert_allclose(hit, [chance, [0, chance[1]]])
 
@@ -74,14 +78,10 @@ def test_what_is_known_counts_as_it_is_and_a_class_that_holds_has_a_cell() -> No
     cells = cells_of(table, np.array([[0, -1, 1]], dtype=np.int8))
     assert (cells.label.tolist(), cells.known.tolist()) == ([0, 1, 2], [0, -1, 1])
     assert cells.shown.tolist() == [1, 1, 1]
-    log_odds, (hit, mass) = np.empty(3), np.zeros((2, 2, 3))
-    cell_pass(
-        table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
-        cells.known, np.zeros(3), np.zeros((2, 3, 2)), *sizes(4)[:1], log_odds, hit, mass, *sizes(4)[1:],
-    )  # fmt: skip
-    np.testing.assert_allclose(log_odds, [-50, 0, 50])
-    np.testing.assert_allclose(mass, [[0, 0.5, 1]] * 2, atol=1e-9)
-    np.testing.assert_allclose(hit, [[0, 0.5, 0]] * 2, atol=1e-9)  # neither gave z
+    chance, hit, mass = passed(table, cells, np.zeros(3), *np.zeros((2, 2, 3)))
+    np.testing.assert_allclose(chance, [0, 0.5, 1])
+    np.testing.assert_allclose(mass, [[0, 0.5, 1]] * 2)
+    np.testing.assert_allclose(hit, [[0, 0.5, 0]] * 2)  # neither gave z
 
 
 def test_cells_as_labels_say_yes_where_the_class_was_given() -> None:

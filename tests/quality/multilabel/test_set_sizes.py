@@ -47,9 +47,26 @@ def test_evidence_of_sizes_is_that_of_summing_over_all_sets(n: int) -> None:
         by_size[one.sum()] += likely
         held += likely * one
     n_of_size = np.zeros(7)
-    add_size_evidence(log_odds, weight, np.empty((7, 7)), np.empty(7), n_of_size)
+    nothing_known = np.full(n, -1, dtype=np.int8)
+    add_size_evidence(log_odds, nothing_known, weight, np.empty((10, 7)), n_of_size)
     np.testing.assert_allclose(n_of_size, by_size / by_size.sum())
-    np.testing.assert_allclose(1 / (1 + np.exp(-log_odds)), held / by_size.sum())
+    np.testing.assert_allclose(log_odds, held / by_size.sum())
+
+
+def test_what_is_known_of_a_cell_stands_and_counts_for_the_others() -> None:
+    """One class a task: where it is known, no other holds."""
+    chance, weight = np.array([3.0, -2.0, 1.0]), np.array([0.0, 1.0, 0.0, 0.0])
+    known = np.array([-1, 1, -1], dtype=np.int8)
+    add_size_evidence(chance, known, weight, np.empty((7, 4)), np.zeros(4))
+    np.testing.assert_allclose(chance, [0, 1, 0], atol=1e-15)
+
+
+def test_odds_beyond_any_doubt_stay_chances() -> None:
+    chance = np.array([5000.0, -5000.0])
+    add_size_evidence(
+        chance, np.full(2, -1, dtype=np.int8), np.ones(3), np.empty((6, 3)), np.zeros(3)
+    )
+    np.testing.assert_allclose(chance, [1, 0], atol=1e-15)
 
 
 def test_classes_that_exclude_each_other_are_noticed() -> None:

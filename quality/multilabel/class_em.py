@@ -1,0 +1,254 @@
+"""EM over the classes' binary models at once: the chance of each cell, and how each worker gives each class.
+
+Its iterations soon follow each other along one line, ever more slowly. From the fifth on each starts where
+the secant of the two before it says that the line ends (Anderson's mixing of depth one), which halves them.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.special import logit
+
+from quality.multilabel.answer_sets import MultiLabels
+from quality.multilabel.cell_pass import Cells, cell_pass
+from quality.multilabel.set_sizes import size_weights
+from quality.multilabel.skill_sharing import (
+    SharedRates,
+    clip_rate,
+    first_rates,
+    shared_rates,
+    silent_chance,
+)
+from quality.parallel import Progress, counter
+
+__all__ = ["ClassModel", "fit_cells"]
+
+REFITS = 5, 10  # iterations in which the strengths are fitted
+SIZED = 2  # iterations before the number of classes at once is evidence
+# of a denial and of a word for a class, before anything is known of workers
+FIRST_DENIAL, FIRST_WORD = -1.0, 1.5
+MOST_AHEAD = 20.0  # steps that a secant may go on by
+NO_PRIOR = 1.0  # tasks of the mean prevalence that are added to a class's own
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassModel:
+    """Where EM has come to: chances of the cells, rates, and the counts expected under them.
+
+    Parameters
+    ----------
+    chance
+        That each cell holds.
+    prevalence, unseen
+        Chance that each class holds for a task that shows it, and for one to which nobody gave it.
+    hit, mass
+        Expected cells that hold among those a worker gave, and among all that she was asked about.
+    weight
+        How much likelier so many classes at once are than if they were independent.
+    held, false
+        Rates at which workers give a class that holds, and one that does not.
+    n_iter, converged
+        Iterations, and whether no chance moved by more than asked in the last.
+    """
+
+    chance: Float64[np.ndarray, " cells"]
+    prevalence: Float64[np.ndarray, " classes"]
+    unseen: Float64[np.ndarray, " classes"]
+    hit: Float64[np.ndarray, "workers classes"]
+    mass: Float64[np.ndarray, "workers classes"]
+    weight: Float64[np.ndarray, " sizes"]
+    held: SharedRates
+    false: SharedRates
+    n_iter: int
+    converged: bool
+
+
+def fit_cells(
+    table: MultiLabels, cells: Cells, max_iter: int, tol: float, progress: Progress | None
+) -> ClassModel:
+    """Run EM from one weight for all workers' words and one for their denials."""
+    step = counter(progress, "multi-label consensus", max_iter)
+    silence = _Silence.of(cells)
+    model, counts = _first(table, cells, silence), _answered(cells)
+    secant = _Secant(counts)
+    for n_iter in range(1, max_iter + 1):
+        found = _next(table, cells, silence, model, n_iter, tol)
+        step(n_iter)
+        if found.converged:
+            break
+        if n_iter <= REFITS[0] or n_iter in REFITS:
+            model, secant = found, _Secant(counts)
+        else:
+            model = _at(found, secant.next_start(_numbers(model), _numbers(found)))
+    return found
+
+
+class _Secant:
+    """Where the iterations of one map lead to, by the last two of them and the numbers that count."""
+
+    def __init__(self, counts: Float64[np.ndarray, " numbers"]) -> None:
+        self._counts = counts
+        self._last: tuple[np.ndarray, np.ndarray] | None = None
+
+    def next_start(
+        self, start: Float64[np.ndarray, " numbers"], end: Float64[np.ndarray, " numbers"]
+    ) -> Float64[np.ndarray, " numbers"]:
+        """Return where to start after an iteration from `start` to `end`."""
+        moved, last = end - start, self._last
+        self._last = end, moved
+        if last is None:
+            return end
+        slower = (moved - last[1]) * self._counts
+        ahead = -(slower @ moved) / max(slower @ slower, 1e-300)
+        further: np.ndarray = end + np.clip(ahead, -0.5, MOST_AHEAD) * (end - last[0])
+        return further
+
+
+def _numbers(model: ClassModel) -> Float64[np.ndarray, " numbers"]:
+    """Return what an iteration starts from, except the strengths."""
+    held, false = model.held, model.false
+    return np.concatenate([
+        model.prevalence, model.weight, held.of_worker, held.of_class, false.of_worker, false.of_class,
+        held.rate.ravel(), false.rate.ravel(),
+    ])  # fmt: skip
+
+
+def _answered(cells: Cells) -> Float64[np.ndarray, " numbers"]:
+    """Return 1 for each of :func:`_numbers`, 0 for those of workers who were not asked."""
+    n_classes, n_sets = cells.given.shape[1], int(np.diff(cells.start).max(initial=0)) + 1
+    asked, classes = (cells.asked > 0).astype(np.float64), np.ones(n_classes)
+    worker, rate = asked.max(axis=1, initial=0.0), asked.ravel()
+    return np.concatenate([
+        classes, np.ones(n_sets), worker, classes, worker, classes, rate, rate,
+    ])  # fmt: skip
+
+
+def _at(model: ClassModel, numbers: Float64[np.ndarray, " numbers"]) -> ClassModel:
+    """Return the model with these numbers, each brought into its range."""
+    n_workers, n_classes = model.held.rate.shape
+    lengths = [
+        n_classes,
+        len(model.weight),
+        n_workers,
+        n_classes,
+        n_workers,
+        n_classes,
+        model.held.rate.size,
+    ]
+    part = np.split(numbers, np.cumsum(lengths))
+    held, false = (clip_rate(rate.reshape(n_workers, n_classes)) for rate in part[6:])
+    return replace(
+        model, prevalence=np.clip(part[0], 0.0, 1.0), weight=np.maximum(part[1], 0.0),
+        held=SharedRates(held, part[2], part[3], model.held.strength),
+        false=SharedRates(false, part[4], part[5], model.false.strength),
+    )  # fmt: skip
+
+
+class _Silence(NamedTuple):
+    """What is known of the classes that nobody gave a task, for every iteration.
+
+    `shown` is by class the tasks that show it; `unmet` how often a worker was asked about a class that
+    nobody gave the task. `of_task` and `of_answer` are each class's shares of the tasks with so many
+    answers among those to which nobody gave it, and of their answers.
+    """
+
+    shown: np.ndarray
+    n_tasks: np.ndarray
+    unmet: np.ndarray
+    of_task: np.ndarray
+    of_answer: np.ndarray
+
+    @classmethod
+    def of(cls, cells: Cells) -> "_Silence":
+        n_tasks = cells.silent.sum(axis=1)
+        answers = cells.silent * np.arange(cells.silent.shape[1])
+        of_task, of_answer = (
+            count / np.maximum(count.sum(axis=1, keepdims=True), 1.0)
+            for count in (cells.silent, answers)
+        )
+        return cls(
+            cells.shown, n_tasks, np.maximum(cells.asked - cells.met, 0.0), of_task, of_answer
+        )
+
+
+class _Counts(NamedTuple):
+    """What an E step finds: the chance of each cell, and counts as in :class:`ClassModel`."""
+
+    chance: np.ndarray
+    hit: np.ndarray
+    mass: np.ndarray
+    wrong: np.ndarray
+    absent: np.ndarray
+    unseen: np.ndarray
+    prevalence: np.ndarray
+    n_of_size: np.ndarray
+
+
+def _first(table: MultiLabels, cells: Cells, silence: _Silence) -> ClassModel:
+    """Return the model before anything is known of workers."""
+    shape = cells.given.shape
+    denial, word = np.full(shape, FIRST_DENIAL), np.full(shape, FIRST_WORD - FIRST_DENIAL)
+    weight = np.ones(int(np.diff(cells.start).max(initial=0)) + 1)
+    nothing = np.zeros(cells.silent.shape)
+    found = _expect(table, cells, silence, np.zeros(shape[1]), denial, word, weight, nothing)
+    return ClassModel(
+        found.chance, found.prevalence, found.unseen, found.hit, found.mass, weight,
+        first_rates(found.hit, found.mass), first_rates(found.wrong, found.absent), 0, False,
+    )  # fmt: skip
+
+
+def _next(
+    table: MultiLabels, cells: Cells, silence: _Silence, before: ClassModel, n_iter: int, tol: float
+) -> ClassModel:
+    """Return the model after one iteration more."""
+    held, false = before.held.rate, before.false.rate
+    denial = np.log((1.0 - held) / (1.0 - false))
+    word = np.log(held / false) - denial
+    prior = logit(np.clip(before.prevalence, 1e-9, 1 - 1e-9))
+    silent = silent_chance(prior, denial, cells.asked, cells.silent.shape[1])
+    found = _expect(table, cells, silence, prior, denial, word, before.weight, silent)
+    refit = n_iter in REFITS
+    # the strengths must have been fitted
+    moved = np.abs(found.chance - before.chance).max(initial=0.0)
+    settled = bool(moved <= tol) and n_iter > REFITS[0]
+    weight = before.weight
+    if n_iter >= SIZED and table.shown is None:
+        weight = size_weights(found.n_of_size, found.prevalence)
+    return ClassModel(
+        found.chance, found.prevalence, found.unseen, found.hit, found.mass, weight,
+        shared_rates(found.hit, found.mass, before.held, fit_strength=refit),
+        shared_rates(found.wrong, found.absent, before.false, fit_strength=refit),
+        n_iter, settled,
+    )  # fmt: skip
+
+
+def _expect(
+    table: MultiLabels,
+    cells: Cells,
+    silence: _Silence,
+    prior: Float64[np.ndarray, " classes"],
+    denial: Float64[np.ndarray, "workers classes"],
+    word: Float64[np.ndarray, "workers classes"],
+    weight: Float64[np.ndarray, " sizes"],
+    silent: Float64[np.ndarray, "classes answers"],
+) -> _Counts:
+    """Return the chances under a prior and what words and denials add, and what is counted by them.
+
+    `silent` is the chance that a class holds to which none of so many workers gave it.
+    """
+    chance, (hit, mass) = np.empty(len(cells.label)), np.zeros((2, *cells.given.shape))
+    n_of_size, work = np.zeros(len(weight)), np.empty((len(weight) + 3, len(weight)))
+    cell_pass(
+        table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
+        cells.known, prior, denial, word, weight, chance, hit, mass, n_of_size, work,
+    )  # fmt: skip
+    mass += silence.unmet * (silence.of_answer * silent).sum(axis=1)
+    unseen = (silence.of_task * silent).sum(axis=1)
+    total = np.bincount(cells.label, chance, len(prior)) + silence.n_tasks * unseen
+    mean = total.sum() / max(silence.shown.sum(), 1.0)
+    return _Counts(
+        chance, hit, mass, np.maximum(cells.given - hit, 0.0), np.maximum(cells.asked - mass, 0.0),
+        unseen, (total + NO_PRIOR * mean) / (silence.shown + NO_PRIOR), n_of_size,
+    )  # fmt: skip

@@ -1,0 +1,28 @@
+"""What speaks for each cell, beside the same said of labels."""
+
+from dataclasses import fields
+
+import numpy as np
+
+from quality import simulate_multilabels, task_support, yes_no_labels
+from quality.multilabel.cell_pass import cells_of
+from quality.multilabel.cell_support import cell_support
+
+
+def test_it_is_the_support_of_yes_no_labels() -> None:
+    rng = np.random.default_rng(0)
+    crowd = simulate_multilabels(
+        n_tasks=80, n_workers=12, answers_per_task=4, n_classes=6, others={"careless": 6}, rng=rng
+    )
+    gold = np.full(crowd.truth.shape, -1, dtype=np.int8)
+    gold[:9] = crowd.truth[:9]
+    cells = cells_of(crowd.table, gold)
+    chance = rng.random(len(cells.label))
+    found = cell_support(crowd.table, cells, chance)
+    labels = yes_no_labels(crowd.table, cells)
+    expected = task_support(labels, np.stack([1 - chance, chance], axis=1))
+    assert expected.shared > 0
+    for one in fields(expected):
+        np.testing.assert_allclose(
+            getattr(found, one.name), getattr(expected, one.name), rtol=1e-9, err_msg=one.name
+        )
