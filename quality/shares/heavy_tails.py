@@ -17,7 +17,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float, Float64
 
-__all__ = ["half_width", "variance_mixture"]
+__all__ = ["Law", "half_width", "half_width_of", "mixed_law", "variance_mixture"]
 
 NEARLY_NORMAL = 0.02  # kurtosis below which a law is taken as normal
 HEAVIEST = 6.0  # kurtosis that is taken at most: noise so coarse is mostly 0
@@ -54,6 +54,45 @@ def variance_mixture(
     return factor, weight
 
 
+Law = tuple[Float64[np.ndarray, "values nodes"], Float64[np.ndarray, " nodes"]]
+"""Standard deviations of the normal laws that each error is a mixture of, and their weights."""
+
+
+def mixed_law(
+    normal: Float[np.ndarray, " values"],
+    noises: Sequence[tuple[Float[np.ndarray, " values"], float]],
+) -> Law:
+    """Return the law of sums of independent errors.
+
+    Parameters
+    ----------
+    normal
+        Variance of the normal error.
+    noises
+        Variance and excess kurtosis of each noise.
+    """
+    variance, weight = normal[:, None].astype(np.float64), np.ones(1)
+    for of_noise, kurtosis in noises:
+        factor, chance = variance_mixture(kurtosis, NODES)
+        variance = (variance[:, :, None] + of_noise[:, None, None] * factor).reshape(
+            len(normal), -1
+        )
+        weight = (weight[:, None] * chance).ravel()
+    return np.sqrt(variance) + 1e-300, weight
+
+
+def half_width_of(law: Law, level: float) -> Float64[np.ndarray, " values"]:
+    """Return h such that an error of this law lies in [-h, h] with probability `level`, in (0, 1)."""
+    spread, weight = law
+    low = np.zeros(len(spread))
+    high = np.sqrt(np.square(spread) @ weight) / np.sqrt(1 - level)  # Chebyshev
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        inside = scipy.special.erf(middle[:, None] / (np.sqrt(2) * spread)) @ weight
+        low, high = np.where(inside < level, middle, low), np.where(inside < level, high, middle)
+    return np.asarray(high)
+
+
 def half_width(
     level: float,
     normal: Float[np.ndarray, " values"],
@@ -65,10 +104,8 @@ def half_width(
     ----------
     level
         In (0, 1).
-    normal
-        Variance of the normal error.
-    noises
-        Variance and excess kurtosis of each noise.
+    normal, noises
+        As for :func:`mixed_law`.
 
     Examples
     --------
@@ -76,17 +113,4 @@ def half_width(
     >>> laplace.round(2), half_width(0.95, np.ones(1), []).round(2)
     (array([3.]), array([1.96]))
     """
-    variance, weight = normal[:, None].astype(np.float64), np.ones(1)
-    for of_noise, kurtosis in noises:
-        factor, chance = variance_mixture(kurtosis, NODES)
-        variance = (variance[:, :, None] + of_noise[:, None, None] * factor).reshape(
-            len(normal), -1
-        )
-        weight = (weight[:, None] * chance).ravel()
-    spread = np.sqrt(2 * variance) + 1e-300
-    low, high = np.zeros(len(normal)), np.sqrt(variance @ weight) / np.sqrt(1 - level)  # Chebyshev
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        inside = scipy.special.erf(middle[:, None] / spread) @ weight
-        low, high = np.where(inside < level, middle, low), np.where(inside < level, high, middle)
-    return np.asarray(high)
+    return half_width_of(mixed_law(normal, noises), level)

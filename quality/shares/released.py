@@ -17,15 +17,17 @@ import numpy as np
 from jaxtyping import Float, Float64
 
 from quality.labels import freeze_arrays
-from quality.shares.heavy_tails import half_width, variance_mixture
+from quality.shares.assisted import assisted_interval, belief_in_counts, clear_bias
+from quality.shares.heavy_tails import mixed_law, variance_mixture
 
-__all__ = ["NoisyShares", "noisy_shares"]
+__all__ = ["NoisyShares", "noisy_shares", "released_interval"]
 
 SPREADS = 0.4 * 0.5 ** np.arange(10)  # of shares about equal ones
 BIASES = np.array(
     [1.25, 0.625, 0.3125, 0.0]
 )  # of the bias, in units of the rate of errors by class
 ODDS = np.array([1.0, 1.0, 1.0, 15.0])  # of these: five to one that there is no bias
+USUAL = 1  # of these: the bias that an interval weighs against none
 LEAST_VARIANCE = 1e-12
 NODES = 3  # of the noise on the difference, for the point
 LEAST_SHARE = 0.02  # of a class among wrong labels, and among the truth behind them
@@ -111,16 +113,19 @@ def noisy_shares(
     **Guarantees.** Shares lie on the simplex and within their intervals. Nothing but the arguments is
     used, so that on released values this is post-processing. The order of classes plays no part.
 
-    The interval is about count / n_tasks + difference / n_gold, which is without bias. Its law is that
+    The interval is of count / n_tasks + difference / n_gold, which is without bias. Its law is that
     of both noises, with their tails, and of a sample in which as many labels are wrong as gold says: those
-    that make the bias, and others, which spread over classes as the shares do.
+    that make the bias, and others, which spread over classes as the shares do. It covers whatever the
+    bias is, and is made to be short where there is none: it reaches less far on the side that the count
+    is not on, and holds the count until a bias is likelier than none
+    (:func:`quality.shares.assisted.assisted_interval`).
     The share itself is a posterior mean. The bias of the crowd is 0, with odds of five to one, or normal
     about 0, and either the true shares or those of the consensus are normal about equal ones; how far either
     spreads is settled by how well the released numbers are foretold. So it is the count where noise hides the
     bias, and the corrected count where it does not.
 
-    **Limits.** An interval is widened to hold its share, and then covers more than it says.
-    How many errors each class has is not released. Of three classes or more, where the sample
+    **Limits.** An interval whose share lies outside is widened to hold it, and then covers more than it
+    says. How many errors each class has is not released. Of three classes or more, where the sample
     errs more than the noise, the interval of a class that is in more errors than its share covers less
     than it says, and that of one in fewer covers more; of two classes the number of wrong labels tells
     all. With some ten gold tasks the sample is not normal.
@@ -142,12 +147,10 @@ def noisy_shares(
     )  # fmt: skip
     share = _on_simplex(share)
     sampled = unseen * _errors(wrong, possible, share)
-    reach = half_width(
-        level,
-        np.diag(sampled),
-        [(np.diag(of_counts), count_kurtosis), (np.diag(of_noise), difference_kurtosis)],
-    )
-    low, high = (np.clip(said + bias + side * reach, 0, 1) for side in (-1, 1))
+    low, high = released_interval(
+        said, bias, np.diag(of_counts), np.diag(of_noise), np.diag(sampled), wrong=wrong,
+        kurtosis=(count_kurtosis, difference_kurtosis), level=level,
+    )  # fmt: skip
     error = of_counts + of_noise + sampled
     *spread, whole = (float(np.trace(one)) for one in (of_counts, of_noise, error))
     return NoisyShares(
@@ -163,6 +166,40 @@ def noisy_shares(
         if whole > 0
         else 0.0,
     )
+
+
+def released_interval(
+    said: Float[np.ndarray, " classes"],
+    bias: Float[np.ndarray, " classes"],
+    of_counts: Float[np.ndarray, " classes"],
+    of_noise: Float[np.ndarray, " classes"],
+    sampled: Float[np.ndarray, " classes"],
+    *,
+    wrong: float,
+    kurtosis: tuple[float, float],
+    level: float,
+) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, " classes"]]:
+    """Return the ends of the intervals of the true shares, before they are widened to hold an estimate.
+
+    Parameters
+    ----------
+    said, bias
+        Shares of the consensus labels, and what gold adds to them, both with noise.
+    of_counts, of_noise, sampled
+        Variances by class: of the noise on the first, of that on the second, and of the sample of gold tasks.
+    wrong
+        Share of tasks whose consensus label is wrong.
+    kurtosis
+        Excess, of both noises.
+    level
+        In (0, 1).
+    """
+    law = mixed_law(sampled, [(of_counts, kurtosis[0]), (of_noise, kurtosis[1])])
+    of_bias, odds = of_noise + sampled, float(ODDS[-1] / ODDS[USUAL])
+    clear = clear_bias(of_counts, of_bias, float(BIASES[USUAL]) * wrong / said.size, odds)
+    belief = belief_in_counts(said, bias, of_counts, of_bias)
+    low, high = assisted_interval(said + bias, belief, clear, law, level=level)
+    return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
 def _check(

@@ -76,13 +76,31 @@ def test_all_tasks_with_gold_and_no_noise_give_the_exact_shares() -> None:
 
 
 def test_the_interval_counts_the_tails_of_the_noise() -> None:
-    """At 95 % Laplace noise reaches farther than normal noise of its variance."""
-    wide = KNOWN | {"difference_covariance": 400.0 * (np.eye(3) - 1 / 3)}
+    """At 99 % Laplace noise reaches farther than normal noise of its variance."""
+    wide = KNOWN | {"level": 0.99} | {"difference_covariance": 400.0 * (np.eye(3) - 1 / 3)}
     normal = noisy_shares(COUNTS, DIFFERENCE, 40.0, **wide)
     heavy = noisy_shares(COUNTS, DIFFERENCE, 40.0, **wide, difference_kurtosis=3.0)
     counts = noisy_shares(COUNTS, DIFFERENCE, 40.0, **wide, count_kurtosis=3.0)
     assert (heavy.high - heavy.low > normal.high - normal.low).all()
     np.testing.assert_array_equal(normal.high, counts.high)  # of noise there is none
+
+
+def test_the_interval_holds_the_count_until_a_bias_is_clear() -> None:
+    """Noise of 12 gold tasks on each class; a correction of 30 of 200, and of 140."""
+    noise = KNOWN | {"difference_covariance": 216.0 * (np.eye(3) - 1 / 3)}
+    count = COUNTS / 1_000
+    unclear = noisy_shares(COUNTS, np.array([-30.0, 30.0, 0.0]), 90.0, **noise)
+    assert ((unclear.low <= count) & (count <= unclear.high)).all()
+    clear = noisy_shares(COUNTS, np.array([-140.0, 140.0, 0.0]), 160.0, **noise)
+    assert clear.high[0] < count[0]
+    assert clear.low[1] > count[1]
+
+
+def test_the_interval_is_shorter_than_one_of_both_sides_where_the_count_is_right() -> None:
+    noise = KNOWN | {"difference_covariance": 216.0 * (np.eye(3) - 1 / 3)}
+    found = noisy_shares(COUNTS, np.zeros(3), 30.0, **noise)
+    ordinary = 2 * 1.96 * np.sqrt(np.diag(found.error))
+    assert (found.high - found.low < 0.9 * ordinary).all()
 
 
 def test_a_bias_within_the_noise_is_left_out_and_one_beyond_it_is_taken() -> None:
