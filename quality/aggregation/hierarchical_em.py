@@ -350,9 +350,8 @@ def _write_shares(counts, pseudo, total, table) -> None:
                 mass = 0.0
                 for answer in range(n_answers):
                     mass += counts[worker, answer, truth] + pseudo[answer, truth]
-                whole = 1.0 / mass  # a division takes as long as several products
                 for answer in range(n_answers):
-                    share = (counts[worker, answer, truth] + pseudo[answer, truth]) * whole
+                    share = (counts[worker, answer, truth] + pseudo[answer, truth]) / mass
                     table[worker, answer, truth] = share
             continue
         for truth in range(n_truths):
