@@ -26,6 +26,7 @@ from flows.tables import (
     TaskColumns,
     TaskTable,
     TextTable,
+    column_names,
     find_files,
     is_fetched,
     open_sources,
@@ -33,8 +34,8 @@ from flows.tables import (
     quote,
     read_gold,
     read_labels,
+    read_opened_tasks,
     read_seconds,
-    read_tasks,
     refuse_hollow,
 )
 from quality import CrowdLabels
@@ -127,10 +128,11 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
 
 def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) -> CampaignFacts:
     """Return the facts of tables that exist; `others` are columns of the labels that are not needed."""
-    first = open_table(sources.tasks[0].table, ("task",)) if sources.tasks else None
-    grouped = first is not None and (given.column or GroupSettings().column) in first.names
-    texts = () if first is None else _texts(given, first)
-    tasks = _tasks(given, sources, grouped=grouped, texts=texts)
+    opened = [open_table(source.table, ("task",)) for source in sources.tasks]
+    grouped = bool(opened) and (given.column or GroupSettings().column) in opened[0].names
+    texts = _texts(given, opened[0]) if opened else ()
+    tasks = _tasks(given, sources, opened, grouped=grouped, texts=texts)
+    del opened  # their rows are in memory
     known = None if tasks is None else tasks.names
     table = sources.labels.table
     labels = read_labels(table, classes=None, duplicates=given.duplicates, known_tasks=known)
@@ -168,7 +170,12 @@ def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) 
 
 
 def _tasks(
-    given: CampaignTables, sources: Sources, *, grouped: bool, texts: tuple[str, ...]
+    given: CampaignTables,
+    sources: Sources,
+    opened: Sequence[TextTable],
+    *,
+    grouped: bool,
+    texts: tuple[str, ...],
 ) -> TaskTable | None:
     """Return the task tables, if there are any; refuse a column of groups that they lack."""
     if given.column is not None and not grouped:
@@ -177,11 +184,10 @@ def _tasks(
         raise TableError(
             f"--groups must name a column of the task tables, got {given.column!r}: {where}"
         )
-    if not sources.tasks:
+    if not opened:
         return None
     column = given.column or GroupSettings().column
-    tables = [source.table for source in sources.tasks]
-    return read_tasks(tables, GroupSettings(column=column), columns=TaskColumns(shown=texts))
+    return read_opened_tasks(opened, GroupSettings(column=column), columns=TaskColumns(shown=texts))
 
 
 def _texts(given: CampaignTables, table: TextTable) -> tuple[str, ...]:
@@ -208,7 +214,7 @@ def _without_numbers(table: TextTable, names: Sequence[str], some: str = "") -> 
 
 def _other_columns(path: Path, reading: Reading) -> tuple[str, ...]:
     needed = ("worker", "task", "label")
-    return tuple(name for name in open_table(path, needed, reading).names if name not in needed)
+    return tuple(name for name in column_names(path, needed, reading) if name not in needed)
 
 
 def _models(path: Path, reading: Reading) -> tuple[str, ...]:

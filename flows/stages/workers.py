@@ -159,14 +159,14 @@ def crowd_verdict(found: dict[str, Any]) -> str:
 
 def kept_workers(run: Run, crowd: Crowd) -> Bool[np.ndarray, " workers"]:
     """True for each worker whom the filter kept, as `judge_workers` wrote it, and the settings keep."""
-    table = run.read_table("workers.parquet")
+    table = run.read_table("workers.parquet", ["worker", "flagged", "group"])
     flagged = numpy_array(table.column("flagged"))
     if run.settings.consensus.groups == "remove":
-        flagged = flagged | np.array(
-            [group is not None for group in table.column("group").to_pylist()]
-        )
-    removed = np.array(table.column("worker").to_pylist(), dtype=np.str_)[flagged]
-    kept: np.ndarray = ~np.isin(crowd.labels.workers, removed)
+        flagged = flagged | numpy_array(table.column("group").is_valid())
+    removed = np.array(
+        table.column("worker").take(arrow_array(np.flatnonzero(flagged))).to_pylist()
+    )
+    kept: np.ndarray = ~np.isin(crowd.labels.workers, removed.astype(np.str_))
     return kept
 
 
@@ -174,11 +174,14 @@ def group_codes(run: Run, crowd: Crowd) -> Groups:
     """Return the group of each worker whose group is to vote once, as `judge_workers` wrote it."""
     if run.settings.consensus.groups != "weigh":
         return None
-    table = run.read_table("workers.parquet")
+    table = run.read_table("workers.parquet", ["worker", "group"])
+    table = table.filter(table.column("group").is_valid())  # of a million workers, mostly few
     names, codes = (table.column(name).to_pylist() for name in ("worker", "group"))
-    found = {name: code for name, code in zip(names, codes, strict=True) if code is not None}
+    found = dict(zip(names, codes, strict=True))
+    if not found:
+        return None
     workers = crowd.labels.workers.astype(np.str_).tolist()
-    return np.array([found.get(name, -1) for name in workers]) if found else None
+    return np.array([found.get(name, -1) for name in workers])
 
 
 def group_facts(found: DependentGroups, names: np.ndarray, chosen: str) -> dict[str, Any]:

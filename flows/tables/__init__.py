@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         read_gold,
         read_labels,
         read_models,
+        read_opened_tasks,
         read_reference,
         read_seconds,
         read_tasks,
@@ -73,20 +74,20 @@ if TYPE_CHECKING:
         select_features,
         standardized,
     )
-    from flows.tables.text_table import WHOLE, TextTable, open_table
+    from flows.tables.text_table import WHOLE, TextTable, column_names, open_table
 
 __all__ = [
     "AS_FOUND", "OUTPUT_SUFFIXES", "ROW", "STANDARD_INPUT", "WHOLE", "CandidateScores", "Finding",
     "Frame", "Gold", "LabelCheck", "Reading", "Reference", "ResultTable", "Sources", "TableError",
-    "TaskColumns", "TaskTable", "TextTable", "arrow_array", "arrow_table", "check_labels", "fetch",
-    "fetch_rows", "find_files", "frame_table", "guess_roles", "has_lists", "input_files",
-    "input_paths", "is_fetched", "keep_standard_input", "list_tasks", "literal", "numpy_array",
-    "open_lenient", "open_sources", "open_table", "opened_alone", "quote", "read_comparisons",
-    "read_gold", "read_gold_sets", "read_labels", "read_models", "read_multilabels", "read_parquet",
-    "read_reference", "read_scores", "read_seconds", "read_tasks", "read_texts", "reading_of",
-    "refuse_blanks", "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside",
-    "result_table", "select_features", "standardized", "table_file", "task_texts", "text_of_cell",
-    "typed_like", "write_table",
+    "TaskColumns", "TaskTable", "TextTable", "arrow_array", "arrow_table", "check_labels",
+    "column_names", "fetch", "fetch_rows", "find_files", "frame_table", "guess_roles", "has_lists",
+    "input_files", "input_paths", "is_fetched", "keep_standard_input", "list_tasks", "literal",
+    "numpy_array", "open_lenient", "open_sources", "open_table", "opened_alone", "quote",
+    "read_comparisons", "read_gold", "read_gold_sets", "read_labels", "read_models",
+    "read_multilabels", "read_opened_tasks", "read_parquet", "read_reference", "read_scores",
+    "read_seconds", "read_tasks", "read_texts", "reading_of", "refuse_blanks", "refuse_duplicates",
+    "refuse_features", "refuse_hollow", "refuse_outside", "result_table", "select_features",
+    "standardized", "table_file", "task_texts", "text_of_cell", "typed_like", "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

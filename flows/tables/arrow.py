@@ -93,10 +93,11 @@ def _bits(truth: np.ndarray) -> pa.Buffer:
 
 
 def _text_array(column: Sequence[str]) -> pa.Array:
-    for one in column:
-        if not isinstance(one, str):
-            raise TypeError(f"a column that is no array must hold texts, got {one!r}")
-    whole = "".join(column)
+    try:
+        whole = "".join(column)
+    except TypeError:
+        wrong = next(one for one in column if not isinstance(one, str))
+        raise TypeError(f"a column that is no array must hold texts, got {wrong!r}") from None
     if whole.isascii():
         return _of_pieces([np.fromiter(map(len, column), np.int64, len(column))], [whole.encode()])
     texts = [text.encode() for text in column]

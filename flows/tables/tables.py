@@ -44,8 +44,8 @@ from quality.labels import array_texts, code_texts, text_array
 
 __all__ = [
     "Gold", "Reference", "TableError", "TaskTable", "features_of", "list_tasks", "read_gold",
-    "read_labels", "read_models", "read_reference", "read_seconds", "read_tasks", "read_texts",
-    "refuse_features", "refuse_hollow", "select_features", "standardized",
+    "read_labels", "read_models", "read_opened_tasks", "read_reference", "read_seconds", "read_tasks",
+    "read_texts", "refuse_features", "refuse_hollow", "select_features", "standardized",
 ]  # fmt: skip
 
 
@@ -328,6 +328,20 @@ def read_tasks(
     which reads the features in the clear.
     """
     tables = [open_table(path, ("task",)) for path in paths]
+    return read_opened_tasks(
+        tables, groups, standardize=standardize, subject=subject, columns=columns
+    )
+
+
+def read_opened_tasks(
+    tables: Sequence[TextTable],
+    groups: GroupSettings,
+    *,
+    standardize: bool = False,
+    subject: str | None = None,
+    columns: TaskColumns = EVERY,
+) -> TaskTable:
+    """Return what `read_tasks` does of tables that are open already."""
     tasks, groups_of, order = list_tasks(tables, groups, subject, columns)
     parts = [
         features_of(table, group, tasks.feature_names)
@@ -351,6 +365,8 @@ def list_tasks(
     parts = [_tasks_of(table, groups, tables[0]) for table in tables]
     row, names = _coded(np.concatenate([part[0] for part in parts]))
     if len(names) < len(row):
+        for table in tables:
+            refuse_duplicates(table, ("task",), "error", "keep one row per task")
         again = np.flatnonzero(np.bincount(row) > 1)
         raise TableError(f"task {names[again[0]]!r} is in two task tables; keep one")
     order = np.empty(len(row), dtype=np.int64)
@@ -443,7 +459,6 @@ def _tasks_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return names and groups of one task table."""
     refuse_blanks(table, ("task",))
-    refuse_duplicates(table, ("task",), "error", "keep one row per task")
     if set(table.names) != set(first.names):
         differing = sorted(set(table.names) ^ set(first.names))
         raise TableError(

@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 import shlex
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,9 +32,11 @@ from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.file_formats import Columns, format_of
 from flows.tables.refusals import ROW, TableError, cell, quote, refuse_blanks, text_of_cell
 
-__all__ = ["WHOLE", "Coded", "TextTable", "open_table", "refuse_missing"]
+__all__ = ["WHOLE", "Coded", "TextTable", "column_names", "open_table", "refuse_missing"]
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # types joined faster than text
+LONG = ("worker", "task", "label")  # the columns of a wide table, once it is long
+BROKEN = ("FLOAT", "DOUBLE")
 
 
 class Coded(NamedTuple):
@@ -127,29 +131,58 @@ def _texts_in(column: pa.ChunkedArray) -> np.ndarray:
 
 def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND) -> TextTable:
     """Load one file; raise TableError if it is missing, empty, torn, or lacks a column."""
-    if not path.is_file():
-        refuse_missing(path)
     connection = duckdb.connect()
-    try:
-        with TemporaryDirectory(prefix="crowdassay-") as folder:
-            found = format_of(path).load(connection, path, reading, Path(folder))
-            names = tuple(name for name, _ in found.columns)
-            _check_header(path, names, () if reading.wide else needed)
-            connection.execute(_load(found.columns, found.rows))
-            torn = _torn_lines(connection) if "read_csv" in found.rows and reading.lenient else ()
+    with _refusing(path), TemporaryDirectory(prefix="crowdassay-") as folder:
+        found = format_of(path).load(connection, path, reading, Path(folder))
+        names = tuple(name for name, _ in found.columns)
+        _check_header(path, names, () if reading.wide else needed)
+        connection.execute(_load(found.columns, found.rows))
+        torn = _torn_lines(connection) if "read_csv" in found.rows and reading.lenient else ()
         if reading.wide:
             names = _make_long(connection, path, names)
+    numbers = (
+        set() if reading.wide else {one for one, kind in found.columns if _is_number(one, kind)}
+    )
+    # DuckDB keeps the order of what it reads, so `rowid` counts the rows of the file
+    texts = ", ".join(
+        f"{f'{cell(name)}::VARCHAR' if name in numbers else text_of_cell(cell(name))} AS {quote(name)}"
+        for name in names
+    )
+    connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {texts} FROM raw")
+    table = TextTable(connection, path.name, names, found.read_as, torn)
+    if not torn and table.query("SELECT count(*) FROM raw")[0][0] == 0:
+        raise TableError(f"{path.name} has no rows below its header; export it again")
+    return table
+
+
+def column_names(
+    path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND
+) -> tuple[str, ...]:
+    """Return the names of the columns that `open_table` would find, without loading the rows."""
+    if reading.wide:
+        return LONG
+    with (
+        _refusing(path),
+        duckdb.connect() as connection,
+        TemporaryDirectory(prefix="crowdassay-") as folder,
+    ):
+        found = format_of(path).load(connection, path, reading, Path(folder))
+        names = tuple(name for name, _ in found.columns)
+        _check_header(path, names, needed)
+    return names
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Raise TableError in place of what reading a file that is missing or damaged raises."""
+    if not path.is_file():
+        refuse_missing(path)
+    try:
+        yield
     except duckdb.Error as error:
         raise TableError(f"{path.name}: {_first_fault(error)}") from None
     except (OSError, EOFError, zlib.error) as error:
         raise TableError(f"{path.name} cannot be read: {error}; export it again") from None
-    # DuckDB keeps the order of what it reads, so `rowid` counts the rows of the file
-    trimmed = ", ".join(f"{text_of_cell(cell(name))} AS {quote(name)}" for name in names)
-    connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {trimmed} FROM raw")
-    table = TextTable(connection, path.name, names, found.read_as, torn)
-    if not torn and table.query("SELECT count(*) FROM t")[0][0] == 0:
-        raise TableError(f"{path.name} has no rows below its header; export it again")
-    return table
 
 
 def _torn_lines(connection: duckdb.DuckDBPyConnection) -> tuple[tuple[int, str], ...]:
@@ -189,20 +222,27 @@ def _make_long(
     connection.execute(f"CREATE TABLE long AS {long}")
     connection.execute("DROP TABLE raw")
     connection.execute("ALTER TABLE long RENAME TO raw")
-    return ("worker", "task", "label")
+    return LONG
 
 
 def _load(columns: Columns, rows: str) -> str:
-    """Return SQL that loads a file: whole numbers as they are, other cells as text, nothing trimmed.
+    """Return SQL that loads a file: numbers as they are, other cells as text, nothing trimmed.
 
     Lists of texts become JSON, which says where one text ends.
     """
-    text = {"VARCHAR[]": "to_json({})::VARCHAR", **dict.fromkeys(WHOLE, "{}")}
-    cells = ", ".join(
-        f"{text.get(kind, '{}::VARCHAR').format(quote(name))} AS {cell(name)}"
-        for name, kind in columns
-    )
+    cells = ", ".join(f"{_as_kept(name, kind)} AS {cell(name)}" for name, kind in columns)
     return f"CREATE TABLE raw AS SELECT {cells} FROM {rows}"
+
+
+def _as_kept(name: str, kind: str) -> str:
+    if _is_number(name, kind):
+        return quote(name)
+    return f"to_json({quote(name)})::VARCHAR" if kind == "VARCHAR[]" else f"{quote(name)}::VARCHAR"
+
+
+def _is_number(name: str, kind: str) -> bool:
+    """Return whether a column's cells are kept as numbers; 0 and -0 are two names, and so are text."""
+    return kind in WHOLE or (kind in BROKEN and name not in LONG)
 
 
 def _vocabulary(name: str) -> str:

@@ -24,7 +24,7 @@ from scipy.special import log_ndtr
 
 from quality.aggregation import one_coin_by_shards, posterior_of_shard
 from quality.dependence.candidates import candidate_groups, log_subsets
-from quality.dependence.pairs import PairFit, fit_pairs
+from quality.dependence.pairs import MIN_COMMON, PairFit, fit_pairs
 from quality.labels import (
     CrowdLabels,
     Engine,
@@ -197,8 +197,13 @@ def dependent_groups_by_shards(
     **Guarantees.** The groups of the whole table; its numbers up to the rounding of sums in another
     order.
     """
-    n_workers = max(engine.map(_n_workers, None))
-    known = _model_codes(models, n_workers)
+    (n_labels,) = engine.add_up(_n_labels, None)
+    known = _model_codes(models, len(n_labels))
+    if len(known) < 2 and np.count_nonzero(n_labels >= MIN_COMMON) < 2:  # nobody can share enough
+        alone = np.full(len(n_labels), -1)
+        return _result(
+            PairFit.of_nobody(len(n_labels)), alone, np.zeros((0, len(Evidence._fields))), 1.0
+        )
     fit = fit_pairs(engine, known)
     groups = _candidates(fit, known)
     if not (groups >= 0).any():
@@ -229,8 +234,9 @@ def effective_number(
     return worth
 
 
-def _n_workers(shard: LabelShard, _: object) -> int:
-    return shard.n_workers
+def _n_labels(shard: LabelShard, _: object) -> Sums:
+    """Return how many labels each worker has in a shard."""
+    return (np.bincount(shard.worker, minlength=shard.n_workers),)
 
 
 def _model_codes(models: Int[np.ndarray, " models"] | None, n_workers: int) -> np.ndarray:

@@ -22,7 +22,7 @@ from jaxtyping import Float64, Int, Int32, Int64
 
 from quality.labels import Engine, LabelShard, freeze_arrays
 
-__all__ = ["PairFit", "fit_pairs", "given_shares"]
+__all__ = ["MIN_COMMON", "PairFit", "fit_pairs", "given_shares"]
 
 MIN_COMMON = 8  # tasks that two workers share, so that their agreement is judged
 STANDS_OUT = 2.5  # standard errors beyond which a pair is left out of the fit
@@ -71,6 +71,13 @@ class PairFit:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    @classmethod
+    def of_nobody(cls, n_workers: int) -> "PairFit":
+        """Return the fit to a crowd of so many of whom no two meet."""
+        none, counts = np.zeros(0), np.zeros(0, dtype=np.int64)
+        pair, shares = np.zeros((0, 2), dtype=np.int32), sp.csr_matrix((n_workers, 1))
+        return cls(pair, counts, counts, none, none, none, np.zeros(n_workers), shares)
 
     @property
     def judged(self) -> np.ndarray:

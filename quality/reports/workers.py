@@ -1,12 +1,13 @@
 """The report on each worker, in numbers and in a sentence. Internal: it is about people."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
 
 from quality.aggregation import decide
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.labels import CrowdLabels, bring_near, freeze_arrays
 from quality.matching import conflict_graph, conflict_tasks, load_levels
 from quality.parallel import Progress
 from quality.reports.agreement import worker_agreement
@@ -145,14 +146,15 @@ def worker_report(
     right = labels.label == gold[labels.task]  # never where gold is -1
     n_conflict = np.bincount(labels.worker[on_conflict], minlength=labels.n_workers)
     penalty = graded_penalty(labels) if ordered else soft_penalty(labels)
-    loads = load_levels(conflict_graph(labels))
+    near = bring_near(labels)  # loads do not depend on names
+    loads = load_levels(conflict_graph(near.labels))
     numbers = {
         "n_labels": np.diff(labels.worker_start),
         "n_conflict": n_conflict,
         "agreement": worker_agreement(labels, decide(posterior)[0]),
         "soft_penalty": penalty,
-        "hard_penalty": loads.level,
-        "hard_least": loads.least,
+        "hard_penalty": near.by_worker(loads.level),
+        "hard_least": near.by_worker(loads.least),
         "balanced_penalty": balanced_penalty(labels, progress=progress),
         "gold_n": np.bincount(labels.worker[on_gold], minlength=labels.n_workers),
         "gold_correct": np.bincount(labels.worker[right], minlength=labels.n_workers),
@@ -173,18 +175,23 @@ def report_of(
         "reputation": np.where(numbers["n_conflict"] > 0, 1 - numbers["soft_penalty"], np.nan),
         "constant": only >= 0,
     }
-    named = tuple(f", always {classes[k]}" if k >= 0 else "" for k in only.tolist())
-    reason = _reasons(filtered, numbers, named)
+    words = [*(f", always {name}" for name in classes.tolist()), ""]
+    reason = _reasons(filtered, numbers, [words[k] for k in only.tolist()])
     return WorkerReport(**numbers, flagged=~filtered.keep, reason=reason)
 
 
 def _only_class(labels: CrowdLabels) -> Int64[np.ndarray, " workers"]:
     """The class that all of a worker's labels name, if they are two or more; -1 otherwise."""
-    low = np.full(labels.n_workers, labels.n_classes)
-    high = np.full(labels.n_workers, -1)
-    np.minimum.at(low, labels.worker, labels.label)
-    np.maximum.at(high, labels.worker, labels.label)
-    return np.where((low == high) & (np.diff(labels.worker_start) > 1), low, -1)
+    only = np.full(labels.n_workers, -1)
+    several = np.flatnonzero(np.diff(labels.worker_start) > 1)
+    if len(several):
+        given = labels.label[labels.worker_order]
+        # labels before each that are unlike the one after them
+        n_changes = np.concatenate([[0], np.cumsum(given[1:] != given[:-1])])
+        first, last = labels.worker_start[several], labels.worker_start[several + 1] - 1
+        alike = n_changes[first] == n_changes[last]
+        only[several[alike]] = given[first[alike]]
+    return only
 
 
 def _check_shapes(
@@ -204,7 +211,7 @@ def _check_shapes(
 
 
 def _reasons(
-    filtered: Filtered | FilteredDishonest, numbers: dict[str, np.ndarray], named: tuple[str, ...]
+    filtered: Filtered | FilteredDishonest, numbers: dict[str, np.ndarray], named: list[str]
 ) -> tuple[str, ...]:
     """One sentence per worker."""
     chance = [""] * len(filtered.keep)  # that an honest worker gets as much
@@ -222,17 +229,19 @@ def _reasons(
         filtered.refused, filtered.refused_penalty, filtered.refused_reason, strict=True
     ):
         verdict[int(worker)] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
-    columns = {
-        name: numbers[name].tolist() for name in EVIDENCE
-    }  # Python's numbers are written faster
-    penalties = numbers["soft_penalty"].tolist()
+    penalties = zip(numbers["soft_penalty"].tolist(), chance, strict=True)
+    said = [f"kept: soft penalty {penalty:.3g}{p_value}" for penalty, p_value in penalties]
+    for worker, words in verdict.items():
+        said[worker] = words
+    seconds = np.where(numbers["hasty"], numbers["median_seconds"], 0.0)  # NaN equals nothing
+    agreement = np.where(numbers["n_labels"] > 0, numbers["agreement"], 0.0)
+    hers = numbers | {"agreement": agreement, "median_seconds": seconds}
+    columns = (hers[name].tolist() for name in EVIDENCE)  # Python's numbers are written faster
+    evidence = cache(_evidence)  # in a large crowd many have the same
+    ends = (evidence(*number) for number in zip(named, *columns, strict=True))
     return tuple(
-        _sentence(
-            verdict.get(worker) or f"kept: soft penalty {penalty:.3g}{chance[worker]}",
-            named[worker],
-            *number,
-        )
-        for worker, (penalty, *number) in enumerate(zip(penalties, *columns.values(), strict=True))
+        f"{words}{end}" if is_judged else end
+        for words, (is_judged, end) in zip(said, ends, strict=True)
     )
 
 
@@ -241,22 +250,21 @@ EVIDENCE = (
 )  # fmt: skip
 
 
-def _sentence(
-    verdict: str, always: str, n_labels: int, n_conflict: int, agreement: float, gold_n: int,
+def _evidence(
+    always: str, n_labels: int, n_conflict: int, agreement: float, gold_n: int,
     gold_correct: int, hasty: bool, median_seconds: float,
-) -> str:  # fmt: skip
-    """The verdict and the evidence; the numbers are those of `EVIDENCE`."""
+) -> tuple[bool, str]:  # fmt: skip
+    """Whether there is a verdict, and what stands behind it; the numbers are those of `EVIDENCE`."""
     if not n_labels:
-        return "no labels: no evidence"
+        return False, "no labels: no evidence"
     evidence = always + (f", {gold_correct} of {gold_n} right on gold" if gold_n else "")
     if hasty:
         evidence += f", half of them within {median_seconds:.3g} s"
     if not n_conflict:
-        return f"no conflict task: no evidence{evidence}"
+        return False, f"no conflict task: no evidence{evidence}"
     plural = "s" if n_labels != 1 else ""
-    return (
-        f"{verdict}, agrees with the consensus on {100 * agreement:.0f}% "
-        f"of {n_labels} label{plural}{evidence}"
+    return True, (
+        f", agrees with the consensus on {100 * agreement:.0f}% of {n_labels} label{plural}{evidence}"
     )
 
 

@@ -32,7 +32,15 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int32, Int64, Num
 from scipy.sparse import csr_array
 
-from quality.labels import CrowdLabels, Engine, LabelShard, Sums, freeze_arrays, sort_codes
+from quality.labels import (
+    CrowdLabels,
+    Engine,
+    LabelShard,
+    Sums,
+    bring_near,
+    freeze_arrays,
+    sort_codes,
+)
 from quality.matching import (
     ascending_rows,
     conflict_graph,
@@ -351,7 +359,8 @@ def balanced_penalty(
     >>> balanced_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
     array([0.5, 1. , 0.5])
     """
-    return balanced_loads(conflict_graph(labels), progress=progress).load
+    near = bring_near(labels)
+    return near.by_worker(balanced_loads(conflict_graph(near.labels), progress=progress).load)
 
 
 def _pools(

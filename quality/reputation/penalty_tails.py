@@ -87,16 +87,16 @@ class PenaltyTails:
         most = _most_states(len(few))
         work = _Work.of(others, asked, few, most)
         keys, tails = [np.empty(0)], [np.empty((0, EXACT + 1))]
-        unasked = np.zeros(len(n_labels)), np.zeros(EXACT + 1), np.empty(len(n_labels))
-        for one in range(len(few)):
-            n_states = _exact_p_values(
-                few[one : one + 1], asked.rows, asked.start, *others.table, most, WIDTHS,
-                *work.arrays, *unasked,
-            )  # fmt: skip
+        for one in few:
+            begin, end = asked.start[one : one + 2]
+            n_states = _distribution(
+                asked.rows, begin, end, *others.table, most, WIDTHS, *work.arrays
+            )
             total, chance = work.total[:n_states], work.chance[:n_states]
+            chance[:, end - begin + 1 :] = 0.0
             penalty = (total % APART) / np.maximum(total // APART, 1)
             order = np.argsort(penalty, kind="stable")
-            keys.append(2.0 * few[one] + penalty[order])
+            keys.append(2.0 * one + penalty[order])
             tails.append(np.cumsum(chance[order][::-1], axis=0)[::-1])
         moments = _moments_of(others, asked)
         return cls(reliability, n_labels, moments, np.concatenate(keys), np.concatenate(tails))
@@ -249,24 +249,41 @@ def _exact_p_values(
     few, rows, first, task, start, count, place, row_start, others, n_classes, most, widths,
     flat, slope, term_penalty, total, chance, next_total, next_chance, cursor, order,
     penalty, powers, p_value,
-) -> int:  # fmt: skip
-    """Write the p-value of each worker with few labels; return how many states the last one's penalty has."""
-    n_states = 0
+) -> None:  # fmt: skip
+    """Write the p-value of each worker with few labels; her last one makes no states where they are few."""
     for worker in few:
+        begin, last = first[worker], first[worker + 1] - 1
         n_states = _distribution(
-            rows, first[worker], first[worker + 1], task, start, count, place, row_start, others,
-            n_classes, most, widths, flat, slope, term_penalty, total, chance, next_total,
-            next_chance, cursor, order,
+            rows, begin, last, task, start, count, place, row_start, others, n_classes, most, widths,
+            flat, slope, term_penalty, total, chance, next_total, next_chance, cursor, order,
         )  # fmt: skip
+        n_terms = answer_terms(
+            rows[last], task, start, count, place, row_start, others, n_classes, flat, slope,
+            term_penalty,
+        )  # fmt: skip
+        n_terms = _together(n_terms, flat, slope, term_penalty)
+        n_powers = last - begin + 1
+        if n_states * n_terms > most:  # sums may have to be rounded up
+            n_states = _distribution(
+                rows, begin, last + 1, task, start, count, place, row_start, others, n_classes, most,
+                widths, flat, slope, term_penalty, total, chance, next_total, next_chance, cursor,
+                order,
+            )  # fmt: skip
+            n_terms, n_powers = 1, n_powers + 1
+            flat[0], slope[0], term_penalty[0] = 1.0, 0.0, 0.0
         found = 0.0
         for state in range(n_states):
-            n_conflict = int(total[state] / APART)
-            reached = (total[state] - APART * n_conflict) / max(n_conflict, 1)
-            if reached >= penalty[worker] - NEAR:
-                for power in range(first[worker + 1] - first[worker] + 1):
-                    found += chance[state, power] * powers[power]
+            even = more = 0.0  # chances of the state, and of the state and a right answer
+            for power in range(n_powers):
+                even += chance[state, power] * powers[power]
+                more += chance[state, power] * powers[min(power + 1, len(powers) - 1)]
+            for term in range(n_terms):
+                end = total[state] + term_penalty[term] + APART * (term_penalty[term] > 0)
+                n_conflict = int(end / APART)
+                reached = (end - APART * n_conflict) / max(n_conflict, 1)
+                if reached >= penalty[worker] - NEAR:
+                    found += flat[term] * even + slope[term] * more
         p_value[worker] = min(max(found, 0.0), 1.0)
-    return n_states
 
 
 @kernel
@@ -301,9 +318,6 @@ def _distribution(
             n_states, n_terms, n_powers + 1, most, widths, next_total, next_chance, cursor, order,
             total, chance,
         )  # fmt: skip
-    for state in range(n_states):
-        for power in range(end - begin + 1, chance.shape[1]):
-            chance[state, power] = 0.0
     return n_states
 
 

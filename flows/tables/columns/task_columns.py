@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from flows.settings import InputSettings, TopicsSettings
 from flows.tables.refusals import ROW, TableError, quote
-from flows.tables.text_table import TextTable, open_table
+from flows.tables.text_table import TextTable, column_names, open_table
 
 __all__ = [
     "SHOWN", "TaskColumns", "has_lists", "list_features_of", "read_matrix", "task_texts",
@@ -186,9 +186,9 @@ def task_texts(
     """Return tasks and what each is, its texts joined and cut off; None where no column says it."""
     found: dict[str, list[str]] = {"task": [], "text": []}
     for path in paths:
-        table = open_table(path, ("task",))
-        shown = columns.shown_in(table.names, apart=apart)
+        shown = columns.shown_in(column_names(path, ("task",)), apart=apart)
         if shown:
+            table = open_table(path, ("task",))
             cells = ", ".join(f"left({quote(name)}, {LETTERS})" for name in shown)
             rows = table.query(
                 f"SELECT task, left(concat_ws(' · ', {cells}), {LETTERS}) FROM t ORDER BY {ROW}"
