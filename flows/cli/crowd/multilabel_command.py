@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli.crowd.agreement_command import groups_of
-from flows.cli.publication import (
+from flows.cli.publishing import (
     PUBLICATION,
     Begun,
     Budget,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.publication import Begun, Budget, Epsilon, Key, Payer, Publish, State, key_now
+from flows.cli.publishing import Begun, Budget, Epsilon, Key, Payer, Publish, State, key_now
 from flows.cli.root import (
     AsJson,
     Encoding,
