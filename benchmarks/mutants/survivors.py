@@ -12,6 +12,9 @@ SURVIVORS: dict[str, str] = {
     "flows/spending/partitions.py _write: True: True becomes False": (
         "whether the record of partitions is compressed, which no reader sees"
     ),
+    "flows/spending/without_run/set_shares.py publish_set_shares: False: False becomes True": (
+        "the unit is the consensus label, for which a consensus may be local or not"
+    ),
     "learners/holdout/candidate_gate.py CandidateGate.event: each < MAX_SCALE: < becomes <=": (
         "at that very scale the sampler draws, so that a gate may be had or refused"
     ),

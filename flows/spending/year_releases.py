@@ -212,7 +212,7 @@ def _count_queries(
         n_groups=len(called), group_names=called, unit=privacy.unit,
         local=settings.consensus_is_local, tasks=crowd.labels.tasks[joined],
     )  # fmt: skip
-    terms = json.dumps({"classes": crowd.labels.classes.tolist()}, sort_keys=True)
+    terms = json.dumps({"classes": crowd.labels.classes.tolist()})
     found = tuple(
         (int(c), _published(query, cohorts.keys[c], Part(COUNTED, name), terms))
         for query, name, c in zip(queries, called, cells[0], strict=True)
@@ -232,7 +232,7 @@ def _correction_queries(
         return "stratified gold corrects each group by itself, which planned_runs does not offer"
     names, group = crowd.labelled_groups()
     gold, found = crowd.gold_code().astype(np.int64), []
-    terms = json.dumps({"classes": crowd.labels.classes.tolist()}, sort_keys=True)
+    terms = json.dumps({"classes": crowd.labels.classes.tolist()})
     for cohort, key in enumerate(cohorts.keys):
         own = np.where(cohorts.cohort == cohort, gold, -1)
         if not (own >= 0).any() or not years[cohort].correction:
@@ -265,8 +265,7 @@ def _learning(
             "classes": crowd.labels.classes.tolist(),
             "features": list(crowd.tasks.feature_names),
             "standardize": settings.input.standardize,
-        },
-        sort_keys=True,
+        }
     )
     for cohort, (key, year) in enumerate(zip(cohorts.keys, years, strict=True)):
         own = cohorts.cohort == cohort

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from flows.settings import SettingsError
 from flows.spending.account import open_state
 from flows.spending.without_run.set_shares import check_terms, open_campaign
 from privacy import LatticeLaplace, Publication, Unit, win_points
@@ -161,8 +160,6 @@ def publish_win_shares(state: Path, comparisons: Comparisons, terms: WinTerms) -
     """
     check_terms(terms)
     items = comparisons.items.astype(str)
-    if len(items) < 2:
-        raise SettingsError(f"there must be two items or more to compare, got {len(items)}")
     met = _met(comparisons)
     publication = None
     if terms.publication is not None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.spending import cohorts
+from flows.settings import SettingsError
+from flows.spending import LEDGER_URL, cohorts
 from flows.spending.cohorts import CORRECTED, COUNTED, SPLIT, join_cohorts, known_sizes
 from flows.spending.year import Year
 from privacy import LatticeLaplace, Ledger, LedgerError, Part, Publication, Query, Unit
@@ -148,6 +149,15 @@ def test_without_a_record_no_cohort_is_known_and_without_releases_none_lacks(
         tmp_path / "other.sqlite", key=bytes(32)
     )  # which has never heard of the campaign
     assert join(tmp_path, other, "a b").cohort.tolist() == [0, 0]
+
+
+def test_a_record_in_a_folder_is_refused_beside_a_ledger_on_a_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cohorts.check_record_beside_ledger()
+    monkeypatch.setenv(LEDGER_URL, "postgresql://somewhere")
+    with pytest.raises(SettingsError, match=f"the ledger must be there too: unset {LEDGER_URL}"):
+        cohorts.check_record_beside_ledger()
 
 
 def test_cohorts_are_joined_one_at_a_time_and_the_lock_is_left(

@@ -370,7 +370,7 @@ CORRECTED = YEAR | {"correction_epsilon": 2.0}
 @pytest.mark.parametrize(
     ("groups", "gold", "sampling", "given", "why_not"),
     [
-        ("nns", "aa-", "random", CORRECTED, ""),
+        ("nns", "a-a", "random", CORRECTED, ""),  # one query of both groups
         ("nnn", "aa-", "stratified", CORRECTED, ""),
         ("nns", "---", "random", CORRECTED, "no task of a cohort has gold"),
         ("nns", "aa-", "stratified", CORRECTED, "stratified gold corrects each group by itself"),

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 from flows.settings import SettingsError
-from flows.spending import GateTerms, ask_candidates, read_statements
+from flows.spending import GateTerms, ask_candidates, open_state, read_statements
 from flows.tables import CandidateScores
 from learners import CandidateGate
-from privacy import Ledger, LedgerError
+from privacy import LatticeLaplace, Ledger, LedgerError, Unit
+from tests.privacy.toy import counts_query
 
 TERMS = GateTerms()
 
@@ -178,6 +179,15 @@ def test_a_campaign_that_should_have_begun_is_not_begun(tmp_path: Path) -> None:
         ask(tmp_path / "state", terms=GateTerms(begun=True))
     ask(tmp_path / "state")
     assert ask(tmp_path / "state", terms=GateTerms(begun=True))[0].known
+
+
+def test_what_else_has_such_a_name_is_no_campaign_of_candidates(tmp_path: Path) -> None:
+    """A data set of a library's user, whose release has no holdout that could be shared."""
+    with open_state(tmp_path / "state") as ledger:
+        ledger.open_budget("gate other", unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
+        ledger.release(LatticeLaplace(0.5), counts_query(unit=Unit.ROW, dataset="gate other"))
+    (found,) = ask(tmp_path / "state")
+    assert found.status == "agrees"
 
 
 def test_a_campaign_without_a_name_is_refused(tmp_path: Path) -> None:
