@@ -122,8 +122,8 @@ def _change(node: ast.AST) -> tuple[str, Callable[[], None]] | None:
             return what, lambda: setattr(called, "attr", EXTREMES[name])
         case ast.Raise():
             return "raise is dropped", lambda: _become(node, ast.Pass())
-        case ast.Expr(value=ast.Call()):
-            return "call is dropped", lambda: _become(node, ast.Pass())
+        case ast.Expr(value=ast.Call(func=called)):  # named still: `super()` needs its cell
+            return "call is dropped", lambda: setattr(node, "value", called)
         case ast.Constant(value=bool() as truth):
             return f"{truth} becomes {not truth}", lambda: setattr(node, "value", not truth)
     return None

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -197,8 +198,9 @@ def _convolved(losses: list[tuple[Loss, int]]) -> tuple[Any, float]:
     """Return the composed loss on a grid, and by how much its deltas must be raised."""
     from dp_accounting.pld.pld_pmf import DensePLDPmf  # here: it takes most of a second to load
 
+    upper_bound = partial(DensePLDPmf, pessimistic_estimate=True)
     if not losses:
-        return DensePLDPmf(1.0, 0, np.ones(1), 0.0, True), 0.0
+        return upper_bound(1.0, 0, np.ones(1), 0.0), 0.0
     step = max(
         min(loss.width for loss, _ in losses) / MIN_POINTS,
         max(loss.width for loss, _ in losses) / MAX_POINTS,
@@ -208,8 +210,8 @@ def _convolved(losses: list[tuple[Loss, int]]) -> tuple[Any, float]:
     for loss, count in losses:
         probability, infinite = _connected(_mirrored(loss, step), step)
         if not infinite < 1:
-            return DensePLDPmf(step, 0, np.zeros(1), 1.0, True), 0.0
-        one = DensePLDPmf(step, -(probability.size // 2), probability, infinite, True)
+            return upper_bound(step, 0, np.zeros(1), 1.0), 0.0
+        one = upper_bound(step, -(probability.size // 2), probability, infinite)
         if count > 1:
             one = one.self_compose(count)
             slack += _rounding(one.size) * (count + 1) * _concentration(probability, count - 1)

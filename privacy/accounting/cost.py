@@ -41,6 +41,7 @@ __all__ = [
     "event_json",
     "exact",
     "fits",
+    "is_covered",
     "is_known",
     "parse_event",
     "price_text",
@@ -145,6 +146,11 @@ def check_delta(claim: float, realised: float) -> None:
         raise ValueError(
             f"delta must be in (0, 1) and at least what the scale realises, got {claim}"
         )
+
+
+def is_covered(realised: float, delta: float) -> bool:
+    """Return whether a computed delta, raised by a millionth for rounding, is at most the one asked for."""
+    return realised * SAFETY <= delta
 
 
 def covering_scale(l1: float | int, epsilon: float) -> float:

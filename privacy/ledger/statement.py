@@ -113,7 +113,7 @@ def dataset_names(book: Book) -> tuple[str, ...]:
 
 def time_of(book: Book, numbers: Collection[int]) -> str:
     """Return the time at which the last of some entries was paid."""
-    held = [number for number in numbers if 0 < number < 2**63]  # no database holds larger ones
+    held = [number for number in numbers if abs(number) < 2**63]  # no database holds larger ones
     rows = rows_where(book, select(entries.c.entry, entries.c.time), entries.c.entry, held)
     times = {row.entry: str(row.time) for row in rows}
     for number in numbers:

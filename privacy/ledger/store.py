@@ -84,9 +84,7 @@ HEADS = {True: select(head).with_for_update(), False: select(head)}
 
 LINKS = union_all(
     *(
-        select(one.c.position, one.c.link).where(
-            one.c.position.in_(bindparam("positions", expanding=True))
-        )
+        select(one.c.position, one.c.link).where(one.c.position.in_(bindparam("positions")))
         for one in CHAINED
     )
 )
@@ -102,7 +100,7 @@ def inserting(one: TableClause) -> Insert:
 @functools.lru_cache(maxsize=64)
 def restricted(query: Select[Any], to: ColumnClause[Any]) -> Select[Any]:
     """Return a query of the rows whose column is one of the values `asked`."""
-    return query.where(to.in_(bindparam("asked", expanding=True)))
+    return query.where(to.in_(bindparam("asked")))
 
 
 @functools.cache

@@ -26,7 +26,7 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Real
 
-from privacy.accounting import SAFETY, check_epsilon, check_price
+from privacy.accounting import check_epsilon, check_price, is_covered
 
 __all__ = [
     "InfeasibleFloor",
@@ -191,7 +191,7 @@ def expected_distortion(count: Real[np.ndarray, " classes"], scale: float) -> fl
     if not (value.ndim == 1 and (value >= 0).all() and (value > 0).sum() >= 2):
         raise ValueError("counts must be >= 0, and two of them > 0")
     _check(scale, 1.0)
-    a = scale * value[value > 0]
+    a = scale * value
     b = a.sum() - a
     x = a / a.sum()
     powers = scipy.special.xlogy(a, x) + scipy.special.xlog1py(b, -x)
@@ -212,14 +212,14 @@ def _gamma_cdf(a: float, log_x: float) -> float:
     """P(a, x) at x = exp(log_x), by its leading term where x vanishes."""
     if log_x < -STEEP:
         return math.exp(a * log_x - scipy.special.gammaln(a + 1))
-    return 1.0 if log_x > STEEP else float(scipy.special.gammainc(a, math.exp(log_x)))
+    return float(scipy.special.gammainc(a, math.exp(min(log_x, STEEP))))
 
 
 def _gamma_tail(a: float, log_x: float) -> float:
     """Q(a, x) at x = exp(log_x)."""
     if log_x < -STEEP:
         return -math.expm1(a * log_x - scipy.special.gammaln(a + 1))
-    return 0.0 if log_x > STEEP else float(scipy.special.gammaincc(a, math.exp(log_x)))
+    return float(scipy.special.gammaincc(a, math.exp(min(log_x, STEEP))))
 
 
 def _check(scale: float, epsilon: float) -> None:
@@ -345,20 +345,18 @@ def _search(
 ) -> Fraction:
     """Bisect ln scale; the lower end always satisfies the claim."""
     _check_floor(floor)
-    smallest = smallest_floor(epsilon, delta)
+    check_price(epsilon, delta)
 
     def sound(scale: float) -> bool:
-        return delta_at(floor, scale, epsilon) * SAFETY <= delta
+        return is_covered(delta_at(floor, scale, epsilon), delta)
 
-    if not (floor > smallest and sound(MIN_SEARCHED)):
-        raise InfeasibleFloor(floor, smallest)
     low, high = math.log(MIN_SEARCHED), math.log(MAX_SEARCHED)
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if sound(math.exp(middle)) else (low, middle)
     scale = _round_down(math.exp(low))
     if not sound(float(scale)):
-        raise InfeasibleFloor(floor, smallest)
+        raise InfeasibleFloor(floor, smallest_floor(epsilon, delta))
     return scale
 
 

@@ -20,7 +20,6 @@ from jaxtyping import Float, Int
 
 from privacy.accounting import (
     MAX_LOSS,
-    SAFETY,
     Arithmetic,
     Cost,
     Loss,
@@ -28,6 +27,7 @@ from privacy.accounting import (
     check_epsilon,
     check_price,
     exact,
+    is_covered,
 )
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms.exact_law import ExactLaw
@@ -95,7 +95,7 @@ def _difference(
     scale: float, *, first: int
 ) -> tuple[Float[np.ndarray, " values"], float, Float[np.ndarray, " values"]]:
     """Weights of t, the difference of two noises, from `first` on; their total over all t; and t."""
-    reach = math.ceil(13 * scale) + 2  # beyond it the terms are below exp(-42) of the first
+    reach = int(13 * scale) + 3  # beyond it the terms are below exp(-42) of the first
     t = first + np.arange(reach, dtype=np.float64)
     x = np.arange(-reach, reach + 1, dtype=np.float64)
     theta = [float(np.exp(-(((x + shift) / scale) ** 2)).sum()) for shift in (0.0, 0.5)]
@@ -152,14 +152,15 @@ def analytic_gaussian_scale(epsilon: float, delta: float) -> float:
     """
     check_price(epsilon, delta)
     low, high = math.log(1e-4), math.log(MAX_SCALE / 4.001)
-    if not analytic_gaussian_delta(math.exp(high), epsilon) <= delta:
+
+    def enough(log_scale: float) -> bool:
+        return analytic_gaussian_delta(math.exp(log_scale), epsilon) <= delta
+
+    if not enough(high):
         raise ValueError(f"epsilon and delta must be larger, got epsilon={epsilon}, delta={delta}")
     for _ in range(60):
         middle = (low + high) / 2
-        if analytic_gaussian_delta(math.exp(middle), epsilon) <= delta:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return math.exp(high)
 
 
@@ -185,14 +186,15 @@ def discrete_gaussian_scale(epsilon: float, delta: float) -> float:
     """
     start = analytic_gaussian_scale(epsilon, delta)
     low, high = math.log(start / 4), math.log(4 * start)
-    if not discrete_gaussian_delta(math.exp(high), epsilon) * SAFETY <= delta:
+
+    def enough(log_scale: float) -> bool:
+        return is_covered(discrete_gaussian_delta(math.exp(log_scale), epsilon), delta)
+
+    if not enough(high):
         raise ValueError(f"epsilon must be smaller, got epsilon={epsilon} with delta={delta}")
     for _ in range(50):
         middle = (low + high) / 2
-        if discrete_gaussian_delta(math.exp(middle), epsilon) * SAFETY <= delta:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return math.exp(high)
 
 
@@ -336,7 +338,7 @@ class DiscreteGaussian:
         """Return the public law of the noise, for intervals and planning."""
         if not n_classes >= 2:
             raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
-        reach = math.ceil(12 * self.scale) + 1
+        reach = int(12 * self.scale) + 2
         support = np.arange(-reach, reach + 1)
         probability = np.exp(-((support / self.scale) ** 2) / 2)
         probability /= probability.sum()

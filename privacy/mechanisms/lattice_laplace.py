@@ -363,7 +363,7 @@ def _kept(
         while low <= drawn < high and total != mode:
             drawn, bits = drawn << bits | noise.uniform_integer(2**bits), 2 * bits
             low, high = keeping_bounds(total, mode, n_classes, scale, bits=bits)
-        if drawn < low or total == mode:
+        if drawn < high:  # so it is below what it was compared with, or surely kept as the mode
             kept.append(number)
     return kept
 
@@ -398,7 +398,7 @@ def _marginal(
     q = math.exp(-1 / scale)
     tilted = (1 - q) ** 2 / ((1 - math.exp(-0.5 / scale)) * (1 - math.exp(-1.5 / scale)))
     # Chernoff at 1 / (2 scale): the sum exceeds reach with probability < TINY
-    reach = 1 + math.ceil(2 * scale * (-math.log(TINY) + (n_classes - 1) * math.log(tilted)))
+    reach = 2 + int(2 * scale * (-math.log(TINY) + (n_classes - 1) * math.log(tilted)))
     size = 1 << (2 * reach).bit_length()
     if not size <= MAX_GRID:
         raise ValueError(f"the noise scale must be small enough for its exact law, got {scale}")

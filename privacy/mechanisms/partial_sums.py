@@ -19,7 +19,6 @@ variance near 2 (c - 1)^2 / epsilon^2; the sum of k of c lattice draws of scale 
 (array([-6, -7, -7, -6]), array([6, 7, 7, 6]))
 """
 
-import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -80,9 +79,11 @@ def cumulative_noise(
     beyond, ends = (1 - level) / (laws[0].n_classes - 1), []
     for n_first in range(1, laws[0].n_classes):
         value, probability = _partial(laws, n_first, total)
-        reached, left = np.cumsum(probability), np.cumsum(probability[::-1])[::-1]
-        first, last = np.flatnonzero(reached > beyond / 2)[0], np.flatnonzero(left > beyond / 2)[-1]
-        ends.append((value[first], value[last]))
+        cut, cut_above = (
+            int(np.searchsorted(np.cumsum(one_way), beyond / 2, side="right"))
+            for one_way in (probability, probability[::-1])
+        )
+        ends.append((value[cut], value[-1 - cut_above]))
     low, high = np.array(ends, dtype=np.int64).T
     return low, high
 
@@ -133,6 +134,6 @@ def _one_class(law: CountLaw) -> Float[np.ndarray, " values"]:
     """Return the law of one class's noise before its sum is known, symmetric around its middle."""
     if isinstance(law, DiscreteGaussianLaw):
         return np.asarray(law.probability)
-    reach = math.ceil(REACH * law.scale)
+    reach = int(REACH * law.scale) + 1
     weight = np.exp(-np.abs(np.arange(-reach, reach + 1)) / law.scale)
     return np.asarray(weight / weight.sum())

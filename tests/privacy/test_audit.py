@@ -14,7 +14,16 @@ import pytest
 from scipy import stats
 
 from benchmarks.privacy.paper_rule import paper_scale
-from privacy.audit import Auditable, DirichletLaw, audit_losses, audit_mechanism, audit_pair
+from privacy.audit import (
+    ROUNDING,
+    Auditable,
+    AuditBound,
+    DirichletLaw,
+    audit_losses,
+    audit_mechanism,
+    audit_pair,
+    hit_shares,
+)
 from privacy.mechanisms import DiscreteLaplace, LatticeLaplace
 from privacy.mechanisms.dirichlet import (
     DirichletClamp,
@@ -26,6 +35,13 @@ from privacy.mechanisms.gaussian import (
     DiscreteGaussian,
     discrete_gaussian_delta,
     discrete_gaussian_scale,
+)
+from privacy.release_audit import (
+    _best,
+    _discriminant,
+    _distinguishers,
+    _holds,
+    audit_releases,
 )
 from tests.privacy.toy import count_mechanisms
 
@@ -306,3 +322,101 @@ def test_what_cannot_be_tried_is_refused():
         audit_mechanism(LatticeLaplace(1.0), (0, 3))
     with pytest.raises(ValueError, match="delta must be < 1/n"):
         audit_mechanism(DiscreteGaussian(0.5, 0.05), (10, 10, 10))
+
+
+def test_bounds_on_shares_end_at_none_and_all():
+    low, high = hit_shares(np.array([0, 5, 10]), np.array([0, 5, 10]), 10, level=0.9)
+    assert low[0] == 0.0 < low[1] < low[2] < 1.0
+    assert 0.0 < high[0] < high[1] < high[2] == 1.0
+
+
+def test_what_happens_as_seldom_as_the_delta_says_nothing_about_epsilon():
+    bound = AuditBound(0.3, 1.0, 0.9, 100, (50, 20), (0.5, 0.2))
+    assert bound.least_epsilon(0.5) == bound.least_epsilon(0.6) == 0.0
+    assert bound.least_epsilon(0.1) == pytest.approx(math.log(2))
+    assert (bound.refutes(0.29), bound.refutes(0.3)) == (True, False)
+
+
+def test_a_loss_short_of_epsilon_by_more_than_rounding_is_no_hit():
+    loss = np.array([1.0 - ROUNDING, 1.0, np.nextafter(1.0, 0.0)])
+    assert audit_losses(loss, -loss, epsilon=1.0).hits == (2, 0)
+
+
+def test_an_audit_needs_draws_and_equally_many():
+    law = DirichletLaw((1.0, 2.0))
+    with pytest.raises(ValueError, match="draws must be >= 1, got draws=0"):
+        audit_pair(law, law, epsilon=1.0, draws=0, rng=np.random.default_rng(0))
+    for sizes in ((0, 0), (3, 2)):
+        with pytest.raises(ValueError, match="draws must be equally many, 1 or more"):
+            audit_losses(np.zeros(sizes[0]), np.zeros(sizes[1]), epsilon=1.0)
+    for shape in ((0.0, 1.0), (1.0, math.inf), (1.0,)):
+        with pytest.raises(ValueError, match="shape must be two finite numbers > 0"):
+            DirichletLaw(shape)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "counts", "sentence"),
+    [
+        (LatticeLaplace(1.0), (3, -1), "counts must be of 2 classes or more, the first of them"),
+        (LatticeLaplace(1.0), (0, 3), "counts must be of 2 classes or more, the first of them"),
+        (LatticeLaplace(1.0), (2**63, 1), r"n must be an integer from 1 to 2\*\*53"),
+        (DiscreteGaussian(1.0, 0.25), (3, 1), "delta must be < 1/n, got delta=0.25, n=4"),
+    ],
+)
+def test_counts_that_no_campaign_has_are_not_audited(mechanism, counts, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        audit_mechanism(mechanism, counts, draws=10)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((4,), (4,)), ((4, 2), (4, 3)), ((4, 2), (6, 2)), ((1, 2), (1, 2)), ((0, 2), (0, 2))],
+)
+def test_releases_are_two_or_more_and_of_the_same_numbers(first, second):
+    assert audit_releases(np.zeros((2, 1)), np.zeros((2, 1)), epsilon=1.0).draws == 1
+    with pytest.raises(ValueError, match="releases must be equally many, 2 or more, got"):
+        audit_releases(np.zeros(first), np.zeros(second), epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("missing", [False, False, False, True]),
+        ("at least", [False, True, True, False]),
+        ("below", [True, False, False, False]),
+        ("equal", [False, True, False, False]),
+    ],
+)
+def test_a_missing_number_is_neither_at_least_nor_below(kind, expected):
+    assert _holds((kind, 1.0), np.array([0.0, 1.0, 2.0, np.nan])).tolist() == expected
+
+
+def test_the_most_frequent_values_and_every_cut_are_tried():
+    tried = _distinguishers(np.array([3.0, 3.0, 7.0, np.nan]))
+    assert tried[0] == ("missing", 0.0)
+    assert [one for one in tried if one[0] == "equal"] == [("equal", 3.0), ("equal", 7.0)]
+    for kind in ("at least", "below"):
+        cuts = [at for name, at in tried if name == kind]
+        assert (min(cuts), max(cuts)) == (3.0, 7.0)
+    assert _distinguishers(np.array([np.nan])) == [("missing", 0.0)]
+
+
+def test_what_is_missing_in_the_second_alone_tells_them_apart_the_other_way_round():
+    choices = [(0, ("missing", 0.0)), (0, ("at least", 5.0))]
+    known, missing = np.zeros((50, 1)), np.full((50, 1), np.nan)
+    assert _best(missing, known, choices, 0.0) == (False, choices[0])
+    assert _best(known, missing, choices, 0.0) == (True, choices[0])
+    for first, second in ((known, missing), (missing, known)):
+        assert audit_releases(np.tile(first, (8, 1)), np.tile(second, (8, 1)), epsilon=1.0).refutes(
+            0.8
+        )
+
+
+def test_a_number_that_never_changes_plays_no_part_in_the_direction(rng):
+    apart = rng.normal(1.0, size=(400, 1))
+    first = np.hstack([apart, np.full((400, 1), 7.0)])
+    second = np.hstack([rng.normal(size=(400, 1)), np.full((400, 1), 7.0)])
+    direction = _discriminant(first, second)
+    assert direction[0] > 0
+    assert direction[1] == pytest.approx(0.0, abs=1e-6)

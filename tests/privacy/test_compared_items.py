@@ -52,3 +52,12 @@ def test_points_add_up_to_twice_the_number_of_comparisons() -> None:
 def test_what_is_no_comparison_is_refused(given: tuple[np.ndarray, ...], said: str) -> None:
     with pytest.raises(CountsError, match=said):
         win_points(*given, n_items=3, dataset="toy")
+
+
+def test_one_comparison_of_two_items_is_enough_and_its_points_are_read_only() -> None:
+    one = np.array([0]), np.array([1]), np.array([0])
+    value = win_points(*one, n_items=2, dataset="toy").value
+    assert isinstance(value, np.ndarray)
+    assert value.tolist() == [2, 0]
+    with pytest.raises(ValueError, match="read-only"):
+        value[0] = 9

@@ -193,3 +193,25 @@ def test_mistakes_are_refused_without_a_label_in_the_message() -> None:
         ask([0, 1], [0, 1], names=("a", "a"))
     with pytest.raises(ValueError, match="epsilon must be > 0"):
         LatticeCorrection(0.0)
+
+
+def test_right_labels_are_counted_before_wrong_ones_and_both_are_read_only() -> None:
+    (query,) = ask([0, 1, 2, 2], [0, 1, 1, -1])
+    assert isinstance(query.value, dict)
+    assert query.value["right"].tolist() == [2, 1]
+    assert query.value["difference"].tolist() == [0, 1, -1]
+    for array in query.value.values():
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 9
+
+
+def test_two_classes_are_enough_and_all_labels_may_be_wrong() -> None:
+    about = {"dataset": "toy", "group_names": ("all",), "unit": Unit.ROW, "local": False}
+    table = np.ones(3, dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64)
+    (query,) = gold_corrections(*table, n_classes=2, tasks=("t1", "t2", "t3"), **about)
+    assert LatticeCorrection(1.0).event(query).n_classes == 2
+    assert vector(query).tolist() == [3, -3, 0, 3]
+    with pytest.raises(CountsError, match="n_classes must be >= 2, got n_classes=1"):
+        gold_corrections(
+            table[1], table[1], table[2], n_classes=1, tasks=("t1", "t2", "t3"), **about
+        )

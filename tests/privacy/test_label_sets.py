@@ -111,3 +111,28 @@ def test_mistakes_are_named() -> None:
         bounded_labels(np.ones((1, 2)), max_labels=0)
     with pytest.raises(ValueError, match="integer codes of the 1 named groups"):
         label_set_counts(one, np.array([1]), max_labels=2, unit=Unit.TASK, **about)
+
+
+def test_one_class_is_enough_and_one_at_most() -> None:
+    assert bounded_labels(np.array([[0.9, 0.6]]), max_labels=1).tolist() == [[True, False]]
+    assert counted(((True,), (False,)), 1, Unit.TASK).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("group", "names", "n_classes", "sentence"),
+    [
+        ([0, 0], ("all",), 0, "chosen must be of one class or more"),
+        ([0, 1], ("a", "a"), 2, "group_names must be different names, got 2"),
+        ([0, 0], (), 2, "group_names must be different names, got 0"),
+        ([0, 2], ("a", "b", "c"), 2, "every group must have a task, got none in 'b'"),
+        ([0, 1], ("a",), 2, "group must be integer codes of the 1 named groups"),
+    ],
+)
+def test_sets_are_counted_by_groups_that_have_a_name_and_a_task(
+    group: list[int], names: tuple[str, ...], n_classes: int, sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        label_set_counts(
+            np.zeros((2, n_classes), dtype=np.bool_), np.array(group), dataset="toy",
+            group_names=names, max_labels=1, unit=Unit.TASK, local=True, tasks=("t1", "t2"),
+        )  # fmt: skip

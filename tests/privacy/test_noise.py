@@ -127,3 +127,9 @@ def test_no_draw_comes_again_in_this_process_or_another():
     ]
     for kind in zip(*here, *there, strict=True):
         assert len({str(draw) for draw in kind}) == len(here) + len(there)
+
+
+def test_on_a_line_there_are_two_directions():
+    assert abs(SystemNoise().direction(1)[0]) == 1.0
+    with pytest.raises(ValueError, match="dimension must be >= 1, got dimension=0"):
+        SystemNoise().direction(0)

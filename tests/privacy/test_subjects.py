@@ -264,3 +264,32 @@ def test_a_groups_values_are_the_inner_mechanisms():
     assert gate.start(QUERY, noise) == "begun"
     history = History(1, 1, Cost(Fraction(1), Fraction(0)), ())
     assert gate.answer("state", asked, noise, history) == ("state", "asked")
+
+
+@pytest.mark.parametrize("subject", [[0], [0, -1], []])
+def test_every_task_has_one_subject(subject):
+    about = {
+        "dataset": "toy", "n_classes": 2, "group_names": ("all",), "subject_names": ("a", "b"),
+        "tasks": ("t1", "t2"), "max_tasks": 2,
+    }  # fmt: skip
+    table = np.array([0, 1]), np.zeros(2, dtype=np.int64)
+    (query,) = subject_counts(*table, np.array([0, 1]), **about)
+    with pytest.raises(ValueError, match="read-only"):
+        query.value[0] = 9
+    with pytest.raises(ValueError, match="subject must be one code >= 0 for each task"):
+        subject_counts(*table, np.array(subject, dtype=np.int64), **about)
+
+
+def test_a_group_of_one_task_has_a_release_and_what_are_no_counts_have_none():
+    query = Query("toy", "class counts", np.array([[1, 0], [0, 1]]), Unit.SUBJECT, n=2, l1=2.0)
+    assert [sum(row) for row in JointLatticeLaplace(1.0).draw(query, SilentNoise())] == [1, 1]
+    other = Query("toy", "class counts", np.array([[2, -1], [0, 1]]), Unit.SUBJECT, n=2, l1=2.0)
+    with pytest.raises(CountsError, match="counts must be >= 0 and add up"):
+        JointLatticeLaplace(1.0).draw(other, SilentNoise())
+
+
+def test_a_group_is_of_one_record_or_more():
+    assert GroupPrivacy(LatticeLaplace(1.0), 1, 1.0).size == 1
+    for size in (0, -1):
+        with pytest.raises(ValueError, match=f"size must be an integer >= 1, got size={size}"):
+            GroupPrivacy(LatticeLaplace(1.0), size, 1.0)

@@ -3,14 +3,21 @@ import itertools
 import math
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy.accounting import PlanEvent, PlannedEvent, event_json, loss_of
-from privacy.accounting.composition import _connected, _mirrored, compose
+from privacy.accounting import Cost, Loss, PlanEvent, PlannedEvent, event_json, loss_of
+from privacy.accounting.composition import (
+    Composition,
+    _concentration,
+    _connected,
+    _mirrored,
+    compose,
+)
 from privacy.mechanisms import (
     ApproximateEvent,
     ClampedDirichletEvent,
@@ -366,3 +373,67 @@ def test_the_room_does_not_import_the_accountant_until_it_composes():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+class Broken:
+    """A composed loss that came out as no number."""
+
+    def get_delta_for_epsilon(self, _):
+        return math.nan
+
+    def get_epsilon_for_delta(self, _):
+        return math.nan
+
+
+def test_no_nan_leaves_a_composition():
+    broken = Composition(Cost(Fraction(1), Fraction(0)), 1, 0.0, Broken())
+    with pytest.raises(ArithmeticError, match="must be a number, got NaN"):
+        broken.delta(0.5)
+    with pytest.raises(ArithmeticError, match="must be a number, got NaN"):
+        broken.epsilon(0.5)
+
+
+@pytest.mark.parametrize("told", [math.nan, -1e-3, 1.001])
+def test_no_nan_and_no_impossible_delta_enters_a_composition(told):
+    with pytest.raises(ArithmeticError, match=r"a loss's deltas must be in \[0, 1\]"):
+        _mirrored(Loss(1.0, lambda at: np.where(at > 0.5, told, 0.1)), 0.25)
+
+
+def test_what_a_delta_covers_at_once_costs_no_epsilon():
+    assert compose({PureEvent("toy", 0.1): 1}).epsilon(0.9) == 0.0
+
+
+def test_a_narrow_loss_beside_a_wide_one_keeps_its_own_grid():
+    """Oracle: the closed form. On the wide one's grid the delta at 1.03 would be a tenth too large."""
+    events = {PureEvent("wide", 1.0): 1, PureEvent("narrow", 0.0023): 40}
+    plus = 1 / (1 + math.exp(-0.0023))
+    for at in (0.5, 1.0, 1.03):
+        exact = sum(
+            wide * math.comb(40, k) * plus**k * (1 - plus) ** (40 - k)
+            * max(0.0, -math.expm1(at - sign - (2 * k - 40) * 0.0023))
+            for sign, wide in ((1, 1 / (1 + math.exp(-1))), (-1, 1 / (1 + math.e)))
+            for k in range(41)
+        )  # fmt: skip
+        assert exact <= compose(events).delta(at) <= exact * (1 + 1e-5)
+
+
+def test_a_grid_has_no_more_points_than_memory_should_hold():
+    """The wide loss's twenty thousand on each side, however narrow the other one is."""
+    wide, narrow = PureEvent("wide", 10.0), PureEvent("narrow", 1e-4)
+    assert compose({wide: 1, narrow: 1})._pmf.size < 2.1 * 20_000
+
+
+@pytest.mark.parametrize(
+    "events", [{TOY: 1}, {TOY: 40}, {TOY: 2, GAUSSIAN: 3}, {PlannedEvent(7, event_json(TOY)): 1}]
+)
+def test_a_composed_loss_counts_what_it_cuts_off_as_infinite(events):
+    assert compose(events)._pmf._pessimistic_estimate
+
+
+@pytest.mark.parametrize("size", [3, 2**15 + 9])
+def test_the_rounding_of_a_transform_is_bounded_by_the_law_of_all_losses_but_one(size):
+    """Oracle: the l2 norm of the convolved law; a circle at least as long as the law makes it no smaller."""
+    law = np.full(size, 1 / size)
+    expected = np.linalg.norm(np.convolve(law, law))
+    assert _concentration(law, 2) >= expected * (1 - 1e-9)
+    assert size > 3 or _concentration(law, 2) == pytest.approx(expected)

@@ -8,13 +8,19 @@ from hypothesis import strategies as st
 
 from privacy import Cost, DiscreteLaplaceEvent, Part, PureEvent
 from privacy.accounting import (
+    SAFETY,
     Account,
+    EventError,
     PlannedEvent,
     account_from,
+    check_arithmetic,
+    check_delta,
+    cost,
     covering_scale,
     event_json,
     exact,
     fits,
+    is_covered,
     price_text,
 )
 from privacy.accounting.cost import check_price, six_digits_down, six_digits_up
@@ -168,3 +174,61 @@ def test_a_price_with_a_delta_is_in_range(epsilon, delta):
     check_price(1.0, 0.1)
     with pytest.raises(ValueError, match=r"epsilon must be|delta must be"):
         check_price(epsilon, delta)
+
+
+def test_a_claim_covers_what_is_realised_up_to_itself():
+    check_delta(0.25, 0.25)
+    check_delta(5e-324, 0.0)  # what is realised may be too small for a double
+    for claim, realised in ((0.25, 0.26), (0.0, 0.0), (1.0, 0.5), (math.nan, 0.1), (0.5, math.nan)):
+        with pytest.raises(ValueError, match=r"delta must be in \(0, 1\) and at least what"):
+            check_delta(claim, realised)
+
+
+def test_a_computed_delta_is_raised_by_a_millionth_before_it_is_compared():
+    assert is_covered(0.5, 0.5 * SAFETY)
+    assert not is_covered(0.5, 0.5)
+    assert not is_covered(math.nan, 0.5)
+
+
+def test_the_largest_scale_is_covered_and_none_beyond_it():
+    assert covering_scale(2**40, 1.0) == 2.0**40
+    with pytest.raises(ValueError, match=r"epsilon must be >= l1 / 2\*\*40, got epsilon=1.0"):
+        covering_scale(2**40 + 1, 1.0)
+
+
+@pytest.mark.parametrize("wrong", ["", "Exact", "float"])
+def test_an_arithmetic_is_exact_or_double(wrong):
+    for right in ("exact", "double"):
+        check_arithmetic(right)
+    with pytest.raises(ValueError, match='arithmetic must be "exact" or "double"'):
+        check_arithmetic(wrong)
+
+
+def test_the_table_of_events_is_set_once(monkeypatch):
+    """As it is when the mechanisms are imported; setting the same table again changes nothing."""
+    table = {"pure": PureEvent}
+    monkeypatch.setattr(cost, "_classes", {})
+    monkeypatch.setattr(cost, "_names", {})
+    assert not cost.is_known(PureEvent("toy", 1.0))
+    for _ in range(2):
+        assert cost.close_kinds(table) == table
+    event = PureEvent("toy", 1.0)
+    assert cost.parse_event(event_json(event)) == event
+    with pytest.raises(RuntimeError, match="the table of events is closed"):
+        cost.close_kinds({"planned": PlannedEvent})
+    assert not cost.is_known(PlannedEvent)
+
+
+def test_only_an_event_of_the_table_is_written():
+    class Cheaper(PureEvent):
+        """Its own class could price it as it likes."""
+
+    with pytest.raises(EventError, match="event must be of a kind in KINDS, got Cheaper"):
+        event_json(Cheaper("toy", 1.0))
+
+
+def test_no_number_is_written_that_json_does_not_know():
+    event = PureEvent("toy", 1.0)
+    event.parameters["scale"] = math.nan
+    with pytest.raises(ValueError, match="JSON compliant"):
+        event_json(event)

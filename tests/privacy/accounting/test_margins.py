@@ -98,3 +98,10 @@ def test_a_chosen_plan_leaves_it_too(monkeypatch):
     monkeypatch.setattr(Composition, "delta", lambda *_: 1e-5 * (1 - 0.5e-6))
     choice = choose_mechanism(3, 1.0, 1e-5, n_releases=4)
     assert choice.mechanism.epsilon == 0.25
+
+
+def test_a_chosen_plan_may_cost_all_but_the_margin_and_no_release_more_than_a_hundred(monkeypatch):
+    """Where every bundle costs just that, the dearest releases fit."""
+    monkeypatch.setattr(Composition, "delta", lambda *_: 1e-5 * (1 - 1e-6))
+    choice = choose_mechanism(3, 1.0, 1e-5, n_releases=4)
+    assert 99.9 < choice.mechanism.epsilon <= 100.0

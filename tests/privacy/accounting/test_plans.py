@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from privacy.accounting import event_json, parse_event
 from privacy.accounting.composition import compose
-from privacy.accounting.plans import PlanEvent, PlannedEvent, Slots, plan, slots_left
+from privacy.accounting.plans import PlanEvent, PlannedEvent, Slots, paid_plan, plan, slots_left
 from privacy.mechanisms import (
     ApproximateEvent,
     DiscreteGaussianEvent,
@@ -266,3 +266,15 @@ def test_slots_counted_one_by_one_are_those_of_the_definition(used):
         )
     assert slots.left(ONE, None) == max(0, 9 - slots.used())
     assert (slots.total(ONE), slots.total(TWO)) == (9, 0)
+
+
+def test_a_plan_is_exact_where_every_release_is():
+    exact, double = LatticeLaplaceEvent(2.0, 2.0, 3, 1.0), PureEvent("toy", 0.1)
+    assert plan({exact: 2}, delta=0.0).arithmetic == "exact"
+    assert plan({double: 2}, delta=0.0).arithmetic == "double"
+    assert plan({exact: 1, double: 1}, delta=0.0).arithmetic == "double"
+
+
+def test_a_paid_plan_is_the_plan_that_was_paid():
+    paid = plan({TOY: 3}, delta=1e-6)
+    assert paid_plan(paid.events, paid.epsilon, paid.delta) == paid

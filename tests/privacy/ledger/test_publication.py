@@ -164,7 +164,7 @@ def test_an_interaction_under_a_key_is_asked_by_name(tmp_path):
     ask = ledger.interact
     first = ask(Turnstile(0.5), keyed(counts_query()), question(1))
     repeated = Question(question(1).name, {"x": 2.0})
-    again = ask(Turnstile(0.5), keyed(counts_query((0, 4))), repeated)
+    again = ask(Turnstile(0.5), keyed(counts_query((0, 9))), repeated)
     assert (again.value, again.fresh, again.stale) == (first.value, False, True)
     other = ask(Turnstile(0.5), keyed(counts_query()), Question("another", {"x": 1.0}))
     assert (other.value, other.entry) == (2, first.entry)
@@ -318,3 +318,15 @@ def test_no_head_is_lacking_where_campaigns_share_a_ledger(tmp_path):
     found = [head for heads in race(tmp_path, race_to_add, racers=4) for head in heads]
     assert len(found) == 12
     assert ledger.lacking(found) == ()
+
+
+def test_what_was_paid_and_not_drawn_is_known_by_its_own_values_alone(tmp_path, monkeypatch):
+    """Other entries have been drawn; that this one has not is seen all the same."""
+    ledger = open_toy(tmp_path)
+    ledger.release(Mortal(0.2), counts_query())
+    with monkeypatch.context() as failing:
+        failing.setattr(Mortal, "draw", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ledger.release(Mortal(0.5), keyed(counts_query()))
+    with pytest.raises(LedgerError, match="was paid for 4 records and not drawn yet, got 7"):
+        ledger.release(Mortal(0.5), keyed(counts_query((6, 1))))

@@ -12,7 +12,7 @@ import privacy.ledger.ledger
 import privacy.ledger.records
 from privacy import LatticeLaplace, Ledger, LedgerError, Unit
 from privacy.ledger.ledger import store_at
-from privacy.ledger.records import Access, append
+from privacy.ledger.records import Access, _check_kept, append, lock, read_head
 from privacy.ledger.store import releases
 from tests.privacy.toy import DATASET, KEY, Turnstile, counts_query, open_toy, question
 
@@ -268,3 +268,30 @@ def test_copies_of_the_file_verify(tmp_path, path):
     shutil.copy(path, tmp_path / "copy.sqlite")
     os.chmod(tmp_path / "copy.sqlite", 0o600)
     assert Ledger(tmp_path / "copy.sqlite", key=KEY).verify() == 13
+
+
+def test_a_write_locks_at_once_and_a_read_sees_one_moment(path):
+    ledger, access = Ledger(path, key=KEY), Access(store_at(path), KEY)
+    with access.reading() as book:
+        before = read_head(book)
+        ledger.release(LatticeLaplace(0.1), counts_query((9, 1)))
+        assert read_head(book) == before
+    other = sqlite3.connect(path, timeout=0, isolation_level=None)
+    with access.writing(), pytest.raises(sqlite3.OperationalError, match="locked"):
+        other.execute("BEGIN IMMEDIATE")
+    other.close()
+
+
+@pytest.mark.parametrize("entry", [-(2**63), 2**63 - 1])
+def test_every_number_that_a_database_holds_is_kept(entry):
+    _check_kept({"entry": entry, "value": "1"})
+    beyond = entry + (1 if entry > 0 else -1)
+    with pytest.raises(LedgerError, match="entry is not what the ledger can keep"):
+        _check_kept({"entry": beyond, "value": "1"})
+
+
+def test_nothing_is_locked_for_a_data_set_without_a_budget(path):
+    with Access(store_at(path), KEY).writing() as book:
+        lock(book, DATASET)
+        with pytest.raises(LedgerError, match="'other' must have a budget first: open_budget"):
+            lock(book, DATASET, "other")

@@ -1,5 +1,6 @@
 """Plans in the ledger: paid once, drawn from slot by slot, and never more than was paid for."""
 
+import math
 import pickle
 import random
 import re
@@ -29,7 +30,7 @@ from privacy import (
 from privacy.accounting import event_json
 from privacy.ledger.records import read_events
 from privacy.ledger.releasing import PlanPayment
-from privacy.ledger.spending import PlanError, kinds_of
+from privacy.ledger.spending import PlanError, kinds_of, limit_of
 from privacy.query import UnitError
 from tests.privacy.ledger.processes import die_everywhere
 from tests.privacy.ledger.test_postgres import SERVER, administer
@@ -361,3 +362,46 @@ def test_a_server_books_plans_as_a_file_does():
         ledger.verify()
     finally:
         administer(SERVER, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sentence"),
+    [
+        ((0.0, 0.0, 4), "epsilon must be > 0 and finite, got epsilon=0.0"),
+        ((math.inf, 0.0, 4), "epsilon must be > 0 and finite, got epsilon=inf"),
+        ((1.0, 0.25, 4), "delta must be >= 0 and < 1/n"),
+        ((1.0, -1e-9, 4), "delta must be >= 0 and < 1/n"),
+        ((1.0, math.nan, 4), "delta must be >= 0 and < 1/n"),
+        ((1.0, 0.0, 0), "n must be"),
+    ],
+)
+def test_a_limit_protects_something(numbers, sentence):
+    assert limit_of(1.0, 0.249, 4) == Cost(Fraction(1), Fraction("0.249"))
+    assert limit_of(1.0, 0.0, 1).delta == 0
+    with pytest.raises(ValueError, match=sentence):
+        limit_of(*numbers)
+
+
+def test_a_refused_limit_is_told_rounded_down_and_what_is_spent_up(tmp_path):
+    """Sixteen digits are told in six: a budget is never told larger than it is, nor a spend smaller."""
+    ledger = open_toy(tmp_path, epsilon=0.6666666666666666)
+    with pytest.raises(LedgerError) as refused:
+        ledger.open_budget(
+            DATASET, unit=Unit.CONSENSUS_LABEL, epsilon=0.3333333333333333, delta=0.0, n=4
+        )
+    assert "is epsilon=0.666666, delta=0 for" in str(refused.value)
+    assert "got epsilon=0.333333, delta=0 for" in str(refused.value)
+    ledger.release(LatticeLaplace(0.3333333333333333), counts_query())
+    with pytest.raises(LedgerError) as refused:
+        ledger.change_budget(DATASET, epsilon=0.2222222222222222, delta=0.0)
+    assert "what is spent, epsilon=0.333334, delta=0, got epsilon=0.222222" in str(refused.value)
+
+
+def test_refusals_survive_the_way_between_processes_however_they_were_made():
+    nothing = Cost(Fraction(0), Fraction(0))
+    numbers = {"budget": nothing, "spent": nothing, "asked": nothing}
+    for error in (
+        BudgetError(dataset="toy", unit=Unit.ROW, **numbers),
+        PlanError(dataset="toy", plan=7, n_slots=4),
+    ):
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)

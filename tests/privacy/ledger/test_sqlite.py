@@ -5,8 +5,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
-from privacy.ledger.sqlite import connect, new_file
+from privacy import LedgerError
+from privacy.ledger.sqlite import SqliteStore, connect, new_file
 from tests.privacy.toy import open_toy
 
 
@@ -73,3 +76,88 @@ def test_a_foreign_key_holds(tmp_path):
     with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
         connection.execute("INSERT INTO releases VALUES (9, 'now', 99, '1', x'00')")
     connection.close()
+
+
+def open_files(folder):
+    """What this process has open in a folder."""
+    found = []
+    for one in Path("/proc/self/fd").iterdir():
+        try:
+            target = Path(os.readlink(one))
+        except OSError:  # the listing's own
+            continue
+        if folder in (target, *target.parents):
+            found.append(target)
+    return found
+
+
+def test_a_ledger_is_made_once(tmp_path):
+    store = SqliteStore(tmp_path / "ledger.sqlite")
+    assert store.make(lambda _: None) is True
+    assert store.make(lambda _: None) is False
+    assert open_files(tmp_path) == []
+
+
+def test_a_ledger_that_cannot_be_made_is_told_and_leaves_nothing(tmp_path):
+    with pytest.raises(LedgerError, match=r"cannot make a ledger at .*: no such table: missing"):
+        SqliteStore(tmp_path / "a").make(lambda one: one.exec_driver_sql("SELECT * FROM missing"))
+    with pytest.raises(LedgerError, match=r"cannot make a ledger at .*: No such file or directory"):
+        SqliteStore(tmp_path / "b" / "a").make(lambda _: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_closed(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        connect(path)
+    with pytest.raises(LedgerError, match=r"cannot back the ledger up to .*: file is not"):
+        SqliteStore(path).backup(tmp_path / "copy")
+    assert [one.name for one in tmp_path.iterdir()] == ["ledger.sqlite"]
+    assert open_files(tmp_path) == []
+
+
+def test_a_schema_that_is_no_text_is_refused_and_left_closed(tmp_path):
+    open_toy(tmp_path)
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE budgets", b"CREATE TA\xe4LE budgets"))
+    with pytest.raises(sqlite3.DatabaseError, match="the database schema is malformed"):
+        connect(path)
+    assert open_files(tmp_path) == []
+
+
+def test_the_path_is_given_as_a_uri_whatever_sqlite_was_built_with(tmp_path, monkeypatch):
+    """Which says that nothing is to be made at a path where nothing is."""
+    asked, opening = [], sqlite3.connect
+
+    def listening(*where, **how):
+        asked.append((where, how))
+        return opening(*where, **how)
+
+    open_toy(tmp_path)
+    monkeypatch.setattr(sqlite3, "connect", listening)
+    connect(tmp_path / "ledger.sqlite").close()
+    ((uri,), how), *_ = asked
+    assert uri == f"file://{tmp_path}/ledger.sqlite?mode=rw"
+    assert how["uri"] is True
+
+
+def test_no_message_of_the_database_repeats_what_was_asked(tmp_path):
+    open_toy(tmp_path)
+    with SqliteStore(tmp_path / "ledger.sqlite").engine.connect() as connection:
+        with pytest.raises(OperationalError) as refused:
+            connection.execute(text("SELECT :one FROM missing"), {"one": "secret"})
+        assert "secret" not in str(refused.value)
+
+
+def test_another_version_or_another_schema_is_refused(tmp_path):
+    open_toy(tmp_path)
+    store = SqliteStore(tmp_path / "ledger.sqlite")
+    for statement, told in (
+        ("CREATE TABLE more (x)", "must have the ledger's tables and triggers"),
+        ("PRAGMA user_version = 99", "must be a ledger of version .*, got version 99"),
+    ):
+        with store.engine.connect() as connection:
+            connection.exec_driver_sql(statement)
+            with pytest.raises(LedgerError, match=told):
+                store.check(connection)

@@ -6,11 +6,13 @@ import stat
 import threading
 
 import pytest
+import sqlalchemy.event
 from sqlalchemy.dialects import postgresql
 
-from privacy import LatticeLaplace, Ledger, LedgerError
+from privacy import LatticeLaplace, Ledger, LedgerError, Unit, plan
 from privacy.ledger import postgres, records
 from privacy.ledger.postgres import PostgresStore
+from privacy.ledger.store import VERSION, check_version
 from tests.privacy.toy import DATASET, KEY, Turnstile, counts_query, open_toy, question
 
 SECRET = "hunter2"
@@ -203,3 +205,57 @@ def test_making_tables_on_a_server_is_one_processs_at_a_time():
     assert store.make(lambda _: None) is False
     assert asked[0] == f"SELECT pg_advisory_xact_lock({postgres.MAKING})"
     assert "to_regclass('crowdassay.about')" in asked[1]
+
+
+def test_a_ledger_of_another_version_is_refused():
+    check_version("here", VERSION)
+    with pytest.raises(LedgerError, match=f"here must be a ledger of version {VERSION}, got"):
+        check_version("here", VERSION + 1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ledger: ledger.release(LatticeLaplace(0.1), counts_query()),
+        lambda ledger: ledger.interact(Turnstile(0.1), counts_query(), question(1)),
+        lambda ledger: ledger.open_budget(
+            "other", unit=Unit.CONSENSUS_LABEL, epsilon=1.0, delta=0.0, n=4
+        ),
+        lambda ledger: ledger.change_budget(DATASET, epsilon=2.0, delta=0.0),
+        lambda ledger: ledger.open_plan(
+            DATASET, plan({LatticeLaplace(0.1).event(counts_query()): 2}, delta=0.0), name="two"
+        ),
+    ],
+    ids=["release", "interact", "open_budget", "change_budget", "open_plan"],
+)
+def test_every_spend_locks_its_budget_first_and_the_chains_end_before_it_counts_on_it(ledger, call):
+    """On SQLite the words have no effect, as the whole file is locked; a server waits at them."""
+    transactions = []
+
+    def listen(connection, cursor, statement, parameters, context, many):
+        asked = context.compiled.statement if context.compiled else None
+        if statement == "BEGIN IMMEDIATE":
+            transactions.append([])
+        elif statement != "BEGIN" and asked is not None:
+            froms = getattr(asked, "get_final_froms", list)()
+            tables = {getattr(one, "name", "several") for one in froms}
+            locks = getattr(asked, "_for_update_arg", None) is not None
+            transactions[-1].append((statement, tables, locks))
+
+    engine = ledger._access.store.engine
+    sqlalchemy.event.listen(engine, "before_cursor_execute", listen)
+    call(ledger)
+    sqlalchemy.event.remove(engine, "before_cursor_execute", listen)
+    assert transactions
+    for asked in transactions:
+        first = [locks for *_, locks in asked].index(True)
+        assert first == 0 or asked[first][1] == {"budgets"}
+        assert all(
+            tables <= {"about", "budgets"} for _, tables, _ in asked[:first]
+        )  # a plan's unit
+        assert all(locks for _, tables, locks in asked if tables == {"head"})
+        ends = [n for n, (_, tables, _) in enumerate(asked) if tables == {"head"}]
+        counted = [n for n, (words, *_) in enumerate(asked) if "max(entries.entry)" in words]
+        added = [n for n, (words, *_) in enumerate(asked) if words.startswith("INSERT")]
+        assert all(ends[0] < n for n in counted)
+        assert all(ends[-1] < n for n in added[-1:])

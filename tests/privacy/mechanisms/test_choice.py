@@ -140,3 +140,24 @@ def test_projected_laplace_noise_errs_by_its_golden_labels(n_classes, golden):
 def test_the_number_of_releases_is_an_integer_from_one(wrong):
     with pytest.raises(ValueError, match="n_releases"):
         choose_mechanism(5, 1.0, 1e-6, n_releases=wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"epsilon": 100.5}, "epsilon must be > 0 and at most 100, got epsilon=100.5"),
+        ({"l1": 1.5}, "l1 must be >= 2, got l1=1.5"),
+        ({"l1": math.nan}, "l1 must be >= 2, got l1=nan"),
+        ({"delta": 1.0}, r"delta must be in \[0, 1\), got delta=1.0"),
+    ],
+)
+def test_a_price_or_a_sensitivity_out_of_range_is_named(wrong, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        choose_mechanism(2, **({"epsilon": 1.0, "delta": 0.0, "l1": 4.0} | wrong))
+
+
+def test_at_the_crossover_the_mechanism_without_a_delta_is_chosen():
+    crossover = crossover_delta(5, 1.0)
+    assert choose_mechanism(5, 1.0, crossover).mechanism == LatticeLaplace(1.0)
+    above = choose_mechanism(5, 1.0, math.nextafter(crossover, 1.0)).mechanism
+    assert isinstance(above, DiscreteGaussian)

@@ -255,3 +255,12 @@ def test_refusals_come_from_public_numbers_with_pseudo_counts():
     wide = Query("toy", "counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=4.0)
     with pytest.raises(CountsError, match="l1"):
         PSEUDO_COUNT.event(wide)
+
+
+def test_the_smallest_floor_number_of_draws_and_number_of_tasks_is_one():
+    assert DirichletClamp(3.0, 0.1, floor=1).draws(1, 2) == math.ceil(
+        100 * DirichletClamp(3.0, 0.1, floor=1).scale
+    )
+    assert DirichletPseudoCount(3.0, 0.1, pseudo_count=1).scale > 0
+    for kind in (ClampedDirichletEvent, PseudoCountDirichletEvent):
+        assert kind("1/2", 49, draws=1, epsilon=0.05, delta=0.05).draws == 1

@@ -1,6 +1,7 @@
 """Golden numbers: table T1 of the privacy specification, from 30-digit arithmetic."""
 
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -301,3 +302,15 @@ def test_a_pair_that_is_none_is_refused():
             pair_delta(p, q, 1.0, 1.0)
     with pytest.raises(ValueError, match="counts"):
         expected_distortion(np.array([5, 0]), 1.0)
+
+
+def test_the_ratio_is_without_bound_on_the_side_of_the_empty_class():
+    assert pair_delta(5, 0, 0.5, 1.0).log_constant == math.inf
+    assert pair_delta(1, 5, 0.5, 1.0).log_constant == -math.inf
+
+
+def test_an_infeasible_floor_survives_pickling():
+    """As it must where another process searched."""
+    error = pickle.loads(pickle.dumps(InfeasibleFloor(floor=5, smallest=6.6741)))
+    assert (error.floor, error.smallest) == (5, 6.6741)
+    assert "floor must be above 6.674" in str(error)

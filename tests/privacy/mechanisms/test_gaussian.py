@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privacy import CountsError, LedgerError, Query, Unit
-from privacy.mechanisms import DiscreteGaussianEvent
+from privacy.mechanisms import DiscreteGaussianEvent, gaussian
 from privacy.mechanisms.gaussian import (
     DiscreteGaussian,
     analytic_gaussian_delta,
@@ -179,3 +179,10 @@ def test_what_has_no_law_or_no_delta_is_refused():
 def test_a_continuous_delta_is_for_a_scale_and_an_epsilon_in_range(scale, epsilon):
     with pytest.raises(ValueError, match="must be > 0 and at most"):
         analytic_gaussian_delta(scale, epsilon)
+
+
+def test_a_search_that_finds_no_sound_scale_says_so(monkeypatch):
+    """As at a price at which the discrete law were far from the continuous one."""
+    monkeypatch.setattr(gaussian, "discrete_gaussian_delta", lambda *_: 0.5)
+    with pytest.raises(ValueError, match="epsilon must be smaller, got epsilon=7.5 with delta=0.1"):
+        gaussian.discrete_gaussian_scale(7.5, 0.1)

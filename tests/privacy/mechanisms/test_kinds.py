@@ -193,3 +193,42 @@ def test_a_plan_is_exact_where_all_that_it_pays_for_is():
     for name, text in kinds.items():
         assert PlanEvent(((text, 2),), epsilon=1.0, delta=0.0).arithmetic == name
         assert PlannedEvent(plan=1, event=text).arithmetic == name
+
+
+SENTENCES = [
+    ({"name": ""}, "name must not be empty"),
+    ({"epsilon": 0}, "epsilon must be > 0, got epsilon=0"),
+    ({"epsilon": "-1/3"}, "epsilon must be > 0, got epsilon=-1/3"),
+    ({"epsilon": math.nan}, "a privacy parameter must be a finite number, got nan"),
+    ({"arithmetic": "float"}, 'arithmetic must be "exact" or "double"'),
+    ({"parameters": {"scale": math.inf}}, "JSON compliant"),
+]
+
+
+@pytest.mark.parametrize(("changed", "sentence"), SENTENCES)
+def test_a_pure_claim_has_a_name_a_price_and_what_can_be_stored(changed, sentence):
+    assert PureEvent("toy", "1/3", {"scale": 2.0}, "exact").cost().epsilon == Fraction(1, 3)
+    with pytest.raises(ValueError, match=sentence):
+        PureEvent(**({"name": "toy", "epsilon": 1.0} | changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        *SENTENCES,
+        ({"delta": 0.0}, r"delta must be in \(0, 1\), got delta=0.0"),
+        ({"delta": 1}, r"delta must be in \(0, 1\), got delta=1"),
+        ({"delta": "-1/9"}, r"delta must be in \(0, 1\), got delta=-1/9"),
+    ],
+)
+def test_a_claim_with_a_delta_has_one_between_none_and_all(changed, sentence):
+    assert ApproximateEvent("toy", 1.0, "1/9").cost().delta == Fraction(1, 9)
+    with pytest.raises(ValueError, match=sentence):
+        ApproximateEvent(**({"name": "toy", "epsilon": 1.0, "delta": 0.5} | changed))
+
+
+@pytest.mark.parametrize("kind", [PureEvent, ApproximateEvent])
+def test_knobs_that_json_does_not_know_are_refused_before_anything_is_paid(kind):
+    numbers = {"epsilon": 1.0} | ({"delta": 0.1} if kind is ApproximateEvent else {})
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        kind("toy", **numbers, parameters={"weights": object()})

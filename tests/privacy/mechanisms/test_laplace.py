@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privacy import DiscreteLaplace, LatticeLaplace
+from privacy import (
+    CountsError,
+    DiscreteLaplace,
+    DiscreteLaplaceEvent,
+    LatticeLaplace,
+    Query,
+    Unit,
+)
 from privacy.noise import SystemNoise
 from tests.privacy.test_noise import CHANCE, discrete_laplace_p_value
 from tests.privacy.toy import counts_query
@@ -274,3 +281,15 @@ def test_a_law_cannot_be_written_into():
     law = LatticeLaplace(1.0).law(3)
     assert not law.support.flags.writeable
     assert not law.probability.flags.writeable
+
+
+def test_an_event_of_independent_noise_claims_no_less_than_it_realises():
+    assert DiscreteLaplaceEvent(2.0, 2.0, epsilon=1.0).cost().epsilon == 1
+    with pytest.raises(ValueError, match="epsilon must be at least l1 / scale, got epsilon=0.99"):
+        DiscreteLaplaceEvent(2.0, 2.0, epsilon=0.99)
+
+
+def test_independent_noise_is_for_class_counts_alone():
+    query = Query("toy", "counts", np.array([0.5, 1.5]), Unit.CONSENSUS_LABEL, n=2, l1=2.0)
+    with pytest.raises(CountsError):
+        DiscreteLaplace(1.0).event(query)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from privacy import LatticeLaplace, LatticeLaplaceEvent
 from privacy.mechanisms import lattice_laplace
 from privacy.mechanisms.lattice_laplace import (
     draw_composition,
@@ -111,8 +112,6 @@ def test_vectors_have_the_joint_law_however_few_bits_are_drawn_at_once(word, mon
 
 def test_the_noise_of_forty_classes_has_its_golden_size():
     """Oracle: the exact law's expected l1 norm, 74.7 at epsilon 1, within 5.5 standard errors."""
-    from privacy import LatticeLaplace
-
     l1 = np.abs(draw_lattice(SystemNoise(), 2.0, 40, wanted=4_000)).sum(axis=1)
     expected = LatticeLaplace(1.0).law(40).expected_l1
     assert abs(l1.mean() - expected) < 5.5 * l1.std() / math.sqrt(l1.size)
@@ -149,3 +148,52 @@ def test_a_vector_costs_less_than_two_geometric_draws_an_entry(n_classes):
 
 def test_nothing_is_drawn_where_nothing_is_wanted():
     assert draw_lattice(Scripted([]), 2.0, 4, wanted=0).shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"scale": 0.0}, r"scale must be > 0 and at most 2\*\*40, got scale=0.0"),
+        ({"scale": 2.0**41}, r"scale must be > 0 and at most 2\*\*40"),
+        ({"scale": math.nan}, r"scale must be > 0 and at most 2\*\*40"),
+        ({"l1": 0.0}, "l1 must be > 0 and finite, got l1=0.0"),
+        ({"l1": math.inf}, "l1 must be > 0 and finite, got l1=inf"),
+        ({"l1": math.nan}, "l1 must be > 0 and finite, got l1=nan"),
+        ({"epsilon": 0.999}, "epsilon must be at least l1 / scale, got epsilon=0.999"),
+        ({"n_classes": 1}, "n_classes must be an integer >= 2, got n_classes=1"),
+        pytest.param(
+            {"n_classes": 3.0},
+            "n_classes must be an integer >= 2, got n_classes=3.0",
+            marks=pytest.mark.refusal,
+        ),
+    ],
+)
+def test_an_event_that_claims_less_than_it_realises_is_refused(changed, sentence):
+    told = {"scale": 2.0, "l1": 2.0, "n_classes": 2, "epsilon": 1.0}
+    assert LatticeLaplaceEvent(**told).cost().epsilon == 1
+    with pytest.raises(ValueError, match=sentence):
+        LatticeLaplaceEvent(**(told | changed))
+
+
+def test_a_mechanism_needs_an_epsilon_and_its_law_two_classes():
+    assert LatticeLaplace(1.0).law(2).n_classes == 2
+    for epsilon in (0, -1.0):
+        with pytest.raises(ValueError, match=f"epsilon must be > 0, got epsilon={epsilon}"):
+            LatticeLaplace(epsilon)
+    with pytest.raises(ValueError, match="n_classes must be >= 2, got n_classes=1"):
+        LatticeLaplace(1.0).law(1)
+
+
+def test_a_proposal_is_kept_below_its_bounds_refused_from_the_upper_on_and_refined_between():
+    """The most likely total is kept, whatever is drawn."""
+    mode = most_likely(3, 2.0)
+    low, high = keeping_bounds(mode + 2, mode, 3, 2.0, bits=64)
+
+    def is_kept(total, *drawn):
+        return lattice_laplace._kept([total], mode, 3, 2.0, Scripted(drawn)) == [0]
+
+    assert is_kept(mode + 2, low - 1)
+    assert not is_kept(mode + 2, high)
+    assert is_kept(mode + 2, low, 0)
+    assert not is_kept(mode + 2, high - 1, 2**64 - 1)
+    assert is_kept(mode, 2**64 - 1)

@@ -123,6 +123,13 @@ def test_of_two_classes_both_are_the_same_noise() -> None:
     ("laws", "total", "level", "message"),
     [
         ([LatticeLaplace(1.0).law(3)], 0, 1.0, r"level must be in \(0, 1\)"),
+        ([LatticeLaplace(1.0).law(3)], 0, 0.0, r"level must be in \(0, 1\)"),
+        (
+            [LatticeLaplace(5e-4).law(100)],
+            0,
+            0.9,
+            "the noise must be small enough for its exact law, got scale 4000",
+        ),
         ([LatticeLaplace(1.0).law(3)], 1, 0.9, "total must be 0 for lattice Laplace noise"),
         (
             [DiscreteGaussian(1.0, 1e-3).law(3)] * 2,
