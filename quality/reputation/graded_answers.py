@@ -13,7 +13,7 @@ array([0.3125, 0.3125, 0.625 ])
 """
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int16, Int32, Int64
 
 from quality.labels import CrowdLabels
 from quality.parallel import kernel
@@ -31,6 +31,8 @@ __all__ = ["fit_graded", "graded_penalty"]
 
 N_STEPS = 8  # from workers to truth and back
 FIRST_DECAY = 0.5  # of wrong grades with distance, before any is seen
+LEAST_LAW = 1e-9  # of a distance that is never met
+AT_ONCE = 16  # chances whose product is no smaller than the least number
 SEEN = 1.0  # wrong labels at each distance taken for seen
 
 
@@ -104,26 +106,30 @@ def fit_graded(
     distance = np.abs(np.arange(n_classes)[:, np.newaxis] - np.arange(n_classes))
     law = FIRST_DECAY ** np.arange(n_classes, dtype=np.float64)
     evidence, order = np.empty((labels.n_workers, N_GRID)), looked_at(asked)
+    others, (right, flat) = np.empty((labels.n_labels, n_classes)), np.empty((2, labels.n_labels))
     for _ in range(N_STEPS):
-        spread = _wrong(law, distance)
-        others, everybody = _ask(labels, reliability, spread, prior)
-        prior = (everybody.sum(axis=0) + 1) / (everybody.sum() + n_classes)
-        right, flat = others[rows, labels.label], (others @ spread)[rows, labels.label]
+        spread, share = _wrong(law, distance), np.zeros(n_classes)
+        _ask(
+            labels.task_start, labels.worker, labels.label, reliability, spread, _logarithms(spread),
+            prior, np.empty(n_classes), others, right, flat, share,
+        )  # fmt: skip
+        prior = (share + 1) / (share.sum() + n_classes)
         _write_evidence(
-            labels.worker_order, labels.worker_start, right, flat, RELIABILITY, evidence
-        )
+            labels.worker_order, labels.worker_start, right, flat, RELIABILITY, evidence, np.empty(N_GRID)
+        )  # fmt: skip
         population, crowd = fit_population(evidence, order, candidates)
         reliability = (evidence @ (crowd * RELIABILITY)) / (evidence @ crowd)
         honest = (1 - population.adversaries) * (evidence @ population.probability)
-        trusted = (honest / (evidence @ crowd))[labels.worker]
-        hers = reliability[labels.worker]
-        missed = others * spread[:, labels.label].T * (1 - hers)[:, np.newaxis]
-        missed *= (trusted / (right * hers + missed.sum(axis=1)))[:, np.newaxis]
-        law = _law_of(missed, labels, law, distance)
+        missed = np.zeros((n_classes, n_classes))
+        _add_missed(
+            labels.worker, labels.label, others, right, flat, spread, reliability,
+            honest / (evidence @ crowd), missed,
+        )  # fmt: skip
+        law = _law_of(missed, law, distance)
     count = labels.counts().astype(np.float64)[labels.task]
     count[rows, labels.label] -= 1
-    flat = others @ spread
-    terms = np.stack([flat, others - flat, _penalties(count, labels, own=False)], axis=2)
+    chance = others @ spread
+    terms = np.stack([chance, others - chance, _penalties(count, labels, own=False)], axis=2)
     return (
         population,
         GradedAnswers(labels.task, right, terms.ravel(), n_classes),
@@ -141,60 +147,132 @@ def _wrong(
     return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
+def _logarithms(
+    spread: Float64[np.ndarray, "truths answers"],
+) -> Float64[np.ndarray, "truths answers"]:
+    """Return the logarithms of the chances of wrong answers, 0 in the diagonal."""
+    chance = spread + np.eye(len(spread))
+    return np.asarray(np.log(chance))
+
+
 def _law_of(
-    missed: Float64[np.ndarray, "labels classes"],
-    labels: CrowdLabels,
+    missed: Float64[np.ndarray, "truths answers"],
     law: Float64[np.ndarray, " distances"],
     distance: Int64[np.ndarray, "classes classes"],
 ) -> Float64[np.ndarray, " distances"]:
     """Return how wrong grades fall off: those missed at each distance, over the room that classes leave."""
-    n_classes = labels.n_classes
-    by_answer = np.array(
-        [np.bincount(labels.label, one, n_classes) for one in missed.T]
-    )  # truths by answers
-    at = np.bincount(distance.ravel(), by_answer.ravel(), n_classes)
+    n_classes = len(law)
+    at = np.bincount(distance.ravel(), missed.ravel(), n_classes)
     room = np.array([(distance == d).sum(axis=1) for d in range(n_classes)])  # distances by truths
     reached = law[1:] @ room[1:]
-    expected = room @ ((by_answer.sum(axis=1) + SEEN) / reached)
+    expected = room @ ((missed.sum(axis=1) + SEEN) / reached)
     found = np.empty(n_classes)
-    found[0], found[1:] = 1.0, (at[1:] + SEEN * law[1:]) / expected[1:]
+    found[0], found[1:] = 1.0, np.maximum((at[1:] + SEEN * law[1:]) / expected[1:], LEAST_LAW)
     return found
 
 
+@kernel
 def _ask(
-    labels: CrowdLabels,
+    task_start: Int64[np.ndarray, " task_starts"],
+    worker: Int32[np.ndarray, " labels"],
+    label: Int16[np.ndarray, " labels"],
     reliability: Float64[np.ndarray, " workers"],
     spread: Float64[np.ndarray, "truths answers"],
+    log_spread: Float64[np.ndarray, "truths answers"],
     prior: Float64[np.ndarray, " classes"],
-) -> tuple[Float64[np.ndarray, "labels classes"], Float64[np.ndarray, "tasks classes"]]:
-    """Return P(truth | labels but this one) at each label, and P(truth | all labels) of each task."""
-    rows = np.arange(labels.n_labels)
-    hers = reliability[labels.worker]
-    log_chance = np.log(np.maximum(spread[:, labels.label].T * (1 - hers)[:, np.newaxis], 1e-300))
-    log_chance[rows, labels.label] = np.log(hers)
-    belief = np.array([np.bincount(labels.task, one, labels.n_tasks) for one in log_chance.T]).T
-    belief = belief + np.log(prior)
-    return _chances(belief[labels.task] - log_chance), _chances(belief)
+    belief: Float64[np.ndarray, " classes"],
+    others: Float64[np.ndarray, "labels classes"],
+    right: Float64[np.ndarray, " labels"],
+    flat: Float64[np.ndarray, " labels"],
+    share: Float64[np.ndarray, " classes"],
+) -> None:
+    """Write P(truth | labels but this one) at each label, and add up P(truth | all labels), in place.
 
-
-def _chances(
-    log_weight: Float64[np.ndarray, "rows classes"],
-) -> Float64[np.ndarray, "rows classes"]:
-    weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
-    return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+    `right` and `flat` are the chances of the label itself: if the worker is right, and if she is wrong.
+    `belief` is for work.
+    """
+    n_classes = len(prior)
+    for task in range(len(task_start) - 1):
+        highest = -np.inf
+        for truth in range(n_classes):
+            belief[truth] = np.log(prior[truth])
+        for row in range(task_start[task], task_start[task + 1]):
+            hers, mine = reliability[worker[row]], label[row]
+            odds = np.log(hers / (1.0 - hers))
+            for truth in range(n_classes):
+                belief[truth] += odds if truth == mine else log_spread[truth, mine]
+        for truth in range(n_classes):
+            highest = max(highest, belief[truth])
+        total = 0.0
+        for truth in range(n_classes):
+            belief[truth] = np.exp(belief[truth] - highest)
+            total += belief[truth]
+        for truth in range(n_classes):
+            share[truth] += belief[truth] / total
+        for row in range(task_start[task], task_start[task + 1]):
+            hers, mine, rest = reliability[worker[row]], label[row], 0.0
+            for truth in range(n_classes):
+                chance = hers if truth == mine else spread[truth, mine] * (1.0 - hers)
+                others[row, truth] = belief[truth] / chance
+                rest += others[row, truth]
+            flat[row] = 0.0
+            for truth in range(n_classes):
+                others[row, truth] /= rest
+                flat[row] += others[row, truth] * spread[truth, mine]
+            right[row] = others[row, mine]
 
 
 @kernel
-def _write_evidence(worker_order, worker_start, right, flat, reliability, evidence) -> None:
-    """Write the likelihood of each worker's labels at every reliability, over the largest."""
+def _add_missed(
+    worker: Int32[np.ndarray, " labels"],
+    label: Int16[np.ndarray, " labels"],
+    others: Float64[np.ndarray, "labels classes"],
+    right: Float64[np.ndarray, " labels"],
+    flat: Float64[np.ndarray, " labels"],
+    spread: Float64[np.ndarray, "truths answers"],
+    reliability: Float64[np.ndarray, " workers"],
+    trusted: Float64[np.ndarray, " workers"],
+    missed: Float64[np.ndarray, "truths answers"],
+) -> None:
+    """Add up the wrong labels that are expected of each truth, as far as their workers are trusted."""
+    for row in range(len(label)):
+        hers, mine = reliability[worker[row]], label[row]
+        wrong = 1.0 - hers
+        scale = trusted[worker[row]] * wrong / (right[row] * hers + flat[row] * wrong)
+        for truth in range(len(missed)):
+            missed[truth, mine] += others[row, truth] * spread[truth, mine] * scale
+
+
+@kernel
+def _write_evidence(
+    worker_order: Int64[np.ndarray, " labels"],
+    worker_start: Int64[np.ndarray, " worker_starts"],
+    right: Float64[np.ndarray, " labels"],
+    flat: Float64[np.ndarray, " labels"],
+    reliability: Float64[np.ndarray, " grid"],
+    evidence: Float64[np.ndarray, "workers grid"],
+    product: Float64[np.ndarray, " grid"],
+) -> None:
+    """Write the likelihood of each worker's labels at every reliability, over the largest.
+
+    `product` is for work.
+    """
     for worker in range(len(worker_start) - 1):
+        begin, end = worker_start[worker], worker_start[worker + 1]
+        for place in range(len(reliability)):
+            evidence[worker, place] = 0.0
+        for low in range(begin, end, AT_ONCE):  # a logarithm for several labels
+            for place in range(len(reliability)):
+                product[place] = 1.0
+            for at in range(low, min(low + AT_ONCE, end)):
+                wrong = flat[worker_order[at]]
+                slope = right[worker_order[at]] - wrong
+                for place in range(len(reliability)):
+                    product[place] *= wrong + slope * reliability[place]
+            for place in range(len(reliability)):
+                evidence[worker, place] += np.log(product[place])
         highest = -np.inf
         for place in range(len(reliability)):
-            total = 0.0
-            for at in range(worker_start[worker], worker_start[worker + 1]):
-                row = worker_order[at]
-                total += np.log(flat[row] + (right[row] - flat[row]) * reliability[place])
-            evidence[worker, place] = total
-            highest = max(highest, total)
+            highest = max(highest, evidence[worker, place])
         for place in range(len(reliability)):
             evidence[worker, place] = np.exp(evidence[worker, place] - highest)
