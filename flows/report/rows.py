@@ -133,8 +133,8 @@ def worker_rows(workers: pa.Table) -> dict[str, Any]:
 
     `workers` is the run's table, ranked: the removed first, then by reputation.
     """
-    removed = workers["flagged"]
-    flagged, kept = workers.filter(removed), workers.filter(pc.invert(removed))
+    n_removed = int(pc.sum(workers["flagged"]).as_py() or 0)
+    flagged, kept = workers[:n_removed], workers[n_removed:]
     whole = len(workers) <= SHOWN_WORKERS
     parts = [("", workers.to_pylist())] if whole else _ends(flagged, kept)
     return {
@@ -152,7 +152,7 @@ def worker_rows(workers: pa.Table) -> dict[str, Any]:
 
 def _ends(flagged: pa.Table, kept: pa.Table) -> list[tuple[str, list[dict[str, Any]]]]:
     """The flagged, and the least and the most trusted of the others, under their headings."""
-    known = kept.filter(kept["reputation"].is_valid())  # no conflict, no reputation, no rank
+    known = kept[: len(kept) - kept["reputation"].null_count]  # no conflict, no reputation: the last
     shown, highest = flagged[:SHOWN_FLAGGED], known[max(SHOWN_KEPT, len(known) - SHOWN_KEPT) :]
     cut = f"the first {len(shown):,} of " if len(shown) < len(flagged) else ""
     parts = [
@@ -165,7 +165,8 @@ def _ends(flagged: pa.Table, kept: pa.Table) -> list[tuple[str, list[dict[str, A
 
 def _by_agreement(workers: pa.Table) -> list[dict[str, Any]]:
     """Workers, labels and flagged workers for each tenth of the scale of agreement."""
-    known = workers.filter(workers["agreement"].is_valid())
+    known = workers.select(["agreement", "n_labels", "flagged", "soft_penalty"])
+    known = known.filter(known["agreement"].is_valid())
     tenth = np.minimum(numpy_array(known["agreement"]) * 10, 9).astype(np.int64)
     n, n_labels, n_flagged, soft_penalty = (
         np.bincount(tenth, weights, minlength=10)

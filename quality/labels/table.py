@@ -184,7 +184,7 @@ class CrowdLabels:
         Parameters
         ----------
         keep
-            True for each worker whose labels stay.
+            True for each worker whose labels stay. Where all do, so does the table itself.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class CrowdLabels:
                 f"keep must be {self.n_workers} truth values, one per worker, "
                 f"got {keep.dtype} of shape {keep.shape}"
             )
-        return self.keep_labels(keep[self.worker])
+        return self if keep.all() else self.keep_labels(keep[self.worker])
 
     def keep_labels(self, keep: Bool[np.ndarray, " labels"]) -> "CrowdLabels":
         """Return the same table without the other rows; the vocabularies stay.

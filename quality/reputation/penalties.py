@@ -106,7 +106,8 @@ def soft_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     >>> soft_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
     array([0.5, 1. , 0.5])
     """
-    return mean_share(*share_sums(labels, None))
+    near = bring_near(labels)
+    return near.by_worker(mean_share(*share_sums(near.labels, None)))
 
 
 def unit_shares(labels: CrowdLabels | LabelShard) -> Int64[np.ndarray, "numbers 2"]:

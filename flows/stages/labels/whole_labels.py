@@ -156,7 +156,7 @@ class WholeLabels:
             seconds=self.crowd.seconds, ordered=self.run.settings.input.order, progress=progress,
         )  # fmt: skip
         alpha, removed = self._alpha(labels), labels.n_labels - kept.n_labels
-        return Judged(report, alpha, self._alpha(kept), removed, kept)
+        return Judged(report, alpha, self._alpha(kept) if removed else alpha, removed, kept)
 
     def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
         """Find one label per task from the labels of the workers kept, one vote for each group."""

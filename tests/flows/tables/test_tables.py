@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from flows.settings import GroupSettings
 from flows.tables.refusals import TableError
 from flows.tables.tables import read_gold, read_labels, read_models, read_seconds, read_tasks
+from flows.tables.text_table import column_names, open_table
 from quality import CrowdLabels, encode
 
 GOOD = "worker,task,label\nw1,t1,a\nw2,t1,b\nw1,t2,b\n"
@@ -246,6 +248,38 @@ def test_white_space_alone_is_blank(tmp_path: Path) -> None:
         read_gold(tmp_path / "gold.parquet", classes=None)
     with pytest.raises(TableError, match="rows 1, 2, column label: the cell is blank"):
         labels_of(tmp_path, "worker,task,label\nw1,t1,\t\nw2,t1,\u3000 \u2003\n")
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_broken_numbers_are_read_as_they_are_written(tmp_path: Path, kind: pa.DataType) -> None:
+    """A feature of 0.1 is 0.1, in single precision too, and names that are numbers are told by text."""
+    x = pa.array([0.1, 1e-7, -2.5e30], kind)
+    table = {"task": pa.array([0.0, -0.0, 1.5]), "group": pa.array([1.0, 1.0, 2.5], kind), "x": x}
+    pq.write_table(pa.table(table), tmp_path / "tasks.parquet")
+    found = read_tasks([tmp_path / "tasks.parquet"], GroupSettings())
+    assert found.names.tolist() == ["-0.0", "0.0", "1.5"]
+    assert found.group_names.tolist() == ["1.0", "2.5"]
+    assert found.features[:, 0].tolist() == [1e-7, 0.1, -2.5e30]
+
+
+@pytest.mark.parametrize("name", ["l.csv", "l.parquet", "l.jsonl"])
+def test_names_of_columns_are_those_of_the_table_without_its_rows(
+    tmp_path: Path, name: str
+) -> None:
+    rows = [{"worker": "w1", "task": "t1", "label": "a", "kind": "person"}]
+    if name.endswith("parquet"):
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    elif name.endswith("jsonl"):
+        (tmp_path / name).write_text(json.dumps(rows[0]) + "\n")
+    else:
+        (tmp_path / name).write_text("worker,task,label,kind\nw1,t1,a,person\n")
+    needed = ("worker", "task", "label")
+    found = column_names(tmp_path / name, needed)
+    assert found == open_table(tmp_path / name, needed).names == tuple(rows[0])
+    with pytest.raises(TableError, match="missing: seconds"):
+        column_names(tmp_path / name, ("seconds",))
+    with pytest.raises(TableError, match="does not exist"):
+        column_names(tmp_path / f"no-{name}", needed)
 
 
 def test_a_blank_number_is_named_with_its_row(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.dependence import pairs
+from quality.dependence import groups, pairs
 from quality.simulation.cliques import CLIQUES
 
 SIZES = {"rings": 9, "load_aware": 9, "part_time": 8}
@@ -147,6 +147,24 @@ def test_a_crowd_without_common_tasks_has_no_groups() -> None:
     found = dependent_groups(encode(["ann", "bob"], [1, 2], ["x", "y"]))
     assert repr(found) == "DependentGroups(2 workers, worth 2.0: 0 groups)"
     assert found.worth == 2.0
+
+
+@pytest.mark.parametrize("models", [None, np.array([4])])
+def test_where_nobody_has_eight_labels_no_pair_is_counted(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, models: np.ndarray | None
+) -> None:
+    """The result is that of the long way, in which no pair is judged."""
+    labels = encode(np.repeat(np.arange(70), 7), np.arange(490) % 98, rng.integers(3, size=490))
+    quick = dependent_groups(labels, models=models)
+    more = pairs.fit_pairs(LocalEngine(cut_labels(labels, [0, labels.n_tasks])))
+    assert not more.judged.any()
+    with monkeypatch.context() as changed:
+        changed.setattr(groups, "MIN_COMMON", 0)
+        slow = dependent_groups(labels, models=models)
+    for name in quick.__dataclass_fields__:
+        one, other = getattr(quick, name), getattr(slow, name)
+        assert one.dtype == other.dtype, name
+        assert np.array_equal(one, other), name
 
 
 def test_nobody_is_dependent_for_always_naming_one_class() -> None:

@@ -10,13 +10,17 @@ from hypothesis import given, settings
 from quality import (
     CrowdLabels,
     EMStart,
+    balanced_penalty,
     dawid_skene,
     encode,
+    filter_workers,
     hierarchical_dawid_skene,
     kos,
     kos_plus,
     mace,
+    majority_vote,
     one_coin_dawid_skene,
+    worker_report,
 )
 from quality.labels import bring_near, nearness
 from quality.labels.nearness import walk_near
@@ -122,6 +126,20 @@ def test_aggregators_find_the_same_in_a_renumbered_table(
     for name in plain.__dataclass_fields__:
         one, other = getattr(plain, name), getattr(near, name)
         assert np.allclose(one, other, rtol=1e-9, atol=1e-12), name
+
+
+def test_loads_are_the_same_to_the_bit_in_a_renumbered_table(
+    crowd: CrowdLabels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are the optimum of the graph: its codes play no part."""
+    filtered, posterior = filter_workers(crowd, n_workers=3), majority_vote(crowd).posterior
+    plain = balanced_penalty(crowd), worker_report(crowd, filtered, posterior)
+    monkeypatch.setattr(nearness, "MANY_WORKERS", 0)
+    near = balanced_penalty(crowd), worker_report(crowd, filtered, posterior)
+    assert np.array_equal(plain[0], near[0])
+    for name in plain[1].__dataclass_fields__:
+        one, other = (np.asarray(getattr(report, name)) for report in (plain[1], near[1]))
+        assert np.array_equal(one, other, equal_nan=one.dtype.kind == "f"), name
 
 
 def test_a_start_is_found_by_name_in_a_renumbered_table(

@@ -132,3 +132,16 @@ def test_p_values_of_one_population_are_those_of_many(
     np.testing.assert_allclose(
         once, tails_of(labels, others).p_values(penalty, POPULATION), rtol=1e-9, atol=1e-13
     )
+
+
+def test_a_last_label_that_would_make_too_many_states_is_rounded_up_too(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = crowd(rng, 9, 3)
+    others, penalty = fit_honest(labels).others, soft_penalty(labels)
+    monkeypatch.setattr("quality.reputation.penalty_tails.MOST", 50)
+    asked = Asked.everybody(labels)
+    once = honest_p_values(others, asked, RELIABILITY, penalty, POPULATION)
+    np.testing.assert_allclose(
+        once, tails_of(labels, others).p_values(penalty, POPULATION), rtol=1e-9, atol=1e-13
+    )
