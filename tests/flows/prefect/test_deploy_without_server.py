@@ -247,3 +247,38 @@ def test_an_api_that_has_gone_is_a_sentence_and_runs_end_nevertheless(
     with pytest.raises(SettingsError, match="no longer answers"):
         _serve_until_ended(Alone(Mock(), partial(send, signal.SIGTERM)))
     assert runner == ["added", "cancelled"]
+
+
+SENDERS = {
+    "tests/flows/cli/crowd/test_watch_command.py": "signal or terminal or sigterm",
+    "tests/flows/prefect/test_deploy.py": "job_in_the_background",
+    "tests/flows/prefect/test_deploy_without_server.py": "sigterm or asked_to_end",
+    "tests/flows/prefect/test_flow.py": "starts_ends_with_its_run",
+}
+"""Test files that send Ctrl-C, and their tests that do."""
+
+
+def ignore_the_terminal() -> None:
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def test_every_test_that_sends_ctrl_c_is_known() -> None:
+    root = Path(__file__).parents[3]
+    found = [
+        path for path in root.glob("tests/**/test_*.py") if "signal.SIGINT" in path.read_text()
+    ]
+    assert {path.relative_to(root).as_posix() for path in found} == set(SENDERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", SENDERS)
+def test_what_sends_ctrl_c_passes_where_it_is_ignored(file: str) -> None:
+    """As under `nohup make test &`, whose shell starts a job in the background deaf to it."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", file]
+    done = subprocess.run(
+        [*command, "-k", SENDERS[file]], cwd=Path(__file__).parents[3], capture_output=True,
+        text=True, timeout=600, check=False, preexec_fn=ignore_the_terminal,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert " passed" in done.stdout
