@@ -8,11 +8,12 @@ features, classes. Two things do not, and the text says so: the class names, and
 features' norms.
 """
 
+from flows.proposal.cells import NOTHING
 from flows.proposal.facts import CampaignFacts, CampaignTables, facts_of
 from flows.proposal.gate import GateNumbers, gate_for, why_no_model
 from flows.proposal.writing import settings_text, toml_value, write_settings
 
 __all__ = [
-    "CampaignFacts", "CampaignTables", "GateNumbers", "facts_of", "gate_for", "settings_text",
+    "NOTHING", "CampaignFacts", "CampaignTables", "GateNumbers", "facts_of", "gate_for", "settings_text",
     "toml_value", "why_no_model", "write_settings",
 ]  # fmt: skip

@@ -157,7 +157,7 @@ def multilabel(
             ("Workers, who tell most first", _worker_rows(table, found)),
         ):
             show_rows(title, header, rows, None, numbers=header[1:])
-        for line in _sentences(table, found, groups):
+        for line in _sentences(table, found, groups, nothing):
             print_line(line)
         if published is not None and publish is not None:
             for line in _published_sentences(published, publish):
@@ -345,19 +345,36 @@ def _groups_who_copy(table: MultiLabels) -> Int64[np.ndarray, " workers"] | None
 
 
 def _sentences(
-    table: MultiLabels, found: MultiLabelConsensus, groups: Int64[np.ndarray, " workers"] | None
+    table: MultiLabels,
+    found: MultiLabelConsensus,
+    groups: Int64[np.ndarray, " workers"] | None,
+    nothing: str | None,
 ) -> list[str]:
     """Return what else an owner should know of the answers."""
+    from flows.proposal import NOTHING  # loads DuckDB
     from quality import set_alpha  # loads numba
 
     agreed = set_alpha(table)
     interval = f"{agreed.lower:.2f} to {agreed.upper:.2f}"
+    known = (
+        f"agreement beyond chance: alpha {agreed.value:.2f} "
+        f"({interval if agreed.lower == agreed.lower else 'too few tasks for an interval'}), distance MASI"
+    )
+    if agreed.value != agreed.value:
+        known = "agreement beyond chance is not known: all answers are the same, or no two are of a task"
     lines = [
         f"{table.n_answers:,} answers, {len(table.label) / table.n_answers:.2f} labels each; consensus "
         f"{found.chosen.sum() / table.n_tasks:.2f} labels a task",
-        f"agreement beyond chance: alpha {agreed.value:.2f} "
-        f"({interval if agreed.lower == agreed.lower else 'too few tasks for an interval'}), distance MASI",
+        known,
     ]
+    word = next(
+        (name for name in table.classes.astype(str).tolist() if name.lower() in NOTHING), None
+    )
+    if nothing is None and word is not None:
+        lines.append(
+            f"{word!r} was taken for a class: if it stands for an answer without any label, say --nothing "
+            f"{word!r}"
+        )
     if groups is not None:
         n_groups, n_members = int(groups.max()) + 1, int((groups >= 0).sum())
         lines.append(
@@ -368,7 +385,7 @@ def _sentences(
         lines.append("probabilities are calibrated on gold, which must be drawn at random")
     if not found.converged:
         lines.append(f"not converged after {found.n_iter} iterations: probabilities may move yet")
-    if len(table.label) == table.n_answers:
+    if bool((table.label_start[1:] == table.label_start[:-1] + 1).all()):
         lines.append(
             "every answer has one label: if just one can hold, `crowdassay aggregate` knows that, and is "
             "better"

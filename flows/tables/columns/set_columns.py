@@ -54,7 +54,8 @@ def read_multilabels(
     Raises
     ------
     TableError
-        If a column is missing, a cell blank, a class not in `classes`, or an answer there twice.
+        If a column is missing, a cell blank, a class not in `classes`, a class there with `split` in its
+        name, or an answer there twice.
     """
     if not split:
         raise TableError("what stands between labels must not be empty")
@@ -67,6 +68,12 @@ def read_multilabels(
             repeats="join" if one_row_each else "error",
         )  # fmt: skip
     except LabelError as error:
+        broken = next((one for one in classes or () if split in one), None)
+        if broken is not None:
+            raise TableError(
+                f"a class must not hold {split!r}, which stands between the classes of a cell, got "
+                f"{broken!r}: rename it, or let another sign stand between them"
+            ) from None
         raise TableError(_placed(path.name, error)) from None
 
 
@@ -157,4 +164,5 @@ def _placed(file: str, error: LabelError) -> str:
     """Return the sentence with the file, whose rows count from 1."""
     if error.row is None:
         return f"{file}: {error}"
-    return f"{file}, row {error.row + 1}: {str(error).replace(' (counted from 0)', '')}"
+    reason = str(error).replace(f" at row {error.row} (counted from 0)", "")
+    return f"{file}, row {error.row + 1}: {reason.replace(' (counted from 0)', '')}"

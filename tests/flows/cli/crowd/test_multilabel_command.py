@@ -49,6 +49,36 @@ def test_tasks_classes_and_workers_are_told(answers: Path) -> None:
     assert 0 < found["alpha_masi"]["lower"] < found["alpha_masi"]["value"] < 1
 
 
+def test_a_word_for_nothing_that_is_taken_for_a_class_is_mentioned(answers: Path) -> None:
+    assert "say --nothing 'none'" in " ".join(invoke(str(answers)).output.split())
+    assert "say --nothing" not in " ".join(invoke(str(answers), "--nothing", "none").output.split())
+
+
+def test_answers_that_are_all_the_same_have_no_alpha(tmp_path: Path) -> None:
+    path = tmp_path / "same.csv"
+    path.write_text("worker,task,label\na,1,x\nb,1,x\na,2,x\nb,2,x\n")
+    told = " ".join(invoke(str(path)).output.split())
+    assert "agreement beyond chance is not known" in told
+    assert "nan" not in told
+    assert "every answer has one label" in told
+
+
+def test_one_label_an_answer_in_the_mean_is_not_one_in_each(tmp_path: Path) -> None:
+    path = tmp_path / "mean.csv"
+    path.write_text("worker,task,label\na,1,x\nb,1,|\nc,1,x|y\n")
+    assert "every answer has one label" not in " ".join(invoke(str(path)).output.split())
+
+
+def test_a_class_that_holds_the_separator_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "sign.csv"
+    path.write_text("worker,task,label\na,1,x|y\nb,1,y\n")
+    told = invoke(str(path), "--classes", "x|z,y")
+    assert told.exit_code == 2
+    assert "a class must not hold '|'" in told.output
+    other = invoke(str(path), "--classes", "x,z").output
+    assert "row 1: a label is not one of the classes" in " ".join(other.split())
+
+
 def test_labels_are_written_joined_and_probabilities_a_row_each(
     answers: Path, tmp_path: Path
 ) -> None:
