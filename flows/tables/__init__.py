@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from flows.faces import late_face
 
 if TYPE_CHECKING:
-    from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet
+    from flows.tables.arrow import arrow_array, arrow_table, list_array, numpy_array, read_parquet
     from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
     from flows.tables.columns import (
         CandidateScores,
@@ -80,8 +80,8 @@ __all__ = [
     "Frame", "Gold", "LabelCheck", "Reading", "Reference", "ResultTable", "Sources", "TableError",
     "TaskColumns", "TaskTable", "TextTable", "arrow_array", "arrow_table", "check_labels", "fetch",
     "fetch_rows", "find_files", "frame_table", "guess_roles", "has_lists", "input_files",
-    "input_paths", "is_fetched", "keep_standard_input", "list_tasks", "literal", "numpy_array",
-    "open_lenient", "open_sources", "open_table", "opened_alone", "quote", "read_comparisons",
+    "input_paths", "is_fetched", "keep_standard_input", "list_array", "list_tasks", "literal",
+    "numpy_array", "open_lenient", "open_sources", "open_table", "opened_alone", "quote", "read_comparisons",
     "read_gold", "read_gold_sets", "read_labels", "read_models", "read_multilabels", "read_parquet",
     "read_reference", "read_scores", "read_seconds", "read_tasks", "read_texts", "reading_of",
     "refuse_blanks", "refuse_duplicates", "refuse_features", "refuse_hollow", "refuse_outside",

@@ -17,7 +17,10 @@ from quality.aggregation.consensus import Result, decide
 from quality.labels import CrowdLabels, voters
 from quality.parallel import kernel
 
-__all__ = ["MajorityVote", "WeightedMajority", "majority_vote", "weighted_majority"]
+__all__ = [
+    "MajorityVote", "WeightedMajority", "check_weight", "majority_vote", "weighted_majority",
+    "weights_of_voters",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -144,15 +147,9 @@ def weighted_majority(
     >>> labels.classes[vote.label]
     array(['yes'], dtype='<U3')
     """
-    if not (weight.dtype.kind == "f" and weight.shape == (labels.n_workers,)):
-        raise ValueError(
-            f"weight must be {labels.n_workers} numbers, one per worker, "
-            f"got {weight.dtype} of shape {weight.shape}"
-        )
-    if not ((weight >= 0) & (weight < np.inf)).all():
-        raise ValueError("weight must be finite and >= 0 for every worker")
+    check_weight(labels, weight)
     if groups is not None:
-        labels, weight = labels.merge_workers(groups), _mean_of_groups(weight, groups)
+        labels, weight = labels.merge_workers(groups), weights_of_voters(weight, groups)
     # the largest weight is 1: sums neither overflow nor vanish
     scaled = weight.astype(np.float64) / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
@@ -166,7 +163,18 @@ def weighted_majority(
     return WeightedMajority(posterior, label, tied)
 
 
-def _mean_of_groups(
+def check_weight(labels: CrowdLabels, weight: Float[np.ndarray, " voters"]) -> None:
+    """Raise ValueError unless `weight` is one finite number of at least 0 per worker."""
+    if not (weight.dtype.kind == "f" and weight.shape == (labels.n_workers,)):
+        raise ValueError(
+            f"weight must be {labels.n_workers} numbers, one per worker, "
+            f"got {weight.dtype} of shape {weight.shape}"
+        )
+    if not ((weight >= 0) & (weight < np.inf)).all():
+        raise ValueError("weight must be finite and >= 0 for every worker")
+
+
+def weights_of_voters(
     weight: Float[np.ndarray, " workers"], groups: Int[np.ndarray, " workers"]
 ) -> Float64[np.ndarray, " workers"]:
     """Return the mean weight of each worker's group, in its voter's place."""

@@ -1,6 +1,7 @@
 """Choice: which aggregators to believe, settled by the labels alone.
 
 * :func:`auto`: several aggregators pooled by how well they predict labels held out from them.
+* :func:`auto_of_named`: the same of those that can do with very many classes.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
@@ -9,5 +10,6 @@ array([0, 1], dtype=int16)
 """
 
 from quality.choice.automatic import Auto, auto, folds, meanings
+from quality.choice.named_pool import NamedAuto, auto_of_named
 
-__all__ = ["Auto", "auto", "folds", "meanings"]
+__all__ = ["Auto", "NamedAuto", "auto", "auto_of_named", "folds", "meanings"]

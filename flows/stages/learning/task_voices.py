@@ -10,7 +10,7 @@ say. Where the voice is heard, its tables name the labels that look wrong and ta
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,8 @@ from quality import (
     task_report,
     task_support,
 )
+from quality.choice import NamedAuto
+from quality.many_classes import NamedConsensus, needs_names
 
 __all__ = [
     "answers_as_features", "beside_people", "hear_models", "join_voices", "models_beside",
@@ -48,9 +50,10 @@ def models_beside(
 ) -> Int[np.ndarray, " models"]:
     """Return the codes of the models kept whose answers are to be a voice beside the people's labels.
 
-    None of them is where the settings speak against it or a task has no label of a person.
+    None of them is where the settings speak against it, a task has no label of a person, or there are
+    too many classes for a classifier.
     """
-    if not run.settings.models_join:
+    if not run.settings.models_join or needs_names(crowd.labels):
         return np.zeros(0, dtype=np.int64)
     models = crowd.model_codes()
     joining: np.ndarray = models[keep[models] & beside_people(crowd.labels, models, keep)]
@@ -92,6 +95,8 @@ def join_voices(
     why = why_features_stay_out(settings) if has_features else None
     if why is None and crowd.labels.n_tasks < MIN_TASKS:
         why = f"fewer than {MIN_TASKS} labelled tasks are too few to learn from"
+    if isinstance(found.consensus, NamedConsensus | NamedAuto):
+        return found, {"why_not": "there are too many classes for a classifier to learn them"}
     kept = found.kept
     if kept is None or (why is not None and not models.size):
         return found, {"why_not": why}
@@ -194,7 +199,10 @@ def _rounds(
     return last
 
 
-def _with_belief(consensus: Consensus, heard: JoinedVoice) -> Consensus:
+Found = TypeVar("Found")
+
+
+def _with_belief(consensus: Found, heard: JoinedVoice) -> Found:
     """The same result with the belief by labels and features."""
     belief = {name: getattr(heard, name) for name in ("posterior", "label", "tied")}
     return replace(consensus, **belief)  # type: ignore[type-var]  # results are dataclasses
