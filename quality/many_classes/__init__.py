@@ -8,7 +8,7 @@ for each class that a task was given and one for all others.
 >>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], ["no", "yes", "yes"])
 >>> found = one_coin_of_named(labels)
 >>> found, found.posterior
-(NamedConsensus(1 tasks, 0 tied, converged after 8 iterations, log-likelihood -0.3), \
+(NamedConsensus(1 tasks, 0 tied, converged after 5 iterations, log-likelihood -0.0), \
 NamedPosterior(1 tasks, 2 classes, 2 named))
 
 Use :func:`needs_names` to see whether a table has too many classes for the others.

@@ -89,7 +89,7 @@ class TaskReport:
             rows.append(
                 (
                     str(self.tasks[task]),
-                    self._given(task),
+                    self._given(int(task)),
                     str(self.classes[self.label[task]]),
                     f"{self.margin[task]:.3f}",
                     f"{self.entropy[task]:.3f}",
