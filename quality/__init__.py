@@ -10,7 +10,8 @@ The sub-rooms, in the order in which a campaign meets them:
 - :mod:`quality.labels`: :func:`encode` checks a table of labels and codes it; shards and engines
   for tables larger than memory.
 - :mod:`quality.aggregation`: one consensus label a task, by :func:`dawid_skene`,
-  :func:`majority_vote` and others; :mod:`quality.choice`: :func:`auto` chooses among them.
+  :func:`majority_vote` and others; :mod:`quality.choice`: :func:`auto` chooses among them;
+  :mod:`quality.many_classes`: those that can do with thousands of classes.
 - :mod:`quality.matching`: the conflict graph, and semi-matchings that share conflicts out.
 - :mod:`quality.reputation`: penalties of workers, filters that remove workers, and bounds on what
   adversaries can do.

@@ -135,11 +135,15 @@ def rows_of(page: str) -> dict[str, list[tuple[str, ...]]]:
 
 
 def totals_in(rows: dict[str, list[tuple[str, ...]]]) -> dict[int, tuple[float, float]]:
-    """CPU seconds and peak memory of the whole runs of campaigns with a power law, by labels."""
+    """CPU seconds and peak memory of the whole runs of campaigns with a power law, by labels.
+
+    Those of many classes or groups are left out.
+    """
     totals = {}
     for shape in SHAPES.values():
         for _, stage, cpu, _, memory, *_ in rows.get(shape.title, ()):
-            if stage == "whole run" and not is_open(shape) and not shape.on_shards:
+            usual = shape.n_classes == Shape.n_classes and not is_open(shape)
+            if stage == "whole run" and usual and not shape.on_shards:
                 figures = (float(figure.replace(",", "")) for figure in (cpu, memory))
                 totals[shape.n_labels] = (next(figures), next(figures))
     return totals

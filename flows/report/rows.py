@@ -32,7 +32,11 @@ def task_rows(
     `texts` says of some tasks what they are.
     """
     return [
-        row | {"given": _given(row["counts"], classes), "text": _short(texts.get(row["task"], ""))}
+        row
+        | {
+            "given": _given(row["counts"], row.get("named") or classes),
+            "text": _short(texts.get(row["task"], "")),
+        }
         for row in tasks[:SHOWN_TASKS].to_pylist()
     ]
 

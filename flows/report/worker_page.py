@@ -124,7 +124,13 @@ def label_quality(folder: Path, crowd: Crowd) -> Float[np.ndarray, "tasks classe
     The consensus label has its confidence; the others share the rest as the model's posterior does.
     """
     columns = ["task", "label", "confidence", "posterior"]
-    table = read_parquet(folder / "consensus.parquet", columns)
+    whole = read_parquet(folder / "consensus.parquet")
+    if "named" in whole.column_names:
+        raise TableError(
+            f"{folder.name} has {crowd.labels.n_classes:,} classes, too many for the page of a single "
+            "worker; workers.parquet has a row for each"
+        )
+    table = whole.select(columns)
     names, classes = crowd.labels.tasks.astype(str), crowd.labels.classes.astype(str)
     order = np.argsort(np.array(table["task"].to_pylist(), dtype=np.str_))
     found = np.array(table["posterior"].to_pylist(), dtype=np.float64)[order]

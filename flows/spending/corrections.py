@@ -24,6 +24,8 @@ CHOSEN = (
 )
 NO_GOLD = "no task of a published group has gold"
 
+MAX_CLASSES = 1_000  # of a correction: its covariances are the square
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Correction:
@@ -68,6 +70,11 @@ def plan_correction(
     why_not = why_not_corrected(settings)
     if why_not is not None or privacy.correction_epsilon is None:
         return str(why_not)
+    if crowd.labels.n_classes > MAX_CLASSES:
+        return (
+            f"corrected shares hold a covariance of every two classes, so there must be at most "
+            f"{MAX_CLASSES:,} of them, got {crowd.labels.n_classes:,}"
+        )
     names, group = crowd.labelled_groups()
     chosen = np.isin(names, published)[group] & counted_tasks(crowd, settings)
     gold = np.where(chosen, crowd.gold_code(), -1).astype(np.int64)

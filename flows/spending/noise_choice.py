@@ -31,6 +31,7 @@ NAMES = {
     DiscreteLaplace: "discrete Laplace",
     DiscreteGaussian: "discrete Gaussian",
 }
+MAX_DESCRIBED = 100  # classes of a covariance that is written out
 LAWS = {
     LatticeLaplace: "P(z) ~ exp(-sum |z_k| / scale) over integer vectors z that add up to 0",
     DiscreteLaplace: "P(z_k) ~ exp(-|z_k| / scale) over integers, for each class apart",
@@ -56,25 +57,47 @@ class CountNoise:
     half_width: int
     scale: float
     variance: float
-    covariance: Float[np.ndarray, "classes classes"]
-    projected: Float[np.ndarray, "classes classes"]
     law: CountLaw
+    n_classes: int
+    n_released: int
+
+    @property
+    def covariance(self) -> Float[np.ndarray, "classes classes"]:
+        """Covariance of the noisy counts; the square of the number of classes."""
+        found = self.projected if self._on_lattice else self.variance * np.eye(self.n_classes)
+        return found[: self.n_released, : self.n_released]
+
+    @property
+    def projected(self) -> Float[np.ndarray, "classes classes"]:
+        """That after projection to the public sum."""
+        n = self.n_classes
+        least = n / (n - 1) if self._on_lattice else 1.0  # on a lattice noise adds up to 0 already
+        return self.variance * least * (np.eye(n) - 1 / n)
+
+    @property
+    def _on_lattice(self) -> bool:
+        return isinstance(self.mechanism, LatticeLaplace)
 
     def described(self) -> dict[str, object]:
-        """Return the law of the noisy counts, for further work with them."""
-        return {
+        """Return the law of the noisy counts, for further work with them.
+
+        The covariance is a matrix or, of more than a hundred classes, the number between any two.
+        """
+        found = {
             "law": LAWS[type(self.mechanism)],
             "scale": self.scale,
             "variance": self.variance,
-            "covariance": self.covariance.tolist(),
         }
+        if self.n_released <= MAX_DESCRIBED:
+            return found | {"covariance": self.covariance.tolist()}
+        between = -self.variance / (self.n_classes - 1) if self._on_lattice else 0.0
+        return found | {"covariance_of_two": between}
 
 
 def count_noise(privacy: PrivacySettings, n_classes: int) -> CountNoise:
     """Choose the mechanism with the least error at the settings' price, from public numbers alone.
 
-    `covariance` is that of the noisy counts, `projected` that after projection to the public sum. Where
-    several classes may hold, the places that a task's classes leave over are one count more, the last.
+    Where several classes may hold, the places that a task's classes leave over are one count more, the last.
     """
     l1 = ONE_TASK * (privacy.max_tasks_per_subject or privacy.max_labels or 1)
     released, n_classes = n_classes, n_classes + (privacy.max_labels is not None)
@@ -91,9 +114,6 @@ def count_noise(privacy: PrivacySettings, n_classes: int) -> CountNoise:
             law = LatticeLaplace(choice.mechanism.epsilon).law(n_classes, l1=l1)
     except ValueError as error:
         raise SettingsError(f"[privacy]: proportions: {error}") from None
-    centring = np.eye(n_classes) - 1 / n_classes
-    on_lattice = law.variance * n_classes / (n_classes - 1) * centring  # adds up to 0 already
-    lattice = isinstance(choice.mechanism, LatticeLaplace)
     return CountNoise(
         choice.mechanism,
         NAMES[type(choice.mechanism)],
@@ -105,7 +125,7 @@ def count_noise(privacy: PrivacySettings, n_classes: int) -> CountNoise:
         law.half_width(privacy.level),
         law.scale,
         law.variance,
-        (on_lattice if lattice else law.variance * np.eye(n_classes))[:released, :released],
-        on_lattice if lattice else law.variance * centring,
         law,
+        n_classes,
+        released,
     )

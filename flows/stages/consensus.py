@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool
 
 from flows.run import Crowd, Run, begun_from, keep_fit
+from flows.settings import ReportSettings, SettingsError
 from flows.stages.label_plan import plan_next
 from flows.stages.label_sets import aggregate_sets, sets_sentence
 from flows.stages.labels import Aggregated, CampaignLabels, Groups, open_labels
@@ -26,18 +27,22 @@ from flows.stages.learning import (
 )
 from flows.stages.ordered_classes import order_facts, order_sentence
 from flows.stages.workers import group_codes, kept_workers
-from flows.tables import arrow_table
+from flows.tables import arrow_table, list_array
 from quality import (
     Auto,
     CalibratedConfidence,
-    Consensus,
     CrowdLabels,
     Reliability,
     accuracy,
     calibrate_support,
     wilson_interval,
 )
+from quality.choice import NamedAuto
+from quality.labels import NamedPosterior
 from quality.reports import posterior_entropy, rank_tasks
+
+if TYPE_CHECKING:
+    from flows.aggregators import AnyConsensus
 
 __all__ = ["aggregate", "consensus_verdict"]
 
@@ -98,11 +103,14 @@ def _look_closer(
     found: Aggregated,
     groups: Groups,
     whole: CrowdLabels | None,
-    believed: np.ndarray,
+    believed: np.ndarray | NamedPosterior,
     confidence: np.ndarray,
 ) -> None:
     """Write what the settings of the report ask for beside the consensus."""
     asked, posterior = run.settings.report, found.consensus.posterior
+    if isinstance(posterior, NamedPosterior) or isinstance(believed, NamedPosterior):
+        _refuse_many(crowd, asked)
+        return
     if asked.archetypes:
         kinds = find_structure(run, crowd, whole, posterior, confidence)
         run.write_json("archetypes.json", kinds)
@@ -117,6 +125,17 @@ def _look_closer(
         alone = np.ones(n_workers, dtype=np.bool_) if groups is None else groups < 0
         skill = find_psychometrics(run, crowd, found.kept, believed, posterior, alone)
         run.write_json("psychometrics.json", skill)
+
+
+def _refuse_many(crowd: Crowd, asked: ReportSettings) -> None:
+    """Raise SettingsError if the report is to have what needs a table of tasks by classes."""
+    keys = ("archetypes", "error_features", "decision_images", "psychometric")
+    wanted = [f"report.{key}" for key in keys if getattr(asked, key)]
+    if wanted:
+        raise SettingsError(
+            f"{', '.join(wanted)} must be left out with {crowd.labels.n_classes:,} classes and "
+            f"{crowd.labels.n_workers:,} workers: a table of all tasks by all classes is not made"
+        )
 
 
 def consensus_verdict(found: dict[str, Any]) -> str:
@@ -292,9 +311,9 @@ def _line(facts: dict[str, Any], n_tasks: int) -> str:
     return f"{line} ({anew} anew, where {differ:,} tasks would differ)"
 
 
-def _choice(consensus: Consensus) -> dict[str, Any] | None:
+def _choice(consensus: AnyConsensus) -> dict[str, Any] | None:
     """Which aggregators were pooled, and what each was worth, where the settings left it open."""
-    if not isinstance(consensus, Auto):
+    if not isinstance(consensus, Auto | NamedAuto):
         return None
     scores = [
         {
@@ -304,7 +323,9 @@ def _choice(consensus: Consensus) -> dict[str, Any] | None:
         }
         for score in consensus.scores
     ]
-    return {"chosen": consensus.chosen, "scores": scores, "n_held_out": consensus.n_held_out}
+    left_out = list(consensus.left_out) if isinstance(consensus, NamedAuto) else []
+    found = {"chosen": consensus.chosen, "scores": scores, "n_held_out": consensus.n_held_out}
+    return found | {"left_out": left_out}
 
 
 def _gold_check(
@@ -338,16 +359,47 @@ def _consensus_table(crowd: Crowd, found: Aggregated, confidence: np.ndarray) ->
             "group": crowd.group_names[crowd.label_group()].astype(str),
             "label": tasks.classes[consensus.label].astype(str),
             "confidence": confidence,
-            "model_confidence": consensus.posterior.max(axis=1),
+            "model_confidence": found.support.model,
             "entropy": tasks.entropy,
             "margin": tasks.margin,
             "conflict": tasks.conflict,
             "tied": tasks.tied,
             "overruled": tasks.overruled,
             "n_labels": tasks.n_labels,
-            "posterior": consensus.posterior,
+            **_posterior_columns(consensus.posterior, tasks.classes),
         }
     )
+
+
+def _posterior_columns(
+    posterior: np.ndarray | NamedPosterior, classes: np.ndarray
+) -> dict[str, Any]:
+    """The posterior of each task: of all classes, or of those that it was given, and their names."""
+    if not isinstance(posterior, NamedPosterior):
+        return {"posterior": posterior}
+    named = posterior.named
+    return {
+        "named": list_array(named.start, classes.astype(str)[named.code]),
+        "posterior": list_array(named.start, posterior.p),
+    }
+
+
+def _count_columns(found: Aggregated, order: np.ndarray) -> dict[str, Any]:
+    """How many workers named each class: of all classes, or of those that the task was given."""
+    tasks = found.tasks
+    if tasks.counts is not None:
+        return {"counts": tasks.counts[order]}
+    if not isinstance(found.consensus.posterior, NamedPosterior):
+        raise AssertionError("counts are left out of named classes alone")
+    named = found.consensus.posterior.named
+    size = np.diff(named.start)[order]
+    start = np.concatenate([[0], np.cumsum(size)])
+    entry = np.repeat(named.start[:-1][order] - start[:-1], size) + np.arange(start[-1])
+    counts, names = named.votes[entry].astype(np.int32), tasks.classes.astype(str)
+    return {
+        "named": list_array(start, names[named.code[entry]]),
+        "counts": list_array(start, counts),
+    }
 
 
 def _next_table(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> pa.Table:
@@ -360,7 +412,7 @@ def _next_table(found: Aggregated, confidence: np.ndarray, order: np.ndarray) ->
             "confidence": confidence[order],
             "entropy": tasks.entropy[order],
             "n_labels": tasks.n_labels[order],
-            "counts": tasks.counts[order],
+            **_count_columns(found, order),
             "label": tasks.classes[found.consensus.label[order]].astype(str),
             "margin": tasks.margin[order],
             "tied": tasks.tied[order],

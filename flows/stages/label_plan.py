@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +12,12 @@ from jaxtyping import Float, Float64, Int, Int64
 
 from flows.settings import ReportSettings
 from flows.tables import arrow_table
-from quality import Consensus, CrowdLabels, one_coin_confusion, plan_labels
+from quality import CrowdLabels, one_coin_confusion, plan_labels
+from quality.labels import NamedPosterior
 from quality.reports import posterior_entropy
+
+if TYPE_CHECKING:
+    from flows.aggregators import AnyConsensus
 
 __all__ = ["FewAtHand", "considered_tasks", "plan_next"]
 
@@ -22,6 +26,8 @@ MAX_CONSIDERED = 2_000  # tasks likewise; fewer if there are many classes
 MAX_WORK = 10**9  # products for judging each of them once
 MAX_JUDGEMENT = 4 * 10**6  # products for judging one task after the labels planned before
 MAX_PER_TASK = 3  # further labels of one task
+MAX_MATRICES = 2**26  # cells of confusion matrices
+LIKELIEST = 8  # classes of a task, where there are too many for confusion matrices
 MAX_EVALUATIONS = 2 * 10**7  # pairs of task and worker that the search judges to learn from
 MIN_KNOWN = 8  # workers for whom it judges all tasks, at least
 N_PARTITIONS, LIST_LENGTH = 8, 200
@@ -49,8 +55,8 @@ class FewAtHand:
 
 def plan_next(
     known: CrowdLabels | FewAtHand,
-    consensus: Consensus,
-    believed: Float[np.ndarray, "tasks classes"],
+    consensus: AnyConsensus,
+    believed: Float[np.ndarray, "tasks classes"] | NamedPosterior,
     uncertain: np.ndarray,
     chosen: ReportSettings,
 ) -> tuple[pa.Table, dict[str, Any]]:
@@ -59,35 +65,47 @@ def plan_next(
     `consensus` is of the labels known and says what the workers are like; `believed` is its posterior with
     calibrated confidence, and `uncertain` lists the task codes, the least certain first. The plan chooses
     from the first of those tasks and from the workers who are right most often; with `plan_search` also from
-    tasks that are worth much to one of these.
+    tasks that are worth much to one of these. Where the confusion matrices of those workers would be too
+    many, a task has its likeliest classes and one for all others, and workers err evenly.
     """
     if isinstance(known, CrowdLabels):
         labels = known
         known = FewAtHand(labels, np.diff(labels.worker_start), lambda _: labels)
     names = known.names
     asked = _asked(known.n_labels, consensus, chosen)
-    n_products = max(1, asked.size) * names.n_classes**2
-    confusion = _confusion(consensus, asked, names.n_classes)
+    many = asked.size * names.n_classes**2 > MAX_MATRICES
+    n_classes = LIKELIEST + 1 if many else names.n_classes
+    n_products = max(1, asked.size) * n_classes**2
+    confusion = None if many else _confusion(consensus, asked, n_classes)
     most = max(chosen.plan_labels, min(MAX_CONSIDERED, MAX_WORK // n_products))
     considered = np.sort(uncertain[:most])
-    if chosen.plan_search and confusion is not None:
+    if chosen.plan_search and confusion is not None and isinstance(believed, np.ndarray):
         considered = considered_tasks(believed, uncertain, confusion, most)
+    part, rows = _part(known.of_tasks(considered), considered, asked), believed[considered]
+    right = _right(consensus) if many else None
+    told_apart = right is not None or confusion is not None
+    if many:
+        alike = rows[part.task, part.label].mean() if part.n_labels else 1.0
+        each = np.full(asked.size, alike) if right is None else right[asked]
+        confusion = _one_coin_of_likeliest(np.clip(each, 0.0, 1.0), names.n_classes)
+        part, rows = _of_likeliest(part, rows)
     plan = plan_labels(
-        _part(known.of_tasks(considered), considered, asked),
-        believed[considered],
+        part,
+        rows,
         confusion,
         budget=chosen.plan_labels if asked.size else 0,
         per_worker=chosen.plan_per_worker,
-        per_task=_per_task(n_products, names.n_classes),
+        per_task=_per_task(n_products, n_classes),
     )
     facts = {
         "n": plan.task.size,
         "n_tasks": np.unique(plan.task).size,
         "n_workers": np.unique(plan.worker).size,
         "gain": float(plan.gain.sum()),
-        "workers_told_apart": confusion is not None,
+        "workers_told_apart": told_apart,
         "n_considered": considered.size,
         "n_asked": asked.size,
+        "n_likeliest": LIKELIEST if many else None,
     }
     worker, task = names.workers[asked[plan.worker]], names.tasks[considered[plan.task]]
     columns = {"worker": worker.astype(str), "task": task.astype(str), "gain": plan.gain}
@@ -147,8 +165,38 @@ def _gain(
     return gain
 
 
+def _of_likeliest(
+    part: CrowdLabels, rows: Float[np.ndarray, "tasks classes"]
+) -> tuple[CrowdLabels, Float64[np.ndarray, "tasks kinds"]]:
+    """Return the labels and beliefs by each task's likeliest classes and one for all others.
+
+    The plan asks of the labels who has labelled what, and not what.
+    """
+    top = np.sort(np.partition(rows, -LIKELIEST, axis=1)[:, -LIKELIEST:], axis=1)[:, ::-1]
+    kinds = np.column_stack([top, np.maximum(1.0 - top.sum(axis=1), 0.0)])
+    kinds /= kinds.sum(axis=1, keepdims=True)
+    first = np.zeros_like(part.label)
+    return replace(part, label=first, classes=np.arange(LIKELIEST + 1)), kinds
+
+
+def _one_coin_of_likeliest(
+    right: Float64[np.ndarray, " asked"], n_classes: int
+) -> Float64[np.ndarray, "asked kinds kinds"]:
+    """Return P(answer | truth) of workers who err evenly, by the likeliest classes and all others as one.
+
+    What an answer among the others says of these is left out, so that a gain is rather too low.
+    """
+    others, wrong = n_classes - LIKELIEST, (1.0 - right) / (n_classes - 1)
+    found = np.tile(wrong[:, np.newaxis, np.newaxis], (1, LIKELIEST + 1, LIKELIEST + 1))
+    found[:, :, -1] *= others
+    place = np.arange(LIKELIEST)
+    found[:, place, place] = right[:, np.newaxis]
+    found[:, -1, -1] = 1.0 - LIKELIEST * wrong
+    return found
+
+
 def _asked(
-    n_labels: Int[np.ndarray, " workers"], consensus: Consensus, chosen: ReportSettings
+    n_labels: Int[np.ndarray, " workers"], consensus: AnyConsensus, chosen: ReportSettings
 ) -> Int64[np.ndarray, " asked"]:
     """Worker codes, in order: of those with labels enough, those who are right most often."""
     known = np.flatnonzero(n_labels >= max(1, min(MIN_LABELS, n_labels.max(initial=0))))
@@ -159,18 +207,19 @@ def _asked(
     return np.sort(known[np.argsort(rank, kind="stable")[:MAX_ASKED]])
 
 
-def _right(consensus: Consensus) -> Float64[np.ndarray, " workers"] | None:
+def _right(consensus: AnyConsensus) -> Float64[np.ndarray, " workers"] | None:
     """How often each worker is right; None if the aggregator takes all workers as equal."""
     confusion = getattr(consensus, "confusion", None)
     if confusion is not None:
-        right: np.ndarray = np.einsum("wkk,k->w", confusion, consensus.posterior.mean(axis=0))
+        prior = np.asarray(consensus.posterior).mean(axis=0)  # a table, as there are matrices
+        right: np.ndarray = np.einsum("wkk,k->w", confusion, prior)
         return right
     reliability: np.ndarray | None = getattr(consensus, "reliability", None)
     return reliability
 
 
 def _confusion(
-    consensus: Consensus, asked: np.ndarray, n_classes: int
+    consensus: AnyConsensus, asked: np.ndarray, n_classes: int
 ) -> Float64[np.ndarray, "asked classes classes"] | None:
     """P(label | truth) of those who may be asked; None if the aggregator takes all workers as equal."""
     confusion: np.ndarray | None = getattr(consensus, "confusion", None)

@@ -8,7 +8,7 @@ what is released and public, and cost nothing; their intervals hold for all clas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,12 @@ from flows.run import Crowd, Run
 from flows.tables import arrow_array, numpy_array
 from privacy import cumulative_noise
 from privacy.mechanisms import CountLaw
-from quality import Consensus, CrowdLabels, order_fit
+from quality import CrowdLabels, order_fit
+from quality.aggregation import decide
 from quality.shares import CumulativeShares, cumulative_band
+
+if TYPE_CHECKING:
+    from flows.aggregators import AnyConsensus
 
 __all__ = ["counted_bands", "order_facts", "order_sentence", "with_cumulative_shares"]
 
@@ -30,7 +34,7 @@ LOSSES = {
 
 
 def order_facts(
-    run: Run, crowd: Crowd, labels: CrowdLabels | None, consensus: Consensus
+    run: Run, crowd: Crowd, labels: CrowdLabels | None, consensus: AnyConsensus
 ) -> dict[str, Any] | None:
     """Return whether the labels of the workers kept show the order, how they were decided and how far off.
 
@@ -43,7 +47,7 @@ def order_facts(
     gold, used = crowd.gold_code(), run.settings.consensus.use_gold
     known = np.flatnonzero(gold >= 0) if not used else np.zeros(0, dtype=np.int64)
     off = np.abs(consensus.label[known].astype(np.int64) - gold[known])
-    likeliest = consensus.posterior.argmax(axis=1)
+    likeliest = decide(consensus.posterior)[0]
     ends = zip(names[:-1], names[1:], fit.lift.tolist(), fit.z.tolist(), strict=True)
     return {
         "verdict": fit.verdict,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flows.aggregators import check_classes
 from flows.run import FEATURES, Crowd, Run, digest_key, save_crowd
 from flows.settings import EngineSettings, InputSettings, SettingsError
 from flows.sharding import (
@@ -60,10 +61,18 @@ def read_and_check(run: Run) -> str:
         if engine is None:
             crowd = _read_whole(run, sources)
             labels = crowd.labels
-            check_table(labels.n_tasks, labels.n_classes, crowd.n_labels)
+            if crowd.answers is not None:
+                check_table(labels.n_tasks, labels.n_classes, crowd.n_labels)
         else:
             crowd, shards = _read_shards(run, sources, engine)
+            labels = crowd.labels
             counts, where = {"n_labels": shards.n_labels}, f", in {len(shards.paths):,} shards"
+    if crowd.answers is None:
+        check_classes(
+            settings.aggregator, n_workers=labels.n_workers, n_tasks=labels.n_tasks,
+            n_classes=labels.n_classes, n_labels=counts.get("n_labels", crowd.n_labels),
+            sharded=engine is not None,
+        )  # fmt: skip
     save_crowd(run.folder, crowd)
     counts = public_sizes(crowd) | counts
     names = {"name": run.settings.name, "classes": list(map(str, crowd.labels.classes))}

@@ -42,6 +42,7 @@ MAX_ADVERSARIES = 10  # how far the robustness curve goes
 NO_CURVE = "several classes may hold, and the bounds are for one label a task"
 SHOWN_MEMBERS = 12
 SHOWN_PASTERS = 40
+SHOWN_CLASSES = 100  # one pass over the labels for each
 MAX_CELLS = 20_000_000  # labels times squared classes in which pasters are looked for: a gigabyte
 NUMBERS = (
     "n_labels", "n_conflict", "agreement", "soft_penalty", "hard_least", "hard_penalty",
@@ -116,9 +117,10 @@ def agreement_facts(
     if kept.n_labels < labels.n_labels:
         found.append((alpha, "without the removed workers", alpha_interval(kept, metric)))
     if labels.n_classes > 2:  # with two, both are the alpha of the whole
+        shown = _most_given(labels)
         found += [
             ("Krippendorff’s alpha", f"{name} against the others", one)
-            for name, one in zip(labels.classes, alpha_by_class(labels), strict=True)
+            for name, one in zip(labels.classes[shown], alpha_by_class(labels, shown), strict=True)
         ]
     return [
         {
@@ -131,6 +133,12 @@ def agreement_facts(
         }
         for measure, of, one in found
     ]
+
+
+def _most_given(labels: CrowdLabels) -> Int[np.ndarray, " shown"]:
+    """The classes whose agreement is told one by one: all, or of very many those that were given most."""
+    n_given = np.bincount(labels.label, minlength=labels.n_classes)
+    return np.sort(np.argsort(-n_given, kind="stable")[:SHOWN_CLASSES])
 
 
 def refuse_more_workers(chosen: FilterSettings, n_workers: int) -> None:

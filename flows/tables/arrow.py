@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["Column", "arrow_array", "arrow_table", "numpy_array", "read_parquet"]
+__all__ = ["Column", "arrow_array", "arrow_table", "list_array", "numpy_array", "read_parquet"]
 
 Column: TypeAlias = "np.ndarray | Sequence[str] | pa.Array | pa.ChunkedArray"
 
@@ -62,6 +62,17 @@ def arrow_array(column: Column, *, known: np.ndarray | None = None) -> pa.Array 
     valid = None if known is None else _bits(known)
     data = _bits(array) if array.dtype == np.bool_ else pa.py_buffer(np.ascontiguousarray(array))
     return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), array.size, [valid, data])
+
+
+def list_array(start: np.ndarray, values: np.ndarray) -> pa.Array:
+    """Return one list per row, of which row ``i`` has ``values[start[i]:start[i + 1]]``.
+
+    Examples
+    --------
+    >>> list_array(np.array([0, 2, 3]), np.array([0.5, 0.25, 1.0])).to_pylist()
+    [[0.5, 0.25], [1.0]]
+    """
+    return pa.ListArray.from_arrays(arrow_array(start.astype(np.int32)), arrow_array(values))
 
 
 def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pa.Table:

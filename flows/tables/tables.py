@@ -39,7 +39,7 @@ from flows.tables.refusals import (
     text_of_cell,
 )
 from flows.tables.text_table import Coded, TextTable, open_table
-from quality import CrowdLabels, RepeatError
+from quality import CrowdLabels, RepeatError, conflict_tasks
 from quality.labels import array_texts, code_texts, text_array
 
 __all__ = [
@@ -307,7 +307,7 @@ def refuse_hollow(labels: CrowdLabels, file: str) -> None:
             f"{file}, column worker: every label is by one worker, {str(labels.workers[0])!r}; "
             "reputations need two workers or more; check the export"
         )
-    if not (np.count_nonzero(labels.counts(), axis=1) > 1).any():
+    if not conflict_tasks(labels).any():
         raise TableError(
             f"{file}: no two workers differ on any task, so nothing tells good workers from bad; have "
             "tasks labelled by several workers, or use the labels as they are"

@@ -35,9 +35,18 @@ from quality.aggregation.dawid_skene_em import (
     one_coin_dawid_skene,
     start_from,
 )
-from quality.aggregation.ebcc_em import Ebcc, ebcc
-from quality.aggregation.em import EMFit, EMStart, SharedPrior, check_cells
-from quality.aggregation.glad_em import Glad, glad
+from quality.aggregation.ebcc_em import Ebcc, ebcc, exp_digamma
+from quality.aggregation.em import (
+    MAX_CELLS,
+    EMFit,
+    EMStart,
+    SharedPrior,
+    Stop,
+    check_cells,
+    check_em,
+    check_smoothing,
+)
+from quality.aggregation.glad_em import Glad, fit_glad, glad
 from quality.aggregation.hierarchical_em import (
     HierarchicalDawidSkene,
     confusion_of,
@@ -50,10 +59,12 @@ from quality.aggregation.mace_em import Mace, mace, mace_result
 from quality.aggregation.majority import (
     MajorityVote,
     WeightedMajority,
+    check_weight,
     majority_vote,
     weighted_majority,
+    weights_of_voters,
 )
-from quality.aggregation.mmsr_pairs import Mmsr, mmsr
+from quality.aggregation.mmsr_pairs import Mmsr, fit_skills, mmsr, skill_log_odds
 from quality.aggregation.penalty_weights import PenaltyVote, penalty_vote
 from quality.aggregation.sharded_em import (
     Posterior,
@@ -69,13 +80,62 @@ from quality.aggregation.sharded_em import (
 )
 
 __all__ = [
-    "TIE", "Consensus", "DawidSkene", "EMFit", "EMStart", "Ebcc", "Fit", "Glad",
-    "HierarchicalDawidSkene", "Mace", "MajorityVote", "MessagePassing", "Mmsr", "OneCoin",
-    "PenaltyVote", "Posterior", "Result", "SharedPrior", "WeightedMajority", "check_cells",
-    "class_sums", "confusion_of", "confusion_under", "dawid_skene", "dawid_skene_by_shards",
-    "decide", "ebcc", "glad", "hierarchical_by_shards", "hierarchical_dawid_skene",
-    "hierarchical_result", "kos", "kos_plus", "mace", "mace_by_shards", "mace_result",
-    "majority_of_shard", "majority_vote", "mmsr", "one_coin_by_shards", "one_coin_confusion",
-    "one_coin_dawid_skene", "penalty_vote", "posterior_of_groups", "posterior_of_shard",
-    "start_from", "weighted_majority", "weighted_of_shard",
+    "MAX_CELLS",
+    "TIE",
+    "Consensus",
+    "DawidSkene",
+    "EMFit",
+    "EMStart",
+    "Ebcc",
+    "Fit",
+    "Glad",
+    "HierarchicalDawidSkene",
+    "Mace",
+    "MajorityVote",
+    "MessagePassing",
+    "Mmsr",
+    "OneCoin",
+    "PenaltyVote",
+    "Posterior",
+    "Result",
+    "SharedPrior",
+    "Stop",
+    "WeightedMajority",
+    "check_cells",
+    "check_em",
+    "check_smoothing",
+    "check_weight",
+    "class_sums",
+    "confusion_of",
+    "confusion_under",
+    "dawid_skene",
+    "dawid_skene_by_shards",
+    "decide",
+    "ebcc",
+    "exp_digamma",
+    "fit_glad",
+    "fit_skills",
+    "glad",
+    "hierarchical_by_shards",
+    "hierarchical_dawid_skene",
+    "hierarchical_result",
+    "kos",
+    "kos_plus",
+    "mace",
+    "mace_by_shards",
+    "mace_result",
+    "majority_of_shard",
+    "majority_vote",
+    "mmsr",
+    "one_coin_by_shards",
+    "one_coin_confusion",
+    "one_coin_dawid_skene",
+    "penalty_vote",
+    "posterior_of_groups",
+    "posterior_of_shard",
+    "skill_log_odds",
+    "start_from",
+    "weighted_majority",
+    "weighted_of_shard",
+    "weights_of_voters",
 ]  # fmt: skip

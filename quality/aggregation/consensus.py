@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float64, Int16
 
-from quality.labels import freeze_arrays
+from quality.labels import NamedPosterior, freeze_arrays
 from quality.parallel import kernel
 
 __all__ = ["TIE", "Consensus", "Result", "decide"]
@@ -73,9 +73,11 @@ class Result:
 
 
 def decide(
-    posterior: Float64[np.ndarray, "tasks classes"],
+    posterior: Float64[np.ndarray, "tasks classes"] | NamedPosterior,
 ) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
     """Return the likeliest class of each task, the lowest code among equals, and where they tie."""
+    if isinstance(posterior, NamedPosterior):
+        return posterior.decide()
     table = np.ascontiguousarray(posterior).view()
     table.flags.writeable = False  # the kernel is compiled for one kind of array
     label = np.empty(len(table), dtype=np.int16)

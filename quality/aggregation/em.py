@@ -44,8 +44,8 @@ from quality.labels import (
 from quality.parallel import Progress, check_threads, chunk_starts, shared_out
 
 __all__ = [
-    "EMFit", "EMStart", "Passes", "SharedPrior", "Stop", "TablePasses", "check_cells", "check_em",
-    "check_smoothing", "first_counts", "fit_em", "fit_table", "mean_posterior", "near_gold",
+    "MAX_CELLS", "EMFit", "EMStart", "Passes", "SharedPrior", "Stop", "TablePasses", "check_cells",
+    "check_em", "check_smoothing", "first_counts", "fit_em", "fit_table", "mean_posterior", "near_gold",
     "passes_over", "reporting", "shard_passes", "uniform",
 ]  # fmt: skip
 
@@ -337,8 +337,8 @@ def check_cells(n_workers: int, n_answers: int, n_truths: int) -> None:
     if cells > MAX_CELLS:
         raise LabelError(
             f"confusion matrices must have at most {MAX_CELLS:,} cells in all, got {cells:,} of "
-            f"{n_workers:,} workers, {n_answers:,} answers and {n_truths:,} truths; majority_vote, "
-            "weighted_majority, penalty_vote, glad, mmsr, kos and kos_plus need none",
+            f"{n_workers:,} workers, {n_answers:,} answers and {n_truths:,} truths; the aggregators of "
+            "quality.many_classes need none",
             column="classes",
         )
 

@@ -12,6 +12,7 @@ more than a table of each worker, so that the passes are GLAD's own; the stoppin
 :class:`~quality.aggregation.em.Stop`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from quality.aggregation.majority import majority_vote
 from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 
-__all__ = ["Glad", "glad"]
+__all__ = ["Glad", "fit_glad", "glad"]
 
 SWEEPS = 3  # Newton steps of every ability and easiness in one M-step
 HALVINGS = 30  # of a step that does not rise; a step halved so often is not taken
@@ -114,17 +115,39 @@ def glad(
     tell = counter(progress, "GLAD", max_iter)
     labels = labels.merge_workers(groups)
     posterior = majority_vote(labels).posterior.copy()
+
+    def e_step(ability: np.ndarray, easiness: np.ndarray) -> tuple[float, np.ndarray]:
+        log_likelihood = _e_step(labels, ability, easiness, posterior, threads)
+        return log_likelihood, posterior[labels.task, labels.label]
+
+    right = posterior[labels.task, labels.label]
+    ability, easiness, stop = fit_glad(labels, right, e_step, max_iter, tol, threads, tell)
+    label, tied = decide(posterior)
+    return Glad(posterior, label, tied, of_voters(ability, groups), easiness, *stop)
+
+
+def fit_glad(
+    labels: CrowdLabels,
+    right: Float64[np.ndarray, " labels"],
+    e_step: Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]],
+    max_iter: int,
+    tol: float,
+    threads: int | None,
+    tell: Callable[[int], object],
+) -> tuple[Float64[np.ndarray, " workers"], Float64[np.ndarray, " tasks"], Stop]:
+    """Run GLAD's EM from each label's probability to be right; return ability, easiness and where it stopped.
+
+    ``e_step(ability, easiness)`` returns the log-likelihood and those probabilities anew.
+    """
     ability, log_easiness = np.ones(labels.n_workers), np.ones(labels.n_tasks)
     stop = Stop()
     while stop.n_iter < max_iter and not stop.converged:
-        right = posterior[labels.task, labels.label]
         _m_step(labels, right, ability, log_easiness, threads)
-        log_likelihood = _e_step(labels, ability, np.exp(log_easiness), posterior, threads)
+        log_likelihood, right = e_step(ability, np.exp(log_easiness))
         deviation = np.sum((ability - 1) ** 2) + np.sum((log_easiness - 1) ** 2)
         stop = stop.after(float(log_likelihood - deviation / 2), tol, labels.n_labels)
         tell(stop.n_iter)
-    label, tied = decide(posterior)
-    return Glad(posterior, label, tied, of_voters(ability, groups), np.exp(log_easiness), *stop)
+    return ability, np.exp(log_easiness), stop
 
 
 def _m_step(

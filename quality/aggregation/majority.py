@@ -18,7 +18,8 @@ from quality.labels import CrowdLabels, voters
 from quality.parallel import kernel
 
 __all__ = [
-    "MajorityVote", "WeightedMajority", "majority_vote", "weight_shares", "weighted_majority",
+    "MajorityVote", "WeightedMajority", "check_weight", "majority_vote", "weight_shares",
+    "weighted_majority", "weights_of_voters",
 ]  # fmt: skip
 
 
@@ -146,15 +147,9 @@ def weighted_majority(
     >>> labels.classes[vote.label]
     array(['yes'], dtype='<U3')
     """
-    if not (weight.dtype.kind == "f" and weight.shape == (labels.n_workers,)):
-        raise ValueError(
-            f"weight must be {labels.n_workers} numbers, one per worker, "
-            f"got {weight.dtype} of shape {weight.shape}"
-        )
-    if not ((weight >= 0) & (weight < np.inf)).all():
-        raise ValueError("weight must be finite and >= 0 for every worker")
+    check_weight(labels, weight)
     if groups is not None:
-        labels, weight = labels.merge_workers(groups), _mean_of_groups(weight, groups)
+        labels, weight = labels.merge_workers(groups), weights_of_voters(weight, groups)
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
     posterior = weight_shares(cell, labels.worker, weight, labels.n_tasks, labels.n_classes)
     label, tied = decide(posterior)
@@ -179,7 +174,18 @@ def weight_shares(
     return share
 
 
-def _mean_of_groups(
+def check_weight(labels: CrowdLabels, weight: Float[np.ndarray, " voters"]) -> None:
+    """Raise ValueError unless `weight` is one finite number of at least 0 per worker."""
+    if not (weight.dtype.kind == "f" and weight.shape == (labels.n_workers,)):
+        raise ValueError(
+            f"weight must be {labels.n_workers} numbers, one per worker, "
+            f"got {weight.dtype} of shape {weight.shape}"
+        )
+    if not ((weight >= 0) & (weight < np.inf)).all():
+        raise ValueError("weight must be finite and >= 0 for every worker")
+
+
+def weights_of_voters(
     weight: Float[np.ndarray, " workers"], groups: Int[np.ndarray, " workers"]
 ) -> Float64[np.ndarray, " workers"]:
     """Return the mean weight of each worker's group, in its voter's place."""

@@ -11,6 +11,7 @@ the entries they share; so each worker's skill is the mean of what her partners 
 who say the most and the least. Only pairs who share a task are looked at.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +20,10 @@ from scipy.sparse import csr_array
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import check_em
-from quality.labels import CrowdLabels, of_voters
+from quality.labels import CrowdLabels, name_classes, of_voters
 from quality.parallel import Progress, counter
 
-__all__ = ["Mmsr", "mmsr"]
+__all__ = ["Mmsr", "fit_skills", "mmsr", "skill_log_odds"]
 
 PACK = 2.0**26  # tasks in common and labels in common, as one number
 LEAST = 0.05  # a partner's skill: what she says is divided by it
@@ -126,10 +127,25 @@ def mmsr(
     True
     """
     check_em(max_iter, tol, threads)
-    if not 0 <= trim < 0.5:
-        raise ValueError(f"trim must be in [0, 0.5), got trim={trim}")
     labels = labels.merge_workers(groups)
     tell = counter(progress, "M-MSR", max_iter)
+    skill, n_iter, converged = fit_skills(labels, max_iter=max_iter, tol=tol, trim=trim, tell=tell)
+    posterior = _vote(labels, skill)
+    label, tied = decide(posterior)
+    return Mmsr(posterior, label, tied, of_voters(skill, groups), n_iter, converged)
+
+
+def fit_skills(
+    labels: CrowdLabels,
+    *,
+    max_iter: int,
+    tol: float,
+    trim: float,
+    tell: Callable[[int], object],
+) -> tuple[Float64[np.ndarray, " workers"], int, bool]:
+    """Return each worker's skill, the iterations made, and whether the skills had settled."""
+    if not 0 <= trim < 0.5:
+        raise ValueError(f"trim must be in [0, 0.5), got trim={trim}")
     pairs = _pairs(labels)
     met = np.diff(pairs.start) > 0
     size, n_iter, converged = np.where(met, 0.5, 0.0), 0, False
@@ -140,17 +156,15 @@ def mmsr(
         tell(n_iter)
     skill = _signs(pairs, size) * size
     skill[~met] = np.median(skill[met]) if met.any() else 0.5
-    posterior = _vote(labels, skill)
-    label, tied = decide(posterior)
-    return Mmsr(posterior, label, tied, of_voters(skill, groups), n_iter, converged)
+    return skill, n_iter, converged
 
 
 def _pairs(labels: CrowdLabels) -> _Pairs:
     """Return the agreement beyond chance of every two workers who share a task."""
     one, n_workers, n_classes = np.ones(labels.n_labels), labels.n_workers, labels.n_classes
-    given = labels.task.astype(np.int64) * n_classes + labels.label
+    named = name_classes(labels)  # a column for each class of each task would be too many
     tasks = csr_array((one, (labels.worker, labels.task)), shape=(n_workers, labels.n_tasks))
-    same = csr_array((one, (labels.worker, given)), shape=(n_workers, labels.n_tasks * n_classes))
+    same = csr_array((one, (labels.worker, named.entry)), shape=(n_workers, len(named.code)))
     both = (tasks @ tasks.T + (same @ same.T) * PACK).tocoo()
     worker, partner = both.coords
     apart = worker != partner
@@ -200,13 +214,8 @@ def _signs(pairs: _Pairs, size: Float64[np.ndarray, " workers"]) -> Float64[np.n
 def _vote(
     labels: CrowdLabels, skill: Float64[np.ndarray, " workers"]
 ) -> Float64[np.ndarray, "tasks classes"]:
-    """Return Bayes' rule for workers who err evenly, skills kept a little inside their range."""
-    n_classes = max(labels.n_classes, 2)
-    n_labelled = int(np.count_nonzero(np.diff(labels.task_start)))
-    margin = 1 / np.sqrt(max(n_labelled, 4))
-    inside = np.clip(skill, -(1 - margin) / (n_classes - 1), 1 - margin)
-    right = inside * (n_classes - 1) / n_classes + 1 / n_classes
-    log_odds = np.log(right * (n_classes - 1) / (1 - right))
+    """Return Bayes' rule for workers who err evenly."""
+    log_odds = skill_log_odds(labels, skill)
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
     log_belief = np.bincount(
         cell, log_odds[labels.worker], minlength=labels.n_tasks * labels.n_classes
@@ -214,3 +223,16 @@ def _vote(
     belief = np.exp(log_belief - log_belief.max(axis=1, keepdims=True))
     posterior: np.ndarray = belief / belief.sum(axis=1, keepdims=True)
     return posterior
+
+
+def skill_log_odds(
+    labels: CrowdLabels, skill: Float64[np.ndarray, " workers"]
+) -> Float64[np.ndarray, " workers"]:
+    """Return the log odds of each worker's label over any other, skills kept a little inside their range."""
+    n_classes = max(labels.n_classes, 2)
+    n_labelled = int(np.count_nonzero(np.diff(labels.task_start)))
+    margin = 1 / np.sqrt(max(n_labelled, 4))
+    inside = np.clip(skill, -(1 - margin) / (n_classes - 1), 1 - margin)
+    right = inside * (n_classes - 1) / n_classes + 1 / n_classes
+    log_odds: np.ndarray = np.log(right * (n_classes - 1) / (1 - right))
+    return log_odds

@@ -145,8 +145,10 @@ def alpha_interval(
     return _alpha(labels, tasks, metric, numbers, level)
 
 
-def alpha_by_class(labels: CrowdLabels, *, level: float = 0.95) -> tuple[Alpha, ...]:
-    """Return alpha of each class against all others, in the order of the classes.
+def alpha_by_class(
+    labels: CrowdLabels, codes: Int[np.ndarray, " some"] | None = None, *, level: float = 0.95
+) -> tuple[Alpha, ...]:
+    """Return alpha of each class against all others, in the order of the classes, or of these codes.
 
     A class with a low alpha is one that workers do not tell from the others.
 
@@ -154,6 +156,8 @@ def alpha_by_class(labels: CrowdLabels, *, level: float = 0.95) -> tuple[Alpha, 
     ----------
     labels
         The crowd's labels.
+    codes
+        The classes to ask about; all of them if None.
     level
         Confidence level of the intervals, in (0, 1).
 
@@ -172,8 +176,9 @@ def alpha_by_class(labels: CrowdLabels, *, level: float = 0.95) -> tuple[Alpha, 
     """
     check_level(level)
     tasks = np.flatnonzero(np.diff(labels.task_start))
-    ones = np.eye(labels.n_classes)
+    asked = np.arange(labels.n_classes) if codes is None else codes
     # of two values the squared difference says whether they differ
+    ones = ((np.arange(labels.n_classes) == code).astype(np.float64) for code in asked)
     return tuple(_alpha(labels, tasks, "interval", one, level, "nominal") for one in ones)
 
 

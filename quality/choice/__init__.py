@@ -2,6 +2,7 @@
 
 * :func:`auto`: several aggregators pooled by how well they predict labels held out from them.
 * :func:`auto_by_shards`: the same of a table in shards.
+* :func:`auto_of_named`: the same of those that can do with very many classes.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
@@ -10,6 +11,7 @@ array([0, 1], dtype=int16)
 """
 
 from quality.choice.automatic import Auto, auto, folds, meanings
+from quality.choice.named_pool import NamedAuto, auto_of_named
 from quality.choice.sharded_automatic import (
     AutoByShards,
     ShardFit,
@@ -19,6 +21,6 @@ from quality.choice.sharded_automatic import (
 )
 
 __all__ = [
-    "Auto", "AutoByShards", "ShardFit", "auto", "auto_by_shards", "auto_result", "fit_by_shards", "folds",
-    "meanings",
+    "Auto", "AutoByShards", "NamedAuto", "ShardFit", "auto", "auto_by_shards", "auto_of_named", "auto_result",
+    "fit_by_shards", "folds", "meanings",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ be a candidate.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
@@ -38,11 +39,12 @@ from quality.parallel import Progress, counter, kernel
 from quality.reputation import soft_penalty
 
 __all__ = [
-    "CANDIDATES", "Auto", "Candidate", "Score", "answers_given", "auto", "dealt", "folds",
-    "held_of_sizes", "log_chances", "meanings", "meanings_of", "predict_held_out", "scores_of",
+    "CANDIDATES", "Auto", "Candidate", "Score", "answers_given", "auto", "check_choice", "dealt", "folds",
+    "held_of_sizes", "hold_out", "log_chances", "meanings", "meanings_of", "predict_held_out", "scores_of",
 ]  # fmt: skip
 
 Candidate = Callable[[CrowdLabels], Consensus]
+Fitted = TypeVar("Fitted")
 
 ENOUGH = 30_000  # held-out labels: more of them change no choice
 MIN_WEIGHT = 1e-6  # of a candidate in the pool: it may still break ties
@@ -185,27 +187,14 @@ def auto(
     >>> auto(encode(crowd.worker, crowd.task, crowd.label))
     Auto(mace of 7 candidates, 200 tasks, 0 tied)
     """
-    if not candidates:
-        raise ValueError("candidates must be one or more aggregators, got none")
-    if not n_folds >= 2:
-        raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
-    if not enough >= 1:
-        raise ValueError(f"enough must be >= 1, got enough={enough}")
+    check_choice(candidates, n_folds, enough)
     labels = labels.merge_workers(groups)
     check_cells(labels.n_workers, labels.n_classes, labels.n_classes)
-    fold = folds(labels, n_folds)
-    held = held_folds(fold, enough)
-    tell, n_fits = counter(progress, "auto", (1 + held) * len(candidates)), count(1)
-    log_p = np.zeros((len(candidates), labels.n_tasks))  # summed over a task's held-out labels
-    for number in range(held):
-        out = fold == number
-        rest = labels.keep_labels(~out)
-        for place, fit in enumerate(candidates.values()):
-            found = predict_held_out(labels, out, fit(rest).posterior)
-            log_p[place] += np.bincount(labels.task[out], found, labels.n_tasks)
-            tell(next(n_fits))
-    n_held_out = int(np.count_nonzero((fold >= 0) & (fold < held)))
-    scores = _scores(tuple(candidates), log_p, n_held_out)
+
+    def predict(out: np.ndarray, fitted: Consensus) -> np.ndarray:
+        return predict_held_out(labels, out, fitted.posterior)
+
+    scores, n_held_out, tell = hold_out(labels, candidates, predict, n_folds, enough, progress)
     weighing = {score.name: score.weight for score in scores if score.weight}
     best = max(weighing, key=lambda name: weighing[name])
     posterior = np.zeros((labels.n_tasks, labels.n_classes))
@@ -214,11 +203,49 @@ def auto(
         posterior += weight * fitted.posterior
         if name == best:
             result = fitted
-        tell(next(n_fits))
+        tell()
     posterior /= posterior.sum(axis=1, keepdims=True)  # the weights add up to 1 but for rounding
     label, tied = decide(posterior)
     confusion = of_voters(confusion_under(labels, posterior), groups)
     return Auto(posterior, label, tied, best, result, confusion, scores, n_held_out)
+
+
+def check_choice(candidates: Mapping[str, object], n_folds: int, enough: int) -> None:
+    """Raise ValueError unless there are candidates, two folds or more, and something is held out."""
+    if not candidates:
+        raise ValueError("candidates must be one or more aggregators, got none")
+    if not n_folds >= 2:
+        raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
+    if not enough >= 1:
+        raise ValueError(f"enough must be >= 1, got enough={enough}")
+
+
+def hold_out(
+    labels: CrowdLabels,
+    candidates: Mapping[str, Callable[[CrowdLabels], Fitted]],
+    predict: Callable[[np.ndarray, Fitted], np.ndarray],
+    n_folds: int,
+    enough: int,
+    progress: Progress | None,
+) -> tuple[tuple[Score, ...], int, Callable[[], object]]:
+    """Fit each candidate to the labels without each fold.
+
+    Return scores, the number of labels held out, and what counts further fits.
+    ``predict(out, fitted)`` returns the log-probability of the labels that are `out`.
+    """
+    fold = folds(labels, n_folds)
+    held = held_folds(fold, enough)
+    count_to, n_fits = counter(progress, "auto", (1 + held) * len(candidates)), count(1)
+    log_p = np.zeros((len(candidates), labels.n_tasks))  # summed over a task's held-out labels
+    for number in range(held):
+        out = fold == number
+        rest = labels.keep_labels(~out)
+        for place, fit in enumerate(candidates.values()):
+            log_p[place] += np.bincount(labels.task[out], predict(out, fit(rest)), labels.n_tasks)
+            count_to(next(n_fits))
+    n_held_out = int(np.count_nonzero((fold >= 0) & (fold < held)))
+    scores = _scores(tuple(candidates), log_p, n_held_out)
+    return scores, n_held_out, lambda: count_to(next(n_fits))
 
 
 def held_folds(fold: Int16[np.ndarray, " labels"], enough: int) -> int:

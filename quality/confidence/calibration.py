@@ -13,7 +13,7 @@ of many crowds whose truth is known (:data:`PRIOR`); gold moves them as far as i
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int16
@@ -21,7 +21,7 @@ from scipy.special import expit
 
 from quality.confidence.gold_check import Reliability, reliability
 from quality.confidence.support import Support, task_support
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.labels import CrowdLabels, NamedPosterior, freeze_arrays
 
 __all__ = [
     "MIN_GOLD", "PRIOR", "CalibratedConfidence", "RightnessPrior", "calibrate", "calibrate_support",
@@ -117,10 +117,20 @@ class CalibratedConfidence:
             f"by {by})"
         )
 
+    @overload
     def believed(
         self, posterior: Float[np.ndarray, "tasks classes"]
-    ) -> Float64[np.ndarray, "tasks classes"]:
+    ) -> Float64[np.ndarray, "tasks classes"]: ...
+
+    @overload
+    def believed(self, posterior: NamedPosterior) -> NamedPosterior: ...
+
+    def believed(
+        self, posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior
+    ) -> Float64[np.ndarray, "tasks classes"] | NamedPosterior:
         """Return the posterior with `confidence` in the label; the other classes keep their ratios."""
+        if isinstance(posterior, NamedPosterior):
+            return posterior.believed(self.label, self.confidence)
         rest = np.array(posterior, dtype=np.float64)
         place = self.label[:, np.newaxis].astype(np.int64)
         np.put_along_axis(rest, place, 0.0, axis=1)
@@ -136,7 +146,7 @@ class CalibratedConfidence:
 
     def in_label(
         self,
-        posterior: Float[np.ndarray, "tasks classes"],
+        posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior,
         label: Int[np.ndarray, " tasks"],
     ) -> Float64[np.ndarray, " tasks"]:
         """Return the probability that these labels are right, which need not be the likeliest classes."""
@@ -146,7 +156,7 @@ class CalibratedConfidence:
 
 def calibrate(
     labels: CrowdLabels,
-    posterior: Float[np.ndarray, "tasks classes"],
+    posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior,
     *,
     gold: Int[np.ndarray, " tasks"] | None = None,
     groups: Int[np.ndarray, " workers"] | None = None,
@@ -324,16 +334,19 @@ def _candidates(
     train: Rows, right: np.ndarray, asked: Rows, prior: RightnessPrior
 ) -> Float64[np.ndarray, "3 asked"]:
     """Return the confidence of the rows asked: the model's, the regression's, and that with classes."""
-    n_classes = int(max(train.label.max(), asked.label.max(initial=0))) + 1
+    seen, code = np.unique(train.label, return_inverse=True)  # of the others there is no evidence
+    n_seen = len(seen)
     spread = np.array([*prior.spread, FIXED])
     plain = _most_likely(train.columns, right, prior.mean, spread)
     by_class = _most_likely(
-        np.concatenate([train.columns, np.eye(n_classes)[train.label]], axis=1),
+        np.concatenate([train.columns, np.eye(n_seen)[code]], axis=1),
         right,
-        np.concatenate([prior.mean, np.zeros(n_classes)]),
-        np.concatenate([spread, np.full(n_classes, prior.class_spread)]),
+        np.concatenate([prior.mean, np.zeros(n_seen)]),
+        np.concatenate([spread, np.full(n_seen, prior.class_spread)]),
     )
-    each = asked.columns @ by_class[:4] + by_class[4:][asked.label]
+    constant = np.zeros(int(max(seen[-1], asked.label.max(initial=0))) + 1)
+    constant[seen] = by_class[4:]
+    each = asked.columns @ by_class[:4] + constant[asked.label]
     found = np.stack([asked.own, expit(asked.columns @ plain), expit(each)])
     finite: np.ndarray = np.clip(found, LEAST, 1.0 - LEAST)  # as their logarithms must be
     return finite

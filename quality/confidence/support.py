@@ -18,6 +18,7 @@ from quality.labels import (
     Engine,
     LabelShard,
     LocalEngine,
+    NamedPosterior,
     Sums,
     cut_labels,
     freeze_arrays,
@@ -83,7 +84,7 @@ class ShardSupport(NamedTuple):
 
 def task_support(
     labels: CrowdLabels,
-    posterior: Float[np.ndarray, "tasks classes"],
+    posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior,
     *,
     groups: Int[np.ndarray, " workers"] | None = None,
 ) -> Support:
@@ -107,6 +108,8 @@ def task_support(
     if posterior.shape != shape:
         raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
     engine = LocalEngine(cut_labels(labels, [0, labels.n_tasks]))
+    if isinstance(posterior, NamedPosterior):
+        return support_by_shards(engine, _of_whole, posterior, groups=groups)
     return support_by_shards(engine, _of_table, posterior, groups=groups)
 
 
@@ -176,6 +179,10 @@ def _of_table(shard: LabelShard, posterior: np.ndarray) -> Float64[np.ndarray, "
     return rows
 
 
+def _of_whole(_: LabelShard, posterior: Any) -> Any:
+    return posterior
+
+
 def _merged(shard: LabelShard, groups: np.ndarray | None) -> LabelShard:
     return shard if groups is None else shard.merge_workers(groups)
 
@@ -196,7 +203,7 @@ def _support(
     posterior, belief, groups, rate = asked
     believed = posterior(shard, belief)
     label, _ = decide(believed)
-    model = np.take_along_axis(believed, label[:, np.newaxis].astype(np.int64), axis=1)[:, 0]
+    model = believed[np.arange(shard.n_tasks), label]
     weight = _weights(shard, groups)
     n_votes = np.bincount(shard.task, weight, shard.n_tasks)
     votes = np.bincount(shard.task, weight * (shard.label == label[shard.task]), shard.n_tasks)

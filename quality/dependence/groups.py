@@ -15,6 +15,7 @@ look wrong to the consensus in which each candidate group has one vote. Good wor
 because they are good fail the last: what they agree on looks right.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,10 +31,12 @@ from quality.labels import (
     Engine,
     LabelShard,
     LocalEngine,
+    NamedPosterior,
     Sums,
     cut_labels,
     freeze_arrays,
 )
+from quality.many_classes import needs_names, one_coin_of_named
 
 __all__ = ["DependentGroups", "dependent_groups", "dependent_groups_by_shards", "effective_number"]
 
@@ -172,7 +175,12 @@ def dependent_groups(
     0.9
     """
     whole = LocalEngine(cut_labels(labels, [0, labels.n_tasks], gold=gold))
-    return dependent_groups_by_shards(whole, models=models, use_gold=gold is not None)
+
+    def by_names(groups: np.ndarray) -> NamedPosterior:
+        return one_coin_of_named(labels, gold=gold, groups=groups).posterior
+
+    many = by_names if needs_names(labels) else None
+    return _dependent_groups(whole, models, gold is not None, many)
 
 
 def dependent_groups_by_shards(
@@ -197,6 +205,16 @@ def dependent_groups_by_shards(
     **Guarantees.** The groups of the whole table; its numbers up to the rounding of sums in another
     order.
     """
+    return _dependent_groups(engine, models, use_gold, None)
+
+
+def _dependent_groups(
+    engine: Engine,
+    models: Int[np.ndarray, " models"] | None,
+    use_gold: bool,
+    by_names: Callable[[np.ndarray], NamedPosterior] | None,
+) -> DependentGroups:
+    """Find the groups; `by_names` is the belief under a grouping where classes are very many."""
     (n_labels,) = engine.add_up(_n_labels, None)
     known = _model_codes(models, len(n_labels))
     if len(known) < 2 and np.count_nonzero(n_labels >= MIN_COMMON) < 2:  # nobody can share enough
@@ -208,7 +226,7 @@ def dependent_groups_by_shards(
     groups = _candidates(fit, known)
     if not (groups >= 0).any():
         return _result(fit, groups, np.zeros((0, len(Evidence._fields))), 1.0)
-    evidence, ratio = _evidence(engine, fit, groups, use_gold)
+    evidence, ratio = _evidence(engine, fit, groups, use_gold, by_names)
     wrong = Evidence(*evidence.T)
     excess = wrong.wrong - ratio * wrong.chance
     spread = wrong.wrong2 - 2 * ratio * wrong.both + ratio**2 * wrong.chance2
@@ -276,11 +294,19 @@ class Evidence(NamedTuple):
 
 
 def _evidence(
-    engine: Engine, fit: PairFit, groups: np.ndarray, use_gold: bool
+    engine: Engine,
+    fit: PairFit,
+    groups: np.ndarray,
+    use_gold: bool,
+    by_names: Callable[[np.ndarray], NamedPosterior] | None,
 ) -> tuple[Float64[np.ndarray, "groups sums"], float]:
     """Return each group's sums, and how much likelier common errors are than chance for the others."""
-    merged = one_coin_by_shards(engine.merge_workers(groups), use_gold=use_gold)
-    belief = merged.prior, merged.table, use_gold
+    belief: Any
+    if by_names is None:
+        merged = one_coin_by_shards(engine.merge_workers(groups), use_gold=use_gold)
+        belief = merged.prior, merged.table, use_gold
+    else:
+        belief = by_names(groups)
     right, n_labels = engine.add_up(_right, (groups, belief))
     mean = right.sum() / max(n_labels.sum(), 1.0)
     wrong = 1.0 - (right + mean) / (n_labels + 1.0)
@@ -292,10 +318,17 @@ def _evidence(
     return found, ratio
 
 
+def _posterior(shard: LabelShard, groups: np.ndarray, belief: Any) -> np.ndarray | NamedPosterior:
+    """Return the belief in each task's classes, each group voting once."""
+    if isinstance(belief, NamedPosterior):  # of the whole table, which is one shard
+        return belief
+    return posterior_of_shard(shard.merge_workers(groups), belief)
+
+
 def _right(shard: LabelShard, parameters: tuple[np.ndarray, Any]) -> Sums:
     """Return each worker's expected right labels and her labels, in this shard."""
     groups, belief = parameters
-    posterior = posterior_of_shard(shard.merge_workers(groups), belief)
+    posterior = _posterior(shard, groups, belief)
     right = np.bincount(shard.worker, posterior[shard.task, shard.label], shard.n_workers)
     return right, np.bincount(shard.worker, minlength=shard.n_workers).astype(np.float64)
 
@@ -315,20 +348,20 @@ def _sums(
 ) -> Sums:
     """Return the :class:`Evidence` of each group, and the others' common errors and those by chance."""
     groups, belief, wrong, shares, skill, errors = parameters
-    looks_wrong = 1.0 - posterior_of_shard(shard.merge_workers(groups), belief)
+    believed = _posterior(shard, groups, belief)
     n_groups = int(groups.max()) + 1
     found = np.empty((n_groups, len(Evidence._fields)))
     for code in range(n_groups):
         rows = groups[shard.worker] == code
-        found[code] = _of_group(shard, rows, looks_wrong, wrong, shares, skill, errors)
+        found[code] = _of_group(shard, rows, believed, wrong, shares, skill, errors)
     rows = groups[shard.worker] < 0
-    count, chance = _common_errors(shard, rows, looks_wrong, wrong)
+    count, chance = _common_errors(shard, rows, believed, wrong)
     return found, np.array([count.sum(), chance.sum()])
 
 
 def _of_group(
-    shard: LabelShard, rows: np.ndarray, looks_wrong: np.ndarray, wrong: np.ndarray, shares: Any,
-    skill: np.ndarray, errors: np.ndarray | None,
+    shard: LabelShard, rows: np.ndarray, believed: np.ndarray | NamedPosterior, wrong: np.ndarray,
+    shares: Any, skill: np.ndarray, errors: np.ndarray | None,
 ) -> Evidence:  # fmt: skip
     """Return the sums of one group, whose labels are the rows given; of errors where they are known."""
     worker, task, label = shard.worker[rows], shard.task[rows], shard.label[rows]
@@ -347,7 +380,7 @@ def _of_group(
     excess, left = agreed - expected, pairs - expected
     if errors is not None:
         excess, left = _error_products(shard, rows, errors)
-    seen, chance = _common_errors(shard, rows, looks_wrong, wrong)
+    seen, chance = _common_errors(shard, rows, believed, wrong)
     columns = (
         excess, left, excess**2, excess * left, left**2,
         seen, chance, seen**2, seen * chance, chance**2,
@@ -376,14 +409,15 @@ def _pairs_of_products(task: np.ndarray, value: np.ndarray, n_tasks: int) -> np.
 
 
 def _common_errors(
-    shard: LabelShard, rows: np.ndarray, looks_wrong: np.ndarray, wrong: np.ndarray
+    shard: LabelShard, rows: np.ndarray, believed: np.ndarray | NamedPosterior, wrong: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs who agree on a wrong-looking answer of each task, and those expected by chance."""
-    n_tasks, n_classes = looks_wrong.shape
+    n_tasks, n_classes = believed.shape
     task = shard.task[rows]
     vote, count = np.unique(task * n_classes + shard.label[rows], return_counts=True)
-    alike = count * (count - 1) / 2.0 * looks_wrong.ravel()[vote]
-    seen = np.bincount(vote // n_classes, alike, n_tasks)
+    of_task, label = np.divmod(vote, n_classes)
+    alike = count * (count - 1) / 2.0 * (1.0 - believed[of_task, label])
+    seen = np.bincount(of_task, alike, n_tasks)
     chance = _pairs_of_products(task, wrong[shard.worker[rows]], n_tasks) / max(n_classes - 1, 1)
     return seen, chance
 

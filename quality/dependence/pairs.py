@@ -35,6 +35,7 @@ EDGE = 0.02  # expected agreement is kept within [EDGE, 1 - EDGE]
 MAX_PAIRS = 2_000_000  # in the fit; beyond that, of pairs who share few tasks every n-th
 MAX_MEETINGS = 200_000_000  # pairs of labels on one task; beyond that every n-th task is read
 BLOCK = 8_000_000  # meetings that one sparse product holds
+MAX_COLUMNS = 2**24  # of a table of workers by answers
 AGREED = 2**32  # unit of agreed tasks in a number whose rest is the common tasks
 
 
@@ -142,10 +143,13 @@ def _pair_sums(shard: LabelShard, every: int) -> sp.csr_matrix:
     task = shard.task
     rows = (shard.first_task + task) % every == 0 if every > 1 else slice(None)
     worker, label, task = shard.worker[rows], shard.label[rows], task[rows]
-    answer = shard.n_tasks + task * shard.n_classes + label
+    answer, n_answers = task * shard.n_classes + label, shard.n_tasks * shard.n_classes
+    if n_answers > MAX_COLUMNS:  # an empty column costs as much as a label
+        given, answer = np.unique(answer, return_inverse=True)
+        n_answers = len(given)
     unit = np.repeat(np.array([1, int(AGREED**0.5)]), len(worker))
-    place = np.tile(worker, 2), np.concatenate([task, answer])
-    shape = shard.n_workers, shard.n_tasks * (1 + shard.n_classes)
+    place = np.tile(worker, 2), np.concatenate([task, shard.n_tasks + answer])
+    shape = shard.n_workers, shard.n_tasks + n_answers
     table = sp.csr_matrix((unit, place), shape=shape)
     met = np.diff(shard.task_start)[task]
     size = np.cumsum(np.bincount(worker, met, shard.n_workers))

@@ -24,6 +24,7 @@ from quality.labels.columns import (
     sort_codes,
 )
 from quality.labels.merging import check_groups, of_voters, voters
+from quality.labels.named_classes import NamedClasses, NamedPosterior, name_classes
 from quality.labels.nearness import NearTable, bring_near, walk_near
 from quality.labels.shards import (
     Engine,
@@ -42,14 +43,16 @@ from quality.labels.table import (
     check_table,
     encode,
     encode_gold,
+    fits_table,
 )
 from quality.labels.text_codes import code_texts
 from quality.labels.texts import Texts, taken, text_array
 
 __all__ = [
-    "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "NearTable", "RepeatError",
-    "Sums", "Texts", "add_parts", "array_texts", "bring_near", "check_groups", "check_table",
-    "code_columns", "code_integers", "code_texts", "cut_labels", "encode", "encode_gold",
-    "freeze_arrays", "join_shards", "lookup", "of_voters", "sort_codes", "taken", "text_array",
-    "tree_total", "voters", "walk_near",
+    "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "NamedClasses",
+    "NamedPosterior", "NearTable", "RepeatError", "Sums", "Texts", "add_parts", "array_texts",
+    "bring_near", "check_groups", "check_table", "code_columns", "code_integers", "code_texts",
+    "cut_labels", "encode", "encode_gold", "fits_table", "freeze_arrays", "join_shards", "lookup",
+    "name_classes", "of_voters", "sort_codes", "taken", "text_array", "tree_total", "voters",
+    "walk_near",
 ]  # fmt: skip

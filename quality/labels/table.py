@@ -40,6 +40,7 @@ __all__ = [
     "count_labels",
     "encode",
     "encode_gold",
+    "fits_table",
 ]
 
 MAX_CELLS = 2**27  # of a table of tasks by classes: 1 GB of probabilities
@@ -266,17 +267,26 @@ def count_labels(
     return count.astype(np.int32).reshape(n_tasks, n_classes)
 
 
+def fits_table(n_tasks: int, n_classes: int, n_labels: int) -> bool:
+    """Return whether a table of tasks by classes is not huge and nearly empty.
+
+    >>> fits_table(n_tasks=200_000, n_classes=40, n_labels=1_000_000)
+    True
+    """
+    cells = n_tasks * n_classes
+    return cells <= MAX_CELLS or cells <= MAX_CELLS_PER_LABEL * n_labels
+
+
 def check_table(n_tasks: int, n_classes: int, n_labels: int) -> None:
     """Raise LabelError where a table of tasks by classes would be huge and nearly empty.
 
     >>> check_table(n_tasks=200_000, n_classes=40, n_labels=1_000_000)
     """
-    cells = n_tasks * n_classes
-    if cells > MAX_CELLS and cells > MAX_CELLS_PER_LABEL * n_labels:
+    if not fits_table(n_tasks, n_classes, n_labels):
         raise LabelError(
             f"tasks times classes must be at most {MAX_CELLS:,}, or {MAX_CELLS_PER_LABEL} for each label, "
-            f"got {n_tasks:,} tasks and {n_classes:,} classes with {n_labels:,} labels; deal the tasks to "
-            "several campaigns, or put classes together",
+            f"got {n_tasks:,} tasks and {n_classes:,} classes with {n_labels:,} labels; the aggregators of "
+            "quality.many_classes need none",
             column="classes",
         )
 

@@ -13,7 +13,15 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float64, Int, Int64
 
 from quality.aggregation import Posterior, decide
-from quality.labels import CrowdLabels, Engine, LabelShard, Sums, freeze_arrays
+from quality.labels import (
+    CrowdLabels,
+    Engine,
+    LabelShard,
+    Sums,
+    fits_table,
+    freeze_arrays,
+    name_classes,
+)
 from quality.reputation import mean_share, share_sums, shares_of
 
 __all__ = [
@@ -229,8 +237,8 @@ def pairwise_agreement(labels: CrowdLabels) -> PairwiseAgreement:
     >>> found.worker
     array([0.5, 0.5, 0. ])
     """
-    counts = labels.counts().astype(np.int64)
-    same = counts[labels.task, labels.label] - 1
+    named = name_classes(labels)
+    same = named.votes[named.entry].astype(np.int64) - 1
     others = np.diff(labels.task_start)[labels.task] - 1
     n_same = np.bincount(labels.worker, same, labels.n_workers)
     n_pairs = np.bincount(labels.worker, others, labels.n_workers)
@@ -309,7 +317,16 @@ def krippendorff_alpha(labels: CrowdLabels) -> float:
     >>> round(krippendorff_alpha(labels), 3)
     0.533
     """
-    return alpha_of(*alpha_sums(labels.counts()))
+    if fits_table(labels.n_tasks, labels.n_classes, labels.n_labels):
+        return alpha_of(*alpha_sums(labels.counts()))
+    named = name_classes(labels)
+    n_labels = np.diff(labels.task_start).astype(np.float64)
+    paired = n_labels > 1
+    apart = n_labels**2 - named.sums(named.votes**2)
+    here = paired[named.task]
+    by_class = np.bincount(named.code[here], named.votes[here], labels.n_classes)
+    total = (apart[paired] / (n_labels[paired] - 1)).sum()
+    return alpha_of(by_class.astype(np.int64), np.array([total]))
 
 
 def alpha_sums(

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16, Int32, Int64, Shaped
 
 from quality.aggregation import TIE, decide
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.labels import CrowdLabels, NamedPosterior, freeze_arrays, name_classes
 
 __all__ = [
     "NextLabels",
@@ -46,7 +46,8 @@ class TaskReport:
     n_labels
         Labels the task has.
     counts
-        How many of them name each class.
+        How many of them name each class; None where there are too many classes for such a table, and
+        the posterior is a :class:`~quality.labels.NamedPosterior`.
     conflict
         True where workers disagree: two or more classes were named.
     tied
@@ -64,7 +65,7 @@ class TaskReport:
     entropy: Float64[np.ndarray, " tasks"]
     margin: Float64[np.ndarray, " tasks"]
     n_labels: Int64[np.ndarray, " tasks"]
-    counts: Int32[np.ndarray, "tasks classes"]
+    counts: Int32[np.ndarray, "tasks classes"] | None
     conflict: Bool[np.ndarray, " tasks"]
     tied: Bool[np.ndarray, " tasks"]
     overruled: Bool[np.ndarray, " tasks"]
@@ -85,12 +86,10 @@ class TaskReport:
         shown = self.hardest[:SHOWN]
         rows = [("hardest", "labels", "consensus", "margin", "entropy", "")]
         for task in shown:
-            given = self.counts[task]
-            named = [f"{given[k]} {self.classes[k]}" for k in np.argsort(-given, kind="stable")]
             rows.append(
                 (
                     str(self.tasks[task]),
-                    ", ".join(named[: np.count_nonzero(given)]),
+                    self._given(int(task)),
                     str(self.classes[self.label[task]]),
                     f"{self.margin[task]:.3f}",
                     f"{self.entropy[task]:.3f}",
@@ -101,8 +100,18 @@ class TaskReport:
         lines = ("  ".join(map(str.ljust, row, width)).rstrip() for row in rows)
         return "\n".join([repr(self), *lines])
 
+    def _given(self, task: int) -> str:
+        """Return a task's labels in words: of each class, or how many they are."""
+        if self.counts is None:
+            return f"{self.n_labels[task]}"
+        given = self.counts[task]
+        named = [f"{given[k]} {self.classes[k]}" for k in np.argsort(-given, kind="stable")]
+        return ", ".join(named[: np.count_nonzero(given)])
 
-def task_report(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"]) -> TaskReport:
+
+def task_report(
+    labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior
+) -> TaskReport:
     """Report on each task: its labels, how certain the consensus is, and which tasks are hardest.
 
     Parameters
@@ -136,30 +145,44 @@ def task_report(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes
     2        3 z       z          1.000   0.000
     """
     check_posterior(labels, posterior)
-    counts = labels.counts()
     label, tied = decide(posterior)
-    margin = _margin(posterior)
+    if isinstance(posterior, NamedPosterior):
+        counts, margin = None, posterior.margin()
+        n_named, chosen, most = _named_counts(labels, label)
+    else:
+        counts, margin = labels.counts(), _margin(posterior)
+        n_named, most = np.count_nonzero(counts, axis=1), counts.max(axis=1)
+        chosen = np.take_along_axis(counts, label[:, np.newaxis].astype(np.int64), axis=1)[:, 0]
     entropy = posterior_entropy(posterior)
     n_labels = np.diff(labels.task_start)
     order = np.lexsort((n_labels, -entropy.round(DECIMALS), margin.round(DECIMALS)))
-    chosen = np.take_along_axis(counts, label[:, np.newaxis].astype(np.int64), axis=1)[:, 0]
     return TaskReport(
         label=label,
         entropy=entropy,
         margin=margin,
         n_labels=n_labels,
         counts=counts,
-        conflict=np.count_nonzero(counts, axis=1) > 1,
+        conflict=n_named > 1,
         tied=tied,
-        overruled=~tied & (chosen < counts.max(axis=1)),
+        overruled=~tied & (chosen < most),
         hardest=order.astype(np.int32),
         tasks=labels.tasks,
         classes=labels.classes,
     )
 
 
+def _named_counts(
+    labels: CrowdLabels, label: Int16[np.ndarray, " tasks"]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return how many classes each task was given, its labels for the consensus, and the most for one."""
+    named = name_classes(labels)
+    entry = named.find(np.arange(labels.n_tasks), label)
+    votes = np.append(named.votes, 0.0)[entry]  # the last: a consensus that nobody named
+    return np.diff(named.start), votes, named.largest(named.votes)
+
+
 def posterior_entropy(
-    posterior: Float[np.ndarray, "*tasks classes"],
+    posterior: Float[np.ndarray, "*tasks classes"] | NamedPosterior,
 ) -> Float64[np.ndarray, "*tasks"]:
     """Return the entropy of each distribution in nats.
 
@@ -173,12 +196,16 @@ def posterior_entropy(
     >>> posterior_entropy(np.array([[0.5, 0.5], [1.0, 0.0]])).round(3)
     array([0.693, 0.   ])
     """
+    if isinstance(posterior, NamedPosterior):
+        return posterior.entropy()
     log_posterior = np.log(posterior, out=np.zeros(posterior.shape), where=posterior > 0)
     entropy: np.ndarray = np.maximum(-(posterior * log_posterior).sum(axis=-1), 0.0)
     return entropy
 
 
-def check_posterior(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"]) -> None:
+def check_posterior(
+    labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior
+) -> None:
     """Raise ValueError unless `posterior` is one distribution over the classes per task.
 
     Examples
@@ -189,7 +216,11 @@ def check_posterior(labels: CrowdLabels, posterior: Float[np.ndarray, "tasks cla
     shape = (labels.n_tasks, labels.n_classes)
     if posterior.shape != shape:
         raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
-    if not (np.all(posterior >= 0) and np.allclose(posterior.sum(axis=1), 1)):
+    if isinstance(posterior, NamedPosterior):
+        sound = posterior.is_sound()
+    else:
+        sound = bool(np.all(posterior >= 0) and np.allclose(posterior.sum(axis=1), 1))
+    if not sound:
         raise ValueError("posterior must hold rows of probabilities adding up to 1, got others")
 
 

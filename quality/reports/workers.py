@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
 
 from quality.aggregation import decide
-from quality.labels import CrowdLabels, bring_near, freeze_arrays
+from quality.labels import CrowdLabels, NamedPosterior, bring_near, freeze_arrays
 from quality.matching import conflict_graph, conflict_tasks, load_levels
 from quality.parallel import Progress
 from quality.reports.agreement import worker_agreement
@@ -87,7 +87,7 @@ class WorkerReport:
 def worker_report(
     labels: CrowdLabels,
     filtered: Filtered | FilteredDishonest,
-    posterior: Float[np.ndarray, "tasks classes"],
+    posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior,
     *,
     gold: Int[np.ndarray, " tasks"] | None = None,
     seconds: Float[np.ndarray, " labels"] | None = None,
@@ -197,7 +197,7 @@ def _only_class(labels: CrowdLabels) -> Int64[np.ndarray, " workers"]:
 def _check_shapes(
     labels: CrowdLabels,
     filtered: Filtered | FilteredDishonest,
-    posterior: np.ndarray,
+    posterior: np.ndarray | NamedPosterior,
     gold: np.ndarray | None,
 ) -> None:
     if filtered.keep.shape != (labels.n_workers,):

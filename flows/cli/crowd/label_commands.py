@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from flows.aggregators import ORDERED, AggregatorName, consensus_of
+from flows.aggregators import ORDERED, AggregatorName, any_consensus_of
 from flows.choices import Duplicates, Loss, Penalty
 from flows.cli.root import (
     Encoding,
@@ -171,7 +171,7 @@ def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str],
 
     refuse_more_workers(chosen, labels.n_workers)
     filtered, _ = filter_by(labels, chosen, seed=0)
-    consensus = consensus_of(labels.keep_workers(filtered.keep), ConsensusSettings(), seed=0)
+    consensus = any_consensus_of(labels.keep_workers(filtered.keep), ConsensusSettings(), seed=0)
     found = worker_report(labels, filtered, consensus.posterior)
     order = np.lexsort((np.arange(labels.n_workers), found.reputation, ~found.flagged))
     header = ["worker", "labels", "agreement", "soft", "hard", "reputation", "verdict"]
@@ -210,20 +210,23 @@ def consensus_rows(
     from flows.settings import ConsensusSettings
     from flows.stages import beside_people, hear_models, of_models_alone
     from quality import calibrate, dependent_groups
+    from quality.choice import NamedAuto
+    from quality.many_classes import NamedConsensus, needs_names
 
     given = {"aggregator": aggregator, "loss": loss}
     chosen, labels, said = ConsensusSettings.model_validate(given), read.labels, []
     models = np.flatnonzero(np.isin(labels.workers.astype(np.str_), read.models))
     people = ~np.isin(np.arange(labels.n_workers), models)
     joining = weigh and beside_people(labels, models, np.ones_like(people))
+    joining = joining and not needs_names(labels)  # a classifier does not learn so many classes
     voting = labels.keep_workers(people) if joining else labels
     groups = None
     if weigh:
         found = dependent_groups(voting, models=None if joining else models)
         groups = found.group if len(found.sizes) else None
         said = [] if groups is None else [_weighed(found, apart=joining * models.size)]
-    consensus = consensus_of(voting, chosen, seed=0, groups=groups)
-    if joining:
+    consensus = any_consensus_of(voting, chosen, seed=0, groups=groups)
+    if joining and not isinstance(consensus, NamedConsensus | NamedAuto):
         consensus, voice = hear_models(consensus, labels, models, chosen, groups=groups, seed=0)
         said.append(_voice_line(voice, models.size, int((np.diff(voting.task_start) == 0).sum())))
     sure = calibrate(voting, consensus.posterior, groups=groups)

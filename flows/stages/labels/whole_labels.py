@@ -6,18 +6,17 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from flows.aggregators import consensus_of
+from flows.aggregators import any_consensus_of
 from flows.run import Crowd, Run, start_of
 from flows.settings import FilterSettings, SettingsError
 from flows.stages.label_plan import FewAtHand
 from quality import (
     Auto,
-    Consensus,
     CrowdLabels,
     DependentGroups,
     EMStart,
@@ -42,6 +41,11 @@ from quality import (
     worker_report,
 )
 from quality.aggregation import Fit
+from quality.choice import NamedAuto
+from quality.many_classes import majority_of_named, needs_names
+
+if TYPE_CHECKING:
+    from flows.aggregators import AnyConsensus
 
 __all__ = [
     "Aggregated", "Groups", "Judged", "WholeLabels", "filter_by", "rate_of", "stop_rule",
@@ -106,13 +110,13 @@ class Aggregated:
         The consensus labels without the features of tasks; None if these have not joined.
     """
 
-    consensus: Consensus
-    fitted: Consensus
+    consensus: AnyConsensus
+    fitted: AnyConsensus
     tasks: TaskReport
     support: Support
     kept: CrowdLabels | None
     start: EMStart | None
-    anew: Consensus | None
+    anew: AnyConsensus | None
     next_start: EMStart | None
     class_counts: Int[np.ndarray, "groups classes"] | None = None
     ungrouped: Int[np.ndarray, " tasks"] | None = None
@@ -149,7 +153,7 @@ class WholeLabels:
         """Put together what labels, filter, consensus and gold say about each worker."""
         labels, progress = self.crowd.labels, self.run.progress
         kept = labels.keep_workers(filtered.keep)
-        start = start_of(self.run, kept)
+        start = None if needs_names(kept) else start_of(self.run, kept)
         consensus = self._consensus(kept, groups, start=start, progress=progress)
         report = worker_report(
             labels, filtered, consensus.posterior, gold=self.crowd.gold_code(),
@@ -161,9 +165,11 @@ class WholeLabels:
     def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
         """Find one label per task from the labels of the workers kept, one vote for each group."""
         kept = self.crowd.labels.keep_workers(keep)
-        start = start_of(self.run, kept)
+        start = None if needs_names(kept) else start_of(self.run, kept)
         consensus = self._consensus(kept, groups, start=start, progress=self.run.progress)
-        fitted = consensus.result if isinstance(consensus, Auto) else consensus
+        fitted: AnyConsensus = consensus
+        if isinstance(consensus, Auto | NamedAuto):
+            fitted = consensus.result
         next_start = None
         if self.run.settings.consensus.go_on and isinstance(fitted, Fit):
             next_start = start_from(kept, fitted)
@@ -182,9 +188,11 @@ class WholeLabels:
     def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
         """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
         labels = self.crowd.labels
+        many = needs_names(labels)
+        vote: AnyConsensus = majority_of_named(labels) if many else majority_vote(labels)
         found = {
             "unfiltered": self._consensus(labels, groups),
-            "majority_vote": majority_vote(labels),
+            "majority_vote": vote,
         }
         return {name: consensus.label for name, consensus in found.items()}
 
@@ -210,13 +218,13 @@ class WholeLabels:
         *,
         start: EMStart | None = None,
         progress: Progress | None = None,
-    ) -> Consensus:
+    ) -> AnyConsensus:
         """The consensus that the settings ask for; an earlier stage's if it is of the same inputs."""
         settings, gold = self.run.settings, self.crowd.gold_code()
         asked = f"{settings.believed!r} {settings.seed}"
         key = None if start is not None else _inputs_digest(labels, asked, gold, groups)
         if key is None or key not in _RECENT:
-            found = consensus_of(
+            found = any_consensus_of(
                 labels, settings.believed, seed=settings.seed, gold=gold, groups=groups, start=start,
                 progress=progress,
             )  # fmt: skip
@@ -229,7 +237,9 @@ class WholeLabels:
 
 
 MAX_RECENT = 2  # consensuses kept: that of the workers kept, and that of all
-_RECENT: dict[bytes, Consensus] = {}  # by the digest of all that they depend on, the oldest first
+_RECENT: dict[
+    bytes, AnyConsensus
+] = {}  # by the digest of all that they depend on, the oldest first
 
 
 def _inputs_digest(

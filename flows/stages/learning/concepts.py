@@ -49,11 +49,12 @@ def map_concepts(
         counts = counter.fit_transform(texts)
     except ValueError:  # no word is in two tasks and in no more than half of them
         counts = None
-    if counts is None or np.count_nonzero(np.diff(counts.indptr)) < MIN_TEXTS:
-        run.write_json(
-            "topics.json",
-            {"why_not": f"fewer than {MIN_TEXTS} tasks have words that other tasks have too"},
-        )
+    few = counts is None or np.count_nonzero(np.diff(counts.indptr)) < MIN_TEXTS
+    if few or tasks.counts is None:
+        why_not = f"fewer than {MIN_TEXTS} tasks have words that other tasks have too"
+        if not few:
+            why_not = "there are too many classes for concepts that are to tell them apart"
+        run.write_json("topics.json", {"why_not": why_not})
         run.write_table("task_concepts.parquet", arrow_table({"task": names[:0]}))
         return
     own = np.searchsorted(names, crowd.labels.tasks.astype(np.str_))

@@ -12,7 +12,7 @@ that look wrong and tasks that came in twice.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,8 @@ from quality import (
     task_support,
 )
 from quality.aggregation import decide
+from quality.choice import NamedAuto
+from quality.many_classes import NamedConsensus, needs_names
 
 __all__ = [
     "answers_as_features", "beside_people", "hear_models", "join_voices", "models_beside",
@@ -52,9 +54,10 @@ def models_beside(
 ) -> Int[np.ndarray, " models"]:
     """Return the codes of the models kept whose answers are to be a voice beside the people's labels.
 
-    None of them is where the settings speak against it or people have labelled too few tasks.
+    None of them is where the settings speak against it, people have labelled too few tasks, or there are
+    too many classes for a classifier.
     """
-    if not run.settings.models_join:
+    if not run.settings.models_join or needs_names(crowd.labels):
         return np.zeros(0, dtype=np.int64)
     models = crowd.model_codes()
     joining: np.ndarray = models[keep[models] & beside_people(crowd.labels, models, keep)]
@@ -106,6 +109,8 @@ def join_voices(
     why = why_features_stay_out(settings) if has_features else None
     if why is None and crowd.labels.n_tasks < MIN_TASKS:
         why = f"fewer than {MIN_TASKS} labelled tasks are too few to learn from"
+    if isinstance(found.consensus, NamedConsensus | NamedAuto):
+        return found, {"why_not": "there are too many classes for a classifier to learn them"}
     kept = found.kept
     if kept is None or (why is not None and not models.size):
         return found, {"why_not": why}
@@ -251,7 +256,10 @@ def _answered(
     return replace(answered, label=label, tied=tied), said
 
 
-def _with_belief(consensus: Consensus, heard: JoinedVoice) -> Consensus:
+Found = TypeVar("Found")
+
+
+def _with_belief(consensus: Found, heard: JoinedVoice) -> Found:
     """The same result with the belief by labels and features."""
     belief = {name: getattr(heard, name) for name in ("posterior", "label", "tied")}
     return replace(consensus, **belief)  # type: ignore[type-var]  # results are dataclasses

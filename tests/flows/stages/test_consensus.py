@@ -126,7 +126,7 @@ def test_a_consensus_of_the_same_inputs_is_fitted_once(
         fitted.append(labels.n_labels)
         return consensus_of(labels, *given, **named)
 
-    monkeypatch.setattr("flows.stages.labels.whole_labels.consensus_of", counted)
+    monkeypatch.setattr("flows.stages.labels.whole_labels.any_consensus_of", counted)
     monkeypatch.setattr("flows.stages.labels.whole_labels._RECENT", {})
     run_pipeline(load_settings(write_small_campaign(tmp_path)))
     assert 1 <= len(fitted) <= 2

@@ -1,0 +1,147 @@
+"""The pool of aggregators for very many classes: those that need no confusion matrix.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
+>>> found = auto_of_named(labels)
+>>> found.label, found.left_out
+(array([0, 1], dtype=int16), ('hierarchical_dawid_skene', 'dawid_skene', 'kos'))
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int, Int16
+
+from quality.aggregation import Result
+from quality.choice.automatic import CANDIDATES, ENOUGH, Score, check_choice, hold_out
+from quality.labels import CrowdLabels, NamedPosterior, of_voters
+from quality.many_classes import (
+    NamedConsensus,
+    mace_of_named,
+    majority_of_named,
+    one_coin_of_named,
+    weighted_of_named,
+)
+from quality.parallel import Progress
+from quality.reputation import soft_penalty
+
+__all__ = ["NamedAuto", "auto_of_named"]
+
+NAMED_CANDIDATES: Mapping[str, Callable[[CrowdLabels], NamedConsensus]] = {
+    "majority_vote": majority_of_named,
+    "weighted_majority": lambda labels: weighted_of_named(labels, 1.0 - soft_penalty(labels)),
+    "one_coin_dawid_skene": one_coin_of_named,
+    "mace": mace_of_named,
+}
+PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's own
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class NamedAuto(Result):
+    """Result of :func:`auto_of_named`.
+
+    Parameters
+    ----------
+    posterior
+        Mean of the candidates' posteriors, fitted to all labels, by weight.
+    label, tied, chosen, result, scores, n_held_out
+        As in :class:`~quality.Auto`.
+    reliability
+        P(label = truth) of each worker under `posterior`, with two labels of the crowd's share beside
+        her own.
+    left_out
+        The candidates of :func:`~quality.auto` that need more than the classes named.
+    """
+
+    posterior: NamedPosterior
+    label: Int16[np.ndarray, " tasks"]
+    tied: Bool[np.ndarray, " tasks"]
+    chosen: str
+    result: NamedConsensus
+    reliability: Float64[np.ndarray, " workers"]
+    scores: tuple[Score, ...]
+    n_held_out: int
+    left_out: tuple[str, ...]
+
+
+def auto_of_named(
+    labels: CrowdLabels,
+    *,
+    n_folds: int = 10,
+    enough: int = ENOUGH,
+    groups: Int[np.ndarray, " workers"] | None = None,
+    progress: Progress | None = None,
+) -> NamedAuto:
+    """Pool those aggregators that can do with very many classes: :func:`~quality.auto`.
+
+    The candidates are majority vote, weighted majority, one-coin Dawid–Skene and MACE. A label held out
+    is predicted by the crowd's share of right labels alone, wrong ones being spread evenly: there are
+    too few labels of a class to say what else it means.
+
+    Parameters
+    ----------
+    labels, n_folds, enough, groups, progress
+        As there, errors included.
+
+    Notes
+    -----
+    **Guarantees.** A candidate that is clearly behind weighs nothing. The same bytes on every run.
+
+    **Cost.** Each candidate once per fold held out, and those with a weight once more; none needs a
+    table of tasks by classes.
+    """
+    check_choice(NAMED_CANDIDATES, n_folds, enough)
+    labels = labels.merge_workers(groups)
+
+    def predict(out: np.ndarray, fitted: NamedConsensus) -> np.ndarray:
+        return _log_chance(labels, out, fitted.posterior)
+
+    scores, n_held_out, tell = hold_out(
+        labels, NAMED_CANDIDATES, predict, n_folds, enough, progress
+    )
+    weight, fitted = {one.name: one.weight for one in scores if one.weight}, {}
+    for name in weight:
+        fitted[name] = NAMED_CANDIDATES[name](labels)
+        tell()
+    posterior = _mixture([(weight[name], one.posterior) for name, one in fitted.items()])
+    best = max(weight, key=lambda name: weight[name])
+    label, tied = posterior.decide()
+    reliability = of_voters(_right(labels, posterior), groups)
+    left_out = tuple(name for name in CANDIDATES if name not in NAMED_CANDIDATES)
+    about = reliability, scores, n_held_out, left_out
+    return NamedAuto(posterior, label, tied, best, fitted[best], *about)
+
+
+def _log_chance(
+    labels: CrowdLabels, out: Bool[np.ndarray, " labels"], posterior: NamedPosterior
+) -> Float64[np.ndarray, " held"]:
+    """Return the log-probability of each label held out."""
+    p, n_classes = posterior[labels.task, labels.label], labels.n_classes
+    n_kept = np.count_nonzero(~out)
+    right = (p[~out].sum() + 1.0) / (n_kept + n_classes)  # a label nobody gives stays possible
+    wrong = (1.0 - right) / max(n_classes - 1, 1)
+    found: np.ndarray = np.log(p[out] * right + (1.0 - p[out]) * wrong)
+    return found
+
+
+def _mixture(parts: list[tuple[float, NamedPosterior]]) -> NamedPosterior:
+    """Return the mean by weight; the classes not named share by the mean of what each believes of them."""
+    one, total = parts[0][1], sum(weight for weight, _ in parts)
+    p = sum((weight * part.p for weight, part in parts), np.zeros(len(one.p))) / total
+    rest = sum((weight * part.rest for weight, part in parts), np.zeros(len(one.rest))) / total
+    base = np.full(one.shape[1], 1e-12 / one.shape[1])  # even where nothing is left for them
+    for weight, part in parts:
+        if part.base is not None:
+            base += weight * part.rest.sum() * part.base
+    return NamedPosterior(one.named, p, rest, base / base.sum())
+
+
+def _right(labels: CrowdLabels, posterior: NamedPosterior) -> Float64[np.ndarray, " workers"]:
+    """Return each worker's share of right labels, the crowd's beside her own."""
+    p = posterior.p[posterior.named.entry]
+    mean = p.mean() if len(p) else 1.0
+    n_labels = np.bincount(labels.worker, minlength=labels.n_workers)
+    total = np.bincount(labels.worker, p, labels.n_workers) + PSEUDO_LABELS * mean
+    found: np.ndarray = np.clip(total / (n_labels + PSEUDO_LABELS), 0.0, 1.0)
+    return found

@@ -1,0 +1,169 @@
+"""Votes over the classes that each task was given, and the result of every aggregator of this room.
+
+>>> from quality import encode
+>>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], ["no", "yes", "yes"])
+>>> labels.classes[majority_of_named(labels).label]
+array(['yes'], dtype='<U3')
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64, Int, Int16
+
+from quality.aggregation import MAX_CELLS, Result, check_weight, weights_of_voters
+from quality.labels import CrowdLabels, NamedClasses, NamedPosterior, fits_table, name_classes
+from quality.matching import conflict_graph, conflict_tasks, semi_matching
+
+__all__ = [
+    "NamedConsensus", "as_consensus", "majority_of_named", "needs_names", "penalty_of_named",
+    "weighted_of_named",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class NamedConsensus(Result):
+    """Result of every aggregator of :mod:`quality.many_classes`.
+
+    Parameters
+    ----------
+    posterior
+        P(truth | labels), as the aggregator of few classes has it.
+    label, tied
+        As in :class:`~quality.Consensus`.
+    reliability
+        P(label = truth) of each worker; None where the aggregator has no such number.
+    skill
+        What else it says of each worker: an ability, a competence; None without.
+    log_likelihood
+        What the iterations raised, in nats; NaN without iterations that raise one.
+    n_iter, converged
+        Iterations made, and whether they had settled by then.
+    """
+
+    posterior: NamedPosterior
+    label: Int16[np.ndarray, " tasks"]
+    tied: Bool[np.ndarray, " tasks"]
+    reliability: Float64[np.ndarray, " workers"] | None = None
+    skill: Float64[np.ndarray, " workers"] | None = None
+    log_likelihood: float = np.nan
+    n_iter: int = 1
+    converged: bool = True
+
+
+def as_consensus(
+    posterior: NamedPosterior,
+    *,
+    reliability: Float64[np.ndarray, " workers"] | None = None,
+    skill: Float64[np.ndarray, " workers"] | None = None,
+    log_likelihood: float = np.nan,
+    n_iter: int = 1,
+    converged: bool = True,
+) -> NamedConsensus:
+    """Return the result that a posterior makes."""
+    label, tied = posterior.decide()
+    return NamedConsensus(
+        posterior, label, tied, reliability, skill, log_likelihood, n_iter, converged
+    )
+
+
+def needs_names(labels: CrowdLabels) -> bool:
+    """Return whether there are too many classes for confusion matrices, or for a table of all tasks.
+
+    The matrices of all workers have 134,217,728 cells at most, and so has the table of tasks by
+    classes, or else a hundred for each label.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> labels = encode(["ann", "bob"], [1, 1], ["no", "yes"], classes=["no", "yes"])
+    >>> needs_names(labels)
+    False
+    """
+    if labels.n_workers * labels.n_classes**2 > MAX_CELLS:
+        return True
+    return not fits_table(labels.n_tasks, labels.n_classes, labels.n_labels)
+
+
+def majority_of_named(
+    labels: CrowdLabels, *, groups: Int[np.ndarray, " workers"] | None = None
+) -> NamedConsensus:
+    """Give every task the class that most of its workers gave it: :func:`~quality.majority_vote`.
+
+    Parameters
+    ----------
+    labels, groups
+        As there, errors included.
+
+    Notes
+    -----
+    **Guarantees.** The posterior is that of :func:`~quality.majority_vote`.
+
+    **Cost.** O(labels log labels), whatever the number of classes.
+    """
+    labels = labels.merge_workers(groups)
+    named = name_classes(labels)
+    return as_consensus(_shares(named, named.votes))
+
+
+def weighted_of_named(
+    labels: CrowdLabels,
+    weight: Float[np.ndarray, " workers"],
+    *,
+    groups: Int[np.ndarray, " workers"] | None = None,
+) -> NamedConsensus:
+    """Give every task the class with the most weight behind it: :func:`~quality.weighted_majority`.
+
+    Parameters
+    ----------
+    labels, weight, groups
+        As there, errors included.
+
+    Notes
+    -----
+    **Guarantees.** The posterior is that of :func:`~quality.weighted_majority`.
+
+    **Cost.** That of :func:`majority_of_named`.
+    """
+    check_weight(labels, weight)
+    if groups is not None:
+        labels, weight = labels.merge_workers(groups), weights_of_voters(weight, groups)
+    named = name_classes(labels)
+    scaled = weight.astype(np.float64) / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
+    support = np.bincount(named.entry, scaled[labels.worker], len(named.code))
+    return as_consensus(_shares(named, support.astype(np.float64)))  # int if empty
+
+
+def penalty_of_named(
+    labels: CrowdLabels, *, groups: Int[np.ndarray, " workers"] | None = None
+) -> NamedConsensus:
+    """Give every task the class whose representative has the lowest load: :func:`~quality.penalty_vote`.
+
+    Parameters
+    ----------
+    labels, groups
+        As there, errors included.
+
+    Notes
+    -----
+    **Guarantees.** The posterior is that of :func:`~quality.penalty_vote`.
+
+    **Cost.** One optimal semi-matching.
+    """
+    labels = labels.merge_workers(groups)
+    named = name_classes(labels)
+    matching = semi_matching(conflict_graph(labels))
+    load = np.zeros(len(named.code))  # a class that nobody contradicts needs no representative
+    # entries run through tasks, then classes: the order of the label nodes
+    load[conflict_tasks(labels)[named.task]] = matching.load[matching.assigned]
+    least = -named.largest(-load)
+    return as_consensus(_shares(named, (load == least[named.task]).astype(np.float64)))
+
+
+def _shares(named: NamedClasses, support: Float64[np.ndarray, " entries"]) -> NamedPosterior:
+    """Return each class's share of a task's support; even where there is none."""
+    total, n_classes = named.sums(support), max(named.n_classes, 1)
+    even = np.full(len(support), 1.0 / n_classes)
+    p = np.divide(support, total[named.task], out=even, where=total[named.task] > 0)
+    n_others = n_classes - np.diff(named.start)
+    return NamedPosterior(named, p, np.where(total > 0, 0.0, n_others / n_classes))
