@@ -15,7 +15,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from benchmarks.publish import publish
 from benchmarks.quality.crowd_sets import DATA, FAMILIES, read_set
@@ -33,7 +33,7 @@ from quality import (
     majority_vote,
 )
 from quality.confidence import calibration_error, task_support
-from quality.confidence.calibration import MIN_GOLD, PRIOR, design
+from quality.confidence.calibration import MIN_GOLD, PRIOR, _most_likely, design
 
 RULES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
     "DS": lambda labels: dawid_skene(labels).posterior,
@@ -165,6 +165,27 @@ def floor_of(crowd: Crowd, rule: str, prior: RightnessPrior, n_draws: int) -> fl
     return float(np.mean(errors))
 
 
+def two_unknown(crowd: Crowd, rule: str, prior: RightnessPrior, n_draws: int) -> float:
+    """What the same gold leaves of the error where all of the curve but its level and slope is known.
+
+    The truth is drawn from the confidence that all gold gives; the regression of it on that confidence's
+    log-odds, from the gold of a draw, judges the others.
+    """
+    support, known = crowd.support[rule], crowd.gold >= 0
+    curve = calibrate_support(support, crowd.gold, prior=prior).confidence
+    columns = np.stack([np.ones(len(curve)), logit(np.clip(curve, 1e-6, 1 - 1e-6))], axis=1)
+    errors = []
+    for seed in range(n_draws):
+        right = np.random.default_rng(100 + seed).random(len(curve)) < curve
+        some, others = drawn(np.where(known, right, -1).astype(np.int64), seed)
+        given = np.flatnonzero(some >= 0)
+        fitted = _most_likely(
+            columns[given], right[given].astype(float), np.array([0.0, 1.0]), np.array([2.0, 0.5])
+        )
+        errors.append(calibration_error(expit(columns[others] @ fitted), right[others]))
+    return float(np.mean(errors))
+
+
 def one_temperature(crowd: Crowd, rule: str, n_draws: int) -> Score:
     """Rival: the posterior to the power that makes the gold tasks' truths likeliest."""
     log_p = np.log(np.maximum(crowd.posterior[rule], 1e-12))
@@ -267,28 +288,33 @@ def main() -> None:
         name: floor_of(crowd, SHOWN, prior_of.get(name, PRIOR), n_draws)
         for name, crowd in {**crowds, **panels}.items()
     }
+    twos = {
+        name: two_unknown(crowd, SHOWN, prior_of.get(name, PRIOR), n_draws)
+        for name, crowd in {**crowds, **panels}.items()
+    }
     rows = [
-        (name, str(int((crowd.gold >= 0).sum())), *map(shown, columns.values()), f"{floors[name]:.3f}")
-        for part, scores in ((crowds, found), (panels, of_panels))
-        for name, crowd in part.items() for columns in [scores[name]]
+        (name, str(int((crowd.gold >= 0).sum())), *map(shown, scores[name].values()),
+         *bounds(scores[name][f"{SHOWN}, gold"].error, floors[name], twos[name]))
+        for part, scores in ((crowds, found), (panels, of_panels)) for name, crowd in part.items()
     ]  # fmt: skip
     for title, part in (("mean of the sets", found), ("mean of the panels", of_panels)):
-        means = [mean_of(scores[column] for scores in part.values()) for column in found["rte"]]
-        rows.append(
-            (title, "", *map(shown, means), f"{np.mean([floors[name] for name in part]):.3f}")
-        )
+        means = {name: mean_of(one[name] for one in part.values()) for name in found["rte"]}
+        floor, two = (float(np.mean([bound[name] for name in part])) for bound in (floors, twos))
+        judged = bounds(means[f"{SHOWN}, gold"].error, floor, two)
+        rows.append((title, "", *map(shown, means.values()), *judged))
     for title, at in (("sets worse than before: error", 0), ("sets worse than before: Brier", 1)):
         counts = [
             "" if " before" in column or column.split(", ")[0] not in RULES
             else str(sum(s[column][at] > s[f"{column.split(', ')[0]}, before"][at] for s in found.values()))
             for column in found["rte"]
         ]  # fmt: skip
-        rows.append((title, "", *counts, ""))
+        rows.append((title, "", *counts, "", "", ""))
     note = NOTE.format(
         n_draws=n_draws, n_gold=N_GOLD, least=MIN_GOLD, best=best, shown=SHOWN,
         knobs=", ".join(f"{value:.2f}" for value in shipped.mean),
     )  # fmt: skip
-    header = ("set", "gold", *found["rte"], f"floor, {SHOWN}")
+    last = (f"floor, {SHOWN}", "above the floor, gold", "two numbers unknown")
+    header = ("set", "gold", *found["rte"], *last)
     publish("calibration", "Calibrated confidence, families left out", header, rows, note=note)
     publish_first({name: first_row(crowd, prior_of[name]) for name, crowd in crowds.items()})
 
@@ -308,6 +334,11 @@ def publish_first(found: dict[str, list[float]]) -> None:
     publish("first_tasks", "Wrong tasks among the first 5 %", header, rows, note=FIRST_NOTE)
 
 
+def bounds(error: float, floor: float, two: float) -> tuple[str, str, str]:
+    """The error of a calibrated confidence, what is above it, and what two unknown numbers leave."""
+    return f"{floor:.3f}", f"{error - floor:+.3f}", f"{two:.3f}"
+
+
 def shown(found: Score) -> str:
     return f"{found.error:.3f} / {found.brier:.3f}"
 
@@ -321,7 +352,9 @@ NOTE = (
     "of the other families; the form of the regression, its caps (.97 on the model's own confidence, .4 on "
     "shared errors) and the power of the mixture were chosen with all of them in view. Panels: "
     "six models without people, one vote together, the majority of people as gold; the coefficients took "
-    "no part of them. Floor: what a perfectly calibrated confidence has on as many judging tasks. Rivals "
+    "no part of them. Floor: what a perfectly calibrated confidence has on as many judging tasks. Two "
+    "numbers unknown: what the same gold tasks leave where the truth is drawn from the confidence that all "
+    "gold gives, and that curve is known but for its level and its slope. Rivals "
     "({shown}): one temperature, fitted to the same gold; and the temperature at which the posterior best "
     "predicts each label from the others of its task, which common errors mislead. Settled on all sets: "
     "coefficients {knobs} (intercept, odds, votes, shared), spreads {best}."
