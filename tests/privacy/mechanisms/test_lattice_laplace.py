@@ -177,7 +177,7 @@ def test_an_event_that_claims_less_than_it_realises_is_refused(changed, sentence
 
 def test_a_mechanism_needs_an_epsilon_and_its_law_two_classes():
     assert LatticeLaplace(1.0).law(2).n_classes == 2
-    for epsilon in (0, -1.0):
+    for epsilon in (0.0, -1.0):
         with pytest.raises(ValueError, match=f"epsilon must be > 0, got epsilon={epsilon}"):
             LatticeLaplace(epsilon)
     with pytest.raises(ValueError, match="n_classes must be >= 2, got n_classes=1"):
