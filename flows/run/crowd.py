@@ -101,9 +101,11 @@ class Crowd:
         return np.flatnonzero(np.isin(self.labels.workers.astype(np.str_), self.models))
 
     def label_features(self) -> Float[np.ndarray, "tasks features"]:
-        """Features of every labelled task, in the order of `labels.tasks`; loads all features."""
-        whole = self.table.features if self.features is None else self.features.load()
-        features: np.ndarray = whole[self.table.rows(self.labels.tasks)]
+        """Features of every labelled task, in the order of `labels.tasks`; in memory, each of them once."""
+        rows = self.table.rows(self.labels.tasks)
+        if self.features is not None:
+            return self.features.load(rows)
+        features: np.ndarray = self.table.features[rows]
         return features
 
     def label_group(self) -> Int[np.ndarray, " tasks"]:

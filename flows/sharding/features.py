@@ -68,11 +68,14 @@ class FeatureFolder:
         with np.load(self.folder / BAGS, allow_pickle=False) as kept:
             return kept["size"], kept["labelled"]
 
-    def load(self) -> Float[np.ndarray, "tasks features"]:
-        """Return all features in the order of the tasks' names."""
+    def load(self, tasks: Int[np.ndarray, " _"] | None = None) -> Float[np.ndarray, "_ features"]:
+        """Return the features of some tasks, or of all, by their place in the order of names."""
         with np.load(self.folder / BAGS, allow_pickle=False) as kept:
-            whole = self.take(kept["place"])
-        return standardized(whole) if self.standardize else whole
+            place = kept["place"]
+        if self.standardize:  # by the means of all
+            whole = standardized(self.take(place))
+            return whole if tasks is None else np.asarray(whole[tasks])
+        return self.take(place if tasks is None else place[tasks])
 
     def _file(self) -> np.ndarray:
         whole: np.ndarray = np.load(self.folder / ROWS, mmap_mode="r", allow_pickle=False)

@@ -362,8 +362,8 @@ def _rows(crowd: Crowd, label: np.ndarray, settings: Settings, model: ModelSetti
         holdout=settings.gate.holdout,
         validation=model.validation,
     )
-    x, names = crowd.label_features()[counted], binding_names(crowd)[counted]
-    return Rows(names, x, label[counted], held, validated)
+    x, names = crowd.label_features(), binding_names(crowd)[counted]
+    return Rows(names, x if counted.all() else x[counted], label[counted], held, validated)
 
 
 def _learning(

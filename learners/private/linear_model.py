@@ -39,6 +39,7 @@ MIN_REGULARIZATION = (
 
 
 MIN_BOUND = 1e-100  # the square of a larger bound is not zero
+BLOCK = 65_536  # rows that are judged at once: no copy of all of them is made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +119,10 @@ class LinearModel:
 
     def predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:
         """Class code of each row; ties go to the lower code."""
+        blocks = range(0, max(len(x), 1), BLOCK)
+        return np.concatenate([self._predict(x[first : first + BLOCK]) for first in blocks])
+
+    def _predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:
         score = self.decision(x)
         return (score[:, 0] > 0).astype(np.intp) if self.n_classes == 2 else score.argmax(axis=1)
 

@@ -41,6 +41,7 @@ CLIP = 0.5  # of a row's gradient: for two classes no gradient is longer where d
 TIME = (
     2.0  # length of the whole descent, in units of rows times noise-to-signal; settled on open sets
 )
+BLOCK = 16_384  # rows: what is made of them stays in the caches
 STEPS = 50, 200
 STEP = 10.0  # length of a step that is aimed at
 LONGEST = 16.0
@@ -188,12 +189,19 @@ def clipped_sum(
     sign: Float[np.ndarray, "problems rows"],
     weight: Float[np.ndarray, "problems columns"],
 ) -> Float[np.ndarray, "problems columns"]:
-    """Return the sum of the rows' gradients at `weight`, each cut to norm 1/2; signs as for `descend`."""
-    score = weight @ row.T
-    chance = expit(score) if len(sign) == 1 else softmax(score, axis=0)
-    residual = np.abs(sign[0]) * (chance - (sign > 0))
-    norm = np.linalg.norm(residual, axis=0) * np.linalg.norm(row, axis=1)
-    return np.asarray(residual / np.maximum(norm / CLIP, 1.0) @ row)
+    """Return the sum of the rows' gradients at `weight`, each cut to norm 1/2; signs as for `descend`.
+
+    Blocks of rows are summed one after the other: scores are never those of all rows at once.
+    """
+    total = np.zeros_like(weight)
+    for first in range(0, len(row), BLOCK):
+        block, its_sign = row[first : first + BLOCK], sign[:, first : first + BLOCK]
+        score = weight @ block.T
+        chance = expit(score) if len(sign) == 1 else softmax(score, axis=0)
+        residual = np.abs(its_sign[0]) * (chance - (its_sign > 0))
+        norm = np.linalg.norm(residual, axis=0) * np.linalg.norm(block, axis=1)
+        total += residual / np.maximum(norm / CLIP, 1.0) @ block
+    return total
 
 
 def prefers_descent(epsilon: float, delta: float, *, n_features: int, n_classes: int) -> bool:

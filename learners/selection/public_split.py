@@ -101,12 +101,12 @@ class SplitRows:
 def split_rows(query: Query, norm_bound: float, n_classes: int) -> SplitRows:
     """Read and lift the rows of a query, both sides of its split."""
     rows = check_split(query, n_classes)
-    row, sign = lift(rows["x"], norm_bound), signs(rows["y"], n_classes)
-    held_out = rows["validation"]
+    sign, held_out = signs(rows["y"], n_classes), rows["validation"]
+    row, judge = (lift(rows["x"][part], norm_bound) for part in (~held_out, held_out))
     return SplitRows(
-        row=row[~held_out],
+        row=row,
         sign=sign[:, ~held_out],
-        judge=row[held_out],
+        judge=judge,
         judge_sign=sign[:, held_out],
         judge_y=rows["y"][held_out],
         norm_bound=norm_bound,

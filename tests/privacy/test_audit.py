@@ -342,6 +342,7 @@ def test_a_loss_short_of_epsilon_by_more_than_rounding_is_no_hit():
     assert audit_losses(loss, -loss, epsilon=1.0).hits == (2, 0)
 
 
+@pytest.mark.refusal
 def test_an_audit_needs_draws_and_equally_many():
     law = DirichletLaw((1.0, 2.0))
     with pytest.raises(ValueError, match="draws must be >= 1, got draws=0"):

@@ -266,6 +266,7 @@ def test_a_groups_values_are_the_inner_mechanisms():
     assert gate.answer("state", asked, noise, history) == ("state", "asked")
 
 
+@pytest.mark.refusal
 @pytest.mark.parametrize("subject", [[0], [0, -1], []])
 def test_every_task_has_one_subject(subject):
     about = {
