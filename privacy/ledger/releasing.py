@@ -172,7 +172,7 @@ def _digest(public: Mapping[str, Any], arrays: Mapping[str, np.ndarray], key: by
     digest = hashlib.blake2b(key=key, digest_size=32)
     digest.update(len(header).to_bytes(8, "little") + header)
     for name in names:
-        digest.update(np.ascontiguousarray(arrays[name]).reshape(-1))  # its bytes, not copied
+        digest.update(np.ascontiguousarray(arrays[name]).reshape(-1).data)  # its bytes, not copied
     return digest.digest()
 
 
