@@ -45,9 +45,8 @@ def test_reports_have_a_title_for_each_and_keep_the_name_of_an_unknown_one() -> 
     assert title_of("of_another_version") == "of_another_version"
 
 
-def test_the_default_is_the_pool_and_where_it_cannot_go_hierarchical_dawid_skene() -> None:
-    assert ConsensusSettings().named() == "auto"
-    assert ConsensusSettings().named(sharded=True) == "hierarchical_dawid_skene"
+def test_the_default_is_the_pool_and_where_keys_keep_it_out_hierarchical_dawid_skene() -> None:
+    assert ConsensusSettings().named() == ConsensusSettings().named(sharded=True) == "auto"
     for key in ({"max_iter": 9}, {"tol": 0.1}, {"use_gold": True}, {"go_on": True}):
         chosen = ConsensusSettings.model_validate(key)
         assert chosen.named() == chosen.named(sharded=True) == "hierarchical_dawid_skene"

