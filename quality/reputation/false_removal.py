@@ -11,7 +11,7 @@ array([7], dtype=int32)
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int32
@@ -27,6 +27,7 @@ __all__ = ["FilteredDishonest", "Rounds", "check_rates", "filter_dishonest", "re
 MAX_ADVERSARIES = 0.45  # a larger share fitted: the honest may be the part that looks dishonest
 
 
+@runtime_checkable
 class Null(Protocol):
     """What a round finds out about the workers left, as :func:`honest_null` does."""
 
