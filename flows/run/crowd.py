@@ -108,6 +108,14 @@ class Crowd:
         features: np.ndarray = self.table.features[rows]
         return features
 
+    def features_of(self, tasks: Int[np.ndarray, " _"]) -> Float[np.ndarray, "_ features"]:
+        """Features of some labelled tasks by their codes; pages of a file where the labels are in shards."""
+        rows = self.table.rows(self.labels.tasks)[tasks]
+        if self.features is not None:
+            return self.features.laid_out(rows)
+        features: np.ndarray = self.table.features[rows]
+        return features
+
     def label_group(self) -> Int[np.ndarray, " tasks"]:
         """Group code of every labelled task, in the order of `labels.tasks`."""
         if self.tasks is None:
