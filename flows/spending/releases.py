@@ -375,7 +375,7 @@ def _rows(crowd: Crowd, label: np.ndarray, settings: Settings, model: ModelSetti
         validation=model.validation,
     )
     task = np.flatnonzero(counted)
-    develop, holdout = (crowd.features_of(task[cell]) for cell in (~held, held))
+    develop, holdout = crowd.features_of(task[~held], task[held])
     return Rows(binding_names(crowd)[task], develop, holdout, label[task], held, validated)
 
 

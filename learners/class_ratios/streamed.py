@@ -46,6 +46,7 @@ __all__ = ["Blocks", "StreamedRatioModel", "learn_streamed_ratios"]
 SAMPLE_POINTS = 5000  # on which scale, bandwidth and landmarks are chosen
 
 Directions: TypeAlias = Float[np.ndarray, "directions classes"]
+Span: TypeAlias = Float[np.ndarray, "landmarks classes"]  # directions, as sums of landmarks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +85,7 @@ class _RowFeatures:
     def kernels(self) -> _RowKernels:
         return _RowKernels(self.scale, self.features.kernel, self.embed)
 
-    def along(self, direction: Directions) -> tuple[Directions, _RowKernels]:
+    def along(self, direction: Directions) -> tuple[Span, _RowKernels]:
         """Return what `_moments` of the features along directions takes."""
         return np.asarray(self.features.root @ direction), self.kernels
 
@@ -305,15 +306,13 @@ def _feature_sums(
     return kernels.matched.total(point), _spread(kernels.embed(point))
 
 
-def _moments(block: Block, parameters: tuple[Directions, _RowKernels]) -> _Moments:
+def _moments(block: Block, parameters: tuple[Span, _RowKernels]) -> _Moments:
     """Return the moments of a block's features along directions."""
     span, kernels = parameters
     return _spread(kernels.matched.along(kernels.rescaled(block), span))
 
 
-def _both_moments(
-    block: Block, parameters: tuple[Directions, _RowKernels]
-) -> tuple[_Moments, _Moments]:
+def _both_moments(block: Block, parameters: tuple[Span, _RowKernels]) -> tuple[_Moments, _Moments]:
     """Return `_moments`, and the moments for the test of fit."""
     kernels = parameters[1]
     return _moments(block, parameters), _spread(kernels.embed(kernels.rescaled(block)))
