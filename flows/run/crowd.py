@@ -108,6 +108,15 @@ class Crowd:
         features: np.ndarray = self.table.features[rows]
         return features
 
+    def features_of(
+        self, *parts: Int[np.ndarray, " _"]
+    ) -> tuple[Float[np.ndarray, "_ features"], ...]:
+        """Features of parts of the labelled tasks, by their codes; on shards as pages of files."""
+        rows = self.table.rows(self.labels.tasks)
+        if self.features is not None:
+            return tuple(self.features.laid_out(rows[part]) for part in parts)
+        return tuple(self.table.features[rows[part]] for part in parts)
+
     def label_group(self) -> Int[np.ndarray, " tasks"]:
         """Group code of every labelled task, in the order of `labels.tasks`."""
         if self.tasks is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -60,8 +61,8 @@ class FeatureFolder:
         return np.array(self._file()[first:last])
 
     def take(self, places: Int[np.ndarray, " _"]) -> Float[np.ndarray, "_ features"]:
-        """Return rows by their ascending places."""
-        return np.array(self._file()[places])
+        """Return rows by their places."""
+        return np.asarray(self._file()[places])  # a copy already
 
     def bags(self) -> tuple[Int[np.ndarray, " groups"], Int[np.ndarray, " groups"]]:
         """Return the number of tasks of each group, and how many of them have labels."""
@@ -76,6 +77,30 @@ class FeatureFolder:
             whole = standardized(self.take(place))
             return whole if tasks is None else np.asarray(whole[tasks])
         return self.take(place if tasks is None else place[tasks])
+
+    def laid_out(self, tasks: Int[np.ndarray, " _"]) -> Float[np.ndarray, "_ features"]:
+        """Return what `load` returns, as pages of a file of no name, which goes when the array goes.
+
+        Memory holds a batch of rows while it is written, and the pages in use while it is read; features to
+        be standardized are loaded once.
+        """
+        shape = (len(tasks), self.n_features)
+        if self.standardize:  # by the means of all, which are found in memory
+            return self._in_pages(iter([self.load(tasks)]), shape)
+        with np.load(self.folder / BAGS, allow_pickle=False) as kept:
+            place = kept["place"][tasks]
+        batches = range(0, len(place), BATCH)
+        return self._in_pages((self.take(place[at : at + BATCH]) for at in batches), shape)
+
+    def _in_pages(self, blocks: Iterator[np.ndarray], shape: tuple[int, int]) -> np.ndarray:
+        """Write blocks of rows one after the other, and map the file into memory."""
+        if 0 in shape:  # an empty file cannot be mapped
+            return np.empty(shape)
+        with tempfile.TemporaryFile(dir=self.folder) as file:
+            for block in blocks:
+                file.write(np.ascontiguousarray(block).data)
+            file.flush()
+            return np.memmap(file, dtype=np.float64, mode="r", shape=shape)
 
     def _file(self) -> np.ndarray:
         whole: np.ndarray = np.load(self.folder / ROWS, mmap_mode="r", allow_pickle=False)

@@ -83,14 +83,26 @@ Labels: TypeAlias = Callable[[], Int[np.ndarray, " tasks"]]
 class Rows:
     """Labelled tasks that count as rows for learning, dealt to training, validation and holdout.
 
-    `names` bind the partition of the deal to the tasks.
+    `names` bind the partition of the deal to the tasks. Features of the holdout stand apart from those of
+    the rows to `develop` a model on, which are the others; on shards both are pages of files.
     """
 
     names: np.ndarray
-    x: Float[np.ndarray, "tasks features"]
+    develop_x: Float[np.ndarray, "_ features"]
+    holdout_x: Float[np.ndarray, "_ features"]
     y: Int[np.ndarray, " tasks"]
     holdout: Bool[np.ndarray, " tasks"]
     validation: Bool[np.ndarray, " tasks"]
+
+    @property
+    def develop_y(self) -> Int[np.ndarray, " _"]:
+        """Class codes of the rows of `develop_x`."""
+        return np.asarray(self.y[~self.holdout])
+
+    @property
+    def judges(self) -> Bool[np.ndarray, " _"]:
+        """Which rows of `develop_x` are for validation."""
+        return np.asarray(self.validation[~self.holdout])
 
     @property
     def training(self) -> Bool[np.ndarray, " tasks"]:
@@ -362,8 +374,9 @@ def _rows(crowd: Crowd, label: np.ndarray, settings: Settings, model: ModelSetti
         holdout=settings.gate.holdout,
         validation=model.validation,
     )
-    x, names = crowd.label_features(), binding_names(crowd)[counted]
-    return Rows(names, x if counted.all() else x[counted], label[counted], held, validated)
+    task = np.flatnonzero(counted)
+    develop, holdout = crowd.features_of(task[~held], task[held])
+    return Rows(binding_names(crowd)[task], develop, holdout, label[task], held, validated)
 
 
 def _learning(
@@ -389,17 +402,17 @@ def _learning(
         for what, price in model.epsilons.items()
     }
     train, select, score = (each[what] for what in ("train", "select", "score"))
-    n_features = _n_trained(model, rows.x.shape[1])
+    n_features = _n_trained(model, rows.develop_x.shape[1])
     training = training_of(model, (train, select), n_features, crowd.labels.n_classes)
     scored = ScoredTraining(_on_components(training, model, each), epsilon_score=score)
     whole = str(sum(map(exact, prices)))
 
-    def query(which: int, name: str, **value: np.ndarray) -> Query:
+    def query(which: int, name: str, x: np.ndarray, **value: np.ndarray) -> Query:
         mask = rows.holdout == (which == HOLDOUT)
         found = Query(
             dataset=settings.name,
             name=name,
-            value={key: array[mask] for key, array in value.items()},
+            value={"x": x, **{key: array[mask] for key, array in value.items()}},
             unit=protected_unit(settings, privacy),
             n=int(mask.sum()),
             l1=math.inf,
@@ -414,10 +427,10 @@ def _learning(
     return Learning(
         rows,
         scored if size == 1 else GroupPrivacy(scored, size, whole),
-        query(DEVELOP, "rows to train on", x=rows.x, y=rows.y, validation=rows.validation),
+        query(DEVELOP, "rows to train on", rows.develop_x, y=rows.y, validation=rows.validation),
         judge,
         judge if size == 1 else GroupInteraction(judge, size),
-        query(HOLDOUT, "holdout rows", x=rows.x, y=rows.y),
+        query(HOLDOUT, "holdout rows", rows.holdout_x, y=rows.y),
     )
 
 

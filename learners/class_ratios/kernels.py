@@ -10,7 +10,7 @@ array([[0.8033]])
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from scipy.spatial.distance import pdist
 
 __all__ = [
     "Bags",
+    "LandmarkKernel",
     "NystroemMap",
     "bandwidth_ladder",
     "feature_scale",
@@ -27,6 +28,7 @@ __all__ = [
     "median_distance",
     "set_gram",
     "spread_order",
+    "spread_places",
     "spread_points",
 ]
 
@@ -35,6 +37,8 @@ HALVINGS = 10  # median * 2^-5 ... median * 2^5
 MEDIAN_POINTS = 1000
 BLOCK_CELLS = 2**18  # kernel values held at once: 2 MiB, which stays in a core's cache
 RANK_TOLERANCE = 1e-10  # of the largest eigenvalue; directions below it are rounding
+
+STRIP_ROWS = 64  # whose kernel values with a thousand landmarks stay in a core's cache
 
 FIT_LANDMARKS = 64
 
@@ -72,11 +76,20 @@ def spread_points(bags: Bags, n_points: int) -> Float[np.ndarray, "points featur
     >>> spread_points([np.zeros((30, 2)), np.ones((10, 2))], 8).sum(axis=0)
     array([2., 2.])
     """
-    share = min(1.0, n_points / sum(map(len, bags)))
-    chosen = []
-    for bag in bags:
-        chosen.append(bag[spread_order(len(bag))[: max(1, round(share * len(bag)))]])
-    return np.concatenate(chosen)
+    places = spread_places([len(bag) for bag in bags], n_points)
+    return np.concatenate([bag[chosen] for bag, chosen in zip(bags, places, strict=True)])
+
+
+def spread_places(sizes: Sequence[int], n_points: int) -> list[Int[np.ndarray, " _"]]:
+    """Return which points of each bag `spread_points` takes.
+
+    Examples
+    --------
+    >>> [len(places) for places in spread_places([30, 10], 8)]
+    [6, 2]
+    """
+    share = min(1.0, n_points / sum(sizes))
+    return [spread_order(size)[: max(1, round(share * size))] for size in sizes]
 
 
 def spread_order(size: int) -> Int[np.ndarray, " points"]:
@@ -132,22 +145,61 @@ class NystroemMap:
         """Features of points."""
         return np.asarray(_centred_gaussian(x, self.landmark, self.bandwidth) @ self.root)
 
-    def projected(
-        self,
-        x: Float[np.ndarray, "points features"],
-        direction: Float[np.ndarray, "directions some"],
-    ) -> Float[np.ndarray, "points some"]:
-        """Features of points along some directions: m per point and direction, not m^2.
+    @property
+    def kernel(self) -> "LandmarkKernel":
+        """The kernel values that the features are made of, without `root`."""
+        return LandmarkKernel(self.landmark, self.bandwidth)
 
-        Examples
-        --------
-        >>> line = np.linspace(0, 1, 5)[:, None]
-        >>> features, one = NystroemMap.of(line, 0.5), np.ones((5, 1))
-        >>> np.allclose(features.projected(line, one), features(line) @ one)
-        True
-        """
-        span = self.root @ direction
-        return np.asarray(_centred_gaussian(x, self.landmark, self.bandwidth) @ span)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LandmarkKernel:
+    """Kernel of many points with landmarks, of which sums alone are kept: m per point, not m^2.
+
+    A sum or a projection of the features of a `NystroemMap` is one of kernel values, times its `root`.
+    Points go through in strips, and the squared lengths are two more columns of the matrix product.
+
+    Examples
+    --------
+    >>> line, one = np.linspace(0, 1, 5)[:, None], np.ones((5, 1))
+    >>> features = NystroemMap.of(line, 0.5)
+    >>> np.allclose(features.kernel.total(line) @ features.root, features(line).sum(axis=0))
+    True
+    >>> np.allclose(features.kernel.along(line, features.root @ one), features(line) @ one)
+    True
+    """
+
+    landmark: Float[np.ndarray, "landmarks features"]
+    bandwidth: float
+
+    def total(self, x: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " landmarks"]:
+        """Return the sum over points of their kernel with each landmark."""
+        total = np.zeros(len(self.landmark))
+        for strip in self._strips(x):
+            total += strip.sum(axis=0)
+        return total
+
+    def along(
+        self, x: Float[np.ndarray, "points features"], span: Float[np.ndarray, "landmarks some"]
+    ) -> Float[np.ndarray, "points some"]:
+        """Return each point's kernel with the landmarks, weighted by every column of `span`."""
+        found = [strip @ span for strip in self._strips(x)]
+        return np.concatenate(found) if found else np.zeros((0, span.shape[1]))
+
+    def _strips(self, x: Float[np.ndarray, "points features"]) -> Iterator[np.ndarray]:
+        """Yield the kernel values of a few points at a time, in memory that the next ones take over."""
+        centre = self.landmark.mean(axis=0)
+        point, other = (x - centre) / self.bandwidth, (self.landmark - centre) / self.bandwidth
+        left = np.column_stack([point, _half_square(point), np.ones(len(point))])
+        right = np.column_stack([other, np.ones(len(other)), _half_square(other)]).T.copy()
+        memory = np.empty((min(STRIP_ROWS, len(x)), len(other)))
+        for first in range(0, len(x), STRIP_ROWS):
+            rows = left[first : first + STRIP_ROWS]
+            strip = np.matmul(rows, right, out=memory[: len(rows)])
+            yield np.exp(np.minimum(strip, 0.0, out=strip), out=strip)
+
+
+def _half_square(x: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " points"]:
+    return np.asarray(-0.5 * np.einsum("if,if->i", x, x))
 
 
 def fit_features(bags: Bags) -> NystroemMap:
@@ -286,6 +338,6 @@ def _gaussian(
 ) -> Float[np.ndarray, "block points"]:
     """Return exp(-||x - x'||^2 / 2), with the bandwidth as unit."""
     exponent = x @ other.T
-    exponent -= 0.5 * np.einsum("if,if->i", x, x)[:, None]
-    exponent -= 0.5 * np.einsum("if,if->i", other, other)
+    exponent += _half_square(x)[:, None]
+    exponent += _half_square(other)
     return np.asarray(np.exp(np.minimum(exponent, 0.0, out=exponent), out=exponent))

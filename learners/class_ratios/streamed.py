@@ -29,11 +29,12 @@ from learners.class_ratios.bags import (
 )
 from learners.class_ratios.kernel_matching import KernelMatching, n_landmarks
 from learners.class_ratios.kernels import (
+    LandmarkKernel,
     NystroemMap,
     feature_scale,
     fit_features,
     spread_order,
-    spread_points,
+    spread_places,
 )
 from learners.class_ratios.matched_means import BagMean, MatchedMeans, MixtureFit
 from learners.class_ratios.mean_matching import parts_left_out
@@ -45,6 +46,7 @@ __all__ = ["Blocks", "StreamedRatioModel", "learn_streamed_ratios"]
 SAMPLE_POINTS = 5000  # on which scale, bandwidth and landmarks are chosen
 
 Directions: TypeAlias = Float[np.ndarray, "directions classes"]
+Span: TypeAlias = Float[np.ndarray, "landmarks classes"]  # directions, as sums of landmarks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,29 +57,37 @@ class _Shares:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _RowFeatures:
-    """Nyström features of a block's rows: those to match, and `along`, those of the test of fit."""
+class _RowKernels:
+    """What the rows of a block are compared with, small enough to be sent to wherever the block is."""
 
     scale: Float[np.ndarray, " features"]
-    features: NystroemMap
+    matched: LandmarkKernel
     embed: NystroemMap
 
-    def __call__(self, point: Block) -> Float[np.ndarray, "_ directions"]:
-        return self.features(self._rescaled(point))
-
-    def projected(self, point: Block, direction: Directions) -> Float[np.ndarray, "_ classes"]:
-        """Return the features along directions, without the features themselves."""
-        return self.features.projected(self._rescaled(point), direction)
-
-    def along(self, point: Block) -> Float[np.ndarray, "_ directions"]:
-        return self.embed(self._rescaled(point))
-
-    def _rescaled(self, point: Block) -> Block:
+    def rescaled(self, point: Block) -> Block:
+        """Return rows in the features' units, checked."""
         if not (point.ndim == 2 and point.shape[1] == len(self.scale)):
             raise ValueError(f"bag must have {len(self.scale)} features, got shape={point.shape}")
         if not np.isfinite(point).all():
             raise ValueError("bag must be finite in every cell")
         return np.asarray(point / self.scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RowFeatures:
+    """Nyström features of rescaled rows: those to match, and `embed`, those of the test of fit."""
+
+    scale: Float[np.ndarray, " features"]
+    features: NystroemMap
+    embed: NystroemMap
+
+    @property
+    def kernels(self) -> _RowKernels:
+        return _RowKernels(self.scale, self.features.kernel, self.embed)
+
+    def along(self, direction: Directions) -> tuple[Span, _RowKernels]:
+        """Return what `_moments` of the features along directions takes."""
+        return np.asarray(self.features.root @ direction), self.kernels
 
 
 _Moments: TypeAlias = tuple[
@@ -137,7 +147,7 @@ class StreamedRatioModel:
         """
         check_blocks(bag, "bag")
         blocks = (dense(block, "a block", self.feature_names) for block in bag)
-        parameters = (self._direction, self.features)
+        parameters = self.features.along(self._direction)
         with threadpool_limits(1):
             return self._ratio([_both_moments(block, parameters) for block in blocks])
 
@@ -146,7 +156,7 @@ class StreamedRatioModel:
 
         Parameters, results and errors are those of `ratio`, for every bag.
         """
-        parameters = (self._direction, self.features)
+        parameters = self.features.along(self._direction)
         passes = _passes(bags, self.feature_names)
         with threadpool_limits(1):
             return [self._ratio(parts) for parts in passes.each(_both_moments, parameters)]
@@ -205,10 +215,11 @@ def learn_streamed_ratios(
     min(1200, 4 sqrt(n)) landmarks, for n rows in all.
 
     **Guarantees.** The cut of rows into blocks changes a ratio by rounding only, 1e-12; the result is that
-    of the same landmarks with all rows at once. The same blocks give the same bytes, wherever they are
-    worked on.
-    **Cost.** Memory for one block, a sample of 5000 rows and the landmarks, for bags of any size. One
-    thread works on a block.
+    of the same landmarks with all rows at once, but for the correction for pairs of a point with itself,
+    which beyond 5000 rows is that of the sample and moves a ratio by less than a thousandth of its
+    interval. The same blocks give the same bytes, wherever they are worked on.
+    **Cost.** Memory for one block, a sample of 5000 rows and the landmarks, for bags of any size; for m
+    landmarks m per row and pass. One thread works on a block.
     **Privacy.** As for `learn_ratios`.
 
     Examples
@@ -228,35 +239,59 @@ def learn_streamed_ratios(
         scale = feature_scale(np.concatenate(sample.points))
         points = tuple(point / scale for point in sample.points)
         trial = KernelMatching().trial(LabelledBags(points, sample.mixture, sample.noise))
-        landmark = spread_points(points, n_landmarks(int(size.sum())))
+        landmarks = spread_places([len(point) for point in points], n_landmarks(int(size.sum())))
+        chosen = zip(points, landmarks, strict=True)
+        landmark = np.concatenate([point[places] for point, places in chosen])
         matched = NystroemMap.of(landmark, _bandwidth(trial))
         features = _RowFeatures(scale, matched, fit_features(points))
         shares = _Shares(sample.mixture, sample.noise, size)
-        means, mean, fit = _matched(passes, shares, features)
+        own = _own_products(points, landmarks, matched, size)
+        means, mean, fit = _matched(passes, shares, features, own)
     names = passes.names if isinstance(passes, LocalBlocks) else None
     return StreamedRatioModel(trial, level, classes, features, shares, means, mean, fit, names)
 
 
+def _own_products(
+    points: Sequence[Block],
+    landmarks: Sequence[Int[np.ndarray, " _"]],
+    features: NystroemMap,
+    size: Int[np.ndarray, " bags"],
+) -> Float[np.ndarray, " bags"]:
+    """Return the mean squared length of each bag's features, from its part of the sample.
+
+    A length takes m^2 and all else m. It enters divided by the bag's rows, so the sample's will do. Those
+    of landmarks are 1 and count for themselves, the other rows' for all that are not in the sample.
+    """
+    found = []
+    for point, places, n in zip(points, landmarks, size.tolist(), strict=True):
+        length, rest = np.square(features(point)).sum(axis=1), len(point) - len(places)
+        weight = np.full(len(point), (n - len(places)) / rest if rest else n / len(point))
+        weight[places] = 1.0 if rest else n / len(point)
+        found.append(float(weight @ length) / n)
+    return np.array(found)
+
+
 def _matched(
-    passes: BagPasses, shares: _Shares, features: _RowFeatures
+    passes: BagPasses,
+    shares: _Shares,
+    features: _RowFeatures,
+    own: Float[np.ndarray, " bags"],
 ) -> tuple[MatchedMeans, Float[np.ndarray, "bags directions"], MixtureFit]:
     """Match the means of all rows' features: one pass for the means, one for each weighting of the bags."""
-    total, own, along = [], [], []
-    for parts in passes.each(_feature_sums, features):
-        total.append(np.sum([part for part, _, _ in parts], axis=0))
-        own.append(sum(square for _, square, _ in parts))
-        along.append(_joined([moments for _, _, moments in parts]))
-    mean = np.array(total) / shares.size[:, None]
+    total, along = [], []
+    for parts in passes.each(_feature_sums, features.kernels):
+        total.append(np.sum([part for part, _ in parts], axis=0))
+        along.append(_joined([moments for _, moments in parts]))
+    mean = np.array(total) / shares.size[:, None] @ features.features.root
 
     def covariances(
         weights: Float[np.ndarray, "bags classes"],
     ) -> Iterator[Float[np.ndarray, "classes classes"]]:
-        for parts in passes.each(_moments, (mean.T @ weights, features)):
+        for parts in passes.each(_moments, features.along(mean.T @ weights)):
             n, _, scatter = _joined(parts)
             yield scatter / n
 
-    own_mean = np.array(own) / shares.size
-    means = MatchedMeans.of(shares, mean @ mean.T, own_mean, covariances)
+    means = MatchedMeans.of(shares, mean @ mean.T, own, covariances)
     centres = np.array([centre for _, centre, _ in along])
     spread = [scatter / n for n, _, scatter in along]
     lengths = np.array([np.trace(one) + c @ c for one, c in zip(spread, centres, strict=True)])
@@ -264,24 +299,23 @@ def _matched(
 
 
 def _feature_sums(
-    block: Block, features: _RowFeatures
-) -> tuple[Float[np.ndarray, " directions"], float, _Moments]:
-    """Return the sum of a block's features, and of their squares, and the moments for the test of fit."""
-    feature = features(block)
-    return feature.sum(axis=0), float(np.square(feature).sum()), _spread(features.along(block))
+    block: Block, kernels: _RowKernels
+) -> tuple[Float[np.ndarray, " landmarks"], _Moments]:
+    """Return the sum of a block's kernels with the landmarks, and the moments for the test of fit."""
+    point = kernels.rescaled(block)
+    return kernels.matched.total(point), _spread(kernels.embed(point))
 
 
-def _moments(block: Block, parameters: tuple[Directions, _RowFeatures]) -> _Moments:
+def _moments(block: Block, parameters: tuple[Span, _RowKernels]) -> _Moments:
     """Return the moments of a block's features along directions."""
-    direction, features = parameters
-    return _spread(features.projected(block, direction))
+    span, kernels = parameters
+    return _spread(kernels.matched.along(kernels.rescaled(block), span))
 
 
-def _both_moments(
-    block: Block, parameters: tuple[Directions, _RowFeatures]
-) -> tuple[_Moments, _Moments]:
+def _both_moments(block: Block, parameters: tuple[Span, _RowKernels]) -> tuple[_Moments, _Moments]:
     """Return `_moments`, and the moments for the test of fit."""
-    return _moments(block, parameters), _spread(parameters[1].along(block))
+    kernels = parameters[1]
+    return _moments(block, parameters), _spread(kernels.embed(kernels.rescaled(block)))
 
 
 def _spread(value: Float[np.ndarray, "rows directions"]) -> _Moments:

@@ -25,15 +25,8 @@ from learners.private.histogram import (
     histogram_score,
     histogram_sensitivity,
 )
-from learners.private.linear_model import (
-    LinearModel,
-    check_knobs,
-    clipped,
-    fit_linear,
-    lift,
-    signs,
-    to_coef,
-)
+from learners.private.lifted_rows import Lifted, clipped, lift, lifted, scores
+from learners.private.linear_model import LinearModel, check_knobs, fit_linear, signs, to_coef
 from learners.private.logistic_minimum import ConvergenceError
 from learners.private.noisy_descent import NoisyGradientDescent, prefers_descent, private_training
 from learners.private.objective_perturbation import (
@@ -61,12 +54,12 @@ if TYPE_CHECKING:
     from learners.private.pca import PrivatePCA
 
 __all__ = [
-    "ConvergenceError", "DeflatedDirections", "GaussianObjectivePerturbation", "LinearModel",
+    "ConvergenceError", "DeflatedDirections", "GaussianObjectivePerturbation", "Lifted", "LinearModel",
     "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation",
     "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA",
     "bin_counts", "check_bins", "check_knobs", "check_search", "clipped", "density_of", "fit_linear",
-    "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "moments_query",
-    "perturbed_weight", "prefers_descent", "private_subspace", "private_training", "signs",
+    "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "lifted", "moments_query",
+    "perturbed_weight", "prefers_descent", "private_subspace", "private_training", "scores", "signs",
     "split_epsilon", "to_coef", "training_rows",
 ]  # fmt: skip
 

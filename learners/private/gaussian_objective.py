@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaincc
 
+from learners.private.lifted_rows import Lifted
 from learners.private.linear_model import check_knobs, to_coef
 from learners.private.logistic_minimum import TOLERANCE
 from learners.private.objective_perturbation import (
@@ -209,7 +210,7 @@ class GaussianObjectivePerturbation:
 
 
 def gaussian_weight(
-    row: Float[np.ndarray, "rows columns"],
+    row: Lifted,
     sign: Float[np.ndarray, "problems rows"],
     *,
     epsilon: float,

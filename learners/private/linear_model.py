@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import expit, log_expit, softmax
 
+from learners.private.lifted_rows import all_finite, clipped, lifted
 from learners.private.logistic_minimum import TOLERANCE, certified_minimum
 
 __all__ = [
@@ -26,9 +27,7 @@ __all__ = [
     "check_knobs",
     "check_rows",
     "check_shapes",
-    "clipped",
     "fit_linear",
-    "lift",
     "signs",
     "to_coef",
 ]
@@ -38,7 +37,6 @@ MIN_REGULARIZATION = (
 )
 
 
-MIN_BOUND = 1e-100  # the square of a larger bound is not zero
 BLOCK = 65_536  # rows that are judged at once: no copy of all of them is made
 
 
@@ -134,6 +132,7 @@ def fit_linear(
     regularization: float,
     norm_bound: float,
     n_classes: int,
+    places: Int[np.ndarray, " _"] | None = None,
 ) -> LinearModel:
     """Train **without privacy**, on the objective that `ObjectivePerturbation` perturbs.
 
@@ -152,6 +151,8 @@ def fit_linear(
         Declared l2 bound of the rows, > 0.
     n_classes
         Number of classes, >= 2; two make one problem, more make one each.
+    places
+        Which rows to train on; all of them if None.
 
     Returns
     -------
@@ -176,10 +177,10 @@ def fit_linear(
     """
     check_knobs(regularization, norm_bound, n_classes)
     check_rows(x, y, n_classes)
-    row = lift(x, norm_bound)
+    row = lifted(x, norm_bound, places)
     weight = [
         certified_minimum(row, sign, np.zeros(row.shape[1]), regularization, TOLERANCE)
-        for sign in signs(y, n_classes)
+        for sign in signs(y if places is None else y[places], n_classes)
     ]
     return LinearModel(to_coef(np.array(weight), norm_bound), norm_bound)
 
@@ -204,7 +205,7 @@ def check_rows(
     That it raises can depend on values: it is for rows that are trained on in the clear.
     """
     check_shapes(x, y)
-    if not np.isfinite(x).all():
+    if not all_finite(x):
         raise ValueError("x must be finite in every cell")
     if not ((y >= 0) & (y < n_classes)).all():
         raise ValueError(f"y must hold codes 0 .. {n_classes - 1} only")
@@ -216,23 +217,6 @@ def check_shapes(x: Float[np.ndarray, "rows features"], y: Int[np.ndarray, " row
         raise ValueError(f"x must be a float matrix, got shape={x.shape} dtype={x.dtype}")
     if not (y.shape == (len(x),) and np.issubdtype(y.dtype, np.integer)):
         raise ValueError(f"y must be one code per row of x, got shape={y.shape} dtype={y.dtype}")
-
-
-def lift(
-    x: Float[np.ndarray, "rows features"], norm_bound: float
-) -> Float[np.ndarray, "rows columns"]:
-    """Clip each row, then map it to (x / norm_bound, 1) / sqrt(2), whose l2 norm is at most one.
-
-    Examples
-    --------
-    >>> lift(np.array([[3.0, 4.0], [0.0, 0.0]]), norm_bound=1.0).round(3)
-    array([[0.424, 0.566, 0.707],
-           [0.   , 0.   , 0.707]])
-    """
-    lifted = np.full((len(x), x.shape[1] + 1), 1 / math.sqrt(2.0))
-    unit = _shrinkage(x, norm_bound) * norm_bound * math.sqrt(2.0)
-    np.divide(x, unit[:, None], out=lifted[:, :-1])
-    return lifted
 
 
 def to_coef(
@@ -254,24 +238,3 @@ def signs(y: Int[np.ndarray, " rows"], n_classes: int) -> Float[np.ndarray, "pro
     """
     positive = np.arange(1, 2) if n_classes == 2 else np.arange(n_classes)
     return np.where(y == positive[:, None], 1.0, -1.0)
-
-
-def clipped(
-    x: Float[np.ndarray, "rows features"], norm_bound: float
-) -> Float[np.ndarray, "rows features"]:
-    """Return the rows, those beyond the bound scaled down to it."""
-    return np.asarray(x / _shrinkage(x, norm_bound)[:, None])
-
-
-def _shrinkage(
-    x: Float[np.ndarray, "rows features"], norm_bound: float
-) -> Float[np.ndarray, " rows"]:
-    """Return the divisor, 1 or more, that brings each row within the bound."""
-    with np.errstate(over="ignore", under="ignore"):
-        squared = np.einsum("ij,ij->i", x, x)
-    if norm_bound > MIN_BOUND and squared.max() < math.inf:
-        return np.asarray(np.maximum(np.sqrt(squared) / norm_bound, 1.0))
-    # a row's square overflows, or the bound's underflows
-    peak = np.maximum(np.abs(x).max(axis=1), norm_bound)
-    relative = np.linalg.norm(x / peak[:, None], axis=1) * (peak / norm_bound)
-    return np.asarray(np.maximum(relative, 1.0))

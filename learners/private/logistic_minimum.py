@@ -17,6 +17,8 @@ from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
+from learners.private.lifted_rows import Lifted, scores
+
 __all__ = ["TOLERANCE", "ConvergenceError", "Minimum", "certified_minimum", "minimise"]
 
 TOLERANCE = 1e-10
@@ -43,7 +45,7 @@ class Minimum:
 
 
 def certified_minimum(
-    row: Float[np.ndarray, "rows columns"],
+    row: Lifted,
     sign: Float[np.ndarray, " rows"],
     linear: Float[np.ndarray, " columns"],
     regularization: float,
@@ -60,7 +62,7 @@ def certified_minimum(
 
 
 def minimise(
-    row: Float[np.ndarray, "rows columns"],
+    row: Lifted,
     sign: Float[np.ndarray, " rows"],
     linear: Float[np.ndarray, " columns"],
     *,
@@ -96,7 +98,7 @@ def minimise(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Objective:
-    row: Float[np.ndarray, "rows columns"]
+    row: Lifted
     sign: Float[np.ndarray, " rows"]
     linear: Float[np.ndarray, " columns"]
     regularization: float
@@ -148,7 +150,7 @@ def _step(objective: _Objective, at: _Expansion) -> _Expansion:
     shortest = 0.0
     while after.value > at.value + 1e-4 * length * slope:
         if shortest == 0.0:  # a pass over the rows, which the full step seldom needs
-            reach = float(np.abs(objective.row @ step).max())
+            reach = float(np.abs(scores(objective.row, step[None])).max())
             shortest = math.log1p(reach) / reach if reach > 0 else 1.0
         if length <= shortest:
             break

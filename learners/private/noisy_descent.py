@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, softmax
 
+from learners.private.lifted_rows import Lifted
 from learners.private.linear_model import check_knobs, to_coef
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,
@@ -146,7 +147,10 @@ class NoisyGradientDescent:
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Train on the query's rows; only the ledger calls this."""
-        row, sign = lifted_rows(query, self.norm_bound, self.n_classes)
+        return self.trained(*lifted_rows(query, self.norm_bound, self.n_classes), noise)
+
+    def trained(self, row: Lifted, sign: Float[np.ndarray, "problems rows"], noise: Noise) -> Json:
+        """Train on lifted rows, with signs as for `descend`: for `draw`, and a draw that it is part of."""
         weight = descend(row, sign, self.plan(len(row)), noise=noise)
         coef = to_coef(weight, self.norm_bound)
         if len(coef) > 1:
@@ -166,7 +170,7 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
 
 
 def descend(
-    row: Float[np.ndarray, "rows columns"],
+    row: Lifted,
     sign: Float[np.ndarray, "problems rows"],
     plan: DescentPlan,
     *,
@@ -185,7 +189,7 @@ def descend(
 
 
 def clipped_sum(
-    row: Float[np.ndarray, "rows columns"],
+    row: Lifted,
     sign: Float[np.ndarray, "problems rows"],
     weight: Float[np.ndarray, "problems columns"],
 ) -> Float[np.ndarray, "problems columns"]:

@@ -16,7 +16,8 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from learners.private.linear_model import check_knobs, check_shapes, lift, signs, to_coef
+from learners.private.lifted_rows import Lifted, all_finite, lifted
+from learners.private.linear_model import check_knobs, check_shapes, signs, to_coef
 from learners.private.logistic_minimum import TOLERANCE, certified_minimum
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent
@@ -96,10 +97,9 @@ def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
     check_shapes(x, y)
     if not len(x) == query.n:
         raise ValueError(f"query.n must be the number of rows, got n={query.n}")
-    finite = np.isfinite(x)
     trained = {
         **rows,
-        "x": x if finite.all() else np.where(finite, x, 0.0),
+        "x": x if all_finite(x) else np.where(np.isfinite(x), x, 0.0),
         "y": np.clip(y, 0, n_classes - 1),
     }
     if "weight" in rows:
@@ -120,15 +120,15 @@ def public_knobs(
 
 def lifted_rows(
     query: Query, norm_bound: float, n_classes: int
-) -> tuple[Float[np.ndarray, "rows columns"], Float[np.ndarray, "problems rows"]]:
+) -> tuple[Lifted, Float[np.ndarray, "problems rows"]]:
     """Return the lifted rows of a query and their sign in each problem, times their weight; **private**."""
     rows = training_rows(query, n_classes)
     sign = signs(rows["y"], n_classes) * rows.get("weight", 1.0)
-    return lift(rows["x"], norm_bound), sign
+    return lifted(rows["x"], norm_bound), sign
 
 
 def perturbed_weight(
-    row: Float[np.ndarray, "rows columns"],
+    row: Lifted,
     sign: Float[np.ndarray, "problems rows"],
     *,
     epsilon: float,
@@ -150,7 +150,7 @@ def perturbed_weight(
 
 
 def noisy_minimum(
-    row: Float[np.ndarray, "rows columns"],
+    row: Lifted,
     sign: Float[np.ndarray, " rows"],
     linear: Float[np.ndarray, " columns"],
     regularization: float,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from learners.private.lifted_rows import Lifted
 from learners.private.logistic_minimum import TOLERANCE, certified_minimum
 from learners.private.objective_perturbation import PureTraining
 from privacy.mechanism import Noise
@@ -21,7 +22,7 @@ __all__ = ["OutputPerturbation", "minimum_sensitivity", "noisy_output"]
 
 
 def noisy_output(
-    row: Float[np.ndarray, "rows columns"],
+    row: Lifted,
     sign: Float[np.ndarray, "problems rows"],
     *,
     epsilon: float,

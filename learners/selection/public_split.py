@@ -17,9 +17,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from learners.private import (
+    Lifted,
     check_knobs,
-    lift,
+    lifted,
     perturbed_weight,
+    scores,
     signs,
     to_coef,
     training_rows,
@@ -55,20 +57,20 @@ class SplitRows:
     `row` and `sign` are for training; `judge`, `judge_sign` and the class codes `judge_y` for validation.
     """
 
-    row: Float[np.ndarray, "train columns"]
+    row: Lifted
     sign: Float[np.ndarray, "problems train"]
-    judge: Float[np.ndarray, "validation columns"]
+    judge: Lifted
     judge_sign: Float[np.ndarray, "problems validation"]
     judge_y: Int[np.ndarray, " validation"]
     norm_bound: float
 
     def train(
-        self, regularization: float, *, epsilon: float, noise: Noise, part: slice = slice(None)
+        self, regularization: float, *, epsilon: float, noise: Noise, part: slice | None = None
     ) -> Float[np.ndarray, "problems columns"]:
-        """Weights trained for `epsilon` on a part of the training rows, by `ObjectivePerturbation`."""
+        """Weights trained for `epsilon` on the training rows or a part, by `ObjectivePerturbation`."""
         return perturbed_weight(
-            self.row[part],
-            self.sign[:, part],
+            self.row if part is None else self.row[part],
+            self.sign if part is None else self.sign[:, part],
             epsilon=epsilon,
             regularization=regularization,
             noise=noise,
@@ -80,7 +82,7 @@ class SplitRows:
 
     def n_errors(self, weight: Float[np.ndarray, "problems columns"]) -> int:
         """Number of validation rows that the weights misjudge; replacing one row moves it by one at most."""
-        decision = self.judge @ weight.T
+        decision = scores(self.judge, weight).T
         y = (decision[:, 0] > 0) if len(weight) == 1 else decision.argmax(axis=1)
         return int((y != self.judge_y).sum())
 
@@ -102,7 +104,9 @@ def split_rows(query: Query, norm_bound: float, n_classes: int) -> SplitRows:
     """Read and lift the rows of a query, both sides of its split."""
     rows = check_split(query, n_classes)
     sign, held_out = signs(rows["y"], n_classes), rows["validation"]
-    row, judge = (lift(rows["x"][part], norm_bound) for part in (~held_out, held_out))
+    row, judge = (
+        lifted(rows["x"], norm_bound, np.flatnonzero(part)) for part in (~held_out, held_out)
+    )
     return SplitRows(
         row=row,
         sign=sign[:, ~held_out],
@@ -176,7 +180,7 @@ def share_of(epsilon: float, parts: int) -> float:
 
 def ramp_score(
     weight: Float[np.ndarray, "problems columns"],
-    row: Float[np.ndarray, "rows columns"],
+    row: Lifted,
     sign: Float[np.ndarray, "problems rows"],
 ) -> float:
     """Minus the ramp loss min(1, max(0, 1 - s w.z)), averaged over rows and problems: in [-1, 0].
@@ -186,4 +190,4 @@ def ramp_score(
     >>> ramp_score(np.array([[0.5]]), np.array([[1.0], [1.0]]), np.array([[1.0, -1.0]]))
     -0.75
     """
-    return -float(np.clip(1 - sign * (weight @ row.T), 0, 1).mean())
+    return -float(np.clip(1 - sign * scores(row, weight), 0, 1).mean())

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from learners.private import LinearModel, NoisyGradientDescent, training_rows
-from learners.selection.public_split import check_price, check_split
+from learners.selection.public_split import check_price, check_split, split_rows
 from learners.selection.reduced_training import ReducedTraining
 from learners.selection.stability import StabilityValidation
 from privacy.accounting import Arithmetic
@@ -74,7 +74,7 @@ class ScoredTraining:
 
     def event(self, query: Query) -> PureEvent | ApproximateEvent:
         """Describe the release; raise for a query that the training refuses."""
-        inner = self.training.event(self._trained_on(query))
+        inner = self.training.event(self._as_many(query))
         what, price = "training with score", str(self.epsilon)
         parameters = {**inner.parameters, "epsilon_score": self.epsilon_score}
         if isinstance(inner, PureEvent):
@@ -84,22 +84,37 @@ class ScoredTraining:
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Train, then score the released model; only the ledger calls this."""
-        model = self.training.draw(self._trained_on(query), noise)
+        model = self._train(query, noise)
         rows = training_rows(query, self.training.n_classes)
         trained_on = ~rows["validation"]
         linear = LinearModel(np.array(model["coef"]), self.training.norm_bound)
-        right = int((linear.predict(rows["x"][trained_on]) == rows["y"][trained_on]).sum())
+        right = int((linear.predict(rows["x"]) == rows["y"])[trained_on].sum())
         noisy = right + noise.discrete_laplace(covering_scale(1, self.epsilon_score), 1)[0]
         return model | {"score": min(1.0, max(0.0, noisy / int(trained_on.sum())))}
 
-    def _trained_on(self, query: Query) -> Query:
-        """The query as the training takes it: one that selects nothing takes no split."""
+    def _train(self, query: Query, noise: Noise) -> Json:
+        """Draw from the training: one that selects nothing takes the rows that are not for validation."""
         training = self.training
-        if isinstance(training, ReducedTraining):
-            training = training.training
-        if isinstance(training, StabilityValidation):
-            return query
-        rows = check_split(query, self.training.n_classes)
+        if isinstance(training, NoisyGradientDescent):
+            split = split_rows(query, training.norm_bound, training.n_classes)
+            return training.trained(split.row, split.sign, noise)
+        if self._selects:
+            return training.draw(query, noise)
+        rows = check_split(query, training.n_classes)
         kept = ~rows["validation"]
         value = {name: rows[name][kept] for name in ("x", "y")}
-        return replace(query, value=value, n=int(kept.sum()))
+        return training.draw(replace(query, value=value, n=int(kept.sum())), noise)
+
+    def _as_many(self, query: Query) -> Query:
+        """A query of as many rows as the training takes, in place of these: an event reads no others."""
+        if self._selects:
+            return query
+        rows = check_split(query, self.training.n_classes)
+        n = query.n - int(rows["validation"].sum())
+        return replace(query, value={name: rows[name][:n] for name in ("x", "y")}, n=n)
+
+    @property
+    def _selects(self) -> bool:
+        inner = self.training
+        inner = inner.training if isinstance(inner, ReducedTraining) else inner
+        return isinstance(inner, StabilityValidation)

@@ -105,7 +105,7 @@ def ask_holdout(run: Run) -> str:
     if "skipped" in trained:
         return _skip_gate(run, trained["skipped"])
     linear = LinearModel(np.asarray(trained["coef"]), model.norm_bound)
-    right = linear.predict(rows.x[rows.holdout]) == rows.y[rows.holdout]
+    right = linear.predict(rows.holdout_x) == rows.y[rows.holdout]
     question = Question(
         name=f"accuracy of the model of entry {trained['entry']}",
         value={"train": trained["train_score"], "holdout": right},
@@ -227,18 +227,18 @@ def _on_validation(
 ) -> dict[str, Any]:
     """Exact accuracies on the validation rows, for the internal report alone."""
     rows = learning.rows
-    x, y = rows.x[rows.validation], rows.y[rows.validation]
+    x, y, judges = rows.develop_x, rows.develop_y, rows.judges
     clear = fit_linear(
-        rows.x[rows.training], rows.y[rows.training], regularization=min(model.regularization),
-        norm_bound=model.norm_bound, n_classes=n_classes,
+        x, y, regularization=min(model.regularization), norm_bound=model.norm_bound,
+        n_classes=n_classes, places=np.flatnonzero(~judges),
     )  # fmt: skip
     private = LinearModel(np.asarray(drawn["coef"]), model.norm_bound)
-    commonest = np.bincount(rows.y[rows.training], minlength=n_classes).argmax()
+    commonest = np.bincount(y[~judges], minlength=n_classes).argmax()
     return {
-        "n": int(y.size),
-        "private": float((private.predict(x) == y).mean()),
-        "non_private": float((clear.predict(x) == y).mean()),
-        "majority_class": float((y == commonest).mean()),
+        "n": int(judges.sum()),
+        "private": float((private.predict(x) == y)[judges].mean()),
+        "non_private": float((clear.predict(x) == y)[judges].mean()),
+        "majority_class": float((y == commonest)[judges].mean()),
     }
 
 
@@ -283,10 +283,10 @@ def _bounds(
 ) -> tuple[Bound, ...]:
     """Every bound on the model's true error that these data allow, each with what it assumes."""
     rows, linear = learning.rows, LinearModel(np.asarray(trained["coef"]), model.norm_bound)
-    wrong = linear.predict(rows.x) != rows.y
+    wrong, judges = linear.predict(rows.develop_x) != rows.develop_y, rows.judges
     level = 1 - (1 - gate.confidence) / N_BOUNDS  # the least of them has the asked confidence
     transfer = transfer_bound(
-        int(wrong[rows.training].sum()),
+        int(wrong[~judges].sum()),
         int(rows.training.sum()),
         epsilon=float(sum(exact(part) for what, part in model.epsilons.items() if what != "score")),
         level=level,
@@ -294,7 +294,7 @@ def _bounds(
     pure = not (trained["delta_train"] or model.delta_components)
     return (
         clopper_pearson_bound(
-            int(wrong[rows.validation].sum()),
+            int(wrong[judges].sum()),
             int(rows.validation.sum()),
             level=level,
             n_candidates=max(1, len(trained["candidates"])),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -82,6 +83,38 @@ def test_a_bag_is_a_group_with_its_labelled_tasks_first_each_by_name(tmp_path: P
     assert found.take(np.array([0, 5, 59])).tolist() == [
         found.rows(at, at + 1)[0].tolist() for at in (0, 5, 59)
     ]
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_features_laid_out_have_the_bytes_of_those_loaded_and_leave_no_file(
+    tmp_path: Path, standardize: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.sharding.features.BATCH", 7)
+    pq.write_table(table_of(), tmp_path / "tasks.parquet")
+    _, _, found = written(
+        [tmp_path / "tasks.parquet"], tmp_path / "features", standardize=standardize
+    )
+    before = {path.name for path in (tmp_path / "features").iterdir()}
+    some = np.random.default_rng(0).permutation(60)[:30]
+    pages = found.laid_out(some)
+    assert isinstance(pages, np.memmap)
+    assert not pages.flags.writeable
+    assert pages.tobytes() == found.load(some).tobytes()
+    assert {path.name for path in (tmp_path / "features").iterdir()} == before
+    assert found.laid_out(some[:0]).shape == (0, 3)
+
+
+def test_features_are_laid_out_a_batch_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.sharding.features.BATCH", 500)
+    pq.write_table(table_of(8_000, width=20), tmp_path / "tasks.parquet")
+    _, _, found = written([tmp_path / "tasks.parquet"], tmp_path / "features")
+    tracemalloc.start()
+    pages = found.laid_out(np.arange(8_000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < pages.nbytes / 2
 
 
 def test_tables_of_many_days_share_the_memory_of_one(tmp_path: Path) -> None:

@@ -117,3 +117,15 @@ def test_landmarks_are_spread_over_bags_by_their_size_and_not_by_their_order():
     chosen = spread_points(bags, 50)
     assert [int((chosen == k).sum()) for k in range(3)] == [40, 10, 1]
     assert (spread_points(bags[::-1], 50) == spread_points(bags, 50)[::-1]).all()
+
+
+@pytest.mark.parametrize("size", [0, 1, 64, 150])
+def test_sums_over_strips_are_those_of_all_features(size):
+    rng = np.random.default_rng(0)
+    features = NystroemMap.of(rng.normal(size=(20, 3)), 2.0)
+    point, direction = rng.normal(size=(size, 3)) + 5.0, rng.normal(size=(20, 2))
+    whole = features(point)
+    total = features.kernel.total(point) @ features.root
+    np.testing.assert_allclose(total, whole.sum(axis=0), rtol=0, atol=1e-10)
+    along = features.kernel.along(point, features.root @ direction)
+    np.testing.assert_allclose(along, whole @ direction, rtol=0, atol=1e-10)

@@ -42,21 +42,46 @@ def test_how_rows_are_cut_into_blocks_does_not_matter(noise):
         np.testing.assert_allclose(one.interval, found[0].interval, rtol=0, atol=1e-10)
 
 
-def test_blocks_give_what_all_rows_give_at_once():
-    """Oracle: the same landmarks, every row in memory."""
-    bags, unlabelled = drawn()
-    model = learn_streamed_ratios([cut(bag, 9) for bag in bags], SHARES)
+def matched_at_once(model, bags, shares=SHARES):
+    """Oracle: the model's landmarks, every row in memory, every length taken."""
     scaled = [bag / model.features.scale for bag in bags]
-    features, labelled = model.features.features, LabelledBags.of(scaled, SHARES)
+    features, labelled = model.features.features, LabelledBags.of(scaled, shares)
     mean = np.array([features(bag).mean(axis=0) for bag in scaled])
     own = np.array([np.square(features(bag)).sum(axis=1).mean() for bag in scaled])
     products = covariances_of([features(bag) @ mean.T for bag in scaled])
-    whole = MatchedMeans.of(labelled, mean @ mean.T, own, products)
-    product = features(unlabelled / model.features.scale) @ mean.T
+    return MatchedMeans.of(labelled, mean @ mean.T, own, products), mean
+
+
+def test_blocks_give_what_all_rows_give_at_once():
+    bags, unlabelled = drawn()
+    model = learn_streamed_ratios([cut(bag, 9) for bag in bags], SHARES)
+    whole, mean = matched_at_once(model, bags)
+    product = model.features.features(unlabelled / model.features.scale) @ mean.T
     found = model.ratio(cut(unlabelled, 9))
     np.testing.assert_allclose(found.ratio, whole.ratio(product), rtol=0, atol=1e-12)
     interval = whole.interval(whole.bag_mean(product), 0.9)
     np.testing.assert_allclose(found.interval, interval, rtol=0, atol=1e-10)
+
+
+def test_the_samples_correction_moves_a_ratio_by_less_than_a_thousandth_of_its_interval():
+    """Eight features, so that the landmarks leave much of a point's length out."""
+    rng = np.random.default_rng(0)
+    centre = rng.normal(size=(2, 8))
+
+    def bag(share):
+        label = rng.random(3000) >= share
+        return centre[label.astype(int)] + rng.normal(size=(3000, 8))
+
+    bags, unlabelled = [bag(share[0]) for share in SHARES], bag(0.4)
+    model = learn_streamed_ratios([cut(one, 1000) for one in bags], SHARES)
+    whole, mean = matched_at_once(model, bags)
+    assert not np.allclose(model.means.own, whole.own, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(model.means.own, whole.own, rtol=0, atol=0.02)
+    np.testing.assert_allclose(model.mean, mean, rtol=0, atol=1e-11)
+    found = model.ratio(cut(unlabelled, 1000))
+    product = model.features.features(unlabelled / model.features.scale) @ mean.T
+    width = np.diff(found.interval)[0, 0]
+    assert np.abs(found.ratio - whole.ratio(product)).max() < width / 1000
 
 
 def test_a_small_sample_chooses_and_all_rows_are_matched(monkeypatch):

@@ -1,0 +1,113 @@
+"""Rows lifted a slice at a time: the bytes of rows lifted at once, and no more memory than a block."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from learners import (
+    NoisyGradientDescent,
+    NoisyMoments,
+    ReducedTraining,
+    ScoredTraining,
+    StabilityValidation,
+    fit_linear,
+)
+from learners.private import lifted_rows
+from learners.private.lifted_rows import LiftedRows, all_finite, lift, lifted, scores
+from learners.private.objective_perturbation import training_query
+from tests.learners.scripted_noise import SeededNoise
+
+STABLE = StabilityValidation((0.01, 0.1), 1.0, 0.5, norm_bound=2.0, n_classes=3)
+DESCENT = NoisyGradientDescent(1.0, 1e-6, norm_bound=2.0, n_classes=3)
+REDUCED = ReducedTraining(DESCENT, NoisyMoments(0.5, 1e-6, 2))
+
+
+def drawn(n: int = 2000, width: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows around three centres, some of them beyond the bound; and a split."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=n)
+    return rng.normal(size=(n, width)) + np.eye(3, width)[y], y, rng.random(n) < 0.25
+
+
+def test_a_slice_is_the_rows_that_it_names_lifted() -> None:
+    x, _, judges = drawn()
+    whole = lift(x, 2.0)
+    places = np.flatnonzero(judges)
+    for rows, expected in (
+        (LiftedRows(x, 2.0), whole),
+        (LiftedRows(x, 2.0, places), whole[judges]),
+    ):
+        assert (len(rows), rows.shape) == (len(expected), expected.shape)
+        for part in (slice(None), slice(3, 90), slice(None, None, 16), slice(len(rows), None)):
+            assert rows[part].tobytes() == expected[part].tobytes()
+
+
+def test_few_rows_are_held_and_many_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _, judges = drawn()
+    places = np.flatnonzero(judges)
+    assert isinstance(lifted(x, 2.0, places), np.ndarray)
+    monkeypatch.setattr(lifted_rows, "HELD_CELLS", 5 * len(places))
+    assert isinstance(lifted(x, 2.0, places), np.ndarray)
+    assert isinstance(lifted(x, 2.0), LiftedRows)
+
+
+def test_scores_of_blocks_are_those_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifted_rows, "BLOCK", 77)
+    row, weight = lift(drawn()[0], 2.0), np.random.default_rng(1).normal(size=(3, 6))
+    np.testing.assert_allclose(scores(row, weight), weight @ row.T, rtol=0, atol=1e-14)
+    assert scores(row[:0], weight).shape == (3, 0)
+    for cell in (np.inf, np.nan):
+        assert all_finite(row)
+        row[-1, -1] = cell
+        assert not all_finite(row)
+        row[-1, -1] = 0.0
+
+
+@pytest.mark.parametrize("training", [STABLE, DESCENT, REDUCED])
+def test_rows_that_are_not_held_train_the_same_model_on_the_same_noise(
+    training: StabilityValidation | NoisyGradientDescent | ReducedTraining,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, y, judges = drawn()
+    query = training_query(x, y, dataset="toy", validation=judges)
+    found = []
+    for held in (lifted_rows.HELD_CELLS, 0):
+        monkeypatch.setattr(lifted_rows, "HELD_CELLS", held)
+        mechanism = ScoredTraining(training, epsilon_score=0.5)
+        found.append((mechanism.event(query), mechanism.draw(query, SeededNoise(3))))
+    assert found[0] == found[1]
+
+
+def test_some_rows_train_the_model_that_they_train_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, judges = drawn()
+    knobs = {"regularization": 0.01, "norm_bound": 2.0, "n_classes": 3}
+    alone = fit_linear(x[judges], y[judges], **knobs)
+    monkeypatch.setattr(lifted_rows, "HELD_CELLS", 0)
+    some = fit_linear(x, y, places=np.flatnonzero(judges), **knobs)
+    assert some.coef.tobytes() == alone.coef.tobytes()
+
+
+@pytest.mark.parametrize("training", [STABLE, DESCENT])
+def test_training_on_pages_of_a_file_holds_a_fraction_of_the_rows(
+    training: StabilityValidation | NoisyGradientDescent,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """8,000 rows of 64 features, 4 MB: half of them could not be held."""
+    monkeypatch.setattr(lifted_rows, "HELD_CELLS", 0)
+    for blocks in ("lifted_rows", "logistic_minimum", "noisy_descent", "linear_model"):
+        monkeypatch.setattr(f"learners.private.{blocks}.BLOCK", 512)
+    x, y, judges = drawn(8_000, 64)
+    np.save(tmp_path / "x.npy", x)
+    pages = np.load(tmp_path / "x.npy", mmap_mode="r")
+    query = training_query(pages, y, dataset="toy", validation=judges)
+    del x
+    tracemalloc.start()
+    ScoredTraining(training, epsilon_score=0.5).draw(query, SeededNoise(0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < pages.nbytes / 2
