@@ -99,6 +99,7 @@ def run_stage(stage: Stage, run: Run) -> str:
     if done is not None:
         return str(done["line"])
     begin = time.perf_counter()
+    run.waits_for("its libraries")
     line = stage(run)
     run.record(stage.name, line, time.perf_counter() - begin)
     return line

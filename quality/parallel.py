@@ -49,7 +49,9 @@ Progress: TypeAlias = Callable[[str, int, int], object]
 """Called as ``progress(what, done, total)``: the name of the work, and steps made out of how many.
 
 It is called in the caller's thread, after every iteration, or after several where iterations are
-short. `done` grows; work that settles early stops short of `total`. Its return value is ignored; an
+short. `done` grows; work that settles early stops short of `total`. Work whose steps are not counted is
+announced as ``progress(what, 0, 1)``, and where steps differ the name of the one that begins stands
+after a colon: "candidates: MACE". Its return value is ignored; an
 exception that it raises ends the work, which is how to make a cancel button. It never changes the
 result.
 """

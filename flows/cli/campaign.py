@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.root import AsJson, Force, Quiet, app, console, mistakes, print_line
+from flows.cli.root import AsJson, Force, Quiet, app, console, mistakes, print_line, waiting_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,25 +114,28 @@ def simulate(
         raise typer.BadParameter("--tasks is for a crowd without a script")
     with mistakes():
         if script is not None:
-            record, lines = write_scripted(output, script, seed=seed, force=force)
+            with waiting_for("the script followed"):
+                record, lines = write_scripted(output, script, seed=seed, force=force)
             for line in lines:
                 print_line(line)
             n_labels = len(record.label)
         elif tasks is None:
             n_labels = len(write_campaign(output, seed=seed, force=force).label)
         else:
+            size: dict[str, Any] = {"n_tasks": tasks, "n_workers": workers, "n_classes": classes}
             try:
                 kinds = strategies_of(strategy or ())
-                if several is not None:
-                    n_labels = write_multilabels(
-                        output, n_tasks=tasks, n_workers=workers, answers_per_task=labels_per_task,
-                        n_classes=classes, max_labels=several, kinds=kinds, seed=seed, force=force,
-                    ).table.n_answers  # fmt: skip
-                else:
-                    n_labels = len(write_crowd(
-                        output, n_tasks=tasks, n_workers=workers, labels_per_task=labels_per_task,
-                        n_classes=classes, strategies=kinds, seed=seed, ordered=ordered, force=force,
-                    ).label)  # fmt: skip
+                with waiting_for("a crowd simulated"):
+                    if several is not None:
+                        n_labels = write_multilabels(
+                            output, **size, answers_per_task=labels_per_task, max_labels=several,
+                            kinds=kinds, seed=seed, force=force,
+                        ).table.n_answers  # fmt: skip
+                    else:
+                        n_labels = len(write_crowd(
+                            output, **size, labels_per_task=labels_per_task, strategies=kinds, seed=seed,
+                            ordered=ordered, force=force,
+                        ).label)  # fmt: skip
             except ValueError as error:  # a size or a strategy, whose sentence says which
                 raise typer.BadParameter(str(error)) from None
         console().print(f"{n_labels:,} labels written to {output}", soft_wrap=True)
@@ -163,7 +166,8 @@ def report(
             print_line(f"worker  {page}")
             return
         try:
-            write_reports(run_folder, show_worker_ids=show_worker_ids)
+            with waiting_for("reports"):
+                write_reports(run_folder, show_worker_ids=show_worker_ids)
         except (FileNotFoundError, KeyError, UndefinedError) as lacking:
             raise FileNotFoundError(_of_another_version(run_folder, lacking)) from lacking
         console().print(f"report  {run_folder / 'report.html'}", soft_wrap=True)
@@ -234,7 +238,8 @@ def _run(
     settings = load_settings(path)
     terminal = console(quiet=as_json)
     _print_unfinished(terminal, settings, resume=resume)
-    result = None if again else nothing_new(settings, resume=resume)
+    with waiting_for("a look at what is new"):
+        result = None if again else nothing_new(settings, resume=resume)
     if result is None:
         if short := check_budget(settings):
             terminal.print(short, soft_wrap=True)

@@ -29,6 +29,7 @@ from flows.cli.root import (
     print_line,
     print_reading,
     reading_of_options,
+    waiting_for,
 )
 
 if TYPE_CHECKING:
@@ -81,12 +82,13 @@ def check(
         path = kept_input(labels, Path(folder))
         reading = reading_of_options(sep, encoding, sheet, wide)
         opened = _opened(path, reading, Path(folder))
-        found = check_labels(opened, duplicates=duplicates, given=str(labels))
-        cleaned, taken = files
-        if cleaned is not None:
-            write_table(found.clean(merge=merge), cleaned, guard=guard)
-        if taken is not None:
-            write_table(found.quarantine(), taken, guard=guard)
+        with waiting_for("faults looked for"):
+            found = check_labels(opened, duplicates=duplicates, given=str(labels))
+            cleaned, taken = files
+            if cleaned is not None:
+                write_table(found.clean(merge=merge), cleaned, guard=guard)
+            if taken is not None:
+                write_table(found.quarantine(), taken, guard=guard)
         if json_:
             print(json.dumps(_as_json(found), indent=1))
         else:

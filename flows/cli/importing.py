@@ -21,6 +21,7 @@ from flows.cli.root import (
     mistakes,
     print_line,
     reading_of_options,
+    waiting_for,
 )
 from flows.importers import FormatName
 
@@ -82,7 +83,8 @@ def import_(
     with mistakes():
         columns = parse_map(map_, format_)
         written = table_file(output, inputs=(export,), force=force)
-        with TemporaryDirectory(prefix="crowdassay-") as folder:
+        waits = waiting_for("the export made a label table")
+        with TemporaryDirectory(prefix="crowdassay-") as folder, waits:
             labels = import_labels(
                 export if format_ == "sql" or url_env else kept_input(export, Path(folder)),
                 format_,
@@ -93,6 +95,7 @@ def import_(
                 url_env=url_env,
                 reading=reading_of_options(sep, encoding, sheet, wide),
             )
-        write_labels(labels, written, guard=guard)
+        with waiting_for("labels written"):
+            write_labels(labels, written, guard=guard)
         timed = ", with their seconds" if labels.has_seconds else ""
         print_line(f"{labels.summary()}; {labels.n_labels:,} labels written to {output}{timed}")

@@ -21,6 +21,7 @@ from flows.cli.root import (
     print_line,
     print_reading,
     reading_of_options,
+    waiting_for,
 )
 from flows.importers import FormatName
 
@@ -84,7 +85,8 @@ def init(
         given = CampaignTables(
             labels, tuple(tasks or ()), gold, url_env, groups, duplicates, reading
         )
-        facts = write_settings(output, given, name=name, force=force)
+        with waiting_for("a look at the tables"):
+            facts = write_settings(output, given, name=name, force=force)
         print_reading(facts.read_as)
         for line in _lines(facts):
             print_line(line)
@@ -137,10 +139,11 @@ def _imported(labels: Path, output: Path, asked: Asked, *, force: bool) -> Path:
 
     written = table_file(output.parent / f"{labels.stem}.labels.csv", inputs=(labels,), force=force)
     columns = parse_map(asked.columns, asked.form)
-    made = import_labels(
-        labels, asked.form, question=asked.question, columns=columns, reading=asked.reading
-    )
-    write_labels(made, written)
+    with waiting_for("the export made a label table"):
+        made = import_labels(
+            labels, asked.form, question=asked.question, columns=columns, reading=asked.reading
+        )
+        write_labels(made, written)
     print_line(f"{labels.name} was read as {asked.form}: {made.summary()}")
     if asked.columns:
         print_line(f"its columns as {asked.columns}; --map names others")

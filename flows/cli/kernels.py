@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quality import CrowdLabels
+    from quality import CrowdLabels, Progress
 
 __all__ = ["compile_kernels", "notice", "where_kept"]
 
@@ -69,7 +71,7 @@ def notice() -> str | None:
     return None
 
 
-def compile_kernels() -> int:
+def compile_kernels(progress: Progress | None = None) -> int:
     """Run the sample, whole and in shards, every reader, penalty, aggregator and estimator.
 
     Compare workers, take sets and preferences, watch labels, map concepts, simulate crowds and neurons
@@ -78,25 +80,34 @@ def compile_kernels() -> int:
     What is compiled depends on the types that a kernel is called with, so the kernels are called as
     runs call them, and not from a list that could fall behind.
     """
-    from quality import dawid_skene  # numba, for `warm` only
-
     before = _n_compiled()
     with TemporaryDirectory() as folder:
-        _run_sample(Path(folder, "sample"))
-        _run_sharded(Path(folder, "sharded"))
-        _read_parquet(Path(folder, "labels.parquet"))
-        _simulate(Path(folder, "crowd"))
-    for n_classes in range(2, 10):  # the pass of EM is compiled for each number up to eight
-        dawid_skene(_some_labels(n_classes))
-    for n_classes in (2, 3):
-        _aggregate(_some_labels(n_classes))
-    _penalize(_some_labels(2))
-    _fit_crowdkit(_some_labels(2))
-    _judge()
-    _watch()
-    _map_concepts()
-    _simulate_neurons()
+        works: list[tuple[str, Callable[[], object]]] = [
+            ("a run", partial(_run_sample, Path(folder, "sample"))),
+            ("a run on shards", partial(_run_sharded, Path(folder, "sharded"))),
+            ("reading", partial(_read_parquet, Path(folder, "labels.parquet"))),
+            ("simulated crowds", partial(_simulate, Path(folder, "crowd"))),
+            ("EM", _fit_em),
+            *((f"aggregators, {k} classes", partial(_aggregate, _some_labels(k))) for k in (2, 3)),
+            ("penalties", partial(_penalize, _some_labels(2))),
+            ("estimators", partial(_fit_crowdkit, _some_labels(2))),
+            ("workers compared", _judge),
+            ("labels watched", _watch),
+            ("concepts", _map_concepts),
+            ("neurons", _simulate_neurons),
+        ]
+        for done, (what, work) in enumerate(works):
+            if progress is not None:
+                progress(f"kernels: {what}", done, len(works))
+            work()
     return _n_compiled() - before
+
+
+def _fit_em() -> None:
+    from quality import dawid_skene  # numba, for `warm` only
+
+    for n_classes in range(2, 10):  # its pass is compiled for each number up to eight
+        dawid_skene(_some_labels(n_classes))
 
 
 def _run_sample(folder: Path) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from flows.files import OutputFile
     from flows.tables import Reading
+    from quality import Progress
 
 __all__ = [
     "MISTAKE",
@@ -55,6 +56,7 @@ __all__ = [
     "print_reading",
     "reading_of_options",
     "show_rows",
+    "waiting_for",
 ]  # fmt: skip
 
 _silent = ContextVar("_silent", default=False)
@@ -155,6 +157,18 @@ def console(*, quiet: bool = False) -> Console:
     from rich.console import Console  # not needed for `--help`
 
     return Console(quiet=quiet or _silent.get(), highlight=False, markup=False)
+
+
+@contextmanager
+def waiting_for(name: str) -> Iterator[Progress]:
+    """Show on standard error what a command waits for, where that takes long; nothing with `--quiet`."""
+    from rich.console import Console  # not needed for `--help`
+
+    from flows.terminal import waiting
+
+    screen = Console(stderr=True, quiet=_silent.get(), highlight=False, markup=False)
+    with waiting(screen, f"{name} …") as progress:
+        yield progress
 
 
 def print_line(line: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from flows.pipeline import RunResult, Stage, Step
@@ -18,7 +19,7 @@ from flows.prefect.server import quieten
 from flows.report import public_page
 from flows.run import Run
 from flows.stages import STAGES
-from flows.terminal import noise_words
+from flows.terminal import Waited, noise_words, telling
 
 quieten()
 
@@ -47,6 +48,9 @@ Facts = dict[str, Any]
 def step_with_progress(inner: Step, campaign: str) -> Step:
     """Show how many of a run's stages are done, as a progress artifact of the flow run.
 
+    Of a stage that takes long it also says what that waits for, in words that are the code's own, for how
+    long, and for how long at most; how many steps of it are done stays here.
+
     Examples
     --------
     >>> from flows.pipeline import run_stage
@@ -60,11 +64,23 @@ def step_with_progress(inner: Step, campaign: str) -> Step:
         if not shown:
             with _if_answered():
                 shown.append(create_progress_artifact(0.0, key=_key(campaign, "progress")))
-        line = inner(stage, run)
+        waited = Waited()
+
+        def tell() -> None:
+            if not shown:
+                return
+            name, words = stage.name.replace("_", " "), waited.words(counts=False)
+            said = f"{name}: {words}; {waited.seconds:,.0f} s so far" if words else name
+            with _if_answered():
+                update_progress_artifact(shown[0], 100.0 * n_done / len(STAGES), said)
+
+        with telling(tell):
+            line = inner(stage, replace(run, progress=waited.note))
         n_done += 1
         if shown:
             with _if_answered():
-                update_progress_artifact(shown[0], 100.0 * n_done / len(STAGES))
+                done = f"{n_done} of {len(STAGES)} stages done"
+                update_progress_artifact(shown[0], 100.0 * n_done / len(STAGES), done)
         return line
 
     return step

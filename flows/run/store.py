@@ -55,6 +55,11 @@ class Run:
         """The name that the folder has when the run is complete."""
         return self.folder.name.removeprefix(PARTIAL)
 
+    def waits_for(self, what: str) -> None:
+        """Report which work begins, where its steps are not counted."""
+        if self.progress is not None:
+            self.progress(what, 0, 1)
+
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON output of an earlier stage."""
         read: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))

@@ -56,6 +56,7 @@ def aggregate(run: Run) -> str:
     """Turn the kept workers' labels into one label per task, and rank the tasks to label next."""
     if run.settings.input.several is not None:
         return aggregate_sets(run)
+    run.waits_for("the labels as they were read")
     with open_labels(run) as labels:
         crowd = labels.crowd
         groups = group_codes(run, crowd)
@@ -63,20 +64,26 @@ def aggregate(run: Run) -> str:
         models = models_beside(run, crowd, keep)
         keep[models] = False  # their answers are a voice beside the people's labels
         found = labels.aggregate(keep, groups)
+        run.waits_for("what features and models say of each task")
         found, voices = join_voices(run, crowd, found, groups, models)
+        run.waits_for("the check against gold")
         gold = _gold_check(run, labels, found, groups)
         whole = labels.whole() if run.settings.report.archetypes else None
+        run.waits_for("how far each label can be believed")
         sure = _calibrated(run, crowd, found)
         refused = _models_alone(run, crowd, found, sure)
         believed = sure.believed(found.consensus.posterior)
         confidence = sure.in_label(found.consensus.posterior, found.consensus.label)
         order = rank_tasks(confidence, found.tasks.n_labels)
         known = found.kept if found.kept is not None else labels.few_at_hand(keep)
+        run.waits_for("which labels to ask for next")
         plan, planned = plan_next(known, found.consensus, believed, order, run.settings.report)
+    run.waits_for("the table of tasks")
     shown = np.where(refused, np.nan, confidence)
     run.write_table("consensus.parquet", _consensus_table(crowd, found, shown))
     run.write_table("next_labels.parquet", _next_table(found, shown, order))
     run.write_table("label_plan.parquet", plan)
+    run.waits_for("a closer look at workers and tasks")
     _look_closer(run, crowd, found, groups, whole, believed, confidence)
     if found.class_counts is not None:
         run.write_table("class_counts.parquet", _count_table(crowd, found.class_counts))

@@ -40,10 +40,13 @@ def publish_proportions(run: Run) -> str:
     if privacy is None or why_not is not None:
         run.skip("corrected_shares.json", str(why_not))
         return run.skip("proportions.json", str(why_not))
+    run.waits_for("the campaign as it was read")
     crowd = load_crowd(run.folder)
+    run.waits_for("the plan of all releases")
     if privacy.planned_runs > 1:
         return publish_year(run, crowd, privacy)
     plan = plan_releases(run, crowd, privacy)
+    run.waits_for("the ledger")
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         plan = with_grown_partition(plan, crowd, run.settings, ledger)
         try:
@@ -58,6 +61,7 @@ def publish_proportions(run: Run) -> str:
         except BudgetError as error:  # of stages that are skipped alone: all others were affordable
             plan, corrections = replace(plan, correction=unpaid_words(error)), ()
         released_at = ledger.time_of(*(release.entry for release in releases + corrections))
+    run.waits_for("the shares and their intervals")
     noise, n_groups = plan.noise, len(plan.groups)
     classes = [str(name) for name in crowd.labels.classes]
     sizes = published_group_sizes(plan, releases)

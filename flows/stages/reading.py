@@ -55,6 +55,7 @@ TEXTS = "task_texts.parquet"
 def read_and_check(run: Run) -> str:
     """Read and check the tables; write nothing before all of them are sound."""
     settings, engine = run.settings, run.settings.engine
+    run.waits_for("the tables, opened and fetched")
     sources = open_sources(settings.input, run.folder, key=digest_key(settings))
     counts, where = {}, ""
     with sources.telling():
@@ -73,6 +74,7 @@ def read_and_check(run: Run) -> str:
             n_classes=labels.n_classes, n_labels=counts.get("n_labels", crowd.n_labels),
             sharded=engine is not None,
         )  # fmt: skip
+    run.waits_for("the run folder")
     save_crowd(run.folder, crowd)
     counts = public_sizes(crowd) | counts
     names = {"name": run.settings.name, "classes": list(map(str, crowd.labels.classes))}
@@ -111,6 +113,7 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
         if run.settings.topics is not None:
             concepts = read_texts(tables, run.settings.topics.text)
             run.write_table("topic_texts.parquet", arrow_table(concepts))
+        run.waits_for("the task tables")
         tasks = read_tasks(
             tables, groups, standardize=inputs.standardize, subject=subject, columns=columns
         )
@@ -120,6 +123,7 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
     if inputs.several is not None:
         return _read_sets(inputs, classes, sources, tasks)
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=classes)
+    run.waits_for("the labels")
     labels = read_labels(
         sources.labels.table,
         classes=classes,
@@ -173,18 +177,21 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
         refuse_whole_filter(settings.filter, engine, count_rows(sources.labels.table))
     listed = None
     if tables:
+        run.waits_for("the task tables")
         listed = list_features(
             tables, settings.groups, folder, memory_gb=memory_gb, subject=inputs.subject,
             columns=TaskColumns.of(inputs),
         )  # fmt: skip
     tasks = None if listed is None else listed.table
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=settings.classes)
+    run.waits_for("labels sorted into shards")
     shards = write_shards(
         sources.labels.table, run.folder / SHARDS, shard_labels=engine.shard_labels,
         memory_gb=memory_gb, classes=settings.classes, duplicates=inputs.duplicates,
         known_tasks=None if tasks is None else tasks.names,
     )  # fmt: skip
     names = names_alone(shards.names("worker"), shards.names("task"), shards.names("label"))
+    run.waits_for("features written in the order of the tasks")
     if listed is not None and listed.table.feature_names:
         labelled, standardize = np.isin(listed.table.names, names.tasks), inputs.standardize
         write_features(
@@ -192,6 +199,7 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
         )
     models = names_of_models(names.workers, inputs.models, read_models(sources.labels.table))
     crowd = Crowd(names, tasks, gold, reference=_reference(run, sources), models=models)
+    run.waits_for("groups and gold of each shard")
     write_gold(shards, crowd.gold_code())
     write_groups(shards, crowd.labelled_groups()[1])
     _refuse_hollow_shards(shards, engine, sources.labels.name)

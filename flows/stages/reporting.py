@@ -16,6 +16,7 @@ MAX_ENTRIES = 1_000  # in spend.json; the totals are of all
 
 def write_report(run: Run) -> str:
     """State the account, and make the two reports from the run folder alone."""
+    run.waits_for("the account")
     published = run.read_json("proportions.json")
     if "skipped" in published:
         run.skip("spend.json", published["skipped"])
@@ -23,7 +24,9 @@ def write_report(run: Run) -> str:
         with open_state(run.settings.state) as ledger:
             account = statement(ledger, run.settings.name, entries=MAX_ENTRIES)
         run.write_json("spend.json", account)
+    run.waits_for("the campaign over its runs")
     run.write_json("trend.json", trend(run))
+    run.waits_for("the two reports")
     write_reports(run.folder, show_worker_ids=run.settings.report.worker_names)
     return "report.html (internal), public.html and public/ (releases only)"
 

@@ -53,15 +53,20 @@ NUMBERS = (
 def judge_workers(run: Run) -> str:
     """Judge the workers, and remove those whom the filter finds."""
     chosen = run.settings.consensus.groups
+    run.waits_for("the labels as they were read")
     with open_answers(run) as labels:
         refuse_more_workers(run.settings.filter, labels.crowd.labels.n_workers)
+        run.waits_for("whom to remove")
         filtered, stop = labels.filter_workers()
+        run.waits_for("who does not answer on their own")
         found = None if chosen == "ignore" else labels.dependence()
         if found is not None and chosen == "remove":
             filtered = replace(filtered, keep=filtered.keep & (found.group < 0))
         weighed = found is not None and chosen == "weigh" and len(found.sizes)
+        run.waits_for("who pastes a model's answers")
         pasted = pasted_facts(labels.crowd, labels.whole())
         judged = labels.judge(filtered, found.group if found is not None and weighed else None)
+        run.waits_for("the table of workers")
         names, whole, answers = labels.crowd.labels.workers, labels.whole(), labels.crowd.answers
     if (least := run.settings.filter.potentials) is not None:
         run.write_table("potentials.parquet", potential_table(whole, names, judged.report, least))
@@ -69,7 +74,9 @@ def judge_workers(run: Run) -> str:
     run.write_table("workers.parquet", worker_table(names, judged.report, group, judged.left_out))
     penalty = f"{run.settings.filter.penalty} penalty"
     if answers is None:
+        run.waits_for("how many tasks adversaries could turn")
         robustness = robustness_curves(judged.kept)
+        run.waits_for("agreement and its intervals")
         agreement = agreement_facts(whole, judged.kept, ordered=run.settings.input.order)
     else:
         robustness, penalty = {"skipped": NO_CURVE}, filtered.criterion

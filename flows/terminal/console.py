@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -21,10 +18,14 @@ from flows.run import Run
 from flows.settings import EngineError, SettingsError
 from flows.stages import STAGES
 from flows.tables import TableError
+from flows.terminal.progress import waiting
 from flows.terminal.texts import printable
 from learners import ConvergenceError
 from privacy import BudgetError, LedgerError, UnitError
 from quality import LabelError
+
+if TYPE_CHECKING:
+    from quality import Progress
 
 __all__ = ["MISTAKES", "console_step", "noise_words", "print_rows", "print_summary", "sentence"]
 
@@ -78,69 +79,40 @@ def sentence(error: Exception) -> str:
 NAME_WIDTH = 20
 
 
-FIRST_WORD = (
-    30.0  # seconds after which a log reports what a stage is at; then at twice as many, and so on
-)
-
-
 def console_step(console: Console) -> Step:
     """Return a step that runs a stage and prints its line at its end.
 
-    Meanwhile a terminal shows a progress bar; a log gets a line about a stage that takes long, after half a
-    minute, a minute, two and so on: what it waits for, how much of that is done, and for how long.
+    Meanwhile it shows what the stage waits for: see :func:`flows.terminal.waiting`; on standard error if
+    the console is no terminal, where a line more would stand among the results. Whoever listened to
+    the run's progress before still does.
     """
+    aside = console if console.is_terminal else Console(stderr=True, quiet=console.quiet)
 
     def step(stage: Stage, run: Run) -> str:
         name = stage.name.replace("_", " ")
         begin = time.perf_counter()
-        waiting = _bar if console.is_terminal else _words
-        with waiting(console, f"{name} …") as progress:
-            line = run_stage(stage, replace(run, progress=progress))
+        with waiting(aside, f"{name} …") as shown:
+            line = run_stage(stage, replace(run, progress=_both(shown, run.progress)))
         seconds = f"{time.perf_counter() - begin:6.1f} s"
-        shown = Text.assemble(
+        told = Text.assemble(
             (f"{name:<{NAME_WIDTH}}", "bold"), (seconds, "dim"), "  ", printable(line)
         )
-        console.print(shown, soft_wrap=True)
+        console.print(told, soft_wrap=True)
         return line
 
     return step
 
 
-@contextmanager
-def _bar(console: Console, name: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a callback that draws the progress of long work; before its first call the bar is indefinite."""
-    columns = (SpinnerColumn(), "{task.description}", BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
-        bar = bars.add_task(name, total=None)
+def _both(first: Progress, second: Progress | None) -> Progress:
+    """Return a callback that reports to both."""
+    if second is None:
+        return first
 
-        def draw(what: str, done: int, total: int) -> None:
-            bars.update(bar, description=f"{name} {what}", completed=done, total=total)
+    def report(what: str, done: int, total: int) -> None:
+        first(what, done, total)
+        second(what, done, total)
 
-        yield draw
-
-
-@contextmanager
-def _words(console: Console, name: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a callback that notes the progress of long work, of which a line is printed now and then."""
-    begin, ended, last = time.perf_counter(), threading.Event(), [""]
-
-    def note(what: str, done: int, total: int) -> None:
-        last[0] = f"{what}, {done:,} of {total:,}; "
-
-    def tell() -> None:
-        after = FIRST_WORD
-        while not ended.wait(begin + after - time.perf_counter()):
-            seconds = time.perf_counter() - begin
-            console.print(f"{name} {last[0]}{seconds:,.0f} s so far", style="dim", soft_wrap=True)
-            after *= 2
-
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield note
-    finally:
-        ended.set()
-        teller.join()
+    return report
 
 
 def print_summary(console: Console, result: RunResult) -> None:

@@ -151,7 +151,7 @@ def auto(
     groups
         As for :func:`~quality.dawid_skene`, for all candidates: they have the merged table.
     progress
-        Called after every fit: see :data:`quality.parallel.Progress`.
+        Called before every fit, which it names: see :data:`quality.parallel.Progress`.
 
     Raises
     ------
@@ -194,16 +194,16 @@ def auto(
     def predict(out: np.ndarray, fitted: Consensus) -> np.ndarray:
         return predict_held_out(labels, out, fitted.posterior)
 
-    scores, n_held_out, tell = hold_out(labels, candidates, predict, n_folds, enough, progress)
+    scores, n_held_out, begins = hold_out(labels, candidates, predict, n_folds, enough, progress)
     weighing = {score.name: score.weight for score in scores if score.weight}
     best = max(weighing, key=lambda name: weighing[name])
     posterior = np.zeros((labels.n_tasks, labels.n_classes))
     for name, weight in weighing.items():
+        begins(name)
         fitted = candidates[name](labels)
         posterior += weight * fitted.posterior
         if name == best:
             result = fitted
-        tell()
     posterior /= posterior.sum(axis=1, keepdims=True)  # the weights add up to 1 but for rounding
     label, tied = decide(posterior)
     confusion = of_voters(confusion_under(labels, posterior), groups)
@@ -227,25 +227,29 @@ def hold_out(
     n_folds: int,
     enough: int,
     progress: Progress | None,
-) -> tuple[tuple[Score, ...], int, Callable[[], object]]:
+) -> tuple[tuple[Score, ...], int, Callable[[str], object]]:
     """Fit each candidate to the labels without each fold.
 
-    Return scores, the number of labels held out, and what counts further fits.
+    Return scores, the number of labels held out, and what is called before a further fit of a candidate.
     ``predict(out, fitted)`` returns the log-probability of the labels that are `out`.
     """
     fold = folds(labels, n_folds)
     held = held_folds(fold, enough)
-    count_to, n_fits = counter(progress, "auto", (1 + held) * len(candidates)), count(1)
+    n_fits, begun = (1 + held) * len(candidates), count()
+
+    def begins(name: str) -> None:
+        counter(progress, f"candidates: {name}", n_fits)(next(begun))
+
     log_p = np.zeros((len(candidates), labels.n_tasks))  # summed over a task's held-out labels
     for number in range(held):
         out = fold == number
         rest = labels.keep_labels(~out)
-        for place, fit in enumerate(candidates.values()):
+        for place, (name, fit) in enumerate(candidates.items()):
+            begins(name)
             log_p[place] += np.bincount(labels.task[out], predict(out, fit(rest)), labels.n_tasks)
-            count_to(next(n_fits))
     n_held_out = int(np.count_nonzero((fold >= 0) & (fold < held)))
     scores = _scores(tuple(candidates), log_p, n_held_out)
-    return scores, n_held_out, lambda: count_to(next(n_fits))
+    return scores, n_held_out, begins
 
 
 def held_folds(fold: Int16[np.ndarray, " labels"], enough: int) -> int:

@@ -97,13 +97,13 @@ def auto_of_named(
     def predict(out: np.ndarray, fitted: NamedConsensus) -> np.ndarray:
         return _log_chance(labels, out, fitted.posterior)
 
-    scores, n_held_out, tell = hold_out(
+    scores, n_held_out, begins = hold_out(
         labels, NAMED_CANDIDATES, predict, n_folds, enough, progress
     )
     weight, fitted = {one.name: one.weight for one in scores if one.weight}, {}
     for name in weight:
+        begins(name)
         fitted[name] = NAMED_CANDIDATES[name](labels)
-        tell()
     posterior = _mixture([(weight[name], one.posterior) for name, one in fitted.items()])
     best = max(weight, key=lambda name: weight[name])
     label, tied = posterior.decide()

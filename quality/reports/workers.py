@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
 from quality.aggregation import decide
 from quality.labels import CrowdLabels, NamedPosterior, bring_near, freeze_arrays
 from quality.matching import conflict_graph, conflict_tasks, load_levels
-from quality.parallel import Progress
+from quality.parallel import Progress, counter
 from quality.reports.agreement import worker_agreement
 from quality.reports.timing import response_times
 from quality.reputation import (
@@ -111,8 +111,8 @@ def worker_report(
     ordered
         The classes are grades: soft penalties weigh by distance (:func:`~quality.graded_penalty`).
     progress
-        Called for the waves of the balanced loads, which take longest; see
-        :func:`~quality.balanced_loads`.
+        Called before the hard penalties, and for the waves of the balanced loads, which take longest:
+        see :func:`~quality.balanced_loads`.
 
     Returns
     -------
@@ -146,6 +146,7 @@ def worker_report(
     right = labels.label == gold[labels.task]  # never where gold is -1
     n_conflict = np.bincount(labels.worker[on_conflict], minlength=labels.n_workers)
     penalty = graded_penalty(labels) if ordered else soft_penalty(labels)
+    counter(progress, "hard penalties", 1)(0)
     near = bring_near(labels)  # loads do not depend on names
     loads = load_levels(conflict_graph(near.labels))
     numbers = {

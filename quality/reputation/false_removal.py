@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int32
 
 from quality.labels import CrowdLabels, freeze_arrays
-from quality.parallel import Progress
+from quality.parallel import Progress, counter
 from quality.reputation.filtering import LosingWorkers, Removals, ShrinkingCrowd
 from quality.reputation.honest_null import HonestFit, HonestNull, honest_level, honest_null
 from quality.reputation.honest_population import HonestPopulation, step_up_ratio
@@ -210,6 +210,7 @@ def filter_dishonest(
 
     def null_of() -> HonestNull:
         nonlocal kept, before
+        counter(progress, "honest population", 1)(0)
         kept = crowd.table()
         null = honest_null(kept, rounds.removals.judged, before=before, ordered=ordered)
         before = null.fit

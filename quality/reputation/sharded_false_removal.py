@@ -120,6 +120,7 @@ def filter_dishonest_by_shards(
         n_labels = np.where(keep, crowd.n_labels, 0)
         fit = _fit_honest(kept, n_labels, n_classes, before, progress)
         left = _Left(kept, n_labels, fit)
+        counter(progress, "p-values", 1)(0)
         penalty, judged = crowd.soft_penalty(), rounds.removals.judged
         p_value = _p_values(left, penalty) if (judged & (penalty > 0)).any() else np.ones(len(keep))
         return _Null(penalty, p_value, judged & (penalty > 0), left)

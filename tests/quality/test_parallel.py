@@ -30,6 +30,7 @@ from quality import (
     simulate_crowd,
     worker_report,
 )
+from quality.choice.automatic import CANDIDATES
 from quality.parallel import MAX_CHUNKS, MIN_ROWS, chunk_starts, shared_out
 
 
@@ -92,11 +93,14 @@ def test_the_steps_of_all_classes_are_one_work(rng: np.random.Generator, what: s
 
 
 def test_the_choice_among_candidates_tells_of_every_fit(rng: np.random.Generator) -> None:
-    """Seven candidates, on all labels and on two folds; watching changes nothing."""
+    """Seven candidates on two folds, then those with a weight on all labels; watching changes nothing."""
     labels, told = crowd_of(rng, 2), list[tuple[str, int, int]]()
     alone = auto(labels, n_folds=2)
     watched = auto(labels, n_folds=2, progress=lambda *step: told.append(step))
-    assert told == [("auto", done, 21) for done in range(1, 22)]
+    names = list(CANDIDATES)
+    assert told[:14] == [(f"candidates: {names[at % 7]}", at, 21) for at in range(14)]
+    weighing = [score.name for score in alone.scores if score.weight]
+    assert [what for what, _, _ in told[14:]] == [f"candidates: {name}" for name in weighing]
     assert alone.posterior.tobytes() == watched.posterior.tobytes()
     assert repr(alone.scores) == repr(watched.scores)
 
@@ -159,7 +163,7 @@ def test_a_worker_report_tells_of_what_takes_longest(rng: np.random.Generator) -
     filtered, posterior = filter_workers(labels, n_workers=1), majority_vote(labels).posterior
     alone = worker_report(labels, filtered, posterior)
     watched = worker_report(labels, filtered, posterior, progress=lambda *step: told.append(step))
-    assert {what for what, _, _ in told} == {"balanced loads"}
+    assert {what for what, _, _ in told} == {"hard penalties", "balanced loads"}
     assert alone.balanced_penalty.tobytes() == watched.balanced_penalty.tobytes()
 
 

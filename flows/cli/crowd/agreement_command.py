@@ -28,6 +28,7 @@ from flows.cli.root import (
     print_line,
     reading_of_options,
     show_rows,
+    waiting_for,
 )
 
 if TYPE_CHECKING:
@@ -89,8 +90,9 @@ def agreement(
         group = None if tasks is None else groups_of(read.tasks, tasks)
         if not min_common >= 1:
             raise SettingsError(f"--min-common must be >= 1, got {min_common}")
-        rows = list(agreement_rows(read, metric, values, group, min_common))
-        tests = [] if models is None else _tests(read, models.split(","), epsilon)
+        with waiting_for("agreement and its intervals"):
+            rows = list(agreement_rows(read, metric, values, group, min_common))
+            tests = [] if models is None else _tests(read, models.split(","), epsilon)
         rows = [*rows[:4], *model_rows(read, tests), *rows[4:]]
         numbers = ("value", "low", "high", "n")
         show_rows("Agreement", HEADER, rows, written, numbers=numbers, guard=guard)

@@ -29,13 +29,14 @@ from flows.cli.root import (
     print_reading,
     reading_of_options,
     show_rows,
+    waiting_for,
 )
 
 if TYPE_CHECKING:
     from flows.files import OutputFile
     from flows.settings import FilterSettings
     from flows.tables import Reading
-    from quality import CrowdLabels, DependentGroups, JoinedVoice
+    from quality import CrowdLabels, DependentGroups, JoinedVoice, Progress
 
 __all__ = [
     "Labelled", "aggregate", "consensus_rows", "ordered_classes", "output_file", "read_labels_of",
@@ -81,7 +82,8 @@ def workers(
         stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
         chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
         read = read_labels_of(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
-        header, rows = worker_rows(read.labels, chosen)
+        with waiting_for("workers") as progress:
+            header, rows = worker_rows(read.labels, chosen, progress)
         title = "Workers: whom to remove, then by reputation, least first"
         show_rows(title, header, rows, written, numbers=header[1:-1], guard=guard)
 
@@ -120,9 +122,10 @@ def aggregate(
         reading = reading_of_options(sep, encoding, sheet, wide)
         read = read_labels_of(labels, duplicates, reading, classes=classes)
         name = aggregator or ("auto" if classes is None else ORDERED)
-        header, rows, said = consensus_rows(
-            read, aggregator=name, loss=loss, weigh=not ignore_groups
-        )
+        with waiting_for("consensus") as progress:
+            header, rows, said = consensus_rows(
+                read, aggregator=name, loss=loss, weigh=not ignore_groups, progress=progress
+            )
         if classes is not None:
             print_line(_order_line(read.labels))
         for sentence in said:
@@ -161,18 +164,24 @@ def _order_line(labels: CrowdLabels) -> str:
     return found[:1].upper() + found[1:]
 
 
-def worker_rows(labels: CrowdLabels, chosen: FilterSettings) -> tuple[list[str], list[list[str]]]:
+def worker_rows(
+    labels: CrowdLabels, chosen: FilterSettings, progress: Progress | None = None
+) -> tuple[list[str], list[list[str]]]:
     """Return a header and a row per worker: the removed first, then by reputation."""
     import numpy as np  # these load numba and pydantic, for this command only
 
     from flows.settings import ConsensusSettings
     from flows.stages import filter_by, refuse_more_workers
     from quality import worker_report
+    from quality.parallel import counter
 
     refuse_more_workers(chosen, labels.n_workers)
-    filtered, _ = filter_by(labels, chosen, seed=0)
-    consensus = any_consensus_of(labels.keep_workers(filtered.keep), ConsensusSettings(), seed=0)
-    found = worker_report(labels, filtered, consensus.posterior)
+    filtered, _ = filter_by(labels, chosen, seed=0, progress=progress)
+    consensus = any_consensus_of(
+        labels.keep_workers(filtered.keep), ConsensusSettings(), seed=0, progress=progress
+    )
+    found = worker_report(labels, filtered, consensus.posterior, progress=progress)
+    counter(progress, "the rows", 1)(0)
     order = np.lexsort((np.arange(labels.n_workers), found.reputation, ~found.flagged))
     header = ["worker", "labels", "agreement", "soft", "hard", "reputation", "verdict"]
     rows = [
@@ -196,7 +205,12 @@ def _number(value: float, digits: int) -> str:
 
 
 def consensus_rows(
-    read: Labelled, *, aggregator: str, loss: Loss = "zero_one", weigh: bool = True
+    read: Labelled,
+    *,
+    aggregator: str,
+    loss: Loss = "zero_one",
+    weigh: bool = True,
+    progress: Progress | None = None,
 ) -> tuple[list[str], list[list[str]], list[str]]:
     """Return a header, a row per task, and what to say of models and of those not on their own.
 
@@ -212,6 +226,7 @@ def consensus_rows(
     from quality import calibrate, dependent_groups
     from quality.choice import NamedAuto
     from quality.many_classes import NamedConsensus, needs_names
+    from quality.parallel import counter
 
     given = {"aggregator": aggregator, "loss": loss}
     chosen, labels, said = ConsensusSettings.model_validate(given), read.labels, []
@@ -222,16 +237,19 @@ def consensus_rows(
     voting = labels.keep_workers(people) if joining else labels
     groups = None
     if weigh:
+        counter(progress, "who does not answer on their own", 1)(0)
         found = dependent_groups(voting, models=None if joining else models)
         groups = found.group if len(found.sizes) else None
         said = [] if groups is None else [_weighed(found, apart=joining * models.size)]
-    consensus = any_consensus_of(voting, chosen, seed=0, groups=groups)
+    consensus = any_consensus_of(voting, chosen, seed=0, groups=groups, progress=progress)
     if joining and not isinstance(consensus, NamedConsensus | NamedAuto):
         consensus, voice = hear_models(consensus, labels, models, chosen, groups=groups, seed=0)
         said.append(_voice_line(voice, models.size, int((np.diff(voting.task_start) == 0).sum())))
+    counter(progress, "how far each label can be believed", 1)(0)
     sure = calibrate(voting, consensus.posterior, groups=groups)
     confidence = sure.in_label(consensus.posterior, consensus.label)
     confidence = np.where(of_models_alone(voting, models), np.nan, confidence)
+    counter(progress, "the rows", 1)(0)
     n_labels = np.diff(voting.task_start)
     rows = [
         [
@@ -293,7 +311,7 @@ def read_labels_of(
         }
         sources = open_sources(input_settings(**given), Path(folder))
         print_reading(sources.read_as)
-        with sources.telling():
+        with sources.telling(), waiting_for("labels"):
             table = sources.labels.table
             labels = read_labels(table, classes=classes, duplicates=duplicates, known_tasks=None)
             return Labelled(labels, read_models(table))

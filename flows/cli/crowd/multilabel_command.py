@@ -36,6 +36,7 @@ from flows.cli.root import (
     print_line,
     reading_of_options,
     show_rows,
+    waiting_for,
 )
 
 if TYPE_CHECKING:
@@ -136,17 +137,24 @@ def multilabel(
         ]
         named = None if classes is None else tuple(one.strip() for one in classes.split(","))
         reading = reading_of_options(sep, encoding, sheet, False)
-        with one_table(answers, ("worker", "task"), reading, tell=not json_) as file:
+        needed = ("worker", "task")
+        with one_table(answers, needed, reading, tell=not json_) as file, waiting_for("answers"):
             table = read_multilabels(file, split=split, nothing=nothing, classes=named)
         truth = None
         if gold is not None:
             truth = read_gold_sets(gold, table, split=split, nothing=nothing)
-        groups = _groups_who_copy(table)
-        found = multilabel_consensus(table, threshold=threshold, gold=truth, groups=groups)
-        if files[1] is not None:
-            write_table(_cells(table, found), files[1], guard=guard)
-        header, rows = _task_rows(table, found, split)
-        published = None if asked is None else asked(table, found, state)
+        with waiting_for("sets of labels") as progress:
+            progress("who does not answer on their own", 0, 1)
+            groups = _groups_who_copy(table)
+            found = multilabel_consensus(
+                table, threshold=threshold, gold=truth, groups=groups, progress=progress
+            )
+            progress("the rows", 0, 1)
+            if files[1] is not None:
+                write_table(_cells(table, found), files[1], guard=guard)
+            header, rows = _task_rows(table, found, split)
+            progress("the publication", 0, 1)
+            published = None if asked is None else asked(table, found, state)
         if json_:
             more = {} if published is None else {"published": published.public()}
             print(json.dumps(_as_json(table, found) | more))

@@ -26,6 +26,7 @@ from flows.cli.root import (
     print_line,
     reading_of_options,
     show_rows,
+    waiting_for,
 )
 
 if TYPE_CHECKING:
@@ -93,15 +94,24 @@ def rank(
             written = table_file(output, inputs=(comparisons,), force=force)
         reading = reading_of_options(sep, encoding, sheet, False)
         needed = ("worker", "left", "right")
-        with one_table(comparisons, needed, reading, tell=not json_) as file:
+        with (
+            one_table(comparisons, needed, reading, tell=not json_) as file,
+            waiting_for("comparisons"),
+        ):
             table = read_comparisons(file)
-        groups = dependent_groups(table.as_labels()).group
-        found = crowd_bradley_terry(table, groups=groups)
-        ranks = rank_intervals(
-            found.score, found.covariance, level=level, rng=np.random.default_rng(seed)
-        )
-        pairs = next_pairs(found.score, found.covariance, n=next_) if next_ else None
-        published = None if asked is None else asked(table, state)
+        with waiting_for("ranks") as progress:
+            progress("who does not answer on their own", 0, 1)
+            groups = dependent_groups(table.as_labels()).group
+            progress("items and workers, fitted together", 0, 1)
+            found = crowd_bradley_terry(table, groups=groups)
+            progress("intervals of the ranks", 0, 1)
+            ranks = rank_intervals(
+                found.score, found.covariance, level=level, rng=np.random.default_rng(seed)
+            )
+            progress("which pairs to compare next", 0, 1)
+            pairs = next_pairs(found.score, found.covariance, n=next_) if next_ else None
+            progress("the publication", 0, 1)
+            published = None if asked is None else asked(table, state)
         if json_:
             more = {} if published is None else {"published": published.public()}
             print(json.dumps(_as_json(found, ranks, pairs) | more))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from flows.cli.kernels import compile_kernels, where_kept
-from flows.cli.root import MISTAKE, AsJson, Quiet, app, console, mistakes, print_line
+from flows.cli.root import MISTAKE, AsJson, Quiet, app, console, mistakes, print_line, waiting_for
 
 if TYPE_CHECKING:
     from flows.run import ListedRun
@@ -188,7 +188,8 @@ def warm(quiet: Quiet = False) -> None:
     """Compile the loops that runs need, so that no run has to: for images, and after an upgrade."""
     with mistakes():
         began = time.process_time()
-        n_compiled = compile_kernels()
+        with waiting_for("warm") as progress:
+            n_compiled = compile_kernels(progress)
         seconds = time.process_time() - began
         console().print(
             f"{n_compiled} kernels compiled in {seconds:.0f} s of processor time; {where_kept()}",

@@ -28,7 +28,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -41,6 +41,8 @@ from flows.spending import as_numbers, outcome, read_statements
 from flows.stages import STAGES, Stage
 from privacy import AuditBound, Unit, audit_releases
 from privacy.accounting import price_text
+from quality import Progress
+from quality.parallel import counter
 
 __all__ = [
     "NEIGHBOURS", "FolderAudit", "audit_folder", "folder_trial", "published_folders", "unlike_files",
@@ -76,6 +78,7 @@ sigma = 0.4
 budget = 1
 """
 SHARED_MEMORY = Path("/dev/shm")
+AT_ONCE = 5  # publications of each neighbour before they are counted
 FOLLOWED = 10  # publications whose other stages are followed on both campaigns
 Rows = list[list[str]]
 OTHER = {"a": "b", "b": "a"}
@@ -147,12 +150,14 @@ class FolderAudit:
         return bool(self.unlike) or self.bound.refutes(self.delta)
 
 
-def folder_trial(*, unit: str, draws: int, level: float) -> dict[str, Any]:
+def folder_trial(
+    *, unit: str, draws: int, level: float, progress: Progress | None = None
+) -> dict[str, Any]:
     """Audit the public folder under a unit and say what was found; SettingsError for an unknown unit."""
     if unit not in list(Unit):
         raise SettingsError(f"unit must be one of {', '.join(Unit)}, got {unit!r}")
     workers = os.cpu_count() or 1
-    found = audit_folder(Unit(unit), draws=draws, level=level, workers=workers)
+    found = audit_folder(Unit(unit), draws=draws, level=level, workers=workers, progress=progress)
     record = outcome(
         f"the public folder of a run, unit {unit}, at the run's price {price_text(found.epsilon)},",
         found.bound,
@@ -165,18 +170,28 @@ def folder_trial(*, unit: str, draws: int, level: float) -> dict[str, Any]:
     return record | {"refuted": found.refuted, "unlike": list(found.unlike)}
 
 
-def audit_folder(unit: Unit, *, draws: int, level: float, workers: int = 1) -> FolderAudit:
+def audit_folder(
+    unit: Unit, *, draws: int, level: float, workers: int = 1, progress: Progress | None = None
+) -> FolderAudit:
     """Publish neighbours again and again; return what that proves, and the price that was booked.
 
-    `draws` is the number of publications of each of the two; several processes share them.
+    `draws` is the number of publications of each of the two; several processes share them, some at a time.
     """
-    shares = [draws // workers + (number < draws % workers) for number in range(workers)]
+    n_shares = max(workers, draws // AT_ONCE)
+    shares = [draws // n_shares + (number < draws % n_shares) for number in range(n_shares)]
     asked = [(unit, share) for share in shares if share]
-    if workers == 1:
-        found = [published_folders(*one) for one in asked]
-    else:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            found = list(pool.map(published_folders, *zip(*asked, strict=True)))
+    with ExitStack() as stack:
+        spread: Any = map
+        if workers > 1:
+            pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+            spread = stack.enter_context(pool).map
+        found: list[Any] = []
+        tell = counter(progress, "publications", draws)
+        tell(0)
+        for one in spread(published_folders, *zip(*asked, strict=True)):
+            found.append(one)
+            tell(sum(share for _, share in asked[: len(found)]))
+    counter(progress, "what tells them apart", 1)(0)
     here = [folder for one in found for folder in one[0]]
     there = [folder for one in found for folder in one[1]]
     _, _, epsilon, delta = found[0]

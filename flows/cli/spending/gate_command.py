@@ -21,6 +21,7 @@ from flows.cli.root import (
     one_table,
     print_line,
     reading_of_options,
+    waiting_for,
 )
 
 if TYPE_CHECKING:
@@ -96,10 +97,11 @@ def gate(
             reading_of_options(sep, encoding, sheet, False),
             ("example", "split", score),
         )
-        with one_table(scores, needed, reading, tell=not json_) as file:
+        with one_table(scores, needed, reading, tell=not json_) as file, waiting_for("scores"):
             read = read_scores(file, score=score, candidate=candidate)
         terms = GateTerms(score, candidates, refutations, epsilon, level, tolerance, begun)
-        found = ask_candidates(state, campaign, read, terms)
+        with waiting_for("the holdout's answers"):
+            found = ask_candidates(state, campaign, read, terms)
         if json_:
             answers = [asdict(one) for one in found]
             print(json.dumps({"campaign": campaign, "answers": answers}, indent=1))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.root import AsJson, Force, Output, app, mistakes, print_line
+from flows.cli.root import AsJson, Force, Output, app, mistakes, print_line, waiting_for
 from flows.files import OutputFile
 
 if TYPE_CHECKING:
@@ -56,13 +56,15 @@ def gold(
         written = None
         if output is not None:
             written = OutputFile(output, inputs=(settings, chosen.input.labels), force=force)
-        tasks, known = _tasks(chosen)
+        with waiting_for("labels and gold"):
+            tasks, known = _tasks(chosen)
         privacy = chosen.privacy
-        found = propose_gold(
-            width, accuracy=accuracy, n_tasks=len(tasks), n_classes=len(chosen.classes),
-            level=0.9 if privacy is None else privacy.level, price=price,
-            max_tasks=1 if privacy is None else privacy.max_tasks_per_subject or 1,
-        )  # fmt: skip
+        with waiting_for("how many gold tasks it takes"):
+            found = propose_gold(
+                width, accuracy=accuracy, n_tasks=len(tasks), n_classes=len(chosen.classes),
+                level=0.9 if privacy is None else privacy.level, price=price,
+                max_tasks=1 if privacy is None else privacy.max_tasks_per_subject or 1,
+            )  # fmt: skip
         drawn = _drawn(chosen, tasks, known, found.n_gold)
         if written is not None:
             written.write(partial(_write, drawn))

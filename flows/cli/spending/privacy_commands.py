@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.root import AsJson, app, console, mistakes
+from flows.cli.root import AsJson, app, console, mistakes, waiting_for
 
 __all__ = ["audit", "backup", "budget", "ledger", "verify"]
 
@@ -96,14 +96,16 @@ def audit(
                 folder_trial,  # the pipeline, for this choice only
             )
 
-            found = folder_trial(unit=unit, draws=draws, level=level)
+            with waiting_for("audit") as progress:
+                found = folder_trial(unit=unit, draws=draws, level=level, progress=progress)
         else:
             from flows.spending import trial  # OpenDP, for this command only
 
-            found = trial(
-                mechanism, epsilon=epsilon, delta=delta, floor=floor, counts=counts, draws=draws,
-                level=level,
-            )  # fmt: skip
+            with waiting_for(f"{draws:,} releases of each of two neighbours"):
+                found = trial(
+                    mechanism, epsilon=epsilon, delta=delta, floor=floor, counts=counts, draws=draws,
+                    level=level,
+                )  # fmt: skip
         if json_:
             print(json.dumps(found, indent=1))
         else:

@@ -162,6 +162,7 @@ class ShardedLabels:
         """Put together what labels, filter, consensus and gold say about each worker."""
         keep, start = filtered.keep, start_of(self.run, self.crowd.labels)
         rule = self._rule(self.engine.keep_workers(keep), groups, KEPT_FITS, start)
+        self.run.waits_for("what each worker did, over shards")
         sums = crowd_sums(self.engine, keep, rule.posterior, rule.parameters)
         shared = self._shared_loads(sums)
         report, removed = self._report(filtered, sums, shared), int(sums.n_labels[~keep].sum())
@@ -173,9 +174,12 @@ class ShardedLabels:
         kept, labels = self.engine.keep_workers(keep), self.crowd.labels
         start = start_of(self.run, labels)
         rule = self._rule(kept, groups, KEPT_FITS, start)
+        self.run.waits_for("the consensus, over shards")
         posterior = rule.over(kept)
         result, fitted = self._result(rule, kept, posterior, groups)
+        self.run.waits_for("what is said of each task")
         tasks = self._tasks(keep, posterior)
+        self.run.waits_for("what speaks for each label, over shards")
         names, _ = self.crowd.labelled_groups()
         task_groups = partial(group_of_shard, self.shards)
         next_start, go_on = None, self.run.settings.consensus.go_on
@@ -281,12 +285,14 @@ class ShardedLabels:
         progress, most = self.run.progress, self.run.settings.consensus.max_iter or 100
         path = None if name is None else self.run.folder / name / f"{what}.npz"
         begun = None if path is None else load_fit(path)
+        work = f"EM over shards: {what.replace('_', ' ')}"
+        self.run.waits_for(work)
         due = self.chosen.checkpoint_every + (0 if begun is None else begun.n_iter)
 
         def after(fit: EMFit) -> None:
             nonlocal due
             if progress is not None:
-                progress("EM over shards", fit.n_iter, most)
+                progress(work, fit.n_iter, most)
             if path is not None and fit.n_iter >= due:
                 save_fit(path, fit)
                 due = fit.n_iter + self.chosen.checkpoint_every
@@ -318,6 +324,7 @@ class ShardedLabels:
         """Each worker's load in an optimal sharing out of all label nodes; empty if these are too many."""
         if sums.n_conflict.sum() > self.chosen.whole_conflicts:
             return {}
+        self.run.waits_for("hard penalties")
         graph = conflict_graph_by_shards(self.engine)
         levels = load_levels(graph)
         balanced = balanced_loads(graph, progress=self.run.progress).load

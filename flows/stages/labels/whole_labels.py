@@ -155,10 +155,12 @@ class WholeLabels:
         kept = labels.keep_workers(filtered.keep)
         start = None if needs_names(kept) else start_of(self.run, kept)
         consensus = self._consensus(kept, groups, start=start, progress=progress)
+        self.run.waits_for("the report on each worker")
         report = worker_report(
             labels, filtered, consensus.posterior, gold=self.crowd.gold_code(),
             seconds=self.crowd.seconds, ordered=self.run.settings.input.order, progress=progress,
         )  # fmt: skip
+        self.run.waits_for("agreement")
         alpha, removed = self._alpha(labels), labels.n_labels - kept.n_labels
         return Judged(report, alpha, self._alpha(kept) if removed else alpha, removed, kept)
 
@@ -167,6 +169,7 @@ class WholeLabels:
         kept = self.crowd.labels.keep_workers(keep)
         start = None if needs_names(kept) else start_of(self.run, kept)
         consensus = self._consensus(kept, groups, start=start, progress=self.run.progress)
+        self.run.waits_for("what speaks for each label")
         fitted: AnyConsensus = consensus
         if isinstance(consensus, Auto | NamedAuto):
             fitted = consensus.result

@@ -26,6 +26,7 @@ from flows.stages.ordered_classes import with_cumulative_shares
 from flows.stages.publication import why_no_release
 from flows.tables import arrow_table, numpy_array
 from learners import ClassRatio, learn_ratios, learn_streamed_ratios
+from quality import Progress
 from quality.shares import CumulativeShares, cumulative_band, unmixed_shares
 
 __all__ = ["Published", "estimate_ratios", "published_in", "ratios_verdict", "why_no_features"]
@@ -37,6 +38,7 @@ MAX_ROWS = 50_000
 
 def estimate_ratios(run: Run) -> str:
     """Estimate the class ratios of the groups without labels from what was released."""
+    run.waits_for("the campaign as it was read")
     crowd = load_crowd(run.folder)
     published = published_in(run, crowd)
     if isinstance(published, str):
@@ -162,11 +164,27 @@ Learned = tuple[list[ClassRatio], list[int]]
 @contextmanager
 def _learner(run: Run, crowd: Crowd) -> Iterator[Callable[[Published], Learned]]:
     """What learns ratios, and the sizes of the groups, from where the campaign's features are."""
+    run.waits_for("class ratios learned from groups of known shares")
     if crowd.features is None:
         yield partial(_learn_whole, crowd)
         return
     with open_mapper(run.settings.engine or EngineSettings()) as mapper:
-        yield partial(_learn_streamed, crowd, crowd.features, mapper)
+        yield partial(_learn_streamed, crowd, crowd.features, _counted(mapper, run.progress))
+
+
+def _counted(mapper: Mapper, progress: Progress | None) -> Mapper:
+    """Return a mapper that reports, in each pass over the features, how many blocks are done."""
+    if progress is None:
+        return mapper
+
+    def counted(
+        work: Callable[[Any, Any], Any], pieces: Sequence[Any], parameters: Any
+    ) -> Iterator[Any]:
+        for done, found in enumerate(mapper(work, pieces, parameters), 1):
+            progress("a pass over the features", done, len(pieces))
+            yield found
+
+    return counted
 
 
 def _learn_whole(crowd: Crowd, published: Published) -> Learned:

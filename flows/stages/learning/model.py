@@ -40,6 +40,7 @@ OBJECTIVE, DESCENT = "objective perturbation", "noisy gradient descent"
 
 def train_privately(run: Run) -> str:
     """Train and tune a model under differential privacy; release it with its training score."""
+    run.waits_for("the campaign as it was read")
     crowd = load_crowd(run.folder)
     planned = _planned(run, crowd)
     if planned is not None:
@@ -48,6 +49,7 @@ def train_privately(run: Run) -> str:
     if isinstance(prepared, str):
         return run.skip("model.json", prepared)
     learning, privacy, model = prepared
+    run.waits_for("the model that is trained privately")
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         try:
             release = ledger.release(learning.mechanism, learning.training)
@@ -56,6 +58,7 @@ def train_privately(run: Run) -> str:
                 raise
             return run.skip("model.json", unpaid_words(error))
     drawn, rows = release.value, learning.rows
+    run.waits_for("the model without privacy, to compare with")
     seen = _on_validation(drawn, learning, model, crowd.labels.n_classes)
     run.write_json(
         "model.json",
@@ -101,6 +104,7 @@ def ask_holdout(run: Run) -> str:
     if isinstance(prepared, str):
         return _skip_gate(run, prepared)
     learning, privacy, model = prepared
+    run.waits_for("the holdout's answer")
     trained, gate, rows = run.read_json("model.json"), run.settings.gate, learning.rows
     if "skipped" in trained:
         return _skip_gate(run, trained["skipped"])

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from flows.pipeline import RunResult
 from flows.report import public_page
+from flows.run import Run
+from flows.stages import STAGES
+from flows.terminal import progress
 from tests.flows.report.report_folder import overwrite_what_is_internal, write_folder
 
 pytestmark = pytest.mark.prefect
@@ -39,3 +45,32 @@ def test_the_summary_depends_on_released_values_alone_and_names_the_unit_of_each
         "at epsilon 0.5 per row (exact noise)",
     ):
         assert words in before
+
+
+def test_a_long_stage_says_what_it_waits_for_but_not_how_many_steps_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many workers are removed, say, is the run's own; how long it takes, Prefect knows."""
+    from flows.prefect import artifacts
+
+    told: list[tuple[float, str]] = []
+    monkeypatch.setattr(artifacts, "create_progress_artifact", lambda *_, **__: "here")
+    monkeypatch.setattr(artifacts, "update_progress_artifact", lambda _, *what: told.append(what))
+    monkeypatch.setattr(progress, "FIRST_WORD", 0.01)
+
+    def inner(stage: Any, run: Run) -> str:
+        assert run.progress is not None
+        run.progress("removals", 1234, 5678)
+        end = time.monotonic() + 60
+        while not told and time.monotonic() < end:
+            time.sleep(0.005)
+        return "done"
+
+    step = artifacts.step_with_progress(inner, "spring")
+    settings: Any = SimpleNamespace()
+    assert step(STAGES[1], Run(tmp_path, settings)) == "done"
+    (share, words), *_, (last_share, last) = told
+    assert share == 0.0
+    assert words.startswith("judge workers: removals; ")
+    assert not {"1234", "1,234", "5678", "5,678"} & set(words.replace(";", " ").split())
+    assert (last_share, last) == (100.0 / len(STAGES), f"1 of {len(STAGES)} stages done")

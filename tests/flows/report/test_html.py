@@ -1,0 +1,53 @@
+"""How pages are rendered: templates are compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jinja2 import Environment
+
+from flows.report import html, render_public
+from quality.parallel import KernelFolders
+from tests.flows.report.report_folder import write_folder
+
+
+@pytest.fixture
+def new_environment() -> Iterator[None]:
+    """Templates are loaded anew, in the test and after it."""
+    html._environment.cache_clear()
+    yield
+    html._environment.cache_clear()
+
+
+@pytest.mark.usefixtures("new_environment")
+def test_templates_are_compiled_once_for_all_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "compiled"
+    kept.mkdir()
+    folders = KernelFolders(read=(kept,), write=kept, temporary=False)
+    monkeypatch.setattr(html, "kernel_folders", lambda _: folders)
+    folder = write_folder(tmp_path)
+    first = render_public(folder)
+    assert list(kept.iterdir())
+
+    def compile_again(*_: object, **__: object) -> None:
+        raise AssertionError("a template is compiled a second time")
+
+    html._environment.cache_clear()
+    monkeypatch.setattr(Environment, "compile", compile_again)
+    assert render_public(folder) == first
+
+
+@pytest.mark.usefixtures("new_environment")
+def test_pages_are_the_same_where_nothing_compiled_can_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path)
+    first = render_public(folder)
+    html._environment.cache_clear()
+    nowhere = KernelFolders(read=(), write=None, temporary=False)
+    monkeypatch.setattr(html, "kernel_folders", lambda _: nowhere)
+    assert render_public(folder) == first
