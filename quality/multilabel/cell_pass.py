@@ -243,8 +243,8 @@ def cell_odds(
                 total += denial[np.uint64(worker[answer]), mine]
             odds[cell] = total
     for row in range(len(cell_of)):
-        cell = np.uint64(cell_of[row])
-        odds[cell] += word[np.uint64(giver[row]), np.uint64(label[cell])]
+        about = np.uint64(cell_of[row])
+        odds[about] += word[np.uint64(giver[row]), np.uint64(label[about])]
 
 
 @kernel
@@ -272,5 +272,5 @@ def count_cells(
             for answer in range(task_start[task], task_start[task + 1]):
                 mass[np.uint64(worker[answer]), mine] += holds
     for row in range(len(cell_of)):
-        cell = np.uint64(cell_of[row])
-        hit[np.uint64(giver[row]), np.uint64(label[cell])] += chance[cell]
+        about = np.uint64(cell_of[row])
+        hit[np.uint64(giver[row]), np.uint64(label[about])] += chance[about]

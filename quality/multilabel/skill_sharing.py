@@ -199,7 +199,8 @@ def _digamma(x: float) -> float:
         x += 1.0
     y = 1.0 / x**2
     tail = y * (1 / 252 - y * (1 / 240 - y * (1 / 132 - y * (691 / 32760 - y / 12))))
-    return np.log(x) - 0.5 / x - y * (1 / 12 - y * (1 / 120 - tail)) - below
+    value: float = np.log(x) - 0.5 / x - y * (1 / 12 - y * (1 / 120 - tail)) - below
+    return value
 
 
 def silent_chance(
