@@ -1,4 +1,4 @@
-"""Cells, which are tasks by classes that somebody gave, and one pass over each worker's answer to them.
+"""Cells, which are tasks by classes that somebody gave, and passes over each worker's answer to them.
 
 A class that gold says holds for a task is a cell, too, whether or not somebody gave it.
 
@@ -15,10 +15,9 @@ from jaxtyping import Float64, Int8, Int16, Int32, Int64
 
 from quality.labels import CrowdLabels, check_table, freeze_arrays
 from quality.multilabel.answer_sets import MultiLabels
-from quality.multilabel.set_sizes import add_size_evidence
 from quality.parallel import kernel
 
-__all__ = ["Cells", "cell_pass", "cells_of", "yes_no_labels"]
+__all__ = ["Cells", "cell_odds", "cells_of", "count_cells", "yes_no_labels"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,8 +28,8 @@ class Cells:
     ----------
     start, label
         The classes of task ``t`` that somebody gave: ``label[start[t]:start[t + 1]]``, in order.
-    gave_start, gave
-        The answers that hold the class of each cell: ``gave[gave_start[cell]:gave_start[cell + 1]]``.
+    giver, cell
+        Who gave each label of the table, in its order, and the cell that it is about.
     known
         1 for a cell that is known to hold, 0 for one that does not, -1 otherwise.
     given, met, asked
@@ -41,8 +40,8 @@ class Cells:
 
     start: Int64[np.ndarray, " task_starts"]
     label: Int16[np.ndarray, " cells"]
-    gave_start: Int64[np.ndarray, " cell_starts"]
-    gave: Int64[np.ndarray, " labels"]
+    giver: Int32[np.ndarray, " labels"]
+    cell: Int64[np.ndarray, " labels"]
     known: Int8[np.ndarray, " cells"]
     given: Float64[np.ndarray, "workers classes"]
     met: Float64[np.ndarray, "workers classes"]
@@ -51,6 +50,12 @@ class Cells:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    @property
+    def n_given(self) -> Int64[np.ndarray, " cells"]:
+        """Workers who gave the class of each cell; none where gold alone says that it holds."""
+        counted: np.ndarray = np.bincount(self.cell, minlength=len(self.label))
+        return counted
 
     @property
     def shown(self) -> Float64[np.ndarray, " classes"]:
@@ -86,17 +91,18 @@ def cells_of(table: MultiLabels, gold: Int8[np.ndarray, "tasks classes"] | None 
             gold.ravel()[cell],
         )
         start = np.searchsorted(task, np.arange(table.n_tasks + 1)).astype(np.int64)
-    gave_start, gave = np.zeros(len(label) + 1, np.int64), np.empty(len(table.label), np.int64)
+    giver = np.repeat(table.worker, np.diff(table.label_start))
+    of_label = np.empty(len(table.label), np.int64)
     given, met = np.zeros((2, n_workers, n_classes))
     _fill(
-        table.task_start, table.worker, table.label_start, table.label, start, label, gave_start, gave,
-        table.label_start[:-1].copy(), given, met,
+        table.task_start, table.worker, table.label_start, table.label, start, label,
+        table.label_start[:-1].copy(), of_label, given, met,
     )  # fmt: skip
     asked, silent = _asked(table, size)
     n_sizes = silent.shape[1]
     seen = np.bincount(label * np.int64(n_sizes) + size[task], minlength=silent.size)
     silent -= seen.reshape(silent.shape)
-    return Cells(start, label, gave_start, gave, known, given, met, asked, silent)
+    return Cells(start, label, giver, of_label, known, given, met, asked, silent)
 
 
 def yes_no_labels(table: MultiLabels, cells: Cells | None = None) -> CrowdLabels:
@@ -115,9 +121,10 @@ def yes_no_labels(table: MultiLabels, cells: Cells | None = None) -> CrowdLabels
     cell = np.repeat(np.arange(len(cells.label)), size)
     inside = np.arange(len(cell)) - first[cell]
     worker = table.worker[table.task_start[task[cell]] + inside]
-    place = cells.gave - table.task_start[table.task[cells.gave]]
+    answer = np.repeat(np.arange(table.n_answers), np.diff(table.label_start))
+    place = answer - table.task_start[table.task[answer]]
     gave = np.zeros(len(cell), dtype=np.int16)
-    gave[np.repeat(first, np.diff(cells.gave_start)) + place] = 1
+    gave[first[cells.cell] + place] = 1
     return CrowdLabels.from_codes(
         worker, cell, gave, workers=table.workers,
         tasks=np.arange(len(cells.label)), classes=np.array(["no", "yes"]),
@@ -192,72 +199,78 @@ def _fill(
     label: Int16[np.ndarray, " labels"],
     start: Int64[np.ndarray, " task_starts"],
     cell_label: Int16[np.ndarray, " cells"],
-    gave_start: Int64[np.ndarray, " cell_starts"],
-    gave: Int64[np.ndarray, " labels"],
     row: Int64[np.ndarray, " answers"],
+    of_label: Int64[np.ndarray, " labels"],
     given: Float64[np.ndarray, "workers classes"],
     met: Float64[np.ndarray, "workers classes"],
 ) -> None:
-    """Write the answers that hold each cell's class, and count, in place; `row` starts at answers' labels."""
-    n = 0
+    """Write the cell of each label, and count, in place; `row` starts at answers' labels."""
     for task in range(len(task_start) - 1):
         for cell in range(start[task], start[task + 1]):
-            mine = cell_label[cell]
+            mine = np.uint64(cell_label[cell])
             for answer in range(task_start[task], task_start[task + 1]):
-                met[worker[answer], mine] += 1.0
+                who, here = np.uint64(worker[answer]), row[answer]
+                met[who, mine] += 1.0
                 # both run in the order of classes
-                if row[answer] < label_start[answer + 1] and label[row[answer]] == mine:
-                    given[worker[answer], mine] += 1.0
-                    gave[n] = answer
+                if here < label_start[answer + 1] and label[here] == cell_label[cell]:
+                    given[who, mine] += 1.0
+                    of_label[here] = cell
                     row[answer] += 1
-                    n += 1
-            gave_start[cell + 1] = n
 
 
 @kernel
-def cell_pass(
+def cell_odds(
     task_start: Int64[np.ndarray, " task_starts"],
     worker: Int32[np.ndarray, " answers"],
     start: Int64[np.ndarray, " task_starts"],
     label: Int16[np.ndarray, " cells"],
-    gave_start: Int64[np.ndarray, " cell_starts"],
-    gave: Int64[np.ndarray, " labels"],
-    known: Int8[np.ndarray, " cells"],
+    giver: Int32[np.ndarray, " labels"],
+    cell_of: Int64[np.ndarray, " labels"],
     prior: Float64[np.ndarray, " classes"],
     denial: Float64[np.ndarray, "workers classes"],
     word: Float64[np.ndarray, "workers classes"],
-    weight: Float64[np.ndarray, " sizes"],
+    odds: Float64[np.ndarray, " cells"],
+) -> None:
+    """Write the log odds that each cell holds, by itself and as if nothing were known of it, in place.
+
+    To the log odds `prior` a worker's denial of a class adds `denial`, her word for it `word` besides.
+    """
+    for task in range(len(task_start) - 1):
+        for cell in range(start[task], start[task + 1]):
+            mine = np.uint64(label[cell])  # unsigned: no index is asked whether it is negative
+            total = prior[mine]
+            for answer in range(task_start[task], task_start[task + 1]):
+                total += denial[np.uint64(worker[answer]), mine]
+            odds[cell] = total
+    for row in range(len(cell_of)):
+        about = np.uint64(cell_of[row])
+        odds[about] += word[np.uint64(giver[row]), np.uint64(label[about])]
+
+
+@kernel
+def count_cells(
+    task_start: Int64[np.ndarray, " task_starts"],
+    worker: Int32[np.ndarray, " answers"],
+    start: Int64[np.ndarray, " task_starts"],
+    label: Int16[np.ndarray, " cells"],
+    giver: Int32[np.ndarray, " labels"],
+    cell_of: Int64[np.ndarray, " labels"],
     chance: Float64[np.ndarray, " cells"],
     hit: Float64[np.ndarray, "workers classes"],
     mass: Float64[np.ndarray, "workers classes"],
-    n_of_size: Float64[np.ndarray, " sizes"],
-    work: Float64[np.ndarray, "works sizes"],
+    total: Float64[np.ndarray, " classes"],
 ) -> None:
-    """Write the chance that each cell holds, and add it to its workers' counts, in place.
+    """Add the chance that each cell holds to its workers' counts and its class's, in place.
 
-    `known` is of :class:`Cells`. `prior` is in log odds; `denial` is what a worker's denial of a class adds
-    to them, `word` what her word for it adds besides, `weight` how likely so many classes at once are over
-    independent ones. `hit` counts the cells that hold among those she gave, `mass` among all that she was
-    asked about, and `n_of_size` tasks by how many hold. `work` has the rows that
-    :func:`~quality.multilabel.set_sizes.add_size_evidence` asks for.
+    `hit` counts the cells that hold among those a worker gave, `mass` among all that she was asked about,
+    and `total` those of each class.
     """
     for task in range(len(task_start) - 1):
-        first, last = task_start[task], task_start[task + 1]
-        if first == last:
-            continue
         for cell in range(start[task], start[task + 1]):
-            mine = label[cell]
-            total = prior[mine]
-            for answer in range(first, last):
-                total += denial[worker[answer], mine]
-            for row in range(gave_start[cell], gave_start[cell + 1]):
-                total += word[worker[gave[row]], mine]
-            chance[cell] = total
-        own = slice(start[task], start[task + 1])
-        add_size_evidence(chance[own], known[own], weight, work, n_of_size)
-        for cell in range(start[task], start[task + 1]):
-            mine, holds = label[cell], chance[cell]
-            for answer in range(first, last):
-                mass[worker[answer], mine] += holds
-            for row in range(gave_start[cell], gave_start[cell + 1]):
-                hit[worker[gave[row]], mine] += holds
+            mine, holds = np.uint64(label[cell]), chance[cell]
+            total[mine] += holds
+            for answer in range(task_start[task], task_start[task + 1]):
+                mass[np.uint64(worker[answer]), mine] += holds
+    for row in range(len(cell_of)):
+        about = np.uint64(cell_of[row])
+        hit[np.uint64(giver[row]), np.uint64(label[about])] += chance[about]

@@ -4,12 +4,11 @@ As :func:`quality.task_support` says it of labels, whose tasks are the cells and
 """
 
 import numpy as np
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Float64
 
 from quality.confidence import Support, error_rates, log_odds, log_votes, shared_errors
 from quality.multilabel.answer_sets import MultiLabels
 from quality.multilabel.cell_pass import Cells
-from quality.parallel import kernel
 
 __all__ = ["cell_support"]
 
@@ -21,79 +20,44 @@ def cell_support(
 
     It is the :func:`quality.task_support` of :func:`quality.yes_no_labels`, up to rounding.
     """
-    n_votes = np.diff(table.task_start).repeat(np.diff(cells.start)).astype(np.float64)
-    yes = np.diff(cells.gave_start).astype(np.float64)
-    wrong, n_labels = np.zeros((2, table.n_workers))
-    asked = table.task_start, table.worker, cells.start, cells.gave_start, cells.gave, chance
-    _count_errors(*asked, wrong, n_labels)
-    rate = error_rates(wrong, n_labels)
-    common = np.zeros(2)
-    _add_common(*asked, rate, np.sqrt(rate * (1.0 - rate)), common)
+    n_cells = np.diff(cells.start)
+    n_votes = np.diff(table.task_start).repeat(n_cells).astype(np.float64)
+    yes = cells.n_given.astype(np.float64)
+    # expected errors of one who denies all classes of each task, and what giving one adds
+    denied = np.add.reduceat(np.append(chance, 0.0), cells.start[:-1]) * (n_cells > 0)
+    more = 1.0 - 2.0 * chance
+    wrong = np.bincount(table.worker, denied[table.task], table.n_workers)
+    wrong += np.bincount(cells.giver, more[cells.cell], table.n_workers)
+    rate = error_rates(wrong, np.bincount(table.worker, n_cells[table.task], table.n_workers))
     label = (chance > 0.5).astype(np.int16)
     model = np.maximum(chance, 1.0 - chance)
     votes = np.where(label == 1, yes, n_votes - yes)
-    shared = shared_errors(float(common[0]), float(common[1]))
+    shared = shared_errors(*_common(table, cells, chance, n_votes, yes, rate))
     return Support(label, model, log_odds(model), log_votes(votes, n_votes), n_votes, 2, shared)
 
 
-@kernel
-def _count_errors(
-    task_start: Int64[np.ndarray, " task_starts"],
-    worker: Int32[np.ndarray, " answers"],
-    start: Int64[np.ndarray, " task_starts"],
-    gave_start: Int64[np.ndarray, " cell_starts"],
-    gave: Int64[np.ndarray, " labels"],
+def _common(
+    table: MultiLabels,
+    cells: Cells,
     chance: Float64[np.ndarray, " cells"],
-    wrong: Float64[np.ndarray, " workers"],
-    n_labels: Float64[np.ndarray, " workers"],
-) -> None:
-    """Add each worker's expected errors about cells, and the cells that she was asked about, in place."""
-    for task in range(len(task_start) - 1):
-        denied = 0.0  # errors of a worker who gives nothing
-        for cell in range(start[task], start[task + 1]):
-            denied += chance[cell]
-        for answer in range(task_start[task], task_start[task + 1]):
-            wrong[worker[answer]] += denied
-            n_labels[worker[answer]] += start[task + 1] - start[task]
-        for cell in range(start[task], start[task + 1]):
-            for row in range(gave_start[cell], gave_start[cell + 1]):
-                wrong[worker[gave[row]]] += 1.0 - 2.0 * chance[cell]
-
-
-@kernel
-def _add_common(
-    task_start: Int64[np.ndarray, " task_starts"],
-    worker: Int32[np.ndarray, " answers"],
-    start: Int64[np.ndarray, " task_starts"],
-    gave_start: Int64[np.ndarray, " cell_starts"],
-    gave: Int64[np.ndarray, " labels"],
-    chance: Float64[np.ndarray, " cells"],
+    n_votes: Float64[np.ndarray, " cells"],
+    yes: Float64[np.ndarray, " cells"],
     rate: Float64[np.ndarray, " workers"],
-    spread: Float64[np.ndarray, " workers"],
-    common: Float64[np.ndarray, " 2"],
-) -> None:
-    """Add the covariance of errors over pairs of workers asked about a cell, and the most it could be.
+) -> tuple[float, float]:
+    """Return the covariance of errors over pairs of workers asked about a cell, and the most it could be.
 
-    An error's residual is its chance less the worker's `rate`, and `spread` its standard deviation.
+    An error's residual is its chance less the worker's `rate`; of a word for a cell that is `more` than of a
+    denial. The covariance is the square of a cell's sum of them less the sum of their squares.
     """
-    for task in range(len(task_start) - 1):
-        first, last = task_start[task], task_start[task + 1]
-        n, n_cells = last - first, start[task + 1] - start[task]
-        rates = rates_squared = spreads = spreads_squared = 0.0
-        for answer in range(first, last):
-            rates += rate[worker[answer]]
-            rates_squared += rate[worker[answer]] ** 2
-            spreads += spread[worker[answer]]
-            spreads_squared += spread[worker[answer]] ** 2
-        for cell in range(start[task], start[task + 1]):
-            holds, more = (
-                chance[cell],
-                1.0 - 2.0 * chance[cell],
-            )  # more is that of a word over a denial
-            residual = n * holds - rates
-            squares = n * holds**2 - 2.0 * holds * rates + rates_squared
-            for row in range(gave_start[cell], gave_start[cell + 1]):
-                residual += more
-                squares += more * (1.0 - 2.0 * rate[worker[gave[row]]])
-            common[0] += residual**2 - squares
-        common[1] += n_cells * (spreads**2 - spreads_squared)
+    n_cells, task, of_answer = np.diff(cells.start), table.task.astype(np.int64), rate[table.worker]
+    rates, squares, spreads = (
+        np.bincount(task, one, table.n_tasks)
+        for one in (of_answer, of_answer**2, np.sqrt(of_answer * (1.0 - of_answer)))
+    )
+    of_givers = np.bincount(cells.cell, rate[cells.giver], len(chance))
+    more, rates_here = 1.0 - 2.0 * chance, rates.repeat(n_cells)
+    residual = n_votes * chance - rates_here + more * yes
+    own = n_votes * chance**2 - 2.0 * chance * rates_here + squares.repeat(n_cells)
+    own += more * (yes - 2.0 * of_givers)
+    most = (n_cells * (spreads**2 - (rates - squares))).sum()
+    return float((residual**2 - own).sum()), float(most)

@@ -244,8 +244,8 @@ def _calibrated(
     """
     if not len(chance):
         return chance, 0.0, "labels"
-    given = np.diff(cells.gave_start) > 0  # what gold alone brought in is no sample
-    gold = np.where(given, cells.known, -1).astype(np.int64)
+    # what gold alone brought in is no sample
+    gold = np.where(cells.n_given > 0, cells.known, -1).astype(np.int64)
     found = calibrate_support(cell_support(table, cells, chance), gold)
     fitted = found.evidence == "gold"
     weight = 1.0 if fitted else found.shared / (found.shared + SHARED_HALF)

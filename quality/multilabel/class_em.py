@@ -4,7 +4,7 @@ Its iterations soon follow each other along one line, ever more slowly. From the
 the secant of the two before it says that the line ends (Anderson's mixing of depth one), which halves them.
 """
 
-from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +12,8 @@ from jaxtyping import Float64
 from scipy.special import logit
 
 from quality.multilabel.answer_sets import MultiLabels
-from quality.multilabel.cell_pass import Cells, cell_pass
-from quality.multilabel.set_sizes import size_weights
+from quality.multilabel.cell_pass import Cells, cell_odds, count_cells
+from quality.multilabel.set_sizes import cell_chances, size_weights
 from quality.multilabel.skill_sharing import (
     SharedRates,
     clip_rate,
@@ -33,8 +33,7 @@ MOST_AHEAD = 20.0  # steps that a secant may go on by
 NO_PRIOR = 1.0  # tasks of the mean prevalence that are added to a class's own
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassModel:
+class ClassModel(NamedTuple):
     """Where EM has come to: chances of the cells, rates, and the counts expected under them.
 
     Parameters
@@ -70,16 +69,16 @@ def fit_cells(
 ) -> ClassModel:
     """Run EM from one weight for all workers' words and one for their denials."""
     step = counter(progress, "multi-label consensus", max_iter)
-    silence = _Silence.of(cells)
-    model, counts = _first(table, cells, silence), _answered(cells)
-    secant = _Secant(counts)
+    fixed = _Fixed.of(table, cells)
+    model = _first(table, cells, fixed)
+    secant = _Secant(fixed.answered)
     for n_iter in range(1, max_iter + 1):
-        found = _next(table, cells, silence, model, n_iter, tol)
+        found = _next(table, cells, fixed, model, n_iter, tol)
         step(n_iter)
         if found.converged:
             break
         if n_iter <= REFITS[0] or n_iter in REFITS:
-            model, secant = found, _Secant(counts)
+            model, secant = found, _Secant(fixed.answered)
         else:
             model = _at(found, secant.next_start(_numbers(model), _numbers(found)))
     return found
@@ -102,7 +101,7 @@ class _Secant:
             return end
         slower = (moved - last[1]) * self._counts
         ahead = -(slower @ moved) / max(slower @ slower, 1e-300)
-        further: np.ndarray = end + np.clip(ahead, -0.5, MOST_AHEAD) * (end - last[0])
+        further: np.ndarray = end + min(max(ahead, -0.5), MOST_AHEAD) * (end - last[0])
         return further
 
 
@@ -115,45 +114,35 @@ def _numbers(model: ClassModel) -> Float64[np.ndarray, " numbers"]:
     ])  # fmt: skip
 
 
-def _answered(cells: Cells) -> Float64[np.ndarray, " numbers"]:
-    """Return 1 for each of :func:`_numbers`, 0 for those of workers who were not asked."""
-    n_classes, n_sets = cells.given.shape[1], int(np.diff(cells.start).max(initial=0)) + 1
-    asked, classes = (cells.asked > 0).astype(np.float64), np.ones(n_classes)
-    worker, rate = asked.max(axis=1, initial=0.0), asked.ravel()
-    return np.concatenate([
-        classes, np.ones(n_sets), worker, classes, worker, classes, rate, rate,
-    ])  # fmt: skip
-
-
 def _at(model: ClassModel, numbers: Float64[np.ndarray, " numbers"]) -> ClassModel:
     """Return the model with these numbers, each brought into its range."""
-    n_workers, n_classes = model.held.rate.shape
-    lengths = [
-        n_classes,
-        len(model.weight),
-        n_workers,
-        n_classes,
-        n_workers,
-        n_classes,
-        model.held.rate.size,
-    ]
-    part = np.split(numbers, np.cumsum(lengths))
-    held, false = (clip_rate(rate.reshape(n_workers, n_classes)) for rate in part[6:])
-    return replace(
-        model, prevalence=np.clip(part[0], 0.0, 1.0), weight=np.maximum(part[1], 0.0),
+    n_workers, n_classes = shape = model.held.rate.shape
+    n_sizes, n_rates = len(model.weight), model.held.rate.size
+    lengths = n_classes, n_sizes, n_workers, n_classes, n_workers, n_classes, n_rates, n_rates
+    part = [numbers[first:last] for first, last in pairwise([0, *accumulate(lengths)])]
+    held, false = (clip_rate(rate.reshape(shape)) for rate in part[6:])
+    return model._replace(
+        prevalence=np.minimum(np.maximum(part[0], 0.0), 1.0), weight=np.maximum(part[1], 0.0),
         held=SharedRates(held, part[2], part[3], model.held.strength),
         false=SharedRates(false, part[4], part[5], model.false.strength),
     )  # fmt: skip
 
 
-class _Silence(NamedTuple):
-    """What is known of the classes that nobody gave a task, for every iteration.
+class _Fixed(NamedTuple):
+    """What stays the same in every iteration.
 
-    `shown` is by class the tasks that show it; `unmet` how often a worker was asked about a class that
-    nobody gave the task. `of_task` and `of_answer` are each class's shares of the tasks with so many
-    answers among those to which nobody gave it, and of their answers.
+    `start` is where the cells of each task with answers start, `known` None if nothing is known of a cell,
+    and `answered` 1 for each of :func:`_numbers`, 0 for those of workers who were not asked.
+
+    Of the classes that nobody gave a task: `shown` is by class the tasks that show it; `unmet` how often a
+    worker was asked about a class that nobody gave the task. `of_task` and `of_answer` are each class's
+    shares of the tasks with so many answers among those to which nobody gave it, and of their answers.
     """
 
+    start: np.ndarray
+    known: np.ndarray | None
+    n_sizes: int
+    answered: np.ndarray
     shown: np.ndarray
     n_tasks: np.ndarray
     unmet: np.ndarray
@@ -161,16 +150,23 @@ class _Silence(NamedTuple):
     of_answer: np.ndarray
 
     @classmethod
-    def of(cls, cells: Cells) -> "_Silence":
-        n_tasks = cells.silent.sum(axis=1)
+    def of(cls, table: MultiLabels, cells: Cells) -> "_Fixed":
+        has_answers = np.diff(table.task_start) > 0
+        start = np.append(cells.start[:-1][has_answers], cells.start[-1])
+        n_sizes = int(np.diff(start).max(initial=0)) + 1
+        asked, classes = (cells.asked > 0).astype(np.float64), np.ones(cells.given.shape[1])
+        worker, rate = asked.max(axis=1, initial=0.0), asked.ravel()
+        answered = [classes, np.ones(n_sizes), worker, classes, worker, classes, rate, rate]
         answers = cells.silent * np.arange(cells.silent.shape[1])
         of_task, of_answer = (
             count / np.maximum(count.sum(axis=1, keepdims=True), 1.0)
             for count in (cells.silent, answers)
         )
         return cls(
-            cells.shown, n_tasks, np.maximum(cells.asked - cells.met, 0.0), of_task, of_answer
-        )
+            start, cells.known if (cells.known >= 0).any() else None, n_sizes,
+            np.concatenate(answered), cells.shown, cells.silent.sum(axis=1),
+            np.maximum(cells.asked - cells.met, 0.0), of_task, of_answer,
+        )  # fmt: skip
 
 
 class _Counts(NamedTuple):
@@ -186,13 +182,13 @@ class _Counts(NamedTuple):
     n_of_size: np.ndarray
 
 
-def _first(table: MultiLabels, cells: Cells, silence: _Silence) -> ClassModel:
+def _first(table: MultiLabels, cells: Cells, fixed: _Fixed) -> ClassModel:
     """Return the model before anything is known of workers."""
     shape = cells.given.shape
     denial, word = np.full(shape, FIRST_DENIAL), np.full(shape, FIRST_WORD - FIRST_DENIAL)
-    weight = np.ones(int(np.diff(cells.start).max(initial=0)) + 1)
+    weight = np.ones(fixed.n_sizes)
     nothing = np.zeros(cells.silent.shape)
-    found = _expect(table, cells, silence, np.zeros(shape[1]), denial, word, weight, nothing)
+    found = _expect(table, cells, fixed, np.zeros(shape[1]), denial, word, weight, nothing)
     return ClassModel(
         found.chance, found.prevalence, found.unseen, found.hit, found.mass, weight,
         first_rates(found.hit, found.mass), first_rates(found.wrong, found.absent), 0, False,
@@ -200,15 +196,15 @@ def _first(table: MultiLabels, cells: Cells, silence: _Silence) -> ClassModel:
 
 
 def _next(
-    table: MultiLabels, cells: Cells, silence: _Silence, before: ClassModel, n_iter: int, tol: float
+    table: MultiLabels, cells: Cells, fixed: _Fixed, before: ClassModel, n_iter: int, tol: float
 ) -> ClassModel:
     """Return the model after one iteration more."""
     held, false = before.held.rate, before.false.rate
     denial = np.log((1.0 - held) / (1.0 - false))
     word = np.log(held / false) - denial
-    prior = logit(np.clip(before.prevalence, 1e-9, 1 - 1e-9))
+    prior = logit(np.minimum(np.maximum(before.prevalence, 1e-9), 1 - 1e-9))
     silent = silent_chance(prior, denial, cells.asked, cells.silent.shape[1])
-    found = _expect(table, cells, silence, prior, denial, word, before.weight, silent)
+    found = _expect(table, cells, fixed, prior, denial, word, before.weight, silent)
     refit = n_iter in REFITS
     # the strengths must have been fitted
     moved = np.abs(found.chance - before.chance).max(initial=0.0)
@@ -227,7 +223,7 @@ def _next(
 def _expect(
     table: MultiLabels,
     cells: Cells,
-    silence: _Silence,
+    fixed: _Fixed,
     prior: Float64[np.ndarray, " classes"],
     denial: Float64[np.ndarray, "workers classes"],
     word: Float64[np.ndarray, "workers classes"],
@@ -238,17 +234,17 @@ def _expect(
 
     `silent` is the chance that a class holds to which none of so many workers gave it.
     """
-    chance, (hit, mass) = np.empty(len(cells.label)), np.zeros((2, *cells.given.shape))
-    n_of_size, work = np.zeros(len(weight)), np.empty((len(weight) + 3, len(weight)))
-    cell_pass(
-        table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
-        cells.known, prior, denial, word, weight, chance, hit, mass, n_of_size, work,
-    )  # fmt: skip
-    mass += silence.unmet * (silence.of_answer * silent).sum(axis=1)
-    unseen = (silence.of_task * silent).sum(axis=1)
-    total = np.bincount(cells.label, chance, len(prior)) + silence.n_tasks * unseen
-    mean = total.sum() / max(silence.shown.sum(), 1.0)
+    odds, total = np.empty(len(cells.label)), np.zeros(len(prior))
+    hit, mass = np.zeros((2, *cells.given.shape))
+    asked = table.task_start, table.worker, cells.start, cells.label, cells.giver, cells.cell
+    cell_odds(*asked, prior, denial, word, odds)
+    chance, n_of_size = cell_chances(odds, fixed.start, fixed.known, weight)
+    count_cells(*asked, chance, hit, mass, total)
+    mass += fixed.unmet * (fixed.of_answer * silent).sum(axis=1)
+    unseen = (fixed.of_task * silent).sum(axis=1)
+    total += fixed.n_tasks * unseen
+    mean = total.sum() / max(fixed.shown.sum(), 1.0)
     return _Counts(
         chance, hit, mass, np.maximum(cells.given - hit, 0.0), np.maximum(cells.asked - mass, 0.0),
-        unseen, (total + NO_PRIOR * mean) / (silence.shown + NO_PRIOR), n_of_size,
+        unseen, (total + NO_PRIOR * mean) / (fixed.shown + NO_PRIOR), n_of_size,
     )  # fmt: skip

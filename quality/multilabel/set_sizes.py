@@ -10,11 +10,11 @@ then likelier by the weight of its size: how often sizes occur, over how often t
 """
 
 import numpy as np
-from jaxtyping import Float64, Int8
+from jaxtyping import Float64, Int8, Int64
 
 from quality.parallel import kernel
 
-__all__ = ["add_size_evidence", "independent_sizes", "size_weights"]
+__all__ = ["cell_chances", "independent_sizes", "size_weights"]
 
 LEAST = 1e-12  # chance of a size by independence
 TINY = 1e-300
@@ -69,48 +69,76 @@ def _add_classes(
         chance[0] *= 1.0 - holds
 
 
-@kernel
-def add_size_evidence(
-    chance: Float64[np.ndarray, " cells"],
-    known: Int8[np.ndarray, " cells"],
+def cell_chances(
+    odds: Float64[np.ndarray, " cells"],
+    start: Int64[np.ndarray, " task_starts"],
+    known: Int8[np.ndarray, " cells"] | None,
     weight: Float64[np.ndarray, " sizes"],
-    work: Float64[np.ndarray, "works sizes"],
+) -> tuple[Float64[np.ndarray, " cells"], Float64[np.ndarray, " sizes"]]:
+    """Return the chance that each cell holds given how likely each size is, and tasks by size.
+
+    Parameters
+    ----------
+    odds
+        Log odds of each cell by itself.
+    start
+        Where the cells of each task start, and the end.
+    known
+        1 for a cell that is known to hold, 0 for one that does not, -1 otherwise; None if none is known.
+    weight
+        How much likelier each size is than by independence, up to the most cells of a task.
+    """
+    against = np.exp(np.minimum(-odds, MOST_ODDS))
+    holds = 1.0 / (1.0 + against)
+    fails = against * holds
+    if known is not None:
+        given = known >= 0
+        holds[given], fails[given] = known[given], 1 - known[given]
+    n_of_size, rest = np.zeros((2, len(weight)))
+    _add_size_evidence(start, holds, fails, weight, np.empty((len(weight),) * 2), rest, n_of_size)
+    return holds, n_of_size
+
+
+@kernel
+def _add_size_evidence(
+    start: Int64[np.ndarray, " task_starts"],
+    holds: Float64[np.ndarray, " cells"],
+    fails: Float64[np.ndarray, " cells"],
+    weight: Float64[np.ndarray, " sizes"],
+    before: Float64[np.ndarray, "sizes sizes"],
+    rest: Float64[np.ndarray, " sizes"],
     n_of_size: Float64[np.ndarray, " sizes"],
 ) -> None:
-    """Turn the log odds of one task's cells into their chances given how likely each size is, in place.
+    """Turn the chances of all cells by themselves into those given how likely each size is, in place.
 
-    What is known of a cell stands. `n_of_size` gains the chance of each size. `work` has three rows more
-    than there are sizes: chances that cells hold, that they do not, weights of sizes of the cells before
-    one, summed over those after it, and chances of sizes of the cells before each.
+    `fails` are the chances that they do not hold; `n_of_size` gains the chances of each task's sizes.
+    Work space: `before` has the chances of sizes of a task's cells before each, `rest` the weights of sizes
+    of the cells before one, summed over those after it.
     """
-    n = len(chance)
-    holds, fails, rest, before = work[0], work[1], work[2], work[3:]
     before[0, 0] = 1.0
-    for cell in range(n):
-        against = np.exp(min(-chance[cell], MOST_ODDS))
-        holds[cell] = 1.0 / (1.0 + against)
-        fails[cell] = against * holds[cell]
-        if known[cell] >= 0:
-            holds[cell], fails[cell] = known[cell], 1 - known[cell]
-        carried = 0.0
-        for size in range(cell + 1):
-            here = before[cell, size]
-            before[cell + 1, size] = here * fails[cell] + carried
-            carried = here * holds[cell]
-        before[cell + 1, cell + 1] = carried
-    total = TINY
-    for size in range(n + 1):
-        rest[size] = weight[size]
-        total += before[n, size] * weight[size]
-    for size in range(n + 1):
-        n_of_size[size] += before[n, size] * weight[size] / total
-    for cell in range(n - 1, -1, -1):
-        with_it = without = TINY
-        below = rest[0]
-        for size in range(cell + 1):
-            above = rest[size + 1]
-            with_it += before[cell, size] * above
-            without += before[cell, size] * below
-            rest[size] = below * fails[cell] + above * holds[cell]
-            below = above
-        chance[cell] = with_it * holds[cell] / (with_it * holds[cell] + without * fails[cell])
+    for task in range(len(start) - 1):
+        first, n = start[task], start[task + 1] - start[task]
+        for cell in range(n):
+            carried = 0.0
+            for size in range(cell + 1):
+                here = before[cell, size]
+                before[cell + 1, size] = here * fails[first + cell] + carried
+                carried = here * holds[first + cell]
+            before[cell + 1, cell + 1] = carried
+        total = TINY
+        for size in range(n + 1):
+            rest[size] = weight[size]
+            total += before[n, size] * weight[size]
+        for size in range(n + 1):
+            n_of_size[size] += before[n, size] * weight[size] / total
+        for cell in range(n - 1, -1, -1):
+            with_it = without = TINY
+            alone, none = holds[first + cell], fails[first + cell]
+            below = rest[0]
+            for size in range(cell + 1):
+                above = rest[size + 1]
+                with_it += before[cell, size] * above
+                without += before[cell, size] * below
+                rest[size] = below * none + above * alone
+                below = above
+            holds[first + cell] = with_it * alone / (with_it * alone + without * none)

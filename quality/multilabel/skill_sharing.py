@@ -5,14 +5,13 @@ prior. Its mean is the logistic function of worker's effect plus class's effect;
 is how far the rates of one worker agree with that.
 """
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.special import digamma, expit, logit
+from scipy.special import expit, logit
 
-from quality.labels import freeze_arrays
 from quality.parallel import kernel
 
 __all__ = ["SharedRates", "clip_rate", "first_rates", "shared_rates", "silent_chance"]
@@ -22,11 +21,11 @@ LEAST_STRENGTH, MOST_STRENGTH = 1.0, 1000.0  # in cells
 PRECISION = 5e-3  # of a strength's logarithm
 FIRST_STEP = 0.1  # from the strength before, in logarithms
 MOST_STEP = 2.0  # of an effect at once
+LEAST_ASKED = 1e-3  # cells that a worker was asked about, for the strength
 LEAST = 1e-6  # a rate's distance from 0 and 1: no word proves anything
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SharedRates:
+class SharedRates(NamedTuple):
     """Rates and the prior that they share.
 
     Parameters
@@ -43,9 +42,6 @@ class SharedRates:
     of_worker: Float64[np.ndarray, " workers"]
     of_class: Float64[np.ndarray, " classes"]
     strength: float
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
 
 def clip_rate(
@@ -149,20 +145,13 @@ def _fit_strength(
     before: float,
 ) -> float:
     """Return the strength at which the Beta-binomial likelihood is level, within the limits."""
-    some = asked > 1e-3
-    hit, asked, mean = hit[some], asked[some], mean[some]
-    if not len(hit):
-        return MOST_STRENGTH
-    miss = np.maximum(asked - hit, 0.0)
 
     @cache
     def slope(log_strength: float) -> float:
-        strength = float(np.exp(log_strength))
-        right, wrong = strength * mean, strength * (1 - mean)
-        by_cell = mean * (digamma(hit + right) - digamma(right))
-        by_cell += (1 - mean) * (digamma(miss + wrong) - digamma(wrong))
-        return strength * float((by_cell - digamma(asked + strength) + digamma(strength)).sum())
+        return float(_strength_slope(hit, asked, mean, float(np.exp(log_strength))))
 
+    if not (asked > LEAST_ASKED).any():
+        return MOST_STRENGTH
     at = float(np.log(before))
     value, step = slope(at), FIRST_STEP
     while True:
@@ -178,6 +167,40 @@ def _fit_strength(
     from scipy.optimize import brentq
 
     return float(np.exp(brentq(slope, at, other, xtol=PRECISION)))
+
+
+@kernel
+def _strength_slope(
+    hit: Float64[np.ndarray, "workers classes"],
+    asked: Float64[np.ndarray, "workers classes"],
+    mean: Float64[np.ndarray, "workers classes"],
+    strength: float,
+) -> float:
+    """Return the slope of the Beta-binomial log-likelihood in the strength's logarithm."""
+    slope, level = 0.0, _digamma(strength)
+    for worker in range(len(hit)):
+        for one in range(hit.shape[1]):
+            n, chance = asked[worker, one], mean[worker, one]
+            if n <= LEAST_ASKED:
+                continue
+            right, wrong = strength * chance, strength * (1.0 - chance)
+            by_hit = _digamma(right + hit[worker, one]) - _digamma(right)
+            by_miss = _digamma(wrong + max(n - hit[worker, one], 0.0)) - _digamma(wrong)
+            slope += chance * by_hit + (1.0 - chance) * by_miss - (_digamma(strength + n) - level)
+    return strength * slope
+
+
+@kernel
+def _digamma(x: float) -> float:
+    """Return the logarithmic derivative of the gamma function at x > 0, to twelve digits."""
+    below = 0.0
+    while x < 6.0:
+        below += 1.0 / x
+        x += 1.0
+    y = 1.0 / x**2
+    tail = y * (1 / 252 - y * (1 / 240 - y * (1 / 132 - y * (691 / 32760 - y / 12))))
+    value: float = np.log(x) - 0.5 / x - y * (1 / 12 - y * (1 / 120 - tail)) - below
+    return value
 
 
 def silent_chance(

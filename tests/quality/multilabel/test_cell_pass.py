@@ -3,7 +3,8 @@
 import numpy as np
 
 from quality import encode_multilabels, simulate_multilabels
-from quality.multilabel.cell_pass import cell_pass, cells_of, yes_no_labels
+from quality.multilabel.cell_pass import cell_odds, cells_of, count_cells, yes_no_labels
+from quality.multilabel.set_sizes import cell_chances
 
 
 def test_counts_are_those_of_the_sets() -> None:
@@ -12,6 +13,8 @@ def test_counts_are_those_of_the_sets() -> None:
         n_tasks=30, n_workers=8, answers_per_task=3, n_classes=6, rng=rng
     ).table
     cells = cells_of(table)
+    answer = np.repeat(np.arange(table.n_answers), np.diff(table.label_start))
+    np.testing.assert_array_equal(cells.giver, table.worker[answer])
     n_given = np.zeros((8, 6))
     n_met, n_asked, silent = np.zeros((8, 6)), np.zeros((8, 6)), np.zeros((6, 4))
     for task in range(30):
@@ -21,8 +24,9 @@ def test_counts_are_those_of_the_sets() -> None:
         mine = cells.label[cells.start[task] : cells.start[task + 1]]
         assert mine.tolist() == sorted(some)
         for cell in range(cells.start[task], cells.start[task + 1]):
-            gave = cells.gave[cells.gave_start[cell] : cells.gave_start[cell + 1]].tolist()
-            assert gave == [row for row in rows if cells.label[cell] in table.set_of(row)]
+            gave = [row for row in rows if cells.label[cell] in table.set_of(row)]
+            assert answer[cells.cell == cell].tolist() == gave
+            assert cells.n_given[cell] == len(gave)
         for worker, given in sets.items():
             for one in range(6):
                 n_given[worker, one] += one in given
@@ -38,7 +42,7 @@ def test_counts_are_those_of_the_sets() -> None:
 def test_a_class_that_nobody_gave_a_task_has_no_cell() -> None:
     cells = cells_of(encode_multilabels(["a", "b"], [1, 2], [["x"], ["y"]]))
     assert cells.label.tolist() == [0, 1]
-    assert (cells.gave_start.tolist(), cells.gave.tolist()) == ([0, 1, 2], [0, 1])
+    assert (cells.giver.tolist(), cells.cell.tolist()) == ([0, 1], [0, 1])
 
 
 def test_what_is_not_shown_is_not_asked() -> None:
@@ -53,13 +57,13 @@ def test_what_is_not_shown_is_not_asked() -> None:
 
 def passed(table, cells, prior, denial, word):  # type: ignore[no-untyped-def]
     """Return the chances, the hits and the mass of one pass in which sizes say nothing."""
-    n_sizes = table.n_classes + 1
-    chance, (hit, mass) = np.empty(len(cells.label)), np.zeros((2, *cells.given.shape))
-    cell_pass(
-        table.task_start, table.worker, cells.start, cells.label, cells.gave_start, cells.gave,
-        cells.known, prior, denial, word, np.ones(n_sizes), chance, hit, mass, np.zeros(n_sizes),
-        np.empty((n_sizes + 3, n_sizes)),
-    )  # fmt: skip
+    odds, (hit, mass) = np.empty(len(cells.label)), np.zeros((2, *cells.given.shape))
+    asked = table.task_start, table.worker, cells.start, cells.label, cells.giver, cells.cell
+    cell_odds(*asked, prior, denial, word, odds)
+    chance, _ = cell_chances(odds, cells.start, cells.known, np.ones(table.n_classes + 1))
+    total = np.zeros(table.n_classes)
+    count_cells(*asked, chance, hit, mass, total)
+    np.testing.assert_allclose(total, np.bincount(cells.label, chance, table.n_classes))
     return chance, hit, mass
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from quality import simulate_multilabels
+from quality import encode_multilabels, simulate_multilabels
 from quality.multilabel import class_em
 from quality.multilabel.cell_pass import cells_of
 from quality.multilabel.class_em import fit_cells
@@ -25,3 +25,20 @@ def test_the_secant_ends_where_plain_iterations_end_and_sooner(
     assert close.n_iter < 0.75 * plain.n_iter
     # the strengths were fitted on the way, from a little other counts
     np.testing.assert_allclose(close.chance, plain.chance, atol=0.01)
+
+
+def test_tasks_that_nobody_answered_change_nothing() -> None:
+    crowd = simulate_multilabels(
+        n_tasks=120, n_workers=20, answers_per_task=2, n_classes=5, max_labels=1,
+        rng=np.random.default_rng(0),
+    )  # fmt: skip
+    left = crowd.table.keep_workers(np.arange(20) >= 8)
+    some = np.diff(left.task_start) > 0
+    assert 0 < some.sum() < 120
+    bounds = zip(left.label_start[:-1], left.label_start[1:], strict=True)
+    alone = encode_multilabels(
+        left.worker, left.task, [left.label[first:last] for first, last in bounds], classes=range(5)
+    )
+    found, expected = (fit_cells(one, cells_of(one), 50, 1e-6, None) for one in (left, alone))
+    assert found.weight.max() > 1.5  # sizes say something here
+    np.testing.assert_allclose(found.chance, expected.chance, atol=1e-9)

@@ -1,12 +1,12 @@
 """The number of classes at once: its law by chance, its weight, and what it tells of each class."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
 from quality import encode_multilabels, multilabel_consensus, regular_assignment
-from quality.multilabel.set_sizes import add_size_evidence, independent_sizes, size_weights
+from quality.multilabel.set_sizes import cell_chances, independent_sizes, size_weights
 
 
 def test_sizes_by_independence_are_those_of_all_sets() -> None:
@@ -46,26 +46,33 @@ def test_evidence_of_sizes_is_that_of_summing_over_all_sets(n: int) -> None:
         likely = weight[one.sum()] * np.prod(np.where(one, chance, 1 - chance))
         by_size[one.sum()] += likely
         held += likely * one
-    n_of_size = np.zeros(7)
-    nothing_known = np.full(n, -1, dtype=np.int8)
-    add_size_evidence(log_odds, nothing_known, weight, np.empty((10, 7)), n_of_size)
+    found, n_of_size = cell_chances(log_odds, np.array([0, n]), None, weight)
     np.testing.assert_allclose(n_of_size, by_size / by_size.sum())
-    np.testing.assert_allclose(log_odds, held / by_size.sum())
+    np.testing.assert_allclose(found, held / by_size.sum())
+
+
+def test_tasks_have_sizes_of_their_own() -> None:
+    rng = np.random.default_rng(1)
+    log_odds, weight, start = rng.normal(size=9), rng.gamma(1.0, size=6), np.array([0, 3, 3, 8, 9])
+    together, n_of_size = cell_chances(log_odds, start, None, weight)
+    alone = [
+        cell_chances(log_odds[first:last], np.array([0, last - first]), None, weight)
+        for first, last in pairwise(start.tolist())
+    ]
+    np.testing.assert_allclose(together, np.concatenate([chance for chance, _ in alone]))
+    np.testing.assert_allclose(n_of_size, sum(sizes for _, sizes in alone))
 
 
 def test_what_is_known_of_a_cell_stands_and_counts_for_the_others() -> None:
     """One class a task: where it is known, no other holds."""
-    chance, weight = np.array([3.0, -2.0, 1.0]), np.array([0.0, 1.0, 0.0, 0.0])
+    odds, weight = np.array([3.0, -2.0, 1.0]), np.array([0.0, 1.0, 0.0, 0.0])
     known = np.array([-1, 1, -1], dtype=np.int8)
-    add_size_evidence(chance, known, weight, np.empty((7, 4)), np.zeros(4))
+    chance, _ = cell_chances(odds, np.array([0, 3]), known, weight)
     np.testing.assert_allclose(chance, [0, 1, 0], atol=1e-15)
 
 
 def test_odds_beyond_any_doubt_stay_chances() -> None:
-    chance = np.array([5000.0, -5000.0])
-    add_size_evidence(
-        chance, np.full(2, -1, dtype=np.int8), np.ones(3), np.empty((6, 3)), np.zeros(3)
-    )
+    chance, _ = cell_chances(np.array([5000.0, -5000.0]), np.array([0, 2]), None, np.ones(3))
     np.testing.assert_allclose(chance, [1, 0], atol=1e-15)
 
 

@@ -1,9 +1,14 @@
 """Rates shrunk to the worker's and the class's."""
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import digamma, expit
 
-from quality.multilabel.skill_sharing import first_rates, shared_rates, silent_chance
+from quality.multilabel.skill_sharing import (
+    _digamma,
+    first_rates,
+    shared_rates,
+    silent_chance,
+)
 
 
 def _settled(hit: np.ndarray, asked: np.ndarray, n: int = 60):
@@ -43,3 +48,8 @@ def test_workers_whose_rates_agree_share_more() -> None:
 def test_silence_of_more_workers_says_more() -> None:
     found = silent_chance(np.array([0.0]), np.array([[-1.0]]), np.array([[3.0]]), 4)
     np.testing.assert_allclose(found, expit(-np.arange(4.0))[np.newaxis])
+
+
+def test_the_digamma_function_is_scipys() -> None:
+    x = np.concatenate([np.geomspace(1e-6, 1e7, 400), np.linspace(1, 8, 100)])
+    np.testing.assert_allclose([_digamma(one) for one in x], digamma(x), rtol=1e-12, atol=1e-12)
