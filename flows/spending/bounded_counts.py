@@ -1,13 +1,15 @@
 """Counts of what there may be several of: at most so many tasks of a subject count, and classes of a task.
 
 Where the unit is a subject, whose tasks are whose decides which of them count, and binds them to people.
-Where several classes may hold at once, the likeliest of each task count.
+Where several classes may hold at once, the likeliest of each task count. `Rows` are the tasks that count,
+as a model is trained on them and judged by them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow.compute as pc
@@ -19,11 +21,43 @@ from flows.tables import arrow_array, numpy_array
 from privacy import Query, bounded_labels, bounded_tasks, label_set_counts, subject_counts
 
 __all__ = [
-    "SET_THRESHOLD", "binding_names", "counted_tasks", "dealt_names", "drawn_by_name", "set_queries",
+    "SET_THRESHOLD", "Rows", "binding_names", "counted_tasks", "dealt_names", "drawn_by_name", "set_queries",
     "subject_queries",
 ]  # fmt: skip
 
 SET_THRESHOLD = 0.5  # a class of several holds where its probability is above this
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Labelled tasks that count as rows for learning, dealt to training, validation and holdout.
+
+    `names` bind the partition of the deal to the tasks. Features of the holdout stand apart from those of
+    the rows to `develop` a model on, which are the others; on shards both are pages of files.
+    """
+
+    names: np.ndarray
+    develop_x: Float[np.ndarray, "_ features"]
+    holdout_x: Float[np.ndarray, "_ features"]
+    y: Int[np.ndarray, " tasks"]
+    holdout: Bool[np.ndarray, " tasks"]
+    validation: Bool[np.ndarray, " tasks"]
+
+    @property
+    def develop_y(self) -> Int[np.ndarray, " _"]:
+        """Class codes of the rows of `develop_x`."""
+        return np.asarray(self.y[~self.holdout])
+
+    @property
+    def judges(self) -> Bool[np.ndarray, " _"]:
+        """Which rows of `develop_x` are for validation."""
+        return np.asarray(self.validation[~self.holdout])
+
+    @property
+    def training(self) -> Bool[np.ndarray, " tasks"]:
+        """Rows that are neither for validation nor for the holdout."""
+        used: np.ndarray = self.holdout | self.validation
+        return ~used
 
 
 def counted_tasks(crowd: Crowd, settings: Settings) -> Bool[np.ndarray, " tasks"]:

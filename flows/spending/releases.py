@@ -17,13 +17,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
 from flows.run import Crowd, Run
 from flows.settings import GateSettings, ModelSettings, PrivacySettings, Settings, SettingsError
 from flows.spending.account import LEDGER_URL
 from flows.spending.bounded_counts import (
     SET_THRESHOLD,
+    Rows,
     binding_names,
     counted_tasks,
     dealt_names,
@@ -66,7 +67,7 @@ from privacy import (
 from privacy.accounting import exact, six_digits_down
 
 __all__ = [
-    "PLAN", "Learning", "Plan", "Rows", "consensus_label", "deal", "gate_of", "plan_learning",
+    "PLAN", "Learning", "Plan", "consensus_label", "deal", "gate_of", "plan_learning",
     "plan_releases", "protected_unit", "published_group_sizes", "published_size", "training_of",
     "with_grown_partition",
 ]  # fmt: skip
@@ -77,38 +78,6 @@ CELLS = ("develop", "holdout")
 
 Labels: TypeAlias = Callable[[], Int[np.ndarray, " tasks"]]
 """Consensus class codes in the order of the labelled tasks, read where they are needed."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """Labelled tasks that count as rows for learning, dealt to training, validation and holdout.
-
-    `names` bind the partition of the deal to the tasks. Features of the holdout stand apart from those of
-    the rows to `develop` a model on, which are the others; on shards both are pages of files.
-    """
-
-    names: np.ndarray
-    develop_x: Float[np.ndarray, "_ features"]
-    holdout_x: Float[np.ndarray, "_ features"]
-    y: Int[np.ndarray, " tasks"]
-    holdout: Bool[np.ndarray, " tasks"]
-    validation: Bool[np.ndarray, " tasks"]
-
-    @property
-    def develop_y(self) -> Int[np.ndarray, " _"]:
-        """Class codes of the rows of `develop_x`."""
-        return np.asarray(self.y[~self.holdout])
-
-    @property
-    def judges(self) -> Bool[np.ndarray, " _"]:
-        """Which rows of `develop_x` are for validation."""
-        return np.asarray(self.validation[~self.holdout])
-
-    @property
-    def training(self) -> Bool[np.ndarray, " tasks"]:
-        """Rows that are neither for validation nor for the holdout."""
-        used: np.ndarray = self.holdout | self.validation
-        return ~used
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,9 +25,15 @@ from learners.private.histogram import (
     histogram_score,
     histogram_sensitivity,
 )
-from learners.private.lifted_rows import Lifted, clipped, lift, lifted, scores
 from learners.private.linear_model import LinearModel, check_knobs, fit_linear, signs, to_coef
-from learners.private.logistic_minimum import ConvergenceError
+from learners.private.logistic_minimum import (
+    ConvergenceError,
+    Lifted,
+    clipped,
+    lift,
+    lifted,
+    scores,
+)
 from learners.private.noisy_descent import NoisyGradientDescent, prefers_descent, private_training
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,

@@ -15,9 +15,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaincc
 
-from learners.private.lifted_rows import Lifted
 from learners.private.linear_model import check_knobs, to_coef
-from learners.private.logistic_minimum import TOLERANCE
+from learners.private.logistic_minimum import TOLERANCE, Lifted
 from learners.private.objective_perturbation import (
     lifted_rows,
     noisy_minimum,

@@ -19,8 +19,13 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import expit, log_expit, softmax
 
-from learners.private.lifted_rows import all_finite, clipped, lifted
-from learners.private.logistic_minimum import TOLERANCE, certified_minimum
+from learners.private.logistic_minimum import (
+    TOLERANCE,
+    all_finite,
+    certified_minimum,
+    clipped,
+    lifted,
+)
 
 __all__ = [
     "LinearModel",

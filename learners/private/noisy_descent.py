@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, softmax
 
-from learners.private.lifted_rows import Lifted
 from learners.private.linear_model import check_knobs, to_coef
+from learners.private.logistic_minimum import Lifted
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,
     lifted_rows,

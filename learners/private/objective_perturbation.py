@@ -16,9 +16,14 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from learners.private.lifted_rows import Lifted, all_finite, lifted
 from learners.private.linear_model import check_knobs, check_shapes, signs, to_coef
-from learners.private.logistic_minimum import TOLERANCE, certified_minimum
+from learners.private.logistic_minimum import (
+    TOLERANCE,
+    Lifted,
+    all_finite,
+    certified_minimum,
+    lifted,
+)
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent
 from privacy.query import Query, Unit

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from learners.private.lifted_rows import Lifted
-from learners.private.logistic_minimum import TOLERANCE, certified_minimum
+from learners.private.logistic_minimum import TOLERANCE, Lifted, certified_minimum
 from learners.private.objective_perturbation import PureTraining
 from privacy.mechanism import Noise
 

@@ -138,6 +138,25 @@ def test_what_is_asked_of_the_ledger_is_the_same_to_the_byte(
     assert len(asked[0]) == 6 + 2  # groups; training and the gate
 
 
+def test_a_model_on_shards_has_its_features_as_pages_of_files_that_go_with_it(
+    runs: tuple[Settings, RunResult, RunResult],
+) -> None:
+    settings, _, sharded = runs
+    assert settings.privacy is not None
+    run = Run(sharded.folder, on(settings, SHARDS))
+    crowd = load_crowd(run.folder)
+    learning = plan_releases(run, crowd, settings.privacy).learning
+    assert learning is not None
+    whole = crowd.label_features()
+    held = learning.rows.holdout
+    for query, expected in ((learning.training, whole[~held]), (learning.holdout, whole[held])):
+        assert isinstance(query.value, dict)
+        assert isinstance(query.value["x"], np.memmap)
+        assert query.value["x"].tobytes() == expected.tobytes()
+    left = {path.name for path in (run.folder / "features").iterdir()}
+    assert left == {"rows.npy", "bags.npz", "features.json"}
+
+
 def test_publication_needs_no_consensus_label_of_a_task(
     runs: tuple[Settings, RunResult, RunResult], tmp_path: Path
 ) -> None:

@@ -14,8 +14,8 @@ from learners.private.gaussian_objective import (
     gaussian_weight,
     noise_deviation,
 )
-from learners.private.lifted_rows import lift
 from learners.private.linear_model import fit_linear, signs, to_coef
+from learners.private.logistic_minimum import lift
 from learners.private.objective_perturbation import split_epsilon, training_query
 from privacy.accounting import exact
 from privacy.audit import audit_losses

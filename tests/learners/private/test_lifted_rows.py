@@ -16,8 +16,8 @@ from learners import (
     StabilityValidation,
     fit_linear,
 )
-from learners.private import lifted_rows
-from learners.private.lifted_rows import LiftedRows, all_finite, lift, lifted, scores
+from learners.private import logistic_minimum
+from learners.private.logistic_minimum import LiftedRows, all_finite, lift, lifted, scores
 from learners.private.objective_perturbation import training_query
 from tests.learners.scripted_noise import SeededNoise
 
@@ -50,13 +50,13 @@ def test_few_rows_are_held_and_many_are_not(monkeypatch: pytest.MonkeyPatch) -> 
     x, _, judges = drawn()
     places = np.flatnonzero(judges)
     assert isinstance(lifted(x, 2.0, places), np.ndarray)
-    monkeypatch.setattr(lifted_rows, "HELD_CELLS", 5 * len(places))
+    monkeypatch.setattr(logistic_minimum, "HELD_CELLS", 5 * len(places))
     assert isinstance(lifted(x, 2.0, places), np.ndarray)
     assert isinstance(lifted(x, 2.0), LiftedRows)
 
 
 def test_scores_of_blocks_are_those_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifted_rows, "BLOCK", 77)
+    monkeypatch.setattr(logistic_minimum, "BLOCK", 77)
     row, weight = lift(drawn()[0], 2.0), np.random.default_rng(1).normal(size=(3, 6))
     np.testing.assert_allclose(scores(row, weight), weight @ row.T, rtol=0, atol=1e-14)
     assert scores(row[:0], weight).shape == (3, 0)
@@ -75,8 +75,8 @@ def test_rows_that_are_not_held_train_the_same_model_on_the_same_noise(
     x, y, judges = drawn()
     query = training_query(x, y, dataset="toy", validation=judges)
     found = []
-    for held in (lifted_rows.HELD_CELLS, 0):
-        monkeypatch.setattr(lifted_rows, "HELD_CELLS", held)
+    for held in (logistic_minimum.HELD_CELLS, 0):
+        monkeypatch.setattr(logistic_minimum, "HELD_CELLS", held)
         mechanism = ScoredTraining(training, epsilon_score=0.5)
         found.append((mechanism.event(query), mechanism.draw(query, SeededNoise(3))))
     assert found[0] == found[1]
@@ -86,7 +86,7 @@ def test_some_rows_train_the_model_that_they_train_alone(monkeypatch: pytest.Mon
     x, y, judges = drawn()
     knobs = {"regularization": 0.01, "norm_bound": 2.0, "n_classes": 3}
     alone = fit_linear(x[judges], y[judges], **knobs)
-    monkeypatch.setattr(lifted_rows, "HELD_CELLS", 0)
+    monkeypatch.setattr(logistic_minimum, "HELD_CELLS", 0)
     some = fit_linear(x, y, places=np.flatnonzero(judges), **knobs)
     assert some.coef.tobytes() == alone.coef.tobytes()
 
@@ -98,8 +98,8 @@ def test_training_on_pages_of_a_file_holds_a_fraction_of_the_rows(
     tmp_path: Path,
 ) -> None:
     """8,000 rows of 64 features, 4 MB: half of them could not be held."""
-    monkeypatch.setattr(lifted_rows, "HELD_CELLS", 0)
-    for blocks in ("lifted_rows", "logistic_minimum", "noisy_descent", "linear_model"):
+    monkeypatch.setattr(logistic_minimum, "HELD_CELLS", 0)
+    for blocks in ("logistic_minimum", "noisy_descent", "linear_model"):
         monkeypatch.setattr(f"learners.private.{blocks}.BLOCK", 512)
     x, y, judges = drawn(8_000, 64)
     np.save(tmp_path / "x.npy", x)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from learners.private.lifted_rows import lift
 from learners.private.linear_model import LinearModel, fit_linear, signs
+from learners.private.logistic_minimum import lift
 
 
 def blobs(rng, n=60, d=3, n_classes=2):

@@ -8,8 +8,8 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 from learners.private import LinearModel, PrivateLogisticRegression, fit_linear
-from learners.private.lifted_rows import lift
 from learners.private.linear_model import signs, to_coef
+from learners.private.logistic_minimum import lift
 from learners.private.noisy_descent import (
     NoisyGradientDescent,
     clipped_sum,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.private.lifted_rows import lift
 from learners.private.linear_model import LinearModel, fit_linear, signs
+from learners.private.logistic_minimum import lift
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,
     gradient_tolerance,

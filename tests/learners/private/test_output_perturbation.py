@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.private.lifted_rows import lift
 from learners.private.linear_model import fit_linear, signs
-from learners.private.logistic_minimum import TOLERANCE, certified_minimum
+from learners.private.logistic_minimum import TOLERANCE, certified_minimum, lift
 from learners.private.objective_perturbation import training_query
 from learners.private.output_perturbation import (
     OutputPerturbation,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from learners.private.gaussian_objective import gaussian_weight
-from learners.private.lifted_rows import lift
 from learners.private.linear_model import signs
+from learners.private.logistic_minimum import lift
 from learners.private.objective_perturbation import perturbed_weight
 from learners.private.output_perturbation import noisy_output
 from tests.learners.scripted_noise import SilentNoise

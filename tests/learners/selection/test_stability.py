@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.private.lifted_rows import lift
 from learners.private.linear_model import fit_linear, signs
+from learners.private.logistic_minimum import lift
 from learners.private.objective_perturbation import perturbed_weight, split_epsilon, training_query
 from learners.selection.public_split import STEPS, noisiest, ramp_score
 from learners.selection.stability import StabilityValidation, score_sensitivity
