@@ -37,12 +37,10 @@ from quality.aggregation.dawid_skene_em import (
 )
 from quality.aggregation.ebcc_em import Ebcc, ebcc, exp_digamma
 from quality.aggregation.em import (
-    MAX_CELLS,
     EMFit,
     EMStart,
     SharedPrior,
     Stop,
-    check_cells,
     check_em,
     check_smoothing,
 )
@@ -65,6 +63,7 @@ from quality.aggregation.majority import (
     weights_of_voters,
 )
 from quality.aggregation.mmsr_pairs import Mmsr, fit_skills, mmsr, skill_log_odds
+from quality.aggregation.passes import MAX_CELLS, check_cells
 from quality.aggregation.penalty_weights import PenaltyVote, penalty_vote
 from quality.aggregation.sharded_em import (
     Posterior,

@@ -38,8 +38,8 @@ from quality.aggregation.em import (
     first_counts,
     fit_em,
     near_gold,
-    passes_over,
 )
+from quality.aggregation.passes import passes_over
 from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, counter, kernel
 

@@ -27,7 +27,16 @@ from numba.cpython.unsafe.tuple import tuple_setitem
 
 from quality.parallel import kernel
 
-__all__ = ["MIN_ENTRY", "TINY", "majority_pass", "task_pass", "wide_pass"]
+__all__ = [
+    "HUGE",
+    "LOG_TINY",
+    "MIN_ENTRY",
+    "PUT",
+    "TINY",
+    "majority_pass",
+    "task_pass",
+    "wide_pass",
+]
 
 PUT: Any = tuple_setitem  # a belief with one number replaced
 HUGE = 1e150
