@@ -21,7 +21,7 @@ from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import EMStart, MStep, Passes, check_smoothing, first_counts, fit_table
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, TableRoom, pseudo_table
 from quality.aggregation.passes import coins_pay
-from quality.labels import CrowdLabels, bring_near, of_voters
+from quality.labels import CrowdLabels, bring_near, by_votes, of_voters
 from quality.parallel import Progress, kernel
 
 __all__ = [
@@ -143,7 +143,7 @@ def dawid_skene(
     """
     check_smoothing(smoothing)
     m_step = partial(smoothed_table, smoothing=smoothing, room=TableRoom())
-    near = bring_near(labels.merge_workers(groups))
+    near = by_votes(labels.merge_workers(groups))
     fit, posterior = fit_table(
         near, m_step, "Dawid–Skene", max_iter=max_iter, tol=tol,
         gold=gold, start=start, threads=threads, progress=progress,

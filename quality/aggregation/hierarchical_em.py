@@ -40,7 +40,7 @@ from quality.aggregation.em import (
     near_gold,
 )
 from quality.aggregation.passes import passes_over
-from quality.labels import CrowdLabels, bring_near, of_voters
+from quality.labels import CrowdLabels, by_votes, of_voters
 from quality.parallel import Progress, counter, kernel
 
 __all__ = [
@@ -149,7 +149,7 @@ def hierarchical_dawid_skene(
     """
     check_em(max_iter, tol, threads)
     check_shared_prior(anchor, most_strength)
-    near = bring_near(labels.merge_workers(groups))
+    near = by_votes(labels.merge_workers(groups))
     known = None if start is None else start.matched(near.labels.workers, labels.classes)
     with passes_over(near.labels, near_gold(near, gold), threads) as passes:
         fit = fit_hierarchical(

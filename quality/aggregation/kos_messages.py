@@ -146,13 +146,13 @@ def pass_messages(
     first /= -worker_scale[labels.worker]  # totals are 0 yet: the workers' first messages are drawn
     codes = np.arange(1, 2) if n_classes == 2 else np.arange(n_classes)
     support, stops = np.full((labels.n_tasks, len(codes)), 0.5), []
-    steps = counter(progress, what, max_iter * len(codes))
     for begin in range(0, len(codes), LANES):
         some = slice(begin, begin + LANES)
+        steps = counter(progress, what, max_iter * len(codes), before=max_iter * begin)
+        scales = task_scale, worker_scale
         stops += _exchange(
-            labels, codes[some], first, task_scale, worker_scale, max_iter, tol, threads,
-            lambda done, before=begin * max_iter: steps(before + done), support[:, some],
-        )  # fmt: skip
+            labels, codes[some], first, *scales, max_iter, tol, threads, steps, support[:, some]
+        )
     if n_classes == 2:
         support = np.hstack([1.0 - support, support])
     total = support.sum(axis=1, keepdims=True)

@@ -156,8 +156,10 @@ def one_coin_by_shards(
     """
     check_smoothing(smoothing)
     coins, m_step = one_coin_step(engine.map(_n_classes, None)[0], smoothing)
-    about = {"coins": coins, "begin": partial(first_coins, smoothing=smoothing)}
-    return _fit(engine, m_step, max_iter, tol, use_gold, start, begun, after, **about)
+    return _fit(
+        engine, m_step, max_iter, tol, use_gold, start, begun, after,
+        coins=coins, begin=partial(first_coins, smoothing=smoothing),
+    )  # fmt: skip
 
 
 def hierarchical_by_shards(

@@ -7,12 +7,12 @@ per label. One worker, one task of one label (places 0 and 1 of her table), two 
 >>> one, counts = np.array([0, 1]), np.zeros(4)
 >>> table, keep, work = np.array([0.9, 0.2, 0.1, 0.8]), np.empty((1, 2)), np.zeros((3, 2))
 >>> rows = one, np.array([0], np.int32), np.array([-1], np.int16)
->>> log_likelihood = task_pass(0, 1, *rows, (0.5, 0.5), table, 9, counts, keep, *work)
+>>> log_likelihood = task_pass(0, 1, *rows, (0.5, 0.5), table, counts, keep, *work)
 >>> keep.round(3)
 array([[0.818, 0.182]])
 
-Products of probabilities underflow, so a task with more labels than can be multiplied in safety
-carries a power of `HUGE` for each class, and nothing is lost however many labels it has.
+Products of probabilities underflow. Where all of a task's have, they are taken again with a power of `HUGE`
+for each class, and nothing is lost however many labels it has.
 
 A task's belief is one number per class. With few classes it is a tuple and lives in registers; with
 many it is an array, and :func:`wide_pass` handles several of its numbers at a time.
@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64
 from numba.cpython.unsafe.tuple import tuple_setitem
 
-from quality.parallel import kernel
+from quality.parallel import kernel, prefetch
 
 __all__ = [
     "HUGE",
@@ -42,6 +42,8 @@ PUT: Any = tuple_setitem  # a belief with one number replaced
 HUGE = 1e150
 TINY = 1 / HUGE
 LOG_TINY = log(TINY)
+LINE = 8  # numbers in a line of a cache
+AHEAD = 10  # labels: about what a pass does while memory answers
 MIN_ENTRY = 1e-100  # of the smoothing; keeps every entry of a table above TINY
 
 
@@ -54,7 +56,6 @@ def task_pass(
     gold: Int16[np.ndarray, " tasks"],
     prior: tuple[float, ...],
     table: Float64[np.ndarray, " cells"],
-    safe: int,
     counts: Float64[np.ndarray, " cells"],
     keep: Float64[np.ndarray, "kept classes"],
     mass: Float64[np.ndarray, " classes"],
@@ -71,13 +72,17 @@ def task_pass(
         low, high = task_start[task], task_start[task + 1]
         if low == high:
             continue
-        if high - low <= safe:
-            belief = prior
-            for row in range(low, high):
-                at = np.uint64(place[row])  # unsigned: no check for indices from the end
-                for truth in range(n_classes):
-                    belief = PUT(belief, truth, belief[truth] * table[at + np.uint64(truth)])
-        else:
+        belief, total = prior, 0.0
+        for row in range(low, high):
+            at = np.uint64(place[row])  # unsigned: no check for indices from the end
+            for truth in range(n_classes):
+                belief = PUT(belief, truth, belief[truth] * table[at + np.uint64(truth)])
+        for truth in range(n_classes):
+            if gold[task] >= 0 and truth != gold[task]:
+                belief = PUT(belief, truth, 0.0)
+            total += belief[truth]
+        if total < TINY:  # elsewhere no posterior above that is lost
+            total = 0.0
             for truth in range(n_classes):
                 products[truth] = prior[truth]
             log_likelihood += (
@@ -85,13 +90,7 @@ def task_pass(
             )
             for truth in range(n_classes):
                 belief = PUT(belief, truth, products[truth])
-        if gold[task] >= 0:
-            for truth in range(n_classes):
-                if truth != gold[task]:
-                    belief = PUT(belief, truth, 0.0)
-        total = 0.0
-        for truth in range(n_classes):
-            total += belief[truth]
+                total += belief[truth]
         if evidence * total < TINY:  # a logarithm for many tasks at once
             log_likelihood += log(evidence)
             evidence = 1.0
@@ -119,15 +118,17 @@ def wide_pass(
     gold: Int16[np.ndarray, " tasks"],
     prior: Float64[np.ndarray, " classes"],
     table: Float64[np.ndarray, " cells"],
-    safe: int,
     counts: Float64[np.ndarray, " cells"],
     keep: Float64[np.ndarray, "kept classes"],
     mass: Float64[np.ndarray, " classes"],
     belief: Float64[np.ndarray, " classes"],
     power: Float64[np.ndarray, " classes"],
 ) -> float:
-    """:func:`task_pass` for a prior in an array: the loops over truths are of slices and vectorised."""
-    n_classes = len(prior)
+    """:func:`task_pass` for a prior in an array: the loops over truths are of slices and vectorised.
+
+    Rows are asked for some labels ahead: together they are larger than a cache, and each is met at random.
+    """
+    n_classes, n_rows = len(prior), len(place)
     log_likelihood, evidence = 0.0, 1.0
     for task in range(first, last):
         low, high = task_start[task], task_start[task + 1]
@@ -135,23 +136,22 @@ def wide_pass(
             continue
         for truth in range(n_classes):
             belief[truth] = prior[truth]
-        if high - low <= safe:
-            for row in range(low, high):
-                cells = table[place[row] : place[row] + n_classes]
-                for truth in range(n_classes):
-                    belief[truth] *= cells[truth]
-        else:
+        for row in range(low, high):
+            soon = place[min(row + AHEAD, n_rows - 1)]
+            for line in range(0, n_classes, LINE):
+                prefetch(table, soon + line)
+                prefetch(counts, soon + line)
+            cells = table[place[row] : place[row] + n_classes]
+            for truth in range(n_classes):
+                belief[truth] *= cells[truth]
+        total = _clamped_sum(belief, gold[task])
+        if total < TINY:
+            for truth in range(n_classes):
+                belief[truth] = prior[truth]
             log_likelihood += (
                 _multiply(place[low:high], gold[task], belief, power, table) * LOG_TINY
             )
-        if gold[task] >= 0:
-            known = belief[gold[task]]
-            for truth in range(n_classes):
-                belief[truth] = 0.0
-            belief[gold[task]] = known
-        total = 0.0
-        for truth in range(n_classes):
-            total += belief[truth]
+            total = _clamped_sum(belief, gold[task])
         if evidence * total < TINY:
             log_likelihood += log(evidence)
             evidence = 1.0
@@ -168,6 +168,21 @@ def wide_pass(
             for truth in range(n_classes):
                 keep[task, truth] = belief[truth]
     return log_likelihood + log(evidence)
+
+
+@kernel
+def _clamped_sum(belief: Float64[np.ndarray, " classes"], gold: int) -> float:
+    """Return what beliefs add up to; with gold only its own is left."""
+    if gold >= 0:
+        known = belief[gold]
+        for truth in range(len(belief)):
+            belief[truth] = 0.0
+        belief[gold] = known
+        return known
+    total = 0.0
+    for truth in range(len(belief)):
+        total += belief[truth]
+    return total
 
 
 @kernel

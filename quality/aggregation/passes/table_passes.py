@@ -24,12 +24,7 @@ import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64
 
 from quality.aggregation.passes.coin_pass import coin_pass, coin_vote
-from quality.aggregation.passes.confusion_pass import (
-    TINY,
-    majority_pass,
-    task_pass,
-    wide_pass,
-)
+from quality.aggregation.passes.confusion_pass import majority_pass, task_pass, wide_pass
 from quality.labels import CrowdLabels, LabelError, LabelShard, Sums, tree_total
 from quality.parallel import chunk_starts, shared_out
 
@@ -129,7 +124,6 @@ class TablePasses:
     def _pass(self, prior: Mass, table: Counts, keep: Float64[np.ndarray, "kept classes"]) -> Sums:
         """One pass over all chunks; `keep` takes the posteriors unless it is empty."""
         flat = np.ascontiguousarray(table).reshape(-1)
-        safe = _safe_factors(float(flat.min(initial=1.0)))
         rows = self.task_start, self.place, self.gold
         # a pass is compiled for each length of a tuple
         few = len(prior) == self.shape[1] <= UNROLLED
@@ -143,22 +137,12 @@ class TablePasses:
                 given = self.task_start, self.place, self.label, self.gold
                 found = coin_pass(first, last, *given, prior, flat, *room, work[0], work[1:])
             elif few:
-                found = task_pass(
-                    first, last, *rows, tuple(prior.tolist()), flat, safe, *room, *work
-                )
+                found = task_pass(first, last, *rows, tuple(prior.tolist()), flat, *room, *work)
             else:
-                found = wide_pass(first, last, *rows, prior, flat, safe, *room, *work)
+                found = wide_pass(first, last, *rows, prior, flat, *room, *work)
             return counts, work[0], np.array([found])
 
         return tree_total(self.share(sums_of))
-
-
-def _safe_factors(least: float) -> int:
-    """How many table entries multiply to `TINY` or more, the smallest being `least`.
-
-    A prior below that loses no posterior above it.
-    """
-    return int(np.log(TINY) / min(np.log(least), -1e-3))
 
 
 @contextmanager
