@@ -44,6 +44,7 @@ from quality.aggregation.em import (
     check_em,
     check_smoothing,
 )
+from quality.aggregation.em_pass import MAX_CELLS, check_cells
 from quality.aggregation.glad_em import Glad, fit_glad, glad
 from quality.aggregation.hierarchical_em import (
     HierarchicalDawidSkene,
@@ -63,7 +64,6 @@ from quality.aggregation.majority import (
     weights_of_voters,
 )
 from quality.aggregation.mmsr_pairs import Mmsr, fit_skills, mmsr, skill_log_odds
-from quality.aggregation.passes import MAX_CELLS, check_cells
 from quality.aggregation.penalty_weights import PenaltyVote, penalty_vote
 from quality.aggregation.sharded_em import (
     Posterior,

@@ -19,8 +19,8 @@ from jaxtyping import Bool, Float, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import EMStart, MStep, Passes, check_smoothing, first_counts, fit_table
+from quality.aggregation.em_pass import coins_pay
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, TableRoom, pseudo_table
-from quality.aggregation.passes import coins_pay
 from quality.labels import CrowdLabels, bring_near, by_votes, of_voters
 from quality.parallel import Progress, kernel
 

@@ -20,9 +20,17 @@ from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln
 
 from quality.aggregation.consensus import Result, decide
-from quality.aggregation.em import EMFit, Stop, check_em, fit_em, reporting
+from quality.aggregation.em import (
+    EMFit,
+    Stop,
+    TablePasses,
+    check_em,
+    fit_em,
+    passes_over,
+    reporting,
+)
+from quality.aggregation.em_pass import check_cells
 from quality.aggregation.majority import majority_vote
-from quality.aggregation.passes import TablePasses, check_cells, passes_over
 from quality.labels import CrowdLabels
 from quality.parallel import Progress, kernel
 

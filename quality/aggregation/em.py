@@ -15,37 +15,54 @@ result (:mod:`quality.aggregation.dawid_skene_em`, :mod:`quality.aggregation.hie
 (True, array([[1., 0.],
        [0., 1.]]))
 
-The E step is one pass over the labels (:mod:`quality.aggregation.passes`). The tasks are cut into
+The E step is one pass over the labels (:mod:`quality.aggregation.em_pass`). The tasks are cut into
 chunks, each with counts of its own that are added up in a tree: the same bytes on any number of
 threads, and the same as of as many shards (:mod:`quality.aggregation.sharded_em`), which are chunks
 kept elsewhere.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float64, Int, Int16, Shaped
+from jaxtyping import Float64, Int, Int16, Int64, Shaped
 
-from quality.aggregation.passes import (
-    MIN_ENTRY,
-    Counts,
-    Mass,
+from quality.aggregation.em_pass import (
+    UNROLLED,
     check_cells,
     check_gold,
-    passes_over,
+    check_smoothing,
+    coin_pass,
+    coin_vote,
+    majority_pass,
+    task_pass,
+    wide_pass,
 )
-from quality.labels import NearTable, Sums, freeze_arrays, lookup
-from quality.parallel import Progress, check_threads
+from quality.labels import (
+    CrowdLabels,
+    LabelShard,
+    NearTable,
+    Sums,
+    freeze_arrays,
+    lookup,
+    tree_total,
+)
+from quality.parallel import Progress, check_threads, chunk_starts, shared_out
 
 __all__ = [
-    "Begin", "EMFit", "EMStart", "Passes", "SharedPrior", "Stop", "check_em", "check_smoothing",
-    "first_counts", "fit_em", "fit_table", "mean_posterior", "near_gold", "reporting", "uniform",
+    "Begin", "EMFit", "EMStart", "MStep", "Passes", "SharedPrior", "Stop", "TablePasses",
+    "check_em", "check_smoothing", "first_counts", "fit_em", "fit_table",
+    "mean_posterior", "near_gold", "passes_over", "reporting", "shard_passes", "uniform",
 ]  # fmt: skip
 
 MIN_BELIEF = 1e-150  # a product of two such numbers still has digits
 
+Counts: TypeAlias = Float64[np.ndarray, "workers answers truths"]
+Mass: TypeAlias = Float64[np.ndarray, " classes"]
+Share: TypeAlias = Callable[[Callable[[int], Sums]], list[Sums]]
 MStep: TypeAlias = Callable[[Counts], Counts]
 PriorStep: TypeAlias = Callable[[Mass], Mass]
 
@@ -283,7 +300,7 @@ def fit_table(
     """Fit a model to a table in memory; return the fit and P(truth | labels) of each task.
 
     The fit has the workers of the renumbered table; gold and the posterior have the tasks of the other.
-    `coins` is that of :func:`~quality.aggregation.passes.passes_over`; such a model says by `begin` what it
+    `coins` is that of :func:`passes_over`; such a model says by `begin` what it
     begins with if there is a start.
     """
     labels = near.labels
@@ -333,7 +350,151 @@ def check_em(max_iter: int, tol: float, threads: int | None) -> None:
     check_threads(threads)
 
 
-def check_smoothing(smoothing: float) -> None:
-    """Raise ValueError unless a table smoothed by this keeps entries that the pass can multiply."""
-    if not MIN_ENTRY <= smoothing < np.inf:
-        raise ValueError(f"smoothing must be >= {MIN_ENTRY} and finite, got smoothing={smoothing}")
+@dataclass(frozen=True, slots=True, eq=False)
+class TablePasses:
+    """The :class:`Passes` over a table in memory, cut into chunks.
+
+    Parameters
+    ----------
+    gold
+        The class code of each task whose truth is known, -1 elsewhere.
+    task_start, label
+        As those of the table.
+    place
+        Of each label's (worker, label, truth 0) in a flat table; of its being right where models have coins.
+    chunk_start
+        First task of each chunk, and the number of tasks.
+    shape
+        Of a table: numbers of workers, answers and truths. A table of coins has a worker's chances of being
+        right and wrong, in turns, and one column.
+    room
+        Expected counts of each chunk: memory that every pass uses again.
+    share
+        Runs work on every chunk number and returns the results in their order.
+    n_classes
+        Number of classes that a label may be.
+    has_coins
+        Whether tables are of coins.
+    """
+
+    gold: Int16[np.ndarray, " tasks"]
+    task_start: Int64[np.ndarray, " tasks+1"]
+    label: Int16[np.ndarray, " labels"]
+    place: Int[np.ndarray, " labels"]
+    chunk_start: Int64[np.ndarray, " cuts"]
+    shape: tuple[int, int, int]
+    room: Float64[np.ndarray, "chunks workers answers truths"]
+    share: Share
+    n_classes: int
+    has_coins: bool = False
+
+    def vote(self) -> Sums:
+        """Return expected counts and class mass under the soft majority vote, gold clamped."""
+        return tree_total(map(self._vote_of, range(len(self.chunk_start) - 1)))
+
+    def e_step(self, prior: Mass, table: Counts) -> Sums:
+        """Return expected counts, class mass and log-likelihood under a prior and a table."""
+        return self._pass(prior, table, np.empty((0, len(prior))))
+
+    def posterior(self, prior: Mass, table: Counts) -> Float64[np.ndarray, "tasks classes"]:
+        """Return P(truth | labels) under a prior and a table; the prior for tasks without labels."""
+        posterior = np.empty((len(self.gold), len(prior)))
+        posterior[:] = prior
+        self._pass(prior, table, posterior)
+        known = np.flatnonzero(self.gold >= 0)
+        posterior[known] = 0.0
+        posterior[known, self.gold[known]] = 1.0
+        return posterior
+
+    def _vote_of(self, chunk: int) -> Sums:
+        counts, mass = np.zeros(self.shape), np.zeros(self.n_classes)
+        first, last = self.chunk_start[chunk : chunk + 2]
+        start, gold = self.task_start[first : last + 1], self.gold[first:last]
+        vote, room = coin_vote if self.has_coins else majority_pass, np.zeros_like(mass)
+        vote(start, self.label, self.place, gold, counts.reshape(-1), mass, room)
+        return counts, mass
+
+    def _pass(self, prior: Mass, table: Counts, keep: Float64[np.ndarray, "kept classes"]) -> Sums:
+        """One pass over all chunks; `keep` takes the posteriors unless it is empty."""
+        flat = np.ascontiguousarray(table).reshape(-1)
+        rows = self.task_start, self.place, self.gold
+        few = len(prior) == self.shape[1] <= UNROLLED
+
+        def sums_of(chunk: int) -> Sums:
+            first, last = self.chunk_start[chunk : chunk + 2]
+            counts, work = self.room[chunk], np.zeros((6 if self.has_coins else 3, len(prior)))
+            counts.fill(0.0)
+            room = counts.reshape(-1), keep
+            if self.has_coins:
+                given = self.task_start, self.place, self.label, self.gold
+                found = coin_pass(first, last, *given, prior, flat, *room, work[0], work[1:])
+            elif few:
+                found = task_pass(first, last, *rows, tuple(prior.tolist()), flat, *room, *work)
+            else:
+                found = wide_pass(first, last, *rows, prior, flat, *room, *work)
+            return counts, work[0], np.array([found])
+
+        return tree_total(self.share(sums_of))
+
+
+@contextmanager
+def passes_over(
+    labels: CrowdLabels,
+    gold: Int[np.ndarray, " tasks"] | None,
+    threads: int | None,
+    *,
+    n_truths: int | None = None,
+    coins: int | None = None,
+) -> Iterator[TablePasses]:
+    """Yield the passes over a table in memory; a chunk has labels enough to pay for its counts.
+
+    With `n_truths` a truth is another thing than a class, and there is neither gold nor a vote. With
+    `coins`, one or as many as there are classes, a worker errs alike whatever the truth.
+    """
+    shape = _shape_of(labels, n_truths, coins)
+    chunk_start = chunk_starts(labels.task_start, 4 * math.prod(shape))
+    with shared_out(threads, len(chunk_start) - 1) as share:
+        yield _passes(labels, gold, shape, chunk_start, share, coins)
+
+
+def shard_passes(
+    shard: LabelShard, gold: Int[np.ndarray, " tasks"] | None, *, coins: int | None = None
+) -> TablePasses:
+    """Return the passes over a shard, all of it as one chunk."""
+    shape = _shape_of(shard, None, coins)
+    ends = np.array([0, shard.n_tasks], dtype=np.int64)
+    return _passes(shard, gold, shape, ends, lambda work: [work(0)], coins)
+
+
+def _shape_of(
+    labels: CrowdLabels | LabelShard, n_truths: int | None, coins: int | None
+) -> tuple[int, int, int]:
+    """Return the shape of a table, of coins if there are any."""
+    shape = labels.n_workers, labels.n_classes, n_truths or labels.n_classes
+    if coins is not None:
+        shape = labels.n_workers, 2 * coins, 1
+    check_cells(*shape)
+    return shape
+
+
+def _passes(
+    labels: CrowdLabels | LabelShard,
+    gold: Int[np.ndarray, " tasks"] | None,
+    shape: tuple[int, int, int],
+    chunk_start: Int64[np.ndarray, " cuts"],
+    share: Share,
+    coins: int | None,
+) -> TablePasses:
+    n_classes = labels.n_classes
+    # a coin's two sides stand where an answer's truths do
+    n_answers, n_truths = shape[1:] if coins is None else (coins, 2)
+    small = math.prod(shape) <= np.iinfo(np.int32).max
+    place = labels.worker.astype(np.int32 if small else np.int64)
+    np.multiply(place, n_answers, out=place)  # in place: at ten million labels a copy counts
+    if n_answers == n_classes:
+        np.add(place, labels.label, out=place)
+    np.multiply(place, n_truths, out=place)
+    return TablePasses(
+        check_gold(labels, gold, n_classes), labels.task_start, labels.label, place, chunk_start,
+        shape, np.empty((len(chunk_start) - 1, *shape)), share, n_classes, coins is not None,
+    )  # fmt: skip

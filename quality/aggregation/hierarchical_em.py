@@ -38,8 +38,8 @@ from quality.aggregation.em import (
     first_counts,
     fit_em,
     near_gold,
+    passes_over,
 )
-from quality.aggregation.passes import passes_over
 from quality.labels import CrowdLabels, by_votes, of_voters
 from quality.parallel import Progress, counter, kernel
 
@@ -427,7 +427,8 @@ def _likelihood_slope(counts, row, strength, base, given, product) -> float:
 def digamma(x: float) -> float:
     """Return the digamma function of a number above 0, to about 13 digits."""
     rest, high = _digamma_parts(x)
-    return rest + math.log(high)
+    found: float = rest + math.log(high)
+    return found
 
 
 @kernel

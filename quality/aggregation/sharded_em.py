@@ -27,10 +27,12 @@ from quality.aggregation.em import (
     EMFit,
     EMStart,
     Stop,
+    TablePasses,
     check_em,
     check_smoothing,
     first_counts,
     fit_em,
+    shard_passes,
     uniform,
 )
 from quality.aggregation.hierarchical_em import (
@@ -41,7 +43,6 @@ from quality.aggregation.hierarchical_em import (
 )
 from quality.aggregation.mace_em import know_or_guess, mace_coins
 from quality.aggregation.majority import weight_shares
-from quality.aggregation.passes import TablePasses, shard_passes
 from quality.labels import Engine, LabelShard, Sums
 
 __all__ = [

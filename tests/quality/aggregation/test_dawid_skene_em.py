@@ -19,8 +19,7 @@ from quality import (
     simulate_crowd,
 )
 from quality.aggregation.dawid_skene_em import OneCoin, one_coin_dawid_skene
-from quality.aggregation.em import fit_em
-from quality.aggregation.passes import passes_over
+from quality.aggregation.em import fit_em, passes_over
 from tests.quality.aggregation.textbook_em import bayes, smoothed, textbook_em
 from tests.quality.labels.strategies import crowds
 

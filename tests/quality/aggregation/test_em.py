@@ -27,8 +27,7 @@ from quality.aggregation.dawid_skene_em import (
     one_coin_table,
     start_from,
 )
-from quality.aggregation.em import EMStart
-from quality.aggregation.passes import passes_over
+from quality.aggregation.em import EMStart, passes_over
 from quality.aggregation.sharded_em import dawid_skene_by_shards, one_coin_by_shards
 from quality.labels.shards import LocalEngine, cut_labels
 from tests.quality.labels.strategies import crowds

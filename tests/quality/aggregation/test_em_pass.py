@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 
 from quality import CrowdLabels, encode, mace, one_coin_dawid_skene
-from quality.aggregation import MAX_CELLS, mace_by_shards, one_coin_by_shards, posterior_of_shard
-from quality.aggregation.passes import coins_pay, passes_over, table_passes
+from quality.aggregation import (
+    MAX_CELLS,
+    em_pass,
+    mace_by_shards,
+    one_coin_by_shards,
+    posterior_of_shard,
+)
+from quality.aggregation.em import passes_over
+from quality.aggregation.em_pass import coins_pay
 from quality.labels import LocalEngine, cut_labels
 
 N_CLASSES, N_WORKERS = 12, 30
@@ -76,7 +83,7 @@ def test_a_model_is_the_same_with_coins_and_with_matrices(
     labels = crowd(rng, 5)
     assert coins_pay(N_CLASSES)
     short = fit(labels)
-    monkeypatch.setattr(table_passes, "UNROLLED", N_CLASSES)
+    monkeypatch.setattr(em_pass, "UNROLLED", N_CLASSES)
     full = fit(labels)
     assert not coins_pay(N_CLASSES)
     assert short.n_iter == full.n_iter
