@@ -31,8 +31,10 @@ from typing import Any, TypeAlias, TypeVar, no_type_check
 
 import numpy as np
 from jaxtyping import Int64
-from numba import config, njit
+from llvmlite import ir
+from numba import config, njit, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
+from numba.extending import intrinsic
 
 __all__ = [
     "KernelFolders",
@@ -42,6 +44,7 @@ __all__ = [
     "counter",
     "kernel",
     "kernel_folders",
+    "prefetch",
     "shared_out",
 ]
 
@@ -81,6 +84,25 @@ def kernel(function: Function | None = None, *, forceinline: bool = False) -> An
     dispatcher: Any = njit(nogil=True, **options)(no_type_check(inspect.unwrap(function)))
     dispatcher._cache = _KernelCache(dispatcher.py_func)
     return dispatcher
+
+
+def _prefetch(typing: Any, array: Any, place: Any) -> Any:
+    """Ask for the cache line of ``array[place]``, in a kernel, without waiting for it."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        line = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        known = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        # to read, for as near a cache as there is, of data
+        builder.call(known, [line, *(ir.Constant(number, value) for value in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(array, place), code
+
+
+prefetch: Any = intrinsic(_prefetch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,15 +37,14 @@ from quality.aggregation.dawid_skene_em import (
 )
 from quality.aggregation.ebcc_em import Ebcc, ebcc, exp_digamma
 from quality.aggregation.em import (
-    MAX_CELLS,
     EMFit,
     EMStart,
     SharedPrior,
     Stop,
-    check_cells,
     check_em,
     check_smoothing,
 )
+from quality.aggregation.em_pass import MAX_CELLS, check_cells
 from quality.aggregation.glad_em import Glad, fit_glad, glad
 from quality.aggregation.hierarchical_em import (
     HierarchicalDawidSkene,

@@ -18,18 +18,22 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, decide
-from quality.aggregation.em import EMStart, check_smoothing, fit_table
+from quality.aggregation.em import EMStart, MStep, Passes, check_smoothing, first_counts, fit_table
+from quality.aggregation.em_pass import coins_pay
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, TableRoom, pseudo_table
-from quality.labels import CrowdLabels, bring_near, of_voters
+from quality.labels import CrowdLabels, bring_near, by_votes, of_voters
 from quality.parallel import Progress, kernel
 
 __all__ = [
     "DawidSkene",
     "Fit",
     "OneCoin",
+    "coin_table",
     "dawid_skene",
+    "first_coins",
     "one_coin_confusion",
     "one_coin_dawid_skene",
+    "one_coin_step",
     "one_coin_table",
     "smoothed_table",
     "start_from",
@@ -139,7 +143,7 @@ def dawid_skene(
     """
     check_smoothing(smoothing)
     m_step = partial(smoothed_table, smoothing=smoothing, room=TableRoom())
-    near = bring_near(labels.merge_workers(groups))
+    near = by_votes(labels.merge_workers(groups))
     fit, posterior = fit_table(
         near, m_step, "Dawid–Skene", max_iter=max_iter, tol=tol,
         gold=gold, start=start, threads=threads, progress=progress,
@@ -237,11 +241,11 @@ def one_coin_dawid_skene(
     array([1.  , 1.  , 0.25])
     """
     check_smoothing(smoothing)
-    m_step = partial(one_coin_table, smoothing=smoothing, room=TableRoom())
+    coins, m_step = one_coin_step(labels.n_classes, smoothing)
     near = bring_near(labels.merge_workers(groups))
     fit, posterior = fit_table(
-        near, m_step, "one-coin Dawid–Skene", max_iter=max_iter, tol=tol,
-        gold=gold, start=start, threads=threads, progress=progress,
+        near, m_step, "one-coin Dawid–Skene", max_iter=max_iter, tol=tol, gold=gold, start=start,
+        coins=coins, begin=partial(first_coins, smoothing=smoothing), threads=threads, progress=progress,
     )  # fmt: skip
     label, tied = decide(posterior)
     reliability = near.by_worker(fit.table[:, 0, 0].copy())
@@ -249,6 +253,13 @@ def one_coin_dawid_skene(
         posterior, label, tied, fit.prior, of_voters(reliability, groups),
         fit.log_likelihood, fit.n_iter, fit.converged,
     )  # fmt: skip
+
+
+def one_coin_step(n_classes: int, smoothing: float) -> tuple[int | None, MStep]:
+    """Return the coins of each worker, or None, and the M step of the one-coin model."""
+    if coins_pay(n_classes):
+        return 1, partial(coin_table, n_classes=n_classes, smoothing=smoothing)
+    return None, partial(one_coin_table, smoothing=smoothing, room=TableRoom())
 
 
 def one_coin_table(
@@ -282,6 +293,38 @@ def _write_one_coin(counts, smoothing, table) -> None:
         for answer in range(n_answers):
             for truth in range(n_truths):
                 table[worker, answer, truth] = reliability if answer == truth else each_wrong
+
+
+def coin_table(
+    counts: Float64[np.ndarray, "workers sides 1"], n_classes: int, smoothing: float
+) -> Float64[np.ndarray, "workers sides 1"]:
+    """Return each worker's chance of being right, and of each wrong label, from her right and wrong ones."""
+    right = counts[:, 0, 0] + smoothing
+    wrong = counts[:, 1, 0] + (n_classes - 1) * smoothing
+    total = right + wrong
+    table = np.stack([right / total, wrong / (total * max(n_classes - 1, 1))], axis=1)
+    return table[:, :, np.newaxis]
+
+
+def first_coins(
+    passes: Passes, start: EMStart, smoothing: float
+) -> tuple[Float64[np.ndarray, "workers 2 1"], Float64[np.ndarray, " classes"]]:
+    """Return the right and wrong labels of each worker, and the class mass, that one-coin EM begins with.
+
+    `passes` are those of confusion matrices, of which the start has one for each worker.
+    """
+    m_step = partial(one_coin_table, smoothing=smoothing)
+    counts, mass = first_counts(passes, m_step, start)
+    return _sides(counts), mass
+
+
+def _sides(
+    counts: Float64[np.ndarray, "workers answers truths"],
+) -> Float64[np.ndarray, "workers 2 1"]:
+    """Return right and wrong labels; wrong ones are added up: the nearly perfect keep their digits."""
+    same = np.eye(counts.shape[1], dtype=np.bool_)
+    sides = [counts.sum(axis=(1, 2), where=kind) for kind in (same, ~same)]
+    return np.stack(sides, axis=1)[:, :, np.newaxis]
 
 
 Fit: TypeAlias = DawidSkene | HierarchicalDawidSkene | OneCoin

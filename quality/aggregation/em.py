@@ -30,10 +30,19 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64, Shaped
 
-from quality.aggregation.em_pass import MIN_ENTRY, TINY, majority_pass, task_pass, wide_pass
+from quality.aggregation.em_pass import (
+    UNROLLED,
+    check_cells,
+    check_gold,
+    check_smoothing,
+    coin_pass,
+    coin_vote,
+    majority_pass,
+    task_pass,
+    wide_pass,
+)
 from quality.labels import (
     CrowdLabels,
-    LabelError,
     LabelShard,
     NearTable,
     Sums,
@@ -44,20 +53,18 @@ from quality.labels import (
 from quality.parallel import Progress, check_threads, chunk_starts, shared_out
 
 __all__ = [
-    "MAX_CELLS", "EMFit", "EMStart", "Passes", "SharedPrior", "Stop", "TablePasses", "check_cells",
-    "check_em", "check_smoothing", "first_counts", "fit_em", "fit_table", "mean_posterior", "near_gold",
-    "passes_over", "reporting", "shard_passes", "uniform",
+    "Begin", "EMFit", "EMStart", "MStep", "Passes", "SharedPrior", "Stop", "TablePasses",
+    "check_em", "check_smoothing", "first_counts", "fit_em", "fit_table",
+    "mean_posterior", "near_gold", "passes_over", "reporting", "shard_passes", "uniform",
 ]  # fmt: skip
 
-MAX_CELLS = 2**27  # of the workers' confusion matrices: 1 GB, of which a fit holds four
 MIN_BELIEF = 1e-150  # a product of two such numbers still has digits
-UNROLLED = 8  # the pass is compiled for each number of classes up to this one
 
 Counts: TypeAlias = Float64[np.ndarray, "workers answers truths"]
 Mass: TypeAlias = Float64[np.ndarray, " classes"]
+Share: TypeAlias = Callable[[Callable[[int], Sums]], list[Sums]]
 MStep: TypeAlias = Callable[[Counts], Counts]
 PriorStep: TypeAlias = Callable[[Mass], Mass]
-Share: TypeAlias = Callable[[Callable[[int], Sums]], list[Sums]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -164,7 +171,9 @@ class EMFit:
     prior
         P(truth).
     table
-        P(label | truth) of each worker, as ``table[worker, label, truth]``.
+        P(label | truth) of each worker, as ``table[worker, label, truth]``. Of a model in which she errs
+        alike whatever the truth, as ``table[worker, 2 * label, 0]`` where the label is the truth, and next
+        to it where it is not; with one number for all labels ``label`` is 0.
     counts, mass
         Expected counts of each worker's labels, like `table`, and of the classes, under both.
     log_likelihood
@@ -210,6 +219,9 @@ class Passes(Protocol):
 
     def e_step(self, prior: Mass, table: Counts) -> Sums:
         """Return expected counts, class mass and log-likelihood under a prior and a table."""
+
+
+Begin: TypeAlias = Callable[[Passes, EMStart], tuple[Counts, Mass]]
 
 
 def mean_posterior(mass: Mass) -> Mass:
@@ -280,20 +292,30 @@ def fit_table(
     prior_step: PriorStep = mean_posterior,
     gold: Int[np.ndarray, " tasks"] | None = None,
     start: EMStart | None = None,
+    coins: int | None = None,
+    begin: Begin | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[EMFit, Float64[np.ndarray, "tasks classes"]]:
     """Fit a model to a table in memory; return the fit and P(truth | labels) of each task.
 
     The fit has the workers of the renumbered table; gold and the posterior have the tasks of the other.
+    `coins` is that of :func:`passes_over`; such a model says by `begin` what it
+    begins with if there is a start.
     """
     labels = near.labels
     check_em(max_iter, tol, threads)
     check_cells(labels.n_workers, labels.n_classes, labels.n_classes)
     known = None if start is None else start.matched(labels.workers, labels.classes)
-    with passes_over(labels, near_gold(near, gold), threads) as passes:
+    true = near_gold(near, gold)
+    with passes_over(labels, true, threads, coins=coins) as passes:
+        if known is None or coins is None or begin is None:
+            first = first_counts(passes, m_step, known)
+        else:  # what is known is of confusion matrices
+            with passes_over(labels, true, threads) as of_matrices:
+                first = begin(of_matrices, known)
         fit = fit_em(
-            passes, m_step, *first_counts(passes, m_step, known),
+            passes, m_step, *first,
             max_iter=max_iter, tol=tol, prior_step=prior_step,
             after=reporting(progress, what, max_iter),
         )  # fmt: skip
@@ -306,7 +328,7 @@ def near_gold(
     """Return gold in the order of a renumbered table; raise ValueError unless it is sound."""
     if gold is None:
         return None
-    known: np.ndarray = near.task_given(_check_gold(near.labels, gold, near.labels.n_classes))
+    known: np.ndarray = near.task_given(check_gold(near.labels, gold, near.labels.n_classes))
     return known
 
 
@@ -328,27 +350,6 @@ def check_em(max_iter: int, tol: float, threads: int | None) -> None:
     check_threads(threads)
 
 
-def check_cells(n_workers: int, n_answers: int, n_truths: int) -> None:
-    """Raise LabelError unless confusion matrices of so many workers, answers and truths can be held.
-
-    >>> check_cells(2_000, 40, 40)
-    """
-    cells = n_workers * n_answers * n_truths
-    if cells > MAX_CELLS:
-        raise LabelError(
-            f"confusion matrices must have at most {MAX_CELLS:,} cells in all, got {cells:,} of "
-            f"{n_workers:,} workers, {n_answers:,} answers and {n_truths:,} truths; the aggregators of "
-            "quality.many_classes need none",
-            column="classes",
-        )
-
-
-def check_smoothing(smoothing: float) -> None:
-    """Raise ValueError unless a table smoothed by this keeps entries that the pass can multiply."""
-    if not MIN_ENTRY <= smoothing < np.inf:
-        raise ValueError(f"smoothing must be >= {MIN_ENTRY} and finite, got smoothing={smoothing}")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class TablePasses:
     """The :class:`Passes` over a table in memory, cut into chunks.
@@ -360,15 +361,20 @@ class TablePasses:
     task_start, label
         As those of the table.
     place
-        Of each label's (worker, label, truth 0) in a flat table.
+        Of each label's (worker, label, truth 0) in a flat table; of its being right where models have coins.
     chunk_start
         First task of each chunk, and the number of tasks.
     shape
-        Of a table: numbers of workers, answers and truths.
+        Of a table: numbers of workers, answers and truths. A table of coins has a worker's chances of being
+        right and wrong, in turns, and one column.
     room
         Expected counts of each chunk: memory that every pass uses again.
     share
         Runs work on every chunk number and returns the results in their order.
+    n_classes
+        Number of classes that a label may be.
+    has_coins
+        Whether tables are of coins.
     """
 
     gold: Int16[np.ndarray, " tasks"]
@@ -379,6 +385,8 @@ class TablePasses:
     shape: tuple[int, int, int]
     room: Float64[np.ndarray, "chunks workers answers truths"]
     share: Share
+    n_classes: int
+    has_coins: bool = False
 
     def vote(self) -> Sums:
         """Return expected counts and class mass under the soft majority vote, gold clamped."""
@@ -399,42 +407,34 @@ class TablePasses:
         return posterior
 
     def _vote_of(self, chunk: int) -> Sums:
-        counts, mass = np.zeros(self.shape), np.zeros(self.shape[1])
+        counts, mass = np.zeros(self.shape), np.zeros(self.n_classes)
         first, last = self.chunk_start[chunk : chunk + 2]
         start, gold = self.task_start[first : last + 1], self.gold[first:last]
-        rows = start, self.label, self.place, gold
-        majority_pass(*rows, counts.reshape(-1), mass, np.empty_like(mass))
+        vote, room = coin_vote if self.has_coins else majority_pass, np.zeros_like(mass)
+        vote(start, self.label, self.place, gold, counts.reshape(-1), mass, room)
         return counts, mass
 
     def _pass(self, prior: Mass, table: Counts, keep: Float64[np.ndarray, "kept classes"]) -> Sums:
         """One pass over all chunks; `keep` takes the posteriors unless it is empty."""
         flat = np.ascontiguousarray(table).reshape(-1)
-        safe = _safe_factors(float(flat.min(initial=1.0)))
         rows = self.task_start, self.place, self.gold
-        few = (
-            len(prior) == self.shape[1] <= UNROLLED
-        )  # a pass is compiled for each length of a tuple
+        few = len(prior) == self.shape[1] <= UNROLLED
 
         def sums_of(chunk: int) -> Sums:
             first, last = self.chunk_start[chunk : chunk + 2]
-            counts, work = self.room[chunk], np.zeros((3, len(prior)))
+            counts, work = self.room[chunk], np.zeros((6 if self.has_coins else 3, len(prior)))
             counts.fill(0.0)
-            room = flat, safe, counts.reshape(-1), keep, *work
-            if few:
-                found = task_pass(first, last, *rows, tuple(prior.tolist()), *room)
+            room = counts.reshape(-1), keep
+            if self.has_coins:
+                given = self.task_start, self.place, self.label, self.gold
+                found = coin_pass(first, last, *given, prior, flat, *room, work[0], work[1:])
+            elif few:
+                found = task_pass(first, last, *rows, tuple(prior.tolist()), flat, *room, *work)
             else:
-                found = wide_pass(first, last, *rows, prior, *room)
+                found = wide_pass(first, last, *rows, prior, flat, *room, *work)
             return counts, work[0], np.array([found])
 
         return tree_total(self.share(sums_of))
-
-
-def _safe_factors(least: float) -> int:
-    """How many table entries multiply to `TINY` or more, the smallest being `least`.
-
-    A prior below that loses no posterior above it.
-    """
-    return int(np.log(TINY) / min(np.log(least), -1e-3))
 
 
 @contextmanager
@@ -444,24 +444,37 @@ def passes_over(
     threads: int | None,
     *,
     n_truths: int | None = None,
+    coins: int | None = None,
 ) -> Iterator[TablePasses]:
     """Yield the passes over a table in memory; a chunk has labels enough to pay for its counts.
 
-    With `n_truths` a truth is another thing than a class, and there is neither gold nor a vote.
+    With `n_truths` a truth is another thing than a class, and there is neither gold nor a vote. With
+    `coins`, one or as many as there are classes, a worker errs alike whatever the truth.
     """
-    n_workers, n_classes = labels.n_workers, labels.n_classes
-    shape = n_workers, n_classes, n_classes if n_truths is None else n_truths
-    check_cells(*shape)
+    shape = _shape_of(labels, n_truths, coins)
     chunk_start = chunk_starts(labels.task_start, 4 * math.prod(shape))
     with shared_out(threads, len(chunk_start) - 1) as share:
-        yield _passes(labels, gold, shape, chunk_start, share)
+        yield _passes(labels, gold, shape, chunk_start, share, coins)
 
 
-def shard_passes(shard: LabelShard, gold: Int[np.ndarray, " tasks"] | None) -> TablePasses:
+def shard_passes(
+    shard: LabelShard, gold: Int[np.ndarray, " tasks"] | None, *, coins: int | None = None
+) -> TablePasses:
     """Return the passes over a shard, all of it as one chunk."""
-    shape = shard.n_workers, shard.n_classes, shard.n_classes
+    shape = _shape_of(shard, None, coins)
     ends = np.array([0, shard.n_tasks], dtype=np.int64)
-    return _passes(shard, gold, shape, ends, lambda work: [work(0)])
+    return _passes(shard, gold, shape, ends, lambda work: [work(0)], coins)
+
+
+def _shape_of(
+    labels: CrowdLabels | LabelShard, n_truths: int | None, coins: int | None
+) -> tuple[int, int, int]:
+    """Return the shape of a table, of coins if there are any."""
+    shape = labels.n_workers, labels.n_classes, n_truths or labels.n_classes
+    if coins is not None:
+        shape = labels.n_workers, 2 * coins, 1
+    check_cells(*shape)
+    return shape
 
 
 def _passes(
@@ -470,31 +483,18 @@ def _passes(
     shape: tuple[int, int, int],
     chunk_start: Int64[np.ndarray, " cuts"],
     share: Share,
+    coins: int | None,
 ) -> TablePasses:
-    _, n_classes, n_truths = shape
+    n_classes = labels.n_classes
+    # a coin's two sides stand where an answer's truths do
+    n_answers, n_truths = shape[1:] if coins is None else (coins, 2)
     small = math.prod(shape) <= np.iinfo(np.int32).max
     place = labels.worker.astype(np.int32 if small else np.int64)
-    np.multiply(place, n_classes, out=place)  # in place: at ten million labels a copy counts
-    np.add(place, labels.label, out=place)
+    np.multiply(place, n_answers, out=place)  # in place: at ten million labels a copy counts
+    if n_answers == n_classes:
+        np.add(place, labels.label, out=place)
     np.multiply(place, n_truths, out=place)
     return TablePasses(
-        _check_gold(labels, gold, n_classes), labels.task_start, labels.label, place, chunk_start,
-        shape, np.empty((len(chunk_start) - 1, *shape)), share,
+        check_gold(labels, gold, n_classes), labels.task_start, labels.label, place, chunk_start,
+        shape, np.empty((len(chunk_start) - 1, *shape)), share, n_classes, coins is not None,
     )  # fmt: skip
-
-
-def _check_gold(
-    labels: CrowdLabels | LabelShard, gold: Int[np.ndarray, " tasks"] | None, n_classes: int
-) -> Int16[np.ndarray, " tasks"]:
-    """Return gold as the pass reads it: one code per task, -1 everywhere where none is given."""
-    n_tasks = labels.n_tasks
-    if gold is None:
-        return np.full(n_tasks, -1, dtype=np.int16)
-    if not (gold.dtype.kind in "iu" and gold.shape == (n_tasks,)):
-        raise ValueError(
-            f"gold must be {n_tasks} class codes, one per task and -1 where unknown, "
-            f"got {gold.dtype} of shape {gold.shape}"
-        )
-    if not ((gold >= -1) & (gold < n_classes)).all():
-        raise ValueError(f"gold must be class codes from -1 to {n_classes - 1}")
-    return gold.astype(np.int16)

@@ -40,7 +40,7 @@ from quality.aggregation.em import (
     near_gold,
     passes_over,
 )
-from quality.labels import CrowdLabels, bring_near, of_voters
+from quality.labels import CrowdLabels, by_votes, of_voters
 from quality.parallel import Progress, counter, kernel
 
 __all__ = [
@@ -52,6 +52,7 @@ ANCHOR, MAX_STRENGTH = 1000.0, 2.0  # labels, where a caller does not say
 STAGE = 5  # EM iterations between two fits of the Dirichlet priors
 MIN_STRENGTH = 1e-3  # strength, in labels; keeps rows without counts proper
 MIN_SHARE = 1e-12  # of a row's mean: a label nobody gives stays possible
+ENOUGH = 1e200  # a product of logarithms' arguments, none of which is near its root
 NARROW = 32  # truths, up to which a matrix stays in the nearest cache
 
 
@@ -149,7 +150,7 @@ def hierarchical_dawid_skene(
     """
     check_em(max_iter, tol, threads)
     check_shared_prior(anchor, most_strength)
-    near = bring_near(labels.merge_workers(groups))
+    near = by_votes(labels.merge_workers(groups))
     known = None if start is None else start.matched(near.labels.workers, labels.classes)
     with passes_over(near.labels, near_gold(near, gold), threads) as passes:
         fit = fit_hierarchical(
@@ -290,9 +291,10 @@ def _fit_strength(
 ) -> float:
     """Return the strength up to `most` at which the Dirichlet-multinomial likelihood is level, or `most`."""
     base, given = np.empty(row.shape), np.empty(row.shape[1])
+    product = np.empty((len(row) + 1, row.shape[1]))
 
     def slope(strength: float) -> float:
-        return float(_likelihood_slope(counts, row, strength, base, given))
+        return float(_likelihood_slope(counts, row, strength, base, given, product))
 
     if slope(most) >= 0:
         return most
@@ -374,15 +376,19 @@ def _write_shares(counts, pseudo, total, table) -> None:
 
 
 @kernel
-def _likelihood_slope(counts, row, strength, base, given) -> float:
+def _likelihood_slope(counts, row, strength, base, given, product) -> float:
     """Return the derivative of the Dirichlet-multinomial likelihood with respect to the strength.
 
-    `base` and `given` are for work.
+    The arguments of many logarithms with the same factor are multiplied before one is taken. `base`, `given`
+    and `product` are for work; the last has a row more than there are answers.
     """
     n_workers, n_answers, n_truths = counts.shape
     for answer in range(n_answers):
         for truth in range(n_truths):
             base[answer, truth] = digamma(strength * row[answer, truth])
+    for answer in range(n_answers + 1):
+        for truth in range(n_truths):
+            product[answer, truth] = 1.0
     base_total, slope = digamma(strength), 0.0
     for worker in range(n_workers):
         hers = 0.0
@@ -395,17 +401,39 @@ def _likelihood_slope(counts, row, strength, base, given) -> float:
                     continue
                 given[truth] += count
                 share = row[answer, truth]
-                hers += share * (digamma(count + strength * share) - base[answer, truth])
+                rest, high = _digamma_parts(count + strength * share)
+                hers += share * (rest - base[answer, truth])
+                product[answer, truth] *= high
+                if product[answer, truth] > ENOUGH:
+                    hers += share * math.log(product[answer, truth])
+                    product[answer, truth] = 1.0
         for truth in range(n_truths):
             if given[truth] > 0.0:
-                hers -= digamma(given[truth] + strength) - base_total
+                rest, high = _digamma_parts(given[truth] + strength)
+                hers -= rest - base_total
+                product[n_answers, truth] *= high
+                if product[n_answers, truth] > ENOUGH:
+                    hers -= math.log(product[n_answers, truth])
+                    product[n_answers, truth] = 1.0
         slope += hers
+    for truth in range(n_truths):
+        for answer in range(n_answers):
+            slope += row[answer, truth] * math.log(product[answer, truth])
+        slope -= math.log(product[n_answers, truth])
     return slope
 
 
 @kernel
 def digamma(x: float) -> float:
-    """Return the digamma function of a number above 0, to about 13 digits.
+    """Return the digamma function of a number above 0, to about 13 digits."""
+    rest, high = _digamma_parts(x)
+    found: float = rest + math.log(high)
+    return found
+
+
+@kernel
+def _digamma_parts(x: float) -> tuple[float, float]:
+    """Return the digamma function less a logarithm, and what that is of.
 
     The recurrence to x + 6, its fractions over one denominator, and Stirling's series.
     """
@@ -420,4 +448,4 @@ def digamma(x: float) -> float:
     square = flat * flat
     series = 1 / 132 - square * (691 / 32760 - square / 12)
     series = 1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square * series)))
-    return before + math.log(x) - 0.5 * flat - square * series
+    return before - 0.5 * flat - square * series, x

@@ -19,10 +19,13 @@ from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import check_em
+from quality.aggregation.em_pass import PUT
 from quality.labels import CrowdLabels, bring_near
 from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 
 __all__ = ["MessagePassing", "kos", "kos_plus", "pass_messages"]
+
+LANES = 4  # classes side by side, beyond two: the rows are read once for them, and they are handled together
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -118,17 +121,6 @@ def kos(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Messages:
-    """Messages after the last iteration, `message` times `scale` being the label times a message."""
-
-    message: Float64[np.ndarray, " labels"]  # of each label's task to its worker
-    scale: float
-    total: Float64[np.ndarray, " workers"]  # of the messages to each worker
-    n_iter: int
-    converged: bool
-
-
 def pass_messages(
     labels: CrowdLabels,
     what: str,
@@ -152,21 +144,15 @@ def pass_messages(
     labels, first = near.labels, near.row_given(first)
     task_scale, worker_scale = near.task_given(task_scale), near.worker_given(worker_scale)
     first /= -worker_scale[labels.worker]  # totals are 0 yet: the workers' first messages are drawn
-    classes = range(1, 2) if n_classes == 2 else range(n_classes)
-    support, stops = np.empty((labels.n_tasks, len(classes))), []
-    for column, code in enumerate(classes):
-        steps = counter(progress, what, max_iter * len(classes), before=max_iter * column)
-        plus = labels.label == code
-        end = _exchange(
-            labels, plus, first, task_scale, worker_scale, max_iter, tol, threads, steps
+    codes = np.arange(1, 2) if n_classes == 2 else np.arange(n_classes)
+    support, stops = np.full((labels.n_tasks, len(codes)), 0.5), []
+    for begin in range(0, len(codes), LANES):
+        some = slice(begin, begin + LANES)
+        steps = counter(progress, what, max_iter * len(codes), before=max_iter * begin)
+        scales = task_scale, worker_scale
+        stops += _exchange(
+            labels, codes[some], first, *scales, max_iter, tol, threads, steps, support[:, some]
         )
-        share = np.full(labels.n_tasks, 0.5)
-        _write_support(
-            labels.task_start, labels.worker, plus, end.message, end.scale, end.total, worker_scale,
-            share,
-        )  # fmt: skip
-        support[:, column] = share
-        stops.append((end.n_iter, end.converged))
     if n_classes == 2:
         support = np.hstack([1.0 - support, support])
     total = support.sum(axis=1, keepdims=True)
@@ -180,7 +166,7 @@ def pass_messages(
 
 def _exchange(
     labels: CrowdLabels,
-    plus: Bool[np.ndarray, " labels"],
+    codes: Int64[np.ndarray, " lanes"],
     first: Float64[np.ndarray, " labels"],
     task_scale: Float64[np.ndarray, " tasks"],
     worker_scale: Float64[np.ndarray, " workers"],
@@ -188,31 +174,44 @@ def _exchange(
     tol: float,
     threads: int | None,
     tell: Callable[[int], object],
-) -> _Messages:
-    """Pass messages until the workers' totals settle; `scale` keeps their length at one."""
-    cut = chunk_starts(labels.task_start, 4 * labels.n_workers)
-    message, totals = first.copy(), np.empty((len(cut) - 1, labels.n_workers))
-    total, scale, n_iter, converged = np.zeros(labels.n_workers), 1.0, 0, False
-    sign = np.where(plus, 1.0, -1.0)
-    about = np.column_stack([total, worker_scale])  # of a worker at once: half the cache lines
+    support: Float64[np.ndarray, "tasks lanes"],
+) -> list[tuple[int, bool]]:
+    """Pass messages until the workers' totals settle, of several classes side by side, each on its own.
 
-    def chunk(number: int) -> float:
-        part = cut[number], cut[number + 1], labels.task_start, labels.worker, sign
-        totals[number].fill(0.0)
-        return float(_pass(*part, message, scale, about, task_scale, totals[number]))
+    Write the support of each class when it has settled; return its iterations, and whether it had by then.
+    """
+    n_lanes, n_workers = len(codes), labels.n_workers
+    cut = chunk_starts(labels.task_start, 4 * n_workers)
+    n_chunks = len(cut) - 1
+    message = np.repeat(first[:, np.newaxis], n_lanes, axis=1)
+    to_workers, square = np.empty((n_chunks, n_workers, n_lanes)), np.empty((n_chunks, n_lanes))
+    # of a worker at once, her totals and her scale: half the cache lines
+    about, scale = np.zeros((n_workers, n_lanes + 1)), np.ones(n_lanes)
+    about[:, n_lanes] = worker_scale
+    stops: dict[int, tuple[int, bool]] = {}
+    rows = labels.task_start, labels.worker, labels.label
 
-    with shared_out(threads, len(totals)) as shared:
-        while n_iter < max_iter and not converged:
-            square = sum(shared(chunk))
+    def chunk(number: int) -> None:
+        to_workers[number].fill(0.0)
+        part = cut[number], cut[number + 1], *rows, tuple(codes.tolist()), tuple(scale.tolist())
+        _pass(*part, message, about, task_scale, to_workers[number], square[number])
+
+    with shared_out(threads, n_chunks) as shared:
+        for n_iter in range(1, max_iter + 1):
+            shared(chunk)
+            squares, moved = square.sum(axis=0), np.zeros(n_lanes)
             # messages that nobody else confirms are subtracted to exactly 0
-            scale = 1.0 / np.sqrt(square) if square > 0.0 else 0.0
-            before, total = total, totals.sum(axis=0) * scale
-            about[:, 0] = total
-            n_iter += 1
-            moved = np.sqrt(((total - before) ** 2).sum())
-            converged = bool(square == 0.0 or (n_iter > 1 and moved <= tol))
-            tell(n_iter)
-    return _Messages(message, scale, total, n_iter, converged)
+            scale = np.divide(1.0, np.sqrt(squares), out=np.zeros(n_lanes), where=squares > 0.0)
+            _add_up(to_workers, scale, about, moved)
+            settled = (squares == 0.0) | ((n_iter > 1) & (np.sqrt(moved) <= tol))
+            for lane in np.flatnonzero(settled | (n_iter == max_iter)).tolist():
+                if lane not in stops:
+                    stops[lane] = n_iter, bool(settled[lane])
+                    _write_support(*rows, codes[lane], lane, message, scale[lane], about, support)
+            tell(n_iter * n_lanes)
+            if len(stops) == n_lanes:
+                break
+    return [stops[lane] for lane in range(n_lanes)]
 
 
 @kernel
@@ -221,58 +220,101 @@ def _pass(
     last: int,
     task_start: Int64[np.ndarray, " tasks+1"],
     worker: Int32[np.ndarray, " labels"],
-    sign: Float64[np.ndarray, " labels"],
-    message: Float64[np.ndarray, " labels"],
-    scale: float,
-    about: Float64[np.ndarray, "workers 2"],
+    label: Int16[np.ndarray, " labels"],
+    codes: tuple[int, ...],
+    scale: tuple[float, ...],
+    message: Float64[np.ndarray, "labels lanes"],
+    about: Float64[np.ndarray, "workers lanes+1"],
     task_scale: Float64[np.ndarray, " tasks"],
-    to_workers: Float64[np.ndarray, " workers"],
-) -> float:
-    """Make both halves of an iteration in some tasks, in place; return the messages' square sum.
+    to_workers: Float64[np.ndarray, "workers lanes"],
+    squares: Float64[np.ndarray, " lanes"],
+) -> None:
+    """Make both halves of an iteration in some tasks, in place; write the messages' square sums.
 
     A worker's message to a task is her total without that task's message to her, so that only the
-    tasks' messages are kept. `about` holds her total and her scale; messages are added to `to_workers`.
+    tasks' messages are kept, a column for each of the classes. `about` holds her totals and her scale;
+    messages are added to `to_workers`. Compiled for each number of classes side by side.
     """
-    square = 0.0
+    n_lanes, zero = len(scale), scale
+    for lane in range(n_lanes):
+        zero = PUT(zero, lane, 0.0)
+    square, sent, total = (
+        zero,
+        zero,
+        zero,
+    )  # rows are read before they are written: lanes go together
     for task in range(first, last):
-        votes = 0.0
+        votes = zero
         for row in range(task_start[task], task_start[task + 1]):
             who = np.uint64(worker[row])  # unsigned: no check for indices from the end
-            reply = (about[who, 0] - message[row] * scale) * about[who, 1]
-            message[row] = reply
-            votes += sign[row] * reply
+            for lane in range(n_lanes):
+                reply = (about[who, lane] - message[row, lane] * scale[lane]) * about[who, n_lanes]
+                sent = PUT(sent, lane, reply)
+            for lane in range(n_lanes):
+                message[row, lane] = sent[lane]
+                signed = sent[lane] if label[row] == codes[lane] else -sent[lane]
+                votes = PUT(votes, lane, votes[lane] + signed)
         for row in range(task_start[task], task_start[task + 1]):
-            sent = (votes * sign[row] - message[row]) * task_scale[task]
-            message[row] = sent
-            to_workers[np.uint64(worker[row])] += sent
-            square += sent * sent
-    return square
+            who = np.uint64(worker[row])
+            for lane in range(n_lanes):
+                signed = votes[lane] if label[row] == codes[lane] else -votes[lane]
+                sent = PUT(sent, lane, (signed - message[row, lane]) * task_scale[task])
+            for lane in range(n_lanes):
+                message[row, lane] = sent[lane]
+                square = PUT(square, lane, square[lane] + sent[lane] * sent[lane])
+            for lane in range(n_lanes):
+                total = PUT(total, lane, to_workers[who, lane] + sent[lane])
+            for lane in range(n_lanes):
+                to_workers[who, lane] = total[lane]
+    for lane in range(n_lanes):
+        squares[lane] = square[lane]
+
+
+@kernel
+def _add_up(
+    to_workers: Float64[np.ndarray, "chunks workers lanes"],
+    scale: Float64[np.ndarray, " lanes"],
+    about: Float64[np.ndarray, "workers lanes+1"],
+    moved: Float64[np.ndarray, " lanes"],
+) -> None:
+    """Write the workers' totals; add the squares of how far they moved."""
+    for worker in range(len(about)):
+        for lane in range(len(scale)):
+            total = to_workers[0, worker, lane]
+            for chunk in range(1, len(to_workers)):
+                total += to_workers[chunk, worker, lane]
+            total *= scale[lane]
+            moved[lane] += (total - about[worker, lane]) ** 2
+            about[worker, lane] = total
 
 
 @kernel
 def _write_support(
     task_start: Int64[np.ndarray, " tasks+1"],
     worker: Int32[np.ndarray, " labels"],
-    plus: Bool[np.ndarray, " labels"],
-    message: Float64[np.ndarray, " labels"],
+    label: Int16[np.ndarray, " labels"],
+    code: int,
+    lane: int,
+    message: Float64[np.ndarray, "labels lanes"],
     scale: float,
-    total: Float64[np.ndarray, " workers"],
-    worker_scale: Float64[np.ndarray, " workers"],
-    support: Float64[np.ndarray, " tasks"],
+    about: Float64[np.ndarray, "workers lanes+1"],
+    support: Float64[np.ndarray, "tasks lanes"],
 ) -> None:
-    """Write the share of each task's weight that is for +1; without weight labels count alike."""
+    """Write the share of each task's weight that is for a class; without weight labels count alike."""
+    last = about.shape[1] - 1
     for task in range(len(support)):
         in_favour, weight, alike = 0.0, 0.0, 0.0
         rows = range(task_start[task], task_start[task + 1])
         for row in rows:
-            reply = (total[worker[row]] - message[row] * scale) * worker_scale[worker[row]]
+            who = worker[row]
+            reply = (about[who, lane] - message[row, lane] * scale) * about[who, last]
             weight += abs(reply)
-            in_favour += max(reply if plus[row] else -reply, 0.0)
-            alike += 1.0 if plus[row] else 0.0
+            in_favour += max(reply if label[row] == code else -reply, 0.0)
+            alike += 1.0 if label[row] == code else 0.0
         if weight > 0.0:
-            support[task] = in_favour / weight
+            support[task, lane] = in_favour / weight
         elif len(rows):
-            support[task] = alike / len(rows)
+            support[task, lane] = alike / len(rows)
 
 
 def kos_plus(

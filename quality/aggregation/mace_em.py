@@ -20,11 +20,12 @@ from jaxtyping import Bool, Float64, Int, Int16
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.ebcc_em import exp_digamma
 from quality.aggregation.em import EMFit, MStep, fit_table, uniform
+from quality.aggregation.em_pass import coins_pay
 from quality.aggregation.hierarchical_em import TableRoom
 from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
 
-__all__ = ["Mace", "know_or_guess", "mace", "mace_result"]
+__all__ = ["Mace", "know_or_guess", "mace", "mace_coins", "mace_result"]
 
 COMPETENCE_PRIOR = 0.5  # labels that a worker is taken to have known, and as many that she has not
 STRATEGY_PRIOR = 10.0  # labels of each class that she is taken to have given by habit
@@ -115,11 +116,11 @@ def mace(
     for name, value in (("competence", competence_prior), ("strategy", strategy_prior)):
         if not 0 < value < np.inf:
             raise ValueError(f"{name}_prior must be > 0 and finite, got {name}_prior={value}")
-    near = bring_near(labels.merge_workers(groups))
+    near, coins = bring_near(labels.merge_workers(groups)), mace_coins(labels.n_classes)
     m_step = _KnowOrGuess(labels.n_workers, labels.n_classes, competence_prior, strategy_prior)
     fit, posterior = fit_table(
         near, m_step, "MACE", max_iter=max_iter, tol=tol, prior_step=uniform, gold=gold,
-        threads=threads, progress=progress,
+        coins=coins, threads=threads, progress=progress,
     )  # fmt: skip
     fit = replace(fit, table=near.by_worker(fit.table), counts=near.by_worker(fit.counts))
     return mace_result(
@@ -146,6 +147,11 @@ def mace_result(
     )  # fmt: skip
 
 
+def mace_coins(n_classes: int) -> int | None:
+    """Return the coins of each worker, one for each class, or None where she has a matrix."""
+    return n_classes if coins_pay(n_classes) else None
+
+
 def know_or_guess(n_workers: int, n_classes: int) -> MStep:
     """Return the M step of :func:`mace` with its own priors."""
     return _KnowOrGuess(n_workers, n_classes, COMPETENCE_PRIOR, STRATEGY_PRIOR)
@@ -158,11 +164,16 @@ def _split(
 
     An answer that is not the truth was guessed: so a row of the table says how often one that is, was.
     """
-    right = np.diagonal(fit.counts, axis1=1, axis2=2)
-    agreed = np.diagonal(fit.table, axis1=1, axis2=2)
-    habit = fit.table[:, :, :2].min(axis=2) if fit.table.shape[2] > 1 else np.zeros_like(agreed)
+    if fit.table.shape[1] == 2 * len(fit.prior):
+        right, given = fit.counts[:, ::2, 0], fit.counts[:, ::2, 0] + fit.counts[:, 1::2, 0]
+        agreed, habit = fit.table[:, ::2, 0], fit.table[:, 1::2, 0]
+    else:
+        right, given = np.diagonal(fit.counts, axis1=1, axis2=2), fit.counts.sum(axis=2)
+        agreed = np.diagonal(fit.table, axis1=1, axis2=2)
+        several = fit.table.shape[2] > 1
+        habit = fit.table[:, :, :2].min(axis=2) if several else np.zeros_like(agreed)
     known = right * (1.0 - habit / agreed)
-    return known.sum(axis=1), fit.counts.sum(axis=2) - known
+    return known.sum(axis=1), given - known
 
 
 N_KEPT = 64  # numbers of labels: many workers have as many as others
@@ -188,7 +199,7 @@ class _KnowOrGuess:
             self.know,
             self.guess,
             self.strategy,
-            np.empty(counts.shape[1]),
+            np.empty(self.strategy.shape[1]),
             np.zeros(N_KEPT),
             table,
         )
@@ -205,17 +216,22 @@ def _know_or_guess(
     `guessed` is for work, and so is `of_all`, which keeps what several workers need.
     """
     n_workers, n_classes = strategy.shape
+    has_coins = counts.shape[1] == 2 * n_classes
     absent = exp_digamma(strategy_prior)
     for worker in range(n_workers):
         n_known = n_guessed = 0.0
         for answer in range(n_classes):
             habit = guess[worker] * strategy[worker, answer]
-            known = counts[worker, answer, answer]
+            given = 0.0
+            if has_coins:
+                known = counts[worker, 2 * answer, 0]
+                given = known + counts[worker, 2 * answer + 1, 0]
+            else:
+                known = counts[worker, answer, answer]
+                for truth in range(n_classes):
+                    given += counts[worker, answer, truth]
             if known != 0.0:  # most workers give few of the classes
                 known *= know[worker] / (know[worker] + habit)
-            given = 0.0
-            for truth in range(n_classes):
-                given += counts[worker, answer, truth]
             n_known += known
             guessed[answer] = given - known
             n_guessed += guessed[answer]
@@ -235,6 +251,10 @@ def _know_or_guess(
                 habit = exp_digamma(guessed[answer] + strategy_prior) * share
             strategy[worker, answer] = habit
             habit *= guess[worker]
+            if has_coins:
+                table[worker, 2 * answer, 0] = habit + know[worker]
+                table[worker, 2 * answer + 1, 0] = habit
+                continue
             for truth in range(n_classes):
                 table[worker, answer, truth] = habit
             table[worker, answer, answer] += know[worker]

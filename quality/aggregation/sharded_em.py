@@ -21,8 +21,9 @@ import numpy as np
 from jaxtyping import Float64, Int, Int64
 
 from quality.aggregation.consensus import decide
-from quality.aggregation.dawid_skene_em import one_coin_table, smoothed_table
+from quality.aggregation.dawid_skene_em import first_coins, one_coin_step, smoothed_table
 from quality.aggregation.em import (
+    Begin,
     EMFit,
     EMStart,
     Stop,
@@ -40,7 +41,7 @@ from quality.aggregation.hierarchical_em import (
     check_shared_prior,
     fit_hierarchical,
 )
-from quality.aggregation.mace_em import know_or_guess
+from quality.aggregation.mace_em import know_or_guess, mace_coins
 from quality.aggregation.majority import weight_shares
 from quality.labels import Engine, LabelShard, Sums
 
@@ -155,8 +156,11 @@ def one_coin_by_shards(
     array([1.  , 1.  , 0.25])
     """
     check_smoothing(smoothing)
-    m_step = partial(one_coin_table, smoothing=smoothing)
-    return _fit(engine, m_step, max_iter, tol, use_gold, start, begun, after)
+    coins, m_step = one_coin_step(engine.map(_n_classes, None)[0], smoothing)
+    return _fit(
+        engine, m_step, max_iter, tol, use_gold, start, begun, after,
+        coins=coins, begin=partial(first_coins, smoothing=smoothing),
+    )  # fmt: skip
 
 
 def hierarchical_by_shards(
@@ -244,9 +248,9 @@ def mace_by_shards(
     check_em(max_iter, tol, None)
     if begun is not None and (begun.converged or begun.n_iter >= max_iter):
         return begun
-    passes = _EnginePasses(engine, use_gold)
+    passes = _EnginePasses(engine, use_gold, mace_coins(engine.map(_n_classes, None)[0]))
     counts, mass = passes.vote()
-    m_step = know_or_guess(*counts.shape[:2])
+    m_step = know_or_guess(len(counts), len(mass))
     return fit_em(
         passes, m_step, counts, mass, max_iter=max_iter, tol=tol, prior_step=uniform, after=after
     )  # fmt: skip
@@ -257,7 +261,7 @@ def posterior_of_shard(
 ) -> Float64[np.ndarray, "tasks classes"]:
     """Return P(truth | labels) of a shard's tasks under a fit, certain where gold counts."""
     prior, table, use_gold = belief
-    return _passes(shard, use_gold).posterior(prior, table)
+    return _passes_with(shard, use_gold, table).posterior(prior, table)
 
 
 def majority_of_shard(shard: LabelShard, _: object) -> Float64[np.ndarray, "tasks classes"]:
@@ -288,13 +292,14 @@ def posterior_of_groups(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _EnginePasses:
-    """The passes of EM over the shards of an engine."""
+    """The passes of EM over the shards of an engine; workers may have coins."""
 
     engine: Engine
     use_gold: bool
+    coins: int | None = None
 
     def vote(self) -> Sums:
-        return self.engine.add_up(_vote, self.use_gold)
+        return self.engine.add_up(_vote, (self.use_gold, self.coins))
 
     def e_step(self, prior: np.ndarray, table: Table) -> Sums:
         return self.engine.add_up(_e_step, (prior, table, self.use_gold))
@@ -309,33 +314,52 @@ def _fit(
     start: EMStart | None,
     begun: EMFit | None,
     after: Callable[[EMFit], object] | None,
+    *,
+    coins: int | None = None,
+    begin: Begin | None = None,
 ) -> EMFit:
-    """Run EM over the shards of an engine, from its start or from where an earlier run stood."""
+    """Run EM over the shards of an engine, from its start or from where an earlier run stood.
+
+    A model with coins says by `begin` what it begins with if there is a start.
+    """
     check_em(max_iter, tol, None)
     if begun is not None and (begun.converged or begun.n_iter >= max_iter):
         return begun
-    passes, stop = _EnginePasses(engine, use_gold), Stop()
-    if begun is None:
-        counts, mass = first_counts(passes, m_step, start)
-    else:
+    matrices, stop = _EnginePasses(engine, use_gold), Stop()
+    passes = _EnginePasses(engine, use_gold, coins)
+    if begun is not None:
         counts, mass = begun.counts, begun.mass
         stop = Stop(begun.log_likelihood, begun.n_iter, begun.converged)
+    elif coins is None or begin is None or start is None:
+        counts, mass = first_counts(passes, m_step, start)
+    else:
+        counts, mass = begin(matrices, start)
     return fit_em(passes, m_step, counts, mass, max_iter=max_iter, tol=tol, stop=stop, after=after)
 
 
-def _passes(shard: LabelShard, use_gold: bool) -> TablePasses:
-    return shard_passes(shard, shard.gold if use_gold else None)
+def _passes(shard: LabelShard, use_gold: bool, coins: int | None = None) -> TablePasses:
+    return shard_passes(shard, shard.gold if use_gold else None, coins=coins)
 
 
-def _vote(shard: LabelShard, use_gold: bool) -> Sums:
+def _passes_with(shard: LabelShard, use_gold: bool, table: Table) -> TablePasses:
+    """Return the passes that a table is for."""
+    square = table.shape[1:] == (shard.n_classes, shard.n_classes)
+    return _passes(shard, use_gold, None if square else table.shape[1] // 2)
+
+
+def _n_classes(shard: LabelShard, _: object) -> int:
+    return shard.n_classes
+
+
+def _vote(shard: LabelShard, asked: tuple[bool, int | None]) -> Sums:
     """Return what a shard adds to the counts that EM begins with."""
-    return _passes(shard, use_gold).vote()
+    return _passes(shard, *asked).vote()
 
 
 def _e_step(shard: LabelShard, belief: ShardBelief) -> Sums:
     """Return what a shard adds to an iteration."""
     prior, table, use_gold = belief
-    return _passes(shard, use_gold).e_step(prior, table)
+    return _passes_with(shard, use_gold, table).e_step(prior, table)
 
 
 def class_sums(

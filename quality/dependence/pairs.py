@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from jaxtyping import Float64, Int, Int32, Int64
 
 from quality.labels import Engine, LabelShard, freeze_arrays
+from quality.parallel import kernel
 
 __all__ = ["MIN_COMMON", "PairFit", "fit_pairs", "given_shares"]
 
@@ -185,12 +186,26 @@ def _pairs_of(met: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
 
 def _products(shares: sp.csr_matrix, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the sum over the classes of the products of two workers' shares."""
-    step = 2**18
-    parts = [
-        shares[first[at : at + step]].multiply(shares[second[at : at + step]]).sum(axis=1)
-        for at in range(0, len(first), step)
-    ]
-    return np.concatenate([np.zeros(0), *(np.asarray(part).ravel() for part in parts)])
+    found = np.zeros(len(first))
+    rows = shares.indptr, shares.indices, shares.data
+    _write_products(*rows, first, second, np.zeros(shares.shape[1]), found)
+    return found
+
+
+@kernel
+def _write_products(start, column, share, first, second, hers, found) -> None:
+    """Write each pair's product; `hers`, which is zero before, has the row of the first until it changes."""
+    before = -1
+    for pair in range(len(found)):
+        if first[pair] != before:
+            if before >= 0:
+                for at in range(start[before], start[before + 1]):
+                    hers[column[at]] = 0.0
+            before = first[pair]
+            for at in range(start[before], start[before + 1]):
+                hers[column[at]] = share[at]
+        for at in range(start[second[pair]], start[second[pair] + 1]):
+            found[pair] += share[at] * hers[column[at]]
 
 
 def _fit_skill(

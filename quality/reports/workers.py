@@ -235,8 +235,8 @@ def _reasons(
     for worker, words in verdict.items():
         said[worker] = words
     seconds = np.where(numbers["hasty"], numbers["median_seconds"], 0.0)  # NaN equals nothing
-    agreement = np.where(numbers["n_labels"] > 0, numbers["agreement"], 0.0)
-    hers = numbers | {"agreement": agreement, "median_seconds": seconds}
+    percent = np.where(numbers["n_labels"] > 0, 100 * numbers["agreement"], 0.0).round()
+    hers = numbers | {"agreement": percent.astype(np.int64), "median_seconds": seconds}
     columns = (hers[name].tolist() for name in EVIDENCE)  # Python's numbers are written faster
     evidence = cache(_evidence)  # in a large crowd many have the same
     ends = (evidence(*number) for number in zip(named, *columns, strict=True))
@@ -252,10 +252,13 @@ EVIDENCE = (
 
 
 def _evidence(
-    always: str, n_labels: int, n_conflict: int, agreement: float, gold_n: int,
+    always: str, n_labels: int, n_conflict: int, percent: int, gold_n: int,
     gold_correct: int, hasty: bool, median_seconds: float,
 ) -> tuple[bool, str]:  # fmt: skip
-    """Whether there is a verdict, and what stands behind it; the numbers are those of `EVIDENCE`."""
+    """Whether there is a verdict, and what stands behind it; the numbers are those of `EVIDENCE`.
+
+    The agreement is in per cent.
+    """
     if not n_labels:
         return False, "no labels: no evidence"
     evidence = always + (f", {gold_correct} of {gold_n} right on gold" if gold_n else "")
@@ -265,7 +268,7 @@ def _evidence(
         return False, f"no conflict task: no evidence{evidence}"
     plural = "s" if n_labels != 1 else ""
     return True, (
-        f", agrees with the consensus on {100 * agreement:.0f}% of {n_labels} label{plural}{evidence}"
+        f", agrees with the consensus on {percent}% of {n_labels} label{plural}{evidence}"
     )
 
 

@@ -21,8 +21,13 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.aggregation.dawid_skene_em import one_coin_table, start_from
-from quality.aggregation.em import EMStart, first_counts, passes_over
+from quality.aggregation.dawid_skene_em import (
+    coin_table,
+    first_coins,
+    one_coin_table,
+    start_from,
+)
+from quality.aggregation.em import EMStart, passes_over
 from quality.aggregation.sharded_em import dawid_skene_by_shards, one_coin_by_shards
 from quality.labels.shards import LocalEngine, cut_labels
 from tests.quality.labels.strategies import crowds
@@ -117,19 +122,28 @@ def test_a_one_coin_table_has_each_workers_share_of_right_labels(
     np.testing.assert_allclose(one_coin_table(counts, 0.01), expected, rtol=1e-14)
 
 
+@pytest.mark.parametrize("n_classes", [2, 12])
+def test_a_coin_table_has_each_workers_share_of_right_labels(
+    n_classes: int, rng: np.random.Generator
+) -> None:
+    right, wrong = rng.gamma(0.5, size=(2, 40))
+    wrong[0] = 1e-20  # the nearly perfect keep their digits
+    found = coin_table(np.stack([right, wrong], axis=1)[:, :, None], n_classes, 0.01)
+    chances = right + 0.01, wrong + (n_classes - 1) * 0.01
+    expected = chances[0] / sum(chances), chances[1] / sum(chances) / max(n_classes - 1, 1)
+    np.testing.assert_allclose(found[:, :, 0].T, expected, rtol=1e-14)
+
+
 @QUICK
 @given(crowds())
 def test_where_nothing_is_known_it_is_the_majority_vote(labels: CrowdLabels) -> None:
     """Strangers alone: what EM starts from is one iteration from the majority vote."""
     stranger = EMStart(np.array(["nobody"]), np.array(["nothing"]), np.ones(1), np.ones((1, 1, 1)))
 
-    def m_step(counts: np.ndarray) -> np.ndarray:
-        return one_coin_table(counts, 0.1)
-
     with passes_over(labels, None, 1) as passes:
         _, votes = passes.vote()
         matched = stranger.matched(labels.workers, labels.classes)
-        counts, mass = first_counts(passes, m_step, matched)
+        counts, mass = first_coins(passes, matched, 0.1)
     found = one_coin_dawid_skene(labels, smoothing=0.1, max_iter=1)
     assert found.prior == pytest.approx(votes / votes.sum())
     assert mass.sum() == pytest.approx(np.count_nonzero(np.diff(labels.task_start)))

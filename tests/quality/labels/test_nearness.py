@@ -23,7 +23,7 @@ from quality import (
     worker_report,
 )
 from quality.labels import bring_near, nearness
-from quality.labels.nearness import walk_near
+from quality.labels.nearness import by_votes, walk_near
 from tests.quality.labels.strategies import crowds
 
 
@@ -74,6 +74,46 @@ def test_there_and_back_is_where_one_was(labels: CrowdLabels) -> None:
     task, worker = np.arange(labels.n_tasks) * 2, np.arange(labels.n_workers * 3).reshape(-1, 3)
     assert np.array_equal(near.by_task(near.task_given(task)), task)
     assert np.array_equal(near.by_worker(near.worker_given(worker)), worker)
+
+
+@pytest.fixture
+def always_by_votes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearness, "MANY_CELLS", 0)
+    monkeypatch.setattr(nearness, "MANY_CLASSES", 0)
+
+
+def test_tasks_stand_by_the_class_that_most_of_their_labels_give(
+    crowd: CrowdLabels, always_by_votes: None
+) -> None:
+    near = by_votes(crowd)
+    found = near.labels
+    n_given = found.counts()
+    most = n_given.argmax(axis=1)[np.diff(found.task_start) > 0]
+    sizes = n_given.max(axis=1)[np.diff(found.task_start) > 0]
+    sure = sizes > np.sort(n_given, axis=1)[np.diff(found.task_start) > 0, -2]
+    assert (np.diff(most[sure]) >= 0).all()
+    assert near.row is not None
+    assert np.array_equal(found.worker, crowd.worker[near.row])
+    assert np.array_equal(found.tasks[found.task], crowd.tasks[crowd.task[near.row]])
+    assert np.array_equal(found.label, crowd.label[near.row])
+    by_worker = [np.diff(table.worker_start) for table in (found, crowd)]
+    assert np.array_equal(*by_worker)
+    assert (np.diff(found.worker[found.worker_order]) >= 0).all()
+    assert by_votes(crowd) is near  # renumbered once while it lives
+
+
+@pytest.mark.parametrize("fit", [dawid_skene, hierarchical_dawid_skene])
+def test_the_order_of_votes_changes_no_fit(
+    fit: Any, crowd: CrowdLabels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gold = np.where(np.arange(crowd.n_tasks) % 7 == 0, 1, -1)
+    plain = fit(crowd, gold=gold)
+    monkeypatch.setattr(nearness, "MANY_CELLS", 0)
+    monkeypatch.setattr(nearness, "MANY_CLASSES", 0)
+    found = fit(crowd, gold=gold)
+    assert found.n_iter == plain.n_iter
+    assert found.posterior == pytest.approx(plain.posterior, abs=1e-9)
+    assert found.confusion == pytest.approx(plain.confusion, abs=1e-9)
 
 
 def test_a_walk_puts_those_together_who_meet() -> None:
