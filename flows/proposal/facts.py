@@ -1,23 +1,28 @@
 """What the tables of a campaign hold, as far as settings are chosen by it.
 
 The tables are read and checked as a run would read them, so that a proposal is never written for tables
-that a run refuses.
+that a run refuses. Features are streamed and never held; labels that are too many for memory go through
+shards, as those of a run with an engine.
 """
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float64
 
 from flows.choices import Duplicates
 from flows.proposal.cells import classes_of_cells
 from flows.proposal.grades import grades_of, is_scale
-from flows.settings import GroupSettings, input_settings
+from flows.settings import EngineSettings, GroupSettings, input_settings
+from flows.sharding import SHARDS, count_rows, open_tasks, refuse_hollow_shards, write_shards
 from flows.tables import (
     AS_FOUND,
     Reading,
@@ -27,23 +32,24 @@ from flows.tables import (
     TaskTable,
     TextTable,
     column_names,
+    feature_lengths,
     find_files,
     is_fetched,
+    list_tasks,
     open_sources,
     open_table,
     quote,
     read_gold,
     read_labels,
-    read_opened_tasks,
     read_seconds,
     refuse_hollow,
 )
-from quality import CrowdLabels
 
 __all__ = ["CampaignFacts", "CampaignTables", "facts_of"]
 
 SECONDS = "seconds"  # a column of this name is read as response times
 TOP = 1000  # rows in which most columns of numbers have one
+WHOLE_LABELS = EngineSettings().whole_labels  # beyond which labels are read in shards
 KIND, MODEL = "kind", "model"  # a worker whose rows say so is a language model, as imports write it
 
 
@@ -120,74 +126,128 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
         with sources.telling():
             if first is None:
                 others = _other_columns(sources.labels.table, AS_FOUND)
-            found = _facts_of(given, sources, others)
+            found = _facts_of(given, sources, others, Path(folder))
     if first is None or KIND not in others or found.several is not None:
         return found
     return replace(found, models=_models(first, given.reading))
 
 
-def _facts_of(given: CampaignTables, sources: Sources, others: tuple[str, ...]) -> CampaignFacts:
+class _Tasks(NamedTuple):
+    """The task tables, the length of each row's features, and what the tables' columns are."""
+
+    table: TaskTable
+    lengths: Float64[np.ndarray, " tasks"]
+    texts: tuple[str, ...]
+    grouped: bool
+
+
+class _Labels(NamedTuple):
+    """How many labels there are, by how many workers, of which tasks and classes."""
+
+    n_labels: int
+    n_workers: int
+    tasks: np.ndarray
+    classes: np.ndarray
+
+
+def _facts_of(
+    given: CampaignTables, sources: Sources, others: tuple[str, ...], folder: Path
+) -> CampaignFacts:
     """Return the facts of tables that exist; `others` are columns of the labels that are not needed."""
-    opened = [open_table(source.table, ("task",)) for source in sources.tasks]
-    grouped = bool(opened) and (given.column or GroupSettings().column) in opened[0].names
-    texts = _texts(given, opened[0]) if opened else ()
-    tasks = _tasks(given, sources, opened, grouped=grouped, texts=texts)
-    del opened  # their rows are in memory
-    known = None if tasks is None else tasks.names
-    table = sources.labels.table
-    labels = read_labels(table, classes=None, duplicates=given.duplicates, known_tasks=known)
-    refuse_hollow(labels, sources.labels.name)
+    tasks = _tasks(given, sources, folder)
+    table = None if tasks is None else tasks.table
+    labels = _labels(given, sources, table, others, folder)
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=None)
     cells = set(labels.classes.tolist()) | set([] if gold is None else gold.label.tolist())
     several, nothing, named = None, None, tuple(sorted(map(str, cells)))
     if not given.reading.wide:  # which a run of sets does not read
         several, nothing, named = classes_of_cells(named)
-    if SECONDS in others:
-        read_seconds(table, SECONDS, labels, duplicates=given.duplicates)
     return CampaignFacts(
         n_labels=labels.n_labels,
         n_workers=labels.n_workers,
-        n_labelled=labels.n_tasks,
+        n_labelled=len(labels.tasks),
         classes=named,
         other_columns=others,
         seconds=SECONDS if SECONDS in others and several is None else None,
         n_gold=None if gold is None else len(gold.task),
-        group_sizes=_group_sizes(labels, tasks),
-        n_groups=1 if tasks is None else len(tasks.group_names),
+        group_sizes=_group_sizes(labels, table),
+        n_groups=1 if table is None else len(table.group_names),
         column=given.column or GroupSettings().column,
-        grouped=grouped,
-        n_tasks=labels.n_tasks if tasks is None else len(tasks.names),
-        n_features=0 if tasks is None else len(tasks.feature_names),
-        norm=None if tasks is None else _middle_norm(tasks),
+        grouped=tasks is not None and tasks.grouped,
+        n_tasks=len(labels.tasks) if table is None else len(table.names),
+        n_features=0 if table is None else len(table.feature_names),
+        norm=None if tasks is None else _middle_norm(tasks.lengths),
         url_env=given.url_env,
         read_as=sources.read_as,
         reading=given.reading,
-        texts=texts,
+        texts=() if tasks is None else tasks.texts,
         grades=() if several else grades_of(named) or (),
         several=several,
         nothing=nothing,
     )
 
 
-def _tasks(
+def _labels(
     given: CampaignTables,
     sources: Sources,
-    opened: Sequence[TextTable],
-    *,
-    grouped: bool,
-    texts: tuple[str, ...],
-) -> TaskTable | None:
+    tasks: TaskTable | None,
+    others: tuple[str, ...],
+    folder: Path,
+) -> _Labels:
+    """Read and check the labels; beyond `WHOLE_LABELS` in shards, which take less memory and more time."""
+    source, known = sources.labels, None if tasks is None else tasks.names
+    if SECONDS not in others and count_rows(source.table) > WHOLE_LABELS:
+        engine = EngineSettings()
+        shards = write_shards(
+            source.table, folder / SHARDS, shard_labels=engine.shard_labels, memory_gb=engine.memory_gb,
+            classes=None, duplicates=given.duplicates, known_tasks=known,
+        )  # fmt: skip
+        refuse_hollow_shards(shards, source.name)
+        names = shards.names("task"), shards.names("label")
+        return _Labels(shards.n_labels, shards.n_workers, *names)
+    labels = read_labels(source.table, classes=None, duplicates=given.duplicates, known_tasks=known)
+    refuse_hollow(labels, source.name)
+    if SECONDS in others:
+        read_seconds(source.table, SECONDS, labels, duplicates=given.duplicates)
+    return _Labels(labels.n_labels, labels.n_workers, labels.tasks, labels.classes)
+
+
+def _tasks(given: CampaignTables, sources: Sources, folder: Path) -> _Tasks | None:
     """Return the task tables, if there are any; refuse a column of groups that they lack."""
-    if given.column is not None and not grouped:
-        none = not given.tasks
-        where = "no task tables" if none else f"{sources.tasks[0].name} has no such column"
-        raise TableError(
-            f"--groups must name a column of the task tables, got {given.column!r}: {where}"
-        )
-    if not opened:
-        return None
     column = given.column or GroupSettings().column
-    return read_opened_tasks(opened, GroupSettings(column=column), columns=TaskColumns(shown=texts))
+    if not sources.tasks:
+        _refuse_column(given.column, "no task tables")
+        return None
+    with _opened([source.table for source in sources.tasks], folder) as opened:
+        grouped = column in opened[0].names
+        if not grouped:
+            _refuse_column(given.column, f"{sources.tasks[0].name} has no such column")
+        texts = _texts(given, opened[0])
+        groups, columns = GroupSettings(column=column), TaskColumns(shown=texts)
+        table, by_row, _ = list_tasks(opened, groups, columns=columns)
+        lengths = [
+            feature_lengths(one, group, table.feature_names)
+            for one, group in zip(opened, by_row, strict=True)
+        ]
+    return _Tasks(table, np.concatenate(lengths), texts, grouped)
+
+
+def _refuse_column(column: str | None, where: str) -> None:
+    if column is not None:
+        raise TableError(f"--groups must name a column of the task tables, got {column!r}: {where}")
+
+
+@contextmanager
+def _opened(paths: Sequence[Path], folder: Path) -> Iterator[list[TextTable]]:
+    """Open task tables: those of Parquet where they lie, under a cap of memory, and others whole."""
+    if any(path.suffix != ".parquet" for path in paths):
+        yield [open_table(path, ("task",)) for path in paths]
+        return
+    for path in paths:
+        column_names(path, ("task",))  # refuses what `open_table` refuses, in its words
+    memory_gb = EngineSettings().memory_gb
+    with open_tasks(paths, folder, memory_gb=memory_gb, threads=None) as opened:
+        yield opened
 
 
 def _texts(given: CampaignTables, table: TextTable) -> tuple[str, ...]:
@@ -224,16 +284,15 @@ def _models(path: Path, reading: Reading) -> tuple[str, ...]:
     return tuple(name for (name,) in found)
 
 
-def _group_sizes(labels: CrowdLabels, tasks: TaskTable | None) -> tuple[int, ...]:
+def _group_sizes(labels: _Labels, tasks: TaskTable | None) -> tuple[int, ...]:
     """Return the number of labelled tasks of every group that has any."""
     if tasks is None:
-        return (labels.n_tasks,)
+        return (len(labels.tasks),)
     sizes = np.bincount(tasks.group[tasks.rows(labels.tasks)])
     return tuple(sizes[sizes > 0].tolist())
 
 
-def _middle_norm(tasks: TaskTable) -> float | None:
+def _middle_norm(lengths: Float64[np.ndarray, " tasks"]) -> float | None:
     """Return the median length of the feature vectors that are not 0, to two digits."""
-    norms = np.linalg.norm(tasks.features, axis=1)
-    middle = float(np.median(norms[norms > 0])) if (norms > 0).any() else math.inf
+    middle = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else math.inf
     return float(f"{middle:.2g}") if math.isfinite(middle) else None

@@ -50,6 +50,8 @@ class Crowd:
         The crowd's answers where each is a set of classes.
     gold_sets
         With `answers`: 1 where a class is known to hold for a task, 0 where not, -1 where unknown.
+    row
+        The row of every labelled task in the task table, where it is known already.
     """
 
     labels: CrowdLabels
@@ -61,6 +63,7 @@ class Crowd:
     models: tuple[str, ...] = ()
     answers: MultiLabels | None = None
     gold_sets: Int8[np.ndarray, "tasks classes"] | None = None
+    row: Int[np.ndarray, " tasks"] | None = None
 
     @classmethod
     def of_sets(
@@ -100,12 +103,15 @@ class Crowd:
         """Codes of the workers that are language models."""
         return np.flatnonzero(np.isin(self.labels.workers.astype(np.str_), self.models))
 
+    def label_row(self) -> Int[np.ndarray, " tasks"]:
+        """Row in the task table of every labelled task, in the order of `labels.tasks`."""
+        return self.table.rows(self.labels.tasks) if self.row is None else self.row
+
     def label_features(self) -> Float[np.ndarray, "tasks features"]:
         """Features of every labelled task, in the order of `labels.tasks`; in memory, each of them once."""
-        rows = self.table.rows(self.labels.tasks)
         if self.features is not None:
-            return self.features.load(rows)
-        features: np.ndarray = self.table.features[rows]
+            return self.features.load(self.label_row())
+        features: np.ndarray = self.table.features[self.label_row()]
         return features
 
     def features_of(
@@ -121,7 +127,7 @@ class Crowd:
         """Group code of every labelled task, in the order of `labels.tasks`."""
         if self.tasks is None:
             return np.zeros(self.labels.n_tasks, dtype=np.int32)
-        group: np.ndarray = self.tasks.group[self.tasks.rows(self.labels.tasks)]
+        group: np.ndarray = self.tasks.group[self.label_row()]
         return group
 
     def labelled_groups(self) -> tuple[np.ndarray, Int[np.ndarray, " tasks"]]:
@@ -133,7 +139,7 @@ class Crowd:
         """Name of every labelled task's subject, in the order of `labels.tasks`; None if none is named."""
         if self.tasks is None or self.tasks.subject is None:
             return None
-        whose: np.ndarray = self.tasks.subject[self.tasks.rows(self.labels.tasks)]
+        whose: np.ndarray = self.tasks.subject[self.label_row()]
         return whose
 
     def gold_code(self) -> Int[np.ndarray, " tasks"]:
@@ -172,6 +178,7 @@ def save_crowd(folder: Path, crowd: Crowd) -> None:
             "group_names": table.group_names,
             "features": table.features,
             "feature_names": np.array(table.feature_names, dtype=np.str_),
+            "row": crowd.label_row(),
         }
         arrays |= {} if table.subject is None else {"subject": table.subject}
     if crowd.gold is not None:
@@ -214,9 +221,10 @@ def load_crowd(folder: Path) -> Crowd:
         seconds = stored.get("seconds")
         models = tuple(stored["models"].tolist()) if "models" in stored else ()
         answers, gold_sets = _stored_sets(stored, labels), stored.get("gold_sets")
+        row = stored.get("row")
     features = open_features(folder / FEATURES)
     return Crowd(
-        labels, tasks, gold, seconds, features, reference, models, answers, gold_sets
+        labels, tasks, gold, seconds, features, reference, models, answers, gold_sets, row
     )  # fmt: skip
 
 

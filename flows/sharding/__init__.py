@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         names_alone,
         open_shards,
         open_tasks,
+        refuse_hollow_shards,
         write_gold,
         write_groups,
         write_shards,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SHARDS", "FeatureFolder", "FeaturePasses", "Mapper", "ShardFolder", "count_rows", "group_of_shard",
     "list_features", "load_fit", "load_shard", "names_alone", "open_engine", "open_features",
-    "open_mapper", "open_shards", "open_tasks", "save_fit", "write_features", "write_gold",
-    "write_groups", "write_shards",
+    "open_mapper", "open_shards", "open_tasks", "refuse_hollow_shards", "save_fit", "write_features",
+    "write_gold", "write_groups", "write_shards",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

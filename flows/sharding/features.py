@@ -25,16 +25,14 @@ from flows.files import write_arrays, write_whole
 from flows.settings import GroupSettings
 from flows.sharding.shards import Mapper, open_tasks
 from flows.tables import (
-    ROW,
+    Coded,
     TaskColumns,
     TaskTable,
-    TextTable,
     has_lists,
     list_tasks,
     read_tasks,
-    refuse_features,
-    select_features,
     standardized,
+    stream_features,
 )
 from learners.class_ratios import MAX_LANDMARKS, Block
 
@@ -44,7 +42,6 @@ __all__ = [
 ]  # fmt: skip
 
 ROWS, BAGS, WHOLE_FOLDER = "rows.npy", "bags.npz", "features.json"
-BATCH = 16_384  # rows in this process at a time, of 256 features at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +109,7 @@ class ListedTasks:
     """The tasks of some tables: `table` without features, and `whole` if they were read at once."""
 
     table: TaskTable
-    groups: list[np.ndarray]  # of the rows of each table
+    groups: list[Coded]  # of the rows of each table
     order: Int[np.ndarray, " tasks"]  # which of all rows each task is
     whole: Float[np.ndarray, "tasks features"] | None = None
 
@@ -171,9 +168,14 @@ def write_features(
         at = np.empty_like(place)
         at[listed.order] = place
         with open_tasks(paths, folder, memory_gb=memory_gb, threads=None) as tables:
-            ends = np.cumsum([group.size for group in listed.groups])[:-1]
+            ends = np.cumsum([group.code.size for group in listed.groups])[:-1]
             for one, group, its in zip(tables, listed.groups, np.split(at, ends), strict=True):
-                _write_rows(one, group, table.feature_names, its, rows)
+                batches = stream_features(one, group, table.feature_names)
+                for row, columns, numbers in batches:
+                    by_place = np.argsort(its[row])
+                    out = np.load(rows, mmap_mode="r+")
+                    out[its[row][by_place], columns] = numbers[by_place]
+                    del out  # opened anew for each batch, so that no page is kept
     else:
         np.load(rows, mmap_mode="r+")[place] = listed.whole
     with rows.open("rb") as file:
@@ -200,30 +202,6 @@ def _reserve(path: Path, shape: tuple[int, int]) -> None:
     if hasattr(os, "posix_fallocate"):  # not on every system
         with path.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-
-
-def _write_rows(
-    table: TextTable,
-    group: np.ndarray,
-    names: tuple[str, ...],
-    at: Int[np.ndarray, " tasks"],
-    rows: Path,
-) -> None:
-    """Write one table's features to their places."""
-    n_bad = np.zeros(at.size, dtype=np.int64)
-    for columns, cells in select_features(names):
-        found = table.connection.sql(f"SELECT {ROW} AS number, {cells} FROM t")
-        with found.to_arrow_reader(BATCH) as batches:
-            for batch in batches:
-                number, *values = (column.to_numpy() for column in batch.columns)
-                cell = np.column_stack(values)
-                n_bad[number - 1] += np.count_nonzero(~np.isfinite(cell), axis=1)
-                by_place = np.argsort(at[number - 1])
-                out = np.load(rows, mmap_mode="r+")
-                out[at[number - 1][by_place], columns] = cell[by_place]
-                del out  # opened anew for each batch, so that no page is kept
-    if n_bad.any():
-        refuse_features(table, group, names, n_bad)
 
 
 def _write_bags(

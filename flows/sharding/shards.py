@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,19 +34,23 @@ from flows.tables import (
     WHOLE,
     TableError,
     TextTable,
+    all_known,
+    is_number,
     literal,
     quote,
+    read_parquet,
     refuse_blanks,
     refuse_duplicates,
     refuse_outside,
+    text_column,
     text_of_cell,
 )
 from quality.labels import CrowdLabels, LabelShard
 
 __all__ = [
     "CODES", "SHARDS", "Mapper", "ShardFolder", "ShardSource", "count_rows", "group_of_shard", "load_shard",
-    "names_alone", "open_shards", "open_source", "open_tasks", "write_gold", "write_groups",
-    "write_shards",
+    "names_alone", "open_shards", "open_source", "open_tasks", "refuse_hollow_shards", "write_gold",
+    "write_groups", "write_shards",
 ]  # fmt: skip
 
 Mapper: TypeAlias = Callable[[Callable[[Any, Any], Any], Sequence[Any], Any], Iterable[Any]]
@@ -63,10 +67,8 @@ class ShardSource:
 
     table: TextTable
 
-    def make_vocabularies(
-        self, classes: Sequence[str] | None, known_tasks: np.ndarray | None
-    ) -> None:
-        """Number the names of each column; raise TableError for a blank cell or an unknown name."""
+    def make_vocabularies(self, classes: Sequence[str] | None) -> None:
+        """Number the names of each column; raise TableError for a blank cell or an unknown class."""
         for column in CODES:
             self.table.query(
                 f"CREATE TABLE {column}s AS SELECT cell, name, "
@@ -78,14 +80,11 @@ class ShardSource:
                 refuse_blanks(self.table, (column,))
         if classes is not None:
             self._declare(classes)
-        if known_tasks is not None:
-            self._refuse_unknown(known_tasks)
 
-    def _refuse_unknown(self, tasks: np.ndarray) -> None:
-        """Raise TableError if a label is of a task that is in no task table."""
-        found = self.table.connection.execute("SELECT DISTINCT name FROM tasks").fetchnumpy()
-        if not np.isin(np.asarray(found["name"], dtype=np.str_), tasks).all():
-            refuse_outside(self.table, "task", tasks, "task tables; add the task or drop the row")
+    def refuse_unknown(self, tasks: np.ndarray, known: np.ndarray) -> None:
+        """Raise TableError if a label's task is in no task table; both are sorted names."""
+        if not all_known(tasks, known):
+            refuse_outside(self.table, "task", known, "task tables; add the task or drop the row")
 
     def _declare(self, classes: Sequence[str]) -> None:
         """Give the labels the codes of the classes declared."""
@@ -151,7 +150,8 @@ def open_source(
             f"{quote(c)}{'' if types[c] in WHOLE else '::VARCHAR'} AS {c}" for c in CODES
         )
         connection.execute(f"CREATE VIEW raw AS SELECT {cells}, {NUMBER} FROM {_rows(path)}")
-        yield ShardSource(_as_text(connection, path, "raw", CODES))
+        kinds: dict[str, str] = {column: types[column] for column in CODES}
+        yield ShardSource(_as_text(connection, path, "raw", kinds))
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def open_tasks(
             connection.execute(f"CREATE SCHEMA of_{number}")
             connection.execute(f"USE of_{number}")
             types = _types(connection, path, ("task",))
-            tables.append(_as_text(connection, path, _rows(path), tuple(types)))
+            tables.append(_as_text(connection, path, _rows(path), types))
         yield tables
 
 
@@ -216,12 +216,16 @@ def _types(
 
 
 def _as_text(
-    connection: duckdb.DuckDBPyConnection, path: Path, rows: str, names: tuple[str, ...]
+    connection: duckdb.DuckDBPyConnection, path: Path, rows: str, types: Mapping[str, str]
 ) -> TextTable:
     """The rows with all cells as text, and numbered from 1 as messages count them."""
-    texts = ", ".join(f"{text_of_cell(quote(name))} AS {quote(name)}" for name in names)
+    texts = ", ".join(
+        f"{f'{quote(name)}::VARCHAR' if is_number(name, kind) else text_of_cell(quote(name))} "
+        f"AS {quote(name)}"
+        for name, kind in types.items()
+    )
     connection.execute(f"CREATE VIEW t AS SELECT {NUMBER} + 1 AS {ROW}, {texts} FROM {rows}")
-    return TextTable(connection, path.name, names)
+    return TextTable(connection, path.name, tuple(types))
 
 
 SHARDS = "shards"  # the folder in a run folder
@@ -246,10 +250,9 @@ class ShardFolder:
         """The shards' files, in order."""
         return tuple(_shard_path(self.folder, number) for number in range(len(self.first_task)))
 
-    def names(self, column: Literal["worker", "task", "label"]) -> np.ndarray:
+    def names(self, column: Column) -> np.ndarray:
         """The names that a column's codes stand for."""
-        names = pq.read_table(self.folder / f"{column}s.parquet").column("name")
-        return np.array(names.to_pylist(), dtype=np.str_)
+        return _names_in(self.folder, column)
 
 
 def write_shards(
@@ -295,9 +298,11 @@ def write_shards(
     folder.mkdir(parents=True)
     try:
         with open_source(table, folder, memory_gb=memory_gb, threads=threads) as source:
-            source.make_vocabularies(classes, known_tasks)
+            source.make_vocabularies(classes)
             for column in CODES:
-                source.write_vocabulary(column, folder / f"{column}s.parquet")
+                source.write_vocabulary(column, _names_path(folder, column))
+            if known_tasks is not None:
+                source.refuse_unknown(_names_in(folder, "task"), known_tasks)
             codes = _unrepeated(source, duplicates)
             starts, n_labels = _write_all(codes, folder, shard_labels)
             n_workers, n_tasks, n_classes = (source.size(column) for column in CODES)
@@ -370,6 +375,28 @@ def load_shard(shards: ShardFolder, number: int) -> LabelShard:
     worker, label = (rows.column(name).to_numpy() for name in ("worker", "label"))
     start = np.concatenate([[0], np.cumsum(n_labels)]).astype(np.int64)
     return LabelShard(worker, label, gold, start, first, shards.n_workers, shards.n_classes)
+
+
+def refuse_hollow_shards(shards: ShardFolder, name: str) -> None:
+    """Raise TableError if no task has two different labels, as `refuse_hollow` does of a whole table.
+
+    Shards are read up to the first with such a task.
+    """
+    for number in range(len(shards.paths)):
+        if (np.count_nonzero(load_shard(shards, number).counts(), axis=1) > 1).any():
+            return
+    raise TableError(
+        f"{name}: no two workers differ on any task, so nothing tells good workers from bad; "
+        "have tasks labelled by several workers, or use the labels as they are"
+    )
+
+
+def _names_path(folder: Path, column: Column) -> Path:
+    return folder / f"{column}s.parquet"
+
+
+def _names_in(folder: Path, column: Column) -> np.ndarray:
+    return text_column(read_parquet(_names_path(folder, column))["name"])
 
 
 def _shard_path(folder: Path, number: int) -> Path:

@@ -17,7 +17,7 @@ from flows.sharding import (
     count_rows,
     list_features,
     names_alone,
-    open_engine,
+    refuse_hollow_shards,
     write_features,
     write_gold,
     write_groups,
@@ -44,7 +44,7 @@ from flows.tables import (
     refuse_hollow,
     task_texts,
 )
-from quality import LabelShard, yes_no_labels
+from quality import yes_no_labels
 from quality.labels import check_table
 
 __all__ = ["names_of_models", "public_sizes", "read_and_check"]
@@ -191,18 +191,21 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
         known_tasks=None if tasks is None else tasks.names,
     )  # fmt: skip
     names = names_alone(shards.names("worker"), shards.names("task"), shards.names("label"))
+    row = None if tasks is None else tasks.rows(names.tasks)
     run.waits_for("features written in the order of the tasks")
     if listed is not None and listed.table.feature_names:
-        labelled, standardize = np.isin(listed.table.names, names.tasks), inputs.standardize
+        labelled = np.zeros(listed.table.names.size, dtype=np.bool_)
+        labelled[row] = True
         write_features(
-            tables, listed, labelled, folder, memory_gb=memory_gb, standardize=standardize
+            tables, listed, labelled, folder, memory_gb=memory_gb, standardize=inputs.standardize
         )
     models = names_of_models(names.workers, inputs.models, read_models(sources.labels.table))
-    crowd = Crowd(names, tasks, gold, reference=_reference(run, sources), models=models)
+    answers = _reference(run, sources)
+    crowd = Crowd(names, tasks, gold, reference=answers, models=models, row=row)
     run.waits_for("groups and gold of each shard")
     write_gold(shards, crowd.gold_code())
     write_groups(shards, crowd.labelled_groups()[1])
-    _refuse_hollow_shards(shards, engine, sources.labels.name)
+    refuse_hollow_shards(shards, sources.labels.name)
     return crowd, shards
 
 
@@ -227,17 +230,3 @@ def _reference(run: Run, sources: Sources) -> Reference | None:
     if sources.reference is None:
         return None
     return read_reference(sources.reference.table, classes=run.settings.classes)
-
-
-def _refuse_hollow_shards(shards: ShardFolder, engine: EngineSettings, name: str) -> None:
-    """Raise TableError if no task has two different labels, as `refuse_hollow` does."""
-    with open_engine(shards, engine) as opened:
-        if not any(opened.map(_has_conflict, None)):
-            raise TableError(
-                f"{name}: no two workers differ on any task, so nothing tells good workers from bad; "
-                "have tasks labelled by several workers, or use the labels as they are"
-            )
-
-
-def _has_conflict(shard: LabelShard, _: object) -> bool:
-    return bool((np.count_nonzero(shard.counts(), axis=1) > 1).any())

@@ -16,17 +16,27 @@ from typing import TYPE_CHECKING
 from flows.faces import late_face
 
 if TYPE_CHECKING:
-    from flows.tables.arrow import arrow_array, arrow_table, list_array, numpy_array, read_parquet
+    from flows.tables.arrow import (
+        arrow_array,
+        arrow_table,
+        list_array,
+        numpy_array,
+        read_parquet,
+        text_column,
+    )
     from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
     from flows.tables.columns import (
         CandidateScores,
         TaskColumns,
+        feature_lengths,
         guess_roles,
         has_lists,
         read_comparisons,
         read_gold_sets,
         read_multilabels,
         read_scores,
+        standardized,
+        stream_features,
         task_texts,
     )
     from flows.tables.data_frames import Frame, ResultTable, frame_table, result_table, typed_like
@@ -60,21 +70,18 @@ if TYPE_CHECKING:
         Gold,
         Reference,
         TaskTable,
+        all_known,
         list_tasks,
         read_gold,
         read_labels,
         read_models,
-        read_opened_tasks,
         read_reference,
         read_seconds,
         read_tasks,
         read_texts,
-        refuse_features,
         refuse_hollow,
-        select_features,
-        standardized,
     )
-    from flows.tables.text_table import WHOLE, TextTable, column_names, open_table
+    from flows.tables.text_table import WHOLE, Coded, TextTable, column_names, is_number, open_table
 
 __all__ = [
     "AS_FOUND",
@@ -83,6 +90,7 @@ __all__ = [
     "STANDARD_INPUT",
     "WHOLE",
     "CandidateScores",
+    "Coded",
     "Finding",
     "Frame",
     "Gold",
@@ -95,10 +103,12 @@ __all__ = [
     "TaskColumns",
     "TaskTable",
     "TextTable",
+    "all_known",
     "arrow_array",
     "arrow_table",
     "check_labels",
     "column_names",
+    "feature_lengths",
     "fetch",
     "fetch_rows",
     "find_files",
@@ -108,6 +118,7 @@ __all__ = [
     "input_files",
     "input_paths",
     "is_fetched",
+    "is_number",
     "keep_standard_input",
     "list_array",
     "list_tasks",
@@ -124,7 +135,6 @@ __all__ = [
     "read_labels",
     "read_models",
     "read_multilabels",
-    "read_opened_tasks",
     "read_parquet",
     "read_reference",
     "read_scores",
@@ -134,14 +144,14 @@ __all__ = [
     "reading_of",
     "refuse_blanks",
     "refuse_duplicates",
-    "refuse_features",
     "refuse_hollow",
     "refuse_outside",
     "result_table",
-    "select_features",
     "standardized",
+    "stream_features",
     "table_file",
     "task_texts",
+    "text_column",
     "text_of_cell",
     "typed_like",
     "write_table",

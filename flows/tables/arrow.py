@@ -17,7 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["Column", "arrow_array", "arrow_table", "list_array", "numpy_array", "read_parquet"]
+__all__ = [
+    "Column",
+    "arrow_array",
+    "arrow_table",
+    "list_array",
+    "numpy_array",
+    "read_parquet",
+    "text_column",
+]
 
 Column: TypeAlias = "np.ndarray | Sequence[str] | pa.Array | pa.ChunkedArray"
 
@@ -97,6 +105,33 @@ def numpy_array(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     if pa.types.is_boolean(whole.type):
         return numpy_array(whole.cast(pa.uint8())).view(np.bool_)
     return np.from_dlpack(whole)
+
+
+def text_column(column: pa.ChunkedArray) -> np.ndarray:
+    """Return a column's texts as a NumPy array, made piece by piece; a missing one is the word None.
+
+    Examples
+    --------
+    >>> text_column(pa.chunked_array([["a"], ["bcd", "e"]]))
+    array(['a', 'bcd', 'e'], dtype='<U3')
+    """
+    from quality.labels import array_texts, text_array  # numba, which a statement need not load
+
+    pieces = [array_texts(chunk) for chunk in column.chunks]
+    known = [piece for piece in pieces if piece is not None]
+    if not known or len(known) < len(pieces):
+        return np.array(column.to_pylist(), dtype=np.str_)
+    width = max(
+        int(np.diff(piece.start).max(initial=1))
+        if piece.letters.max(initial=0) < 128  # a byte is a letter
+        else text_array(piece).itemsize // 4
+        for piece in known
+    )
+    found = np.empty(len(column), dtype=f"<U{width}")
+    end = np.cumsum([len(piece.start) - 1 for piece in known])
+    for piece, last in zip(known, end, strict=True):
+        found[last - len(piece.start) + 1 : last] = text_array(piece)
+    return found
 
 
 def _bits(truth: np.ndarray) -> pa.Buffer:

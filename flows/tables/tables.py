@@ -13,19 +13,20 @@ the answers of language models.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Float, Float64, Int
 
 from flows.choices import Duplicates
 from flows.settings import GroupSettings
 from flows.tables.arrow import arrow_array
-from flows.tables.columns import TaskColumns, list_features_of, read_matrix, with_places
+from flows.tables.columns import TaskColumns, features_of, read_matrix, standardized, with_places
 from flows.tables.dialect import AS_FOUND
 from flows.tables.file_formats import format_of
 from flows.tables.parquet import parquet_codes
@@ -43,9 +44,8 @@ from quality import CrowdLabels, RepeatError, conflict_tasks
 from quality.labels import array_texts, code_texts, text_array
 
 __all__ = [
-    "Gold", "Reference", "TableError", "TaskTable", "features_of", "list_tasks", "read_gold",
-    "read_labels", "read_models", "read_opened_tasks", "read_reference", "read_seconds", "read_tasks",
-    "read_texts", "refuse_features", "refuse_hollow", "select_features", "standardized",
+    "Gold", "Reference", "TableError", "TaskTable", "all_known", "list_tasks", "read_gold", "read_labels",
+    "read_models", "read_reference", "read_seconds", "read_tasks", "read_texts", "refuse_hollow",
 ]  # fmt: skip
 
 
@@ -108,80 +108,6 @@ def read_models(path: Path) -> tuple[str, ...]:
             "of a worker the same kind"
         )
     return tuple(name for name, *_ in rows)
-
-
-AT_ONCE = 256  # feature columns per query; every query sorts the rows again
-
-
-def features_of(table: TextTable, group: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-    """Return the feature columns; raise TableError for a cell that is not a finite number."""
-    features = np.empty((group.size, len(names)))
-    single = np.ones(len(names), dtype=np.bool_)
-    for places, numbers in list_features_of(table, names):
-        features[:, places], single[places] = numbers, False
-    plain = tuple(name for name, alone in zip(names, single, strict=True) if alone)
-    cells_of = np.empty((group.size, len(plain)))
-    for _, cells in select_features(plain):
-        found = table.connection.execute(f"SELECT {cells} FROM t ORDER BY {ROW}").fetchnumpy()
-        for column, values in found.items():
-            cells_of[:, int(column[1:])] = values
-    n_bad = np.count_nonzero(~np.isfinite(cells_of), axis=1)
-    if n_bad.any():
-        refuse_features(table, group, plain, n_bad)
-    if single.all():
-        return cells_of
-    features[:, single] = cells_of
-    return features
-
-
-def select_features(names: tuple[str, ...]) -> Iterator[tuple[slice, str]]:
-    """Yield the columns of each query, and SQL of their numbers: NaN where a cell is not a number."""
-    for start in range(0, len(names), AT_ONCE):
-        some = names[start : start + AT_ONCE]
-        yield (
-            slice(start, start + len(some)),
-            ", ".join(
-                f"coalesce(try_cast({quote(name)} AS DOUBLE), 'nan') AS v{start + j}"
-                for j, name in enumerate(some)
-            ),
-        )
-
-
-def refuse_features(
-    table: TextTable, group: np.ndarray, names: tuple[str, ...], n_bad: Int[np.ndarray, " tasks"]
-) -> None:
-    """Raise TableError for the first feature that is not a finite number; `n_bad` counts each row's.
-
-    If a whole group has no features, the message says so.
-    """
-    row = int(np.flatnonzero(n_bad)[0])
-    whole = group == group[row]
-    if (n_bad[whole] == len(names)).all():
-        raise TableError(
-            f"{table.file}: group {str(group[row])!r} has no features ({int(whole.sum()):,} tasks from row "
-            f"{row + 1}); give its tasks their features or leave the group out"
-        )
-    for place, cells in select_features(names):
-        found = table.query(f"SELECT {cells} FROM t WHERE {ROW} = ?", row + 1)[0]
-        bad = ~np.isfinite(found)
-        if bad.any():
-            name = names[place][int(bad.argmax())]
-            break
-    value = table.query(f"SELECT {quote(name)} FROM t WHERE {ROW} = ?", row + 1)[0][0]
-    raise TableError(
-        f"{table.file}, row {row + 1}, column {name}: a feature must be a finite number, got "
-        f"{'a blank cell' if value is None else repr(value)}; fill it, drop the row, or name the "
-        "column in input.ignore"
-    )
-
-
-def standardized(
-    features: Float[np.ndarray, "tasks features"],
-) -> Float[np.ndarray, "tasks features"]:
-    """Return each feature centred and divided by its standard deviation over all tasks."""
-    spread = features.std(axis=0)
-    scaled: np.ndarray = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    return scaled
 
 
 EVERY = TaskColumns()
@@ -248,7 +174,7 @@ def read_labels(
         if not set(labels.classes.tolist()) <= set(classes):
             refuse_outside(table, "label", classes, CLASSES)
         labels = _declare(labels, np.array(classes, dtype=np.str_))
-    if known_tasks is not None and not _all_in(labels.tasks, known_tasks):
+    if known_tasks is not None and not all_known(labels.tasks, known_tasks):
         refuse_outside(table, "task", known_tasks, "task tables; add the task or drop the row")
     return labels
 
@@ -264,7 +190,7 @@ def _sound_labels(
         labels = _labels_of(coded)
     except RepeatError:
         return None
-    if known_tasks is not None and not _all_in(labels.tasks, known_tasks):
+    if known_tasks is not None and not all_known(labels.tasks, known_tasks):
         return None
     if classes is None:
         return labels
@@ -288,8 +214,8 @@ def _declare(labels: CrowdLabels, classes: np.ndarray) -> CrowdLabels:
     return replace(labels, label=code[labels.label], classes=classes)
 
 
-def _all_in(names: np.ndarray, known: np.ndarray) -> bool:
-    """Return whether all names are among the known ones, which are sorted."""
+def all_known(names: np.ndarray, known: np.ndarray) -> bool:
+    """Return whether all names are among the known ones, which are sorted; sorted names take less time."""
     place = np.searchsorted(known, names).clip(max=known.size - 1)
     return bool((known[place] == names).all())
 
@@ -328,20 +254,6 @@ def read_tasks(
     which reads the features in the clear.
     """
     tables = [open_table(path, ("task",)) for path in paths]
-    return read_opened_tasks(
-        tables, groups, standardize=standardize, subject=subject, columns=columns
-    )
-
-
-def read_opened_tasks(
-    tables: Sequence[TextTable],
-    groups: GroupSettings,
-    *,
-    standardize: bool = False,
-    subject: str | None = None,
-    columns: TaskColumns = EVERY,
-) -> TaskTable:
-    """Return what `read_tasks` does of tables that are open already."""
     tasks, groups_of, order = list_tasks(tables, groups, subject, columns)
     parts = [
         features_of(table, group, tasks.feature_names)
@@ -360,10 +272,32 @@ def list_tasks(
     groups: GroupSettings,
     subject: str | None = None,
     columns: TaskColumns = EVERY,
-) -> tuple[TaskTable, list[np.ndarray], Int[np.ndarray, " tasks"]]:
+) -> tuple[TaskTable, list[Coded], Int[np.ndarray, " tasks"]]:
     """Return tasks without their features, the groups of every table, and each task's row among all rows."""
-    parts = [_tasks_of(table, groups, tables[0]) for table in tables]
-    row, names = _coded(np.concatenate([part[0] for part in parts]))
+    order, names, by_row = _named_and_grouped(tables, groups)
+    apart = ("task", groups.column, subject or "task")
+    named = columns.features_in(tables[0].names, apart=apart, file=tables[0].file)
+    feature_names = with_places(tables[0], named)
+    nothing = np.empty((0, len(feature_names)))
+    whose = None if subject is None else _subjects_of(tables, subject)[order]
+    ends = np.cumsum([_n_rows(table) for table in tables])[:-1]
+    return (
+        TaskTable(names, by_row.code[order], by_row.names, nothing, feature_names, whose),
+        [Coded(code, by_row.names) for code in np.split(by_row.code, ends)],
+        order,
+    )
+
+
+def _named_and_grouped(
+    tables: Sequence[TextTable], groups: GroupSettings
+) -> tuple[Int[np.ndarray, " tasks"], np.ndarray, Coded]:
+    """Return the row of each task by name, the sorted names, and the groups by row, of all tables.
+
+    Texts stay in Arrow's buffers, a fifth of NumPy's, until the names are sorted.
+    """
+    named, grouped = zip(*(_tasks_of(table, groups, tables[0]) for table in tables), strict=True)
+    by_row = _coded(grouped)
+    row, names = _coded(named)
     if len(names) < len(row):
         for table in tables:
             refuse_duplicates(table, ("task",), "error", "keep one row per task")
@@ -371,31 +305,19 @@ def list_tasks(
         raise TableError(f"task {names[again[0]]!r} is in two task tables; keep one")
     order = np.empty(len(row), dtype=np.int64)
     order[row] = np.arange(len(row))
-    by_table = [part[1] for part in parts]
-    group, group_names = _coded(np.concatenate(by_table))
-    apart = ("task", groups.column, subject or "task")
-    named = columns.features_in(tables[0].names, apart=apart, file=tables[0].file)
-    feature_names = with_places(tables[0], named)
-    code, nothing = group[order].astype(np.int32), np.empty((0, len(feature_names)))
-    whose = None if subject is None else _subjects_of(tables, subject)[order]
-    return (
-        TaskTable(names, code, group_names, nothing, feature_names, whose),
-        by_table,
-        order,
-    )
+    return order, names, by_row
 
 
-TEXTS_AT_ONCE = 2**20  # texts of a piece: Arrow counts the bytes of one in 31 bits
-
-
-def _coded(column: np.ndarray) -> Coded:
+def _coded(columns: Sequence[pa.ChunkedArray]) -> Coded:
     """Return texts as codes of their sorted names: bytes are hashed, where NumPy would sort them."""
-    arrays = (
-        arrow_array(column[at : at + TEXTS_AT_ONCE]) for at in range(0, len(column), TEXTS_AT_ONCE)
-    )
-    pieces = (piece for piece in map(array_texts, arrays) if piece is not None)
-    code, names = code_texts(pieces, len(column))
+    pieces = (array_texts(chunk) for column in columns for chunk in column.chunks)
+    known = (piece for piece in pieces if piece is not None)
+    code, names = code_texts(known, sum(map(len, columns)))
     return Coded(code, text_array(names))
+
+
+def _n_rows(table: TextTable) -> int:
+    return int(table.query("SELECT count(*) FROM t")[0][0])
 
 
 def _subjects_of(tables: Sequence[TextTable], subject: str) -> np.ndarray:
@@ -456,7 +378,7 @@ def read_reference(path: Path, *, classes: Sequence[str] | None) -> Reference:
 
 def _tasks_of(
     table: TextTable, groups: GroupSettings, first: TextTable
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """Return names and groups of one task table."""
     refuse_blanks(table, ("task",))
     if set(table.names) != set(first.names):
@@ -465,22 +387,27 @@ def _tasks_of(
             f"{table.file} and {first.file} must have the same columns; "
             f"{', '.join(differing[:4])} stands in one only"
         )
-    names = table.columns("task")["task"]
+    names = table.texts("task")["task"]
     return names, _group_of(table, names, groups)
 
 
-def _group_of(table: TextTable, names: np.ndarray, groups: GroupSettings) -> np.ndarray:
+def _group_of(table: TextTable, names: pa.ChunkedArray, groups: GroupSettings) -> pa.ChunkedArray:
     """Return every task's group: from the pattern, from the column, or one group of all tasks."""
     if groups.pattern is not None:
-        found = [re.search(groups.pattern, name) for name in names]
-        if None in found:
-            row = found.index(None)
-            raise TableError(
-                f"{table.file}, row {row + 1}, column task: {str(names[row])!r} does not match the "
-                f"groups.pattern {groups.pattern!r}; widen the pattern"
-            )
-        return np.array(["-".join(m.groups("")) for m in found if m is not None], dtype=np.str_)
+        by_chunk, row = list[pa.Array](), 0
+        for chunk in names.chunks:
+            texts = chunk.to_pylist()
+            found = [re.search(groups.pattern, name) for name in texts]
+            if None in found:
+                at = found.index(None)
+                raise TableError(
+                    f"{table.file}, row {row + at + 1}, column task: {texts[at]!r} does not match the "
+                    f"groups.pattern {groups.pattern!r}; widen the pattern"
+                )
+            by_chunk.append(arrow_array(["-".join(m.groups("")) for m in found if m is not None]))
+            row += len(texts)
+        return pa.chunked_array(by_chunk)
     if groups.column in table.names:
         refuse_blanks(table, (groups.column,))
-        return table.columns(groups.column)[groups.column]
-    return np.full(names.size, "all tasks")
+        return table.texts(groups.column)[groups.column]
+    return pa.chunked_array([arrow_array(["all tasks"] * len(chunk)) for chunk in names.chunks])

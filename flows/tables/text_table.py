@@ -27,12 +27,21 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int, Shaped
 
+from flows.tables.arrow import text_column
 from flows.tables.columns.role_names import guess_roles
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.file_formats import Columns, format_of
 from flows.tables.refusals import ROW, TableError, cell, quote, refuse_blanks, text_of_cell
 
-__all__ = ["WHOLE", "Coded", "TextTable", "column_names", "open_table", "refuse_missing"]
+__all__ = [
+    "WHOLE",
+    "Coded",
+    "TextTable",
+    "column_names",
+    "is_number",
+    "open_table",
+    "refuse_missing",
+]
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # types joined faster than text
 LONG = ("worker", "task", "label")  # the columns of a wide table, once it is long
@@ -62,9 +71,13 @@ class TextTable:
 
     def columns(self, *names: str) -> dict[str, np.ndarray]:
         """Return whole columns of text, in the order of the rows."""
+        return {name: text_column(column) for name, column in self.texts(*names).items()}
+
+    def texts(self, *names: str) -> dict[str, pa.ChunkedArray]:
+        """Return whole columns of text as Arrow holds them, in the order of the rows."""
         quoted = ", ".join(quote(name) for name in names)
         found = self.connection.sql(f"SELECT {quoted} FROM t ORDER BY {ROW}").to_arrow_table()
-        return {name: _texts_in(found[name]) for name in found.column_names}
+        return dict(zip(names, found.columns, strict=True))
 
     def cells(self, *names: str) -> list[tuple[str, ...]]:
         """Return the cells of columns as they came, a row of the file a tuple; a missing one is blank."""
@@ -117,18 +130,6 @@ class TextTable:
         return Coded(code, names) if new.all() else Coded((np.cumsum(new) - 1)[code], names[new])
 
 
-def _texts_in(column: pa.ChunkedArray) -> np.ndarray:
-    """Return a column's texts; a missing one is the word None, as of an object."""
-    from quality.labels import array_texts, text_array  # numba, which a statement need not load
-
-    pieces = [array_texts(chunk) for chunk in column.chunks]
-    known = [piece for piece in pieces if piece is not None]
-    if not known or len(known) < len(pieces):
-        return np.array(column.to_pylist(), dtype=np.str_)
-    whole: np.ndarray = np.concatenate([text_array(piece) for piece in known])
-    return whole
-
-
 def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND) -> TextTable:
     """Load one file; raise TableError if it is missing, empty, torn, or lacks a column."""
     connection = duckdb.connect()
@@ -141,7 +142,7 @@ def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND)
         if reading.wide:
             names = _make_long(connection, path, names)
     numbers = (
-        set() if reading.wide else {one for one, kind in found.columns if _is_number(one, kind)}
+        set() if reading.wide else {one for one, kind in found.columns if is_number(one, kind)}
     )
     # DuckDB keeps the order of what it reads, so `rowid` counts the rows of the file
     texts = ", ".join(
@@ -235,12 +236,12 @@ def _load(columns: Columns, rows: str) -> str:
 
 
 def _as_kept(name: str, kind: str) -> str:
-    if _is_number(name, kind):
+    if is_number(name, kind):
         return quote(name)
     return f"to_json({quote(name)})::VARCHAR" if kind == "VARCHAR[]" else f"{quote(name)}::VARCHAR"
 
 
-def _is_number(name: str, kind: str) -> bool:
+def is_number(name: str, kind: str) -> bool:
     """Return whether a column's cells are kept as numbers; 0 and -0 are two names, and so are text."""
     return kind in WHOLE or (kind in BROKEN and name not in LONG)
 

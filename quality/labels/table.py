@@ -380,10 +380,21 @@ def encode_gold(
         row = int(np.setdiff1d(np.arange(len(task_code)), np.unique(task_code, True)[1])[0])
         message = f"gold at row {row} (counted from 0) is for a task that had gold before"
         raise LabelError(f"{message}: keep one row per task", column="task", row=row)
-    place = lookup(tasks, labels.tasks)[task_code]
+    place = _places(tasks, labels.tasks)[task_code]
     gold = np.full(labels.n_tasks, -1, dtype=np.int16)
     gold[place[place >= 0]] = true_class[place >= 0]
     return gold
+
+
+def _places(
+    names: Shaped[np.ndarray, " names"], vocabulary: Shaped[np.ndarray, " codes"]
+) -> Int64[np.ndarray, " names"]:
+    """Return the place of each name in a sorted vocabulary, which may be long, -1 where it is not there."""
+    kinds = {names.dtype.kind, vocabulary.dtype.kind}
+    if len(kinds) > 1 or kinds & {"O"} or not len(vocabulary):  # 7 and "7" are two names
+        return lookup(names, vocabulary)
+    place = np.searchsorted(vocabulary, names).clip(max=len(vocabulary) - 1)
+    return np.where(vocabulary[place] == names, place, -1)
 
 
 def _table(

@@ -11,17 +11,20 @@ if TYPE_CHECKING:
     from flows.tables.columns.set_columns import read_gold_sets, read_multilabels
     from flows.tables.columns.task_columns import (
         TaskColumns,
+        feature_lengths,
+        features_of,
         has_lists,
-        list_features_of,
         read_matrix,
+        standardized,
+        stream_features,
         task_texts,
         with_places,
     )
 
 __all__ = [
-    "CandidateScores", "TaskColumns", "guess_roles", "has_lists", "list_features_of",
+    "CandidateScores", "TaskColumns", "feature_lengths", "features_of", "guess_roles", "has_lists",
     "read_comparisons", "read_gold_sets", "read_matrix", "read_multilabels", "read_scores",
-    "task_texts", "with_places",
+    "standardized", "stream_features", "task_texts", "with_places",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -6,6 +6,10 @@
 
 An embedding is a column of lists, `[0.1, 0.2, ...]`, or a matrix in a file `.npy` beside the tables. Each
 of its numbers is a feature, named by its place.
+
+`features_of` returns features as a matrix. `stream_features` yields them for tables that do not fit into
+memory, and `feature_lengths` is the length of each row's. All refuse a cell that is not a finite number,
+in the same words.
 """
 
 from __future__ import annotations
@@ -17,15 +21,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float64, Int
 
 from flows.settings import InputSettings, TopicsSettings
 from flows.tables.refusals import ROW, TableError, quote
-from flows.tables.text_table import TextTable, column_names, open_table
+from flows.tables.text_table import Coded, TextTable, column_names, open_table
 
 __all__ = [
-    "SHOWN", "TaskColumns", "has_lists", "list_features_of", "read_matrix", "task_texts",
-    "with_places",
+    "SHOWN", "TaskColumns", "feature_lengths", "features_of", "has_lists", "list_features_of",
+    "read_matrix", "standardized", "stream_features", "task_texts", "with_places",
 ]  # fmt: skip
 
 SHOWN = ("title", "text", "url")  # columns of these names are texts, whatever the settings say
@@ -196,3 +200,118 @@ def task_texts(
             found["task"] += [task for task, _ in rows]
             found["text"] += [" ".join(text.split()) for _, text in rows]
     return found if found["task"] else None
+
+
+AT_ONCE = 256  # feature columns per query; every query sorts the rows again
+BATCH = 16_384  # rows in this process at a time
+
+
+def features_of(
+    table: TextTable, group: Coded, names: tuple[str, ...]
+) -> Float64[np.ndarray, "tasks features"]:
+    """Return the feature columns; raise TableError for a cell that is not a finite number.
+
+    `group` is that of every row, which the message may name.
+    """
+    features = np.empty((group.code.size, len(names)))
+    single = np.ones(len(names), dtype=np.bool_)
+    for places, numbers in list_features_of(table, names):
+        features[:, places], single[places] = numbers, False
+    plain = tuple(name for name, alone in zip(names, single, strict=True) if alone)
+    cells_of = np.empty((group.code.size, len(plain)))
+    for _, cells in _select_features(plain):
+        found = table.connection.execute(f"SELECT {cells} FROM t ORDER BY {ROW}").fetchnumpy()
+        for column, values in found.items():
+            cells_of[:, int(column[1:])] = values
+    n_bad = np.count_nonzero(~np.isfinite(cells_of), axis=1)
+    if n_bad.any():
+        _refuse_features(table, group, plain, n_bad)
+    if single.all():
+        return cells_of
+    features[:, single] = cells_of
+    return features
+
+
+def stream_features(
+    table: TextTable, group: Coded, names: tuple[str, ...]
+) -> Iterator[tuple[Int[np.ndarray, " batch"], slice, Float64[np.ndarray, "batch some"]]]:
+    """Yield rows, counted from 0, some of the columns, and their numbers, until all were yielded.
+
+    None of the columns holds lists. Rows come in any order, and numbers that are not finite as well: at the
+    end TableError is raised for the first of these.
+    """
+    n_bad = np.zeros(group.code.size, dtype=np.int64)
+    for columns, cells in _select_features(names):
+        found = table.connection.sql(f"SELECT {ROW} AS number, {cells} FROM t")
+        with found.to_arrow_reader(BATCH) as batches:
+            for batch in batches:
+                number, *values = (column.to_numpy() for column in batch.columns)
+                numbers = np.column_stack(values)
+                n_bad[number - 1] += np.count_nonzero(~np.isfinite(numbers), axis=1)
+                yield number - 1, columns, numbers
+    if n_bad.any():
+        _refuse_features(table, group, names, n_bad)
+
+
+def feature_lengths(
+    table: TextTable, group: Coded, names: tuple[str, ...]
+) -> Float64[np.ndarray, " tasks"]:
+    """Return the Euclidean length of every row's features; columns of lists are read whole."""
+    if has_lists(table, names):
+        whole: np.ndarray = np.linalg.norm(features_of(table, group, names), axis=1)
+        return whole
+    square = np.zeros(group.code.size)
+    for row, _, numbers in stream_features(table, group, names):
+        square[row] += np.einsum("ij,ij->i", numbers, numbers)
+    return np.sqrt(square)
+
+
+def _select_features(names: tuple[str, ...]) -> Iterator[tuple[slice, str]]:
+    """Yield the columns of each query, and SQL of their numbers: NaN where a cell is not a number."""
+    for start in range(0, len(names), AT_ONCE):
+        some = names[start : start + AT_ONCE]
+        yield (
+            slice(start, start + len(some)),
+            ", ".join(
+                f"coalesce(try_cast({quote(name)} AS DOUBLE), 'nan') AS v{start + j}"
+                for j, name in enumerate(some)
+            ),
+        )
+
+
+def _refuse_features(
+    table: TextTable, group: Coded, names: tuple[str, ...], n_bad: Int[np.ndarray, " tasks"]
+) -> None:
+    """Raise TableError for the first feature that is not a finite number; `n_bad` counts each row's.
+
+    If a whole group has no features, the message says so.
+    """
+    row = int(np.flatnonzero(n_bad)[0])
+    whole = group.code == group.code[row]
+    if (n_bad[whole] == len(names)).all():
+        raise TableError(
+            f"{table.file}: group {str(group.names[group.code[row]])!r} has no features "
+            f"({int(whole.sum()):,} tasks from row {row + 1}); give its tasks their features or leave the "
+            "group out"
+        )
+    for place, cells in _select_features(names):
+        found = table.query(f"SELECT {cells} FROM t WHERE {ROW} = ?", row + 1)[0]
+        bad = ~np.isfinite(found)
+        if bad.any():
+            name = names[place][int(bad.argmax())]
+            break
+    value = table.query(f"SELECT {quote(name)} FROM t WHERE {ROW} = ?", row + 1)[0][0]
+    raise TableError(
+        f"{table.file}, row {row + 1}, column {name}: a feature must be a finite number, got "
+        f"{'a blank cell' if value is None else repr(value)}; fill it, drop the row, or name the "
+        "column in input.ignore"
+    )
+
+
+def standardized(
+    features: Float[np.ndarray, "tasks features"],
+) -> Float[np.ndarray, "tasks features"]:
+    """Return each feature centred and divided by its standard deviation over all tasks."""
+    spread = features.std(axis=0)
+    scaled: np.ndarray = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    return scaled

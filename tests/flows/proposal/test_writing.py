@@ -12,6 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +25,7 @@ from flows.files import OutputError
 from flows.pipeline import RunResult, run_pipeline
 from flows.proposal import CampaignTables, facts_of, toml_value, why_no_model, write_settings
 from flows.settings import Settings, key_sentences, load_settings, section_of
+from flows.tables import TableError
 from learners import Thresholdout
 from privacy import Query, Unit, choose_mechanism
 from privacy.noise import SystemNoise
@@ -207,6 +211,36 @@ def test_the_bound_is_the_median_length_of_the_features() -> None:
     rows = np.loadtxt(SAMPLE / "tasks.csv", delimiter=",", skiprows=1, usecols=range(2, 18))
     norm = facts_of(WHOLE).norm
     assert norm == pytest.approx(np.median(np.sqrt((rows**2).sum(axis=1))), rel=0.05)
+
+
+def as_parquet(folder: Path) -> CampaignTables:
+    """The sample's tables as Parquet, with numbers as numbers."""
+    for name in ("labels", "tasks", "gold"):
+        pq.write_table(pc.read_csv(SAMPLE / f"{name}.csv"), folder / f"{name}.parquet")
+    labels, tasks, gold = (folder / f"{name}.parquet" for name in ("labels", "tasks", "gold"))
+    return CampaignTables(labels, (tasks,), gold)
+
+
+def test_tables_of_parquet_are_streamed_and_labels_beyond_memory_go_through_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the facts of tables that are read whole; and what a run would refuse, is."""
+    given = as_parquet(tmp_path)
+    assert facts_of(given) == facts_of(WHOLE)
+    monkeypatch.setattr("flows.proposal.facts.WHOLE_LABELS", 100)
+    assert facts_of(given) == facts_of(WHOLE)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "gold.parquet", "labels.parquet", "tasks.parquet",
+    ]  # fmt: skip
+    rows = pq.read_table(given.labels)
+    pq.write_table(pa.concat_tables([rows, rows.slice(0, 1)]), given.labels)
+    with pytest.raises(TableError, match=r"labels\.parquet, rows 1, .* stands 2 times"):
+        facts_of(given)
+    pq.write_table(pq.read_table(given.tasks[0]).drop_columns("task"), given.tasks[0])
+    with pytest.raises(
+        TableError, match=r"tasks\.parquet must have the columns task; missing: task"
+    ):
+        facts_of(given)
 
 
 def test_a_class_that_only_gold_holds_is_declared(tmp_path: Path) -> None:

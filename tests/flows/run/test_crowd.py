@@ -28,6 +28,9 @@ def test_a_campaign_comes_back_as_it_was_saved(tmp_path: Path) -> None:
         assert np.array_equal(getattr(LABELS, name), getattr(loaded.labels, name)), name
     assert loaded.table.names.tolist() == ["t1", "t2", "t3"]
     assert loaded.label_features().tolist() == [[0.5], [1.5]]
+    assert saved.row is None
+    assert loaded.row is not None
+    assert loaded.row.tolist() == saved.label_row().tolist() == [0, 1]
     assert loaded.group_names.tolist() == ["north", "south"]
     assert loaded.table.feature_names == ("x",)
     assert loaded.gold_code().tolist() == [0, -1]

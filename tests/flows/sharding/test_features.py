@@ -54,8 +54,8 @@ def test_what_is_loaded_whole_has_the_bytes_of_a_table_read_whole(
     tmp_path: Path, suffix: str, standardize: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two tables, in batches of seven rows and two columns."""
-    monkeypatch.setattr("flows.sharding.features.BATCH", 7)
-    monkeypatch.setattr("flows.tables.tables.AT_ONCE", 2)
+    monkeypatch.setattr("flows.tables.columns.task_columns.BATCH", 7)
+    monkeypatch.setattr("flows.tables.columns.task_columns.AT_ONCE", 2)
     paths = [tmp_path / f"tasks-{seed}.{suffix}" for seed in (0, 1)]
     for seed, path in enumerate(paths):
         (pq.write_table if suffix == "parquet" else pc.write_csv)(table_of(seed=seed), path)
@@ -145,8 +145,8 @@ FAULTS: list[dict[str, Any]] = [
 def test_faults_are_told_in_the_words_for_a_table_read_whole(
     tmp_path: Path, columns: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.sharding.features.BATCH", 1)
-    monkeypatch.setattr("flows.tables.tables.AT_ONCE", 1)
+    monkeypatch.setattr("flows.tables.columns.task_columns.BATCH", 1)
+    monkeypatch.setattr("flows.tables.columns.task_columns.AT_ONCE", 1)
     path = tmp_path / "tasks.parquet"
     pq.write_table(pa.table(columns), path)
     with pytest.raises(TableError) as whole:

@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.sharding import ShardFolder, load_shard, open_shards, write_gold, write_shards
+from flows.sharding import (
+    ShardFolder,
+    load_shard,
+    open_shards,
+    refuse_hollow_shards,
+    write_gold,
+    write_shards,
+)
 from flows.tables.refusals import TableError
 from flows.tables.tables import read_labels
 from quality.labels.shards import join_shards
@@ -30,7 +37,13 @@ def table_of(path: Path, rows: Rows, names: tuple[str, ...] = ("worker", "task",
 
 
 def shards_of(
-    folder: Path, rows: Rows, *, shard_labels: int = 7, classes=None, duplicates="error"
+    folder: Path,
+    rows: Rows,
+    *,
+    shard_labels: int = 7,
+    classes=None,
+    duplicates="error",
+    known_tasks=None,
 ) -> ShardFolder:
     return write_shards(
         table_of(folder / "labels.parquet", rows),
@@ -39,6 +52,7 @@ def shards_of(
         memory_gb=0.2,
         classes=classes,
         duplicates=duplicates,
+        known_tasks=known_tasks,
         threads=1,
     )
 
@@ -133,6 +147,21 @@ def test_a_class_that_is_not_declared_is_refused_in_the_same_words(tmp_path: Pat
     streamed, whole = refusals(tmp_path, rows, classes=("x", "y"))
     assert streamed == whole
     assert "rows 2, 3, column label: 'maybe' is not among the classes" in streamed
+
+
+def test_a_task_that_is_in_no_task_table_is_refused_in_the_same_words(tmp_path: Path) -> None:
+    rows = [("a", "t1", "x"), ("b", "t3", "x"), ("c", "t2", "y")]
+    streamed, whole = refusals(tmp_path, rows, known_tasks=np.array(["t1", "t2", "t4"]))
+    assert streamed == whole
+    assert "row 2, column task: 't3' is not among the task tables" in streamed
+
+
+@pytest.mark.parametrize("at", [0, 39])
+def test_one_task_with_two_labels_is_enough_whichever_shard_has_it(tmp_path: Path, at: int) -> None:
+    alike = [(worker, f"t{task:02d}", "x") for task in range(40) for worker in "ab"]
+    with pytest.raises(TableError, match="labels: no two workers differ on any task"):
+        refuse_hollow_shards(shards_of(tmp_path, alike), "labels")
+    refuse_hollow_shards(shards_of(tmp_path, [*alike, ("c", f"t{at:02d}", "y")]), "labels")
 
 
 @pytest.mark.parametrize(("duplicates", "label"), [("first", "x"), ("last", "y")])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from flows.simulate import write_campaign
 from flows.tables import arrow as module
-from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet
+from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet, text_column
 
 NUMBERS = [
     np.arange(5, dtype=np.int16),
@@ -44,6 +44,22 @@ def test_texts_are_those_of_pyarrow_however_they_are_cut(
     expected = pa.array(texts, pa.string())
     assert arrow_array(texts).equals(expected)
     assert arrow_array(np.array(texts, dtype=np.str_)).equals(expected)
+
+
+@pytest.mark.parametrize(
+    "texts", [["a", "", "long name"], ["é", "日本語", "a", "plain, and long"], ["x"]]
+)
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_a_column_in_pieces_is_one_array_as_wide_as_its_longest_text(
+    texts: list[str], kind: pa.DataType
+) -> None:
+    whole = pa.array(texts, kind)
+    for cut in range(len(texts) + 1):
+        found = text_column(pa.chunked_array([whole[:cut], whole[cut:]]))
+        assert found.dtype == np.array(texts).dtype
+        assert found.tolist() == texts
+    assert text_column(pa.chunked_array([["a", None]])).tolist() == ["a", "None"]
+    assert text_column(pa.chunked_array([], kind)).tolist() == []
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))

@@ -210,6 +210,15 @@ def test_arguments_are_not_changed_and_the_result_is_read_only() -> None:
         assert not getattr(labels, name).flags.writeable
 
 
+def test_gold_finds_its_tasks_by_number_and_by_names_longer_than_those_of_the_table() -> None:
+    numbered = encode(["a", "b", "a"], [30, 7, 7], ["x", "y", "x"])
+    assert encode_gold(numbered, [7, 8, 99], ["y", "x", "x"]).tolist() == [1, -1]
+    assert encode_gold(numbered, [30.0], ["y"]).tolist() == [-1, 1]
+    assert encode_gold(numbered, ["7"], ["y"]).tolist() == [-1, -1]
+    named = encode(["a", "b"], ["t1", "t2"], ["x", "y"])
+    assert encode_gold(named, ["t2 and more", "t1", "a"], ["y", "y", "x"]).tolist() == [1, -1]
+
+
 def test_gold_is_lined_up_with_the_tasks() -> None:
     labels = encode(["a", "a", "a"], ["t3", "t1", "t2"], ["x", "y", "x"])
     gold = encode_gold(labels, ["t2", "t9", "t1"], ["y", "x", "x"])

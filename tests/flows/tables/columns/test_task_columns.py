@@ -11,7 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.settings import GroupSettings, SettingsError, input_settings
-from flows.tables import TableError, TaskColumns, TaskTable, read_tasks, task_texts
+from flows.tables import (
+    Coded,
+    TableError,
+    TaskColumns,
+    TaskTable,
+    TextTable,
+    feature_lengths,
+    open_table,
+    read_tasks,
+    stream_features,
+    task_texts,
+)
+from flows.tables.columns import features_of, task_columns
 
 NAMES = ("task", "group", "x1", "x2", "note", "title")
 TABLE = (
@@ -135,3 +147,46 @@ def test_settings_name_a_matrix_with_tasks_alone() -> None:
         input_settings(labels="labels.csv", embeddings="e.npy")
     with pytest.raises(SettingsError, match=r"must be a file \.npy"):
         input_settings(labels="labels.csv", tasks=["tasks.csv"], embeddings="e.csv")
+
+
+def opened(folder: Path, **columns: object) -> tuple[TextTable, Coded]:
+    """A table of these features, whose rows are of one group."""
+    n_rows = len(next(iter(columns.values())))  # type: ignore[arg-type]
+    task = [f"t{row}" for row in range(n_rows)]
+    pq.write_table(pa.table({"task": task, **columns}), folder / "tasks.parquet")
+    group = Coded(np.zeros(n_rows, dtype=np.int32), np.array(["all"]))
+    return open_table(folder / "tasks.parquet", ("task",)), group
+
+
+def test_lengths_are_those_of_the_rows_however_they_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_columns, "BATCH", 7)
+    monkeypatch.setattr(task_columns, "AT_ONCE", 2)
+    rng = np.random.default_rng(0)
+    columns = {f"x{at}": rng.normal(size=50).astype(np.float32) for at in range(5)}
+    table, group = opened(tmp_path, **columns)
+    whole = features_of(table, group, tuple(columns))
+    assert feature_lengths(table, group, tuple(columns)) == pytest.approx(
+        np.linalg.norm(whole, axis=1), rel=1e-15
+    )
+    found = np.full_like(whole, np.nan)
+    for row, places, numbers in stream_features(table, group, tuple(columns)):
+        found[row, places] = numbers
+    assert found.tobytes() == whole.tobytes()
+
+
+def test_the_places_of_a_list_have_a_length_with_the_other_columns(tmp_path: Path) -> None:
+    table, group = opened(tmp_path, x=[2.0, 0.0], e=[[1.0, 2.0], [3.0, 4.0]])
+    assert feature_lengths(table, group, ("x", "e[0]", "e[1]")).tolist() == [3.0, 5.0]
+
+
+def test_no_features_have_no_length(tmp_path: Path) -> None:
+    table, group = opened(tmp_path, x=["a", "b"])
+    assert feature_lengths(table, group, ()).tolist() == [0.0, 0.0]
+
+
+def test_a_cell_that_is_no_number_has_no_length(tmp_path: Path) -> None:
+    table, group = opened(tmp_path, x=["1", "two"], y=["1", "2"])
+    with pytest.raises(TableError, match="row 2, column x: a feature must be a finite number"):
+        feature_lengths(table, group, ("x", "y"))
