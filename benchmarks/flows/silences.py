@@ -66,6 +66,10 @@ def main() -> None:
             before[title] = [(title, size, *row) for row in _rows(took, found)]
             every = [row for rows in before.values() for row in rows]
             note = "\n\n".join(" ".join(part.split()) for part in __doc__.split("\n\n")[2:])
+            note += (
+                f" At the end the machine's load was {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores: a "
+                "machine with nothing else to do is that many times less silent."
+            )
             publish("silences", "What a terminal shows while it waits", HEADER, every, note=note)
 
 

@@ -268,7 +268,8 @@ def show_rows(
 
         columns = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
         typed = {name: _as_numbers(columns[name]) for name in header if name in numbers}
-        write_table(columns | typed, output, guard=guard)
+        with waiting_for("the rows written"):
+            write_table(columns | typed, output, guard=guard)
 
 
 def _as_numbers(cells: list[str]) -> list[int | None] | list[float | None]:

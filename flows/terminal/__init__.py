@@ -16,8 +16,7 @@ if TYPE_CHECKING:
         print_summary,
         sentence,
     )
-    from flows.terminal.progress import Waited, telling, waiting
-    from flows.terminal.texts import printable
+    from flows.terminal.texts import Waited, printable, telling, waiting
 
 __all__ = [
     "MISTAKES", "Waited", "console_step", "noise_words", "print_rows", "print_summary", "printable",

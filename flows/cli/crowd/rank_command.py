@@ -103,7 +103,7 @@ def rank(
             progress("who does not answer on their own", 0, 1)
             groups = dependent_groups(table.as_labels()).group
             progress("items and workers, fitted together", 0, 1)
-            found = crowd_bradley_terry(table, groups=groups)
+            found = crowd_bradley_terry(table, groups=groups, progress=progress)
             progress("intervals of the ranks", 0, 1)
             ranks = rank_intervals(
                 found.score, found.covariance, level=level, rng=np.random.default_rng(seed)
