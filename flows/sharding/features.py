@@ -42,6 +42,7 @@ __all__ = [
 ]  # fmt: skip
 
 ROWS, BAGS, WHOLE_FOLDER = "rows.npy", "bags.npz", "features.json"
+COPIED = 16_384  # rows in this process at a time, of 256 features at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,8 @@ class FeatureFolder:
             return self._in_pages(iter([self.load(tasks)]), shape)
         with np.load(self.folder / BAGS, allow_pickle=False) as kept:
             place = kept["place"][tasks]
-        batches = range(0, len(place), BATCH)
-        return self._in_pages((self.take(place[at : at + BATCH]) for at in batches), shape)
+        batches = range(0, len(place), COPIED)
+        return self._in_pages((self.take(place[at : at + COPIED]) for at in batches), shape)
 
     def _in_pages(self, blocks: Iterator[np.ndarray], shape: tuple[int, int]) -> np.ndarray:
         """Write blocks of rows one after the other, and map the file into memory."""
