@@ -89,7 +89,7 @@ def test_a_bag_is_a_group_with_its_labelled_tasks_first_each_by_name(tmp_path: P
 def test_features_laid_out_have_the_bytes_of_those_loaded_and_leave_no_file(
     tmp_path: Path, standardize: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.sharding.features.BATCH", 7)
+    monkeypatch.setattr("flows.sharding.features.COPIED", 7)
     pq.write_table(table_of(), tmp_path / "tasks.parquet")
     _, _, found = written(
         [tmp_path / "tasks.parquet"], tmp_path / "features", standardize=standardize
@@ -107,7 +107,7 @@ def test_features_laid_out_have_the_bytes_of_those_loaded_and_leave_no_file(
 def test_features_are_laid_out_a_batch_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.sharding.features.BATCH", 500)
+    monkeypatch.setattr("flows.sharding.features.COPIED", 500)
     pq.write_table(table_of(8_000, width=20), tmp_path / "tasks.parquet")
     _, _, found = written([tmp_path / "tasks.parquet"], tmp_path / "features")
     tracemalloc.start()
