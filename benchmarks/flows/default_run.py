@@ -53,6 +53,7 @@ MOST_LABELS_OF_PEER = 1_000_000
 PEER_ITERATIONS = 20  # of the hundred that crowd-kit makes by default
 DAY, CORES, MEMORY_GB = 86_400, 16, 64  # of a machine that is to be done within a day
 UNLABELLED = 0.1  # of the tasks
+AT_ONCE = 1_048_576  # labels written as text
 REFUSED = "refused: "
 ENGINE = "engine.toml"  # what is added to the settings
 PAGE = RESULTS / "default_run.md"
@@ -85,6 +86,7 @@ SHAPES = {
     "ten-million": Shape(10_000_000, 20_000),
     "million-on-shards": Shape(1_000_000, 2_000, on_shards=True),
     "ten-million-on-shards": Shape(10_000_000, 20_000, on_shards=True),
+    "hundred-million-on-shards": Shape(100_000_000, 200_000, n_features=20, on_shards=True),
     "many-workers": Shape(3_000_000, 1_000_000),
     "many-classes": Shape(100_000, 2_000, n_classes=1_000, n_features=0),
     "most-classes": Shape(100_000, 2_000, n_classes=10_000, n_features=0),
@@ -259,8 +261,15 @@ def write_campaign(folder: Path, shape: Shape) -> None:
         "label": pa.array([f"class-{value:05d}" for value in range(shape.n_classes)]),
     }
     codes = {"worker": worker, "task": task, "label": label}
-    labels = {name: names[name].take(pa.array(code[order])) for name, code in codes.items()}
-    pq.write_table(pa.table(labels), folder / "labels.parquet", compression="zstd")
+    schema = pa.schema([(name, pa.string()) for name in codes])
+    with pq.ParquetWriter(folder / "labels.parquet", schema, compression="zstd") as file:
+        for first in range(0, len(order), AT_ONCE):
+            rows = order[first : first + AT_ONCE]
+            file.write_table(
+                pa.table(
+                    {key: names[key].take(pa.array(code[rows])) for key, code in codes.items()}
+                )
+            )
     n_labelled_groups = max(1, round(shape.n_groups * (1 - UNLABELLED)))
     group = np.arange(n_tasks) % n_labelled_groups
     group[n_labelled:] = n_labelled_groups + np.arange(n_tasks - n_labelled) % (
