@@ -133,6 +133,9 @@ def test_codes_out_of_range_and_groups_without_tasks_are_refused():
     named["group_names"] = ("north", "south")
     with pytest.raises(ValueError, match="every group must have a task, got none in 'south'"):
         subject_counts(one, one, one, **named, **about)
+    named["group_names"] = ("north", "north")
+    with pytest.raises(ValueError, match="group_names must be 2 different names"):
+        subject_counts(np.array([0, 1]), np.array([0, 1]), np.array([0, 1]), **named, **about)
 
 
 def test_a_subject_beyond_the_bound_is_refused_and_so_is_the_unit_without_subjects():
