@@ -144,7 +144,7 @@ def touch(n_bytes: int) -> None:
 def in_own_process(benchmark: str, *arguments: str) -> Any:
     """What a benchmark prints as JSON when it runs alone."""
     command = [sys.executable, "-m", f"benchmarks.{benchmark}", *arguments]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def peak_megabytes() -> float:
