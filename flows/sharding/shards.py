@@ -102,8 +102,14 @@ class ShardSource:
         return int(self.table.query(f"SELECT max(code) + 1 FROM {column}s")[0][0])
 
     def write_vocabulary(self, column: Column, path: Path) -> None:
-        """Write the names of a column in the order of their codes."""
-        names = f"SELECT any_value(name) AS name FROM {column}s GROUP BY code ORDER BY code"
+        """Write the names of a column in the order of their codes.
+
+        They are grouped only where cells differ in blanks alone: a group of each name must fit in memory.
+        """
+        (cells,) = self.table.query(f"SELECT count(*) FROM {column}s")[0]
+        one_each = cells == self.size(column)
+        what = "name" if one_each else "any_value(name) AS name"
+        names = f"SELECT {what} FROM {column}s {'' if one_each else 'GROUP BY code'} ORDER BY code"
         self.table.query(
             f"COPY ({names}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd)"
         )
