@@ -180,7 +180,7 @@ def open_tasks(
 def _capped(
     folder: Path, memory_gb: float, threads: int | None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that spills into the folder what does not fit."""
+    """A connection that spills into the folder what does not fit; TableError if that is not enough."""
     with (
         tempfile.TemporaryDirectory(prefix=".spill-", dir=folder) as spill,
         duckdb.connect() as one,
@@ -190,7 +190,13 @@ def _capped(
         one.execute(f"SET temp_directory = {literal(spill)}")
         if threads is not None:
             one.execute(f"SET threads = {threads}")
-        yield one
+        try:
+            yield one
+        except duckdb.OutOfMemoryException:
+            raise TableError(
+                f"the tables must be read within engine.memory_gb = {memory_gb:g} and need more, "
+                "whatever is spilled; raise it"
+            ) from None
 
 
 def _rows(path: Path) -> str:

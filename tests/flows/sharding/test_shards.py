@@ -189,3 +189,13 @@ def test_what_is_no_label_table_is_refused(tmp_path: Path) -> None:
         with pytest.raises(TableError, match=words):
             write_shards(path, tmp_path / "shards", **asked)
         assert not (tmp_path / "shards").exists()
+
+
+def test_a_cap_too_low_for_a_table_is_refused_in_a_sentence_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    table = table_of(tmp_path / "a.parquet", [("w", f"{task:09d}", "x") for task in range(200_000)])
+    asked: dict[str, Any] = {"classes": None, "duplicates": "error", "shard_labels": 10**6}
+    with pytest.raises(TableError, match=r"engine\.memory_gb = 0\.002 and need more"):
+        write_shards(table, tmp_path / "shards", memory_gb=0.002, **asked)
+    assert not (tmp_path / "shards").exists()
