@@ -58,7 +58,7 @@ from quality.reputation.sharded_filtering import ShardedCrowd
 
 __all__ = ["filter_dishonest_by_shards"]
 
-AT_ONCE = 4_000_000  # labels of some workers that are brought together
+AT_ONCE = 16_000_000  # labels of some workers that are brought together, each in some 30 bytes
 MANY_AT_ONCE = 100_000  # workers whose moments are added up together
 
 
