@@ -143,7 +143,7 @@ def agreement_facts(
 
 
 def _most_given(labels: CrowdLabels) -> Int[np.ndarray, " shown"]:
-    """The classes whose agreement is told one by one: all, or of very many those that were given most."""
+    """Return the classes that have an agreement of their own: all, or of very many those given most."""
     n_given = np.bincount(labels.label, minlength=labels.n_classes)
     return np.sort(np.argsort(-n_given, kind="stable")[:SHOWN_CLASSES])
 

@@ -74,7 +74,7 @@ def cross_fitted_probabilities(
         At least 3, and no more than there are tasks to learn from.
     taught
         True for each task to learn from; None for all. The others are dealt to the folds as well, so
-        that what is said of them is as sure of itself as what is said of those.
+        that their probabilities are as sure as those of the tasks learned from.
 
     Raises
     ------

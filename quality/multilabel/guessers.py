@@ -93,7 +93,7 @@ def filter_guessers(
 ) -> Filtered:
     """Remove the workers whose word depends on what holds by less than half as much as the median's.
 
-    That is said of a worker where chance does not explain it: her log odds ratio (:func:`word_odds`) is below
+    A worker is removed where chance does not explain her: her log odds ratio (:func:`word_odds`) is below
     half the median, and a worker with exactly half of it would fall as low with a probability below
     `false_removal_rate` over the number of workers.
 

@@ -177,7 +177,7 @@ class ShardedLabels:
         self.run.waits_for("the consensus, over shards")
         posterior = rule.over(kept)
         result, fitted = self._result(rule, kept, posterior, groups)
-        self.run.waits_for("what is said of each task")
+        self.run.waits_for("the table of tasks")
         tasks = self._tasks(keep, posterior)
         self.run.waits_for("what speaks for each label, over shards")
         names, _ = self.crowd.labelled_groups()
