@@ -89,10 +89,10 @@ def filter_dishonest_by_shards(
     distributions of 24 labels lose digits. So the same workers go in the same order, unless a p-value
     lies so near its limit. The same bytes on any engine.
 
-    **Cost.** A pass over the shards for each of eight turns in the first round, three in a later one,
-    of which every 250,000 workers, or every 16 million of their labels, take one more. P-values take a
-    pass for every 250,000 workers of more than 24 labels and for every 16 million labels of the others.
-    In memory are these rows, or 48 numbers for each of these workers, and a few for each of all.
+    **Cost.** A pass over the shards for each of eight turns in the first round, three in a later one; in
+    a crowd of more than 250,000 workers, one more for every 250,000 of them who have more than 24
+    labels, and for every 16 million labels of the others. P-values take as many passes as that. In
+    memory are these rows, or 48 numbers for each of these workers, and a few for each of all.
 
     Examples
     --------
