@@ -101,6 +101,9 @@ def run_stage(stage: Stage, run: Run) -> str:
     begin = time.perf_counter()
     run.waits_for("its libraries")
     line = stage(run)
+    from flows.tables import release_memory  # Arrow, which the stage has loaded
+
+    release_memory()
     run.record(stage.name, line, time.perf_counter() - begin)
     return line
 

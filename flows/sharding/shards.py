@@ -42,6 +42,7 @@ from flows.tables import (
     refuse_blanks,
     refuse_duplicates,
     refuse_outside,
+    release_memory,
     text_column,
     text_of_cell,
 )
@@ -408,7 +409,9 @@ def _names_path(folder: Path, column: Column) -> Path:
 
 
 def _names_in(folder: Path, column: Column) -> np.ndarray:
-    return text_column(read_parquet(_names_path(folder, column))["name"])
+    names = text_column(read_parquet(_names_path(folder, column))["name"])
+    release_memory()
+    return names
 
 
 def _some_names(folder: Path, column: Column) -> Iterator[np.ndarray]:

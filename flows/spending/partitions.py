@@ -22,10 +22,13 @@ import numpy as np
 from jaxtyping import Shaped
 
 from flows.files import write_arrays
+from flows.tables import arrow_array, numpy_array
 from privacy import Ledger
+from quality.labels import sort_codes
 
 __all__ = ["grow_partition"]
 
+AT_ONCE = 2**20  # names whose digests are taken together
 MAX_KEPT = 8  # partitions; forgetting one costs budget, not privacy
 UNREADABLE = (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile, zlib.error)
 
@@ -116,17 +119,22 @@ def _join(folder: Path, dataset: str, known: dict[str, Assigned], name: str, now
 
 def _assigned(task: np.ndarray, group: np.ndarray) -> Assigned:
     """An assignment in the order of its tasks' digests: names stay out of the state folder."""
-    mark = np.array([_digest(str(name).encode()) for name in task.tolist()], dtype="S32")
+    mark = np.empty(len(task), dtype="S32")
+    for at in range(0, len(task), AT_ONCE):  # a Python object for each name: for some at a time
+        names = task[at : at + AT_ONCE].tolist()
+        mark[at : at + AT_ONCE] = [_digest(str(name).encode()) for name in names]
     order = np.argsort(mark, kind="stable")
     mark, group = mark[order], group[order]
-    by_group = np.argsort(group, kind="stable")
-    names, start = np.unique(group[by_group], return_index=True)
-    cells = np.split(mark[by_group], start[1:])
+    coded = arrow_array(
+        group.astype(str, copy=False)
+    ).dictionary_encode()  # hashed: sorting is slow
+    by_group, start = sort_codes(numpy_array(coded.indices), len(coded.dictionary))
+    cells = np.split(mark[by_group], start[1:-1])
     sets = {
-        (str(name), cell.size): _digest(cell.tobytes())
-        for name, cell in zip(names, cells, strict=True)
+        (name, cell.size): _digest(cell.tobytes())
+        for name, cell in zip(coded.dictionary.to_pylist(), cells, strict=True)
     }
-    return Assigned(mark, group, sets)
+    return Assigned(mark, group, dict(sorted(sets.items())))
 
 
 def _agree(before: Assigned, now: Assigned) -> bool:

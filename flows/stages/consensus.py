@@ -27,7 +27,7 @@ from flows.stages.learning import (
 )
 from flows.stages.ordered_classes import order_facts, order_sentence
 from flows.stages.workers import group_codes, kept_workers
-from flows.tables import arrow_table, list_array
+from flows.tables import arrow_table, coded_texts, list_array
 from quality import (
     Auto,
     CalibratedConfidence,
@@ -362,9 +362,9 @@ def _consensus_table(crowd: Crowd, found: Aggregated, confidence: np.ndarray) ->
     tasks, consensus = found.tasks, found.consensus
     return arrow_table(
         {
-            "task": tasks.tasks.astype(str),
-            "group": crowd.group_names[crowd.label_group()].astype(str),
-            "label": tasks.classes[consensus.label].astype(str),
+            "task": tasks.tasks.astype(str, copy=False),
+            "group": coded_texts(crowd.group_names, crowd.label_group()),
+            "label": coded_texts(tasks.classes, consensus.label),
             "confidence": confidence,
             "model_confidence": found.support.model,
             "entropy": tasks.entropy,
@@ -386,7 +386,7 @@ def _posterior_columns(
         return {"posterior": posterior}
     named = posterior.named
     return {
-        "named": list_array(named.start, classes.astype(str)[named.code]),
+        "named": list_array(named.start, coded_texts(classes, named.code)),
         "posterior": list_array(named.start, posterior.p),
     }
 
@@ -402,10 +402,9 @@ def _count_columns(found: Aggregated, order: np.ndarray) -> dict[str, Any]:
     size = np.diff(named.start)[order]
     start = np.concatenate([[0], np.cumsum(size)])
     entry = np.repeat(named.start[:-1][order] - start[:-1], size) + np.arange(start[-1])
-    counts, names = named.votes[entry].astype(np.int32), tasks.classes.astype(str)
     return {
-        "named": list_array(start, names[named.code[entry]]),
-        "counts": list_array(start, counts),
+        "named": list_array(start, coded_texts(tasks.classes, named.code[entry])),
+        "counts": list_array(start, named.votes[entry].astype(np.int32)),
     }
 
 
@@ -415,12 +414,12 @@ def _next_table(found: Aggregated, confidence: np.ndarray, order: np.ndarray) ->
     return arrow_table(
         {
             "rank": np.arange(1, order.size + 1, dtype=np.int32),
-            "task": tasks.tasks[order].astype(str),
+            "task": coded_texts(tasks.tasks, order),
             "confidence": confidence[order],
             "entropy": tasks.entropy[order],
             "n_labels": tasks.n_labels[order],
             **_count_columns(found, order),
-            "label": tasks.classes[found.consensus.label[order]].astype(str),
+            "label": coded_texts(tasks.classes, found.consensus.label[order]),
             "margin": tasks.margin[order],
             "tied": tasks.tied[order],
             "overruled": tasks.overruled[order],

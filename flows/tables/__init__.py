@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from flows.tables.arrow import (
         arrow_array,
         arrow_table,
+        coded_texts,
         list_array,
         numpy_array,
         read_parquet,
+        release_memory,
         text_column,
     )
     from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
@@ -107,6 +109,7 @@ __all__ = [
     "arrow_array",
     "arrow_table",
     "check_labels",
+    "coded_texts",
     "column_names",
     "feature_lengths",
     "fetch",
@@ -146,6 +149,7 @@ __all__ = [
     "refuse_duplicates",
     "refuse_hollow",
     "refuse_outside",
+    "release_memory",
     "result_table",
     "standardized",
     "stream_features",

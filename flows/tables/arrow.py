@@ -21,9 +21,11 @@ __all__ = [
     "Column",
     "arrow_array",
     "arrow_table",
+    "coded_texts",
     "list_array",
     "numpy_array",
     "read_parquet",
+    "release_memory",
     "text_column",
 ]
 
@@ -72,7 +74,7 @@ def arrow_array(column: Column, *, known: np.ndarray | None = None) -> pa.Array 
     return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), array.size, [valid, data])
 
 
-def list_array(start: np.ndarray, values: np.ndarray) -> pa.Array:
+def list_array(start: np.ndarray, values: np.ndarray | pa.Array) -> pa.Array:
     """Return one list per row, of which row ``i`` has ``values[start[i]:start[i + 1]]``.
 
     Examples
@@ -81,6 +83,20 @@ def list_array(start: np.ndarray, values: np.ndarray) -> pa.Array:
     [[0.5, 0.25], [1.0]]
     """
     return pa.ListArray.from_arrays(arrow_array(start.astype(np.int32)), arrow_array(values))
+
+
+def coded_texts(
+    names: np.ndarray | pa.Array | pa.ChunkedArray, code: np.ndarray
+) -> pa.Array | pa.ChunkedArray:
+    """Return ``names[code]`` as texts in UTF-8; NumPy would keep four bytes for every letter of the longest.
+
+    Examples
+    --------
+    >>> coded_texts(np.array(["no", "yes"]), np.array([1, 0, 1])).to_pylist()
+    ['yes', 'no', 'yes']
+    """
+    texts = arrow_array(names.astype(str, copy=False) if isinstance(names, np.ndarray) else names)
+    return texts.take(arrow_array(code))
 
 
 def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pa.Table:
@@ -132,6 +148,11 @@ def text_column(column: pa.ChunkedArray) -> np.ndarray:
     for piece, last in zip(known, end, strict=True):
         found[last - len(piece.start) + 1 : last] = text_array(piece)
     return found
+
+
+def release_memory() -> None:
+    """Give back to the system what Arrow keeps for later: after columns of many names it is gigabytes."""
+    pa.default_memory_pool().release_unused()
 
 
 def _bits(truth: np.ndarray) -> pa.Buffer:

@@ -25,7 +25,7 @@ from jaxtyping import Float, Float64, Int
 
 from flows.choices import Duplicates
 from flows.settings import GroupSettings
-from flows.tables.arrow import arrow_array
+from flows.tables.arrow import arrow_array, release_memory
 from flows.tables.columns import TaskColumns, features_of, read_matrix, standardized, with_places
 from flows.tables.dialect import AS_FOUND
 from flows.tables.file_formats import format_of
@@ -275,6 +275,7 @@ def list_tasks(
 ) -> tuple[TaskTable, list[Coded], Int[np.ndarray, " tasks"]]:
     """Return tasks without their features, the groups of every table, and each task's row among all rows."""
     order, names, by_row = _named_and_grouped(tables, groups)
+    release_memory()
     apart = ("task", groups.column, subject or "task")
     named = columns.features_in(tables[0].names, apart=apart, file=tables[0].file)
     feature_names = with_places(tables[0], named)

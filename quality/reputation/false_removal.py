@@ -24,6 +24,9 @@ from quality.reputation.honest_population import HonestPopulation, step_up_ratio
 
 __all__ = ["FilteredDishonest", "Rounds", "check_rates", "filter_dishonest", "remove_in_rounds"]
 
+FEW_LABELS = (
+    0.01  # of those left: what the others' evidence gains without them is not worth a round
+)
 MAX_ADVERSARIES = 0.45  # a larger share fitted: the honest may be the part that looks dishonest
 
 
@@ -119,10 +122,10 @@ def filter_dishonest(
     flags workers by Benjamini and Hochberg's rule, at the rate asked for or at the level at which
     simulated honest crowds are left alone, whichever is stricter. That level is drawn in the first
     round, and drawn anew for those who are left when it flags nobody. The more extreme half of the
-    flagged is removed, at least one, and the rest are judged anew: an adversary's penalty shows
-    more clearly with others gone. Who was flagged and not removed stays flagged while her p-value
-    is no higher than the highest that was flagged with her. The round that flags nobody is the
-    last.
+    flagged is removed, at least one, and more of them as long as those removed gave a hundredth of
+    the labels left or less. The rest are judged anew: an adversary's penalty shows more clearly
+    with others gone. Who was flagged and not removed stays flagged while her p-value is no higher
+    than the highest that was flagged with her. The round that flags nobody is the last.
 
     Parameters
     ----------
@@ -289,9 +292,11 @@ class Rounds:
         return chosen
 
     def remove(self, flagged: Int32[np.ndarray, " flagged"], null: Null) -> None:
-        """Remove half of the flagged, passing over those who cannot go."""
+        """Remove half of the flagged, and more who gave few labels, passing over those who cannot go."""
         self.before_removal(flagged)
-        enough = len(self.removals.removed) + (len(flagged) + 1) // 2
+        n_labels, keep = self.removals.crowd.n_labels, self.removals.crowd.keep
+        few = np.cumsum(n_labels[flagged]) <= FEW_LABELS * n_labels[keep].sum()
+        enough = len(self.removals.removed) + max((len(flagged) + 1) // 2, int(few.sum()))
         for worker in flagged.tolist():
             if len(self.removals.removed) == enough:
                 break

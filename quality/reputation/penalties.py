@@ -314,6 +314,7 @@ def balanced_loads(
     edges = start, machine, of_machine, by_machine, job
     tell = counter(progress, "balanced loads", max_iter)
     n_iter = level_out(edges, level, share, max_iter, tell)
+    del edges, by_machine  # twice the bytes of the rows, which what follows does not need
     flow = np.bincount(machine, share, minlength=graph.shape[1]).astype(np.float64)  # also of none
     load, converged = _pools(start, machine, job, share, flow)
     load = load if converged else flow

@@ -15,7 +15,8 @@ from quality import (
     simulate_crowd,
     soft_penalty,
 )
-from quality.reputation.false_removal import filter_dishonest
+from quality.reputation.false_removal import Rounds, filter_dishonest
+from quality.reputation.filtering import ShrinkingCrowd
 from quality.reputation.honest_null import (
     _write_evidence,
     fit_honest,
@@ -372,3 +373,17 @@ def test_evidence_is_the_likelihood_over_the_largest(n_labels: int) -> None:
     flat = (1 - right[:, None]) / 2
     log_p = np.log(flat + (right[:, None] - flat) * RELIABILITY).sum(axis=0)
     np.testing.assert_allclose(evidence[0], np.exp(log_p - log_p.max()), rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("n_workers", "n_flagged", "n_removed"), [(99, 8, 4), (300, 8, 4), (300, 5, 3), (900, 12, 9)]
+)
+def test_half_of_the_flagged_go_and_more_while_they_gave_a_hundredth_of_the_labels(
+    n_workers: int, n_flagged: int, n_removed: int
+) -> None:
+    """Each worker has four labels."""
+    labels, _ = simulated(0, n_workers=n_workers, n_tasks=2 * n_workers, labels_per_task=2)
+    null = honest_null(labels, np.ones(n_workers, dtype=np.bool_))
+    rounds = Rounds(ShrinkingCrowd(labels), 0)
+    rounds.remove(np.arange(n_flagged, dtype=np.int32), null)
+    assert [worker for worker, _ in rounds.removals.removed] == list(range(n_removed))
