@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from flows.spending.bounded_counts import SET_THRESHOLD
     from flows.spending.corrections import (
         Correction,
+        GoldProposal,
         gold_needed,
         plan_correction,
+        propose_gold,
+        split_price,
         why_not_corrected,
     )
-    from flows.spending.gold import GoldProposal, propose_gold, split_price
     from flows.spending.noise_choice import CountNoise, count_noise
     from flows.spending.partitions import grow_partition
     from flows.spending.prices import check_budget, preview, propose_key

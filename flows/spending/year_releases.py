@@ -26,7 +26,8 @@ from flows.spending.cohorts import (
     join_cohorts,
 )
 from flows.spending.corrections import why_not_corrected
-from flows.spending.releases import consensus_label, deal, protected_unit, training_of
+from flows.spending.learning_rows import deal
+from flows.spending.releases import consensus_label, protected_unit, training_of
 from flows.spending.year import Year, year_of
 from learners import NoisyGradientDescent, StabilityValidation
 from privacy import (

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         CandidateScores,
         TaskColumns,
         feature_lengths,
-        guess_roles,
         has_lists,
         read_comparisons,
         read_gold_sets,
@@ -81,7 +80,15 @@ if TYPE_CHECKING:
         read_texts,
         refuse_hollow,
     )
-    from flows.tables.text_table import WHOLE, Coded, TextTable, column_names, is_number, open_table
+    from flows.tables.text_table import (
+        WHOLE,
+        Coded,
+        TextTable,
+        column_names,
+        guess_roles,
+        is_number,
+        open_table,
+    )
 
 __all__ = [
     "AS_FOUND",

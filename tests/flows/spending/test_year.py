@@ -14,8 +14,8 @@ from flows.run import Crowd
 from flows.settings import PrivacySettings, Settings, SettingsError, load_settings
 from flows.spending import LEDGER_URL, YearReleases, open_account, plan_year, prices
 from flows.spending.cohorts import COUNTED, SPLIT, join_cohorts
+from flows.spending.learning_rows import deal
 from flows.spending.prices import check_budget, preview, propose_key
-from flows.spending.releases import deal
 from flows.spending.year import Year, parse_year, split_budget, year_months, year_of
 from learners import StabilityValidation
 from privacy import BudgetError, Cost, LatticeLaplace, Part
