@@ -9,6 +9,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "KEY", "OutputError", "OutputFile", "encoding_by_mark", "file_digest", "open_text",
+    "KEY", "OutputError", "OutputFile", "encoding_by_mark", "file_digest", "map_texts", "open_text",
     "output_folder", "state_key", "sync_folder", "write_arrays", "write_whole",
 ]  # fmt: skip
 
@@ -32,6 +33,8 @@ MARKS = {  # the longer first: one of UTF-32 begins as one of UTF-16 does
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+HEADER = 30 + 20  # bytes of an archive's entry before its array, besides its name and the padding
+PADDING, ALIGNED = 0xD935, 64  # the field's public number; bytes
 NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
 
 
@@ -201,7 +204,10 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 def write_arrays(
     path: Path, arrays: Mapping[str, np.ndarray], *, compressed: bool = False, mode: int = 0o666
 ) -> None:
-    """Write arrays with their names as one `.npz` file without pickles, whole or not at all."""
+    """Write arrays with their names as one `.npz` file without pickles, whole or not at all.
+
+    One that is not compressed begins at a multiple of `ALIGNED` bytes, so that it can be mapped.
+    """
     import zipfile  # a command that writes no array waits for neither
 
     import numpy as np
@@ -215,10 +221,53 @@ def write_arrays(
             zipfile.ZipFile(file, "w", how, compresslevel=1) as archive,
         ):
             for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                entry = zipfile.ZipInfo(f"{name}.npy")
+                entry.extra = _padding(file.tell() + HEADER + len(entry.filename.encode()))
+                named = entry.filename if compressed else entry
+                with archive.open(named, "w", force_zip64=True) as part:
                     np.lib.format.write_array(part, np.asanyarray(array), allow_pickle=False)
 
     write_whole(path, write)
+
+
+def _padding(end: int) -> bytes:
+    """Return an extra field of a header that would end there without it, so that it ends aligned."""
+    size = -(end + 4) % ALIGNED
+    return struct.pack("<HH", PADDING, size) + bytes(size)
+
+
+def map_texts(path: Path) -> dict[str, np.ndarray]:
+    """Return the texts among the arrays of a file of `write_arrays` without reading them.
+
+    A page of the file comes into memory when somebody looks at it. The arrays are read-only. Of a file
+    that is compressed there are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "arrays.npz"
+    ...     write_arrays(path, {"name": np.array(["ann", "bob"]), "age": np.array([31, 45])})
+    ...     map_texts(path)
+    {'name': array(['ann', 'bob'], dtype='<U3')}
+    """
+    import zipfile  # a command that maps no array waits for neither
+
+    import numpy as np
+
+    found = {}
+    with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+        for entry in archive.infolist():
+            if entry.compress_type != zipfile.ZIP_STORED:
+                continue
+            file.seek(entry.header_offset + 26)  # the sizes of the name and of the extra fields
+            file.seek(sum(struct.unpack("<HH", file.read(4))), os.SEEK_CUR)
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            if dtype.kind == "U" and len(shape) == 1 and shape[0] > 0:  # nothing cannot be mapped
+                mapped = np.memmap(path, dtype, "r", offset=file.tell(), shape=shape)
+                found[entry.filename.removesuffix(".npy")] = np.asarray(mapped)
+    return found
 
 
 def file_digest(path: Path, key: bytes) -> str:

@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int, Int8
 
-from flows.files import write_arrays
+from flows.files import map_texts, write_arrays
 from flows.sharding import FeatureFolder, names_alone, open_features
 from flows.tables import Gold, Reference, TaskTable
 from quality import CrowdLabels, MultiLabels, encode_gold
+from quality.labels import sort_codes
 
 __all__ = ["FEATURES", "Crowd", "load_crowd", "save_crowd"]
 
@@ -118,7 +119,7 @@ class Crowd:
         self, *parts: Int[np.ndarray, " _"]
     ) -> tuple[Float[np.ndarray, "_ features"], ...]:
         """Features of parts of the labelled tasks, by their codes; on shards as pages of files."""
-        rows = self.table.rows(self.labels.tasks)
+        rows = self.label_row()
         if self.features is not None:
             return tuple(self.features.laid_out(rows[part]) for part in parts)
         return tuple(self.table.features[rows[part]] for part in parts)
@@ -202,30 +203,37 @@ def save_crowd(folder: Path, crowd: Crowd) -> None:
 
 
 def load_crowd(folder: Path) -> Crowd:
-    """Read back what `save_crowd` wrote."""
-    with np.load(folder / CROWD, allow_pickle=False) as stored:
-        labels = CrowdLabels.from_codes(**{name: stored[name] for name in CODED})
-        tasks = gold = reference = None
-        if "table" in stored:
-            names = tuple(stored["feature_names"].tolist())
-            tasks = TaskTable(
-                stored["table"], stored["group"], stored["group_names"], stored["features"], names,
-                stored.get("subject"),
-            )  # fmt: skip
-        if "gold_task" in stored:
-            gold = Gold(stored["gold_task"], stored["gold_label"])
-        if "reference_task" in stored:
-            reference = Reference(
-                *(stored[f"reference_{name}"] for name in ("model", "task", "label"))
-            )
-        seconds = stored.get("seconds")
-        models = tuple(stored["models"].tolist()) if "models" in stored else ()
-        answers, gold_sets = _stored_sets(stored, labels), stored.get("gold_sets")
-        row = stored.get("row")
+    """Return what `save_crowd` wrote; names stay in the file until they are looked at."""
+    stored = map_texts(folder / CROWD)
+    with np.load(folder / CROWD, allow_pickle=False) as file:
+        stored |= {name: file[name] for name in file.files if name not in stored}
+    labels, tasks, gold, reference = _stored_labels(stored), None, None, None
+    if "table" in stored:
+        names = tuple(stored["feature_names"].tolist())
+        tasks = TaskTable(
+            stored["table"], stored["group"], stored["group_names"], stored["features"], names,
+            stored.get("subject"),
+        )  # fmt: skip
+    if "gold_task" in stored:
+        gold = Gold(stored["gold_task"], stored["gold_label"])
+    if "reference_task" in stored:
+        reference = Reference(*(stored[f"reference_{name}"] for name in ("model", "task", "label")))
+    seconds, row = stored.get("seconds"), stored.get("row")
+    models = tuple(stored["models"].tolist()) if "models" in stored else ()
+    answers, gold_sets = _stored_sets(stored, labels), stored.get("gold_sets")
     features = open_features(folder / FEATURES)
     return Crowd(
         labels, tasks, gold, seconds, features, reference, models, answers, gold_sets, row
     )  # fmt: skip
+
+
+def _stored_labels(stored: Mapping[str, np.ndarray]) -> CrowdLabels:
+    """Return the label table, whose rows are in order already; of its names nothing is read."""
+    worker, task, label, *names = (stored[name] for name in CODED)
+    task_start = np.zeros(len(names[1]) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(task, minlength=len(names[1])), out=task_start[1:])
+    by_worker, worker_start = sort_codes(worker, len(names[0]))
+    return CrowdLabels(worker, task, label, *names, task_start, by_worker, worker_start)
 
 
 def _stored_sets(stored: Mapping[str, np.ndarray], names: CrowdLabels) -> MultiLabels | None:

@@ -81,9 +81,9 @@ class ShardSource:
         if classes is not None:
             self._declare(classes)
 
-    def refuse_unknown(self, tasks: np.ndarray, known: np.ndarray) -> None:
-        """Raise TableError if a label's task is in no task table; both are sorted names."""
-        if not all_known(tasks, known):
+    def refuse_unknown(self, tasks: Iterable[np.ndarray], known: np.ndarray) -> None:
+        """Raise TableError if a label's task is in no task table; all are sorted names."""
+        if not all(all_known(some, known) for some in tasks):
             refuse_outside(self.table, "task", known, "task tables; add the task or drop the row")
 
     def _declare(self, classes: Sequence[str]) -> None:
@@ -314,7 +314,7 @@ def write_shards(
             for column in CODES:
                 source.write_vocabulary(column, _names_path(folder, column))
             if known_tasks is not None:
-                source.refuse_unknown(_names_in(folder, "task"), known_tasks)
+                source.refuse_unknown(_some_names(folder, "task"), known_tasks)
             codes = _unrepeated(source, duplicates)
             starts, n_labels = _write_all(codes, folder, shard_labels)
             n_workers, n_tasks, n_classes = (source.size(column) for column in CODES)
@@ -409,6 +409,13 @@ def _names_path(folder: Path, column: Column) -> Path:
 
 def _names_in(folder: Path, column: Column) -> np.ndarray:
     return text_column(read_parquet(_names_path(folder, column))["name"])
+
+
+def _some_names(folder: Path, column: Column) -> Iterator[np.ndarray]:
+    """Yield the names of a column in their order, so many at a time."""
+    with pq.ParquetFile(_names_path(folder, column)) as file:
+        for batch in file.iter_batches(BATCH, columns=["name"]):
+            yield text_column(pa.chunked_array([batch.column(0)]))
 
 
 def _shard_path(folder: Path, number: int) -> Path:

@@ -204,8 +204,12 @@ def _code_pieces(
             room, end = room_for(piece, room), row + len(piece.start) - 1
             coded.append(_code_piece(piece, parts, room, code[row:end], share))
             row = end
-    first = np.cumsum([0, *(part.n_names for part in parts)])
-    return coded, first, joined([part.texts() for part in parts])
+    first, names = (
+        np.cumsum([0, *(part.n_names for part in parts)]),
+        [part.texts() for part in parts],
+    )
+    del parts, room  # hash tables, of more bytes than many names, before these are copied
+    return coded, first, joined(names)
 
 
 def _code_piece(

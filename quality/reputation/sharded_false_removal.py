@@ -3,10 +3,10 @@
 Use :func:`filter_dishonest_by_shards`; :func:`quality.filter_dishonest` is the filter of one table.
 
 The likelihood of a worker's reliability is a product over her labels, so that logarithms add up over
-shards; the population is fitted to 20,000 workers at most. What needs all labels of a worker at once (the
-reliability of one more, the whole distribution of a penalty of few labels) has the rows of some workers
-gathered from all shards, so many labels at once. A worker of many labels has a normal tail, whose moments
-add up again.
+shards, for so many workers at once; the population is fitted to 20,000 of them at most. What needs all
+labels of a worker at once (the whole distribution of a penalty of few labels) has the rows of some workers
+gathered from all shards, so many labels at once; so has the reliability of many workers of few labels. A
+worker of many labels has a normal tail, whose moments add up again.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ from quality.reputation.sharded_filtering import ShardedCrowd
 __all__ = ["filter_dishonest_by_shards"]
 
 AT_ONCE = 16_000_000  # labels of some workers that are brought together, each in some 30 bytes
-MANY_AT_ONCE = 100_000  # workers whose moments are added up together
+MANY_AT_ONCE = 250_000  # workers whose likelihoods or moments are added up together
 
 
 def filter_dishonest_by_shards(
@@ -90,9 +90,9 @@ def filter_dishonest_by_shards(
     lies so near its limit. The same bytes on any engine.
 
     **Cost.** A pass over the shards for each of eight turns in the first round, three in a later one; in
-    a crowd of more than 20,000 workers, a pass more for every four million labels of the others.
-    P-values take a pass for every 100,000 workers of more than 24 labels and for every four million
-    labels of the others. In memory are these rows, and numbers for each worker.
+    a crowd of more than 250,000 workers, one more for every 250,000 of them who have more than 24
+    labels, and for every 16 million labels of the others. P-values take as many passes as that. In
+    memory are these rows, or 48 numbers for each of these workers, and a few for each of all.
 
     Examples
     --------
@@ -194,19 +194,19 @@ def _fit_honest(
         return _Fit(population, _Believed(np.zeros(n_workers), prior), reliability, prior)
     if before is not None:
         reliability, prior = before.reliability.copy(), before.prior
-    order = looked_at(asked)
-    seat = np.full(n_workers, -1, dtype=np.int32)
-    seat[order] = np.arange(len(order))
+    looked = looked_at(asked)
+    seated, many, few = _seated(looked, np.setdiff1d(asked, looked), n_labels)
     n_turns = N_STEPS if before is None else N_MORE_STEPS
     tell = counter(progress, "honest population", n_turns)
     for turn in range(n_turns):
         believed = _Believed(np.log(reliability * (n_classes - 1) / (1 - reliability)), prior)
-        mass, log_evidence = engine.add_up(_about_reliability, (believed, seat, len(order)))
+        mass, evidence = _on_grid(engine, believed, seated)
         prior = (mass + 1) / (mass.sum() + n_classes)
-        evidence = np.exp(log_evidence - log_evidence.max(axis=1, keepdims=True, initial=-np.inf))
-        population, crowd = fit_population(evidence, np.arange(len(order)), candidates)
-        reliability[order] = (evidence @ (crowd * RELIABILITY)) / (evidence @ crowd)
-        for some in _parts(np.where(seat < 0, n_labels, 0), AT_ONCE):
+        population, crowd = fit_population(evidence, np.arange(len(looked)), candidates)
+        reliability[seated.worker] = _expected(evidence, crowd)
+        for some in _parts(many, MANY_AT_ONCE):
+            reliability[some.worker] = _expected(_on_grid(engine, believed, some)[1], crowd)
+        for some in _parts(few, AT_ONCE):
             rows = _brought(engine.map(_right_of, (believed, some)))
             by_worker, start = sort_codes(rows[0], len(some.worker))
             reliability[some.worker] = expected_reliability(
@@ -214,6 +214,39 @@ def _fit_honest(
             )
         tell(turn + 1)
     return _Fit(population, believed, reliability, prior)
+
+
+def _seated(
+    looked: Int64[np.ndarray, " looked"],
+    others: Int64[np.ndarray, " others"],
+    n_labels: Int64[np.ndarray, " workers"],
+) -> tuple["_Some", Int64[np.ndarray, " workers"], Int64[np.ndarray, " workers"]]:
+    """Return whose likelihoods the first pass adds up: those looked at, and others of many labels first.
+
+    And the sizes of the workers left: 1 for each of many labels, then the labels of each of few.
+    """
+    others = others[np.argsort(n_labels[others] <= EXACT, kind="stable")]
+    n_more = max(MANY_AT_ONCE - len(looked), 0)
+    seated = _Some.of(np.append(looked, others[:n_more]), len(n_labels))
+    left = np.zeros_like(n_labels)
+    left[others[n_more:]] = n_labels[others[n_more:]]
+    return seated, (left > EXACT).astype(np.int64), np.where(left <= EXACT, left, 0)
+
+
+def _on_grid(
+    engine: Engine, believed: _Believed, some: "_Some"
+) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, "some grid"]]:
+    """Return the mass of the classes, and some workers' likelihood on the grid, of which the largest is 1."""
+    mass, log_evidence = engine.add_up(_about_reliability, (believed, some))
+    return mass, np.exp(log_evidence - log_evidence.max(axis=1, keepdims=True, initial=-np.inf))
+
+
+def _expected(
+    evidence: Float64[np.ndarray, "some grid"], crowd: Float64[np.ndarray, " grid"]
+) -> Float64[np.ndarray, " some"]:
+    """Return the expected reliability of workers of such likelihoods, in a crowd."""
+    expected: np.ndarray = (evidence @ (crowd * RELIABILITY)) / (evidence @ crowd)
+    return expected
 
 
 class _Some(NamedTuple):
@@ -309,14 +342,14 @@ def _n_classes(shard: LabelShard, _: object) -> int:
     return shard.n_classes
 
 
-def _about_reliability(shard: LabelShard, asked: tuple[_Believed, np.ndarray, int]) -> Sums:
+def _about_reliability(shard: LabelShard, asked: tuple[_Believed, _Some]) -> Sums:
     """What a shard adds to the mass of the classes, and to log-likelihoods on the grid."""
-    believed, seat, n_seats = asked
+    believed, some = asked
     right = np.empty(shard.n_labels)
     mass = ask_right(shard, TaskAnswers.of(shard), believed.log_odds, believed.prior, right)
-    product, total = np.ones((n_seats, N_GRID)), np.zeros((n_seats, N_GRID))
-    held = np.zeros(n_seats, dtype=np.int64)
-    _add_log_evidence(seat, shard.worker, right, shard.n_classes, RELIABILITY, product, held, total)
+    product, total = np.ones((len(some.worker), N_GRID)), np.zeros((len(some.worker), N_GRID))
+    held, rows = np.zeros(len(some.worker), dtype=np.int64), (shard.worker, right, shard.n_classes)
+    _add_log_evidence(some.place, *rows, RELIABILITY, product, held, total)
     return mass, total
 
 

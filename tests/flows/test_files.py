@@ -10,9 +10,10 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from flows.files import OutputError, OutputFile, output_folder
+from flows.files import OutputError, OutputFile, map_texts, output_folder, write_arrays
 
 
 def write(text: str, path: Path) -> None:
@@ -251,3 +252,42 @@ def test_a_killed_process_leaves_the_former_file_or_the_new_one(
     switch = found.index("new")
     assert found == [former] * switch + ["new"] * (len(found) - switch)
     assert 5 < switch < len(found) - 1
+
+
+ARRAYS = {
+    "names": np.array(["ann", "ünï", ""]),
+    "number": np.arange(7),
+    "long name of an array": np.array(["a" * 40]),
+    "none": np.empty(0, dtype="<U5"),
+    "cells": np.array([["a", "b"], ["c", "d"]]),
+}
+
+
+def test_texts_are_mapped_where_they_lie_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "arrays.npz"
+    write_arrays(path, ARRAYS)
+    with np.load(path) as stored:
+        assert set(stored.files) == set(ARRAYS)
+        for name, array in ARRAYS.items():
+            np.testing.assert_array_equal(stored[name], array)
+    mapped = map_texts(path)
+    assert set(mapped) == {"names", "long name of an array"}
+    for name, array in mapped.items():
+        np.testing.assert_array_equal(array, ARRAYS[name])
+        assert isinstance(array.base, np.memmap)
+        assert array.flags.aligned
+        assert not array.flags.writeable
+
+
+def test_a_file_written_over_leaves_what_was_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "arrays.npz"
+    write_arrays(path, {"names": np.array(["before"])})
+    before = map_texts(path)["names"]
+    write_arrays(path, {"names": np.array(["after"])})
+    assert before.tolist() == ["before"]
+    assert map_texts(path)["names"].tolist() == ["after"]
+
+
+def test_of_a_compressed_file_nothing_is_mapped(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "arrays.npz", ARRAYS, compressed=True)
+    assert map_texts(tmp_path / "arrays.npz") == {}

@@ -149,7 +149,11 @@ def test_a_class_that_is_not_declared_is_refused_in_the_same_words(tmp_path: Pat
     assert "rows 2, 3, column label: 'maybe' is not among the classes" in streamed
 
 
-def test_a_task_that_is_in_no_task_table_is_refused_in_the_same_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1, 1_000_000])
+def test_a_task_that_is_in_no_task_table_is_refused_in_the_same_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("flows.sharding.shards.BATCH", at_once)
     rows = [("a", "t1", "x"), ("b", "t3", "x"), ("c", "t2", "y")]
     streamed, whole = refusals(tmp_path, rows, known_tasks=np.array(["t1", "t2", "t4"]))
     assert streamed == whole

@@ -138,6 +138,21 @@ def test_what_is_asked_of_the_ledger_is_the_same_to_the_byte(
     assert len(asked[0]) == 6 + 2  # groups; training and the gate
 
 
+def test_names_stay_in_the_run_folder_until_they_are_looked_at(
+    runs: tuple[Settings, RunResult, RunResult],
+) -> None:
+    _, whole, sharded = runs
+    crowd, expected = load_crowd(sharded.folder), load_crowd(whole.folder)
+    for found, given in (
+        (crowd.labels.tasks, expected.labels.tasks),
+        (crowd.labels.workers, expected.labels.workers),
+        (crowd.table.names, expected.table.names),
+    ):
+        np.testing.assert_array_equal(found, given)
+        base = found.base if isinstance(found.base, np.memmap) else found.base.base
+        assert isinstance(base, np.memmap)
+
+
 def test_a_model_on_shards_has_its_features_as_pages_of_files_that_go_with_it(
     runs: tuple[Settings, RunResult, RunResult],
 ) -> None:
