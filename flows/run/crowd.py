@@ -118,7 +118,7 @@ class Crowd:
         self, *parts: Int[np.ndarray, " _"]
     ) -> tuple[Float[np.ndarray, "_ features"], ...]:
         """Features of parts of the labelled tasks, by their codes; on shards as pages of files."""
-        rows = self.table.rows(self.labels.tasks)
+        rows = self.label_row()
         if self.features is not None:
             return tuple(self.features.laid_out(rows[part]) for part in parts)
         return tuple(self.table.features[rows[part]] for part in parts)

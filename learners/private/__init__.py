@@ -64,9 +64,9 @@ __all__ = [
     "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation",
     "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA",
     "bin_counts", "check_bins", "check_knobs", "check_search", "density_of", "fit_linear",
-    "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "lifted", "lifted_rows", "moments_query",
-    "perturbed_weight", "prefers_descent", "private_subspace", "private_training", "scores", "signs",
-    "split_epsilon", "to_coef", "training_rows",
+    "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "lifted", "lifted_rows",
+    "moments_query", "perturbed_weight", "prefers_descent", "private_subspace", "private_training",
+    "scores", "signs", "split_epsilon", "to_coef", "training_rows",
 ]  # fmt: skip
 
 
