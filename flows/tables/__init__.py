@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
     from flows.tables.columns import (
         CandidateScores,
+        ColumnScale,
         TaskColumns,
         feature_lengths,
         has_lists,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         read_gold_sets,
         read_multilabels,
         read_scores,
-        standardized,
         stream_features,
         task_texts,
     )
@@ -98,6 +98,7 @@ __all__ = [
     "WHOLE",
     "CandidateScores",
     "Coded",
+    "ColumnScale",
     "Finding",
     "Frame",
     "Gold",
@@ -154,7 +155,6 @@ __all__ = [
     "refuse_hollow",
     "refuse_outside",
     "result_table",
-    "standardized",
     "stream_features",
     "table_file",
     "task_texts",
