@@ -1,4 +1,4 @@
-"""Fixtures of all tests: the folder of real data, a seeded generator, and Ctrl-C."""
+"""Fixtures of all tests: the folder of real data, a seeded generator, Ctrl-C, and no stray files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ import numpy as np
 import pytest
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left_behind(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Tests write into temporary folders; tools keep their caches in hidden ones."""
+    root = pytestconfig.rootpath
+    before = {path.name for path in root.iterdir()}
+    yield
+    left = {path.name for path in root.iterdir()} - before
+    strays = sorted(name for name in left if not name.startswith("."))
+    assert strays == [], f"tests left files in {root}: let them work in tmp_path"
 
 
 @pytest.fixture

@@ -35,6 +35,12 @@ FOLDERS = sorted(
     if path.is_dir() and any(path.glob("*.py"))
 )
 BANNED = {"utils", "util", "common", "helpers", "base", "constants", "misc"}
+TOP = {  # every folder and file at the top
+    "benchmarks", ".ci", "docs", "flows", "learners", "privacy", "quality", "sample_data", "tests",
+    "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "DECISIONS.md", "LICENSE", "Makefile", "README.md",
+    "SECURITY.md", "constraints.txt", ".gitignore", "mkdocs.yml", "pyproject.toml",
+}  # fmt: skip
+DATABASES = re.compile(rb"SQLite format 3\0|.{8}DUCK", re.DOTALL)  # how their files begin
 MAX_ENTRIES = 13
 MAX_ROOM = 24  # sub-rooms and files of a room itself, whose sub-rooms ARCHITECTURE names one by one
 MAX_FILES = 400  # 190 when the rooms were divided; families that came since bring their own
@@ -87,6 +93,47 @@ def test_a_function_fits_on_a_screen_or_two(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             body = node.body[1:] if ast.get_docstring(node) else node.body
             assert not body or (body[-1].end_lineno or 0) - body[0].lineno < 60, node.name
+
+
+def tracked(folder: Path) -> list[str]:
+    """The files of a checkout; a test is skipped where there is no git."""
+    if shutil.which("git") is None or not (folder / ".git").exists():
+        pytest.skip("no git checkout")
+    listed = ["git", "-c", f"safe.directory={folder}", "ls-files", "-z"]
+    shown = subprocess.run(listed, cwd=folder, capture_output=True, text=True, check=True)
+    return [name for name in shown.stdout.split("\0") if (folder / name).is_file()]
+
+
+def strays(folder: Path) -> list[str]:
+    """What a checkout holds beside the named folders and files, and databases anywhere."""
+    files = tracked(folder)
+    found = [name for name in files if name.partition("/")[0] not in TOP]
+    for name in files:
+        with (folder / name).open("rb") as file:
+            if DATABASES.match(file.read(16)):
+                found.append(name)
+    return found
+
+
+def test_the_top_holds_the_named_folders_and_files_and_no_database_is_tracked() -> None:
+    assert strays(ROOT) == []
+    assert {name.partition("/")[0] for name in tracked(ROOT)} == TOP
+
+
+def test_a_stray_file_and_a_database_are_seen(tmp_path: Path) -> None:
+    tracked(ROOT)  # where there is git
+    planted = {
+        "README.md": b"",
+        "nowhere": b"",
+        "tests/one.py": b"SQLite format 3\0",
+        "docs/two": b"8 bytes.DUCK",
+    }
+    for name, content in planted.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    for command in (("init", "--quiet"), ("add", ".")):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    assert strays(tmp_path) == ["nowhere", "docs/two", "tests/one.py"]
 
 
 def test_no_file_or_folder_has_a_name_for_everything() -> None:

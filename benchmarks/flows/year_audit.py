@@ -35,7 +35,7 @@ from flows.report import write_release_files
 from flows.run import MANIFEST, Run, open_run
 from flows.settings import Settings, load_settings
 from flows.spending import as_numbers, read_statements
-from flows.spending.releases import deal
+from flows.spending.learning_rows import deal
 from flows.stages import STAGES
 from privacy import AuditBound, audit_releases
 

@@ -8,7 +8,7 @@ features, classes. Two things do not, and the text says so: the class names, and
 features' norms.
 """
 
-from flows.proposal.cells import NOTHING
+from flows.proposal.class_names import NOTHING
 from flows.proposal.facts import CampaignFacts, CampaignTables, facts_of
 from flows.proposal.gate import GateNumbers, gate_for, why_no_model
 from flows.proposal.writing import settings_text, toml_value, write_settings

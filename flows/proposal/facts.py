@@ -19,8 +19,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from flows.choices import Duplicates
-from flows.proposal.cells import classes_of_cells
-from flows.proposal.grades import grades_of, is_scale
+from flows.proposal.class_names import classes_of_cells, grades_of, is_scale
 from flows.settings import EngineSettings, GroupSettings, input_settings
 from flows.sharding import SHARDS, count_rows, open_tasks, refuse_hollow_shards, write_shards
 from flows.tables import (

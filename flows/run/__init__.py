@@ -11,7 +11,6 @@ from flows.faces import late_face
 if TYPE_CHECKING:
     from flows.run.comparison import Change, RunChanges, compare_runs
     from flows.run.crowd import FEATURES, Crowd, load_crowd, save_crowd
-    from flows.run.failure import LAST_FAILURE, forget_failure, last_failure, note_failure
     from flows.run.history import (
         begun_from,
         complete_runs,
@@ -21,7 +20,14 @@ if TYPE_CHECKING:
         trend,
         unchanged_run,
     )
-    from flows.run.listing import ListedRun, list_runs
+    from flows.run.listing import (
+        LAST_FAILURE,
+        ListedRun,
+        forget_failure,
+        last_failure,
+        list_runs,
+        note_failure,
+    )
     from flows.run.retention import limit_of, prune_runs, runs_to_prune
     from flows.run.store import (
         MANIFEST,

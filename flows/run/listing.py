@@ -4,22 +4,33 @@
 >>> [one.state for one in list_runs(load_settings("demo/settings.toml"))]  # doctest: +SKIP
 ['complete', 'cancelled']
 
-A run that was refused leaves no folder: why is in the state folder, until a run succeeds.
+A run that was refused leaves no folder: why is in the state folder, until a run succeeds. That sentence may
+hold what the data hold, so that it stays where the ledger is, open to its owner alone: a scheduler gets the
+type of the error, never the sentence.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from flows.files import write_whole
 from flows.run.history import complete_runs
 from flows.run.store import MANIFEST, Run, unfinished_runs
 from flows.settings import Settings
 
-__all__ = ["ListedRun", "RunState", "list_runs", "state_of"]
+__all__ = [
+    "LAST_FAILURE", "ListedRun", "RunState", "forget_failure", "last_failure", "list_runs", "note_failure",
+    "state_of",
+]  # fmt: skip
+
+LAST_FAILURE = "last_failure.json"
 
 RunState: TypeAlias = Literal["complete", "running", "cancelled", "failed", "died"]
 
@@ -75,3 +86,43 @@ def _listed(run: Run) -> ListedRun:
     manifest = run.read_json(MANIFEST)
     stages = tuple(manifest["stages"])
     return ListedRun(run.final_name, state_of(manifest), manifest["started"], stages, run.folder)
+
+
+def note_failure(state: Path, error: BaseException, why: str) -> None:
+    """Write why a run failed, in place of the failure before; without a state folder nothing is written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     note_failure(Path(folder), ValueError("labels.csv is empty"), "labels.csv is empty")
+    ...     last_failure(Path(folder))["why"]
+    'labels.csv is empty'
+    """
+    if not state.is_dir():
+        return
+    found = {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "error": type(error).__name__,
+        "why": why,
+    }
+    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+    def write(aside: Path) -> None:
+        opener = partial(os.open, mode=0o600)
+        with open(aside, "w", encoding="utf-8", opener=opener) as file:
+            file.write(text)
+
+    write_whole(state / LAST_FAILURE, write)
+
+
+def forget_failure(state: Path) -> None:
+    """Remove what `note_failure` wrote: a run has succeeded since."""
+    (state / LAST_FAILURE).unlink(missing_ok=True)
+
+
+def last_failure(state: Path) -> dict[str, str] | None:
+    """Return time, error and sentence of the newest run if it failed, else None."""
+    path = state / LAST_FAILURE
+    if not path.is_file():
+        return None
+    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    return found

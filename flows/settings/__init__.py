@@ -10,7 +10,6 @@ raise `SettingsError`.
 
 from flows.settings.addresses import LAKES, SCHEMES, address_of, is_remote
 from flows.settings.environment import variables_of
-from flows.settings.faults import fault_sentence
 from flows.settings.feature_use import why_features_stay_out
 from flows.settings.input_sections import GroupSettings, InputSettings
 from flows.settings.publication_keys import (
@@ -32,6 +31,7 @@ from flows.settings.sections import (
     TopicsSettings,
 )
 from flows.settings.settings import (
+    fault_sentence,
     filter_settings,
     input_settings,
     load_settings,

@@ -279,11 +279,6 @@ class Settings(Section):
             raise ValueError(
                 f"model.{own[0]} must be left out with privacy.planned_runs, which splits the budget"
             )
-        if self.engine is not None:
-            raise ValueError(
-                "privacy.planned_runs must be without [engine]: a record of every task's cohort is kept, "
-                "and shards are read without one"
-            )
 
     def _check_order(self) -> None:
         """Raise ValueError for settings of ordered classes that do not go together."""

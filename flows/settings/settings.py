@@ -7,6 +7,7 @@ Every path in the file is relative to the file itself, so that a campaign's fold
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
 from pathlib import Path
@@ -16,12 +17,11 @@ from pydantic import ValidationError
 
 from flows.files import open_text
 from flows.settings.environment import overridden, set_by
-from flows.settings.faults import fault_sentence
 from flows.settings.input_sections import InputSettings
-from flows.settings.section import Section, SettingsError
+from flows.settings.section import Section, SettingsError, section_of
 from flows.settings.sections import FilterSettings, Settings
 
-__all__ = ["filter_settings", "input_settings", "load_settings", "run_settings"]
+__all__ = ["fault_sentence", "filter_settings", "input_settings", "load_settings", "run_settings"]
 
 Chosen = TypeVar("Chosen", bound=Section)
 
@@ -74,3 +74,38 @@ def _of_options(section: type[Chosen], given: dict[str, Any]) -> Chosen:
         return section.model_validate(given)
     except ValidationError as error:
         raise SettingsError(fault_sentence(error, section)) from None
+
+
+def fault_sentence(error: ValidationError, settings: type[Section]) -> str:
+    """Return the first fault that pydantic reports as one sentence; unknown keys come before missing ones.
+
+    >>> try:
+    ...     FilterSettings(penalti="soft")
+    ... except ValidationError as error:
+    ...     print(fault_sentence(error, FilterSettings))
+    unknown key 'penalti'; did you mean 'penalty'?
+    """
+    fault = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    key = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f"unknown key {key!r}{_nearest(fault['loc'], settings)}"
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    if not key:
+        return message
+    if fault["type"] == "missing":
+        return f"{key} must be given"
+    came = "" if isinstance(fault["input"], dict) else f", got {fault['input']!r}"
+    return f"{key}: {message[0].lower()}{message[1:]}{came}"
+
+
+def _nearest(location: tuple[Any, ...], settings: type[Section]) -> str:
+    """Return ``; did you mean ...?`` if a key of the section resembles the unknown one, else the keys."""
+    section = settings
+    for part in location[:-1]:
+        section = section_of(section.model_fields[part].annotation) or section
+    close = difflib.get_close_matches(str(location[-1]), section.model_fields, n=1)
+    return (
+        f"; did you mean {close[0]!r}?"
+        if close
+        else f"; known are {', '.join(section.model_fields)}"
+    )

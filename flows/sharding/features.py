@@ -1,9 +1,10 @@
 """Task features too large for memory: one file of rows, bag after bag, read a block at a time.
 
 A bag is a group of tasks; its rows with labels come first, then by name. A folder holds the rows in
-`rows.npy`, the bags' sizes and the tasks' places in `bags.npz`, and `features.json`, which is written last: a
-folder without it is not whole. `FeaturePasses` goes over bags in blocks, which threads or Dask load and work
-on; workers on other machines read the same folder, as they do for labels.
+`rows.npy`, in `bags.npz` the bags' sizes, the tasks' places and, to standardize by, the scale of all rows,
+and `features.json`, which is written last: a folder without it is not whole. `FeaturePasses` goes over bags
+in blocks, which threads or Dask load and work on; workers on other machines read the same folder, as they do
+for labels.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from flows.settings import GroupSettings
 from flows.sharding.shards import Mapper, open_tasks
 from flows.tables import (
     Coded,
+    ColumnScale,
     TaskColumns,
     TaskTable,
     has_lists,
     list_tasks,
     read_tasks,
-    standardized,
     stream_features,
 )
 from learners.class_ratios import MAX_LANDMARKS, Block
@@ -52,7 +53,7 @@ class FeatureFolder:
     folder: Path
     n_tasks: int
     n_features: int
-    standardize: bool  # whether `load` scales them
+    standardize: bool  # whether `load` and `laid_out` scale them
 
     def rows(self, first: int, last: int) -> Float[np.ndarray, "_ features"]:
         """Return the rows from `first` up to `last`."""
@@ -69,26 +70,31 @@ class FeatureFolder:
 
     def load(self, tasks: Int[np.ndarray, " _"] | None = None) -> Float[np.ndarray, "_ features"]:
         """Return the features of some tasks, or of all, by their place in the order of names."""
-        with np.load(self.folder / BAGS, allow_pickle=False) as kept:
-            place = kept["place"]
-        if self.standardize:  # by the means of all
-            whole = standardized(self.take(place))
-            return whole if tasks is None else np.asarray(whole[tasks])
-        return self.take(place if tasks is None else place[tasks])
+        place, scale = self._places()
+        return self._scaled(place if tasks is None else place[tasks], scale)
 
     def laid_out(self, tasks: Int[np.ndarray, " _"]) -> Float[np.ndarray, "_ features"]:
         """Return what `load` returns, as pages of a file of no name, which goes when the array goes.
 
-        Memory holds a batch of rows while it is written, and the pages in use while it is read; features to
-        be standardized are loaded once.
+        Memory holds a batch of rows while it is written, and the pages in use while it is read.
         """
-        shape = (len(tasks), self.n_features)
-        if self.standardize:  # by the means of all, which are found in memory
-            return self._in_pages(iter([self.load(tasks)]), shape)
-        with np.load(self.folder / BAGS, allow_pickle=False) as kept:
-            place = kept["place"][tasks]
+        place, scale = self._places()
+        place = place[tasks]
         batches = range(0, len(place), COPIED)
-        return self._in_pages((self.take(place[at : at + COPIED]) for at in batches), shape)
+        blocks = (self._scaled(place[at : at + COPIED], scale) for at in batches)
+        return self._in_pages(blocks, (len(place), self.n_features))
+
+    def _places(self) -> tuple[Int[np.ndarray, " tasks"], ColumnScale | None]:
+        """Where each task's row is, and the scale of all rows if they are standardized."""
+        with np.load(self.folder / BAGS, allow_pickle=False) as kept:
+            scale = ColumnScale(kept["mean"], kept["deviation"]) if self.standardize else None
+            return kept["place"], scale
+
+    def _scaled(
+        self, places: Int[np.ndarray, " _"], scale: ColumnScale | None
+    ) -> Float[np.ndarray, "_ features"]:
+        rows = self.take(places)
+        return rows if scale is None else scale.scaled(rows)
 
     def _in_pages(self, blocks: Iterator[np.ndarray], shape: tuple[int, int]) -> np.ndarray:
         """Write blocks of rows one after the other, and map the file into memory."""
@@ -181,8 +187,11 @@ def write_features(
         np.load(rows, mmap_mode="r+")[place] = listed.whole
     with rows.open("rb") as file:
         os.fsync(file.fileno())
-    _write_bags(folder / BAGS, table, labelled, place)
     found = FeatureFolder(folder, n_tasks, len(table.feature_names), standardize)
+    scale = None
+    if standardize:  # over all tasks in the order of their names, as in memory
+        scale = ColumnScale.of(lambda part: found.take(place[part]), n_tasks)
+    _write_bags(folder / BAGS, table, labelled, place, scale)
     sizes = {name: getattr(found, name) for name in ("n_tasks", "n_features", "standardize")}
     write_whole(
         folder / WHOLE_FOLDER, lambda path: path.write_text(json.dumps(sizes), encoding="utf-8")
@@ -206,7 +215,11 @@ def _reserve(path: Path, shape: tuple[int, int]) -> None:
 
 
 def _write_bags(
-    path: Path, table: TaskTable, labelled: Bool[np.ndarray, " tasks"], place: np.ndarray
+    path: Path,
+    table: TaskTable,
+    labelled: Bool[np.ndarray, " tasks"],
+    place: np.ndarray,
+    scale: ColumnScale | None,
 ) -> None:
     n_groups = table.group_names.size
     sizes = {
@@ -214,6 +227,8 @@ def _write_bags(
         "labelled": np.bincount(table.group[labelled], minlength=n_groups),
         "place": place,
     }
+    if scale is not None:
+        sizes |= {"mean": scale.mean, "deviation": scale.deviation}
     write_arrays(path, sizes)
 
 

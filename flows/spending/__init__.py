@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from flows.spending.bounded_counts import SET_THRESHOLD
     from flows.spending.corrections import (
         Correction,
+        GoldProposal,
         gold_needed,
         plan_correction,
+        propose_gold,
+        split_price,
         why_not_corrected,
     )
-    from flows.spending.gold import GoldProposal, propose_gold, split_price
     from flows.spending.noise_choice import CountNoise, count_noise
     from flows.spending.partitions import grow_partition
     from flows.spending.prices import check_budget, preview, propose_key
@@ -55,14 +57,19 @@ if TYPE_CHECKING:
         publish_win_shares,
     )
     from flows.spending.year import Year, split_budget, year_months, year_of
-    from flows.spending.year_releases import CohortRows, YearReleases, plan_year
+    from flows.spending.year_releases import (
+        CohortRows,
+        YearReleases,
+        learning_features,
+        plan_year,
+    )
 
 __all__ = [
     "LEDGER_URL", "SET_THRESHOLD", "CandidateVerdict", "CohortRows", "Correction", "CountNoise",
     "GateTerms", "GoldProposal", "Learning", "LedgerSetBack", "Plan", "SetShares", "ShareTerms",
     "WinShares", "WinTerms", "Year", "YearReleases", "as_numbers", "ask_candidates", "check_budget",
     "consensus_label", "count_noise", "existing_ledger", "gold_needed", "grow_partition",
-    "known_statement", "numbers", "open_account", "open_state", "outcome", "paying",
+    "known_statement", "learning_features", "numbers", "open_account", "open_state", "outcome", "paying",
     "plan_correction", "plan_learning", "plan_releases", "plan_year", "preview", "propose_gold",
     "propose_key", "publish_set_shares", "publish_win_shares", "published_group_sizes",
     "published_size", "read_statements", "split_budget", "split_price", "statement", "trial",

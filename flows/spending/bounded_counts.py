@@ -1,63 +1,23 @@
 """Counts of what there may be several of: at most so many tasks of a subject count, and classes of a task.
 
 Where the unit is a subject, whose tasks are whose decides which of them count, and binds them to people.
-Where several classes may hold at once, the likeliest of each task count. `Rows` are the tasks that count,
-as a model is trained on them and judged by them.
+Where several classes may hold at once, the likeliest of each task count.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow.compute as pc
-from jaxtyping import Bool, Float, Float64, Int
+from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run
 from flows.settings import PrivacySettings, Settings
 from flows.tables import arrow_array, numpy_array
 from privacy import Query, bounded_labels, bounded_tasks, label_set_counts, subject_counts
 
-__all__ = [
-    "SET_THRESHOLD", "Rows", "binding_names", "counted_tasks", "dealt_names", "drawn_by_name", "set_queries",
-    "subject_queries",
-]  # fmt: skip
+__all__ = ["SET_THRESHOLD", "counted_tasks", "dealt_names", "set_queries", "subject_queries"]
 
 SET_THRESHOLD = 0.5  # a class of several holds where its probability is above this
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """Labelled tasks that count as rows for learning, dealt to training, validation and holdout.
-
-    `names` bind the partition of the deal to the tasks. Features of the holdout stand apart from those of
-    the rows to `develop` a model on, which are the others; on shards both are pages of files.
-    """
-
-    names: np.ndarray
-    develop_x: Float[np.ndarray, "_ features"]
-    holdout_x: Float[np.ndarray, "_ features"]
-    y: Int[np.ndarray, " tasks"]
-    holdout: Bool[np.ndarray, " tasks"]
-    validation: Bool[np.ndarray, " tasks"]
-
-    @property
-    def develop_y(self) -> Int[np.ndarray, " _"]:
-        """Class codes of the rows of `develop_x`."""
-        return np.asarray(self.y[~self.holdout])
-
-    @property
-    def judges(self) -> Bool[np.ndarray, " _"]:
-        """Which rows of `develop_x` are for validation."""
-        return np.asarray(self.validation[~self.holdout])
-
-    @property
-    def training(self) -> Bool[np.ndarray, " tasks"]:
-        """Rows that are neither for validation nor for the holdout."""
-        used: np.ndarray = self.holdout | self.validation
-        return ~used
 
 
 def counted_tasks(crowd: Crowd, settings: Settings) -> Bool[np.ndarray, " tasks"]:
@@ -80,29 +40,6 @@ def dealt_names(crowd: Crowd) -> np.ndarray:
     whose = crowd.label_subject()
     names: np.ndarray = crowd.labels.tasks if whose is None else whose
     return names
-
-
-_DRAWN: dict[bytes, np.ndarray] = {}  # the last alone: three stages deal the same tasks
-
-
-def drawn_by_name(tasks: np.ndarray, salt: bytes) -> Float64[np.ndarray, " tasks"]:
-    """Return a number in [0, 1) for each name, by its hash."""
-    names = [str(name).encode() for name in tasks.tolist()]
-    key = hashlib.blake2b(b"\0".join([*names, b""]), key=salt).digest()
-    if key not in _DRAWN:
-        digests = [hashlib.blake2b(name, key=salt, digest_size=8).digest() for name in names]
-        _DRAWN.clear()
-        _DRAWN[key] = np.frombuffer(b"".join(digests), dtype=">u8") / 2.0**64
-    return _DRAWN[key]
-
-
-def binding_names(crowd: Crowd) -> np.ndarray:
-    """Return the names that bind a partition to labelled tasks, and to whose they are."""
-    whose = crowd.label_subject()
-    if whose is None:
-        return np.asarray(crowd.labels.tasks)
-    pairs = zip(crowd.labels.tasks.tolist(), whose.tolist(), strict=True)
-    return np.array([json.dumps(pair) for pair in pairs], dtype=np.str_)
 
 
 def subject_queries(

@@ -17,22 +17,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 
 from flows.run import Crowd, Run
 from flows.settings import GateSettings, ModelSettings, PrivacySettings, Settings, SettingsError
 from flows.spending.account import LEDGER_URL
 from flows.spending.bounded_counts import (
     SET_THRESHOLD,
-    Rows,
-    binding_names,
     counted_tasks,
-    dealt_names,
-    drawn_by_name,
     set_queries,
     subject_queries,
 )
 from flows.spending.corrections import Correction, plan_correction, why_not_corrected
+from flows.spending.learning_rows import Rows, dealt_rows
 from flows.spending.noise_choice import CountNoise, CountsMechanism, count_noise
 from flows.spending.partitions import grow_partition
 from flows.spending.year import with_choice
@@ -67,7 +64,7 @@ from privacy import (
 from privacy.accounting import exact, six_digits_down
 
 __all__ = [
-    "PLAN", "Learning", "Plan", "consensus_label", "deal", "gate_of", "plan_learning",
+    "PLAN", "Learning", "Plan", "consensus_label", "gate_of", "plan_learning",
     "plan_releases", "protected_unit", "published_group_sizes", "published_size", "training_of",
     "with_grown_partition",
 ]  # fmt: skip
@@ -162,7 +159,7 @@ def plan_learning(
     model = run.settings.model
     if model is None or crowd.tasks is None or not crowd.tasks.feature_names:
         return None
-    rows = _rows(crowd, label(), run.settings, model)
+    rows = dealt_rows(crowd, label(), run.settings, model)
     if not all(cell.any() for cell in (rows.training, rows.validation, rows.holdout)):
         return None
     return _learning(rows, crowd, run, model, privacy)
@@ -291,61 +288,11 @@ def published_group_sizes(
     return np.array([fact.get("n", size) for fact, size in sizes], dtype=np.int64)
 
 
-def deal(
-    tasks: np.ndarray, *, seed: int, holdout: float, validation: float
-) -> tuple[Bool[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
-    """Deal tasks to holdout and validation by a hash of their names.
-
-    A task's part depends on its name and the seed alone: it is the same in a later run, after other
-    tasks have joined.
-
-    Parameters
-    ----------
-    tasks
-        Names of the tasks, or of their subjects: tasks of one name have the same part.
-    seed
-        Seed of the deal.
-    holdout
-        Expected share of all tasks, in (0, 1).
-    validation
-        Expected share of the tasks that are not in the holdout, in (0, 1).
-
-    Returns
-    -------
-    holdout, validation
-        Masks that do not overlap; the other tasks are for training.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> names = np.array([f"t{j}" for j in range(1000)])
-    >>> held, validated = deal(names, seed=1, holdout=0.2, validation=0.25)
-    >>> int(held.sum()), int(validated.sum()), int((held & validated).sum())
-    (178, 214, 0)
-    """
-    drawn = drawn_by_name(tasks, str(seed).encode())
-    held = drawn < holdout
-    return held, ~held & (drawn < holdout + (1 - holdout) * validation)
-
-
 def protected_unit(settings: Settings, privacy: PrivacySettings) -> Unit:
     """Return the unit that training protects: the row, unless scaling has read the features in the clear."""
     if privacy.unit.needs_local_consensus or privacy.unit is Unit.SUBJECT:
         return privacy.unit  # what changes in answers to a task changes its row alone
     return Unit.CONSENSUS_LABEL if settings.input.standardize else Unit.ROW
-
-
-def _rows(crowd: Crowd, label: np.ndarray, settings: Settings, model: ModelSettings) -> Rows:
-    counted = counted_tasks(crowd, settings)
-    held, validated = deal(
-        dealt_names(crowd)[counted],
-        seed=settings.seed,
-        holdout=settings.gate.holdout,
-        validation=model.validation,
-    )
-    task = np.flatnonzero(counted)
-    develop, holdout = crowd.features_of(task[~held], task[held])
-    return Rows(binding_names(crowd)[task], develop, holdout, label[task], held, validated)
 
 
 def _learning(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run
 from flows.settings import PrivacySettings, Settings, SettingsError
@@ -26,7 +26,8 @@ from flows.spending.cohorts import (
     join_cohorts,
 )
 from flows.spending.corrections import why_not_corrected
-from flows.spending.releases import consensus_label, deal, protected_unit, training_of
+from flows.spending.learning_rows import deal
+from flows.spending.releases import consensus_label, protected_unit, training_of
 from flows.spending.year import Year, year_of
 from learners import NoisyGradientDescent, StabilityValidation
 from privacy import (
@@ -42,7 +43,7 @@ from privacy import (
     gold_corrections,
 )
 
-__all__ = ["CohortRows", "YearReleases", "plan_year"]
+__all__ = ["CohortRows", "YearReleases", "learning_features", "plan_year"]
 
 TRAINING, VALIDATION, HOLDOUT = 0, 1, 2
 
@@ -51,13 +52,16 @@ TRAINING, VALIDATION, HOLDOUT = 0, 1, 2
 class CohortRows:
     """A cohort's rows for learning: what trains on them, and the queries about them, each asked once.
 
-    `x`, `y` and `use` are of its labelled tasks; `terms` give the values their public meaning.
+    `task` are its labelled tasks, those that the training reads first, `y` and `use` their classes and uses.
+    Features come as an argument `x`, the `learning_features` of all cohorts, of which this one's stand at
+    `place`; `terms` give the values their public meaning.
     """
 
     key: str
     year: Year
     training: StabilityValidation | NoisyGradientDescent
-    x: np.ndarray
+    place: slice
+    task: Int[np.ndarray, " tasks"]
     y: Int[np.ndarray, " tasks"]
     use: Int[np.ndarray, " tasks"]
     dataset: str
@@ -69,31 +73,27 @@ class CohortRows:
         """Rows that are trained on."""
         return int((self.use == TRAINING).sum())
 
-    def rows(self, use: int) -> Bool[np.ndarray, " tasks"]:
-        """Rows of one use."""
-        found: np.ndarray = self.use == use
-        return found
-
-    def training_query(self) -> Query:
+    def training_query(self, x: Float[np.ndarray, "all features"]) -> Query:
         """Return the rows to train on; with those of validation where the training chooses."""
-        chooses = isinstance(self.training, StabilityValidation)
-        kept = self.use != HOLDOUT if chooses else self.use == TRAINING
-        value = {"x": self.x[kept], "y": self.y[kept]}
-        value |= {"validation": self.use[kept] == VALIDATION} if chooses else {}
-        return self._query("rows to train on", value, int(kept.sum()), math.inf, "develop")
+        n = int(_reads(self.training, self.use).sum())
+        use = self.use[:n]
+        value = {"x": x[self.place][:n], "y": self.y[:n]}
+        if isinstance(self.training, StabilityValidation):
+            value["validation"] = use == VALIDATION
+        return self._query("rows to train on", value, n, math.inf, "develop")
 
-    def right_query(self, right: Bool[np.ndarray, " rows"] | None, use: int) -> Query:
-        """Return how many rows of one use a model gets right and wrong; None for the price alone."""
-        n = int((self.use == use).sum())
-        n_right = 0 if right is None else int(np.count_nonzero(right))
+    def right_query(self, right: Bool[np.ndarray, " tasks"] | None, use: int) -> Query:
+        """Return how many rows of one use are right, of all that are; None for the price alone."""
+        own = self.use == use
+        n, n_right = int(own.sum()), 0 if right is None else int(np.count_nonzero(right[own]))
         name, cell = ("training", "develop") if use == TRAINING else ("holdout", "holdout")
         # a replaced row moves one from right to wrong or back: 2 in l1 norm, as for class counts
         return self._query(f"right on {name} rows", np.array([n_right, n - n_right]), n, 2.0, cell)
 
-    def requests(self) -> list[tuple[Mechanism, Query]]:
+    def requests(self, x: Float[np.ndarray, "all features"]) -> list[tuple[Mechanism, Query]]:
         """Return all that the cohort's rows are asked, by price."""
         return [
-            (self.training, self.training_query()),
+            (self.training, self.training_query(x)),
             (LatticeLaplace(self.year.score), self.right_query(None, TRAINING)),
             (LatticeLaplace(self.year.gate), self.right_query(None, HOLDOUT)),
         ]
@@ -140,9 +140,12 @@ class YearReleases:
         for cohort, query in self.corrections:
             yield LatticeCorrection(self.years[cohort].correction), query
 
-    def learnt(self) -> list[tuple[Mechanism, Query]]:
-        """Return the requests of training, score and gate."""
-        return [one for rows in self.learning for one in rows.requests()]
+    def learnt(self, crowd: Crowd) -> list[tuple[Mechanism, Query]]:
+        """Return the requests of training, score and gate, about the campaign's features."""
+        if not self.learning:
+            return []
+        x = learning_features(crowd, self.learning)
+        return [one for rows in self.learning for one in rows.requests(x)]
 
 
 def plan_year(run: Run, crowd: Crowd, privacy: PrivacySettings, ledger: Ledger) -> YearReleases:
@@ -259,7 +262,8 @@ def _learning(
     model = settings.model
     if model is None or crowd.tasks is None or not crowd.tasks.feature_names:
         return ()
-    features, n_classes, found = crowd.label_features(), crowd.labels.n_classes, []
+    n_features, n_classes = len(crowd.tasks.feature_names), crowd.labels.n_classes
+    found, first = list[CohortRows](), 0
     terms = json.dumps(
         {
             "classes": crowd.labels.classes.tolist(),
@@ -268,17 +272,37 @@ def _learning(
         }
     )
     for cohort, (key, year) in enumerate(zip(cohorts.keys, years, strict=True)):
-        own = cohorts.cohort == cohort
-        use = cohorts.use[own]
+        task = np.flatnonzero(cohorts.cohort == cohort)
+        use = cohorts.use[task]
         enough = all((use == one).any() for one in (TRAINING, VALIDATION, HOLDOUT))
         if not year.train or not enough:
             continue
         priced = model.model_copy(update={"delta_train": year.delta})
-        training = training_of(priced, (year.train, year.select), features.shape[1], n_classes)
+        training = training_of(priced, (year.train, year.select), n_features, n_classes)
+        order = np.argsort(~_reads(training, use), kind="stable")
+        task, use, last = task[order], use[order], first + task.size
         found.append(
             CohortRows(
-                key, year, training, features[own], label[own], use, settings.name,
+                key, year, training, slice(first, last), task, label[task], use, settings.name,
                 protected_unit(settings, privacy), terms,
             )
         )  # fmt: skip
+        first = last
     return tuple(found)
+
+
+def _reads(
+    training: StabilityValidation | NoisyGradientDescent, use: Int[np.ndarray, " tasks"]
+) -> Bool[np.ndarray, " tasks"]:
+    """Rows that a training reads: those of validation too, where it chooses."""
+    chooses = isinstance(training, StabilityValidation)
+    found: np.ndarray = use != HOLDOUT if chooses else use == TRAINING
+    return found
+
+
+def learning_features(
+    crowd: Crowd, cohorts: Sequence[CohortRows]
+) -> Float[np.ndarray, "all features"]:
+    """Return the features of the cohorts' rows, one cohort after the other; on shards pages of a file."""
+    (x,) = crowd.features_of(np.concatenate([rows.task for rows in cohorts]))
+    return x

@@ -52,7 +52,7 @@ def publish_year(run: Run, crowd: Crowd, privacy: PrivacySettings) -> str:
         planned = plan_year(run, crowd, privacy, ledger)
         counted, corrected = list(planned.counted()), list(planned.corrected())
         if not privacy.skips_unpaid:
-            ledger.afford([*counted, *corrected, *planned.learnt()])
+            ledger.afford([*counted, *corrected, *planned.learnt(crowd)])
         try:
             releases = _released(ledger, counted)
         except BudgetError as error:

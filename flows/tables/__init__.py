@@ -29,15 +29,14 @@ if TYPE_CHECKING:
     from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
     from flows.tables.columns import (
         CandidateScores,
+        ColumnScale,
         TaskColumns,
         feature_lengths,
-        guess_roles,
         has_lists,
         read_comparisons,
         read_gold_sets,
         read_multilabels,
         read_scores,
-        standardized,
         stream_features,
         task_texts,
     )
@@ -83,7 +82,15 @@ if TYPE_CHECKING:
         read_texts,
         refuse_hollow,
     )
-    from flows.tables.text_table import WHOLE, Coded, TextTable, column_names, is_number, open_table
+    from flows.tables.text_table import (
+        WHOLE,
+        Coded,
+        TextTable,
+        column_names,
+        guess_roles,
+        is_number,
+        open_table,
+    )
 
 __all__ = [
     "AS_FOUND",
@@ -93,6 +100,7 @@ __all__ = [
     "WHOLE",
     "CandidateScores",
     "Coded",
+    "ColumnScale",
     "Finding",
     "Frame",
     "Gold",
@@ -151,7 +159,6 @@ __all__ = [
     "refuse_outside",
     "release_memory",
     "result_table",
-    "standardized",
     "stream_features",
     "table_file",
     "task_texts",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import shlex
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,6 @@ import pyarrow as pa
 from jaxtyping import Int, Shaped
 
 from flows.tables.arrow import text_column
-from flows.tables.columns.role_names import guess_roles
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.file_formats import Columns, format_of
 from flows.tables.refusals import ROW, TableError, cell, quote, refuse_blanks, text_of_cell
@@ -38,6 +37,7 @@ __all__ = [
     "Coded",
     "TextTable",
     "column_names",
+    "guess_roles",
     "is_number",
     "open_table",
     "refuse_missing",
@@ -46,6 +46,11 @@ __all__ = [
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # types joined faster than text
 LONG = ("worker", "task", "label")  # the columns of a wide table, once it is long
 BROKEN = ("FLOAT", "DOUBLE")
+ROLES = {
+    "worker": "worker annotator labeler labeller rater judge user contributor respondent coder",
+    "task": "task item example unit question document sample hit image",
+    "label": "label answer response rating score class category choice annotation grade vote",
+}  # each also with "id" or "name" behind it
 
 
 class Coded(NamedTuple):
@@ -313,3 +318,27 @@ def _first_fault(error: duckdb.Error) -> str:
     where = f"line {torn[1]} cannot be read" if torn else "not a readable table"
     reason = text.splitlines()[0].removeprefix("Invalid Input Error: ").rstrip(". ")
     return f"{where} ({reason}); export it again, in the format that its name ends in"
+
+
+def guess_roles(names: Iterable[str]) -> dict[str, str]:
+    """Return worker, task and label with the column of each, where exactly one column can be meant.
+
+    A column of a role's own name is that role's. Capitals, spaces, ``_``, ``-`` and a last "id" or
+    "name" count for nothing; where two columns fit one role, the role is left out.
+
+    >>> guess_roles(("user", "rater_id", "task", "Answer"))
+    {'task': 'task', 'label': 'Answer'}
+    """
+    columns = tuple(names)
+    found = {}
+    for role, known in ROLES.items():
+        fit = [role] if role in columns else [one for one in columns if _core(one) in known.split()]
+        if len(fit) == 1:
+            found[role] = fit[0]
+    return found
+
+
+def _core(name: str) -> str:
+    """Return a column's name in small letters without separators and what says that it is a name."""
+    bare = name.lower().replace("_", "").replace("-", "").replace(" ", "")
+    return bare.removesuffix("id").removesuffix("name")

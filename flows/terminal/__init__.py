@@ -16,7 +16,8 @@ if TYPE_CHECKING:
         print_summary,
         sentence,
     )
-    from flows.terminal.texts import Waited, printable, telling, waiting
+    from flows.terminal.progress import Waited, telling, waiting
+    from flows.terminal.texts import printable
 
 __all__ = [
     "MISTAKES", "Waited", "console_step", "noise_words", "print_rows", "print_summary", "printable",

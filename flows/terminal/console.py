@@ -18,7 +18,8 @@ from flows.run import Run
 from flows.settings import EngineError, SettingsError
 from flows.stages import STAGES
 from flows.tables import TableError
-from flows.terminal.texts import printable, waiting
+from flows.terminal.progress import waiting
+from flows.terminal.texts import printable
 from learners import ConvergenceError
 from privacy import BudgetError, LedgerError, UnitError
 from quality import LabelError

@@ -29,7 +29,6 @@ from learners.private.linear_model import LinearModel, check_knobs, fit_linear, 
 from learners.private.logistic_minimum import (
     ConvergenceError,
     Lifted,
-    clipped,
     lift,
     lifted,
     scores,
@@ -38,6 +37,7 @@ from learners.private.noisy_descent import NoisyGradientDescent, prefers_descent
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,
     gradient_tolerance,
+    lifted_rows,
     perturbed_weight,
     split_epsilon,
     training_rows,
@@ -63,10 +63,10 @@ __all__ = [
     "ConvergenceError", "DeflatedDirections", "GaussianObjectivePerturbation", "Lifted", "LinearModel",
     "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation",
     "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA",
-    "bin_counts", "check_bins", "check_knobs", "check_search", "clipped", "density_of", "fit_linear",
-    "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "lifted", "moments_query",
-    "perturbed_weight", "prefers_descent", "private_subspace", "private_training", "scores", "signs",
-    "split_epsilon", "to_coef", "training_rows",
+    "bin_counts", "check_bins", "check_knobs", "check_search", "density_of", "fit_linear",
+    "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "lifted", "lifted_rows",
+    "moments_query", "perturbed_weight", "prefers_descent", "private_subspace", "private_training",
+    "scores", "signs", "split_epsilon", "to_coef", "training_rows",
 ]  # fmt: skip
 
 

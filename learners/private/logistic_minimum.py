@@ -56,10 +56,12 @@ class LiftedRows:
         Declared l2 bound of the rows, > 0.
     places
         Which rows, in their order; all of them if None.
+    components
+        Orthonormal rows onto which a clipped row is projected before it is lifted; none if None.
 
     Notes
     -----
-    **Guarantees.** A slice is `lift` of the rows that it names.
+    **Guarantees.** A slice is `lift` of the rows that it names, or of their projections.
 
     Examples
     --------
@@ -70,19 +72,30 @@ class LiftedRows:
     x: Float[np.ndarray, "all features"]
     norm_bound: float
     places: Int[np.ndarray, " rows"] | None = None
+    components: Float[np.ndarray, "components features"] | None = None
 
     def __len__(self) -> int:
         return len(self.x if self.places is None else self.places)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows, and of columns: the features and the intercept."""
-        return len(self), self.x.shape[1] + 1
+        """Number of rows, and of columns: the features, or the components, and the intercept."""
+        kept = self.x.shape[1] if self.components is None else len(self.components)
+        return len(self), kept + 1
 
     def __getitem__(self, part: slice) -> Float[np.ndarray, "_ columns"]:
         """Lift the rows of a slice."""
-        chosen = part if self.places is None else self.places[part]
-        return lift(self.x[chosen], self.norm_bound)
+        rows = self.x[part if self.places is None else self.places[part]]
+        if self.components is not None:
+            rows = clipped(rows, self.norm_bound) @ self.components.T
+        return lift(rows, self.norm_bound)
+
+    def held(self) -> Float[np.ndarray, "rows columns"]:
+        """Lift all rows, a block after the other: beside them memory has copies of one block."""
+        whole = np.empty(self.shape)
+        for first in range(0, len(self), BLOCK):
+            whole[first : first + BLOCK] = self[first : first + BLOCK]
+        return whole
 
 
 Lifted: TypeAlias = Float[np.ndarray, "_ columns"] | LiftedRows
@@ -93,16 +106,20 @@ def lifted(
     x: Float[np.ndarray, "all features"],
     norm_bound: float,
     places: Int[np.ndarray, " rows"] | None = None,
+    components: Float[np.ndarray, "components features"] | None = None,
 ) -> Lifted:
     """Return some rows lifted, or all: held if they are few, otherwise lifted slice by slice.
+
+    Arguments are those of `LiftedRows`.
 
     Examples
     --------
     >>> lifted(np.zeros((3, 1)), 1.0, np.array([2])).shape
     (1, 2)
     """
-    rows = LiftedRows(x, norm_bound, places)
-    return rows[:] if len(rows) * x.shape[1] <= HELD_CELLS else rows
+    rows = LiftedRows(x, norm_bound, places, components)
+    n, columns = rows.shape
+    return rows.held() if n * (columns - 1) <= HELD_CELLS else rows
 
 
 def scores(

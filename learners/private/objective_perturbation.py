@@ -124,12 +124,20 @@ def public_knobs(
 
 
 def lifted_rows(
-    query: Query, norm_bound: float, n_classes: int
+    query: Query,
+    norm_bound: float,
+    n_classes: int,
+    places: Int[np.ndarray, " some"] | None = None,
+    components: Float[np.ndarray, "components features"] | None = None,
 ) -> tuple[Lifted, Float[np.ndarray, "problems rows"]]:
-    """Return the lifted rows of a query and their sign in each problem, times their weight; **private**."""
+    """Return the lifted rows of a query and their sign in each problem, times their weight; **private**.
+
+    `places` and `components` are those of `LiftedRows`.
+    """
     rows = training_rows(query, n_classes)
     sign = signs(rows["y"], n_classes) * rows.get("weight", 1.0)
-    return lifted(rows["x"], norm_bound), sign
+    own = sign if places is None else sign[:, places]
+    return lifted(rows["x"], norm_bound, places, components), own
 
 
 def perturbed_weight(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from privacy.accounting import SAFETY, check_price
 from privacy.mechanism import ApproximateEvent, Json, Noise, PureEvent
@@ -38,7 +38,11 @@ MAX_JOINT = 2  # components that one draw finds together
 
 
 def moments_query(
-    x: Float[np.ndarray, "rows features"], *, norm_bound: float, dataset: str
+    x: Float[np.ndarray, "rows features"],
+    *,
+    norm_bound: float,
+    dataset: str,
+    places: Int[np.ndarray, " some"] | None = None,
 ) -> Query:
     """Return the second moments of clipped rows, X'X / norm_bound^2, as a query for these mechanisms.
 
@@ -51,6 +55,8 @@ def moments_query(
         Declared l2 bound of a row, > 0, never taken from the data; longer rows are shortened to it.
     dataset
         The ledger's name of the data set.
+    places
+        Which rows; all of them if None.
 
     Raises
     ------
@@ -73,8 +79,10 @@ def moments_query(
     if not 0 < norm_bound < math.inf:
         raise ValueError(f"norm_bound must be > 0 and finite, got {norm_bound=}")
     moments = np.zeros((x.shape[1], x.shape[1]))
-    for start in range(0, len(x), BLOCK):
-        part = x[start : start + BLOCK] / norm_bound
+    n = len(x if places is None else places)
+    for start in range(0, n, BLOCK):
+        block = slice(start, start + BLOCK)
+        part = x[block if places is None else places[block]] / norm_bound
         with np.errstate(over="ignore"):
             square = np.einsum("ij,ij->i", part, part)
         if not np.isfinite(square).all():  # of a cell, or of a square too large for a double
@@ -85,7 +93,7 @@ def moments_query(
         moments += part.T @ part
     # the entries of one row's product add up to at most the number of features
     return Query(
-        dataset, "second moments of clipped rows", {"moments": moments}, Unit.ROW, n=len(x),
+        dataset, "second moments of clipped rows", {"moments": moments}, Unit.ROW, n=n,
         l1=2.0 * x.shape[1],
     )  # fmt: skip
 

@@ -100,12 +100,18 @@ class SplitRows:
         }
 
 
-def split_rows(query: Query, norm_bound: float, n_classes: int) -> SplitRows:
-    """Read and lift the rows of a query, both sides of its split."""
+def split_rows(
+    query: Query,
+    norm_bound: float,
+    n_classes: int,
+    components: Float[np.ndarray, "components features"] | None = None,
+) -> SplitRows:
+    """Read and lift the rows of a query, both sides of its split; `components` are those of `LiftedRows`."""
     rows = check_split(query, n_classes)
     sign, held_out = signs(rows["y"], n_classes), rows["validation"]
     row, judge = (
-        lifted(rows["x"], norm_bound, np.flatnonzero(part)) for part in (~held_out, held_out)
+        lifted(rows["x"], norm_bound, np.flatnonzero(part), components)
+        for part in (~held_out, held_out)
     )
     return SplitRows(
         row=row,

@@ -16,17 +16,18 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Int
 
 from learners.private import (
     DeflatedDirections,
     NoisyGradientDescent,
     NoisyMoments,
     PrincipalSubspace,
-    clipped,
+    lifted_rows,
     moments_query,
     training_rows,
 )
+from learners.selection.public_split import split_rows
 from learners.selection.stability import StabilityValidation
 from privacy.accounting import Arithmetic
 from privacy.mechanism import Json, Noise
@@ -96,10 +97,12 @@ class ReducedTraining:
 
     def event(self, query: Query) -> PureEvent | ApproximateEvent:
         """Describe a release on this query; raise for one that either mechanism refuses."""
-        n_features = training_rows(query, self.n_classes)["x"].shape[1]
+        rows = training_rows(query, self.n_classes)
+        n_features = rows["x"].shape[1]
         empty = replace(query, value={"moments": np.zeros((n_features, n_features))})
         self.reduction.event(empty)
-        inner = self.training.event(self._reduced(query, np.eye(n_features)[: self._count]))
+        as_many = rows["x"][:, : self._count]  # in place of projections: an event reads no cell
+        inner = self.training.event(replace(query, value={**rows, "x": as_many}))
         what, price = "training on private components", str(self.epsilon)
         parameters = {
             **inner.parameters,
@@ -113,10 +116,23 @@ class ReducedTraining:
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Draw components, then train on projections; only the ledger calls this."""
-        rows = training_rows(query, self.n_classes)
-        moments = moments_query(rows["x"], norm_bound=self.norm_bound, dataset=query.dataset)
+        return self.trained(query, None, noise)
+
+    def trained(self, query: Query, places: Int[np.ndarray, " _"] | None, noise: Noise) -> Json:
+        """Train on some rows, on all if `places` is None: for `draw`, and a draw that it is part of.
+
+        Rows are projected when they are lifted, so that of many rows no projections are held.
+        """
+        x, asked = (
+            training_rows(query, self.n_classes)["x"],
+            (query, self.norm_bound, self.n_classes),
+        )
+        moments = moments_query(x, norm_bound=self.norm_bound, dataset=query.dataset, places=places)
         components = np.array(self.reduction.draw(moments, noise)["components"])
-        model = self.training.draw(self._reduced(query, components), noise)
+        if isinstance(self.training, NoisyGradientDescent):
+            model = self.training.trained(*lifted_rows(*asked, places, components), noise)
+        else:
+            model = self.training.choose(split_rows(*asked, components), noise)
         coef = np.array(model["coef"])
         whole = np.column_stack([coef[:, :-1] @ components, coef[:, -1]])
         return model | {"coef": whole.tolist()}
@@ -124,9 +140,3 @@ class ReducedTraining:
     @property
     def _count(self) -> int:
         return self.reduction.n_components
-
-    def _reduced(self, query: Query, components: Float[np.ndarray, "components features"]) -> Query:
-        """The query with clipped rows projected."""
-        rows = training_rows(query, self.n_classes)
-        projected = clipped(rows["x"], self.norm_bound) @ components.T
-        return replace(query, value={**rows, "x": projected})

@@ -98,12 +98,10 @@ class ScoredTraining:
         if isinstance(training, NoisyGradientDescent):
             split = split_rows(query, training.norm_bound, training.n_classes)
             return training.trained(split.row, split.sign, noise)
-        if self._selects:
+        if isinstance(training, StabilityValidation) or self._selects:
             return training.draw(query, noise)
-        rows = check_split(query, training.n_classes)
-        kept = ~rows["validation"]
-        value = {name: rows[name][kept] for name in ("x", "y")}
-        return training.draw(replace(query, value=value, n=int(kept.sum())), noise)
+        held_out = check_split(query, training.n_classes)["validation"]
+        return training.trained(query, np.flatnonzero(~held_out), noise)
 
     def _as_many(self, query: Query) -> Query:
         """A query of as many rows as the training takes, in place of these: an event reads no others."""

@@ -41,10 +41,7 @@ from quality.aggregation.em import (
     EMStart,
     SharedPrior,
     Stop,
-    check_em,
-    check_smoothing,
 )
-from quality.aggregation.em_pass import MAX_CELLS, check_cells
 from quality.aggregation.glad_em import Glad, fit_glad, glad
 from quality.aggregation.hierarchical_em import (
     HierarchicalDawidSkene,
@@ -64,6 +61,7 @@ from quality.aggregation.majority import (
     weights_of_voters,
 )
 from quality.aggregation.mmsr_pairs import Mmsr, fit_skills, mmsr, skill_log_odds
+from quality.aggregation.passes import MAX_CELLS, check_cells, check_em, check_smoothing
 from quality.aggregation.penalty_weights import PenaltyVote, penalty_vote
 from quality.aggregation.sharded_em import (
     Posterior,

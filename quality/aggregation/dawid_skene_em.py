@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, decide
-from quality.aggregation.em import EMStart, MStep, Passes, check_smoothing, first_counts, fit_table
-from quality.aggregation.em_pass import coins_pay
+from quality.aggregation.em import EMStart, MStep, Passes, first_counts, fit_table
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, TableRoom, pseudo_table
+from quality.aggregation.passes import check_smoothing, coins_pay
 from quality.labels import CrowdLabels, bring_near, by_votes, of_voters
 from quality.parallel import Progress, kernel
 

@@ -24,13 +24,12 @@ from quality.aggregation.em import (
     EMFit,
     Stop,
     TablePasses,
-    check_em,
     fit_em,
     passes_over,
     reporting,
 )
-from quality.aggregation.em_pass import check_cells
 from quality.aggregation.majority import majority_vote
+from quality.aggregation.passes import check_cells, check_em
 from quality.labels import CrowdLabels
 from quality.parallel import Progress, kernel
 

@@ -15,7 +15,7 @@ result (:mod:`quality.aggregation.dawid_skene_em`, :mod:`quality.aggregation.hie
 (True, array([[1., 0.],
        [0., 1.]]))
 
-The E step is one pass over the labels (:mod:`quality.aggregation.em_pass`). The tasks are cut into
+The E step is one pass over the labels (:mod:`quality.aggregation.passes`). The tasks are cut into
 chunks, each with counts of its own that are added up in a tree: the same bytes on any number of
 threads, and the same as of as many shards (:mod:`quality.aggregation.sharded_em`), which are chunks
 kept elsewhere.
@@ -30,11 +30,11 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64, Shaped
 
-from quality.aggregation.em_pass import (
+from quality.aggregation.passes import (
     UNROLLED,
     check_cells,
+    check_em,
     check_gold,
-    check_smoothing,
     coin_pass,
     coin_vote,
     majority_pass,
@@ -50,11 +50,11 @@ from quality.labels import (
     lookup,
     tree_total,
 )
-from quality.parallel import Progress, check_threads, chunk_starts, shared_out
+from quality.parallel import Progress, chunk_starts, shared_out
 
 __all__ = [
     "Begin", "EMFit", "EMStart", "MStep", "Passes", "SharedPrior", "Stop", "TablePasses",
-    "check_em", "check_smoothing", "first_counts", "fit_em", "fit_table",
+    "first_counts", "fit_em", "fit_table",
     "mean_posterior", "near_gold", "passes_over", "reporting", "shard_passes", "uniform",
 ]  # fmt: skip
 
@@ -339,15 +339,6 @@ def reporting(
     if progress is None:
         return None
     return lambda fit: progress(what, before + fit.n_iter, total)
-
-
-def check_em(max_iter: int, tol: float, threads: int | None) -> None:
-    """Raise ValueError unless max_iter >= 1, tol >= 0 and threads >= 1 or None."""
-    if not max_iter >= 1:
-        raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
-    if not tol >= 0:
-        raise ValueError(f"tol must be >= 0, got tol={tol}")
-    check_threads(threads)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

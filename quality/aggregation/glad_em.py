@@ -20,8 +20,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int64
 
 from quality.aggregation.consensus import Result, decide
-from quality.aggregation.em import Stop, check_em
+from quality.aggregation.em import Stop
 from quality.aggregation.majority import majority_vote
+from quality.aggregation.passes import check_em
 from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 

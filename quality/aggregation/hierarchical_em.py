@@ -34,12 +34,12 @@ from quality.aggregation.em import (
     Passes,
     SharedPrior,
     Stop,
-    check_em,
     first_counts,
     fit_em,
     near_gold,
     passes_over,
 )
+from quality.aggregation.passes import check_em
 from quality.labels import CrowdLabels, by_votes, of_voters
 from quality.parallel import Progress, counter, kernel
 

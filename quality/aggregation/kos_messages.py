@@ -18,8 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 
 from quality.aggregation.consensus import Result, decide
-from quality.aggregation.em import check_em
-from quality.aggregation.em_pass import PUT
+from quality.aggregation.passes import PUT, check_em
 from quality.labels import CrowdLabels, bring_near
 from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 

@@ -20,8 +20,8 @@ from jaxtyping import Bool, Float64, Int, Int16
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.ebcc_em import exp_digamma
 from quality.aggregation.em import EMFit, MStep, fit_table, uniform
-from quality.aggregation.em_pass import coins_pay
 from quality.aggregation.hierarchical_em import TableRoom
+from quality.aggregation.passes import coins_pay
 from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
 

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float64, Int, Int16
 from scipy.sparse import csr_array
 
 from quality.aggregation.consensus import Result, decide
-from quality.aggregation.em import check_em
+from quality.aggregation.passes import check_em
 from quality.labels import CrowdLabels, name_classes, of_voters
 from quality.parallel import Progress, counter
 

@@ -28,8 +28,6 @@ from quality.aggregation.em import (
     EMStart,
     Stop,
     TablePasses,
-    check_em,
-    check_smoothing,
     first_counts,
     fit_em,
     shard_passes,
@@ -43,6 +41,7 @@ from quality.aggregation.hierarchical_em import (
 )
 from quality.aggregation.mace_em import know_or_guess, mace_coins
 from quality.aggregation.majority import weight_shares
+from quality.aggregation.passes import check_em, check_smoothing
 from quality.labels import Engine, LabelShard, Sums
 
 __all__ = [

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run
+from flows.tables import ColumnScale
 
 __all__ = ["find_decision_images"]
 
@@ -37,22 +38,23 @@ def find_decision_images(
             "why_not": f"image_shape is {shape[0]} x {shape[1]}, and the tasks have {len(names):,} features"
         }
     rng = np.random.default_rng(run.settings.seed)
-    rows = crowd.label_features()
-    if shape is None:  # pixels have one unit, named features one each
-        spread = rows.std(axis=0)
-        rows = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    (rows,) = crowd.features_of(np.arange(len(label)))  # on shards as pages of a file
     gold = np.full(len(label), -1) if run.settings.consensus.use_gold else crowd.gold_code()
     known = np.flatnonzero(gold >= 0)
     known = known[rng.permutation(len(known))[:MAX_GOLD]]
     used = rng.permutation(len(label))[:MAX_TASKS]
     n_of = np.bincount(label, minlength=crowd.labels.n_classes)
+    seen, sure = np.asarray(rows[used]), np.asarray(rows[known])
+    if shape is None:  # pixels have one unit, named features one each
+        scale = ColumnScale.of(rows.__getitem__, len(rows))
+        seen, sure = scale.scaled(seen), scale.scaled(sure)
     codes = np.argsort(-n_of, kind="stable")[:MAX_CLASSES] if len(n_of) > 2 else np.array([1])
     images = []
     for code in codes[codes < len(n_of)]:
         own = label[used] == code
         if min(own.sum(), (~own).sum()) >= MIN_TASKS:
-            one = _image(rows[used], own, len(shape or ()) > 0)
-            one |= _beside_gold(rows[known], label[known] == code, gold[known] == code, rng)
+            one = _image(seen, own, len(shape or ()) > 0)
+            one |= _beside_gold(sure, label[known] == code, gold[known] == code, rng)
             images.append({"class": str(crowd.labels.classes[code])} | one)
     if not images:
         return {"why_not": f"no class has {MIN_TASKS} tasks, and as many of the others"}

@@ -40,7 +40,7 @@ def find_error_features(run: Run, crowd: Crowd, label: Int[np.ndarray, " tasks"]
         error_image_test,  # SciPy's and NumPy's part of learners, where it is asked for
     )
 
-    rows = crowd.label_features()[known]
+    (rows,) = crowd.features_of(known)
     rng = np.random.default_rng(run.settings.seed)
     found = error_image_test(rows, gold[known], label[known], rng=rng)
     place, feature = np.nonzero(found.p_value <= LEVEL)

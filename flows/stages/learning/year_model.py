@@ -12,11 +12,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd, Run
 from flows.settings import ModelSettings, PrivacySettings
-from flows.spending import CohortRows, numbers, paying, plan_year, published_size
+from flows.spending import (
+    CohortRows,
+    learning_features,
+    numbers,
+    paying,
+    plan_year,
+    published_size,
+)
 from flows.stages.year_counts import unpaid_words
 from learners import (
     Bound,
@@ -58,16 +65,17 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
         cohorts = plan_year(run, crowd, privacy, ledger).learning
         if not cohorts:
             return run.skip("model.json", TOO_FEW)
+        x = learning_features(crowd, cohorts)
         try:
-            ledger.afford([one for rows in cohorts for one in rows.requests()])
+            ledger.afford([one for rows in cohorts for one in rows.requests(x)])
         except BudgetError as error:
             if not privacy.skips_unpaid:
                 raise
             return run.skip("model.json", unpaid_words(error))
-        found = _train(ledger, cohorts, model)
+        found = _train(ledger, cohorts, x, model)
     published, newest = found.models[-1], cohorts[-1]
     scored = _counts(found.scores, found.n_scored, newest.year.score)
-    seen = _on_validation(cohorts, published, model, crowd.labels.n_classes)
+    seen = _on_validation(cohorts, x, published, model, crowd.labels.n_classes)
     descends = isinstance(newest.training, NoisyGradientDescent)
     uses = np.concatenate([rows.use for rows in cohorts])
     run.write_json(
@@ -116,9 +124,10 @@ def ask_fresh_holdout(
         return run.skip("gate.json", trained["skipped"])
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         cohorts = plan_year(run, crowd, privacy, ledger).learning
-        found = _train(ledger, cohorts, model)  # all of it is released already
+        x = learning_features(crowd, cohorts)
+        found = _train(ledger, cohorts, x, model)  # all of it is released already
         asked = [
-            (LatticeLaplace(rows.year.gate), _right(rows, one, HOLDOUT))
+            (LatticeLaplace(rows.year.gate), rows.right_query(_right(rows, x, one), HOLDOUT))
             for rows, one in zip(cohorts, found.models, strict=True)
         ]
         answers = [ledger.release(*one) for one in asked]
@@ -130,7 +139,7 @@ def ask_fresh_holdout(
     verdict = judge_pooled(scored, held, tolerance=tolerance)
     facts = _gate_json(verdict, held, newest, answers, run.settings.privacy, trained)
     run.write_json("gate.json", facts)
-    bounds = _bounds(cohorts, found.models[-1], held, gate.confidence)
+    bounds = _bounds(cohorts, x, found.models[-1], held, gate.confidence)
     best = least(bounds)
     run.write_json(
         "bounds.json",
@@ -147,16 +156,24 @@ def ask_fresh_holdout(
     )
 
 
-def _train(ledger: Ledger, cohorts: Sequence[CohortRows], model: ModelSettings) -> _Trained:
+def _train(
+    ledger: Ledger,
+    cohorts: Sequence[CohortRows],
+    x: Float[np.ndarray, "all features"],
+    model: ModelSettings,
+) -> _Trained:
     """Release each cohort's model, then its score by the average up to it; what is released stays."""
-    training = [ledger.release(rows.training, rows.training_query()) for rows in cohorts]
+    training = [ledger.release(rows.training, rows.training_query(x)) for rows in cohorts]
     coefs = np.array([release.value["coef"] for release in training])
     sizes = np.array([rows.n_train for rows in cohorts], dtype=np.float64)
     models = tuple(
         LinearModel(np.average(coefs[:last], axis=0, weights=sizes[:last]), model.norm_bound)
         for last in range(1, len(cohorts) + 1)
     )
-    asked = [_right(rows, one, TRAINING) for rows, one in zip(cohorts, models, strict=True)]
+    asked = [
+        rows.right_query(_right(rows, x, one), TRAINING)
+        for rows, one in zip(cohorts, models, strict=True)
+    ]
     scores = [
         ledger.release(LatticeLaplace(rows.year.score), query)
         for rows, query in zip(cohorts, asked, strict=True)
@@ -164,10 +181,11 @@ def _train(ledger: Ledger, cohorts: Sequence[CohortRows], model: ModelSettings) 
     return _Trained(models, tuple(training), tuple(scores), _sizes(asked, scores))
 
 
-def _right(rows: CohortRows, model: LinearModel, use: int) -> Query:
-    """The counts of right and wrong answers of a model on a cohort's rows of one use."""
-    kept = rows.rows(use)
-    return rows.right_query(model.predict(rows.x[kept]) == rows.y[kept], use)
+def _right(
+    rows: CohortRows, x: Float[np.ndarray, "all features"], model: LinearModel
+) -> Bool[np.ndarray, " tasks"]:
+    """Which of a cohort's rows a model gets right."""
+    return np.asarray(model.predict(x[rows.place]) == rows.y)
 
 
 def _sizes(queries: Sequence[Query], releases: Sequence[Release[Any]]) -> tuple[int, ...]:
@@ -186,30 +204,33 @@ def _share(counts: ScoreCounts) -> float:
 
 
 def _on_validation(
-    cohorts: Sequence[CohortRows], published: LinearModel, model: ModelSettings, n_classes: int
+    cohorts: Sequence[CohortRows],
+    x: Float[np.ndarray, "all features"],
+    published: LinearModel,
+    model: ModelSettings,
+    n_classes: int,
 ) -> dict[str, Any]:
     """Exact accuracies on the validation rows of all cohorts, for the internal report alone."""
-    x, y = _rows(cohorts, VALIDATION)
-    train_x, train_y = _rows(cohorts, TRAINING)
+    y, use = _classes_and_uses(cohorts)
     clear = fit_linear(
-        train_x, train_y, regularization=min(model.regularization), norm_bound=model.norm_bound,
-        n_classes=n_classes,
+        x, y, regularization=min(model.regularization), norm_bound=model.norm_bound,
+        n_classes=n_classes, places=np.flatnonzero(use == TRAINING),
     )  # fmt: skip
-    commonest = np.bincount(train_y, minlength=n_classes).argmax()
+    commonest = np.bincount(y[use == TRAINING], minlength=n_classes).argmax()
+    judges = use == VALIDATION
     return {
-        "n": int(y.size),
-        "private": float((published.predict(x) == y).mean()),
-        "non_private": float((clear.predict(x) == y).mean()),
-        "majority_class": float((y == commonest).mean()),
+        "n": int(judges.sum()),
+        "private": float((published.predict(x) == y)[judges].mean()),
+        "non_private": float((clear.predict(x) == y)[judges].mean()),
+        "majority_class": float((y == commonest)[judges].mean()),
     }
 
 
-def _rows(
-    cohorts: Sequence[CohortRows], use: int
-) -> tuple[Float[np.ndarray, "tasks features"], np.ndarray]:
-    """Rows of one use, of all cohorts."""
-    kept = [(rows.x[rows.rows(use)], rows.y[rows.rows(use)]) for rows in cohorts]
-    return np.concatenate([x for x, _ in kept]), np.concatenate([y for _, y in kept])
+def _classes_and_uses(
+    cohorts: Sequence[CohortRows],
+) -> tuple[Int[np.ndarray, " all"], Int[np.ndarray, " all"]]:
+    """Class codes and uses of all cohorts' rows, in the order of their features."""
+    return np.concatenate([one.y for one in cohorts]), np.concatenate([one.use for one in cohorts])
 
 
 def _gate_json(
@@ -251,7 +272,11 @@ def _gate_json(
 
 
 def _bounds(
-    cohorts: Sequence[CohortRows], published: LinearModel, held: ScoreCounts, confidence: float
+    cohorts: Sequence[CohortRows],
+    x: Float[np.ndarray, "all features"],
+    published: LinearModel,
+    held: ScoreCounts,
+    confidence: float,
 ) -> tuple[Bound, ...]:
     """Bounds on the published model's error: by the newest holdout, and by tasks that nothing has read."""
     level = 1 - (1 - confidence) / N_BOUNDS
@@ -267,6 +292,6 @@ def _bounds(
     )
     if not all(isinstance(rows.training, NoisyGradientDescent) for rows in cohorts):
         return (fresh,)  # validation rows helped to choose each cohort's model
-    x, y = _rows(cohorts, VALIDATION)
-    wrong = int(np.count_nonzero(published.predict(x) != y))
-    return fresh, clopper_pearson_bound(wrong, int(y.size), level=level)
+    y, use = _classes_and_uses(cohorts)
+    wrong = (published.predict(x) != y)[use == VALIDATION]
+    return fresh, clopper_pearson_bound(int(wrong.sum()), wrong.size, level=level)

@@ -6,10 +6,10 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.tables.columns.comparison_columns import read_comparisons
-    from flows.tables.columns.role_names import guess_roles
     from flows.tables.columns.score_columns import CandidateScores, read_scores
     from flows.tables.columns.set_columns import read_gold_sets, read_multilabels
     from flows.tables.columns.task_columns import (
+        ColumnScale,
         TaskColumns,
         feature_lengths,
         features_of,
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CandidateScores", "TaskColumns", "feature_lengths", "features_of", "guess_roles", "has_lists",
-    "read_comparisons", "read_gold_sets", "read_matrix", "read_multilabels", "read_scores",
+    "CandidateScores", "TaskColumns", "feature_lengths", "features_of", "has_lists", "read_comparisons", "read_gold_sets", "read_matrix", "read_multilabels", "read_scores", "ColumnScale",
     "standardized", "stream_features", "task_texts", "with_places",
 ]  # fmt: skip
 

@@ -9,13 +9,13 @@ of its numbers is a feature, named by its place.
 
 `features_of` returns features as a matrix. `stream_features` yields them for tables that do not fit into
 memory, and `feature_lengths` is the length of each row's. All refuse a cell that is not a finite number,
-in the same words.
+in the same words. `ColumnScale` is what standardizes them, found a batch of rows at a time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -28,7 +28,7 @@ from flows.tables.refusals import ROW, TableError, quote
 from flows.tables.text_table import Coded, TextTable, column_names, open_table
 
 __all__ = [
-    "SHOWN", "TaskColumns", "feature_lengths", "features_of", "has_lists", "list_features_of",
+    "SHOWN", "ColumnScale", "TaskColumns", "feature_lengths", "features_of", "has_lists", "list_features_of",
     "read_matrix", "standardized", "stream_features", "task_texts", "with_places",
 ]  # fmt: skip
 
@@ -308,10 +308,43 @@ def _refuse_features(
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnScale:
+    """Mean and standard deviation of each feature over all tasks."""
+
+    mean: Float[np.ndarray, " features"]
+    deviation: Float[np.ndarray, " features"]
+
+    @classmethod
+    def of(cls, rows: Callable[[slice], Float[np.ndarray, "_ features"]], n: int) -> ColumnScale:
+        """Return the scale of `n` rows, which are asked for a batch at a time and twice.
+
+        It has the bytes of NumPy's mean and standard deviation of all rows at once.
+        """
+        mean = _column_sums(rows, n) / n
+        squares = _column_sums(lambda part: np.square(rows(part) - mean), n)
+        return cls(mean, np.sqrt(squares / n))
+
+    def scaled(self, rows: Float[np.ndarray, "_ features"]) -> Float[np.ndarray, "_ features"]:
+        """Return rows centred and divided by the deviation of each feature, where it has any."""
+        divisor = np.where(self.deviation > 0, self.deviation, 1)
+        return np.asarray((rows - self.mean) / divisor)
+
+
 def standardized(
     features: Float[np.ndarray, "tasks features"],
 ) -> Float[np.ndarray, "tasks features"]:
     """Return each feature centred and divided by its standard deviation over all tasks."""
-    spread = features.std(axis=0)
-    scaled: np.ndarray = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    return scaled
+    return ColumnScale.of(features.__getitem__, len(features)).scaled(features)
+
+
+def _column_sums(
+    rows: Callable[[slice], Float[np.ndarray, "_ features"]], n: int
+) -> Float[np.ndarray, " features"]:
+    """Add up rows as NumPy does: one after the other, but for a single column, which is added in pairs."""
+    width = rows(slice(0, 1)).shape[1]
+    step = BATCH if width > 1 else max(n, 1)
+    total = rows(slice(0, step)).sum(axis=0)
+    for first in range(step, n, step):
+        total = np.vstack([total, rows(slice(first, first + step))]).sum(axis=0)
+    return np.asarray(total)

@@ -2,8 +2,7 @@
 
 from learners.genesis.script.arithmetic import Distribution, evaluate
 from learners.genesis.script.commands import COMMANDS, CommandForm
-from learners.genesis.script.interpreter import Interpreter
-from learners.genesis.script.library import LIBRARY
+from learners.genesis.script.interpreter import LIBRARY, Interpreter
 from learners.genesis.script.saving import saved_script, written
 from learners.genesis.script.source_lines import ScriptError
 

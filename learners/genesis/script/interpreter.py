@@ -12,7 +12,6 @@ from typing import Any
 
 from learners.genesis.script.arithmetic import evaluate
 from learners.genesis.script.commands import COMMANDS
-from learners.genesis.script.library import LIBRARY
 from learners.genesis.script.source_lines import Line, ScriptError, source_lines
 from learners.genesis.script.statements import (
     Assign,
@@ -28,12 +27,42 @@ from learners.genesis.script.statements import (
     parsed,
 )
 
-__all__ = ["Interpreter"]
+__all__ = ["LIBRARY", "Interpreter"]
 
 MAX_CALLS = 40  # of functions within functions, and scripts within scripts
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\Z")
 OPTION = re.compile(r"-[A-Za-z_]\w*\Z")
 KINDS: Mapping[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str}
+
+HODGKIN_HUXLEY = """\
+// A cell body with the channels of Hodgkin and Huxley (1952), at rest at -65 mV.
+function make_hh(path)
+  create active_compartment {path}
+  create Na {path}/Na
+  create K {path}/K
+  link {path}/Na to {path}
+  link {path}/K to {path}
+end
+"""
+
+CONNOR_STEVENS = """\
+// The cell of Connor and Stevens (1971) with its A current, which allows slow firing.
+function make_cs(path)
+  create active_compartment {path}
+  set {path} Em -17 Rm {1 / 0.3}
+  create Na_CS {path}/Na
+  create K_CS {path}/K
+  create channel_A {path}/A
+  link {path}/Na to {path}
+  link {path}/K to {path}
+  link {path}/A to {path}
+end
+"""
+
+LIBRARY: Mapping[str, str] = {  # scripts that come with the package, for `include`: published cells
+    "hodgkin_huxley.g": HODGKIN_HUXLEY,
+    "connor_stevens.g": CONNOR_STEVENS,
+}
 
 
 class _Returned(Exception):

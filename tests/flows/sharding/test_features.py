@@ -104,13 +104,20 @@ def test_features_laid_out_have_the_bytes_of_those_loaded_and_leave_no_file(
     assert found.laid_out(some[:0]).shape == (0, 3)
 
 
-def test_features_are_laid_out_a_batch_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("standardize", [False, True])
+def test_features_are_written_and_laid_out_a_batch_at_a_time(
+    tmp_path: Path, standardize: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.sharding.features.COPIED", 500)
-    pq.write_table(table_of(8_000, width=20), tmp_path / "tasks.parquet")
-    _, _, found = written([tmp_path / "tasks.parquet"], tmp_path / "features")
+    for batch in ("flows.sharding.features.COPIED", "flows.tables.columns.task_columns.BATCH"):
+        monkeypatch.setattr(batch, 500)
+    paths = [tmp_path / "tasks.parquet"]
+    pq.write_table(table_of(8_000, width=64), paths[0])
+    listed = list_features(paths, GROUPS, tmp_path / "features", memory_gb=0.2)
+    labelled = np.ones(8_000, dtype=np.bool_)
     tracemalloc.start()
+    found = write_features(
+        paths, listed, labelled, tmp_path / "features", memory_gb=0.2, standardize=standardize
+    )
     pages = found.laid_out(np.arange(8_000))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -64,6 +64,18 @@ def test_a_ledgers_url_that_is_none_is_a_mistake_told_without_it(
     assert "hunter2" not in str(refused.value)
 
 
+def test_a_ledger_that_is_no_url_is_refused_and_no_file_of_that_name_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path would be another ledger, of nothing spent, in each folder that one works in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(LEDGER_URL, "hunter2")
+    with pytest.raises(SettingsError, match=f"{LEDGER_URL} must hold the URL") as refused:
+        open_state(tmp_path / "state")
+    assert "hunter2" not in str(refused.value)
+    assert not (tmp_path / "hunter2").exists()
+
+
 def toy_ledger(folder: Path) -> Ledger:
     """Five releases at a tenth each, two of them on cells of one partition; a budget of 1."""
     ledger = open_state(folder)

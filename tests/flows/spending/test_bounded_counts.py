@@ -17,15 +17,14 @@ from flows.pipeline import RunResult, run_pipeline
 from flows.run import Run, load_crowd
 from flows.settings import EngineSettings, PrivacySettings, SettingsError
 from flows.settings.settings import load_settings
-from flows.spending import Plan, bounded_counts, plan_releases, preview, read_statements
+from flows.spending import Plan, learning_rows, plan_releases, preview, read_statements
 from flows.spending.bounded_counts import (
-    binding_names,
     counted_tasks,
     dealt_names,
-    drawn_by_name,
     set_queries,
     subject_queries,
 )
+from flows.spending.learning_rows import binding_names, drawn_by_name
 from flows.tables import TableError
 from privacy import Query
 from tests.flows.campaign import toy_crowd, toy_run, toy_settings, write_small_campaign
@@ -340,7 +339,7 @@ def test_of_what_was_drawn_by_name_the_last_alone_is_kept() -> None:
     """A service that runs for months would else remember every campaign's."""
     first = drawn_by_name(np.array(["a", "b"]), b"1").copy()
     other = drawn_by_name(np.array(["a", "b"]), b"2")
-    assert len(bounded_counts._DRAWN) == 1
+    assert len(learning_rows._DRAWN) == 1
     assert (first != other).all()
     assert (drawn_by_name(np.array(["a", "b"]), b"1") == first).all()
 

@@ -27,12 +27,14 @@ from flows.spending import (
     Correction,
     Learning,
     Plan,
+    learning_rows,
     open_account,
     plan_releases,
     releases,
     with_grown_partition,
 )
-from flows.spending.releases import deal, gate_of, protected_unit, training_of
+from flows.spending.learning_rows import deal
+from flows.spending.releases import gate_of, protected_unit, training_of
 from flows.stages import STAGES
 from learners import NoisyGradientDescent, ScoredTraining, StabilityValidation, Thresholdout
 from privacy import GroupInteraction, GroupPrivacy, JointLatticeLaplace, LatticeLaplace, Unit
@@ -359,7 +361,7 @@ def test_no_partition_grows_for_subjects_nor_beside_a_server(
 def test_the_deals_shares_are_of_what_is_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number drawn from [0, 1) is below h with probability h, so what is drawn at an edge is beyond it."""
     drawn = np.array([0.0, 0.25, 0.5, 0.625])
-    monkeypatch.setattr(releases, "drawn_by_name", lambda *_: drawn)
+    monkeypatch.setattr(learning_rows, "drawn_by_name", lambda *_: drawn)
     held, validated = deal(np.array(list("wxyz")), seed=0, holdout=0.25, validation=0.5)
     assert held.tolist() == [True, False, False, False]
     assert validated.tolist() == [False, True, True, False]

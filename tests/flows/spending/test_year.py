@@ -12,10 +12,17 @@ import pytest
 
 from flows.run import Crowd
 from flows.settings import PrivacySettings, Settings, SettingsError, load_settings
-from flows.spending import LEDGER_URL, YearReleases, open_account, plan_year, prices
+from flows.spending import (
+    LEDGER_URL,
+    YearReleases,
+    learning_features,
+    open_account,
+    plan_year,
+    prices,
+)
 from flows.spending.cohorts import COUNTED, SPLIT, join_cohorts
+from flows.spending.learning_rows import deal
 from flows.spending.prices import check_budget, preview, propose_key
-from flows.spending.releases import deal
 from flows.spending.year import Year, parse_year, split_budget, year_months, year_of
 from learners import StabilityValidation
 from privacy import BudgetError, Cost, LatticeLaplace, Part
@@ -401,7 +408,7 @@ def test_a_cohort_is_asked_what_was_planned_when_it_joined(tmp_path: Path) -> No
     (rows,) = year.learning
     assert (rows.key, rows.use.size) == ("2", 60)
     assert [mechanism.epsilon for mechanism, _ in year.corrected()] == [2.0]
-    assert len(year.learnt()) == 3
+    assert len(year.learnt(toy_crowd("n" * 120))) == 3
 
 
 @pytest.mark.parametrize(
@@ -420,7 +427,7 @@ def test_where_no_model_can_be_trained_cohorts_are_counted_alone(
     ledger = open_account(settings, settings.privacy, n=4)
     run = toy_run(settings, "a" * crowd.labels.n_tasks)
     year = plan_year(run, crowd, settings.privacy, ledger)
-    assert (year.learnt(), len(list(year.counted()))) == ([], 1)
+    assert (year.learnt(crowd), len(list(year.counted()))) == ([], 1)
 
 
 def test_a_tasks_use_is_that_of_the_settings_deal(tmp_path: Path) -> None:
@@ -441,10 +448,11 @@ def test_a_cohorts_rows_are_trained_on_and_judged_in_two_cells(
     (rows,) = planned_year(
         tmp_path, "n" * 60, key="1", model=MODEL, privacy=YEAR | {"delta": delta, "epsilon": 1.0}
     ).learning
-    training, score, gate = (query for _, query in rows.requests())
+    x = learning_features(toy_crowd("n" * 60), [rows])
+    training, score, gate = (query for _, query in rows.requests(x))
     kept = rows.use == 0 if delta else rows.use != 2
-    assert rows.n_train == (rows.use == 0).sum() == rows.rows(0).sum()
-    np.testing.assert_array_equal(training.value["x"], rows.x[kept])
+    assert rows.n_train == (rows.use == 0).sum()
+    np.testing.assert_array_equal(training.value["x"], x[kept])
     np.testing.assert_array_equal(training.value["y"], rows.y[kept])
     assert ("validation" in training.value) is (delta == 0)
     if not delta:
@@ -454,11 +462,37 @@ def test_a_cohorts_rows_are_trained_on_and_judged_in_two_cells(
     ]
     assert (score.name, score.n) == ("right on training rows", rows.n_train)
     assert (gate.name, gate.n) == ("right on holdout rows", (rows.use == 2).sum())
-    right = np.arange((rows.use == 2).sum()) < 3
+    right = rows.use != 2
+    right[np.flatnonzero(~right)[:3]] = True
     judged = rows.right_query(right, 2)
     assert judged.value.tolist() == [3, gate.n - 3]
     assert (judged.part, judged.l1) == (gate.part, 2.0)
     assert list(json.loads(rows.terms)) == ["classes", "features", "standardize"]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-4])
+def test_each_cohort_asks_about_its_own_tasks_in_their_order(tmp_path: Path, delta: float) -> None:
+    """The ledger's digest of what paid for a value would change with the order of the rows."""
+    given: dict[str, Any] = {
+        "model": MODEL, "privacy": YEAR | {"delta": delta, "epsilon": 1.0, "planned_runs": 2},
+    }  # fmt: skip
+    planned_year(tmp_path, "n" * 60, key="1", **given)
+    year = planned_year(tmp_path, "n" * 130, key="2", **given)
+    crowd = toy_crowd("n" * 130)
+    x, whole, cohorts = (
+        learning_features(crowd, year.learning),
+        crowd.label_features(),
+        year.cohorts,
+    )
+    assert len(year.learning) == 2
+    for cohort, rows in enumerate(year.learning):
+        kept = (cohorts.cohort == cohort) & (cohorts.use == 0 if delta else cohorts.use != 2)
+        asked = rows.training_query(x)
+        np.testing.assert_array_equal(asked.value["x"], whole[kept])
+        np.testing.assert_array_equal(rows.task[: asked.n], np.flatnonzero(kept))
+        np.testing.assert_array_equal(x[rows.place], whole[rows.task])
+        np.testing.assert_array_equal(rows.use, cohorts.use[rows.task])
+        assert set(rows.task) == set(np.flatnonzero(cohorts.cohort == cohort))
 
 
 @pytest.mark.parametrize("method", ["auto", "objective_perturbation"])
@@ -472,6 +506,7 @@ def test_a_delta_that_training_does_not_take_leaves_it_a_choice_among_candidates
     ).learning  # fmt: skip
     assert isinstance(rows.training, StabilityValidation)
     assert rows.training.epsilon_select > 0
-    cost = rows.training.event(rows.training_query()).cost()
+    x = learning_features(toy_crowd("n" * 60), [rows])
+    cost = rows.training.event(rows.training_query(x)).cost()
     assert exact(3.59) < cost.epsilon <= exact(rows.year.train)
     assert rows.year.select == 0.0

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.settings import GroupSettings
+from flows.tables import guess_roles
 from flows.tables.refusals import TableError
 from flows.tables.tables import read_gold, read_labels, read_models, read_seconds, read_tasks
 from flows.tables.text_table import column_names, open_table
@@ -363,3 +364,33 @@ def test_a_worker_is_a_model_in_all_rows_or_in_none(tmp_path: Path) -> None:
     path.write_text("worker,task,label,kind\nm1,t1,a,model\nm1,t2,b,\n")
     with pytest.raises(TableError, match=r"worker 'm1' is a model in some rows only"):
         read_models(path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("worker", "task", "label"),
+        ("label", "worker", "task", "seconds"),
+        ("annotator", "item", "score"),
+        ("Worker ID", "Task-ID", "Answer"),
+        ("user_name", "question_id", "rating", "comment"),
+    ],
+)
+def test_each_role_has_one_column(names: tuple[str, ...]) -> None:
+    found = guess_roles(names)
+    assert list(found) == ["worker", "task", "label"]
+    assert set(found.values()) <= set(names)
+
+
+def test_of_two_columns_for_a_role_none_is_taken() -> None:
+    assert guess_roles(("user", "annotator", "task", "label")) == {"task": "task", "label": "label"}
+
+
+def test_a_column_of_the_roles_own_name_is_taken_before_others() -> None:
+    assert guess_roles(("worker", "user", "task", "item", "label", "rating")) == {
+        "worker": "worker", "task": "task", "label": "label",
+    }  # fmt: skip
+
+
+def test_an_unknown_name_is_no_role() -> None:
+    assert guess_roles(("who", "what", "said")) == {}

@@ -9,7 +9,7 @@ import time
 import pytest
 from rich.console import Console
 
-from flows.terminal import Waited, telling, texts, waiting
+from flows.terminal import Waited, progress, telling, waiting
 
 
 def until_printed(shown: io.StringIO, text: str) -> None:
@@ -20,7 +20,7 @@ def until_printed(shown: io.StringIO, text: str) -> None:
 
 
 def test_a_log_says_what_is_waited_for_and_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "FIRST_WORD", 0.01)
+    monkeypatch.setattr(progress, "FIRST_WORD", 0.01)
     shown = io.StringIO()
     with waiting(Console(file=shown, width=40), "judge workers …") as report:
         until_printed(shown, "so far")
@@ -45,7 +45,7 @@ def test_a_log_has_no_line_of_a_short_step() -> None:
 
 def test_words_come_after_twice_as_long_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """After 10, 20, 40 and 80 ms, or later where the machine is busy."""
-    monkeypatch.setattr(texts, "FIRST_WORD", 0.01)
+    monkeypatch.setattr(progress, "FIRST_WORD", 0.01)
     told: list[float] = []
     begin = time.perf_counter()
     with telling(lambda: told.append(time.perf_counter() - begin)):
@@ -73,7 +73,7 @@ def test_a_quiet_console_shows_nothing() -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that the clock shows, to be set."""
     now = [100.0]
-    monkeypatch.setattr(texts.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
     return now
 
 

@@ -23,7 +23,7 @@ from flows.tables import (
     stream_features,
     task_texts,
 )
-from flows.tables.columns import features_of, task_columns
+from flows.tables.columns import ColumnScale, features_of, standardized, task_columns
 
 NAMES = ("task", "group", "x1", "x2", "note", "title")
 TABLE = (
@@ -190,3 +190,27 @@ def test_a_cell_that_is_no_number_has_no_length(tmp_path: Path) -> None:
     table, group = opened(tmp_path, x=["1", "two"], y=["1", "2"])
     with pytest.raises(TableError, match="row 2, column x: a feature must be a finite number"):
         feature_lengths(table, group, ("x", "y"))
+
+
+@pytest.mark.parametrize("width", [1, 2, 20])
+@pytest.mark.parametrize("batch", [7, 500])
+def test_a_scale_found_in_batches_has_the_bytes_of_that_of_all_rows(
+    width: int, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is asked for no more rows at once, but for a single column; a constant one is centred alone."""
+    monkeypatch.setattr(task_columns, "BATCH", batch)
+    rng, asked = np.random.default_rng(width), list[int]()
+    rows = 5 + rng.normal(size=(1003, width)) * rng.lognormal(0, 3, size=width)
+    rows[:, -1:] = 2.0 if width > 1 else rows[:, -1:]
+
+    def part_of(part: slice) -> np.ndarray:
+        asked.append(len(rows[part]))
+        return rows[part]
+
+    scale = ColumnScale.of(part_of, len(rows))
+    assert scale.mean.tobytes() == rows.mean(axis=0).tobytes()
+    assert scale.deviation.tobytes() == rows.std(axis=0).tobytes()
+    assert max(asked) == (batch if width > 1 else len(rows))
+    assert standardized(rows).tobytes() == scale.scaled(rows).tobytes()
+    if width > 1:
+        assert set(scale.scaled(rows)[:, -1]) == {0.0}

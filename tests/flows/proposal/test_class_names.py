@@ -1,4 +1,4 @@
-"""Which class names are obviously grades; what a proposal then says."""
+"""Which cells plainly hold several classes, which names are grades; what a proposal then says."""
 
 from __future__ import annotations
 
@@ -10,8 +10,30 @@ import pytest
 
 from flows.pipeline import run_pipeline
 from flows.proposal import CampaignTables, write_settings
-from flows.proposal.grades import SCALES, grades_of
+from flows.proposal.class_names import SCALES, classes_of_cells, grades_of
 from flows.settings import load_settings
+
+
+@pytest.mark.parametrize(
+    ("cells", "found"),
+    [
+        (["cat", "cat|dog", "dog", "none"], ("|", "none", ("cat", "dog"))),
+        (["cat | dog", "eel"], ("|", None, ("cat", "dog", "eel"))),
+        (["None", "cat|dog"], ("|", "None", ("cat", "dog"))),
+        (["none|cat", "none"], ("|", None, ("cat", "none"))),  # a class that comes with others
+        (["cat;dog", "dog", "cat"], (";", None, ("cat", "dog"))),
+        (["cat, dog", "dog", "cat"], (",", None, ("cat", "dog"))),
+        (["Smith, J.", "Jones"], (None, None, ("Smith, J.", "Jones"))),  # no part stands alone
+        (["a", "b"], (None, None, ("a", "b"))),
+        (['["cat", "dog"]', "[]", '["eel"]'], ("|", None, ("cat", "dog", "eel"))),
+        (["[x]", "[y]"], (None, None, ("[x]", "[y]"))),
+        ([], (None, None, ())),
+    ],
+)
+def test_cells_of_several_classes_are_known(
+    cells: list[str], found: tuple[str | None, str | None, tuple[str, ...]]
+) -> None:
+    assert classes_of_cells(cells) == found
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import pytest
 from quality import CrowdLabels, encode, mace, one_coin_dawid_skene
 from quality.aggregation import (
     MAX_CELLS,
-    em_pass,
     mace_by_shards,
     one_coin_by_shards,
     posterior_of_shard,
 )
 from quality.aggregation.em import passes_over
-from quality.aggregation.em_pass import coins_pay
+from quality.aggregation.passes import coins as coins_file
+from quality.aggregation.passes import coins_pay
 from quality.labels import LocalEngine, cut_labels
 
 N_CLASSES, N_WORKERS = 12, 30
@@ -83,7 +83,7 @@ def test_a_model_is_the_same_with_coins_and_with_matrices(
     labels = crowd(rng, 5)
     assert coins_pay(N_CLASSES)
     short = fit(labels)
-    monkeypatch.setattr(em_pass, "UNROLLED", N_CLASSES)
+    monkeypatch.setattr(coins_file, "UNROLLED", N_CLASSES)
     full = fit(labels)
     assert not coins_pay(N_CLASSES)
     assert short.n_iter == full.n_iter
