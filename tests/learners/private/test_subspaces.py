@@ -177,6 +177,17 @@ def test_blocks_of_rows_have_the_moments_of_the_whole():
     np.testing.assert_allclose(found, clipped.T @ clipped, rtol=1e-10)
 
 
+def test_some_rows_have_the_moments_that_they_have_alone():
+    x = np.random.default_rng(2).normal(size=(6000, 4))
+    places = np.flatnonzero(x[:, 0] > 0)
+    some, alone = (
+        moments_query(rows, norm_bound=1.5, dataset="toy", **which)
+        for rows, which in ((x, {"places": places}), (x[places], {}))
+    )
+    assert some.n == alone.n == len(places)
+    assert some.value["moments"].tobytes() == alone.value["moments"].tobytes()
+
+
 def test_the_deviation_is_the_smallest_that_costs_the_claim():
     """Theorem 8 of Balle and Wang (2018), computed anew, for a sensitivity of the root of 2."""
     for epsilon, delta in ((0.1, 1e-6), (1.0, 1e-6), (3.0, 1e-3)):

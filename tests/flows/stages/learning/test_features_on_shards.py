@@ -156,3 +156,19 @@ def test_a_planned_year_goes_on_in_memory_and_on_shards_alike(
     assert months[1]["method"].startswith(method)
     assert sum("rows to train on" in what for what, _, _ in entries) == 2
     assert len(set(entries)) == len(entries)
+
+
+@pytest.mark.usefixtures("few_rows")
+def test_a_closer_look_at_features_on_shards_finds_what_it_finds_in_memory(tmp_path: Path) -> None:
+    settings_in(tmp_path, "[report]\nerror_features = true\ndecision_images = true\n")
+    head, *rows = (tmp_path / "gold.csv").read_text(encoding="utf-8").splitlines()
+    rows[::3] = [f"{row[:-1]}a" for row in rows[::3]]  # so that the consensus errs on some
+    (tmp_path / "gold.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    settings, found = load_settings(tmp_path / "settings.toml"), []
+    for where in (settings, on(settings, SHARDS)):
+        run = through(where, *CONSENSUS)
+        found.append(
+            [run.read_json(f"{name}.json") for name in ("error_features", "decision_images")]
+        )
+    assert [one["why_not"] for one in found[0]] == [None, None]
+    assert found[0] == found[1]
