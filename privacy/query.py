@@ -38,6 +38,7 @@ __all__ = [
     "task_names",
 ]
 
+AT_ONCE = 2**20  # names that are digested together
 MAX_RECORDS = 2**53
 ONE_TASK = 2.0  # l1 sensitivity: a replaced label leaves one class's count and joins another's
 
@@ -334,16 +335,31 @@ def check_counts(query: Query) -> Int[np.ndarray, " classes"]:
     return counts.astype(np.int64)
 
 
-def task_names(tasks: Sequence[str] | np.ndarray, n: int) -> tuple[str, ...]:
-    """Return `n` different names that bind a partition to its tasks, or raise ValueError."""
-    names = tuple(map(str, tasks.tolist() if isinstance(tasks, np.ndarray) else tasks))
-    if len(names) != n or len(set(names)) != n:
+def task_names(tasks: Sequence[str] | np.ndarray, n: int) -> Sequence[str] | np.ndarray:
+    """Return `n` different names that bind a partition to its tasks, or raise ValueError.
+
+    An array of texts is returned as it is.
+    """
+    if isinstance(tasks, np.ndarray) and tasks.dtype.kind == "U" and tasks.ndim == 1:
+        names: Sequence[str] | np.ndarray = tasks
+        different = bool((tasks[:-1] < tasks[1:]).all()) or len(set(tasks.tolist())) == len(tasks)
+    else:
+        names = tuple(map(str, tasks.tolist() if isinstance(tasks, np.ndarray) else tasks))
+        different = len(set(names)) == len(names)
+    if len(names) != n or not different:
         raise ValueError(f"tasks must be {n} different names, got {len(names)}")
     return names
 
 
-def assignment_digest(cell: Int[np.ndarray, " tasks"], *names: tuple[str, ...]) -> str:
-    """Digest of a public assignment: cell codes and the names they stand for."""
-    digest = hashlib.blake2b(json.dumps(names).encode(), digest_size=16)
+def assignment_digest(cell: Int[np.ndarray, " tasks"], *names: Sequence[str] | np.ndarray) -> str:
+    """Digest of a public assignment: cell codes and the names they stand for, a list of lists in JSON."""
+    digest = hashlib.blake2b(b"[", digest_size=16)
+    for number, some in enumerate(names):
+        digest.update(b", [" if number else b"[")
+        for at in range(0, len(some), AT_ONCE):
+            texts = json.dumps(list(map(str, some[at : at + AT_ONCE])))[1:-1]
+            digest.update((", " + texts if at else texts).encode())
+        digest.update(b"]")
+    digest.update(b"]")
     digest.update(np.ascontiguousarray(cell, dtype="<i8").tobytes())
     return digest.hexdigest()

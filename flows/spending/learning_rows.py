@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,15 +56,18 @@ class Rows:
 def dealt_rows(crowd: Crowd, label: np.ndarray, settings: Settings, model: ModelSettings) -> Rows:
     """Return the labelled tasks that count as rows, dealt by the names of the tasks or of their subjects."""
     counted = counted_tasks(crowd, settings)
+    dealt, binding = dealt_names(crowd), binding_names(crowd)
+    if not counted.all():  # else without a copy
+        dealt, binding = dealt[counted], binding[counted]
     held, validated = deal(
-        dealt_names(crowd)[counted],
+        dealt,
         seed=settings.seed,
         holdout=settings.gate.holdout,
         validation=model.validation,
     )
     task = np.flatnonzero(counted)
     develop, holdout = crowd.features_of(task[~held], task[held])
-    return Rows(binding_names(crowd)[task], develop, holdout, label[task], held, validated)
+    return Rows(binding, develop, holdout, label[task], held, validated)
 
 
 def deal(
@@ -103,18 +107,33 @@ def deal(
     return held, ~held & (drawn < holdout + (1 - holdout) * validation)
 
 
+AT_ONCE = 2**20  # names in Python at a time
 _DRAWN: dict[bytes, np.ndarray] = {}  # the last alone: three stages deal the same tasks
 
 
 def drawn_by_name(tasks: np.ndarray, salt: bytes) -> Float64[np.ndarray, " tasks"]:
     """Return a number in [0, 1) for each name, by its hash."""
-    names = [str(name).encode() for name in tasks.tolist()]
-    key = hashlib.blake2b(b"\0".join([*names, b""]), key=salt).digest()
+    all_names = hashlib.blake2b(key=salt)
+    for names in _some_at_a_time(tasks):
+        all_names.update(b"\0".join([*names, b""]))
+    key = all_names.digest()
     if key not in _DRAWN:
-        digests = [hashlib.blake2b(name, key=salt, digest_size=8).digest() for name in names]
         _DRAWN.clear()
-        _DRAWN[key] = np.frombuffer(b"".join(digests), dtype=">u8") / 2.0**64
+        _DRAWN[key] = np.concatenate(
+            [np.empty(0), *(_drawn(names, salt) for names in _some_at_a_time(tasks))]
+        )
     return _DRAWN[key]
+
+
+def _drawn(names: list[bytes], salt: bytes) -> Float64[np.ndarray, " names"]:
+    digests = [hashlib.blake2b(name, key=salt, digest_size=8).digest() for name in names]
+    return np.frombuffer(b"".join(digests), dtype=">u8") / 2.0**64
+
+
+def _some_at_a_time(tasks: np.ndarray) -> Iterator[list[bytes]]:
+    """Yield the names in bytes, as few at a time as Python objects of theirs are no burden."""
+    for at in range(0, len(tasks), AT_ONCE):
+        yield [str(name).encode() for name in tasks[at : at + AT_ONCE].tolist()]
 
 
 def binding_names(crowd: Crowd) -> np.ndarray:

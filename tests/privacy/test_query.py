@@ -1,3 +1,5 @@
+import hashlib
+import json
 import math
 from dataclasses import replace
 
@@ -6,7 +8,7 @@ import pytest
 
 from privacy import CountsError, Part, Publication, Query, Unit, partition_of
 from privacy.mechanism import Question
-from privacy.query import MAX_RECORDS, check_counts, check_size, is_text
+from privacy.query import MAX_RECORDS, assignment_digest, check_counts, check_size, is_text
 from tests.privacy.toy import counts_query
 
 
@@ -96,7 +98,21 @@ def test_a_partition_is_named_by_its_assignment_of_tasks():
     assert len({same, *others}) == 5
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 2**20])
+@pytest.mark.parametrize("names", [(), (["b", 'a"', "ü"],), (["b", "a", "c"], ["x"], [])])
+def test_an_assignments_digest_is_that_of_its_whole_list_of_names(monkeypatch, names, at_once):
+    """By which ledgers know partitions."""
+    monkeypatch.setattr("privacy.query.AT_ONCE", at_once)
+    cell = np.array([0, 2, 1])
+    expected = hashlib.blake2b(json.dumps(names).encode() + cell.tobytes(), digest_size=16)
+    assert assignment_digest(cell, *names) == expected.hexdigest()
+    assert assignment_digest(cell, *map(np.array, names)) == expected.hexdigest()
+
+
 def test_tasks_of_a_partition_have_different_names():
+    for names in (["b", "a", "b"], ["a", "a", "b"], ["b", "b", "a"]):
+        with pytest.raises(ValueError, match="different names"):
+            partition_of("site", np.array([0, 1, 1]), tasks=np.array(names))
     with pytest.raises(ValueError, match="different names"):
         partition_of("site", np.array([0, 1]), tasks=["a", "a"])
     with pytest.raises(ValueError, match="different names"):

@@ -22,8 +22,21 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CandidateScores", "TaskColumns", "feature_lengths", "features_of", "has_lists", "read_comparisons", "read_gold_sets", "read_matrix", "read_multilabels", "read_scores", "ColumnScale",
-    "standardized", "stream_features", "task_texts", "with_places",
+    "CandidateScores",
+    "ColumnScale",
+    "TaskColumns",
+    "feature_lengths",
+    "features_of",
+    "has_lists",
+    "read_comparisons",
+    "read_gold_sets",
+    "read_matrix",
+    "read_multilabels",
+    "read_scores",
+    "standardized",
+    "stream_features",
+    "task_texts",
+    "with_places",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

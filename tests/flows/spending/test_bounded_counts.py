@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -333,6 +334,22 @@ def test_tasks_are_dealt_and_bound_by_their_names_or_with_whose_they_are() -> No
     assert dealt_names(WHOSE).tolist() == list("ppppqr")
     bound = [json.loads(name) for name in binding_names(WHOSE).tolist()]
     assert bound == [[task, who] for task, who in zip(tasks, "ppppqr", strict=True)]
+
+
+def test_a_name_draws_the_same_whatever_others_it_is_drawn_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = np.array(["a", "ü", "", "b" * 9, "c"])
+    together = drawn_by_name(names, b"1").copy()
+    key = next(iter(learning_rows._DRAWN))
+    assert key == hashlib.blake2b("\0".join([*names, ""]).encode(), key=b"1").digest()
+    learning_rows._DRAWN.clear()
+    monkeypatch.setattr(learning_rows, "AT_ONCE", 2)
+    assert drawn_by_name(names, b"1").tolist() == together.tolist()
+    assert list(learning_rows._DRAWN) == [key]
+    for name, drawn in zip(names.tolist(), together.tolist(), strict=True):
+        digest = hashlib.blake2b(name.encode(), key=b"1", digest_size=8).digest()
+        assert drawn == int.from_bytes(digest, "big") / 2.0**64
 
 
 def test_of_what_was_drawn_by_name_the_last_alone_is_kept() -> None:
