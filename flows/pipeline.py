@@ -160,6 +160,10 @@ def _run_anew(settings: Settings, step: Step, *, resume: bool) -> RunResult:
     except BaseException as stopped:  # Ctrl-C or a signal, and what is nobody's mistake but ours
         run.stop("failed" if isinstance(stopped, Exception) else "cancelled")
         raise
+    finally:
+        from flows.run import forget_crowd  # it brings NumPy, which a run with nothing new spares
+
+        forget_crowd()
     closed = run.close()
     if settings.keep_runs is not None:
         prune_runs(settings, settings.keep_runs)

@@ -10,7 +10,7 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.run.comparison import Change, RunChanges, compare_runs
-    from flows.run.crowd import FEATURES, Crowd, load_crowd, save_crowd
+    from flows.run.crowd import FEATURES, Crowd, forget_crowd, load_crowd, save_crowd
     from flows.run.failure import LAST_FAILURE, forget_failure, last_failure, note_failure
     from flows.run.history import (
         begun_from,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FEATURES", "LAST_FAILURE", "MANIFEST", "PARTIAL", "Change", "Crowd", "ListedRun", "Run",
     "RunChanges", "begun_from", "code_version", "compare_runs", "complete_runs", "digest_key",
-    "find_unfinished", "forget_failure", "has_digest_key", "identity_of", "keep_fit",
+    "find_unfinished", "forget_crowd", "forget_failure", "has_digest_key", "identity_of", "keep_fit",
     "last_failure", "ledger_heads", "limit_of", "list_runs", "load_crowd", "note_failure",
     "open_run", "prune_runs", "publication_now", "runs_to_prune", "save_crowd", "start_of", "trend",
     "unchanged_run", "unfinished_runs",

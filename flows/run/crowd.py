@@ -19,7 +19,7 @@ from flows.sharding import FeatureFolder, names_alone, open_features
 from flows.tables import Gold, Reference, TaskTable
 from quality import CrowdLabels, MultiLabels, encode_gold
 
-__all__ = ["FEATURES", "Crowd", "load_crowd", "save_crowd"]
+__all__ = ["FEATURES", "Crowd", "forget_crowd", "load_crowd", "save_crowd"]
 
 CROWD, FEATURES = "crowd.npz", "features"
 CODED = ("worker", "task", "label", "workers", "tasks", "classes")  # from which the rest follows
@@ -118,7 +118,7 @@ class Crowd:
         self, *parts: Int[np.ndarray, " _"]
     ) -> tuple[Float[np.ndarray, "_ features"], ...]:
         """Features of parts of the labelled tasks, by their codes; on shards as pages of files."""
-        rows = self.table.rows(self.labels.tasks)
+        rows = self.label_row()
         if self.features is not None:
             return tuple(self.features.laid_out(rows[part]) for part in parts)
         return tuple(self.table.features[rows[part]] for part in parts)
@@ -198,33 +198,52 @@ def save_crowd(folder: Path, crowd: Crowd) -> None:
         arrays |= {f"set_{name}": getattr(crowd.answers, name) for name in SETS}
     if crowd.gold_sets is not None:
         arrays["gold_sets"] = crowd.gold_sets
+    forget_crowd()
     write_arrays(folder / CROWD, arrays)
 
 
+_LOADED: dict[tuple[object, ...], Crowd] = {}  # the last alone: five stages of a run ask for the same
+
+
 def load_crowd(folder: Path) -> Crowd:
-    """Read back what `save_crowd` wrote."""
-    with np.load(folder / CROWD, allow_pickle=False) as stored:
-        labels = CrowdLabels.from_codes(**{name: stored[name] for name in CODED})
-        tasks = gold = reference = None
-        if "table" in stored:
-            names = tuple(stored["feature_names"].tolist())
-            tasks = TaskTable(
-                stored["table"], stored["group"], stored["group_names"], stored["features"], names,
-                stored.get("subject"),
-            )  # fmt: skip
-        if "gold_task" in stored:
-            gold = Gold(stored["gold_task"], stored["gold_label"])
-        if "reference_task" in stored:
-            reference = Reference(
-                *(stored[f"reference_{name}"] for name in ("model", "task", "label"))
-            )
-        seconds = stored.get("seconds")
-        models = tuple(stored["models"].tolist()) if "models" in stored else ()
-        answers, gold_sets = _stored_sets(stored, labels), stored.get("gold_sets")
-        row = stored.get("row")
+    """Read back what `save_crowd` wrote; its arrays are read-only, and asked for again it is the same."""
+    found = (folder / CROWD).stat()
+    key = folder, found.st_ino, found.st_mtime_ns, found.st_size
+    crowd = _LOADED.get(key)
+    if crowd is None:
+        forget_crowd()  # before the next is read: two may not fit
+        crowd = _LOADED[key] = _read(folder)
+    return crowd
+
+
+def forget_crowd() -> None:
+    """Let go of the campaign that was loaded last."""
+    _LOADED.clear()
+
+
+def _read(folder: Path) -> Crowd:
+    with np.load(folder / CROWD, allow_pickle=False) as file:
+        stored = {name: file[name] for name in file}
+    for array in stored.values():
+        array.setflags(write=False)
+    labels = CrowdLabels.from_codes(**{name: stored.pop(name) for name in CODED})
+    tasks = gold = reference = None
+    if "table" in stored:
+        names = tuple(stored["feature_names"].tolist())
+        tasks = TaskTable(
+            stored["table"], stored["group"], stored["group_names"], stored["features"], names,
+            stored.get("subject"),
+        )  # fmt: skip
+    if "gold_task" in stored:
+        gold = Gold(stored["gold_task"], stored["gold_label"])
+    if "reference_task" in stored:
+        reference = Reference(*(stored[f"reference_{name}"] for name in ("model", "task", "label")))
+    models = tuple(stored["models"].tolist()) if "models" in stored else ()
+    answers = _stored_sets(stored, labels)
     features = open_features(folder / FEATURES)
     return Crowd(
-        labels, tasks, gold, seconds, features, reference, models, answers, gold_sets, row
+        labels, tasks, gold, stored.get("seconds"), features, reference, models, answers,
+        stored.get("gold_sets"), stored.get("row"),
     )  # fmt: skip
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from flows.run import Crowd, load_crowd, save_crowd
+from flows.run import Crowd, forget_crowd, load_crowd, save_crowd
 from flows.tables.tables import Gold, TaskTable
 from quality import encode
 
@@ -42,3 +43,31 @@ def test_labels_alone_are_a_campaign(tmp_path: Path) -> None:
     assert loaded.tasks is None
     assert loaded.gold is None
     assert loaded.labels.tasks.tolist() == ["t1", "t2"]
+
+
+def test_the_campaign_loaded_last_is_kept_read_only_until_another_is_saved(tmp_path: Path) -> None:
+    save_crowd(tmp_path, Crowd(LABELS, None, None, np.array([1.0, 2.0, 3.0])))
+    loaded = load_crowd(tmp_path)
+    assert load_crowd(tmp_path) is loaded
+    assert loaded.seconds is not None
+    with pytest.raises(ValueError, match="read-only"):
+        loaded.seconds[0] = 0.0
+    save_crowd(tmp_path, Crowd(LABELS, None, None, np.array([1.0, 2.0, 4.0])))
+    again = load_crowd(tmp_path)
+    assert again.seconds is not None
+    assert again.seconds.tolist() == [1.0, 2.0, 4.0]
+    forget_crowd()
+    assert load_crowd(tmp_path) is not again
+
+
+def test_a_campaign_that_another_process_wrote_is_read_anew(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    save_crowd(there, Crowd(LABELS, None, None, np.array([1.0, 2.0, 4.0])))
+    save_crowd(here, Crowd(LABELS, None, None, np.array([1.0, 2.0, 3.0])))
+    load_crowd(here)
+    (there / "crowd.npz").replace(here / "crowd.npz")
+    seconds = load_crowd(here).seconds
+    assert seconds is not None
+    assert seconds.tolist() == [1.0, 2.0, 4.0]
