@@ -202,7 +202,7 @@ def save_crowd(folder: Path, crowd: Crowd) -> None:
     write_arrays(folder / CROWD, arrays)
 
 
-_LOADED: dict[tuple[object, ...], Crowd] = {}  # the last alone: five stages of a run ask for the same
+_LOADED: dict[tuple[object, ...], Crowd] = {}  # the last alone, for all stages
 
 
 def load_crowd(folder: Path) -> Crowd:
