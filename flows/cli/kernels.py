@@ -104,10 +104,11 @@ def compile_kernels(progress: Progress | None = None) -> int:
 
 
 def _fit_em() -> None:
-    from quality import dawid_skene  # numba, for `warm` only
+    from quality import dawid_skene, one_coin_dawid_skene  # numba, for `warm` only
 
-    for n_classes in range(2, 10):  # its pass is compiled for each number up to eight
-        dawid_skene(_some_labels(n_classes))
+    for n_classes in range(2, 10):  # passes and steps are compiled for each number up to eight
+        for fit in (dawid_skene, one_coin_dawid_skene):
+            fit(_some_labels(n_classes))
 
 
 def _run_sample(folder: Path) -> None:

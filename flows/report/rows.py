@@ -6,7 +6,7 @@ A small crowd is listed whole; of a large one the flagged, the least and the mos
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,7 @@ SHOWN_KEPT = 5
 SHOWN_POINTS = 400
 
 
-def pseudonyms(names: Iterable[str]) -> dict[str, str]:
+def pseudonyms(names: Iterable[str]) -> Mapping[str, str]:
     """Name workers by the first digits of a digest: `worker 7f3a`, longer if two would be equal.
 
     Parameters
@@ -93,8 +93,8 @@ def pseudonyms(names: Iterable[str]) -> dict[str, str]:
 
     Returns
     -------
-    dict
-        Id -> pseudonym, the same for the same set of ids.
+    Mapping
+        Id -> pseudonym, the same for the same set of ids; each is made when it is asked for.
 
     Notes
     -----
@@ -104,17 +104,34 @@ def pseudonyms(names: Iterable[str]) -> dict[str, str]:
 
     Examples
     --------
-    >>> pseudonyms(["A1B2C3", "A9Z8Y7"])
+    >>> dict(pseudonyms(["A1B2C3", "A9Z8Y7"]))
     {'A1B2C3': 'worker 675c', 'A9Z8Y7': 'worker 7b63'}
     """
-    own = list(dict.fromkeys(names))
-    digests = [hashlib.blake2b(name.encode(), digest_size=16).digest() for name in own]
-    digits = max(4, _common_digits(b"".join(digests)) + 1)  # one more than the two closest share
-    whole = b"".join(digests).hex()
-    return {
-        name: f"worker {whole[at : at + digits]}"
-        for name, at in zip(own, range(0, len(whole), 32), strict=True)
-    }
+    own = dict.fromkeys(names)
+    digests = b"".join(map(_digest, own))
+    return _Pseudonyms(own, max(4, _common_digits(digests) + 1))  # one more than the closest share
+
+
+class _Pseudonyms(Mapping[str, str]):
+    """The pseudonyms of these ids, of so many digits: of a million workers a report names few."""
+
+    def __init__(self, names: Mapping[str, None], digits: int) -> None:
+        self._names, self._digits = names, digits
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._names:
+            raise KeyError(name)
+        return f"worker {_digest(name).hex()[: self._digits]}"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _digest(name: str) -> bytes:
+    return hashlib.blake2b(name.encode(), digest_size=16).digest()
 
 
 def _common_digits(digests: bytes) -> int:

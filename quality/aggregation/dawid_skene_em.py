@@ -269,30 +269,36 @@ def one_coin_table(
 ) -> Float64[np.ndarray, "workers answers truths"]:
     """Return P(label | truth) with the worker's share of right labels on the diagonal."""
     table = np.empty_like(counts, order="C") if room is None else room.like(counts)
-    _write_one_coin(counts, smoothing, table)
+    flat = np.ascontiguousarray(counts).reshape(-1)
+    _write_one_coin(flat, (0,) * counts.shape[1], smoothing, table.reshape(-1))
     return table
 
 
 @kernel
-def _write_one_coin(counts, smoothing, table) -> None:
-    """Write the matrices; wrong labels are added up, not subtracted: the nearly perfect keep their digits."""
-    n_workers, n_answers, n_truths = counts.shape
-    n_wrong = n_answers - 1
-    for worker in range(n_workers):
+def _write_one_coin(counts, classes, smoothing, table) -> None:
+    """Write the matrices; wrong labels are added up, not subtracted: the nearly perfect keep their digits.
+
+    `classes` is a tuple of as many numbers as there are classes, for which it is compiled.
+    """
+    n_classes = len(classes)
+    n_wrong = n_classes - 1
+    for first in range(0, len(counts), n_classes * n_classes):
         right = wrong = 0.0
-        for answer in range(n_answers):
-            for truth in range(n_truths):
+        for answer in range(n_classes):
+            for truth in range(n_classes):
+                at = np.uint64(first + answer * n_classes + truth)
                 if answer == truth:
-                    right += counts[worker, answer, truth]
+                    right += counts[at]
                 else:
-                    wrong += counts[worker, answer, truth]
+                    wrong += counts[at]
         right += smoothing
         wrong += n_wrong * smoothing
         reliability = right / (right + wrong)
         each_wrong = wrong / ((right + wrong) * max(n_wrong, 1))
-        for answer in range(n_answers):
-            for truth in range(n_truths):
-                table[worker, answer, truth] = reliability if answer == truth else each_wrong
+        for answer in range(n_classes):
+            for truth in range(n_classes):
+                at = np.uint64(first + answer * n_classes + truth)
+                table[at] = reliability if answer == truth else each_wrong
 
 
 def coin_table(

@@ -39,7 +39,7 @@ from quality.aggregation.em import (
     near_gold,
     passes_over,
 )
-from quality.aggregation.passes import check_em
+from quality.aggregation.passes import PUT, UNROLLED, check_em
 from quality.labels import CrowdLabels, by_votes, of_voters
 from quality.parallel import Progress, counter, kernel
 
@@ -342,8 +342,27 @@ def pseudo_table(
 ) -> Float64[np.ndarray, "workers answers truths"]:
     """Return each worker's shares of the answers to each truth, pseudo-counts added to hers."""
     table = np.empty_like(counts, order="C") if room is None else room.like(counts)
-    _write_shares(counts, pseudo, np.empty(counts.shape[2]), table)
+    n_answers, n_truths = counts.shape[1:]
+    if n_answers == n_truths <= UNROLLED:
+        each = np.ascontiguousarray(counts).reshape(-1), np.ascontiguousarray(pseudo).reshape(-1)
+        _write_few_shares(*each, (0.0,) * n_truths, table.reshape(-1))
+    else:
+        _write_shares(counts, pseudo, np.empty(n_truths), table)
     return table
+
+
+@kernel
+def _write_few_shares(counts, pseudo, zero, table) -> None:
+    """Write the shares of few classes, for each number of which it is compiled; `zero` has one for each."""
+    n_classes = len(zero)
+    for first in range(0, len(counts), n_classes * n_classes):
+        mass = zero
+        for at in range(n_classes * n_classes):
+            truth, place = at % n_classes, np.uint64(first + at)
+            mass = PUT(mass, truth, mass[truth] + (counts[place] + pseudo[at]))
+        for at in range(n_classes * n_classes):
+            place = np.uint64(first + at)
+            table[place] = (counts[place] + pseudo[at]) / mass[at % n_classes]
 
 
 @kernel

@@ -21,7 +21,7 @@ from quality.aggregation.consensus import Result, decide
 from quality.aggregation.ebcc_em import exp_digamma
 from quality.aggregation.em import EMFit, MStep, fit_table, uniform
 from quality.aggregation.hierarchical_em import TableRoom
-from quality.aggregation.passes import coins_pay
+from quality.aggregation.passes import UNROLLED, coins_pay
 from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
 
@@ -217,6 +217,7 @@ def _know_or_guess(
     """
     n_workers, n_classes = strategy.shape
     has_coins = counts.shape[1] == 2 * n_classes
+    few = n_classes <= UNROLLED  # work is done for nothing sooner than a branch is foreseen
     absent = exp_digamma(strategy_prior)
     for worker in range(n_workers):
         n_known = n_guessed = 0.0
@@ -230,7 +231,7 @@ def _know_or_guess(
                 known = counts[worker, answer, answer]
                 for truth in range(n_classes):
                     given += counts[worker, answer, truth]
-            if known != 0.0:  # most workers give few of the classes
+            if few or known != 0.0:  # most workers give few of many classes
                 known *= know[worker] / (know[worker] + habit)
             n_known += known
             guessed[answer] = given - known
@@ -247,7 +248,7 @@ def _know_or_guess(
         share = 1.0 / exp_digamma(n_guessed + n_classes * strategy_prior)
         for answer in range(n_classes):
             habit = absent * share
-            if guessed[answer] != 0.0:
+            if few or guessed[answer] != 0.0:
                 habit = exp_digamma(guessed[answer] + strategy_prior) * share
             strategy[worker, answer] = habit
             habit *= guess[worker]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -42,3 +43,19 @@ def test_labels_alone_are_a_campaign(tmp_path: Path) -> None:
     assert loaded.tasks is None
     assert loaded.gold is None
     assert loaded.labels.tasks.tolist() == ["t1", "t2"]
+
+
+def test_rows_are_found_again_as_they_were_and_names_are_not_read(tmp_path: Path) -> None:
+    save_crowd(tmp_path, Crowd(LABELS, None, None))
+    loaded = load_crowd(tmp_path).labels
+    for field in fields(LABELS):
+        found, expected = getattr(loaded, field.name), getattr(LABELS, field.name)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+        assert not found.flags.writeable
+        assert field.name not in ("workers", "tasks", "classes") or is_mapped(found)
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    """Whether an array's bytes are those of a file."""
+    return isinstance(array, np.memmap) or (array.base is not None and is_mapped(array.base))

@@ -159,7 +159,9 @@ def test_digamma_is_scipys() -> None:
     np.testing.assert_allclose(found, scipy_digamma(x), rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("shape", [(50, 2, 2), (50, 3, 3), (4, 12, 12), (5, 3, 4)])
+@pytest.mark.parametrize(
+    "shape", [(50, 1, 1), (50, 2, 2), (50, 3, 3), (9, 8, 8), (4, 12, 12), (5, 3, 4)]
+)
 def test_shares_are_numpys_to_the_bit(
     shape: tuple[int, int, int], rng: np.random.Generator
 ) -> None:
