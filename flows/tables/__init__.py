@@ -24,7 +24,14 @@ if TYPE_CHECKING:
         read_parquet,
         text_column,
     )
-    from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
+    from flows.tables.checking import (
+        NOTHING,
+        Finding,
+        LabelCheck,
+        check_labels,
+        is_free,
+        open_lenient,
+    )
     from flows.tables.columns import (
         CandidateScores,
         TaskColumns,
@@ -92,6 +99,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AS_FOUND",
+    "NOTHING",
     "OUTPUT_SUFFIXES",
     "ROW",
     "STANDARD_INPUT",
@@ -125,6 +133,7 @@ __all__ = [
     "input_files",
     "input_paths",
     "is_fetched",
+    "is_free",
     "is_number",
     "keep_standard_input",
     "list_array",
