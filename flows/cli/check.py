@@ -24,6 +24,7 @@ from flows.cli.root import (
     Wide,
     app,
     console,
+    counted,
     kept_input,
     mistakes,
     print_line,
@@ -120,9 +121,9 @@ def _print(found: LabelCheck, labels: Path, clean: Path | None) -> None:
             print_rows(console(), title, HEADER, [_row(one) for one in findings])
     n_kept = found.n_rows - found.n_at_fault
     sound = "no fault" if not found.faults else f"{found.n_at_fault:,} at fault"
-    print_line(f"{labels}: {found.n_rows:,} rows, {sound}")
+    print_line(f"{labels}: {counted(found.n_rows, 'row')}, {sound}")
     if clean is not None:
-        print_line(f"{n_kept:,} rows written to {clean}")
+        print_line(f"{counted(n_kept, 'row')} written to {clean}")
     elif found.faults:
         print_line("--clean FILE writes the other rows, --quarantine FILE these with their reasons")
 

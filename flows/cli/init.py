@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -17,6 +18,7 @@ from flows.cli.root import (
     Sheet,
     Wide,
     app,
+    counted,
     mistakes,
     print_line,
     print_reading,
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from flows.tables import Reading
 
 __all__ = ["init"]
+
+MAX_NAMED = 20  # classes, on the terminal; the settings hold all of them
 
 
 @app.command(epilog="Example: `crowdassay init labels.csv tasks.csv --gold gold.csv`")
@@ -95,6 +99,8 @@ def init(
                 f"cells hold several classes at once: input.several = {facts.several!r}; if they are "
                 "single classes, delete that line"
             )
+        if spent := _of_budget(output):
+            print_line(spent)
         print_line(
             f"{output} is written. Read it, the class names above all, then:\n"
             f"crowdassay run {shlex.quote(str(output))}"
@@ -161,14 +167,70 @@ def _lines(facts: CampaignFacts) -> list[str]:
     """Return lines about what the tables hold and what is left out of the settings."""
     from flows.proposal import toml_value, why_no_model  # loaded already by the command
 
+    named = ", ".join(map(toml_value, facts.classes[:MAX_NAMED]))
+    more = len(facts.classes) - MAX_NAMED
     lines = [
-        f"{facts.n_labels:,} labels of {facts.n_labelled:,} tasks by {facts.n_workers:,} workers, "
-        f"{len(facts.classes)} classes: {', '.join(map(toml_value, facts.classes))}",
-        f"{facts.n_tasks:,} tasks in {facts.n_groups:,} group{'s' if facts.n_groups > 1 else ''} "
-        f"({len(facts.group_sizes):,} with labels); {facts.n_features:,} features",
-        "no gold: --gold FILE names tasks whose truth is known, to check the consensus by"
-        if facts.n_gold is None
-        else f"{facts.n_gold:,} gold tasks",
+        f"{counted(facts.n_labels, 'label')} of {counted(facts.n_labelled, 'task')} by "
+        f"{counted(facts.n_workers, 'worker')}, {len(facts.classes):,} classes: {named}"
+        + (f" and {more:,} more" if more > 0 else ""),
+        f"{counted(facts.n_tasks, 'task')} in {counted(facts.n_groups, 'group')} "
+        f"({len(facts.group_sizes):,} with labels); {counted(facts.n_features, 'feature')}",
+        *_of_gold(facts),
+        *_doubts(facts),
     ]
     why = why_no_model(facts)
     return lines if why is None else [*lines, f"[model] and [gate] are left out: {why}"]
+
+
+def _of_gold(facts: CampaignFacts) -> Iterator[str]:
+    """Say how much gold there is, and what of it cannot be compared with labels."""
+    if facts.n_gold is None:
+        yield "no gold: --gold FILE names tasks whose truth is known, to check the consensus by"
+        return
+    beside = facts.n_gold - facts.n_gold_labelled
+    apart = f"; {beside:,} of them without a label: are tasks named there as in the labels?"
+    yield f"{counted(facts.n_gold, 'gold task')}{apart if beside else ''}"
+    if facts.gold_alone:
+        alone = ", ".join(map(repr, facts.gold_alone[:MAX_NAMED]))
+        yield f"classes that gold alone has, and nobody gave: {alone}; mend them if they are misspelled"
+
+
+def _doubts(facts: CampaignFacts) -> Iterator[str]:
+    """Say which classes are probably none."""
+    from flows.tables import NOTHING, is_free  # loaded already by the command
+
+    if is_free(len(facts.classes), facts.n_labels):
+        yield (
+            f"{len(facts.classes):,} classes are too many for {counted(facts.n_labels, 'label')}: cut "
+            "numbers into a few classes first; texts cannot be compared"
+        )
+    empty = [name for name in facts.classes if name.lower() in NOTHING]
+    if empty:
+        yield (
+            f"classes that may mean that there is no label: {', '.join(map(repr, empty[:MAX_NAMED]))}; "
+            "crowdassay check finds their rows"
+        )
+
+
+def _of_budget(output: Path) -> str | None:
+    """Say what was spent under the campaign's name before: by these tables, or by others of that name."""
+    from flows.settings import load_settings  # loaded already by the command
+
+    settings = load_settings(output)
+    if not settings.state.is_dir():
+        return None
+    from flows.spending import known_statement  # the ledger, where there is one
+    from privacy import LedgerError
+    from privacy.accounting import price_text
+
+    try:
+        found = known_statement(settings.state, settings.name)
+    except LedgerError:  # a run says so
+        return None
+    if found is None:
+        return None
+    spent, budget = (price_text(one.epsilon) for one in (found.spent, found.budget))
+    return (
+        f"the ledger knows {settings.name!r}, with epsilon {spent} of {budget} spent, and these settings go "
+        "on with that budget; if these tables are of other tasks, --name gives them another name"
+    )

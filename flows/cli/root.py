@@ -176,6 +176,15 @@ def print_line(line: str) -> None:
     console().print(printable(line, keep=NEWLINE), soft_wrap=True)
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words.
+
+    >>> counted(1, "task"), counted(1_000, "task")
+    ('1 task', '1,000 tasks')
+    """
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def print_reading(clauses: Iterable[str]) -> None:
     """Print how tables that are not plain were read, a line each, and what says it otherwise."""
     for clause in clauses:

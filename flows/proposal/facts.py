@@ -72,7 +72,8 @@ class CampaignFacts:
     `grades` are the class names in their order if they are obviously ordered. `several` is what stands
     between the classes of a cell where cells plainly hold several, and `nothing` the word for none of them.
     `group_sizes` are the numbers of labelled tasks of the groups that have any. `n_gold` is None without
-    gold, `norm` is None without a feature to measure.
+    gold; of so many gold tasks `n_gold_labelled` have labels, and of their classes nobody gave those of
+    `gold_alone`. `norm` is None without a feature to measure.
     """
 
     n_labels: int
@@ -97,6 +98,8 @@ class CampaignFacts:
     grades: tuple[str, ...] = ()
     several: str | None = None
     nothing: str | None = None
+    n_gold_labelled: int = 0
+    gold_alone: tuple[str, ...] = ()
 
     @property
     def plainly_graded(self) -> bool:
@@ -157,7 +160,9 @@ def _facts_of(
     table = None if tasks is None else tasks.table
     labels = _labels(given, sources, table, others, folder)
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=None)
-    cells = set(labels.classes.tolist()) | set([] if gold is None else gold.label.tolist())
+    cells, true = set(labels.classes.tolist()), set([] if gold is None else gold.label.tolist())
+    alone = tuple(sorted(map(str, true - cells)))
+    cells |= true
     several, nothing, named = None, None, tuple(sorted(map(str, cells)))
     if not given.reading.wide:  # which a run of sets does not read
         several, nothing, named = classes_of_cells(named)
@@ -183,6 +188,8 @@ def _facts_of(
         grades=() if several else grades_of(named) or (),
         several=several,
         nothing=nothing,
+        n_gold_labelled=0 if gold is None else int(np.isin(gold.task, labels.tasks).sum()),
+        gold_alone=() if several else alone,
     )
 
 

@@ -160,7 +160,7 @@ def _as_json(found: Statement) -> dict[str, Any]:
 
 def known_ledger(folder: Path) -> Ledger | None:
     """Return the ledger of a state folder, or None if it has none."""
-    if not (folder / LEDGER).is_file() and LEDGER_URL not in os.environ:
+    if not (folder / LEDGER).is_file() and not os.environ.get(LEDGER_URL):
         return None
     return open_state(folder)
 

@@ -47,7 +47,7 @@ from flows.tables import (
 from quality import yes_no_labels
 from quality.labels import check_table
 
-__all__ = ["names_of_models", "public_sizes", "read_and_check"]
+__all__ = ["gold_apart", "names_of_models", "public_sizes", "read_and_check"]
 
 TEXTS = "task_texts.parquet"
 
@@ -83,8 +83,15 @@ def read_and_check(run: Run) -> str:
     what = "labels" if crowd.answers is None else "answers"
     return (
         f"{counts['n_labels']:,} {what} of {counts['n_labelled_tasks']:,} tasks by "
-        f"{counts['n_workers']:,} workers, {counts['n_classes']} classes{where}{read_as}"
+        f"{counts['n_workers']:,} workers, {counts['n_classes']} classes{where}{gold_apart(crowd)}{read_as}"
     )
+
+
+def gold_apart(crowd: Crowd) -> str:
+    """Say that gold says nothing of the labels, where none of its tasks has any."""
+    if crowd.gold is None or crowd.n_gold:
+        return ""
+    return f"; none of the {len(crowd.gold.task):,} gold tasks has a label: are tasks named there as here?"
 
 
 def public_sizes(crowd: Crowd) -> dict[str, int]:

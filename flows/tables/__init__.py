@@ -26,7 +26,14 @@ if TYPE_CHECKING:
         release_memory,
         text_column,
     )
-    from flows.tables.checking import Finding, LabelCheck, check_labels, open_lenient
+    from flows.tables.checking import (
+        NOTHING,
+        Finding,
+        LabelCheck,
+        check_labels,
+        is_free,
+        open_lenient,
+    )
     from flows.tables.columns import (
         CandidateScores,
         ColumnScale,
@@ -94,6 +101,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AS_FOUND",
+    "NOTHING",
     "OUTPUT_SUFFIXES",
     "ROW",
     "STANDARD_INPUT",
@@ -129,6 +137,7 @@ __all__ = [
     "input_files",
     "input_paths",
     "is_fetched",
+    "is_free",
     "is_number",
     "keep_standard_input",
     "list_array",

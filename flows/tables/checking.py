@@ -28,10 +28,11 @@ from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.refusals import ROW, quote
 from flows.tables.text_table import TextTable, open_table
 
-__all__ = ["Finding", "LabelCheck", "check_labels", "open_lenient"]
+__all__ = ["NOTHING", "Finding", "LabelCheck", "check_labels", "is_free", "open_lenient"]
 
 NAMES = ("worker", "task", "label")
 SHOWN = 3  # places and examples of one finding
+MANY = 20  # classes from which on more than half as many as labels are no classes, but numbers or texts
 SECONDS = "seconds"
 NOTHING = ("nan", "null", "none", "n/a", "na", "#n/a", "nil", "undefined", "-", "?")
 HIDDEN = r"[\p{Cc}\p{Cf}\x{a0}]"  # letters that nobody sees
@@ -147,6 +148,7 @@ def check_labels(
         _found(table, "several labels in a cell", f"regexp_matches(label, '{SEVERAL}')", "label",
                f"if they hold at once: crowdassay multilabel {shlex.quote(given or table.file)}")
     )  # fmt: skip
+    doubts.append(_free_labels(table))
     spelling = dict[str, str]()
     for name in NAMES:
         variants = _variants(table, name)
@@ -156,6 +158,24 @@ def check_labels(
     n_rows = table.query("SELECT count(*) FROM t")[0][0] + len(table.torn)
     kept = [tuple(one for one in some if one.count) for some in (faults, doubts)]
     return LabelCheck(table, n_rows, kept[0], kept[1], spelling)
+
+
+def is_free(n_classes: int, n_labels: int) -> bool:
+    """Return whether labels differ so much that they must be numbers or texts, and no names of classes.
+
+    >>> is_free(790, 800), is_free(4, 5)
+    (True, False)
+    """
+    return n_classes >= MANY and 2 * n_classes > n_labels
+
+
+def _free_labels(table: TextTable) -> Finding:
+    n_labels, n_classes, example = table.query(
+        f"SELECT count(label), count(DISTINCT label), min_by(label, {ROW}) FROM t"
+    )[0]
+    count = n_classes if is_free(n_classes, n_labels) else 0
+    remedy = "cut numbers into a few classes first; texts cannot be compared"
+    return Finding("different labels, few of them twice", count, "", example or "", remedy)
 
 
 def _torn(table: TextTable) -> Finding:

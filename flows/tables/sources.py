@@ -128,7 +128,7 @@ def _check_is_table(path: Path) -> None:
     if not (path.is_file() and path.name.endswith(SUFFIXES)):
         raise TableError(
             f"{path} must be a table ({', '.join(SUFFIXES)}); move it away, or name a pattern such "
-            f'as "{path.parent.name}/*.csv"'
+            f'as "{path.parent / "*.csv"}"'
         )
 
 

@@ -287,9 +287,15 @@ def _check_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -
             f"(it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}); "
             f"{_renaming(path, names, needed)}"
         )
-    if len({name.lower() for name in names}) != len(names):
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names, 1):
+        places.setdefault(name.lower(), []).append(place)
+    twice = next((found for found in places.values() if len(found) > 1), None)
+    if twice is not None:
+        alike = ", ".join(f"{names[place - 1]!r} (column {place})" for place in twice)
         raise TableError(
-            f"{path.name}: column names must differ, in more than capital letters; rename one"
+            f"{path.name}: column names must differ, in more than capital letters, got {alike}; rename or "
+            "delete one"
         )
     if "" in names:
         raise TableError(f"{path.name}: column {names.index('') + 1} has no name; give it one")

@@ -290,9 +290,10 @@ def _refuse_features(
     whole = group.code == group.code[row]
     if (n_bad[whole] == len(names)).all():
         raise TableError(
-            f"{table.file}: group {str(group.names[group.code[row]])!r} has no features "
-            f"({int(whole.sum()):,} tasks from row {row + 1}); give its tasks their features or leave the "
-            "group out"
+            f"{table.file}: group {str(group.names[group.code[row]])!r} has no features: no cell of "
+            f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''} is a finite number in its "
+            f"{int(whole.sum()):,} tasks from row {row + 1} on; fill them, leave the group out, or name the "
+            "columns in input.ignore"
         )
     for place, cells in _select_features(names):
         found = table.query(f"SELECT {cells} FROM t WHERE {ROW} = ?", row + 1)[0]

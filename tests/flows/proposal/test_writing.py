@@ -25,6 +25,7 @@ from flows.files import OutputError
 from flows.pipeline import RunResult, run_pipeline
 from flows.proposal import CampaignTables, facts_of, toml_value, why_no_model, write_settings
 from flows.settings import Settings, key_sentences, load_settings, section_of
+from flows.spending import open_state
 from flows.tables import TableError
 from learners import Thresholdout
 from privacy import Query, Unit, choose_mechanism
@@ -307,6 +308,41 @@ def test_the_command_says_what_it_found_and_what_comes_next(tmp_path: Path) -> N
         f"crowdassay run '{output}'",
     ]
     assert load_settings(output).name == "sample_data"
+
+
+def test_the_command_says_what_looks_like_a_mistake(tmp_path: Path) -> None:
+    """Labels that are numbers or mean nothing, gold of other tasks, classes misspelled in the gold."""
+    (tmp_path / "numbers.csv").write_text(
+        "worker,task,label\n" + "".join(f"w{n % 2},t{n // 2},{n / 64}\n" for n in range(64))
+    )
+    (tmp_path / "labels.csv").write_text("worker,task,label\nw1,t1,a\nw2,t1,N/A\n")
+    (tmp_path / "gold.csv").write_text("task,label\nt1,a\nT2,A\n")
+    output = tmp_path / "settings.toml"
+    told = init(tmp_path / "numbers.csv", "--output", output).output
+    assert re.search("64 classes: .* and 44 more\n", told)
+    assert "64 classes are too many for 64 labels: cut numbers into a few classes first" in told
+    told = init(
+        tmp_path / "labels.csv", "--gold", tmp_path / "gold.csv", "--output", output, "--force"
+    ).output
+    assert told.splitlines()[:5] == [
+        '2 labels of 1 task by 2 workers, 3 classes: "A", "N/A", "a"',
+        "1 task in 1 group (1 with labels); 0 features",
+        "2 gold tasks; 1 of them without a label: are tasks named there as in the labels?",
+        "classes that gold alone has, and nobody gave: 'A'; mend them if they are misspelled",
+        "classes that may mean that there is no label: 'N/A'; crowdassay check finds their rows",
+    ]
+
+
+def test_a_name_that_the_ledger_knows_is_told_with_what_it_has_spent(tmp_path: Path) -> None:
+    """Other tables in the same folder would silently share a budget."""
+    with open_state(tmp_path / "state") as ledger:
+        ledger.open_budget("sample_data", unit=Unit.CONSENSUS_LABEL, epsilon=2.0, delta=0.0, n=4)
+    told = init(WHOLE.labels, "--output", tmp_path / "settings.toml").output
+    assert "the ledger knows 'sample_data', with epsilon 0 of 2 spent" in told
+    told = init(
+        WHOLE.labels, "--output", tmp_path / "settings.toml", "--name", "mine", "--force"
+    ).output
+    assert "the ledger knows" not in told
 
 
 def test_the_command_has_help_with_an_example() -> None:

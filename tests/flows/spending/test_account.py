@@ -312,7 +312,9 @@ def test_a_ledger_that_cannot_be_written_is_refused_before_anything_is_paid(tmp_
 def test_totals_are_known_of_data_sets_of_a_ledger_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(LEDGER_URL, "")  # as if it were not set
     assert known_statement(tmp_path, "toy") is None
+    assert list(tmp_path.iterdir()) == []
     toy_ledger(tmp_path)
     assert known_statement(tmp_path, "other") is None
     found = known_statement(tmp_path, "toy")

@@ -7,15 +7,19 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import run_pipeline
 from flows.proposal import CampaignTables, write_settings
+from flows.run import Crowd
 from flows.settings import load_settings
 from flows.spending import read_statements
-from tests.flows.campaign import write_small_campaign
+from flows.stages.reading import gold_apart
+from flows.tables import Gold
+from tests.flows.campaign import toy_crowd, write_small_campaign
 
 Change = Callable[[Path], None]
 
@@ -87,7 +91,7 @@ CASES: dict[str, tuple[Change, str]] = {
     ),
     "group without features": (
         edit("tasks.csv", blank_group),
-        r"tasks\.csv: group 'g3' has no features \(60 tasks from row 181\)",
+        r"tasks\.csv: group 'g3' has no features: .* in its 60 tasks from row 181 on",
     ),
     "NaN feature": (
         edit("tasks.csv", lambda text: re.sub(r"(?m)^(t005,g0),[^,]*", r"\1,NaN", text)),
@@ -173,6 +177,14 @@ def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["run", str(settings), "--no-prefect"])
     assert result.exit_code == 2
     assert "gold.csv does not exist; mend the path" in result.stderr
+
+
+def test_gold_of_other_tasks_is_told() -> None:
+    """Their names may be written in another way; without a word the gold would seem to be used."""
+    crowd = toy_crowd("nn", gold="a-")
+    assert gold_apart(crowd) == ""
+    apart = Crowd(crowd.labels, crowd.tasks, Gold(np.array(["T1", "T2"]), np.array(["a", "b"])))
+    assert gold_apart(apart).startswith("; none of the 2 gold tasks has a label")
 
 
 def total_spent(folder: Path) -> float:

@@ -80,6 +80,15 @@ def test_texts_that_may_mean_nothing_are_named(tmp_path: Path, word: str) -> Non
     assert "label that may mean nothing" in [one.what for one in found.doubts]
 
 
+def test_labels_that_hardly_repeat_are_numbers_or_texts(tmp_path: Path) -> None:
+    path, what = tmp_path / "labels.csv", "different labels, few of them twice"
+    for n_classes, count in ((30, 30), (20, 0)):  # of forty labels
+        rows = [f"w{row % 2},t{row // 2},0.{row % n_classes:02d}" for row in range(40)]
+        path.write_text("\n".join(["worker,task,label", *rows]))
+        doubts = check_labels(open_lenient(path), duplicates="error").doubts
+        assert [one.count for one in doubts if one.what == what] == ([count] if count else [])
+
+
 @pytest.mark.parametrize(("keep", "label"), [("first", "a"), ("last", "b")])
 def test_of_other_labels_the_first_or_the_last_is_kept(
     tmp_path: Path, keep: str, label: str

@@ -70,7 +70,10 @@ def test_byte_order_mark_crlf_and_quoted_cells_are_read(tmp_path: Path) -> None:
         (GOOD + "w3,t2,  \n", "labels.csv, row 4, column label: the cell is blank"),
         (GOOD + "w2,t1,a\n", "labels.csv, rows 2, 4: worker 'w2', task 't1' stands 2 times"),
         (GOOD + "w3,t2\n", "labels.csv: line 5 must have 3 columns, it has 2"),
-        ("worker,task,label,label\nw,t,a,a\n", "column names must differ"),
+        (
+            "worker,task,label,Note,note\nw,t,a,,\n",
+            "must differ, in more than capital letters, got 'Note' (column 4), 'note' (column 5)",
+        ),
     ],
 )
 def test_a_bad_label_table_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
@@ -151,7 +154,7 @@ def test_standardized_features_have_mean_0_and_deviation_1(tmp_path: Path) -> No
         (
             "task,group,x,y\nt1,g,1,2\nt2,h,,\nt3,h,,\n",
             {},
-            "group 'h' has no features (2 tasks from row 2)",
+            "group 'h' has no features: no cell of x, y is a finite number in its 2 tasks from row 2 on",
         ),
         ("task,group,x\nt1,g,1\nt1,g,2\n", {}, "rows 1, 2: task 't1' stands 2 times"),
         ("task,group,x\nt1,,1\n", {}, "row 1, column group: the cell is blank"),
