@@ -116,6 +116,10 @@ def ours(
         start = time.process_time()
         result = run(labels)
         found[aggregator] = (right(result.posterior, gold), time.process_time() - start)
+        print(
+            f"{name}, {aggregator}: {found[aggregator][0]:.1f} in {found[aggregator][1]:.1f} s",
+            flush=True,
+        )
         if isinstance(result, Auto):
             picks[name] = result.chosen
     return found

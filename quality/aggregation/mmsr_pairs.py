@@ -21,12 +21,13 @@ from scipy.sparse import csr_array
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.passes import check_em
 from quality.labels import CrowdLabels, name_classes, of_voters
-from quality.parallel import Progress, counter
+from quality.parallel import Progress, counter, kernel
 
 __all__ = ["Mmsr", "fit_skills", "mmsr", "skill_log_odds"]
 
 PACK = 2.0**26  # tasks in common and labels in common, as one number
 LEAST = 0.05  # a partner's skill: what she says is divided by it
+MAX_TURNS = 100  # of signs, which settle or swing between two states within a few dozen
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -110,7 +111,7 @@ def mmsr(
     `trim` of a worker's partners spoil her skill.
 
     **Cost.** Memory O(pairs of workers who share a task), at most the sum of squares of a task's
-    labels, and a sort of them per iteration.
+    labels, and two passes over them per iteration.
 
     References
     ----------
@@ -150,7 +151,9 @@ def fit_skills(
     met = np.diff(pairs.start) > 0
     size, n_iter, converged = np.where(met, 0.5, 0.0), 0, False
     while n_iter < max_iter and not converged:
-        estimate = _trimmed_means(pairs, size, trim)
+        estimate = trimmed_means(
+            pairs.start, pairs.partner, pairs.n_common, pairs.beyond, size, trim
+        )
         moved, size = size, np.sqrt(size * estimate)  # half of the way: alternating, it would swing
         n_iter, converged = n_iter + 1, bool(np.abs(size - moved).max(initial=0.0) <= tol)
         tell(n_iter)
@@ -165,50 +168,89 @@ def _pairs(labels: CrowdLabels) -> _Pairs:
     named = name_classes(labels)  # a column for each class of each task would be too many
     tasks = csr_array((one, (labels.worker, labels.task)), shape=(n_workers, labels.n_tasks))
     same = csr_array((one, (labels.worker, named.entry)), shape=(n_workers, len(named.code)))
-    both = (tasks @ tasks.T + (same @ same.T) * PACK).tocoo()
-    worker, partner = both.coords
-    apart = worker != partner
-    order = np.lexsort((partner[apart], worker[apart]))
-    worker, partner, packed = (x[apart][order] for x in (worker, partner, both.data))
-    n_same, n_common = np.divmod(packed, PACK)
+    both = tasks @ tasks.T + (same @ same.T) * PACK
+    both.sort_indices()
+    worker = np.repeat(np.arange(n_workers, dtype=both.indices.dtype), np.diff(both.indptr))
+    apart = worker != both.indices
+    worker, partner = worker[apart], both.indices[apart]
+    n_same, n_common = np.divmod(both.data[apart], PACK)
     start = np.searchsorted(worker, np.arange(n_workers + 1))
     beyond = (n_classes * n_same / n_common - 1) / max(n_classes - 1, 1)
     return _Pairs(start, worker, partner, n_common, beyond)
 
 
-def _trimmed_means(
-    pairs: _Pairs, size: Float64[np.ndarray, " workers"], trim: float
+@kernel
+def trimmed_means(
+    start: Int[np.ndarray, " bounds"],
+    partner: Int[np.ndarray, " pairs"],
+    n_common: Float64[np.ndarray, " pairs"],
+    beyond: Float64[np.ndarray, " pairs"],
+    size: Float64[np.ndarray, " workers"],
+    trim: float,
 ) -> Float64[np.ndarray, " workers"]:
-    """Return the mean of what each worker's partners imply for her, without the extreme ones."""
-    partner = np.maximum(size[pairs.partner], LEAST)
-    estimate = np.abs(pairs.beyond) / partner
-    weight = pairs.n_common * partner**2
-    order = np.lexsort((estimate, pairs.worker))
-    n_workers, now = len(size), size[pairs.worker]
-    n_out = (trim * np.diff(pairs.start)).astype(np.int64)
-    # the paper's rule: of the extremes only those beyond what is believed of her now
-    low = np.minimum(n_out, np.bincount(pairs.worker, estimate < now, n_workers).astype(np.int64))
-    high = np.minimum(n_out, np.bincount(pairs.worker, estimate > now, n_workers).astype(np.int64))
-    place = np.arange(len(estimate))
-    kept = place >= (pairs.start[:-1] + low)[pairs.worker]
-    kept &= place < (pairs.start[1:] - high)[pairs.worker]
-    weight[order[~kept]] = 0.0
-    total = np.bincount(pairs.worker, weight, n_workers)
-    sums = np.bincount(pairs.worker, weight * estimate, n_workers)
-    mean: np.ndarray = np.divide(sums, total, out=np.zeros(n_workers), where=total > 0)
-    inside: np.ndarray = np.minimum(mean, 1.0)
-    return inside
+    """Return the mean of what each worker's partners imply for her, without the extreme ones.
+
+    The paper's rule: of the extremes only those beyond what is believed of her now. Among equals the
+    first partners are the least.
+    """
+    mean = np.zeros(len(size))
+    room = np.empty(np.max(np.diff(start)) if len(size) else 0)
+    for worker in range(len(size)):
+        first, last, now = start[worker], start[worker + 1], size[worker]
+        implied, n_below, n_above = room[: last - first], 0, 0
+        for at in range(first, last):
+            said = abs(beyond[at]) / max(size[partner[at]], LEAST)
+            n_below += said < now
+            n_above += said > now
+            implied[at - first] = said
+        n_out = int(trim * (last - first))
+        n_low, n_high = min(n_out, n_below), min(n_out, n_above)
+        least, most, n_least, n_most = (
+            0.0,
+            np.inf,
+            0,
+            0,
+        )  # of the least and of the most, how many go
+        if n_low > 0:
+            least = np.partition(implied, n_low - 1)[n_low - 1]
+            n_least = n_low - np.sum(implied < least)
+        if n_high > 0:
+            most = np.partition(implied, last - first - n_high)[last - first - n_high]
+            n_most = np.sum(implied == most) - (n_high - np.sum(implied > most))
+        total = sums = 0.0
+        for at in range(first, last):
+            said = implied[at - first]
+            if said < least or said > most:
+                continue
+            if n_low > 0 and said == least and n_least > 0:
+                n_least -= 1
+                continue
+            if n_high > 0 and said == most:
+                n_most -= 1
+                if n_most < 0:
+                    continue
+            weight = n_common[at] * max(size[partner[at]], LEAST) ** 2
+            total += weight
+            sums += weight * said
+        mean[worker] = min(sums / total, 1.0) if total > 0.0 else 0.0
+    return mean
 
 
 def _signs(pairs: _Pairs, size: Float64[np.ndarray, " workers"]) -> Float64[np.ndarray, " workers"]:
-    """Return +1 or -1 for each worker: the side of her partners, most of whom are better than chance."""
+    """Return +1 or -1 for each worker: the side of her partners, most of whom are better than chance.
+
+    All turn at once, so that two who contradict each other may go on turning together: such are left
+    at +1.
+    """
     sign, pull = np.ones(len(size)), pairs.n_common * pairs.beyond
-    for _ in range(len(size)):
+    before = earlier = sign
+    for _ in range(MAX_TURNS):
         sums = np.bincount(pairs.worker, pull * (sign * size)[pairs.partner], len(size))
-        before, sign = sign, np.where(sums < 0, -1.0, 1.0)
-        if np.array_equal(sign, before):
+        earlier, before, sign = before, sign, np.where(sums < 0, -1.0, 1.0)
+        if np.array_equal(sign, before) or np.array_equal(sign, earlier):
             break
-    return sign
+    signs: np.ndarray = np.maximum(sign, before)
+    return signs
 
 
 def _vote(

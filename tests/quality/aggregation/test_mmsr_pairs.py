@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from quality import CrowdLabels, encode, majority_vote, mmsr
-from quality.aggregation.mmsr_pairs import _pairs
+from quality.aggregation.mmsr_pairs import LEAST, _Pairs, _pairs, _signs, trimmed_means
 
 
 def crowd(
@@ -57,6 +57,39 @@ def test_pairs_are_those_of_loops(rng: np.random.Generator) -> None:
                 same = np.mean([given[worker, t] == given[partner, t] for t in both])
                 expected.append((worker, partner, len(both), (3 * same - 1) / 2))
     assert np.array(list(found)) == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("trim", [0.0, 0.25, 0.45])
+def test_trimmed_means_are_those_of_a_sort(rng: np.random.Generator, trim: float) -> None:
+    """Few distinct agreements and sizes, so that many of what partners say are equal."""
+    n_workers, degree = 30, 20
+    partner = np.array(
+        [
+            np.sort(rng.choice(np.delete(np.arange(n_workers), w), degree, replace=False))
+            for w in range(n_workers)
+        ]
+    ).ravel()
+    n_common = rng.integers(1, 4, partner.size).astype(float)
+    beyond, size = rng.integers(-4, 5, partner.size) / 4, rng.integers(5, size=n_workers) / 4
+    start = np.arange(n_workers + 1) * degree
+    found = trimmed_means(start, partner, n_common, beyond, size, trim)
+    held = np.maximum(size[partner], LEAST).reshape(n_workers, degree)
+    said, weight = np.abs(beyond.reshape(held.shape)) / held, n_common.reshape(held.shape) * held**2
+    for worker in range(n_workers):
+        order, now = np.argsort(said[worker], kind="stable"), size[worker]
+        low = min(int(trim * degree), int((said[worker] < now).sum()))
+        high = min(int(trim * degree), int((said[worker] > now).sum()))
+        kept = order[low : degree - high]
+        mean = np.average(said[worker, kept], weights=weight[worker, kept])
+        assert found[worker] == pytest.approx(min(mean, 1.0), rel=1e-12)
+
+
+def test_two_who_contradict_each_other_do_not_turn_for_ever() -> None:
+    """Both turn at once, time and again; they are left as better than chance."""
+    pairs = _Pairs(
+        np.array([0, 1, 2]), np.array([0, 1]), np.array([1, 0]), np.full(2, 9.0), np.full(2, -0.5)
+    )
+    assert (_signs(pairs, np.full(2, 0.7)) == 1).all()
 
 
 def test_the_posterior_is_bayes_rule_of_workers_who_err_evenly(rng: np.random.Generator) -> None:
