@@ -229,11 +229,13 @@ def load_crowd(folder: Path) -> Crowd:
 
 def _stored_labels(stored: Mapping[str, np.ndarray]) -> CrowdLabels:
     """Return the label table, whose rows are in order already; of its names nothing is read."""
-    worker, task, label, *names = (stored[name] for name in CODED)
-    task_start = np.zeros(len(names[1]) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(task, minlength=len(names[1])), out=task_start[1:])
-    by_worker, worker_start = sort_codes(worker, len(names[0]))
-    return CrowdLabels(worker, task, label, *names, task_start, by_worker, worker_start)
+    worker, task, label, workers, tasks, classes = (stored[name] for name in CODED)
+    task_start = np.zeros(len(tasks) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(task, minlength=len(tasks)), out=task_start[1:])
+    by_worker, worker_start = sort_codes(worker, len(workers))
+    return CrowdLabels(
+        worker, task, label, workers, tasks, classes, task_start, by_worker, worker_start
+    )
 
 
 def _stored_sets(stored: Mapping[str, np.ndarray], names: CrowdLabels) -> MultiLabels | None:
