@@ -205,12 +205,8 @@ def trimmed_means(
             implied[at - first] = said
         n_out = int(trim * (last - first))
         n_low, n_high = min(n_out, n_below), min(n_out, n_above)
-        least, most, n_least, n_most = (
-            0.0,
-            np.inf,
-            0,
-            0,
-        )  # of the least and of the most, how many go
+        least, most = 0.0, np.inf
+        n_least = n_most = 0  # how many of the least and of the most go
         if n_low > 0:
             least = np.partition(implied, n_low - 1)[n_low - 1]
             n_least = n_low - np.sum(implied < least)
