@@ -38,6 +38,7 @@ from prefect.events.worker import EventsWorker
 from prefect.runtime import flow_run
 from prefect.settings import (
     PREFECT_API_URL,
+    PREFECT_CLIENT_CSRF_SUPPORT_ENABLED,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
     PREFECT_HOME,
     PREFECT_LOGGING_TO_API_ENABLED,
@@ -122,8 +123,13 @@ def run_as_flow(
     if configured is not None:
         with temporary_settings(given | {PREFECT_API_URL: configured}):
             return _run(request, lambda run_id: print_line(_where(run_id)))
-    # the heartbeat is for servers that supervise runs, and takes a second to stop
-    given |= {PREFECT_HOME: home.resolve(), PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+    # the heartbeat is for servers that supervise runs, and takes a second to stop; this server has no
+    # tokens against forged requests, for which a client asks again and again
+    given |= {
+        PREFECT_HOME: home.resolve(),
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+        PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False,
+    }
     try:
         with (
             embedded_server(home, startup_timeout=startup_timeout) as api_url,
